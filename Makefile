@@ -1,0 +1,60 @@
+# Everything works on a fresh machine: the environment in .venv is made when it is needed.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+QUICKSTART := notebooks/quickstart.ipynb
+
+.DEFAULT_GOAL := help
+.PHONY: help demo lab test test-fast check docs fuzz bench images clean
+
+help: ## show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+
+$(BIN)/.demo: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -e ".[torch,notebook]"
+	@touch $@
+
+$(BIN)/.test: pyproject.toml $(BIN)/.demo
+	$(BIN)/python -m pip install --quiet -e ".[test]"
+	@touch $@
+
+demo: $(BIN)/.demo ## run the quickstart for real, print the verdict, write an HTML report
+	$(BIN)/python notebooks/run_quickstart.py
+	@echo
+	@echo "Open it yourself:  make lab   (JupyterLab on $(QUICKSTART))"
+
+lab: $(BIN)/.demo ## open the quickstart in JupyterLab
+	$(BIN)/jupyter lab $(QUICKSTART)
+
+test: $(BIN)/.test ## install everything including a browser and run all tests
+	tests/install_browser.sh
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-fast: $(BIN)/.test ## all tests that need neither a kernel nor a browser
+	$(BIN)/python -m pytest tests/unit tests/analysis tests/properties tests/codebase $(PYTEST_ARGS)
+
+check: $(BIN)/.test ## ruff and mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: $(BIN)/.test ## build the documentation into site/
+	$(BIN)/python -m pip install --quiet -e ".[docs]"
+	$(BIN)/mkdocs build --site-dir site
+
+fuzz: $(BIN)/.test ## mutate files against every reader for FUZZ_SECONDS (60)
+	$(BIN)/python -m pip install --quiet -e ".[fuzz]"
+	$(BIN)/python -m tests.fuzz.fuzz_readers --seconds $${FUZZ_SECONDS:-60}
+
+bench: $(BIN)/.test ## ratios measured side by side, written to docs/performance.md
+	$(BIN)/python -m benchmarks --write docs/performance.md
+
+images: $(BIN)/.test ## take the screenshots in docs/images anew
+	tests/install_browser.sh
+	NBP_UPDATE_IMAGES=1 $(BIN)/python -m pytest tests/browser $(PYTEST_ARGS)
+
+clean: ## remove the environment and everything made by tests
+	rm -rf $(VENV) test-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
