@@ -1,0 +1,75 @@
+"""notebook_prof: where did the time and the memory of this cell go?
+
+In a notebook::
+
+    %load_ext notebook_prof
+
+    %%profile --steps 3:14
+    for batch in loader:
+        ...
+
+Collectors and readers make a `Trace`; analyses turn a Trace into tables; views draw tables; one
+`Selection` links the views. Importing this package loads none of the heavy libraries: names are
+resolved when they are first used (PEP 562).
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "AlreadyRecordingError": "errors",
+    "NotRecordedError": "errors",
+    "NotebookProfError": "errors",
+    "Profile": "session.profile",
+    "RecordingState": "session.schedule",
+    "Selection": "selection",
+    "Trace": "trace",
+    "TraceBuilder": "trace",
+    "Window": "trace",
+    "annotate": "collectors.marks",
+    "export_chrome_tracing": "session.handlers",
+    "list_collectors": "collectors.registry",
+    "list_formats": "readers",
+    "merge_trace_events": "session.ranks",
+    "open_profile": "session.files",
+    "profile": "session.recorder",
+    "read_ranks": "session.ranks",
+    "read_trace": "readers",
+    "schedule": "session.schedule",
+    "step": "collectors.marks",
+    "steps": "collectors.marks",
+    "tensorboard_trace_handler": "session.handlers",
+}
+
+__all__ = ["__version__", "last", "load_ipython_extension", "unload_ipython_extension", *sorted(_HOMES)]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "last":
+        return importlib.import_module("notebook_prof.session.current").last()
+    if (home := _HOMES.get(name)) is None:
+        raise AttributeError(f"module 'notebook_prof' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"notebook_prof.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Register the magics; IPython calls this on ``%load_ext notebook_prof``."""
+    importlib.import_module("notebook_prof.jupyter.extension").load(shell)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """Remove every hook and magic; IPython calls this on ``%unload_ext notebook_prof``."""
+    importlib.import_module("notebook_prof.jupyter.extension").unload(shell)

@@ -1,0 +1,78 @@
+"""Every exception that notebook_prof raises.
+
+::
+
+    NotebookProfError
+    ├── FormatError            a file is not in the format that was asked for
+    ├── SelectionError         no such dimension, or a value that cannot be selected
+    ├── OptionError            an argument or option that cannot be understood
+    │   └── ExtraNotInstalledError   an optional library is missing
+    └── RecordingError         recording cannot start, stop or be used
+        ├── AlreadyRecordingError    one recording a process
+        └── NotRecordedError         there is no result yet
+
+Messages say what was asked, what was found and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class NotebookProfError(Exception):
+    """Base of everything that notebook_prof raises on purpose."""
+
+
+class FormatError(NotebookProfError, ValueError):
+    """The bytes are not what the chosen reader reads."""
+
+
+class SelectionError(NotebookProfError, ValueError):
+    """A selection names a dimension or a value that does not exist."""
+
+
+class OptionError(NotebookProfError, ValueError):
+    """An argument or an option of a magic cannot be understood."""
+
+
+class ExtraNotInstalledError(OptionError, ImportError):
+    """An optional library is needed and missing; the message says how to install it."""
+
+
+class RecordingError(NotebookProfError, RuntimeError):
+    """A recording cannot be started, stopped or used."""
+
+
+class AlreadyRecordingError(RecordingError):
+    """A second recording was asked for while one is running in this process."""
+
+
+class NotRecordedError(RecordingError):
+    """A result was asked for before the recording ended."""
+
+
+def nearest(asked: str, known: Iterable[str]) -> str:
+    """End a sentence about an unknown name with the names that were probably meant.
+
+    Parameters
+    ----------
+    asked : str
+        What the user wrote.
+    known : iterable of str
+        What exists.
+
+    Returns
+    -------
+    str
+        ``"did you mean 'steps'?"``, or the list of all known names if none is near.
+
+    Examples
+    --------
+    >>> nearest("stpes", ["steps", "phases"])
+    "did you mean 'steps'?"
+    """
+    names = list(known)
+    if close := get_close_matches(asked, names, n=2, cutoff=0.6):
+        return "did you mean " + " or ".join(repr(name) for name in close) + "?"
+    return "choose from " + ", ".join(names)

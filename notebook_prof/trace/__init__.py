@@ -1,0 +1,57 @@
+"""The columnar model of a recording: schema, Trace, builder, nesting, intervals, report."""
+
+from .builder import TraceBuilder
+from .clocks import Clock, ClockPair
+from .intervals import Intervals, Window, clip, complement, contains, length, overlap, subtract, union
+from .nesting import Nesting, inherit, nest
+from .report import ImportReport, Issue
+from .schema import (
+    ALLOCATIONS,
+    COUNTERS,
+    FLOWS,
+    SLICES,
+    STACKS,
+    STEPS,
+    TABLES,
+    TRACKS,
+    Column,
+    Table,
+)
+from .strings import Coded
+from .taxonomy import CATEGORIES, DEVICE_CATEGORIES, PHASES
+from .trace import Trace
+
+__all__ = [
+    "ALLOCATIONS",
+    "CATEGORIES",
+    "COUNTERS",
+    "DEVICE_CATEGORIES",
+    "FLOWS",
+    "PHASES",
+    "SLICES",
+    "STACKS",
+    "STEPS",
+    "TABLES",
+    "TRACKS",
+    "Clock",
+    "ClockPair",
+    "Coded",
+    "Column",
+    "ImportReport",
+    "Intervals",
+    "Issue",
+    "Nesting",
+    "Table",
+    "Trace",
+    "TraceBuilder",
+    "Window",
+    "clip",
+    "complement",
+    "contains",
+    "inherit",
+    "length",
+    "nest",
+    "overlap",
+    "subtract",
+    "union",
+]

@@ -1,0 +1,319 @@
+"""The only way to make a Trace: whole columns or single events in, one sealed Trace out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ..errors import OptionError, nearest
+from .intervals import IntArray, as_ints
+from .pairing import pair
+from .report import ImportReport
+from .sealing import SealedParts, seal
+from .strings import Coded, Interner
+from .taxonomy import CATEGORIES, FLOW_KINDS, PHASES, STEP_SOURCES, TRACK_KINDS
+from .trace import Trace
+
+__all__ = ["Coded", "TraceBuilder"]
+
+_TEXTS = ("name", "category", "phase", "shapes", "module")
+_FIXED = {"category": CATEGORIES, "phase": PHASES}
+_INTS = ("step", "correlation", "device", "stream", "stack")
+
+
+class TraceBuilder:
+    """Collects columns of events and makes a Trace of them once.
+
+    All times given are int64 nanoseconds on one absolute clock (Unix time); `seal` subtracts the
+    earliest one and remembers it as ``metadata["start_unix_ns"]``.
+
+    Parameters
+    ----------
+    metadata : mapping, optional
+        Start value of `metadata`, which may be filled until `seal`.
+
+    Attributes
+    ----------
+    metadata : dict
+    report : ImportReport
+        Anything that could not be used goes here.
+
+    Examples
+    --------
+    >>> b = TraceBuilder()
+    >>> main = b.track("main", pid=1, tid=1)
+    >>> rows = b.slices(ts=[0, 10], dur=[100, 30], track=main, name=["train", "aten::mm"])
+    >>> b.seal()
+    <Trace: 2 slices over 100 ns on 1 thread>
+      self time: operator 100 %
+    """
+
+    def __init__(self, *, metadata: Mapping[str, Any] | None = None) -> None:
+        self.metadata: dict[str, Any] = dict(metadata or {})
+        self.report = ImportReport()
+        self._interners = {name: Interner(_FIXED.get(name, ())) for name in _TEXTS}
+        self._tracks: list[dict[str, Any]] = []
+        self._track_keys: dict[tuple[Any, ...], int] = {}
+        self._columns: dict[str, list[npt.NDArray[Any]]] = {}
+        self._count = 0
+        self._marks: list[tuple[npt.NDArray[Any], ...]] = []
+        self._counters: list[tuple[IntArray, IntArray, npt.NDArray[np.float64]]] = []
+        self._flows: list[tuple[str, IntArray, IntArray]] = []
+        self._steps: list[tuple[IntArray, IntArray, IntArray, str]] = []
+        self._allocations: list[dict[str, IntArray]] = []
+        self._frames: dict[tuple[int, str, str, int], int] = {}
+        self._sealed = False
+
+    def track(
+        self,
+        name: str,
+        kind: str = "thread",
+        *,
+        pid: int | None = None,
+        tid: int | None = None,
+        device: int | None = None,
+        stream: int | None = None,
+        rank: int | None = None,
+        unit: str = "",
+    ) -> int:
+        """Key of a track, new or known.
+
+        Threads and streams are the same track if `pid`, `tid`, `device`, `stream` and `rank` agree, so
+        that several collectors share one thread; the first name that is not empty stays. Where none of
+        these is given, and for counters and memory, the name counts too.
+
+        Raises
+        ------
+        OptionError
+            If `kind` is not one of ``thread stream counter memory process``.
+        """
+        _check("kind of track", kind, TRACK_KINDS)
+        place = (pid, tid, device, stream, rank)
+        by_name = kind in ("counter", "memory") or all(part is None for part in place[1:4])
+        key = (kind, place, name if by_name else None)
+        if (known := self._track_keys.get(key)) is not None:
+            if name and not self._tracks[known]["name"]:
+                self._tracks[known]["name"] = name
+            return known
+        self._track_keys[key] = number = len(self._tracks)
+        row = dict(zip(("pid", "tid", "device", "stream", "rank"), place, strict=True))
+        self._tracks.append({"track": number, "name": name, "kind": kind, "unit": unit, **row})
+        return number
+
+    def slices(
+        self,
+        *,
+        ts: Any,
+        dur: Any,
+        track: Any,
+        name: Any,
+        category: Any = "operator",
+        phase: Any = None,
+        step: Any = None,
+        correlation: Any = None,
+        device: Any = None,
+        stream: Any = None,
+        shapes: Any = None,
+        module: Any = None,
+        stack: Any = None,
+    ) -> IntArray:
+        """Add slices, a column for each property.
+
+        Parameters
+        ----------
+        ts, dur : array_like of int64, shape (n,)
+            Absolute start and duration in ns. Negative durations become 0 and are counted.
+        track : int or array_like of int
+            Keys from `track`.
+        name, category, phase, shapes, module : str, Coded, array_like of str, or None
+            One for all or one a slice; categories and phases must exist.
+        step, correlation, device, stream, stack : int, array_like of int, or None
+            -1 in an array means missing.
+
+        Returns
+        -------
+        ndarray of int64, shape (n,)
+            Handles for `flows`.
+
+        Raises
+        ------
+        OptionError
+            If a category or phase does not exist, or columns differ in length.
+        """
+        begins, durs = np.atleast_1d(as_ints(ts)), np.atleast_1d(as_ints(dur))
+        n = len(begins)
+        if len(durs) != n:
+            raise OptionError(f"{n} starts but {len(durs)} durations were given")
+        if (negative := int((durs < 0).sum())) > 0:
+            self.report.add(
+                "negative-duration",
+                "loss",
+                negative,
+                effect="kept as instants",
+                advice="check the clock of the source",
+            )
+            durs = np.maximum(durs, 0)
+        given = {"name": name, "category": category, "phase": phase, "shapes": shapes, "module": module}
+        texts = {key: self._text(key, value, n) for key, value in given.items()}
+        numbers = {
+            "step": step,
+            "correlation": correlation,
+            "device": device,
+            "stream": stream,
+            "stack": stack,
+        }
+        ready = {
+            "ts": begins,
+            "dur": durs,
+            "track": _column(track, n, np.int32),
+            **{key: _column(value, n, np.int32) for key, value in texts.items()},
+            **{key: _column(-1 if value is None else value, n, np.int64) for key, value in numbers.items()},
+        }
+        for key, column in ready.items():
+            self._columns.setdefault(key, []).append(column)
+        handles = np.arange(self._count, self._count + n, dtype=np.int64)
+        self._count += n
+        return handles
+
+    def begin(self, ts: Any, name: Any, track: Any, category: Any = "annotation") -> None:
+        """Open slices; each lasts until the next `end` of its track. Single values or columns."""
+        self._mark(ts, track, True, name, category)
+
+    def end(self, ts: Any, track: Any) -> None:
+        """Close the latest open slice of a track. Single values or columns."""
+        self._mark(ts, track, False, None, None)
+
+    def counter(self, track: Any, ts: Any, value: Any) -> None:
+        """Add values of counters: a track's key (one or a column), times in ns, numbers."""
+        times = np.atleast_1d(as_ints(ts))
+        values = np.atleast_1d(np.asarray(value, dtype=np.float64))
+        self._counters.append((_column(track, len(times), np.int64), times, values))
+
+    def flows(self, kind: str, src: Any, dst: Any) -> None:
+        """Link slices, by handles; `kind` is ``launch`` or ``fwdbwd``."""
+        _check("kind of flow", kind, FLOW_KINDS)
+        self._flows.append((kind, np.atleast_1d(as_ints(src)), np.atleast_1d(as_ints(dst))))
+
+    def steps(self, step: Any, ts: Any, dur: Any, source: str) -> None:
+        """Add steps: numbers, absolute starts and durations in ns, and how they were found."""
+        _check("source of steps", source, STEP_SOURCES)
+        self._steps.append((*(np.atleast_1d(as_ints(part)) for part in (step, ts, dur)), source))  # type: ignore[arg-type]
+
+    def allocations(
+        self, *, ts: Any, addr: Any, bytes: Any, device: Any, allocated: Any, reserved: Any, track: Any = -1
+    ) -> None:
+        """Add memory events; `bytes` is negative for a free, `device` -1 for the host.
+
+        With `track`, the innermost slice of that track at the time becomes ``allocations.slice``.
+        """
+        times = np.atleast_1d(as_ints(ts))
+        n = len(times)
+        self._allocations.append(
+            {
+                "ts": times,
+                "addr": np.broadcast_to(np.asarray(addr).astype(np.uint64), n),
+                "bytes": _column(bytes, n, np.int64),
+                "device": _column(device, n, np.int64),
+                "allocated": _column(allocated, n, np.int64),
+                "reserved": _column(reserved, n, np.int64),
+                "track": _column(track, n, np.int64),
+            }
+        )
+
+    def stack(self, frames: Sequence[tuple[str, str, int]], *, above: int = -1) -> int:
+        """Key of a call stack, root first; each frame is (function, file, line). -1 for no frames.
+
+        With `above`, the key of a stack, the frames are called from its leaf.
+        """
+        leaf = above
+        for name, file, line in frames:
+            leaf = self._frames.setdefault((leaf, name, file, line), len(self._frames))
+        return leaf
+
+    def seal(self, *, window: tuple[int, int] | None = None) -> Trace:
+        """Make the Trace: sort, pair, nest, inherit, link. Can be called once.
+
+        Parameters
+        ----------
+        window : (int, int), optional
+            Absolute ns, half-open. Slices outside are dropped and slices across its edges are cut, both
+            counted in the report; counters and allocations outside are dropped.
+
+        Returns
+        -------
+        Trace
+        """
+        if self._sealed:
+            raise OptionError("this TraceBuilder is sealed already: make a new one for another Trace")
+        self._sealed = True
+        self._close_marks()
+        return seal(
+            SealedParts(
+                columns={key: np.concatenate(parts) for key, parts in self._columns.items()},
+                interners=self._interners,
+                tracks=self._tracks,
+                counters=self._counters,
+                flows=self._flows,
+                steps=self._steps,
+                allocations=self._allocations,
+                frames=list(self._frames),
+                metadata=self.metadata,
+                report=self.report,
+            ),
+            window,
+        )
+
+    def _text(self, key: str, value: Any, n: int) -> npt.NDArray[np.int32]:
+        interner = self._interners[key]
+        codes = interner.codes(value, n)
+        if key in _FIXED and len(values := interner.values) > len(known := _FIXED[key]):
+            unknown = values[len(known)]
+            raise OptionError(f"no {key} {unknown!r}: {nearest(unknown, known)}")
+        return codes
+
+    def _mark(self, ts: Any, track: Any, opens: bool, name: Any, category: Any) -> None:
+        times = np.atleast_1d(as_ints(ts))
+        n = len(times)
+        codes = (
+            as_ints(self._text(key, value, n)) for key, value in (("name", name), ("category", category))
+        )
+        self._marks.append((_column(track, n, np.int64), times, np.full(n, opens), *codes))
+
+    def _close_marks(self) -> None:
+        if not self._marks:
+            return
+        track, ts, opens, name, category = (np.concatenate(parts) for parts in zip(*self._marks, strict=True))
+        pairs = pair(track, ts, opens)
+        end_of_trace = int(max(ts.max(), *(int(c.max()) for c in self._columns.get("ts", []) if len(c)), 0))
+        begin = np.concatenate([pairs.begin, pairs.unclosed])
+        ends = np.concatenate([ts[pairs.end], np.full(len(pairs.unclosed), end_of_trace)])
+        names, categories = (self._interners[key].values for key in ("name", "category"))
+        self.slices(
+            ts=ts[begin],
+            dur=ends - ts[begin],
+            track=track[begin],
+            name=Coded(name[begin], names),
+            category=Coded(category[begin], categories),
+        )
+        self.report.add(
+            "unclosed-begin", "loss", len(pairs.unclosed), effect="kept until the end of the trace"
+        )
+        self.report.add("end-without-begin", "loss", len(pairs.unopened), effect="ignored")
+
+
+def _column(value: Any, n: int, dtype: Any) -> npt.NDArray[Any]:
+    if isinstance(value, pd.Series | pd.arrays.IntegerArray):
+        value = pd.array(value).to_numpy(dtype=np.int64, na_value=-1)
+    array = np.asarray(value, dtype=dtype)
+    if array.ndim == 1 and len(array) != n:
+        raise OptionError(f"a column of {len(array)} values was given for {n} rows")
+    return np.broadcast_to(array, n)
+
+
+def _check(what: str, word: str, known: Sequence[str]) -> None:
+    if word not in known:
+        raise OptionError(f"no {what} {word!r}: {nearest(word, known)}")

@@ -1,0 +1,180 @@
+"""Half-open intervals in integer nanoseconds: union, overlap, complement."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import OptionError
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+Intervals: TypeAlias = tuple[IntArray, IntArray]
+"""Starts and ends, both int64 nanoseconds. *Disjoint* means sorted and not touching."""
+
+
+class Window(NamedTuple):
+    """A half-open stretch of time ``[start, end)`` in nanoseconds from the start of the trace.
+
+    Examples
+    --------
+    >>> Window(3, 9).dur
+    6
+    """
+
+    start: int
+    end: int
+
+    @property
+    def dur(self) -> int:
+        """Length in nanoseconds."""
+        return self.end - self.start
+
+    @classmethod
+    def of(cls, value: Any) -> Window:
+        """Make a Window of a pair of whole nanoseconds.
+
+        Raises
+        ------
+        OptionError
+            If it is not a pair of finite numbers with start before end.
+        """
+        try:
+            first, last = value
+            window = cls(int(first), int(last))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise OptionError(f"{value!r} is not a window: give (start, end) in nanoseconds") from error
+        if window.end < window.start:
+            raise OptionError(f"the window {tuple(window)} ends before it starts")
+        return window
+
+
+def as_ints(values: npt.ArrayLike) -> IntArray:
+    """`values` as an int64 array, without a copy where possible."""
+    return np.asarray(values, dtype=np.int64)
+
+
+def union(starts: npt.ArrayLike, ends: npt.ArrayLike) -> Intervals:
+    """The disjoint intervals that cover the same instants.
+
+    Parameters
+    ----------
+    starts, ends : array_like of int64, shape (n,)
+        Nanoseconds, in any order; may overlap. Empty or reversed intervals cover nothing.
+
+    Returns
+    -------
+    starts, ends : ndarray of int64, shape (m,)
+        Sorted, neither overlapping nor touching; ``m <= n``.
+
+    Examples
+    --------
+    >>> [part.tolist() for part in union([0, 5, 20], [10, 12, 21])]
+    [[0, 20], [12, 21]]
+    """
+    a, b = as_ints(starts), as_ints(ends)
+    keep = b > a
+    if not keep.all():
+        a, b = a[keep], b[keep]
+    if len(a) == 0:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    if (np.diff(a) < 0).any():
+        order = np.argsort(a, kind="stable")
+        a, b = a[order], b[order]
+    reach = np.maximum.accumulate(b)
+    first = np.empty(len(a), bool)
+    first[0] = True
+    np.greater(a[1:], reach[:-1], out=first[1:])
+    begins = np.flatnonzero(first)
+    last = np.append(begins[1:] - 1, len(a) - 1)
+    return a[begins], reach[last]
+
+
+def length(intervals: Intervals) -> int:
+    """Total nanoseconds of disjoint intervals.
+
+    Examples
+    --------
+    >>> length(union([0, 5], [10, 12]))
+    12
+    """
+    starts, ends = intervals
+    return int((ends - starts).sum())
+
+
+def overlap(a: Intervals, b: Intervals) -> Intervals:
+    """The instants that are in both of two disjoint sets.
+
+    Parameters
+    ----------
+    a, b : (starts, ends)
+        Disjoint, as `union` returns them.
+
+    Returns
+    -------
+    starts, ends : ndarray of int64
+        Disjoint. Source: every common stretch starts where one of the two starts inside the other.
+
+    Examples
+    --------
+    >>> [part.tolist() for part in overlap(union([0], [10]), union([2, 9], [4, 20]))]
+    [[2, 9], [4, 10]]
+    """
+    (a0, a1), (b0, b1) = a, b
+    if not len(a0) or not len(b0):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    first = np.searchsorted(b1, a0, side="right")
+    stop = np.searchsorted(b0, a1, side="left")
+    count = np.maximum(stop - first, 0)
+    left = np.repeat(np.arange(len(a0)), count)
+    right = np.arange(len(left)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(first, count)
+    return np.maximum(a0[left], b0[right]), np.minimum(a1[left], b1[right])
+
+
+def complement(intervals: Intervals, window: tuple[int, int]) -> Intervals:
+    """The instants of `window` that are in none of the disjoint `intervals`.
+
+    Examples
+    --------
+    >>> [part.tolist() for part in complement(union([2], [4]), (0, 10))]
+    [[0, 4], [2, 10]]
+    """
+    start, end = window
+    starts, ends = clip(intervals, window)
+    gap_starts = np.concatenate([np.array([start], np.int64), ends])
+    gap_ends = np.concatenate([starts, np.array([end], np.int64)])
+    keep = gap_ends > gap_starts
+    return gap_starts[keep], gap_ends[keep]
+
+
+def subtract(a: Intervals, b: Intervals) -> Intervals:
+    """The instants of disjoint `a` that are not in disjoint `b`.
+
+    Examples
+    --------
+    >>> [part.tolist() for part in subtract(union([0], [10]), union([2], [4]))]
+    [[0, 4], [2, 10]]
+    """
+    if not len(a[0]):
+        return a
+    hull = (int(a[0][0]), int(a[1][-1]))
+    return overlap(a, complement(b, hull))
+
+
+def clip(intervals: Intervals, window: tuple[int, int]) -> Intervals:
+    """Cut intervals at the edges of `window`; what lies outside is dropped."""
+    start, end = window
+    starts, ends = np.maximum(intervals[0], start), np.minimum(intervals[1], end)
+    keep = ends > starts
+    return starts[keep], ends[keep]
+
+
+def contains(intervals: Intervals, instants: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Which `instants` lie in one of the disjoint intervals (start inclusive, end exclusive)."""
+    starts, ends = intervals
+    at = as_ints(instants)
+    if not len(starts):
+        return np.zeros(len(at), bool)
+    i = np.searchsorted(starts, at, side="right") - 1
+    return np.asarray((i >= 0) & (at < ends[np.maximum(i, 0)]))

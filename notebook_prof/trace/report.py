@@ -1,0 +1,123 @@
+"""The import report: everything that could not be used, or not be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final, Literal, get_args
+
+import pandas as pd
+
+from ..errors import OptionError
+
+Severity = Literal["info", "loss", "error"]
+SEVERITIES: Final[tuple[str, ...]] = get_args(Severity)
+_MARK = {"info": "·", "loss": "!", "error": "✗"}
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """One way in which a recording or an import went less than perfectly.
+
+    Attributes
+    ----------
+    code : str
+        Stable name, ``kebab-case``; one issue a code.
+    severity : {"info", "loss", "error"}
+        `info`: worth knowing. `loss`: something is missing from the numbers. `error`: a part failed.
+    count : int
+        How often it happened.
+    example : str
+        The first occurrence, as text.
+    effect : str
+        What it does to the numbers.
+    advice : str
+        What to do.
+    """
+
+    code: str
+    severity: Severity
+    count: int = 1
+    example: str = ""
+    effect: str = ""
+    advice: str = ""
+
+    def __str__(self) -> str:
+        times = f" ×{self.count:,}" if self.count != 1 else ""
+        parts = [part for part in (self.example, self.effect, self.advice) if part]
+        return f"{_MARK[self.severity]} {self.code}{times}" + (": " + " — ".join(parts) if parts else "")
+
+
+class ImportReport:
+    """Issues in the order in which they first appeared; the same code counts up.
+
+    Examples
+    --------
+    >>> report = ImportReport()
+    >>> report.add("negative-duration", "loss", count=2, example="aten::mm -3 ns")
+    >>> len(report), report["negative-duration"].count
+    (1, 2)
+    """
+
+    def __init__(self) -> None:
+        self._issues: dict[str, Issue] = {}
+
+    def add(
+        self,
+        code: str,
+        severity: Severity,
+        count: int = 1,
+        example: str = "",
+        effect: str = "",
+        advice: str = "",
+    ) -> None:
+        """Count `count` more occurrences of `code`; the first example, effect and advice stay.
+
+        Raises
+        ------
+        OptionError
+            If `severity` is not one of ``info loss error``.
+        """
+        if severity not in SEVERITIES:
+            raise OptionError(f"severity {severity!r} of {code!r} is not one of {', '.join(SEVERITIES)}")
+        if count <= 0:
+            return
+        if (known := self._issues.get(code)) is not None:
+            self._issues[code] = replace(known, count=known.count + count)
+        else:
+            self._issues[code] = Issue(code, severity, count, example, effect, advice)
+
+    def extend(self, other: ImportReport) -> None:
+        """Count everything of `other` too."""
+        for issue in other:
+            self.add(issue.code, issue.severity, issue.count, issue.example, issue.effect, issue.advice)
+
+    def copy(self) -> ImportReport:
+        """An independent report with the same issues."""
+        twin = ImportReport()
+        twin._issues = dict(self._issues)
+        return twin
+
+    def __iter__(self) -> Iterator[Issue]:
+        return iter(tuple(self._issues.values()))
+
+    def __getitem__(self, code: str) -> Issue:
+        return self._issues[code]
+
+    def __contains__(self, code: object) -> bool:
+        return code in self._issues
+
+    def __len__(self) -> int:
+        return len(self._issues)
+
+    def __bool__(self) -> bool:
+        return bool(self._issues)
+
+    def to_frame(self) -> pd.DataFrame:
+        """The issues as a table: ``code severity count example effect advice``, in order of appearance."""
+        names = ["code", "severity", "count", "example", "effect", "advice"]
+        rows = [[getattr(issue, name) for name in names] for issue in self]
+        return pd.DataFrame(rows, columns=names).astype({"count": "int64"})
+
+    def __repr__(self) -> str:
+        return "\n".join(map(str, self)) if self else "nothing to report"

@@ -1,0 +1,67 @@
+"""Which writer writes a Trace. Writers stand a floor above, so they are found as entry points."""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Final
+
+from ..errors import OptionError, nearest
+
+if TYPE_CHECKING:
+    from .trace import Trace
+
+GROUP: Final = "notebook_prof.writers"
+SUFFIXES: Final = {
+    ".nbprof": "native",
+    ".nbprof.zip": "native",
+    ".zip": "native",
+    ".json": "chrome",
+    ".json.gz": "chrome",
+}
+"""What the end of a file's name says about its format; a name without a suffix is a native folder."""
+
+
+def write(trace: Trace, path: str | os.PathLike[str], format: str) -> None:
+    """Write a Trace with the writer of this name.
+
+    Raises
+    ------
+    OptionError
+        If there is no such writer.
+    """
+    writers = {point.name: point for point in entry_points(group=GROUP)}
+    if not writers:
+        raise OptionError("no writers are registered: notebook_prof is not installed; pip install it again")
+    if format not in writers:
+        raise OptionError(f"no writer {format!r}: {nearest(format, writers)}")
+    writers[format].load()(trace, path)
+
+
+def format_of(path: str | os.PathLike[str], *also: str) -> str:
+    """Name of the writer that a file's name asks for.
+
+    Parameters
+    ----------
+    path : path
+    *also : str
+        Further suffixes to name in the message.
+
+    Raises
+    ------
+    OptionError
+        If its suffix is not one of `SUFFIXES`.
+
+    Examples
+    --------
+    >>> format_of("run.pt.trace.json.gz"), format_of("run")
+    ('chrome', 'native')
+    """
+    name = os.path.basename(os.fspath(path).rstrip("/\\"))
+    for suffix in sorted(SUFFIXES, key=len, reverse=True):
+        if name.endswith(suffix):
+            return SUFFIXES[suffix]
+    if name and not os.path.splitext(name)[1]:
+        return "native"
+    known = ", ".join([".nbprof", ".nbprof.zip", ".json", ".json.gz", *also])
+    raise OptionError(f"{name!r} does not say in which format to save: end it with {known}")

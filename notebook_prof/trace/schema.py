@@ -1,0 +1,195 @@
+"""The tables of a Trace: one declaration is dtype, unit, meaning, validation and documentation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pandas as pd
+
+from ..errors import FormatError
+from .taxonomy import CATEGORIES, PHASES, STEP_SOURCES, TRACK_KINDS
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table.
+
+    Attributes
+    ----------
+    name : str
+    dtype : str
+        A pandas dtype; a capital first letter (``Int64``) means that values may be missing.
+    unit : str
+        ``"ns"``, ``"bytes"``, ``"1"`` for shares, or empty.
+    doc : str
+    """
+
+    name: str
+    dtype: str
+    unit: str
+    doc: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A named list of columns."""
+
+    name: str
+    columns: tuple[Column, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """Column names, in order."""
+        return [column.name for column in self.columns]
+
+    def empty(self) -> pd.DataFrame:
+        """A frame with these columns, the right dtypes and no rows."""
+        return self.frame({column.name: [] for column in self.columns})
+
+    def frame(self, data: dict[str, Any]) -> pd.DataFrame:
+        """Make a frame in this table's column order and dtypes.
+
+        Parameters
+        ----------
+        data : dict
+            A column of values for each name. Columns that the table does not declare follow at the end.
+
+        Raises
+        ------
+        FormatError
+            If a declared column is missing or cannot have its dtype.
+        """
+        if missing := [name for name in self.names if name not in data]:
+            raise FormatError(f"table {self.name!r} lacks the column(s) {', '.join(missing)}")
+        ready: dict[str, Any] = {}
+        for column in self.columns:
+            values = data[column.name]
+            if getattr(values, "dtype", None) != column.dtype:
+                try:
+                    values = pd.Series(values).astype(column.dtype)
+                except (TypeError, ValueError) as error:
+                    raise FormatError(
+                        f"column {column.name!r} of table {self.name!r} cannot be {column.dtype}: {error}"
+                    ) from error
+            ready[column.name] = values
+        extra = {name: values for name, values in data.items() if name not in ready}
+        return pd.DataFrame({**ready, **extra}, copy=False)
+
+    def validate(self, frame: pd.DataFrame) -> None:
+        """Raise FormatError unless `frame` has these columns with these dtypes."""
+        for column in self.columns:
+            if column.name not in frame:
+                raise FormatError(f"table {self.name!r} lacks the column {column.name!r}")
+            found = str(frame[column.name].dtype)
+            if found != column.dtype and not (column.dtype == "str" and found in _TEXT):
+                raise FormatError(
+                    f"column {column.name!r} of table {self.name!r} is {found}; it must be {column.dtype}"
+                )
+
+    def describe(self) -> str:
+        """The columns as numpydoc lines, for docstrings and docs."""
+        return "\n".join(
+            f"{c.name} : {c.dtype}{f' [{c.unit}]' if c.unit else ''}\n    {c.doc}" for c in self.columns
+        )
+
+
+SLICES: Final = Table(
+    "slices",
+    (
+        Column("ts", "int64", "ns", "Start, from the start of the trace."),
+        Column("dur", "int64", "ns", "Duration; 0 for an instant."),
+        Column("name", "category", "", "What ran: `aten::mm`, a kernel's or a function's name."),
+        Column("category", "category", "", "One of " + " ".join(CATEGORIES) + "."),
+        Column("track", "int32", "", "Row key into `tracks`."),
+        Column("depth", "int16", "", "How many slices of the track are open around it."),
+        Column("parent", "Int64", "", "Row of the enclosing slice; missing at the top."),
+        Column(
+            "self_ns",
+            "int64",
+            "ns",
+            "Time in which it was the most recently started open slice of its track.",
+        ),
+        Column("step", "Int32", "", "Number of the step that it belongs to."),
+        Column("phase", "category", "", "One of " + " ".join(PHASES) + "; missing outside known phases."),
+        Column("correlation", "Int64", "", "The recorder's own id that joins a launch and its kernel."),
+        Column("device", "Int16", "", "Device index; missing on the host."),
+        Column("stream", "Int64", "", "Stream number; missing on the host."),
+        Column("shapes", "category", "", "Input shapes as text, as in `[[32, 3, 8, 8], [16, 3, 3, 3]]`."),
+        Column("module", "category", "", "Dotted path of the module, as in `layers.0.conv`."),
+        Column("stack", "Int64", "", "Leaf row key into `stacks`."),
+    ),
+)
+
+TRACKS: Final = Table(
+    "tracks",
+    (
+        Column("track", "int32", "", "Key."),
+        Column("name", "str", "", "Thread, stream or counter name."),
+        Column("kind", "category", "", "One of " + " ".join(TRACK_KINDS) + "."),
+        Column("pid", "Int64", "", "Process id."),
+        Column("tid", "Int64", "", "Native thread id."),
+        Column("device", "Int16", "", "Device index."),
+        Column("stream", "Int64", "", "Stream number."),
+        Column("rank", "Int32", "", "Rank in a distributed job."),
+        Column("unit", "str", "", "Unit of a counter's values: `bytes`, `1`, `W`, `MHz`; else empty."),
+    ),
+)
+
+COUNTERS: Final = Table(
+    "counters",
+    (
+        Column("track", "int32", "", "Row key into `tracks`."),
+        Column("ts", "int64", "ns", "From the start of the trace."),
+        Column("value", "float64", "", "In the track's unit."),
+    ),
+)
+
+FLOWS: Final = Table(
+    "flows",
+    (
+        Column("kind", "category", "", "`launch` (host → device) or `fwdbwd` (forward → backward)."),
+        Column("src", "int64", "", "Row of the slice where it starts."),
+        Column("dst", "int64", "", "Row of the slice where it ends."),
+    ),
+)
+
+STACKS: Final = Table(
+    "stacks",
+    (
+        Column("stack", "int64", "", "Key of this frame in its context."),
+        Column("parent", "Int64", "", "Key of the calling frame; missing at the root."),
+        Column("name", "str", "", "Function."),
+        Column("file", "str", "", "File, or empty."),
+        Column("line", "Int32", "", "Line, from 1."),
+    ),
+)
+
+STEPS: Final = Table(
+    "steps",
+    (
+        Column("step", "int32", "", "Number, as the user counts: from 0."),
+        Column("ts", "int64", "ns", "Start, from the start of the trace."),
+        Column("dur", "int64", "ns", "Duration on the host."),
+        Column("source", "category", "", "How it was found: " + " ".join(STEP_SOURCES) + "."),
+    ),
+)
+
+ALLOCATIONS: Final = Table(
+    "allocations",
+    (
+        Column("ts", "int64", "ns", "From the start of the trace."),
+        Column("addr", "uint64", "", "Address of the block."),
+        Column("bytes", "int64", "bytes", "Size; negative when it is freed."),
+        Column("device", "int16", "", "Device index; -1 for the host."),
+        Column("allocated", "int64", "bytes", "The allocator's total after this event."),
+        Column("reserved", "int64", "bytes", "What the allocator holds from the system after this event."),
+        Column("slice", "Int64", "", "Row of the innermost slice in which it happened."),
+        Column("track", "int32", "", "Row key into `tracks` of the thread that did it; -1 if not known."),
+    ),
+)
+
+_TEXT: Final = ("object", "str", "string")
+"""What pandas 2 and 3 call a column of text."""
+
+TABLES: Final = (SLICES, TRACKS, COUNTERS, FLOWS, STACKS, STEPS, ALLOCATIONS)

@@ -1,0 +1,226 @@
+"""From collected columns to the tables of a Trace: sort, nest, inherit, link. Pure and vectorised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from . import schema
+from .intervals import IntArray, Window
+from .nesting import inherit, nest
+from .report import ImportReport
+from .strings import Interner
+from .taxonomy import FLOW_KINDS, STEP_SOURCES, TRACK_KINDS
+from .trace import Trace
+
+Columns = dict[str, npt.NDArray[Any]]
+
+
+@dataclass(slots=True)
+class SealedParts:
+    """Everything that a TraceBuilder collected, in absolute nanoseconds."""
+
+    columns: Columns
+    interners: dict[str, Interner]
+    tracks: list[dict[str, Any]]
+    counters: list[tuple[IntArray, IntArray, npt.NDArray[np.float64]]]
+    flows: list[tuple[str, IntArray, IntArray]]
+    steps: list[tuple[IntArray, IntArray, IntArray, str]]
+    allocations: list[dict[str, IntArray]]
+    frames: list[tuple[int, str, str, int]]
+    metadata: dict[str, Any]
+    report: ImportReport
+
+
+def seal(parts: SealedParts, window: tuple[int, int] | None) -> Trace:
+    """Make a Trace. See `TraceBuilder.seal`."""
+    names = ("ts", "dur", "track", *parts.interners, "step", "correlation", "device", "stream", "stack")
+    columns = {name: parts.columns.get(name, np.empty(0, np.int64)) for name in names}
+    handles = np.arange(len(columns["ts"]))
+    if window is not None:
+        columns, handles = _cut(columns, window, parts.report)
+    steps = _steps(parts)
+    counters = _counters(parts, window)
+    allocations = _allocations(parts, window)
+    origin = window[0] if window is not None else _origin(columns, steps, counters, allocations)
+    for table in (columns, steps, counters, allocations):
+        table["ts"] = table["ts"] - origin
+    order = np.lexsort((-columns["dur"], columns["ts"]))
+    columns = {name: column[order] for name, column in columns.items()}
+    row_of = np.full(_size(parts), -1, np.int64)
+    row_of[handles[order]] = np.arange(len(order))
+    flows = _flows(parts, row_of)
+    nesting, home = _nest(columns, allocations)
+    _inherit(columns, nesting[1], flows, steps)
+    tables = {
+        "slices": _slice_frame(columns, nesting, parts.interners),
+        "tracks": _track_frame(parts.tracks),
+        "counters": schema.COUNTERS.frame(counters),
+        "flows": schema.FLOWS.frame(
+            {"kind": _words(flows["kind"], FLOW_KINDS), "src": flows["src"], "dst": flows["dst"]}
+        ),
+        "stacks": _stack_frame(parts.frames),
+        "steps": schema.STEPS.frame({**steps, "source": _words(steps["source"], STEP_SOURCES)}),
+        "allocations": schema.ALLOCATIONS.frame({**allocations, "slice": _optional(home, "Int64")}),
+    }
+    metadata = {**parts.metadata, "start_unix_ns": int(origin)}
+    span = Window(0, window[1] - window[0]) if window is not None else None
+    return Trace(tables, metadata=metadata, report=parts.report, span=span)
+
+
+def _size(parts: SealedParts) -> int:
+    return len(parts.columns["ts"]) if "ts" in parts.columns else 0
+
+
+def _cut(columns: Columns, window: tuple[int, int], report: ImportReport) -> tuple[Columns, IntArray]:
+    start, end = window
+    ts, dur = columns["ts"], columns["dur"]
+    ends = ts + dur
+    inside = (ts < end) & ((ends > start) | ((dur == 0) & (ts >= start)))
+    kept = np.flatnonzero(inside)
+    columns = {name: column[kept] for name, column in columns.items()}
+    new_ts, new_end = np.maximum(columns["ts"], start), np.minimum(columns["ts"] + columns["dur"], end)
+    crossing = int(((new_ts != columns["ts"]) | (new_end - new_ts != columns["dur"])).sum())
+    columns["ts"], columns["dur"] = new_ts, new_end - new_ts
+    report.add("cut-at-window", "info", crossing, effect="slices across the edge are cut at it")
+    report.add("outside-window", "info", len(ts) - len(kept), effect="dropped")
+    return columns, kept
+
+
+def _origin(*tables: Columns) -> int:
+    starts = [int(table["ts"].min()) for table in tables if len(table["ts"])]
+    return min(starts, default=0)
+
+
+def _nest(columns: Columns, allocations: Columns) -> tuple[tuple[npt.NDArray[Any], ...], IntArray]:
+    """Depth, parent and self time of the slices, and the innermost slice of each allocation."""
+    n = len(columns["ts"])
+    placed = np.flatnonzero(allocations["track"] >= 0)
+    home = np.full(len(allocations["ts"]), -1, np.int64)
+    if not len(placed):
+        return nest(columns["track"], columns["ts"], columns["dur"]), home
+    # an allocation is an instant on its track: its parent is the innermost slice that is open then
+    track = np.concatenate([columns["track"], allocations["track"][placed]])
+    ts = np.concatenate([columns["ts"], allocations["ts"][placed]])
+    dur = np.concatenate([columns["dur"], np.zeros(len(placed), np.int64)])
+    depth, parent, self_ns = nest(track, ts, dur)
+    home[placed] = parent[n:]
+    return (depth[:n], parent[:n], self_ns[:n]), home
+
+
+def _inherit(columns: Columns, parent: IntArray, flows: Columns, steps: Columns) -> None:
+    """Phases and modules come down from ancestors; device slices take them and the step from their launch."""
+    for name in ("phase", "module"):
+        columns[name] = inherit(parent, columns[name])
+    if len(steps["step"]):
+        columns["step"] = np.where(columns["step"] >= 0, columns["step"], step_at(columns["ts"], steps))
+    launch = flows["kind"] == FLOW_KINDS.index("launch")
+    src, dst = flows["src"][launch], flows["dst"][launch]
+    for name in ("phase", "module", "step"):
+        # the launch decides, also where the device runs late into the next step
+        known = columns[name][src] >= 0
+        columns[name][dst[known]] = columns[name][src[known]]
+
+
+def step_at(ts: IntArray, steps: Columns) -> IntArray:
+    """Number of the step that is running at each instant, -1 between steps."""
+    order = np.argsort(steps["ts"], kind="stable")
+    starts, ends = steps["ts"][order], (steps["ts"] + steps["dur"])[order]
+    i = np.searchsorted(starts, ts, side="right") - 1
+    inside = (i >= 0) & (ts < ends[np.maximum(i, 0)])
+    return np.asarray(np.where(inside, steps["step"][order][np.maximum(i, 0)], -1), dtype=np.int64)
+
+
+def _flows(parts: SealedParts, row_of: IntArray) -> Columns:
+    kinds, sources, targets = [], [], []
+    for kind, src, dst in parts.flows:
+        kinds.append(np.full(len(src), FLOW_KINDS.index(kind)))
+        sources.append(row_of[src])
+        targets.append(row_of[dst])
+    table = {"kind": _joined(kinds), "src": _joined(sources), "dst": _joined(targets)}
+    kept = np.flatnonzero((table["src"] >= 0) & (table["dst"] >= 0))
+    kept = kept[np.lexsort((table["dst"][kept], table["src"][kept], table["kind"][kept]))]
+    return {name: column[kept] for name, column in table.items()}
+
+
+def _steps(parts: SealedParts) -> Columns:
+    table: Columns = {}
+    for i, name in enumerate(("step", "ts", "dur")):
+        table[name] = _joined([np.asarray(rows[i]) for rows in parts.steps])
+    table["source"] = _joined([np.full(len(rows[0]), STEP_SOURCES.index(rows[3])) for rows in parts.steps])
+    order = np.lexsort((table["ts"], table["step"]))
+    return {name: column[order] for name, column in table.items()}
+
+
+def _counters(parts: SealedParts, window: tuple[int, int] | None) -> Columns:
+    table: Columns = {"track": _joined([rows[0] for rows in parts.counters])}
+    table["ts"] = _joined([rows[1] for rows in parts.counters])
+    table["value"] = np.concatenate([np.empty(0), *(rows[2] for rows in parts.counters)])
+    return _sorted_inside(table, ("ts", "track"), window)
+
+
+def _allocations(parts: SealedParts, window: tuple[int, int] | None) -> Columns:
+    names = ("ts", "addr", "bytes", "device", "allocated", "reserved", "track")
+    table = {name: _joined([rows[name] for rows in parts.allocations]) for name in names}
+    return _sorted_inside(table, ("ts",), window)
+
+
+def _sorted_inside(table: Columns, keys: tuple[str, ...], window: tuple[int, int] | None) -> Columns:
+    order = np.lexsort(tuple(table[key] for key in keys))
+    if window is not None:
+        ts = table["ts"][order]
+        order = order[(ts >= window[0]) & (ts < window[1])]
+    return {name: column[order] for name, column in table.items()}
+
+
+def _joined(columns: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    return np.concatenate(columns) if columns else np.empty(0, np.int64)
+
+
+def _slice_frame(
+    columns: Columns, nesting: tuple[npt.NDArray[Any], ...], interners: dict[str, Interner]
+) -> pd.DataFrame:
+    depth, parent, self_ns = nesting
+    data: dict[str, Any] = {"ts": columns["ts"], "dur": columns["dur"], "depth": depth, "self_ns": self_ns}
+    data["track"] = columns["track"].astype(np.int32, copy=False)
+    data["parent"] = _optional(parent, "Int64")
+    for name, interner in interners.items():
+        data[name] = interner.categorical(columns[name].astype(np.int32, copy=False))
+    for column in schema.SLICES.columns:
+        if column.name not in data:
+            data[column.name] = _optional(columns[column.name], column.dtype)
+    return schema.SLICES.frame(data)
+
+
+def _track_frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    data: dict[str, Any] = {name: [row[name] for row in rows] for name in schema.TRACKS.names}
+    data["kind"] = pd.Categorical(data["kind"], categories=list(TRACK_KINDS))
+    for name in ("pid", "tid", "device", "stream", "rank"):
+        column = next(c for c in schema.TRACKS.columns if c.name == name)
+        data[name] = pd.array(data[name], dtype=column.dtype)
+    return schema.TRACKS.frame(data)
+
+
+def _stack_frame(frames: list[tuple[int, str, str, int]]) -> pd.DataFrame:
+    parent, name, file, line = zip(*frames, strict=True) if frames else ((), (), (), ())
+    return schema.STACKS.frame(
+        {
+            "stack": np.arange(len(frames), dtype=np.int64),
+            "parent": _optional(np.array(parent, np.int64), "Int64"),
+            "name": list(name),
+            "file": list(file),
+            "line": _optional(np.array(line, np.int64), "Int32"),
+        }
+    )
+
+
+def _words(codes: npt.NDArray[Any], words: tuple[str, ...]) -> pd.Categorical:
+    return pd.Categorical.from_codes(codes.astype(np.int8), categories=list(words))
+
+
+def _optional(values: npt.NDArray[Any], dtype: str) -> pd.arrays.IntegerArray:
+    return pd.arrays.IntegerArray(values.astype(dtype.lower()), values < 0)

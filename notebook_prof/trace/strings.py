@@ -1,0 +1,74 @@
+"""Interned strings: integer codes and a list of distinct values, as a pandas categorical holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+CodeArray = npt.NDArray[np.int32]
+
+
+class Coded(NamedTuple):
+    """A column of strings: `values[codes[i]]` is row *i*; code -1 is missing."""
+
+    codes: npt.NDArray[Any]
+    values: Sequence[str]
+
+
+class Interner:
+    """Gives every distinct string a number, in order of first appearance."""
+
+    def __init__(self, values: Sequence[str] = ()) -> None:
+        self._codes: dict[str, int] = {}
+        for value in values:
+            self.code(value)
+
+    def code(self, value: str) -> int:
+        """The number of `value`, new if it was not seen before."""
+        return self._codes.setdefault(value, len(self._codes))
+
+    @property
+    def values(self) -> list[str]:
+        """Distinct strings; position is code."""
+        return list(self._codes)
+
+    def codes(self, column: Any, n: int) -> CodeArray:
+        """Codes of a whole column.
+
+        Parameters
+        ----------
+        column : None, str, Coded, or array_like of str
+            One value for all rows, or one a row; None and NaN are missing.
+        n : int
+            Number of rows that a single value stands for.
+
+        Returns
+        -------
+        ndarray of int32, shape (n,)
+        """
+        if column is None:
+            return np.full(n, -1, np.int32)
+        if isinstance(column, str):
+            return np.full(n, self.code(column), np.int32)
+        if not isinstance(column, Coded):
+            column = _coded(column)
+        lookup = np.fromiter((self.code(str(value)) for value in column.values), np.int32, len(column.values))
+        codes: CodeArray = np.append(lookup, np.int32(-1))[column.codes]
+        return codes
+
+    def categorical(self, codes: CodeArray) -> pd.Categorical:
+        """The column with these codes."""
+        return pd.Categorical.from_codes(codes, categories=pd.Index(self.values, dtype="object"))
+
+
+def _coded(column: Any) -> Coded:
+    if isinstance(column, pd.Series):
+        column = column.array
+    if isinstance(column, pd.Categorical):
+        return Coded(column.codes, [str(value) for value in column.categories])
+    codes, values = pd.factorize(np.asarray(column, dtype=object))
+    return Coded(codes, [str(value) for value in values])

@@ -1,0 +1,285 @@
+"""The Trace: what ran when, as seven tables. It knows no files, no collectors and no pictures."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ..errors import SelectionError, nearest
+from .formatting import trace_repr
+from .intervals import Window
+from .nesting import nest
+from .report import ImportReport
+from .saving import format_of, write
+from .schema import TABLES
+
+
+class Trace:
+    """An immutable recording. Made by `TraceBuilder.seal` and by readers, never by hand.
+
+    Parameters
+    ----------
+    tables : mapping of str to DataFrame
+        One frame for each table of `notebook_prof.trace.schema.TABLES`.
+    metadata : mapping
+        What is known about the recording as a whole: ``start_unix_ns``, ``source``, ``steps_source`` …
+    report : ImportReport
+    span : Window
+        ``[0, end)``, in nanoseconds.
+
+    Notes
+    -----
+    Row numbers are keys: ``slices.parent``, ``flows.src``, ``flows.dst`` and ``allocations.slice``
+    are rows of `slices`. Times are int64 nanoseconds from the start of the trace.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> _ = b.slices(ts=[100, 110], dur=[50, 20], name=["step", "mm"], track=b.track("main"))
+    >>> b.seal().slices[["ts", "dur", "depth", "self_ns"]].values.tolist()
+    [[0, 50, 0, 30], [10, 20, 1, 20]]
+    """
+
+    def __init__(
+        self,
+        tables: Mapping[str, pd.DataFrame],
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        report: ImportReport | None = None,
+        span: Window | None = None,
+    ) -> None:
+        for table in TABLES:
+            table.validate(tables[table.name])
+        self._tables = dict(tables)
+        self._metadata = MappingProxyType(dict(metadata or {}))
+        self._report = report if report is not None else ImportReport()
+        self._span = span if span is not None else _span(tables)
+
+    @property
+    def slices(self) -> pd.DataFrame:
+        """Named pieces of time on tracks, by start, longest first."""
+        return self._table("slices")
+
+    @property
+    def tracks(self) -> pd.DataFrame:
+        """Threads, streams, counters: where slices and values belong."""
+        return self._table("tracks")
+
+    @property
+    def counters(self) -> pd.DataFrame:
+        """Values over time, by track and time."""
+        return self._table("counters")
+
+    @property
+    def flows(self) -> pd.DataFrame:
+        """Links between slices: launch → kernel, forward → backward."""
+        return self._table("flows")
+
+    @property
+    def stacks(self) -> pd.DataFrame:
+        """Interned call stacks, a frame a row."""
+        return self._table("stacks")
+
+    @property
+    def steps(self) -> pd.DataFrame:
+        """Training steps, by number."""
+        return self._table("steps")
+
+    @property
+    def allocations(self) -> pd.DataFrame:
+        """Memory taken and given back, by time."""
+        return self._table("allocations")
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What is known about the recording as a whole; read only."""
+        return self._metadata
+
+    @property
+    def report(self) -> ImportReport:
+        """What could not be used or trusted."""
+        return self._report
+
+    @property
+    def span(self) -> Window:
+        """From the first to the last instant, ``[0, end)``."""
+        return self._span
+
+    def sel(
+        self,
+        *,
+        window: tuple[int, int] | None = None,
+        name: str | Iterable[str] | None = None,
+        track: int | Iterable[int] | None = None,
+        step: int | Iterable[int] | None = None,
+        phase: str | Iterable[str] | None = None,
+        category: str | Iterable[str] | None = None,
+    ) -> Trace:
+        """The part of the trace that fits all conditions.
+
+        Parameters
+        ----------
+        window : (int, int), optional
+            Half-open, in ns: slices that overlap it stay whole; counters and allocations inside stay.
+        name, track, step, phase, category : value or iterable of values, optional
+            Slices whose column has one of the values.
+
+        Returns
+        -------
+        Trace
+            Same order and times. `depth` and `self_ns` stay as they were; `parent` becomes the nearest
+            enclosing slice that is still there. Flows stay where both ends do. `tracks`, `stacks` and
+            `metadata` stay whole; an empty result is a Trace without slices.
+
+        Raises
+        ------
+        SelectionError
+            If a phase or category does not exist.
+        """
+        slices = self._tables["slices"]
+        keep = np.ones(len(slices), bool)
+        where = Window.of(window) if window is not None else None
+        if where is not None:
+            ts = slices["ts"].to_numpy()
+            end = np.maximum(ts + slices["dur"].to_numpy(), ts + 1)
+            keep &= (ts < where.end) & (end > where.start)
+        wanted = {"name": name, "track": track, "step": step, "phase": phase, "category": category}
+        for column, value in wanted.items():
+            if value is not None:
+                values = [value] if isinstance(value, str | int | np.integer) else list(value)
+                if column in ("phase", "category"):
+                    _check_words(column, values, slices[column].cat.categories)
+                keep &= slices[column].isin(values).to_numpy()
+        return self._subset(keep, where)
+
+    def only(self, keep: npt.NDArray[np.bool_]) -> Trace:
+        """The trace with some of its slices, nested anew; everything else as it is.
+
+        Parameters
+        ----------
+        keep : ndarray of bool, shape (slices,)
+
+        Returns
+        -------
+        Trace
+            Depth, parent and self time are those among the slices kept: the time of a slice that is left
+            out becomes self time of the one around it.
+        """
+        part = self._subset(keep, None)
+        slices = part._tables["slices"]
+        nested = nest(slices["track"].to_numpy(), slices["ts"].to_numpy(), slices["dur"].to_numpy())
+        slices = slices.assign(depth=nested.depth, parent=_optional(nested.parent), self_ns=nested.self_ns)
+        tables = dict(part._tables, slices=slices)
+        return Trace(tables, metadata=self._metadata, report=self._report, span=self._span)
+
+    def save(self, path: str | os.PathLike[str], format: str | None = None) -> None:
+        """Write the trace to a file or folder that `notebook_prof.read_trace` reads again.
+
+        Parameters
+        ----------
+        path : path
+            ``.nbprof``, or no suffix: a folder in our own format, which loses nothing and opens at once.
+            ``.nbprof.zip``: the same as a single file. ``.json`` or ``.json.gz``: as `to_chrome`.
+        format : str, optional
+            Name of a writer (entry points ``notebook_prof.writers``: ``native``, ``chrome`` …), whatever
+            the suffix.
+
+        Raises
+        ------
+        OptionError
+            For a suffix or format that is not known, or if something other than a recording is in the way.
+        """
+        write(self, path, format_of(path) if format is None else format)
+
+    def to_chrome(self, path: str | os.PathLike[str]) -> None:
+        """Write Chrome trace JSON, which Perfetto, TensorBoard and `notebook_prof.read_trace` open.
+
+        Parameters
+        ----------
+        path : path
+            Compressed with gzip if it ends in ``.gz``; an existing file is replaced.
+        """
+        write(self, path, "chrome")
+
+    def _subset(self, keep: npt.NDArray[np.bool_], window: Window | None) -> Trace:
+        slices = self._tables["slices"]
+        new_row = np.where(keep, np.cumsum(keep) - 1, -1)
+        parent = slices["parent"].to_numpy(dtype=np.int64, na_value=-1)
+        kept = slices[keep].reset_index(drop=True)
+        kept["parent"] = _optional(new_row_of(_nearest_kept(parent, keep)[keep], new_row))
+        flows = self._tables["flows"]
+        src, dst = flows["src"].to_numpy(), flows["dst"].to_numpy()
+        both = keep[src] & keep[dst]
+        flows = flows[both].assign(src=new_row[src[both]], dst=new_row[dst[both]]).reset_index(drop=True)
+        allocations, counters, steps = (self._tables[name] for name in ("allocations", "counters", "steps"))
+        if window is not None:
+            allocations = _inside(allocations, window)
+            counters = _inside(counters, window)
+            ends = steps["ts"] + steps["dur"]
+            steps = steps[(steps["ts"] < window.end) & (ends > window.start)].reset_index(drop=True)
+        home = allocations["slice"].to_numpy(dtype=np.int64, na_value=-1)
+        allocations = allocations.assign(slice=_optional(new_row_of(home, new_row)))
+        tables = dict(
+            self._tables, slices=kept, flows=flows, allocations=allocations, counters=counters, steps=steps
+        )
+        return Trace(tables, metadata=self._metadata, report=self._report, span=self._span)
+
+    def _table(self, name: str) -> pd.DataFrame:
+        # a shallow copy: whoever adds a column to it does not change the trace
+        return self._tables[name].copy(deep=False)
+
+    def __len__(self) -> int:
+        return len(self._tables["slices"])
+
+    def __repr__(self) -> str:
+        return trace_repr(self)
+
+
+def new_row_of(rows: npt.NDArray[np.int64], new_row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Translate row numbers; -1 stays -1."""
+    return np.append(new_row, -1)[rows]
+
+
+def _nearest_kept(parent: npt.NDArray[np.int64], keep: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    up = parent.copy()
+    todo = np.flatnonzero((up >= 0) & ~keep[np.maximum(up, 0)])
+    while len(todo):
+        up[todo] = up[up[todo]]
+        above = up[todo]
+        todo = todo[(above >= 0) & ~keep[np.maximum(above, 0)]]
+    return up
+
+
+def _optional(values: npt.NDArray[np.int64]) -> pd.arrays.IntegerArray:
+    return pd.arrays.IntegerArray(values, values < 0)
+
+
+def _inside(frame: pd.DataFrame, window: Window) -> pd.DataFrame:
+    ts = frame["ts"].to_numpy()
+    return frame[(ts >= window.start) & (ts < window.end)].reset_index(drop=True)
+
+
+def _check_words(column: str, values: list[Any], known: pd.Index) -> None:
+    for value in values:
+        if value not in known:
+            raise SelectionError(f"no {column} {value!r} in this trace: {nearest(str(value), known)}")
+
+
+def _span(tables: Mapping[str, pd.DataFrame]) -> Window:
+    ends = [0]
+    for name in ("slices", "steps"):
+        frame = tables[name]
+        if len(frame):
+            ends.append(int((frame["ts"] + frame["dur"]).max()))
+    for name in ("counters", "allocations"):
+        frame = tables[name]
+        if len(frame):
+            ends.append(int(frame["ts"].max()))
+    return Window(0, max(ends))

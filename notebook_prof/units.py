@@ -1,0 +1,138 @@
+"""Numbers to text and back: nanoseconds, bytes and shares.
+
+Tables hold plain numbers (int64 nanoseconds, int64 bytes, shares between 0 and 1). Only views and
+reprs format, and they do it here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from .errors import OptionError
+
+_TIME_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
+_QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s]*)\s*")
+_BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def format_ns(ns: float, digits: int = 3) -> str:
+    """Write a duration with the unit that keeps it readable.
+
+    Parameters
+    ----------
+    ns : float
+        Nanoseconds; may be negative.
+    digits : int
+        Significant digits.
+
+    Returns
+    -------
+    str
+        ``"0 ns"``, ``"1.23 µs"``, ``"45.6 ms"``, ``"7.89 s"``, ``"2 min 5 s"``; ``"–"`` for NaN.
+
+    Examples
+    --------
+    >>> format_ns(45_600_000)
+    '45.6 ms'
+    """
+    if not math.isfinite(ns):
+        return "–"
+    sign, size = ("-" if ns < 0 else ""), abs(ns)
+    if size >= 120e9:
+        minutes, seconds = divmod(round(size / 1e9), 60)
+        return f"{sign}{minutes} min {seconds} s" if seconds else f"{sign}{minutes} min"
+    for unit, scale in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        # 999 999.9 ns must read 1 ms, not 1000 µs
+        if float(f"{size / scale:.{digits}g}") >= 1:
+            return f"{sign}{_significant(size / scale, digits)} {unit}"
+    return f"{sign}{_significant(size, digits)} ns"
+
+
+def format_bytes(count: float, digits: int = 3) -> str:
+    """Write a number of bytes with binary units.
+
+    Examples
+    --------
+    >>> format_bytes(3 * 2**20)
+    '3 MiB'
+    """
+    if not math.isfinite(count):
+        return "–"
+    sign, size = ("-" if count < 0 else ""), abs(float(count))
+    for unit in _BYTE_UNITS:
+        if round(size) < 1024 or unit == _BYTE_UNITS[-1]:
+            return f"{sign}{_significant(size, digits)} {unit}"
+        size /= 1024
+    raise AssertionError("unreachable")
+
+
+def format_share(share: float, digits: int = 1) -> str:
+    """Write a share (0–1) as a percentage.
+
+    Examples
+    --------
+    >>> format_share(0.8231)
+    '82.3 %'
+    """
+    if not math.isfinite(share):
+        return "–"
+    percent = 100 * share
+    if 0 < percent < 0.5 * 10**-digits:
+        return f"<{10**-digits:.{digits}f} %"
+    return f"{percent:.{digits}f} %"
+
+
+def format_count(count: int) -> str:
+    """Write a count with thin groups of three digits.
+
+    Examples
+    --------
+    >>> format_count(1234567)
+    '1,234,567'
+    """
+    return f"{count:,}"
+
+
+def parse_ns(text: str | float) -> int:
+    """Read a duration such as ``"5us"``, ``"1.5 ms"`` or a plain number of nanoseconds.
+
+    Parameters
+    ----------
+    text : str or number
+        A number with a unit out of ``ns us µs ms s min``; without a unit, nanoseconds.
+
+    Returns
+    -------
+    int
+        Nanoseconds, rounded to the nearest.
+
+    Raises
+    ------
+    OptionError
+        If it is not a finite duration.
+
+    Examples
+    --------
+    >>> parse_ns("1.5ms")
+    1500000
+    """
+    if isinstance(text, int | float):
+        if not math.isfinite(text):
+            raise OptionError(f"{text!r} is not a duration: a finite number of nanoseconds is needed")
+        return round(text)
+    match = _QUANTITY.fullmatch(text)
+    unit = (match[2] or "ns") if match else ""
+    if match is None or unit not in _TIME_NS:
+        raise OptionError(
+            f"{text!r} is not a duration: write a number and one of ns, us, ms, s, min, as in 5us"
+        )
+    return round(float(match[1]) * _TIME_NS[unit])
+
+
+def _significant(value: float, digits: int) -> str:
+    if value == 0:
+        return "0"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,0 +1,52 @@
+"""The package's own source, as the rules of the house see it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "notebook_prof"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    """The parsed file."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def module_name(path: Path) -> str:
+    """Dotted name of a file of the package."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def room(module: str) -> str:
+    """First part of a module's name below the package; empty for the package itself."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def imports(path: Path) -> Iterator[tuple[int, str, bool]]:
+    """Every import: line, absolute module name, and whether it is for type checkers only."""
+    here = module_name(path)
+    package = here if path.name == "__init__.py" else here.rpartition(".")[0]
+    typing_only = {
+        inner
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name, node in typing_only
+        elif isinstance(node, ast.ImportFrom):
+            base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            target = ".".join([*base, *([node.module] if node.module else [])])
+            for alias in node.names:
+                known = (ROOT / Path(*target.split("."))).is_dir() and not node.module
+                yield node.lineno, f"{target}.{alias.name}" if known else target, node in typing_only

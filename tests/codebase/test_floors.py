@@ -1,0 +1,102 @@
+"""Imports point down, rooms of one floor keep apart, heavy libraries stay at home."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .source import FILES, ROOT, imports, module_name, room
+
+FLOORS = {
+    "errors": 0,
+    "units": 1,
+    "optional": 1,
+    "trace": 2,
+    "selection": 3,
+    "readers": 3,
+    "writers": 3,
+    "analysis": 3,
+    "collectors": 4,
+    "ranks": 4,
+    "views": 4,
+    "testing": 4,
+    "session": 5,
+    "jupyter": 6,
+    "cli": 6,
+}
+
+HOMES = {
+    "torch": {"collectors"},
+    "cupy": {"collectors"},
+    "pynvml": {"collectors"},
+    "psutil": {"collectors"},
+    "viztracer": {"collectors"},
+    "msgspec": {"readers", "writers"},
+    "pyarrow": {"readers", "writers"},
+    "dask": {"ranks"},
+    "distributed": {"ranks"},
+    "bokeh": {"views"},
+    "hypothesis": {"testing"},
+    "IPython": {"jupyter", "cli"},
+    "ipywidgets": {"jupyter"},
+    "anywidget": {"jupyter"},
+    "traitlets": {"jupyter"},
+}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_point_down(path: Path) -> None:
+    here = room(module_name(path))
+    if not here:
+        return  # the package's lazy table names every room, and imports none
+    assert here in FLOORS, f"{here} has no floor: add the room to the architecture and to this table"
+    wrong = []
+    for line, name, typing_only in imports(path):
+        if not name.startswith("notebook_prof.") or typing_only:
+            continue
+        there = room(name)
+        if there != here and FLOORS[there] >= FLOORS[here]:
+            wrong.append(f"{path.relative_to(ROOT)}:{line} {here} (floor {FLOORS[here]}) imports {name}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_heavy_libraries_stay_at_home(path: Path) -> None:
+    here = room(module_name(path))
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}; its home is {', '.join(sorted(HOMES[top]))}"
+        for line, name, typing_only in imports(path)
+        if (top := name.partition(".")[0]) in HOMES and here not in HOMES[top] and not typing_only
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_floors_test_sees_a_wrong_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = tmp_path / "notebook_prof" / "trace" / "bad.py"
+    bad.parent.mkdir(parents=True)
+    bad.write_text("def f():\n    from ..views import timeline\n    import torch\n")
+    monkeypatch.setattr("tests.codebase.source.ROOT", tmp_path)
+    assert [name for _, name, _ in imports(bad)] == ["notebook_prof.views", "torch"]
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, notebook_prof; dir(notebook_prof); "
+        f"print([m for m in {sorted({*HOMES, 'numpy', 'pandas'})!r} if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_public_name_resolves() -> None:
+    code = (
+        "import notebook_prof as nbp\n"
+        "for name in nbp.__all__:\n"
+        "    getattr(nbp, name)\n"
+        "try:\n    nbp.nothing\nexcept AttributeError as e:\n    print(e)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "no attribute 'nothing'" in done.stdout
+    assert done.stderr == ""

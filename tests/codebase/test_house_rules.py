@@ -1,0 +1,121 @@
+"""Sizes, names, words and docstrings that CONTRIBUTING.md promises."""
+
+import ast
+import doctest
+import importlib
+import re
+import statistics
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import notebook_prof
+
+from .source import FILES, PACKAGE, ROOT, module_name, tree
+
+BANNED_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager"}
+ROW_LOOPS = re.compile(r"\.(iterrows|itertuples)\(|\.apply\(.*axis\s*=\s*(1|\"columns\")")
+
+
+def functions() -> list[tuple[str, int]]:
+    """Every function with its length in lines, docstring not counted."""
+    found = []
+    for path in FILES:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                body = node.body[1:] if ast.get_docstring(node) else node.body
+                lines = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+                found.append((f"{path.relative_to(ROOT)}:{node.lineno} {node.name}", lines))
+    return found
+
+
+def test_files_stay_small() -> None:
+    sources = [*FILES, *sorted(PACKAGE.rglob("*.js"))]
+    lines = {p.relative_to(ROOT): len(p.read_text(encoding="utf-8").splitlines()) for p in sources}
+    assert {p: n for p, n in lines.items() if n > 600} == {}
+    assert statistics.median(lines.values()) < 150
+
+
+def test_functions_stay_short() -> None:
+    lengths = sorted(lines for _, lines in functions())
+    assert lengths[int(0.95 * len(lengths))] < 50, [f for f in functions() if f[1] >= 50]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_no_row_loops_and_no_drawers_for_everything(path: Path) -> None:
+    assert path.stem not in BANNED_NAMES
+    hits = [line for line in path.read_text(encoding="utf-8").splitlines() if ROW_LOOPS.search(line)]
+    assert not hits, "ten million rows: vectorise"
+
+
+def test_nothing_committed_names_a_machine() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    # spelled in parts, so that this file does not name them either
+    places = re.compile(
+        "|".join(["/" + "work/", "/" + "root/", "/" + "opt/pypi", "127.0.0.1:" + r"\d{4}/simple"])
+    )
+    wrong = []
+    for name in listed.stdout.splitlines():
+        path = ROOT / name
+        if (
+            path.suffix in {".py", ".md", ".toml", ".js", ".css", ".ipynb", ".sh", ".yml", ""}
+            and path.is_file()
+        ):
+            if path.is_relative_to(ROOT / "tests" / "data"):
+                continue
+            text = path.read_text(encoding="utf-8", errors="replace")
+            wrong += [f"{name}: {match[0]}" for match in places.finditer(text)]
+    assert not wrong
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_public_things_have_docstrings(path: Path) -> None:
+    missing = []
+    for node in [tree(path), *ast.walk(tree(path))]:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            if node.name.startswith("_") or _is_inner(path, node) or _is_overload(node):
+                continue
+            if not ast.get_docstring(node):
+                missing.append(f"{node.lineno} {node.name}")
+        elif isinstance(node, ast.Module) and not ast.get_docstring(node):
+            missing.append("1 (module)")
+    assert not missing
+
+
+def _is_inner(path: Path, node: ast.AST) -> bool:
+    """Inside a function or a private class: nobody can name it from outside."""
+    outers = [
+        outer
+        for outer in ast.walk(tree(path))
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef)
+        or (isinstance(outer, ast.ClassDef) and outer.name.startswith("_"))
+    ]
+    return any(inner is node for outer in outers if outer is not node for inner in ast.walk(outer))
+
+
+def _is_overload(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
+    names = {ast.unparse(decorator).rpartition(".")[2] for decorator in node.decorator_list}
+    return bool(names & {"overload", "override", "setter"})
+
+
+@pytest.mark.parametrize("name", [n for n in notebook_prof.__all__ if n[0] != "_" and n != "last"])
+def test_public_names_have_an_example(name: str) -> None:
+    thing = getattr(notebook_prof, name)
+    if isinstance(thing, type) and issubclass(thing, BaseException):
+        return
+    if name.endswith("_ipython_extension"):
+        return
+    assert "Examples\n" in (thing.__doc__ or ""), f"{name} has no runnable example"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_examples_run(path: Path) -> None:
+    if ">>>" not in path.read_text(encoding="utf-8"):
+        return
+    module = importlib.import_module(module_name(path))
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    failed, _ = doctest.testmod(module, optionflags=flags)
+    assert failed == 0

@@ -1,0 +1,104 @@
+"""What holds of nesting, pairing and intervals for any input, checked against plain definitions."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from notebook_prof.trace import complement, contains, length, nest, overlap, subtract, union
+from notebook_prof.trace.pairing import pair
+
+spans = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 40), st.integers(0, 25)), min_size=0, max_size=40
+)
+
+
+def columns(rows):
+    table = np.array(rows, dtype=np.int64).reshape(-1, 3)
+    return table[:, 0], table[:, 1], table[:, 2]
+
+
+def slow_nest(track, ts, dur):
+    """The definition, instant by instant."""
+    order = sorted(range(len(ts)), key=lambda i: (track[i], ts[i], -dur[i], i))
+    parent, depth = {}, {}
+    for at, i in enumerate(order):
+        open_ = [j for j in order[:at] if track[j] == track[i] and ts[j] + dur[j] > ts[i]]
+        parent[i] = open_[-1] if open_ else -1
+        depth[i] = depth[open_[-1]] + 1 if open_ else 0
+    own = dict.fromkeys(order, 0)
+    for k in set(track):
+        for t in range(70):
+            open_ = [i for i in order if track[i] == k and ts[i] <= t < ts[i] + dur[i]]
+            if open_:
+                own[open_[-1]] += 1
+    n = range(len(ts))
+    return [depth[i] for i in n], [parent[i] for i in n], [own[i] for i in n]
+
+
+@given(spans)
+def test_nesting_is_its_definition(rows):
+    track, ts, dur = columns(rows)
+    fast = nest(track, ts, dur)
+    assert [part.tolist() for part in fast] == list(slow_nest(track.tolist(), ts.tolist(), dur.tolist()))
+
+
+@given(spans)
+def test_self_times_sum_to_busy_time(rows):
+    track, ts, dur = columns(rows)
+    self_ns = nest(track, ts, dur).self_ns
+    for k in set(track.tolist()):
+        on = track == k
+        assert self_ns[on].sum() == length(union(ts[on], (ts + dur)[on]))
+
+
+@given(spans)
+def test_slices_of_one_depth_never_overlap(rows):
+    track, ts, dur = columns(rows)
+    depth = nest(track, ts, dur).depth
+    for k in set(zip(track.tolist(), depth.tolist(), strict=True)):
+        on = (track == k[0]) & (depth == k[1])
+        starts, ends = union(ts[on], (ts + dur)[on])
+        assert (ends - starts).sum() == dur[on].sum()
+
+
+events = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 20), st.booleans()), max_size=40)
+
+
+@given(events)
+def test_pairing_is_a_stack(rows):
+    track = np.array([r[0] for r in rows], np.int64)
+    ts = np.array([r[1] for r in rows], np.int64)
+    opens = np.array([r[2] for r in rows], bool)
+    stacks, begin, end, unopened = {0: [], 1: []}, [], [], []
+    for i in sorted(range(len(rows)), key=lambda i: (track[i], ts[i], i)):
+        stack = stacks[int(track[i])]
+        if opens[i]:
+            stack.append(i)
+        elif stack:
+            begin.append(stack.pop())
+            end.append(i)
+        else:
+            unopened.append(i)
+    found = pair(track, ts, opens)
+    assert set(zip(found.begin.tolist(), found.end.tolist(), strict=True)) == set(
+        zip(begin, end, strict=True)
+    )
+    assert sorted(found.unclosed.tolist()) == sorted(stacks[0] + stacks[1])
+    assert sorted(found.unopened.tolist()) == sorted(unopened)
+
+
+def instants(intervals):
+    return {t for a, b in zip(*intervals, strict=True) for t in range(int(a), int(b))}
+
+
+@given(spans, spans)
+def test_interval_algebra_is_set_algebra(left, right):
+    _, a0, da = columns(left)
+    _, b0, db = columns(right)
+    a, b = union(a0, a0 + da), union(b0, b0 + db)
+    assert instants(a) == {t for s, d in zip(a0, da, strict=True) for t in range(int(s), int(s + d))}
+    assert instants(overlap(a, b)) == instants(a) & instants(b)
+    assert instants(subtract(a, b)) == instants(a) - instants(b)
+    assert instants(complement(a, (-5, 80))) == set(range(-5, 80)) - instants(a)
+    assert length(a) + length(complement(a, (-5, 80))) == 85
+    assert contains(a, np.arange(70)).tolist() == [t in instants(a) for t in range(70)]

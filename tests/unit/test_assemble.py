@@ -1,0 +1,236 @@
+"""Samples become slices: synthetic stacks, so that nothing depends on timing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from notebook_prof.collectors.journal import Edges
+from notebook_prof.collectors.python.assemble import Timed, boundaries, put
+from notebook_prof.collectors.python.frames import (
+    CELL,
+    LIBRARY,
+    MACHINERY,
+    OURS,
+    USER,
+    Frame,
+    Stacks,
+    context_of,
+    decode,
+    owner_of,
+    trim,
+)
+from notebook_prof.collectors.python.sampler import credit_late
+from notebook_prof.collectors.python.samples import Samples
+from notebook_prof.trace import Trace, TraceBuilder
+
+CELL_1 = Frame("<module>", "<ipython-input-1-a>", 1, 3, CELL)
+CELL_2 = CELL_1._replace(line=4)
+TRAIN_8 = Frame("train", "train.py", 5, 8, USER)
+TRAIN_9 = TRAIN_8._replace(line=9)
+SVD = Frame("svd", "linalg.py", 100, 140, LIBRARY)
+RUN = Frame("run_code", "interactiveshell.py", 1, 2, MACHINERY)
+OUR = Frame("wrapper", "marks.py", 1, 2, OURS)
+
+
+def stacks_of(*stacks: Sequence[Frame]) -> Stacks:
+    known = list(dict.fromkeys(frame for stack in stacks for frame in stack))
+    flat = [known.index(frame) for stack in stacks for frame in stack]
+    return Stacks(np.array(flat, np.int64), np.array([len(s) for s in stacks], np.int64), known)
+
+
+def assembled(
+    stacks: Stacks, samples: Sequence[int], ts: Sequence[int] | None = None, edges: Edges | None = None
+) -> Trace:
+    times = np.array(ts if ts is not None else [10 * (i + 1) for i in range(len(samples))], np.int64)
+    builder = TraceBuilder()
+    track = builder.track("main", pid=1, tid=1)
+    timed = Timed(times, np.array(samples, np.int64), 0)
+    put(builder, track, timed, stacks, edges if edges is not None else Edges.none())
+    return builder.seal()
+
+
+def rows(trace: Trace) -> list[tuple[str, int, int, int]]:
+    s = trace.slices
+    return list(zip(s["name"].astype(str), s["ts"], s["dur"], s["depth"], strict=True))
+
+
+def test_neighbours_with_the_same_beginning_are_one_slice() -> None:
+    stacks = stacks_of([CELL_1, TRAIN_8, SVD], [CELL_1, TRAIN_9], [CELL_2])
+    assert rows(assembled(stacks, [0, 0, 1, 2])) == [
+        ("cell:3", 0, 30, 0),
+        ("train (train.py)", 0, 30, 1),
+        ("train.py:8", 0, 20, 2),
+        ("svd (linalg.py)", 0, 20, 3),
+        ("train.py:9", 20, 10, 2),
+        ("cell:4", 30, 10, 0),
+    ]
+
+
+def test_a_stack_that_comes_back_is_another_slice() -> None:
+    stacks = stacks_of([CELL_1, SVD], [CELL_1])
+    assert rows(assembled(stacks, [0, 1, 0])) == [
+        ("cell:3", 0, 30, 0),
+        ("svd (linalg.py)", 0, 10, 1),
+        ("svd (linalg.py)", 20, 10, 1),
+    ]
+
+
+def test_a_late_sample_gets_its_whole_gap() -> None:
+    stacks = stacks_of([CELL_1], [CELL_2])
+    assert rows(assembled(stacks, [0, 1], ts=[10, 2_000])) == [("cell:3", 0, 10, 0), ("cell:4", 10, 1_990, 0)]
+
+
+def test_empty_stacks_are_gaps() -> None:
+    stacks = stacks_of([CELL_1], [])
+    assert rows(assembled(stacks, [0, 1, 0])) == [("cell:3", 0, 10, 0), ("cell:3", 20, 10, 0)]
+    assert rows(assembled(stacks_of([]), [0, 0])) == []
+
+
+def test_stacks_hold_functions_and_lines() -> None:
+    trace = assembled(stacks_of([CELL_1, TRAIN_8, SVD]), [0])
+    slices, stacks = trace.slices, trace.stacks.set_index("stack")
+    leaf = slices.set_index("name")["stack"]
+    assert stacks.loc[leaf["train.py:8"], ["name", "line"]].tolist() == ["train", 8]
+    assert stacks.loc[leaf["train (train.py)"], ["name", "line"]].tolist() == ["train", 5]
+    svd = stacks.loc[leaf["svd (linalg.py)"]]
+    assert (svd["name"], svd["file"], svd["line"]) == ("svd", "linalg.py", 100)
+    assert svd["parent"] == leaf["train.py:8"]
+    assert (slices["category"].astype(str) == "python").all()
+
+
+def code(name: str, file: str, line: int) -> object:
+    return compile("\n" * (line - 1) + f"def {name}():\n    pass", file, "exec").co_consts[0]
+
+
+def test_an_annotation_cuts_what_its_function_called() -> None:
+    opener = code("train", "train.py", 5)
+    edges = Edges(np.array([12, 27, 28, 45]), np.zeros(4, np.int64), [opener])  # type: ignore[list-item]
+    stacks = stacks_of([CELL_1, TRAIN_8, SVD])
+    assert rows(assembled(stacks, [0, 0, 0, 0, 0], edges=edges)) == [
+        ("cell:3", 0, 50, 0),
+        ("train (train.py)", 0, 50, 1),
+        ("train.py:8", 0, 12, 2),
+        ("svd (linalg.py)", 0, 12, 3),
+        ("train.py:8", 12, 15, 2),
+        ("svd (linalg.py)", 12, 15, 3),
+        ("train.py:8", 28, 17, 2),
+        ("svd (linalg.py)", 28, 17, 3),
+        ("train.py:8", 45, 5, 2),
+        ("svd (linalg.py)", 45, 5, 3),
+    ]
+
+
+def test_samples_meet_at_the_edges_of_annotations() -> None:
+    begin, end = boundaries(np.array([10, 20, 90]), 0, np.array([3, 13, 15, 30, 95, 97]))
+    assert begin.tolist() == [3, 15, 30]
+    assert end.tolist() == [13, 30, 95]
+    begin, end = boundaries(np.array([5, 4]), 0, np.array([], np.int64))
+    assert (begin.tolist(), end.tolist()) == ([0, 5], [5, 5])
+
+
+def test_a_tick_after_a_delay_has_the_line_seen_during_the_delay() -> None:
+    late = np.array([False, True, True, False, False])
+    assert credit_late(np.array([0, 1, 1, 2, 2]), late).tolist() == [0, 1, 1, 1, 2]
+    assert credit_late(np.array([], np.int64), np.array([], bool)).tolist() == []
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.lists(st.sampled_from([CELL_1, CELL_2, TRAIN_8, TRAIN_9, SVD]), max_size=6), min_size=1, max_size=6
+    ),
+    st.data(),
+)
+def test_slices_nest_and_their_self_times_are_the_sampled_time(
+    paths: list[list[Frame]], data: st.DataObject
+) -> None:
+    samples = data.draw(st.lists(st.integers(0, len(paths) - 1), min_size=1, max_size=30))
+    gaps = data.draw(st.lists(st.integers(1, 50), min_size=len(samples), max_size=len(samples)))
+    ts = np.cumsum(gaps)
+    trace = assembled(stacks_of(*paths), samples, ts.tolist())
+    slices = trace.slices
+    sampled = sum(gap for gap, sample in zip(gaps, samples, strict=True) if paths[sample])
+    assert slices["self_ns"].sum() == sampled
+    starts, ends = slices["ts"].to_numpy(), (slices["ts"] + slices["dur"]).to_numpy()
+    parent = slices["parent"].fillna(-1).to_numpy(dtype=np.int64)
+    inner = parent >= 0
+    assert (starts[parent[inner]] <= starts[inner]).all()
+    assert (ends[inner] <= ends[parent[inner]]).all()
+
+
+def test_the_cell_is_the_root() -> None:
+    trimmed = trim(stacks_of([RUN, CELL_1, OUR, TRAIN_8, RUN, SVD], [RUN, RUN], []))
+    assert trimmed.lengths.tolist() == [4, 0, 0]
+    assert [trimmed.known[i] for i in trimmed.frames] == [CELL_1, TRAIN_8, RUN, SVD]
+
+
+def test_what_we_call_ourselves_is_left_out() -> None:
+    trimmed = trim(stacks_of([CELL_1, OUR, SVD], [CELL_1, SVD, OUR, TRAIN_8, SVD, OUR], [OUR, SVD]))
+    assert trimmed.lengths.tolist() == [1, 4, 0]
+    assert [trimmed.known[i] for i in trimmed.frames] == [CELL_1, CELL_1, SVD, TRAIN_8, SVD]
+
+
+def test_without_a_cell_the_place_of_the_start_is_the_root() -> None:
+    main, other = Frame("<module>", "run.py", 1, 7, USER), Frame("<module>", "run.py", 1, 8, USER)
+    trimmed = trim(
+        stacks_of([main, TRAIN_8, SVD], [main, TRAIN_9], [other]), [main, TRAIN_8._replace(line=6)]
+    )
+    assert trimmed.lengths.tolist() == [2, 1, 1]
+    assert [trimmed.known[i] for i in trimmed.frames] == [TRAIN_8, SVD, TRAIN_9, other]
+
+
+def test_whose_code_a_file_holds() -> None:
+    assert owner_of("/tmp/ipykernel_123/4567.py") == CELL
+    assert owner_of("<ipython-input-3-abc>") == CELL
+    assert owner_of(np.linalg.__file__) == LIBRARY
+    assert owner_of(pd.__file__) == LIBRARY
+    assert owner_of("<frozen importlib._bootstrap>") == LIBRARY
+    assert owner_of(__file__) == USER
+    assert owner_of("<stdin>") == USER
+    assert owner_of("/x/lib/python3.11/site-packages/ipykernel/kernelbase.py") == MACHINERY
+    assert owner_of("/x/lib/python3.11/site-packages/ipykernel_launcher.py") == MACHINERY
+    assert owner_of(__import__("asyncio").__file__) == MACHINERY
+    assert owner_of(__import__("notebook_prof").__file__) == OURS
+
+
+def test_stacks_are_decoded_to_the_lines_that_ran() -> None:
+    import sys
+
+    samples = Samples()
+
+    def inner() -> None:
+        samples.add(1, sys._getframe())
+        samples.add(2, sys._getframe())
+
+    inner()
+    stacks = decode(samples.packed, samples.codes)
+    first = inner.__code__.co_firstlineno
+    leaves = [
+        stacks.known[stacks.frames[offset + n - 1]]
+        for offset, n in zip(stacks.offsets, stacks.lengths, strict=True)
+    ]
+    assert [frame.line for frame in leaves] == [first + 1, first + 2]
+    assert leaves[0].function.endswith("inner")
+    assert len(samples) == 2
+    assert (
+        context_of(Stacks(stacks.frames[: stacks.lengths[0]], stacks.lengths[:1], stacks.known))[-1]
+        == leaves[0]
+    )
+
+
+def test_a_stack_ends_at_the_cell_runner() -> None:
+    import sys
+
+    samples = Samples(below=sys._getframe())
+
+    def inner() -> None:
+        samples.add(1, sys._getframe())
+
+    inner()
+    stacks = decode(samples.packed, samples.codes)
+    assert [frame.function.rpartition(".")[2] for frame in stacks.known] == ["inner"]
