@@ -1,0 +1,193 @@
+"""One clause: a dimension, the values kept in it, and who said so."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import operator
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from typing import Final, SupportsIndex, cast
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import OptionError, SelectionError, nearest
+from ..trace.intervals import Window
+from ..units import format_ns, parse_ns
+
+DIMENSIONS: Final = ("window", "name", "category", "track", "step", "phase", "rank")
+_TEXT: Final = frozenset({"name", "category", "phase"})
+_SHOWN: Final = 3
+
+Value = tuple[int, ...] | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """The values kept in one dimension, and who asked for it.
+
+    Parameters
+    ----------
+    dimension : str
+        One of ``DIMENSIONS``.
+    value : tuple
+        For ``window`` the pair ``(start, end)`` in ns from the start of the trace, half-open; for
+        ``name``, ``category`` and ``phase`` sorted texts; for ``track``, ``step`` and ``rank`` sorted
+        integers.
+    source : hashable
+        The view (or other party) that set the clause; None for Python.
+    """
+
+    dimension: str
+    value: Value
+    source: Hashable = None
+
+    def mask(self, table: pd.DataFrame) -> NDArray[np.bool_]:
+        """Tell which rows of a table satisfy the clause.
+
+        Parameters
+        ----------
+        table : DataFrame
+            Any table of a trace. Without a column for the dimension (``ts`` for the window) the clause
+            has nothing to say and keeps every row.
+
+        Returns
+        -------
+        ndarray of bool, shape (len(table),)
+            For the window: rows that touch ``[start, end)``. A row without duration (an instant, a
+            counter sample) is inside when its ``ts`` is.
+        """
+        if self.dimension == "window":
+            return _touches(table, cast("tuple[int, int]", self.value))
+        if self.dimension not in table.columns:
+            return np.ones(len(table), dtype=bool)
+        column = table[self.dimension]
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            wanted = column.cat.categories.isin(list(self.value))
+            codes = column.cat.codes.to_numpy()
+            return np.asarray(np.append(wanted, False)[codes], dtype=bool)  # code -1 reads the False
+        return np.asarray(column.isin(list(self.value)), dtype=bool)
+
+    def describe(self) -> str:
+        """Put the clause in words, e.g. ``2.1 ms – 5 ms`` or ``step 4``."""
+        if self.dimension == "window":
+            return " – ".join(format_ns(int(bound)) for bound in self.value)
+        text = _in_words(self.value)
+        return text if self.dimension == "name" else f"{self.dimension} {text}"
+
+    def to_json(self) -> list[int] | list[str]:
+        """Return the value as a list that JSON can carry."""
+        return cast("list[int] | list[str]", list(self.value))
+
+
+def normalise(dimension: str, value: object) -> Value | None:
+    """Turn what a user or a page wrote into the one spelling a clause holds.
+
+    Parameters
+    ----------
+    dimension : str
+        One of ``DIMENSIONS``.
+    value : object
+        For ``window`` a pair of times: integers in ns, or text with a unit (``"2ms"``). For the others
+        one value or an iterable of them.
+
+    Returns
+    -------
+    tuple or None
+        None (no restriction) for None and for an empty iterable.
+
+    Raises
+    ------
+    SelectionError
+        For an unknown dimension (the message names the nearest one and the choices), for a window that
+        is not a pair or ends before it starts, and for values of another kind than the dimension's.
+
+    Examples
+    --------
+    >>> normalise("window", ("2ms", "5ms"))
+    Window(start=2000000, end=5000000)
+    >>> normalise("step", range(3, 5))
+    (3, 4)
+    >>> normalise("name", "aten::mm")
+    ('aten::mm',)
+    """
+    check(dimension)
+    if value is None:
+        return None
+    if dimension == "window":
+        return _window(value)
+    many = [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
+    if not many:
+        return None
+    if dimension in _TEXT:
+        if wrong := [item for item in many if not isinstance(item, str)]:
+            raise SelectionError(f"selection.{dimension} holds names (text); got {wrong[0]!r}")
+        return tuple(sorted({str(item) for item in many}))
+    return tuple(sorted({whole(dimension, item) for item in many}))
+
+
+def check(dimension: str) -> None:
+    """Raise SelectionError, with the nearest names, unless `dimension` is one."""
+    if dimension in DIMENSIONS:
+        return
+    raise SelectionError(
+        f"there is no selection dimension {dimension!r}: {nearest(dimension, DIMENSIONS)} "
+        f"(the dimensions are {', '.join(DIMENSIONS)})"
+    )
+
+
+def whole(dimension: str, value: object) -> int:
+    """Return a whole number as int, or raise SelectionError."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if not isinstance(value, bool | np.bool_):
+        with contextlib.suppress(TypeError):
+            return operator.index(cast(SupportsIndex, value))
+    raise SelectionError(f"selection.{dimension} holds whole numbers; got {value!r}")
+
+
+def _window(value: object) -> Window:
+    pair = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else []
+    if len(pair) != 2:
+        raise SelectionError(
+            f"selection.window is a pair (start, end) of times, in ns or as text such as '2ms'; got {value!r}"
+        )
+    start, end = _time(pair[0], math.floor), _time(pair[1], math.ceil)
+    if end <= start:
+        raise SelectionError(
+            f"selection.window [{format_ns(start)}, {format_ns(end)}) holds no time: "
+            "it must end after its start"
+        )
+    return Window(start, end)
+
+
+def _time(value: object, rounding: Callable[[float], int]) -> int:
+    """Read one bound; fractions of a ns (pages send them) widen the window."""
+    if isinstance(value, str):
+        try:
+            return parse_ns(value)
+        except OptionError as error:
+            raise SelectionError(f"selection.window: {error}") from error
+    if isinstance(value, float | np.floating) and math.isfinite(value):
+        return int(rounding(float(value)))
+    return whole("window", value)
+
+
+def _touches(table: pd.DataFrame, window: tuple[int, int]) -> NDArray[np.bool_]:
+    if "ts" not in table.columns:
+        return np.ones(len(table), dtype=bool)
+    ts = table["ts"].to_numpy()
+    inside: NDArray[np.bool_] = ts >= window[0]
+    if "dur" in table.columns:
+        inside = inside | (ts + table["dur"].to_numpy() > window[0])
+    return np.asarray(inside & (ts < window[1]), dtype=bool)
+
+
+def _in_words(value: Value) -> str:
+    if len(value) > 2 and isinstance(value[0], int) and value[-1] - value[0] == len(value) - 1:
+        return f"{value[0]}–{value[-1]}"
+    shown = ", ".join(str(item) for item in value[:_SHOWN])
+    rest = len(value) - _SHOWN
+    return f"{shown} and {rest} more" if rest > 0 else shown

@@ -1,0 +1,121 @@
+"""Filters on DataFrames."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ..errors import OptionError
+from .query import EXACT, PARTS, STEP, Condition, Query
+
+_TEXT: Final = ("name", "operator", "function", "shapes", "module", "file", "description", "kernel")
+_COLUMNS: Final = {
+    "avg": ("mean_ns", "avg_ns"),
+    "time": ("time_ns", "total_ns", "device_ns", "dur"),
+    "total": ("total_ns", "dur", "time_ns"),
+    "dtype": ("dtypes", "in_dtypes", "dtype"),
+    "type": ("type", "category", "kind"),
+    "category": ("category", "type", "kind"),
+    "thread": ("thread", "track_name"),
+    "bandwidth": ("bytes_per_s",),
+}
+
+Mask = npt.NDArray[np.bool_]
+
+
+def passing(table: pd.DataFrame, query: Query) -> Mask:
+    """Which rows of a table pass a filter.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Times in columns such as ``self_ns``, texts in columns such as ``name`` and ``shapes``.
+    query : Query
+
+    Returns
+    -------
+    ndarray of bool, shape (len(table),)
+        Words and patterns are looked for in all columns of text together. Missing values pass no
+        condition.
+
+    Raises
+    ------
+    OptionError
+        If the table has no column for a condition.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"name": ["conv", "mm"], "self_ns": [5, 7]})
+    >>> passing(table, Query.parse("self>6ns")).tolist()
+    [False, True]
+    """
+    keep = np.ones(len(table), dtype=bool)
+    for condition in query.conditions:
+        keep &= _holds(table, condition)
+    if query.words or query.patterns:
+        keep &= _finds(table, query)
+    return keep
+
+
+def column_for(table: pd.DataFrame, field: str) -> str | None:
+    """The column that a condition's field means; None if the table has none."""
+    candidates = (field, f"{field}_ns", f"{field}_bytes", *_COLUMNS.get(field, ()))
+    return next((name for name in candidates if name in table.columns), None)
+
+
+def _holds(table: pd.DataFrame, condition: Condition) -> Mask:
+    name = column_for(table, condition.field)
+    if name is None:
+        raise OptionError(
+            f"this table cannot be filtered by {condition.field!r}: "
+            f"its columns are {', '.join(table.columns)}"
+        )
+    column = table[name]
+    if condition.field in (*EXACT, *PARTS):
+        return _among(column, condition)
+    values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    if condition.field == STEP and isinstance(condition.value, tuple):
+        inside = np.zeros(len(values), dtype=bool)
+        for entry in condition.value:
+            first, last = entry[0], entry[1]
+            inside |= (values >= (-np.inf if first is None else float(first))) & (
+                values < (np.inf if last is None else float(last))
+            )
+        return inside if condition.operator == "=" else ~inside & ~np.isnan(values)
+    limit = float(condition.value)  # type: ignore[arg-type]
+    compare = {
+        ">": np.greater,
+        ">=": np.greater_equal,
+        "<": np.less,
+        "<=": np.less_equal,
+        "=": np.equal,
+        "!=": np.not_equal,
+    }[condition.operator]
+    return np.asarray(compare(values, limit) & ~np.isnan(values), dtype=bool)
+
+
+def _among(column: pd.Series[Any], condition: Condition) -> Mask:
+    words = [str(word).casefold() for word in condition.value]  # type: ignore[union-attr]
+    code, values = pd.factorize(column)
+    texts = [str(value).casefold() for value in values]
+    if condition.field in EXACT:
+        found = [text in words for text in texts]
+    else:
+        found = [any(word in text for word in words) for text in texts]
+    mask: Mask = np.array([*found, False], dtype=bool)[code]
+    return mask if condition.operator == "=" else ~mask & (code >= 0)
+
+
+def _finds(table: pd.DataFrame, query: Query) -> Mask:
+    names = [name for name in _TEXT if name in table.columns]
+    if not names:
+        raise OptionError(f"there is no text in this table: its columns are {', '.join(table.columns)}")
+    text = table[names[0]].astype("object").fillna("").astype(str)
+    for name in names[1:]:
+        text = text + "\n" + table[name].astype("object").fillna("").astype(str)
+    code, values = pd.factorize(text)
+    found: Mask = np.array([query.finds(str(value)) for value in values], dtype=bool)[code]
+    return found

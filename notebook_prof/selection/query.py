@@ -1,0 +1,220 @@
+"""The filter language, the same in Python, on the command line and in the filter box: a pure parser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final, NamedTuple
+
+from ..errors import OptionError
+from ..units import parse_ns
+
+TIMES: Final = ("self", "total", "device", "time", "dur", "mean", "avg", "min", "max", "host", "gap")
+NUMBERS: Final = ("count", "share", "flops", "bytes", "bandwidth", "intensity", "depth", "stream", "rank")
+EXACT: Final = ("category", "phase", "type", "kind")
+PARTS: Final = ("name", "module", "dtype", "shapes", "file", "thread")
+STEP: Final = "step"
+FIELDS: Final = (*TIMES, *NUMBERS, *EXACT, *PARTS, STEP)
+"""Everything that a condition can be about."""
+
+_TOKEN: Final = re.compile(r'/(?:\\.|[^/\\])+/(?=\s|$)|"[^"]*"|\S+')
+_UNIT: Final = r"(ns|us|µs|ms|s|min|%|[KMGT]i?B)(?=\s|$)"
+_SPACED: Final = re.compile(rf"\b({'|'.join((*TIMES, *NUMBERS))})\s*(>=|<=|!=|>|<|=)\s*([\d.]+)\s+{_UNIT}")
+_GAPS: Final = re.compile(rf"\b({'|'.join(FIELDS)})\s*(>=|<=|!=|>|<|=)\s*(?=\S)")
+_CONDITION: Final = re.compile(r"([A-Za-z_]+)(>=|<=|!=|>|<|=)(.+)")
+_QUANTITY: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(%|[KMGTP]?i?B|[KMGTP])?")
+_SCALES: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
+_STEPS: Final = re.compile(r"(\d+)?(:)?(\d+)?")
+
+
+class Condition(NamedTuple):
+    """One ``field operator value``.
+
+    Attributes
+    ----------
+    field : str
+        One of `FIELDS`.
+    operator : str
+        ``> >= < <= = !=``.
+    value : float or tuple
+        Nanoseconds for times, a share for per cents, bytes, plain numbers; a tuple of words for texts; a
+        tuple of half-open ranges ``(start, stop)`` for steps, with None for an open end.
+    """
+
+    field: str
+    operator: str
+    value: float | tuple[str, ...] | tuple[tuple[int | None, int | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A parsed filter: everything in it must hold.
+
+    Attributes
+    ----------
+    words : tuple of str
+        Texts that must all occur, in lower case.
+    patterns : tuple of re.Pattern
+        Regular expressions that must all be found, without regard to case.
+    conditions : tuple of Condition
+
+    Examples
+    --------
+    >>> query = Query.parse("conv self>1ms category=kernel,memcpy step=3:7")
+    >>> query.words, [tuple(condition) for condition in query.conditions]
+    (('conv',), [('self', '>', 1000000.0), ('category', '=', ('kernel', 'memcpy')), ('step', '=', ((3, 7),))])
+    """
+
+    words: tuple[str, ...] = ()
+    patterns: tuple[re.Pattern[str], ...] = ()
+    conditions: tuple[Condition, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Query:
+        """Read a filter.
+
+        Parameters
+        ----------
+        text : str
+            Any of these, in any order, separated by blanks:
+
+            - words (``conv``, ``"two words"``): part of the name, upper and lower case alike;
+            - ``/regular expression/``;
+            - ``self>1ms``, ``total<=5us``, ``device>=0.5s``, ``count>10``, ``share>5%``, ``bytes>1MiB``, with
+              ``> >= < <= = !=``; a time without a unit is in ns;
+            - ``category=kernel,memcpy`` (or ``type=``), ``phase=backward``, ``phase!=data``: one of these
+              words; ``module=layers.0``, ``dtype=half``: part of the text;
+            - ``step=5``, ``step=3:7`` (3 to 6, as a Python slice), ``step=3:``, ``step=2,4``.
+
+        Returns
+        -------
+        Query
+            Empty, so that everything passes, for an empty text. What looks like a condition on something
+            that does not exist (``kernel<4``) is a word.
+
+        Raises
+        ------
+        OptionError
+            If a value does not fit its field, a regular expression is none, or a field is misspelt.
+        """
+        words: list[str] = []
+        patterns: list[re.Pattern[str]] = []
+        conditions: list[Condition] = []
+        text = (
+            _GAPS.sub(r"\1\2", _SPACED.sub(r"\1\2\3\4", text))
+            if "/" not in text and '"' not in text
+            else text
+        )
+        for token in _TOKEN.findall(text):
+            if len(token) > 2 and token[0] == token[-1] == "/":
+                patterns.append(_pattern(token))
+            elif len(token) > 2 and token[0] == token[-1] == '"':
+                words.append(token[1:-1].casefold())
+            elif (match := _CONDITION.fullmatch(token)) and _is_field(match[1], match[3]):
+                conditions.append(_condition(match[1].casefold(), match[2], match[3]))
+            else:
+                words.append(token.casefold())
+        return cls(tuple(words), tuple(patterns), tuple(conditions))
+
+    def __bool__(self) -> bool:
+        return bool(self.words or self.patterns or self.conditions)
+
+    def finds(self, text: str) -> bool:
+        """Whether the words and patterns are in a text; conditions are not asked.
+
+        Examples
+        --------
+        >>> Query.parse("CONV /back/").finds("aten::convolution_backward")
+        True
+        """
+        folded = text.casefold()
+        return all(word in folded for word in self.words) and all(
+            pattern.search(text) is not None for pattern in self.patterns
+        )
+
+    def split(self, fields: Iterable[str]) -> tuple[Query, tuple[Condition, ...]]:
+        """The query without the conditions on some fields, and those conditions.
+
+        Examples
+        --------
+        >>> rest, steps = Query.parse("mm step=3:7 count>1").split(["step"])
+        >>> rest.words, len(rest.conditions), steps[0].value
+        (('mm',), 1, ((3, 7),))
+        """
+        chosen = set(fields)
+        taken = tuple(c for c in self.conditions if c.field in chosen)
+        left = tuple(c for c in self.conditions if c.field not in chosen)
+        return Query(self.words, self.patterns, left), taken
+
+
+def holds(condition: Condition, value: float) -> bool:
+    """Whether a number passes a condition on a number.
+
+    Examples
+    --------
+    >>> holds(Query.parse("count>=3").conditions[0], 3)
+    True
+    """
+    limit = condition.value
+    if not isinstance(limit, int | float):
+        raise OptionError(f"{condition.field} is not a number")
+    return {
+        ">": value > limit,
+        ">=": value >= limit,
+        "<": value < limit,
+        "<=": value <= limit,
+        "=": value == limit,
+        "!=": value != limit,
+    }[condition.operator]
+
+
+def _is_field(field: str, value: str) -> bool:
+    if field.casefold() in FIELDS:
+        return True
+    close = get_close_matches(field.casefold(), FIELDS, n=1, cutoff=0.7)
+    if close and (value[:1].isdigit() or close[0] in (*EXACT, STEP)):
+        raise OptionError(f"nothing can be filtered by {field!r}: did you mean {close[0]!r}?")
+    return False
+
+
+def _condition(field: str, operator: str, value: str) -> Condition:
+    if field == STEP and operator in ("=", "!="):
+        return Condition(field, operator, tuple(_steps(part) for part in value.split(",")))
+    if field in TIMES:
+        return Condition(field, operator, float(parse_ns(value)))
+    if field in NUMBERS or field == STEP:
+        return Condition(field, operator, _number(field, value))
+    if operator not in ("=", "!="):
+        raise OptionError(
+            f"{field}{operator}{value} compares text: write {field}={value} or {field}!={value}"
+        )
+    return Condition(field, operator, tuple(part for part in value.split(",") if part))
+
+
+def _steps(text: str) -> tuple[int | None, int | None]:
+    match = _STEPS.fullmatch(text)
+    if match is None or not text.strip(":"):
+        raise OptionError(f"step={text} is not a range: write step=5, step=3:7, step=3: or step=2,4")
+    first, last = (int(part) if part else None for part in (match[1], match[3]))
+    return (first, last) if match[2] else (first, (first or 0) + 1)
+
+
+def _number(field: str, text: str) -> float:
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise OptionError(f"{text!r} is not a number: write {field}>10, share>5% or bytes>1MiB")
+    number, unit = float(match[1]), match[2] or ""
+    if unit == "%" or (field == "share" and number > 1):
+        return number / 100
+    if unit.endswith("iB"):
+        return float(number * 1024 ** " KMGTP".index(unit[0]))
+    return number * _SCALES[unit.removesuffix("B")]
+
+
+def _pattern(token: str) -> re.Pattern[str]:
+    try:
+        return re.compile(token[1:-1], re.IGNORECASE | re.MULTILINE)
+    except re.error as error:
+        raise OptionError(f"{token} is not a regular expression: {error}") from error

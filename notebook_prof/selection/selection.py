@@ -1,0 +1,365 @@
+"""The selection: shared by Python and by every view, safe from several threads."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import SelectionError
+from .clauses import DIMENSIONS, Clause, check, normalise, whole
+
+Patch = dict[str, Any]
+Watcher = Callable[["Selection", Patch, Hashable], object]
+
+_log = logging.getLogger(__name__)
+_log.addHandler(logging.NullHandler())
+_REMEMBERED: Final = 512
+_UNKNOWN: Final = object()
+
+
+class Selection:
+    """What the user is looking at: one clause a dimension, and the slice in focus.
+
+    Clauses of different dimensions intersect; a new clause of a dimension replaces the old one. Each
+    remembers its source, so that a view is not filtered by what it set itself (cross-filter). *Focus* is
+    the one slice under inspection and filters nothing.
+
+    Parameters
+    ----------
+    **values
+        First clauses, by dimension: ``window, name, category, track, step, phase, rank``.
+
+    Raises
+    ------
+    SelectionError
+        For an unknown dimension or a value that it cannot hold.
+
+    Notes
+    -----
+    Every change (however many dimensions it has) raises `revision` by one and tells every watcher once.
+    Watchers are told outside the lock and in the order of the changes: when two threads write at the same
+    moment, or a watcher writes itself, one thread tells both changes, one after the other.
+
+    Examples
+    --------
+    >>> selection = Selection()
+    >>> selection.window = ("2ms", "5ms")
+    >>> selection.update("table", name="aten::mm", step=4)
+    True
+    >>> selection
+    Selection(2 ms – 5 ms · aten::mm · step 4)
+    >>> selection.clear()
+    True
+    """
+
+    DIMENSIONS: Final = DIMENSIONS
+
+    _clauses: Mapping[str, Clause]
+    _focus: int | None
+    _revision: int
+    _watchers: list[Watcher]
+    _history: deque[tuple[int, str, Any]]
+    _queue: deque[tuple[Patch, Hashable, tuple[Watcher, ...]]]
+    _telling: bool
+
+    def __init__(self, **values: object) -> None:
+        first = {dimension: normalise(dimension, value) for dimension, value in values.items()}
+        clauses = {d: Clause(d, first[d]) for d in DIMENSIONS if first.get(d) is not None}  # type: ignore[arg-type]
+        self._clauses = MappingProxyType(clauses)
+        self._focus = None
+        self._revision = 0
+        self._lock = threading.RLock()
+        self._watchers = []
+        self._history = deque(maxlen=_REMEMBERED)
+        self._queue = deque()
+        self._telling = False
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    def update(self, source: Hashable = None, **values: object) -> bool:
+        """Replace the clauses of some dimensions, at once.
+
+        Parameters
+        ----------
+        source : hashable
+            Who says so: a view's own name or object; None for Python.
+        **values
+            A value (or an iterable of values) a dimension; None, or an empty iterable, removes its clause.
+            ``window`` takes a pair of times in ns or as text (``"2ms"``).
+
+        Returns
+        -------
+        bool
+            Whether anything changed. Setting what is already there changes nothing and tells nobody.
+
+        Raises
+        ------
+        SelectionError
+            For an unknown dimension or a value that it cannot hold; nothing is changed then.
+        """
+        changed = self._change(source, {d: normalise(d, value) for d, value in values.items()})
+        self._tell()
+        return changed
+
+    def clear(self, *dimensions: str, source: Hashable = None) -> bool:
+        """Remove the clauses of the given dimensions; of all of them, and the focus, if none is given.
+
+        Returns
+        -------
+        bool
+            Whether anything changed.
+
+        Raises
+        ------
+        SelectionError
+            For an unknown dimension.
+        """
+        for dimension in dimensions:
+            check(dimension)
+        change: dict[str, Any] = dict.fromkeys(dimensions or (*DIMENSIONS, "focus"))
+        changed = self._change(source, change)
+        self._tell()
+        return changed
+
+    def apply_patch(
+        self, patch: Mapping[str, Any], source: Hashable = None, base_revision: int | None = None
+    ) -> bool:
+        """Merge what a page sends: changes that it made on top of an older revision.
+
+        Parameters
+        ----------
+        patch : mapping
+            Dimension → list of values (None: no clause), and ``focus`` → row or None. It may be the whole
+            state as `to_state` gives it; ``revision`` in it is the base if `base_revision` is not given.
+        source : hashable
+            Who sends it.
+        base_revision : int, optional
+            The revision that the sender knew. A dimension that has changed here since, and that the patch
+            merely repeats as it was then, keeps its newer value. So simultaneous changes of different
+            dimensions both survive; of the same dimension, the one applied last does.
+
+        Returns
+        -------
+        bool
+            Whether anything changed.
+
+        Raises
+        ------
+        SelectionError
+            For an unknown dimension or a value that it cannot hold; nothing is changed then.
+        """
+        values = {key: value for key, value in patch.items() if key != "revision"}
+        base = patch.get("revision") if base_revision is None else base_revision
+        change = {
+            key: _row(value) if key == "focus" else normalise(key, value) for key, value in values.items()
+        }
+        with self._lock:
+            if base is not None:
+                before = self._changed_since(int(base))
+                change = {k: v for k, v in change.items() if k not in before or before[k] != v}
+            changed = self._change(source, change)
+        self._tell()
+        return changed
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    @property
+    def clauses(self) -> Mapping[str, Clause]:
+        """The clauses in force, by dimension; read-only."""
+        return self._clauses
+
+    @property
+    def revision(self) -> int:
+        """How many changes there have been."""
+        return self._revision
+
+    @property
+    def focus(self) -> int | None:
+        """Row (in ``trace.slices``) of the one slice under inspection; filters nothing."""
+        return self._focus
+
+    @focus.setter
+    def focus(self, row: int | None) -> None:
+        self._change(None, {"focus": _row(row)})
+        self._tell()
+
+    def mask(self, table: pd.DataFrame, *, viewer: Hashable = None) -> NDArray[np.bool_]:
+        """Tell which rows of a table are selected.
+
+        Parameters
+        ----------
+        table : DataFrame
+            ``trace.slices`` or any table with some of the columns ``ts dur name category track step phase
+            rank``; clauses on columns that it lacks do not restrict it.
+        viewer : hashable, optional
+            Ignore the clauses that this source has set (cross-filter).
+
+        Returns
+        -------
+        ndarray of bool, shape (len(table),)
+            All True when nothing is selected.
+
+        Examples
+        --------
+        >>> steps = pd.DataFrame({"step": [0, 1, 2], "ts": [0, 10, 20], "dur": [10, 10, 10]})
+        >>> Selection(step=1, window=(0, 15)).mask(steps).tolist()
+        [False, True, False]
+        """
+        keep = np.ones(len(table), dtype=bool)
+        for clause in self._clauses.values():
+            if viewer is None or clause.source != viewer:
+                keep &= clause.mask(table)
+        return keep
+
+    def to_state(self) -> Patch:
+        """Return everything as one dict that JSON can carry.
+
+        Returns
+        -------
+        dict
+            A key a dimension, with a list (``window``: ``[start, end]``) or None; ``focus``: a row or
+            None; ``revision``: int.
+
+        Examples
+        --------
+        >>> Selection(step=4).to_state()["step"]
+        [4]
+        """
+        with self._lock:
+            return {**self._as_patch((*DIMENSIONS, "focus")), "revision": self._revision}
+
+    def patch_since(self, revision: int) -> Patch:
+        """Return the present values of what has changed after a revision: what a late page must catch up.
+
+        Returns
+        -------
+        dict
+            As `to_state`, with the changed dimensions only, and without ``revision``. Everything, if the
+            revision is older than is remembered (512 changes of one dimension).
+        """
+        with self._lock:
+            return self._as_patch(self._changed_since(revision))
+
+    def describe(self) -> str:
+        """Put the selection in words: ``2.1 ms – 5 ms · aten::mm · step 4``; ``everything`` when empty."""
+        clauses = self._clauses
+        return " · ".join(clauses[d].describe() for d in DIMENSIONS if d in clauses) or "everything"
+
+    # -- watching ----------------------------------------------------------------------------------
+
+    def watch(self, callback: Watcher) -> Callable[[], None]:
+        """Call ``callback(selection, patch, source)`` after each change.
+
+        Parameters
+        ----------
+        callback : callable
+            `patch` holds the changed dimensions as `to_state` writes them. What it raises is logged
+            (logger ``notebook_prof.selection``) and reaches neither the writer nor other watchers.
+
+        Returns
+        -------
+        callable
+            Takes the watcher away again; harmless when called twice.
+        """
+        with self._lock:
+            self._watchers.append(callback)
+
+        def unwatch() -> None:
+            with self._lock:
+                if callback in self._watchers:
+                    self._watchers.remove(callback)
+
+        return unwatch
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _change(self, source: Hashable, change: Mapping[str, Any]) -> bool:
+        with self._lock:
+            now = self._values()
+            real = {key: value for key, value in change.items() if now[key] != value}
+            if not real:
+                return False
+            clauses = {d: c for d, c in self._clauses.items() if d not in real}
+            clauses.update(
+                {d: Clause(d, v, source) for d, v in real.items() if d != "focus" and v is not None}
+            )
+            self._clauses = MappingProxyType(clauses)
+            self._focus = real.get("focus", self._focus)
+            self._revision = self._revision + 1
+            self._history.extend((self._revision, key, now[key]) for key in real)
+            self._queue.append((self._as_patch(real), source, tuple(self._watchers)))
+        return True
+
+    def _tell(self) -> None:
+        """Deliver queued changes in order; whoever finds another thread at it leaves the rest to that one."""
+        while True:
+            with self._lock:
+                if self._telling or not self._queue:
+                    return
+                self._telling = True
+                patch, source, watchers = self._queue.popleft()
+            try:
+                for watcher in watchers:
+                    try:
+                        watcher(self, dict(patch), source)
+                    except Exception:
+                        _log.exception("a watcher of the selection failed; the others are told")
+            finally:
+                with self._lock:
+                    self._telling = False
+
+    def _values(self) -> dict[str, Any]:
+        values: dict[str, Any] = dict.fromkeys((*DIMENSIONS, "focus"))
+        values.update({d: clause.value for d, clause in self._clauses.items()})
+        values["focus"] = self._focus
+        return values
+
+    def _as_patch(self, keys: Iterable[str]) -> Patch:
+        values = self._values()
+        return {k: list(values[k]) if isinstance(values[k], tuple) else values[k] for k in keys}
+
+    def _changed_since(self, revision: int) -> dict[str, Any]:
+        """Dimensions changed after `revision`, with the value that each had then."""
+        if len(self._history) == _REMEMBERED and self._history[0][0] > revision:
+            return dict.fromkeys((*DIMENSIONS, "focus"), _UNKNOWN)
+        then: dict[str, Any] = {}
+        for at, key, value in reversed(self._history):
+            if at <= revision:
+                break
+            then[key] = value
+        return then
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name not in DIMENSIONS:
+            try:
+                check(name)
+            except SelectionError as error:
+                raise AttributeError(str(error)) from None
+        clause = self._clauses.get(name)
+        return None if clause is None else clause.value
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name == "focus" or name.startswith("_"):
+            object.__setattr__(self, name, value)
+        else:
+            self.update(**{name: value})
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *DIMENSIONS})
+
+    def __repr__(self) -> str:
+        return f"Selection({self.describe()})"
+
+
+def _row(value: object) -> int | None:
+    return None if value is None else whole("focus", value)

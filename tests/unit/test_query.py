@@ -1,0 +1,127 @@
+"""The filter language, and filters on tables."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from notebook_prof.errors import OptionError
+from notebook_prof.selection import Query, passing
+from notebook_prof.selection.query import EXACT, FIELDS, PARTS
+
+
+@pytest.fixture
+def table() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "name": ["aten::conv2d", "aten::mm", "aten::Mm_backward", None],
+            "category": pd.Categorical(["operator", "kernel", "kernel", None]),
+            "phase": ["forward", "forward", "backward", None],
+            "module": ["layers.0.conv", "layers.1", "layers.10", None],
+            "step": pd.array([1, 3, 6, None], dtype="Int32"),
+            "self_ns": [2_000_000, 5_000, 1_000_000, 0],
+            "count": [3, 20, 10, 1],
+            "share": [0.6, 0.1, 0.3, 0.0],
+            "bytes": [2.0**20, 1e6, np.nan, 0.0],
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("", [0, 1, 2, 3]),
+        ("CONV", [0]),
+        ("aten mm", [1, 2]),
+        ("/mm$/", [1]),
+        ("/mm|conv/ self>=1ms", [0, 2]),
+        ("self>1ms", [0]),
+        ("self > 1 ms", [0]),
+        ("self>= 1ms count<5", [0]),
+        ("count>10", [1]),
+        ("count=10", [2]),
+        ("count!=10", [0, 1, 3]),
+        ("share>5%", [0, 1, 2]),
+        ("share>=60%", [0]),
+        ("share>0.2", [0, 2]),
+        ("bytes>=1MiB", [0]),
+        ("bytes>=1MB", [0, 1]),
+        ("bytes<1KB", [3]),
+        ("category=kernel", [1, 2]),
+        ("type=operator,kernel", [0, 1, 2]),
+        ("phase!=forward", [2]),
+        ("module=layers.1", [1, 2]),
+        ("step=3", [1]),
+        ("step=1:4", [0, 1]),
+        ("step=3:", [1, 2]),
+        ("step=:3", [0]),
+        ("step=1,6", [0, 2]),
+        ("step!=1:4", [2]),
+        ("step>3", [2]),
+        ('"aten::mm"', [1, 2]),
+        ("mm phase=backward self>5us step=3:7", [2]),
+    ],
+)
+def test_rows_that_pass(table: pd.DataFrame, text: str, rows: list[int]) -> None:
+    assert np.flatnonzero(passing(table, Query.parse(text))).tolist() == rows
+
+
+@pytest.mark.parametrize(
+    "text", ["vectorized_elementwise_kernel<4", "operator=", "a=b", "x>>y", "std::less<int>", "=", "//"]
+)
+def test_what_is_no_condition_is_a_word(text: str) -> None:
+    query = Query.parse(text)
+    assert query.words == (text.casefold(),)
+    assert query.finds(f"void {text}(float)")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("/(/", "not a regular expression"),
+        ("slef>1ms", "did you mean 'self'"),
+        ("self>fast", "not a duration"),
+        ("count>many", "not a number"),
+        ("step=a:b", "not a range"),
+        ("step=:", "not a range"),
+        ("phase>3", "compares text"),
+        ("phsae=backward", "did you mean 'phase'"),
+    ],
+)
+def test_errors_say_what_to_write(text: str, words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        Query.parse(text)
+
+
+def test_a_table_without_the_column_says_what_it_has(table: pd.DataFrame) -> None:
+    with pytest.raises(OptionError, match=r"filtered by 'device': its columns are name, category"):
+        passing(table, Query.parse("device>1ms"))
+    with pytest.raises(OptionError, match="no text"):
+        passing(table[["count"]], Query.parse("conv"))
+
+
+def test_empty_tables(table: pd.DataFrame) -> None:
+    assert passing(table.iloc[:0], Query.parse("conv self>1 phase=forward step=1:2")).tolist() == []
+
+
+@given(st.text(max_size=40))
+def test_anything_is_a_query_or_an_option_error(text: str) -> None:
+    with suppress(OptionError):
+        assert isinstance(Query.parse(text).finds(text), bool)
+
+
+@given(
+    st.sampled_from([f for f in FIELDS if f != "step"]), st.sampled_from([">", ">=", "<", "<=", "=", "!="])
+)
+def test_every_field_takes_a_value(field: str, operator: str) -> None:
+    if field in (*EXACT, *PARTS) and operator not in ("=", "!="):
+        with pytest.raises(OptionError, match="compares text"):
+            Query.parse(f"{field}{operator}5")
+    else:
+        (condition,) = Query.parse(f"{field}{operator}5").conditions
+        assert condition[:2] == (field, operator)

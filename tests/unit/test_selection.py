@@ -1,0 +1,273 @@
+"""The selection: clauses, cross-filter, patches, watchers, threads."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from notebook_prof.errors import SelectionError
+from notebook_prof.selection import Selection
+
+
+@pytest.fixture
+def slices() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "ts": [0, 10, 20, 30],
+            "dur": [10, 10, 10, 0],
+            "name": pd.Categorical(["mm", "add", "mm", "relu"]),
+            "phase": pd.Categorical(["data", None, "forward", None]),
+            "step": pd.array([0, 0, 1, None], dtype="Int32"),
+        }
+    )
+
+
+def rows(selection: Selection, table: pd.DataFrame, **kwargs: object) -> list[int]:
+    return np.flatnonzero(selection.mask(table, **kwargs)).tolist()
+
+
+def test_empty_selection_keeps_everything(slices):
+    assert rows(Selection(), slices) == [0, 1, 2, 3]
+    assert repr(Selection()) == "Selection(everything)"
+
+
+def test_clauses_of_different_dimensions_intersect(slices):
+    selection = Selection(window=(5, 25), name="mm")
+    assert rows(selection, slices) == [0, 2]
+    selection.step = 1
+    assert rows(selection, slices) == [2]
+
+
+def test_a_new_clause_replaces_the_old_one(slices):
+    selection = Selection(window=(5, 25))
+    selection.update("memory", window=(15, 40))
+    assert selection.clauses["window"].source == "memory"
+    assert rows(selection, slices) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        ((10, 20), [1]),
+        ((9, 10), [0]),
+        ((30, 31), [3]),
+        ((29, 30), [2]),
+        ((31, 99), []),
+        ((0, 31), [0, 1, 2, 3]),
+    ],
+)
+def test_window_is_half_open_also_for_instants(slices, window, expected):
+    assert rows(Selection(window=window), slices) == expected
+
+
+def test_missing_values_match_nothing(slices):
+    assert rows(Selection(step=[0, 1]), slices) == [0, 1, 2]
+    assert rows(Selection(phase=["data", "forward"]), slices) == [0, 2]
+    assert rows(Selection(name="nowhere"), slices) == []
+
+
+def test_a_dimension_that_the_table_lacks_does_not_restrict(slices):
+    assert rows(Selection(rank=7, track=3), slices) == [0, 1, 2, 3]
+    assert rows(Selection(window=(1, 2)), pd.DataFrame({"step": [1, 2]})) == [0, 1]
+
+
+def test_a_viewer_is_not_filtered_by_what_it_set(slices):
+    selection = Selection()
+    selection.update("timeline", window=(5, 25))
+    selection.update("table", name="mm")
+    assert rows(selection, slices) == [0, 2]
+    assert rows(selection, slices, viewer="table") == [0, 1, 2]
+    assert rows(selection, slices, viewer="timeline") == [0, 2]
+    selection.name = "mm"  # the same value: the clause stays the table's
+    assert rows(selection, slices, viewer="table") == [0, 1, 2]
+
+
+def test_window_is_one_tuple_property_and_reads_text():
+    selection = Selection()
+    selection.window = ("2.1ms", "5 ms")
+    assert selection.window == (2_100_000, 5_000_000)
+    assert selection.window.dur == 2_900_000
+    selection.window = (1.5, np.float64(2.25))  # a page sends fractions; the window widens to whole ns
+    assert selection.window == (1, 3)
+
+
+def test_it_reads_as_a_line():
+    selection = Selection(window=("2.1ms", "5ms"), name="aten::mm", step=4)
+    assert repr(selection) == "Selection(2.1 ms – 5 ms · aten::mm · step 4)"
+    selection.update(name=list("abcde"), step=range(3, 7), window=None)
+    assert selection.describe() == "a, b, c and 2 more · step 3–6"
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"nmae": "x"}, ["nmae", "'name'", "window, name, category"]),
+        ({"window": (5, 1)}, ["must end after its start"]),
+        ({"window": 5}, ["pair"]),
+        ({"window": ("2 parsecs", "3ms")}, ["2 parsecs"]),
+        ({"window": (float("nan"), 3)}, ["whole numbers"]),
+        ({"name": 3}, ["names", "3"]),
+        ({"name": ["a", None]}, ["names"]),
+        ({"step": "four"}, ["whole numbers", "four"]),
+        ({"step": True}, ["whole numbers"]),
+    ],
+)
+def test_refusals_say_what_is_wrong_and_change_nothing(values, words):
+    selection = Selection(step=1)
+    with pytest.raises(SelectionError) as caught:
+        selection.update(track=2, **values)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+    assert selection.track is None
+    assert selection.revision == 0
+
+
+def test_unknown_attribute_names_the_nearest():
+    selection = Selection()
+    with pytest.raises(AttributeError, match="'step'"):
+        selection.stpe
+    with pytest.raises(SelectionError, match="'step'"):
+        selection.stpe = 3
+    assert not hasattr(selection, "_nothing")
+    assert {"window", "focus", "step"} <= set(dir(selection))
+
+
+def test_watchers_are_told_once_per_change():
+    selection, seen = Selection(), []
+    unwatch = selection.watch(lambda s, patch, source: seen.append((patch, source, s.revision)))
+    assert selection.update("table", name="mm", step=[2, 1, 2])
+    assert not selection.update("table", name=["mm"], step=(1, 2))  # the same: silent
+    selection.focus = 7
+    assert selection.clear()
+    assert not selection.clear()
+    assert seen == [
+        ({"name": ["mm"], "step": [1, 2]}, "table", 1),
+        ({"focus": 7}, None, 2),
+        ({"name": None, "step": None, "focus": None}, None, 3),
+    ]
+    unwatch()
+    unwatch()
+    selection.step = 1
+    assert len(seen) == 3
+
+
+def test_a_failing_watcher_reaches_neither_writer_nor_the_others(caplog, capsys):
+    selection, seen = Selection(), []
+
+    def fails(*_):
+        raise ValueError("boom")
+
+    selection.watch(fails)
+    selection.watch(lambda *_: seen.append(1))
+    with caplog.at_level(logging.ERROR, logger="notebook_prof.selection"):
+        selection.step = 1
+    assert seen == [1]
+    assert "boom" in caplog.text
+    assert capsys.readouterr().err == ""
+
+
+def test_a_watcher_may_write_and_all_see_the_changes_in_order():
+    selection, first, second = Selection(), [], []
+
+    def answer(s, patch, source):
+        first.append(patch)
+        if "step" in patch:
+            s.update("watcher", name="mm")
+
+    selection.watch(answer)
+    selection.watch(lambda s, patch, source: second.append(patch))
+    selection.step = 3
+    assert first == second == [{"step": [3]}, {"name": ["mm"]}]
+
+
+def test_watchers_are_told_outside_the_lock():
+    selection, done = Selection(), threading.Event()
+
+    def other_thread_reads(s, patch, source):
+        thread = threading.Thread(target=lambda: (s.to_state(), done.set()))
+        thread.start()
+        thread.join(5)
+
+    selection.watch(other_thread_reads)
+    selection.apply_patch({"step": [1]}, "page")
+    assert done.is_set()
+
+
+def test_focus_filters_nothing(slices):
+    selection = Selection()
+    selection.focus = np.int64(2)
+    assert selection.focus == 2
+    assert rows(selection, slices) == [0, 1, 2, 3]
+    assert selection.clauses == {}
+
+
+def test_state_is_json_and_round_trips():
+    selection = Selection(window=(1, 2), name={"b", "a"}, step=3)
+    selection.focus = 5
+    state = json.loads(json.dumps(selection.to_state()))
+    assert state == {
+        "window": [1, 2], "name": ["a", "b"], "category": None, "track": None, "step": [3],
+        "phase": None, "rank": None, "focus": 5, "revision": 1,
+    }  # fmt: skip
+    twin = Selection()
+    twin.apply_patch(state, "page", base_revision=0)
+    assert {**twin.to_state(), "revision": 1} == state
+    assert twin.clauses["step"].source == "page"
+
+
+def test_simultaneous_changes_of_different_dimensions_both_survive():
+    selection = Selection(step=1)
+    page = selection.to_state()
+    selection.name = "mm"  # Python, while the page does this:
+    page["window"] = [0, 10]
+    selection.apply_patch(page, "page")  # its whole state, made on revision 0
+    assert (selection.name, selection.window, selection.step) == (("mm",), (0, 10), (1,))
+
+
+def test_of_the_same_dimension_the_last_one_wins():
+    selection = Selection(step=1)
+    selection.step = 2
+    selection.apply_patch({"step": [3]}, "page", base_revision=0)
+    assert selection.step == (3,)
+    selection.apply_patch({"step": None}, "page", base_revision=1)
+    assert selection.step is None
+
+
+def test_a_base_older_than_memory_is_taken_as_it_is():
+    selection = Selection()
+    for step in range(1000):
+        selection.step = step
+    assert selection.apply_patch({"step": None}, "page", base_revision=0)
+    assert set(selection.patch_since(3)) == {*Selection.DIMENSIONS, "focus"}
+    assert selection.patch_since(selection.revision - 1) == {"step": None}
+    assert selection.patch_since(selection.revision) == {}
+
+
+@pytest.mark.parametrize("patch", [{"nmae": []}, {"focus": "x"}, {"window": [3]}])
+def test_a_wrong_patch_changes_nothing(patch):
+    selection = Selection()
+    with pytest.raises(SelectionError):
+        selection.apply_patch({"step": [1], **patch}, "page")
+    assert selection.step is None
+
+
+def test_threads_lose_no_change():
+    selection, seen = Selection(), []
+    selection.watch(lambda s, patch, source: seen.append((source, next(iter(patch.values())))))
+
+    def write(dimension: str) -> None:
+        for value in range(200):
+            selection.update(dimension, **{dimension: value})
+
+    threads = [threading.Thread(target=write, args=(d,)) for d in ("step", "track", "rank")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert selection.revision == 600
+    for dimension in ("step", "track", "rank"):
+        assert [value for source, value in seen if source == dimension] == [[v] for v in range(200)]

@@ -1,0 +1,50 @@
+"""``p.<analysis>(where=…)``: one filter for arguments and rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from notebook_prof.errors import OptionError
+from notebook_prof.session.profile import Profile
+from notebook_prof.testing import draw
+
+
+@pytest.fixture
+def p() -> Profile:
+    return Profile(
+        draw(
+            """
+            main:     [linear/forward    ] [relu/backward ]
+            main:      [mm    ][add    ]
+            steps:    [3                  ][4            ]
+            """
+        )
+    )
+
+
+def test_rows(p: Profile) -> None:
+    assert p.operators(where="mm")["name"].tolist() == ["mm"]
+    assert p.operators(where="/^(mm|add)$/ self>8ns")["name"].tolist() == ["add"]
+    assert p.operators(where="")["name"].tolist() == p.operators()["name"].tolist()
+
+
+def test_steps_and_phases_are_asked_of_the_analysis(p: Profile) -> None:
+    for where, arguments in (
+        ("step=3:4", {"step": 3}),
+        ("step=4", {"step": [4]}),
+        ("phase=backward", {"phase": "backward"}),
+        ("type=operator", {"category": "operator"}),
+    ):
+        assert p.operators(where=where).equals(p.operators(**arguments)), where
+    assert p.operators(where="step=9").empty
+
+
+def test_a_given_argument_stays(p: Profile) -> None:
+    assert p.operators(by=["name", "step"], step=3, where="step=4").empty
+
+
+def test_what_the_table_lacks_is_said(p: Profile) -> None:
+    with pytest.raises(OptionError, match="cannot be filtered by 'flops'"):
+        p.operators(where="flops>5")
+    with pytest.raises(OptionError, match="did you mean 'self'"):
+        p.operators(where="slef>1ms")
