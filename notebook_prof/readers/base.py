@@ -1,0 +1,112 @@
+"""What a reader is, and what it is shown before it is chosen."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Final
+
+from ..errors import OptionError
+from ..trace.builder import TraceBuilder
+from .compression import decompress
+
+__all__ = ["HEAD_BYTES", "PiecesReader", "Probe", "Reader", "decompress"]
+
+HEAD_BYTES: Final = 64 * 1024
+_PIECE: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What a reader may look at to recognise its format.
+
+    Attributes
+    ----------
+    path : Path
+        For messages; a name proves nothing.
+    head : bytes
+        The first 64 KiB after decompression, without a byte-order mark.
+    """
+
+    path: Path
+    head: bytes
+
+
+class Reader(ABC):
+    """Recognises and reads one format.
+
+    Attributes
+    ----------
+    name : str
+        As in ``read_trace(path, format=name)``.
+    priority : int
+        Unique; of several readers that recognise a file, the highest one reads it.
+    describes : str
+        One line for `list_formats`.
+    """
+
+    name: ClassVar[str]
+    priority: ClassVar[int]
+    describes: ClassVar[str]
+
+    def configured(self, **options: object) -> Reader:
+        """This reader with the options that were given to `read_trace`; the base takes none.
+
+        Raises
+        ------
+        OptionError
+            If the format has no such option.
+        """
+        if options:
+            raise OptionError(
+                f"the reader {self.name!r} takes no option {', '.join(map(repr, options))}: leave it out"
+            )
+        return self
+
+    @abstractmethod
+    def recognises(self, probe: Probe) -> bool:
+        """Whether the bytes look like this format."""
+
+    @abstractmethod
+    def read(self, data: bytes, builder: TraceBuilder) -> None:
+        """Put everything that the file holds into `builder`.
+
+        Parameters
+        ----------
+        data : bytes
+            The whole file after decompression.
+        builder : TraceBuilder
+            Its report counts every row that is not used.
+
+        Raises
+        ------
+        FormatError
+            If nothing can be read.
+        """
+
+
+class PiecesReader(Reader):
+    """A reader that needs a file only piece by piece, so that the file may be larger than memory."""
+
+    @abstractmethod
+    def read_pieces(self, pieces: Iterable[bytes], builder: TraceBuilder) -> None:
+        """Put everything that the file holds into `builder`.
+
+        Parameters
+        ----------
+        pieces : iterable of bytes
+            The file after decompression, in order.
+        builder : TraceBuilder
+            As for `read`.
+
+        Raises
+        ------
+        FormatError
+            If nothing can be read.
+        """
+
+    def read(self, data: bytes, builder: TraceBuilder) -> None:
+        """Put everything that the file holds into `builder`; see `Reader.read`."""
+        self.read_pieces((data[at : at + _PIECE] for at in range(0, len(data), _PIECE)), builder)

@@ -1,0 +1,168 @@
+"""A folder of files as one recording, looked at without ever leaving it."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from abc import abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from ..errors import FormatError
+from ..trace.builder import TraceBuilder
+from ..trace.report import ImportReport
+from .base import HEAD_BYTES, Reader, decompress
+
+MAX_FILES: Final = 20_000
+MAX_DEPTH: Final = 8
+_BOM: Final = b"\xef\xbb\xbf"
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_GZIP_WINDOW: Final = 31
+
+
+class Folder:
+    """The regular files of a folder and of those below it.
+
+    Links are followed only where they end inside the folder; links to folders never are. Pipes, sockets
+    and devices are not files.
+
+    Parameters
+    ----------
+    path : Path
+        An existing folder.
+    report : ImportReport
+        Told about files that are left out (``link-outside``, ``too-many-files``, ``unreadable-file``).
+    max_bytes : int, optional
+        How large a compressed file may become.
+
+    Attributes
+    ----------
+    path : Path
+    names : tuple of str
+        Paths inside the folder with ``/`` between their parts, in order.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as place:
+    ...     _ = Path(place, "a.txt").write_text("hello")
+    ...     folder = Folder(Path(place), ImportReport())
+    ...     folder.names, folder.read("a.txt")
+    (('a.txt',), b'hello')
+    """
+
+    def __init__(self, path: Path, report: ImportReport, max_bytes: int | None = None) -> None:
+        self.path = path
+        self._max_bytes = max_bytes
+        self._root = path.resolve()
+        self._report = report
+        self.names = tuple(sorted(self._walk()))
+
+    def __fspath__(self) -> str:
+        return os.fspath(self.path)
+
+    def read(self, name: str) -> bytes:
+        """The whole file after decompression, without a byte-order mark.
+
+        Raises
+        ------
+        FormatError
+            If there is no such file inside the folder.
+        """
+        return decompress(
+            self._inside(name).read_bytes(), self._report, max_bytes=self._max_bytes
+        ).removeprefix(_BOM)
+
+    def head(self, name: str) -> bytes:
+        """The first 64 KiB after decompression; empty if the file cannot be read."""
+        try:
+            with self._inside(name).open("rb") as file:
+                start = file.read(HEAD_BYTES)
+        except OSError:
+            return b""
+        if start.startswith(_GZIP_MAGIC):
+            try:
+                start = zlib.decompressobj(wbits=_GZIP_WINDOW).decompress(start, HEAD_BYTES)
+            except zlib.error:
+                return b""
+        return start.removeprefix(_BOM)
+
+    def describe(self, most: int = 6) -> str:
+        """How many files there are, and the names of some, for messages."""
+        if not self.names:
+            return "no files"
+        shown = ", ".join(self.names[:most]) + (", …" if len(self.names) > most else "")
+        return f"{len(self.names)} file{'s' if len(self.names) > 1 else ''}: {shown}"
+
+    def _inside(self, name: str) -> Path:
+        # asked again at every read: the link may have been changed meanwhile
+        target = (self._root / name).resolve()
+        if not target.is_relative_to(self._root) or not target.is_file():
+            raise FormatError(f"{self.path.name}: there is no file {name!r} inside the folder")
+        return target
+
+    def _walk(self) -> Iterator[str]:
+        count = 0
+        for place, folders, files in os.walk(self._root, followlinks=False, onerror=self._unreadable):
+            here = Path(place).relative_to(self._root)
+            if len(here.parts) >= MAX_DEPTH:
+                folders.clear()
+            folders.sort()
+            for file in sorted(files):
+                name = (here / file).as_posix()
+                if not self._usable(name):
+                    continue
+                if count >= MAX_FILES:
+                    self._report.add(
+                        "too-many-files",
+                        "loss",
+                        example=f"more than {MAX_FILES:,}",
+                        effect="the rest of the folder is left out",
+                        advice="open the folder of one recording",
+                    )
+                    return
+                count += 1
+                yield name
+
+    def _usable(self, name: str) -> bool:
+        try:
+            target = (self._root / name).resolve()
+            if not target.is_relative_to(self._root):
+                self._report.add(
+                    "link-outside", "loss", example=name, effect="not followed out of the folder"
+                )
+                return False
+            return target.is_file()
+        except (OSError, RuntimeError):
+            self._report.add("unreadable-file", "loss", example=name, effect="left out")
+            return False
+
+    def _unreadable(self, error: OSError) -> None:
+        name = os.path.basename(error.filename or "")
+        self._report.add("unreadable-file", "loss", example=f"{name}: {error.strerror}", effect="left out")
+
+
+class FolderReader(Reader):
+    """A reader of a format that is a folder of files; single files of it may be readable too."""
+
+    @abstractmethod
+    def recognises_folder(self, folder: Folder) -> bool:
+        """Whether the folder holds files of this format; names are part of such formats."""
+
+    @abstractmethod
+    def read_folder(self, folder: Folder, builder: TraceBuilder) -> None:
+        """Put everything that the folder holds into `builder`.
+
+        Parameters
+        ----------
+        folder : Folder
+            Also a path: ``Path(folder) / name``; but only `Folder.read` keeps inside it.
+        builder : TraceBuilder
+            Its report counts everything that is not used.
+
+        Raises
+        ------
+        FormatError
+            If nothing can be read.
+        """

@@ -1,0 +1,98 @@
+"""JAX's ``trace.json.gz``: the same planes, lines and events, all arguments as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from msgspec import Raw, Struct
+
+from ...errors import FormatError
+from ...trace.report import ImportReport
+from ..kineto.numbers import to_ns
+from ..tolerant_json import decode_events
+from .columns import WANTED, Line, Space, coded
+
+Scalar = int | float | str | None
+_NOTHING: Final = Raw(b"")
+
+
+class Args(Struct, gc=False):
+    """The arguments that are kept."""
+
+    name: Scalar = None
+    step_num: Scalar = None
+    hlo_op: Scalar = None
+    hlo_module: Scalar = None
+    correlation_id: Scalar = None
+    tf_op: Scalar = None
+    memcpy_details: Scalar = None
+
+
+class Row(Struct, gc=False):
+    """One element of ``traceEvents``; the last one is empty."""
+
+    ph: str = ""
+    name: Scalar = None
+    pid: int | None = None
+    tid: int | None = None
+    ts: Raw = _NOTHING
+    dur: Raw = _NOTHING
+    args: Args | None = None
+
+
+class Envelope(Struct):
+    """The file around the rows."""
+
+    traceEvents: list[Row]
+
+
+_NO_ARGS: Final = Args()
+
+
+def read_space(data: bytes, report: ImportReport) -> Space:
+    """Decode a file of JAX's trace viewer.
+
+    Raises
+    ------
+    FormatError
+        If there are no rows.
+    """
+    envelope, listed = decode_events(data, Envelope, Row, report)
+    rows = listed if listed is not None else (envelope.traceEvents if envelope else [])
+    if not rows:
+        raise FormatError("there are no events in it")
+    planes = _named(rows, "process_name", lambda row: row.pid)
+    lines = _named(rows, "thread_name", lambda row: (row.pid, row.tid))
+    other = sum(row.ph not in ("X", "M") and bool(row.ph) for row in rows)
+    report.add("row-not-used", "info", other, effect="rows of a kind that JAX does not write")
+    rows = [row for row in rows if row.ph == "X"]
+    ts, timed = to_ns([row.ts for row in rows])
+    dur, lasting = to_ns([row.dur for row in rows])
+    good = timed & lasting & np.fromiter((row.name is not None for row in rows), bool, len(rows))
+    report.add("broken-row", "loss", int((~good).sum()), effect="rows without a time or a name are left out")
+    kept = np.flatnonzero(good)
+    place = pd.MultiIndex.from_arrays([[rows[i].pid or 0 for i in kept], [rows[i].tid or 0 for i in kept]])
+    codes, places = pd.factorize(place)
+    order = np.argsort(codes, kind="stable")
+    found = []
+    for chosen in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(order) else []:
+        pid, tid = places[codes[chosen[0]]]
+        mine = kept[chosen]
+        args = [rows[i].args or _NO_ARGS for i in mine]
+        columns: dict[str, list[Any]] = {name: [getattr(own, name) for own in args] for name in WANTED}
+        stats = {name: values for name, values in columns.items() if any(v is not None for v in values)}
+        names = coded([str(rows[i].name) for i in mine])
+        line = lines.get((pid, tid), f"thread {tid}")
+        found.append(Line(planes.get(pid, ""), line, int(tid), ts[mine], dur[mine], names, stats))
+    return Space(found)
+
+
+def _named(rows: list[Row], kind: str, key: Callable[[Row], Any]) -> dict[Any, str]:
+    return {
+        key(row): str(row.args.name)
+        for row in rows
+        if row.ph == "M" and row.name == kind and row.args is not None and row.args.name is not None
+    }

@@ -1,0 +1,200 @@
+"""From Kineto's columns to a TraceBuilder: the one way for files and for live recordings."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace.builder import TraceBuilder
+from ...trace.intervals import IntArray
+from ...trace.strings import Coded
+from ...trace.taxonomy import CATEGORIES, DEVICE_CATEGORIES, MODULE_PREFIX, STEP_PREFIX
+from . import links, seeds
+from .arguments import argument_table
+from .attributes import attribute_tables
+from .columns import MAX_DEVICE, KinetoColumns, MemoryColumns
+from .kinds import categories, rows_of
+from .links import Mask
+from .old_texts import stack_frames
+
+_OF_DEVICE: Final = re.compile(r"GPU (?P<device>\d{1,4})? ?(?:Utilization|Est\. SM Efficiency)")
+"""Counters that the TensorBoard plugin writes; shares from 0 to 1."""
+_STEP: Final = re.compile(re.escape(STEP_PREFIX) + r"(\d+)")
+
+
+def assemble(columns: KinetoColumns, builder: TraceBuilder) -> IntArray:
+    """Put Kineto's rows into `builder` as slices, flows, steps and allocations.
+
+    ``ProfilerStep#N`` ranges become rows of `steps` (source ``file``) and stay as slices of category
+    annotation on their thread. Ranges of our module hooks become slices of category module, named by
+    the module's path. Python calls are slices of category python around the operators they made.
+    A phase or module that a row proves is written on that row; the builder hands it down.
+    ``metadata["tables"]["operator_arguments"]`` tells element types and arguments (see `arguments`),
+    ``["device_events"]`` and ``["collectives"]`` how kernels were launched and what was exchanged (see
+    `attributes`). Call stacks that the file writes as text become `stacks`; stacks of Python calls do
+    not, as the slices around an operator tell them.
+
+    Parameters
+    ----------
+    columns : KinetoColumns
+    builder : TraceBuilder
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        Handle of every row; empty for no rows.
+    """
+    category = categories(columns)
+    track = _tracks(columns, builder)
+    is_a = {word: np.asarray(category.codes) == i for i, word in enumerate(CATEGORIES)}
+    nodes = links.backward_nodes(columns)
+    forward = links.forward_links(columns, nodes, is_a["operator"])
+    work = (columns.device >= 0) & np.logical_or.reduce([is_a[word] for word in DEVICE_CATEGORIES])
+    calls = (columns.device < 0) & (is_a["launch"] | is_a["sync"])
+    launch = links.launch_links(columns, calls, work)
+    handles = builder.slices(
+        ts=columns.ts,
+        dur=columns.dur,
+        track=track,
+        name=_names(columns.name),
+        category=category,
+        phase=seeds.phases(columns, category, track, nodes),
+        correlation=np.where(work | calls, columns.correlation, -1),
+        device=columns.device,
+        stream=columns.stream,
+        shapes=columns.shapes,
+        module=seeds.modules(columns, category, track, nodes, forward),
+        stack=_stacks(columns, builder),
+    )
+    builder.flows("fwdbwd", handles[forward.src], handles[forward.dst])
+    builder.flows("launch", handles[launch.src], handles[launch.dst])
+    builder.report.add(
+        "device-work-without-launch",
+        "info",
+        int(work.sum()) - len(launch.dst),
+        effect="kernels and copies launched before the recording have no step, phase or module",
+    )
+    if tables := attribute_tables(columns):
+        builder.metadata.setdefault("tables", {}).update(tables)
+    if columns.shapes is not None:
+        builder.metadata.setdefault("tables", {})["operator_arguments"] = argument_table(columns)
+    _steps(columns, is_a["annotation"] | is_a["operator"], builder)
+    _allocations(columns, builder)
+    _counters(columns, builder)
+    return handles
+
+
+def _counters(columns: KinetoColumns, builder: TraceBuilder) -> None:
+    for counter in columns.counters:
+        known = _OF_DEVICE.fullmatch(counter.name)
+        number = builder.track(
+            counter.name,
+            "counter",
+            pid=None if known else counter.pid,
+            device=int(known["device"] or min(max(counter.pid, 0), MAX_DEVICE)) if known else None,
+            rank=columns.rank,
+            unit="1" if known else "",
+        )
+        builder.counter(number, counter.ts, counter.value)
+
+
+def _stacks(columns: KinetoColumns, builder: TraceBuilder) -> IntArray | None:
+    """Key of each row's call stack, for files that write stacks as text."""
+    if columns.call_stack is None:
+        return None
+    keys = [builder.stack(stack_frames(text)) for text in columns.call_stack.values]  # noqa: PD013
+    return np.asarray(np.array([*keys, -1], np.int64)[columns.call_stack.codes])
+
+
+def _names(name: Coded) -> Coded:
+    return Coded(name.codes, [text.removeprefix(MODULE_PREFIX) for text in name.values])
+
+
+def _tracks(columns: KinetoColumns, builder: TraceBuilder) -> IntArray:
+    """Track of every row: one for each thread, one for each stream."""
+    result = np.empty(len(columns), np.int64)
+    on_device = columns.device >= 0
+    for rows, first, second in (
+        (np.flatnonzero(~on_device), columns.pid, columns.tid),
+        (np.flatnonzero(on_device), columns.device, columns.stream),
+    ):
+        outer, outers = pd.factorize(first[rows])
+        inner, inners = pd.factorize(second[rows])
+        pair, pairs = pd.factorize(outer.astype(np.int64) * max(len(inners), 1) + inner)
+        keys = np.empty(len(pairs), np.int64)
+        begin = np.full(len(pairs), np.iinfo(np.int64).max)
+        np.minimum.at(begin, pair, columns.ts[rows])
+        for i in np.argsort(begin, kind="stable").tolist():  # so that the order of the file does not matter
+            code = pairs[i]
+            a, b = int(outers[code // len(inners)]), int(inners[code % len(inners)])
+            stream = first is columns.device
+            keys[i] = _stream(builder, a, b, columns.rank) if stream else thread_track(builder, columns, a, b)
+        result[rows] = keys[pair]
+    return result
+
+
+def thread_track(builder: TraceBuilder, columns: KinetoColumns, pid: int, tid: int) -> int:
+    """Track of a native thread, with the name that the recording knows."""
+    name = columns.thread_names.get((pid, tid), f"thread {tid}")
+    return builder.track(name, pid=pid, tid=tid, rank=columns.rank)
+
+
+def _stream(builder: TraceBuilder, device: int, stream: int, rank: int | None) -> int:
+    if stream < 0:
+        return builder.track(f"GPU {device}", "stream", device=device, rank=rank)
+    return builder.track(f"GPU {device} stream {stream}", "stream", device=device, stream=stream, rank=rank)
+
+
+def _steps(columns: KinetoColumns, ranges: Mask, builder: TraceBuilder) -> None:
+    matches = [_STEP.fullmatch(name) for name in columns.name.values]
+    number = np.array([int(match[1]) if match else -1 for match in matches], np.int64)
+    rows = np.flatnonzero(rows_of(columns.name, number >= 0) & ranges & (columns.device < 0))
+    if len(rows):
+        builder.steps(number[columns.name.codes[rows]], columns.ts[rows], columns.dur[rows], "file")
+        builder.metadata.setdefault("steps_source", "file")
+
+
+def _allocations(columns: KinetoColumns, builder: TraceBuilder) -> None:
+    memory = columns.memory
+    if not len(memory.ts):
+        return
+    order = np.argsort(memory.ts, kind="stable")
+    pids = {tid: pid for pid, tid in columns.thread_names}
+    track = np.empty(len(memory.tid), np.int64)
+    for tid in pd.unique(memory.tid):
+        own = columns.pid[(columns.tid == tid) & (columns.device < 0)][:1]
+        pid = int(own[0]) if len(own) else pids.get(int(tid), -1)
+        track[memory.tid == tid] = thread_track(builder, columns, pid, int(tid)) if pid >= 0 else -1
+    allocated, reserved = _totals(memory, order)
+    builder.allocations(
+        ts=memory.ts[order],
+        addr=memory.addr[order],
+        bytes=memory.size[order],
+        device=memory.device[order],
+        allocated=allocated,
+        reserved=reserved,
+        track=track[order],
+    )
+
+
+def _totals(memory: MemoryColumns, order: IntArray) -> tuple[IntArray, IntArray]:
+    """Running totals of each device, in the order of time.
+
+    On a GPU they are the caching allocator's own. On the host, torch's total starts at 0 with the
+    process's first recording, misses what was freed between recordings and is reset by shared-memory
+    tensors; only its changes mean something. So the host's total is the running sum of the sizes,
+    raised so that it never falls below 0: blocks freed here without having been allocated here were
+    there at the start.
+    """
+    size, device = memory.size[order], memory.device[order]
+    allocated, reserved = memory.allocated[order].copy(), memory.reserved[order].copy()
+    for number in pd.unique(device):
+        mine = device == number
+        if number < 0 or (allocated[mine] < 0).any():
+            running = np.cumsum(size[mine])
+            allocated[mine] = running + max(0, -int(running.min()))
+            reserved[mine] = 0
+    return allocated, reserved

@@ -1,0 +1,150 @@
+"""How kernels were launched and what collectives exchanged: beside the slices, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from ...trace.strings import Coded
+from .columns import Ints, KinetoColumns
+from .rows import EXTRA
+
+extra_of: Final = attrgetter(*EXTRA)
+"""The values of `EXTRA` of an event's arguments, as a tuple."""
+
+_LAUNCH: Final = {
+    "grid": "text",
+    "block": "text",
+    "registers_per_thread": "Int64",
+    "shared_memory_bytes": "Int64",
+    "blocks_per_sm": "float64",
+    "warps_per_sm": "float64",
+    "occupancy": "float64",
+    "theoretical_occupancy": "float64",
+    "bytes": "Int64",
+    "wait_on_stream": "Int64",
+    "sync_kind": "text",
+}
+_COLLECTIVE: Final = {
+    "operation": "text",
+    "dtype": "text",
+    "in_elements": "Int64",
+    "out_elements": "Int64",
+    "group": "text",
+    "group_size": "Int64",
+    "group_description": "text",
+    "group_ranks": "text",
+    "in_split": "text",
+    "out_split": "text",
+    "sequence": "Int64",
+}
+_PERCENT: Final = frozenset({"occupancy", "theoretical_occupancy"})
+
+
+def extra_text(values: Sequence[Any]) -> str:
+    """What an event tells beyond its times, as a JSON object; empty for nothing.
+
+    Examples
+    --------
+    >>> extra_text([(1, 1, 1)] + [None] * (len(EXTRA) - 1))
+    '{"grid":[1,1,1]}'
+    """
+    known = {name: value for name, value in zip(EXTRA, values, strict=True) if value is not None}
+    return msgspec.json.encode(known).decode() if known else ""
+
+
+def attribute_tables(columns: KinetoColumns) -> dict[str, pd.DataFrame]:
+    """Tables for ``metadata["tables"]``.
+
+    Parameters
+    ----------
+    columns : KinetoColumns
+
+    Returns
+    -------
+    dict of DataFrame
+        Only those that have rows, in the order of `columns`:
+
+        - ``device_events``, device work whose launch the file describes: ``device stream start_unix_ns``
+          int64, which find the slice; ``correlation`` int64; ``name kind`` category; ``grid block`` text as
+          in ``[40, 1, 1]``; ``registers_per_thread shared_memory_bytes bytes`` Int64; ``blocks_per_sm
+          warps_per_sm`` float64; ``occupancy`` (achieved, estimated by CUPTI) and
+          ``theoretical_occupancy`` float64, shares from 0 to 1; ``wait_on_stream sync_kind`` of waits;
+        - ``collectives``, kernels and operators that tell what they exchange: ``device stream start_ns``
+          int64 (Unix; device and stream are -1 on the host); ``operation dtype group group_description``
+          text; ``in_elements out_elements group_size sequence`` Int64; ``group_ranks in_split out_split``
+          text as in ``[0, 1]``. What is not told is missing.
+    """
+    if columns.extra is None:
+        return {}
+    distinct = [_spelled(msgspec.json.decode(text)) for text in columns.extra.values]
+    tables: dict[str, pd.DataFrame] = {}
+    for name, wanted, start in (
+        ("device_events", _LAUNCH, "start_unix_ns"),
+        ("collectives", _COLLECTIVE, "start_ns"),
+    ):
+        rows, facts = _facts(columns.extra, distinct, wanted)
+        if name == "device_events":
+            facts, rows = facts[columns.device[rows] >= 0], rows[columns.device[rows] >= 0]
+        if not len(rows):
+            continue
+        place = {"device": columns.device[rows], "stream": columns.stream[rows], start: columns.ts[rows]}
+        table = pd.DataFrame({key: value.astype(np.int64) for key, value in place.items()})
+        if name == "device_events":
+            table["correlation"] = columns.correlation[rows]
+            table["name"], table["kind"] = (_words(part, rows) for part in (columns.name, columns.kind))
+        tables[name] = pd.concat([table, facts.reset_index(drop=True)], axis=1)
+    return tables
+
+
+def _spelled(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Under our names and in our units."""
+    names = {
+        "registers": "registers_per_thread",
+        "shared_memory": "shared_memory_bytes",
+        "collective": "operation",
+        "collective_sequence": "sequence",
+    }
+    found = {names.get(name, name): value for name, value in told.items()}
+    return {name: _share(value) if name in _PERCENT else value for name, value in found.items()}
+
+
+def _share(percent: Any) -> float | None:
+    return percent / 100 if isinstance(percent, int | float) else None
+
+
+def _facts(
+    extra: Coded, distinct: list[dict[str, Any]], wanted: Mapping[str, str]
+) -> tuple[Ints, pd.DataFrame]:
+    """Rows that tell any of what is wanted, and what they tell; each distinct value is taken apart once."""
+    tells = np.array([not wanted.keys().isdisjoint(told) for told in distinct] + [False])
+    codes = np.asarray(extra.codes)
+    rows = np.flatnonzero(tells[codes])
+    found: dict[str, Any] = {}
+    for name, kind in wanted.items():
+        values = [told.get(name) for told in distinct]
+        if any(value is not None for value in values):
+            found[name] = _text(values) if kind == "text" else _number(values, kind)
+    return rows, pd.DataFrame(found, index=range(len(distinct))).iloc[codes[rows]]
+
+
+def _text(values: list[Any]) -> pd.Series[Any]:
+    spelled = [None if value is None else value if isinstance(value, str) else str(value) for value in values]
+    return pd.Series(pd.Categorical(spelled))
+
+
+def _number(values: list[Any], kind: str) -> pd.Series[Any]:
+    numbers = pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").astype("float64")
+    if kind == "float64":
+        return numbers
+    whole = numbers.where(numbers.abs() < float(1 << 53)).round()
+    return whole.astype("Int64")
+
+
+def _words(part: Coded, rows: Ints) -> pd.Categorical:
+    return pd.Categorical.from_codes(part.codes[rows], categories=pd.Index(part.values, dtype="object"))

@@ -1,0 +1,160 @@
+"""Kineto's rows as columns: what a file and a live recording have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...trace.strings import Coded
+
+Ints = npt.NDArray[np.int64]
+
+MAX_DEVICE: Final = int(np.iinfo(np.int16).max)
+"""The largest device index that the tables hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryColumns:
+    """Kineto's ``[memory]`` instants.
+
+    Attributes
+    ----------
+    ts : ndarray of int64
+        Unix nanoseconds, in any order.
+    addr : ndarray of uint64
+        Address of the block; 0 where the file does not tell (torch before 1.11).
+    size : ndarray of int64
+        Bytes; negative when freed.
+    allocated, reserved : ndarray of int64
+        The allocator's own totals after the event; -1 where the file does not tell.
+    device : ndarray of int64
+        Device index; -1 for the host.
+    tid : ndarray of int64
+        Native thread.
+    """
+
+    ts: Ints
+    addr: npt.NDArray[np.uint64]
+    size: Ints
+    allocated: Ints
+    reserved: Ints
+    device: Ints
+    tid: Ints
+
+    @classmethod
+    def empty(cls) -> MemoryColumns:
+        """No events."""
+        none = np.empty(0, np.int64)
+        return cls(none, np.empty(0, np.uint64), none, none, none, none, none)
+
+    @classmethod
+    def joined(cls, parts: Sequence[MemoryColumns], base_ns: int) -> MemoryColumns:
+        """The events of all parts, `base_ns` later."""
+        if not parts:
+            return cls.empty()
+        whole = cls(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)))
+        return replace(whole, ts=whole.ts + base_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class CounterColumns:
+    """Values of one counter.
+
+    Attributes
+    ----------
+    name : str
+    pid : int
+        Process, or the device index of a device's counter.
+    ts : ndarray of int64
+        Unix nanoseconds.
+    value : ndarray of float64
+    """
+
+    name: str
+    pid: int
+    ts: Ints
+    value: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class KinetoColumns:
+    """Complete rows (those with a duration), in the order of their source.
+
+    Attributes
+    ----------
+    ts, dur : ndarray of int64, shape (n,)
+        Unix nanoseconds and nanoseconds.
+    name : Coded
+    kind : Coded
+        Kineto's activity type, as in ``cpu_op`` or ``kernel``.
+    pid, tid : ndarray of int64
+        Process and native thread; meaningless on a device.
+    device, stream : ndarray of int64
+        Of rows on a device; -1 elsewhere.
+    correlation : ndarray of int64
+        Joins a runtime call and its kernels; -1 where there is none, and on CPU operators.
+    sequence : ndarray of int64
+        Autograd's sequence number, -1 if none.
+    fwd_thread : ndarray of int64
+        torch's number of the thread that ran the forward of a backward row; 0 in the forward.
+    torch_thread : mapping of int to int
+        Native thread → torch's number; empty when unknown (files do not tell).
+    shapes : Coded or None
+        Input shapes as text, code -1 for none; None when they were not recorded.
+    dtypes, concrete : Coded or None
+        Element types of the inputs, and the values of those that are no tensors, as JSON text; see
+        `arguments`. None when they were not recorded.
+    extra : Coded or None
+        Launch attributes and collectives' arguments as JSON text; see `attributes.attribute_tables`.
+    call_stack : Coded or None
+        torch's ``Call stack``, leaf first, as text.
+    path : Coded or None
+        Dotted module paths that the file itself tells (``Module Hierarchy``).
+    thread_names : mapping of (pid, tid) to str
+    memory : MemoryColumns
+    counters : sequence of CounterColumns
+    rank : int or None
+    """
+
+    ts: Ints
+    dur: Ints
+    name: Coded
+    kind: Coded
+    pid: Ints
+    tid: Ints
+    device: Ints
+    stream: Ints
+    correlation: Ints
+    sequence: Ints
+    fwd_thread: Ints
+    torch_thread: Mapping[int, int] = field(default_factory=dict)
+    shapes: Coded | None = None
+    dtypes: Coded | None = None
+    concrete: Coded | None = None
+    extra: Coded | None = None
+    call_stack: Coded | None = None
+    path: Coded | None = None
+    thread_names: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    memory: MemoryColumns = field(default_factory=MemoryColumns.empty)
+    counters: Sequence[CounterColumns] = ()
+    rank: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+    def where(self, keep: npt.NDArray[np.bool_]) -> KinetoColumns:
+        """The rows marked in `keep`; itself if all are."""
+        if keep.all():
+            return self
+        changed: dict[str, Any] = {}
+        for part in fields(self):
+            value = getattr(self, part.name)
+            if isinstance(value, np.ndarray):
+                changed[part.name] = value[keep]
+            elif isinstance(value, Coded):
+                changed[part.name] = Coded(value.codes[keep], value.values)
+        return replace(self, **changed)

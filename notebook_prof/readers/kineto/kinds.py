@@ -1,0 +1,136 @@
+"""Kineto's activity types, in the spelling of every era, and our categories for them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...trace.strings import Coded
+from ...trace.taxonomy import CATEGORIES, MODULE_PREFIX, is_collective_kernel, is_collective_range
+from .columns import KinetoColumns
+
+_CATEGORY_OF_KIND: Final = {
+    "cpu_op": "operator",
+    "operator": "operator",
+    "user_annotation": "annotation",
+    "gpu_user_annotation": "annotation",
+    "python_function": "python",
+    "instant": "annotation",
+    "cpu_instant_event": "annotation",
+    "kernel": "kernel",
+    "concurrent_kernel": "kernel",
+    "mtia_ccp_events": "kernel",
+    "gpu_memcpy": "memcpy",
+    "memcpy": "memcpy",
+    "gpu_memset": "memset",
+    "memset": "memset",
+    "runtime": "launch",
+    "cuda_runtime": "launch",
+    "cuda_driver": "launch",
+    "privateuse1_runtime": "launch",
+    "privateuse1_driver": "launch",
+    "mtia_runtime": "launch",
+    "xpu_runtime": "launch",
+    "xpu_driver": "launch",
+    "glow_runtime": "launch",
+    "cuda_sync": "sync",
+    "xpu_sync": "sync",
+    "collective_comm": "collective",
+    "overhead": "overhead",
+    "cuda_profiler_range": "overhead",
+}
+
+BOOKKEEPING_KINDS: Final = frozenset({"trace"})
+"""Rows about the recording itself: ``PyTorch Profiler (0)``."""
+
+DEVICE_KINDS: Final = frozenset(
+    {
+        "kernel",
+        "concurrent_kernel",
+        "gpu_memcpy",
+        "memcpy",
+        "gpu_memset",
+        "memset",
+        "gpu_user_annotation",
+        "mtia_ccp_events",
+        "cuda_sync",
+        "cuda_profiler_range",
+    }
+)
+"""Rows that belong to a device, not to a thread. Their process id is a device index."""
+
+OPERATOR_KINDS: Final = frozenset({"cpu_op", "operator", "user_annotation"})
+"""Rows that can have shapes and a sequence number."""
+
+CALL_KINDS: Final = frozenset(
+    kind for kind, category in _CATEGORY_OF_KIND.items() if category == "launch" or kind == "xpu_sync"
+)
+"""Rows of calls into a device's runtime or driver."""
+
+_SYNC_CALLS: Final = ("DeviceSynchronize", "StreamSynchronize", "EventSynchronize", "CtxSynchronize")
+_PYTHON_MODULE_PREFIX: Final = "nn.Module: "
+
+
+def known(kind: str) -> bool:
+    """Whether the activity type is one of those that have a category."""
+    return kind.lower() in _CATEGORY_OF_KIND
+
+
+def rows_of(column: Coded, wanted: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Which rows of a coded column have one of the values marked in `wanted`; missing is False."""
+    return np.asarray(np.append(wanted, False)[column.codes])
+
+
+def categories(columns: KinetoColumns) -> Coded:
+    """Category of every row.
+
+    Parameters
+    ----------
+    columns : KinetoColumns
+
+    Returns
+    -------
+    Coded
+        Codes into `CATEGORIES`. Unknown activity types are operators on a thread and kernels on a
+        device. A device row of a communication library is a `collective`, a runtime call that only
+        waits is `sync`. ``nn.Module: X`` rows, which torch's Python tracer writes, are `module`
+        when the recording has no ranges of our own module hooks.
+    """
+    code = {category: i for i, category in enumerate(CATEGORIES)}
+    names = columns.name.values
+    by_kind = [code[_CATEGORY_OF_KIND.get(kind.lower(), "operator")] for kind in columns.kind.values]
+    result = np.append(np.array(by_kind, np.int8), np.int8(code["operator"]))[columns.kind.codes]
+    on_device = columns.device >= 0
+
+    def named(test: object) -> npt.NDArray[np.bool_]:
+        return rows_of(columns.name, np.array(test, bool))
+
+    result[on_device & (result == code["operator"])] = code["kernel"]
+    transfers = on_device & (result == code["kernel"])
+    if transfers.any():
+        result[transfers & named([is_collective_kernel(name) for name in names])] = code["collective"]
+    ranges = ~on_device & (result == code["annotation"])
+    result[ranges & named([is_collective_range(name) for name in names])] = code["collective"]
+    calls = result == code["launch"]
+    if calls.any():
+        result[calls & named([name.endswith(_SYNC_CALLS) for name in names])] = code["sync"]
+    hooked = named([name.startswith(MODULE_PREFIX) for name in names])
+    if hooked.any():
+        result[hooked] = code["module"]
+    else:
+        traced = named([name.startswith(_PYTHON_MODULE_PREFIX) for name in names])
+        result[traced & (result == code["python"])] = code["module"]
+    return Coded(result, CATEGORIES)
+
+
+def module_name(name: str) -> str:
+    """Path of the module that a range of category `module` stands for.
+
+    Examples
+    --------
+    >>> module_name("nn.Module#features.0"), module_name("nn.Module: Conv2d_0")
+    ('features.0', 'Conv2d_0')
+    """
+    return name.removeprefix(MODULE_PREFIX).removeprefix(_PYTHON_MODULE_PREFIX)

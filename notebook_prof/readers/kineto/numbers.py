@@ -1,0 +1,175 @@
+"""Decimal microseconds as exact integer nanoseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from .columns import Ints
+
+_NEWLINE, _DOT, _MINUS, _ZERO, _NINE = (ord(sign) for sign in "\n.-09")
+_LIMIT: Final = 1 << 62
+_EXACT: Final = float(1 << 43)
+_MOST_DIGITS: Final = 20
+_WHOLE, _FRACTION = 16, 24
+
+
+def exact_ns(values: Sequence[Any]) -> Ints | None:
+    """Microseconds as numbers → nanoseconds, where nothing was lost when they became numbers.
+
+    A double below 2**43 µs (102 days) is nearer than half a nanosecond to the decimal text that it was
+    read from, so three decimals come back exactly; Kineto's ``baseTimeNanoseconds`` keeps times below
+    that. Whole numbers are exact as they are.
+
+    Parameters
+    ----------
+    values : sequence of int or float
+
+    Returns
+    -------
+    ndarray of int64 or None
+        None if text is needed, or something is no number.
+
+    Examples
+    --------
+    >>> exact_ns([4392371366199.943, 2]).tolist()
+    [4392371366199943, 2000]
+    >>> exact_ns([1712195495521130.028]) is None
+    True
+    """
+    if not len(values):
+        return np.empty(0, np.int64)
+    try:
+        if type(values[0]) is int:
+            whole = np.array(values)
+            if whole.dtype == np.int64 and (np.abs(whole) < _LIMIT // 1000).all():
+                return np.asarray(whole * 1000)
+        floats = np.fromiter(values, np.float64, len(values))
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if not (np.abs(floats) < _EXACT).all():
+        return None
+    down = np.floor(floats)
+    return np.asarray(down.astype(np.int64) * 1000 + np.rint((floats - down) * 1000).astype(np.int64))
+
+
+def to_ns(texts: Sequence[bytes]) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """Microseconds as text → nanoseconds.
+
+    A double holds 53 bits; microseconds since 1970 with three decimals need 61. So the text is read as
+    an integer.
+
+    Parameters
+    ----------
+    texts : sequence of bytes-like
+        JSON numbers (``1712195495521130.028``), or strings of them.
+
+    Returns
+    -------
+    ns : ndarray of int64
+        Rounded to whole nanoseconds; 0 where it is no number.
+    ok : ndarray of bool
+
+    Examples
+    --------
+    >>> ns, ok = to_ns([b"1712195495521130.028", b"null"])
+    >>> ns.tolist(), ok.tolist()
+    ([1712195495521130028, 0], [True, False])
+    """
+    n = len(texts)
+    if n == 0:
+        return np.empty(0, np.int64), np.empty(0, bool)
+    joined = b"\n".join(texts) + b"\n"
+    for decimals in (3, 0):
+        if (values := _uniform(joined, n, decimals)) is not None:
+            return values, np.ones(n, bool)
+    if (values := _mixed(joined, n)) is not None:
+        return values, np.ones(n, bool)
+    parsed = [_single(bytes(text)) for text in texts]
+    ok = np.fromiter((value is not None for value in parsed), bool, n)
+    return np.fromiter((value or 0 for value in parsed), np.int64, n), ok
+
+
+def _uniform(joined: bytes, n: int, decimals: int) -> Ints | None:
+    """All at once, if every number has exactly this many decimals."""
+    codes = np.frombuffer(joined, np.uint8)
+    ends = np.flatnonzero(codes == _NEWLINE)
+    dots = np.flatnonzero(codes == _DOT)
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    minus = np.flatnonzero(codes == _MINUS)
+    digits = int(((codes >= _ZERO) & (codes <= _NINE)).sum())
+    if len(ends) != n or digits + len(dots) + len(minus) + n != len(codes):
+        return None
+    if (ends - starts < 1 + (decimals + 1 if decimals else 0)).any() or not np.isin(minus, starts).all():
+        return None
+    if decimals:
+        if len(dots) != n or not ((ends - dots) == decimals + 1).all():
+            return None
+        joined = joined.replace(b".", b"")
+    elif len(dots):
+        return None
+    if (codes[ends - 1] < _ZERO).any():
+        return None
+    values = np.fromstring(joined, dtype=np.int64, sep="\n")
+    scale = 10 ** (3 - decimals)
+    # what does not fit has become the largest number
+    if len(values) != n or values.max() >= _LIMIT // scale or values.min() <= -_LIMIT // scale:
+        return None
+    return np.asarray(values * scale)
+
+
+def _mixed(joined: bytes, n: int) -> Ints | None:
+    """All at once, digit by digit, if every text is a plain decimal number of moderate length."""
+    codes = np.frombuffer(joined, np.uint8)
+    ends = np.flatnonzero(codes == _NEWLINE)
+    if len(ends) != n:
+        return None
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    negative = codes[starts] == _MINUS
+    starts = starts + negative
+    dots = np.flatnonzero(codes == _DOT)
+    digits = int(((codes >= _ZERO) & (codes <= _NINE)).sum())
+    owner = np.searchsorted(ends, dots)
+    if digits + len(dots) + int(negative.sum()) + n != len(codes) or (np.diff(owner) == 0).any():
+        return None
+    point = ends.copy()
+    point[owner] = dots
+    whole, fraction = point - starts, np.maximum(ends - point - 1, 0)
+    if whole.min() < 1 or whole.max() > _WHOLE or fraction.max() > _FRACTION or (ends == point + 1).any():
+        return None
+    values = np.zeros(n, np.int64)
+    for i in range(int(whole.max())):
+        inside = i < whole
+        values = np.where(inside, values * 10 + codes[np.where(inside, starts + i, 0)] - _ZERO, values)
+    if values.max() >= _LIMIT // 1000:
+        return None
+
+    def digit(i: int) -> Ints:
+        return np.where(
+            i < fraction, codes[np.where(i < fraction, point + 1 + i, 0)].astype(np.int64) - _ZERO, 0
+        )
+
+    for i in range(3):
+        values = values * 10 + digit(i)
+    # the rest rounds to the nearest, a tie to the even
+    rest = np.zeros(n, bool)
+    for i in range(4, int(fraction.max())):
+        rest |= digit(i) > 0
+    next_digit = digit(3)
+    values += (next_digit > 5) | ((next_digit == 5) & (rest | (values % 2 == 1)))
+    return np.where(negative, -values, values)
+
+
+def _single(text: bytes) -> int | None:
+    try:
+        value = Decimal(text.strip(b'" ').decode())
+        # 1e999999999 is a number too: look at its size before making it an integer
+        fits = value.is_finite() and value.adjusted() < _MOST_DIGITS
+        ns = int((value * 1000).to_integral_value()) if fits else None
+    except (InvalidOperation, UnicodeDecodeError):
+        return None
+    return ns if ns is not None and abs(ns) < _LIMIT else None

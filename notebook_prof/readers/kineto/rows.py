@@ -1,0 +1,235 @@
+"""The JSON of Kineto, typed: what of an event is read.
+
+A field costs time for every event of a file, also where it is missing. So there are three sizes of
+arguments, and a part of a file is read with the smallest that holds what its kinds of events need; and
+times are numbers where a number is exact, and text elsewhere.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final, NamedTuple, Union
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+NOTHING: Final = Raw(b"")
+
+Scalar = Union[int, float, str, None]  # noqa: UP007
+Vector = Union[tuple[int | float, ...], str, int, None]  # noqa: UP007
+
+
+class Arguments(Struct, gc=False, frozen=True):
+    """What links events, and what operators were called with."""
+
+    sequence: int = field(name="Sequence number", default=-1)
+    fwd_thread: int = field(name="Fwd thread id", default=0)
+    dims: Raw = field(name="Input Dims", default=NOTHING)
+    types: Raw = field(name="Input type", default=NOTHING)
+    concrete: Raw = field(name="Concrete Inputs", default=NOTHING)
+    correlation: int = -1
+    device: int | str | None = -1
+    stream: int | str | None = -1
+
+
+class OldArguments(Arguments, gc=False, frozen=True):
+    """As written until 2023: stacks and modules on operators, and another spelling."""
+
+    old_dims: Raw = field(name="Input dims", default=NOTHING)
+    call_stack: str = field(name="Call stack", default="")
+    hierarchy: str = field(name="Module Hierarchy", default="")
+
+
+class AllArguments(OldArguments, gc=False, frozen=True):
+    """Also how kernels were launched, what copies moved, and what collectives exchanged."""
+
+    grid: Vector = None
+    block: Vector = None
+    registers: Scalar = field(name="registers per thread", default=None)
+    shared_memory: Scalar = field(name="shared memory", default=None)
+    blocks_per_sm: Scalar = field(name="blocks per SM", default=None)
+    warps_per_sm: Scalar = field(name="warps per SM", default=None)
+    occupancy: Scalar = field(name="est. achieved occupancy %", default=None)
+    theoretical_occupancy: Scalar = field(name="theoretical occupancy %", default=None)
+    bytes: Scalar = None
+    collective: Scalar = field(name="Collective name", default=None)
+    in_elements: Scalar = field(name="In msg nelems", default=None)
+    out_elements: Scalar = field(name="Out msg nelems", default=None)
+    in_split: Vector = field(name="In split size", default=None)
+    out_split: Vector = field(name="Out split size", default=None)
+    dtype: Scalar = None
+    group_size: Scalar = field(name="Group size", default=None)
+    group: Scalar = field(name="Process Group Name", default=None)
+    group_description: Scalar = field(name="Process Group Description", default=None)
+    group_ranks: Vector = field(name="Process Group Ranks", default=None)
+    collective_sequence: Scalar = field(name="Seq", default=None)
+    wait_on_stream: Scalar = None
+    sync_kind: Scalar = field(name="cuda_sync_kind", default=None)
+
+
+EXTRA: Final = tuple(
+    name for name in AllArguments.__struct_fields__ if name not in OldArguments.__struct_fields__
+)
+"""Fields that become the column `args` of slices."""
+
+NO_ARGUMENTS: Final = AllArguments()
+
+
+class MemoryArguments(Struct, gc=False, frozen=True):
+    """Of ``[memory]`` instants."""
+
+    device: int = field(name="Device Id", default=-1)
+    address: int = field(name="Addr", default=0)
+    size: int = field(name="Bytes", default=0)
+    allocated: int = field(name="Total Allocated", default=-1)
+    reserved: int = field(name="Total Reserved", default=-1)
+
+
+NO_MEMORY: Final = MemoryArguments()
+
+
+class NameArguments(Struct, gc=False, frozen=True):
+    """Of metadata events."""
+
+    name: Any = None
+
+
+NO_NAME: Final = NameArguments()
+
+
+class Event(Struct, gc=False, tag_field="ph"):
+    """Any element of ``traceEvents``."""
+
+
+class Begin(Event, gc=False, tag="B"):
+    """Opens a slice."""
+
+    cat: str | None = ""
+    name: str | None = None
+    pid: int | str | None = None
+    tid: int | str | None = None
+    ts: Raw = NOTHING
+
+
+class End(Event, gc=False, tag="E"):
+    """Closes the latest open slice of its thread."""
+
+    pid: int | str | None = None
+    tid: int | str | None = None
+    ts: Raw = NOTHING
+
+
+class Instant(Event, gc=False, tag="i"):
+    """Memory taken or given back, or a mark."""
+
+    name: str | None = None
+    pid: int | str | None = None
+    tid: int | str | None = None
+    ts: Raw = NOTHING
+    args: MemoryArguments = NO_MEMORY
+
+
+class QuickInstant(Event, gc=False, tag="i"):
+    """The same, where numbers are exact."""
+
+    name: str | None = None
+    pid: int | str | None = None
+    tid: int | str | None = None
+    ts: int | float | None = None
+    args: MemoryArguments = NO_MEMORY
+
+
+class Counter(Event, gc=False, tag="C"):
+    """Values at an instant."""
+
+    name: str | None = None
+    pid: int | str | None = None
+    ts: Raw = NOTHING
+    args: dict[str, Any] = field(default_factory=dict)
+
+
+class Metadata(Event, gc=False, tag="M"):
+    """Names of processes and threads."""
+
+    name: str | None = None
+    pid: int | str | None = None
+    tid: int | str | None = None
+    args: NameArguments = NO_NAME
+
+
+class FlowStart(Event, gc=False, tag="s"):
+    """An arrow; found again from the numbers that events carry."""
+
+
+class FlowStep(Event, gc=False, tag="t"):
+    """See `FlowStart`."""
+
+
+class FlowEnd(Event, gc=False, tag="f"):
+    """See `FlowStart`."""
+
+
+class LooseRow(Struct, gc=False):
+    """Any object that may be an event, for those that are not typed as they should be."""
+
+    ph: Any = ""
+    cat: Any = ""
+    name: Any = None
+    pid: Any = None
+    tid: Any = None
+    ts: Raw = NOTHING
+    dur: Raw = NOTHING
+    args: Raw = NOTHING
+
+
+class Variant(NamedTuple):
+    """How much of complete events is decoded, and how exactly.
+
+    Attributes
+    ----------
+    arguments : type of Arguments, or None
+    text_times : bool
+    """
+
+    arguments: type[Arguments] | None
+    text_times: bool
+
+
+OTHERS: Final = (Begin, End, Counter, Metadata, FlowStart, FlowStep, FlowEnd)
+
+
+@cache
+def complete_type(variant: Variant) -> type[Any]:
+    """The type of events with a duration (``X``) in this variant."""
+    time = Raw if variant.text_times else int | float
+    fields: list[tuple[str, Any, Any]] = [
+        ("cat", str | None, ""),
+        ("name", str | None, None),
+        ("pid", int | str | None, None),
+        ("tid", int | str | None, None),
+        ("ts", time, NOTHING),
+        ("dur", time, NOTHING),
+    ]
+    if variant.arguments is not None:
+        fields.append(("args", variant.arguments, variant.arguments()))
+    return msgspec.defstruct("Complete", fields, bases=(Event,), tag="X", gc=False)
+
+
+@cache
+def decoder(variant: Variant) -> msgspec.json.Decoder[list[Any]]:
+    """Decodes a list of events."""
+    return msgspec.json.Decoder(list[_event(variant)])  # type: ignore[misc]
+
+
+@cache
+def row_decoder(variant: Variant) -> msgspec.json.Decoder[Any]:
+    """Decodes one event."""
+    return msgspec.json.Decoder(_event(variant))
+
+
+def _event(variant: Variant) -> Any:
+    instant = Instant if variant.text_times else QuickInstant
+    return Union[(complete_type(variant), instant, *OTHERS)]
+
+
+loose_decoder: Final = msgspec.json.Decoder(LooseRow)

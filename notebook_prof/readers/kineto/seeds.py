@@ -1,0 +1,112 @@
+"""Phases and modules of the rows that prove them; the builder hands them down to what is inside."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ...trace.intervals import IntArray, contains, union
+from ...trace.nesting import nest
+from ...trace.strings import Coded
+from ...trace.taxonomy import CATEGORIES, PHASES, phase_of
+from .columns import KinetoColumns
+from .kinds import module_name
+from .links import Links, Mask
+
+_MODULE = CATEGORIES.index("module")
+_OPERATOR = CATEGORIES.index("operator")
+_COLLECTIVE = CATEGORIES.index("collective")
+
+
+def phases(columns: KinetoColumns, category: Coded, track: IntArray, nodes: Mask) -> Coded:
+    """Phase of every row that has one of its own.
+
+    Data, backward, optimizer and communication are told by names (and by the backward nodes). Forward
+    is what lies outside these and either makes part of the autograd graph (has a sequence number) or
+    is a module call; what neither names nor the graph tell stays open.
+
+    Parameters
+    ----------
+    columns : KinetoColumns
+    category : Coded
+    track : ndarray of int64
+    nodes : ndarray of bool
+        Backward nodes.
+
+    Returns
+    -------
+    Coded
+        Codes into `PHASES`, -1 for open rows.
+    """
+    code = {phase: i for i, phase in enumerate(PHASES)}
+    named = [code.get(phase_of(name) or "", -1) for name in columns.name.values]
+    result = np.append(np.array(named, np.int8), np.int8(-1))[columns.name.codes]
+    result[(columns.fwd_thread > 0) & (columns.sequence >= 0) & (result < 0)] = code["backward"]
+    result[nodes] = code["backward"]
+    result[np.asarray(category.codes) == _COLLECTIVE] = code["communication"]
+    differentiable = (category.codes == _OPERATOR) & (columns.sequence >= 0) & (columns.fwd_thread == 0)
+    weak = (result < 0) & (columns.device < 0) & (differentiable | (category.codes == _MODULE))
+    strong = (result >= 0) & (columns.device < 0)
+    rows = np.flatnonzero(weak)
+    for number in pd.unique(track[rows]):
+        mine = rows[track[rows] == number]
+        inside = strong & (track == number)
+        taken = union(columns.ts[inside], (columns.ts + columns.dur)[inside])
+        result[mine[~contains(taken, columns.ts[mine])]] = code["forward"]
+    return Coded(result, PHASES)
+
+
+def modules(columns: KinetoColumns, category: Coded, track: IntArray, nodes: Mask, forward: Links) -> Coded:
+    """Module of module calls and of backward nodes, or what the file itself tells.
+
+    A backward node belongs to the module of its forward operator. ``AccumulateGrad`` has no forward
+    operator; the engine runs it right after the node that produced the gradient, so it takes the
+    module of the node before it.
+
+    Parameters
+    ----------
+    columns, category, track, nodes
+        As for `phases`.
+    forward : Links
+        From `links.forward_links`.
+
+    Returns
+    -------
+    Coded
+        Code -1 for rows that inherit.
+    """
+    calls = np.flatnonzero(np.asarray(category.codes) == _MODULE)
+    if not len(calls):
+        return columns.path if columns.path is not None else Coded(np.full(len(columns), -1, np.int32), [])
+    result = np.full(len(columns), -1, np.int32)
+    codes, used = pd.factorize(columns.name.codes[calls])
+    paths, values = pd.factorize(np.array([module_name(columns.name.values[i]) for i in used], dtype=object))
+    result[calls] = paths[codes]
+    home = _enclosing(columns, track, calls, forward.src)
+    inside = home >= 0
+    result[forward.dst[inside]] = result[home[inside]]
+    _fill_accumulation(columns, track, nodes, forward.dst, result)
+    return Coded(result, [str(value) for value in values])
+
+
+def _enclosing(columns: KinetoColumns, track: IntArray, outer: IntArray, rows: IntArray) -> IntArray:
+    """Innermost of the slices `outer` in which each of `rows` starts, -1 for none."""
+    both = np.concatenate([outer, rows])
+    dur = np.concatenate([columns.dur[outer], np.zeros(len(rows), np.int64)])
+    _, parent, _ = nest(track[both], columns.ts[both], dur)
+    found = parent[len(outer) :]
+    return np.asarray(np.where(found >= 0, both[found], -1))
+
+
+def _fill_accumulation(
+    columns: KinetoColumns, track: IntArray, nodes: Mask, linked: IntArray, module: npt.NDArray[np.int32]
+) -> None:
+    every = np.flatnonzero(nodes)
+    every = every[np.lexsort((columns.ts[every], track[every]))]
+    numbered = (columns.sequence[every] >= 0) | np.isin(every, linked)
+    before = np.maximum.accumulate(np.where(numbered, np.arange(len(every)), -1))
+    lonely = ~numbered & (before >= 0)
+    source = every[np.maximum(before, 0)]
+    lonely &= track[source] == track[every]
+    module[every[lonely]] = module[source[lonely]]

@@ -1,0 +1,141 @@
+"""Events without a duration: memory, counters, names of threads, marks, begins and ends."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from ...trace.report import ImportReport
+from .columns import MAX_DEVICE, CounterColumns, Ints, MemoryColumns
+from .identifiers import identifiers, integers, number_of
+from .numbers import exact_ns, to_ns
+from .rows import Begin, Counter, End, Instant, Metadata, QuickInstant
+
+_MEMORY: Final = "[memory]"
+_INSTANTS: Final = (Instant, QuickInstant)
+_WORD: Final = (1 << 64) - 1
+_BOOKKEEPING: Final = ("Iteration Start", "Record Window End")
+
+Mark = tuple[str, int | str | None, int | str | None, int]
+
+
+class Sundries:
+    """Collects events of every class but ``Complete``.
+
+    Parameters
+    ----------
+    report : ImportReport
+
+    Attributes
+    ----------
+    thread_names : dict of (pid, tid) to str
+    begins_and_ends : list of Begin or End
+        In the order of the file.
+    marks : list of (name, pid, tid, ns)
+        Instants that are neither memory nor bookkeeping.
+    """
+
+    def __init__(self, report: ImportReport) -> None:
+        self._report = report
+        self.thread_names: dict[tuple[int, int], str] = {}
+        self.begins_and_ends: list[Begin | End] = []
+        self.marks: list[Mark] = []
+        self._memory: list[MemoryColumns] = []
+        self._counters: list[tuple[str, int, int, float]] = []
+
+    def take(self, rows: list[Any]) -> bool:
+        """Keep what is of use; arrows are not, as they are found again.
+
+        Returns
+        -------
+        bool
+            False if nothing was kept, as times are needed as text.
+        """
+        classes = set(map(type, rows))
+        if (QuickInstant in classes or Instant in classes) and not self._instants(
+            [row for row in rows if row.__class__ in _INSTANTS]
+        ):
+            return False
+        if Metadata in classes:
+            self.thread_names.update(
+                ((number_of(row.pid), number_of(row.tid)), str(row.args.name))
+                for row in rows
+                if row.__class__ is Metadata and row.name == "thread_name" and row.args.name is not None
+            )
+        if Counter in classes:
+            self._count([row for row in rows if row.__class__ is Counter])
+        if Begin in classes or End in classes:
+            self.begins_and_ends += [row for row in rows if row.__class__ in (Begin, End)]
+        return True
+
+    def memory(self, base_ns: int) -> MemoryColumns:
+        """All memory events, in the order of the file."""
+        return MemoryColumns.joined(self._memory, base_ns)
+
+    def counters(self, base_ns: int) -> list[CounterColumns]:
+        """All values of counters, a table for each counter."""
+        tables = []
+        for name, pid in dict.fromkeys((name, pid) for name, pid, _, _ in self._counters):
+            mine = [row for row in self._counters if row[:2] == (name, pid)]
+            ts = np.array([row[2] for row in mine], np.int64) + base_ns
+            tables.append(CounterColumns(name, pid, ts, np.array([row[3] for row in mine], np.float64)))
+        return tables
+
+    def _instants(self, rows: list[Any]) -> bool:
+        if isinstance(rows[0], QuickInstant):
+            exact = exact_ns([row.ts for row in rows])
+            if exact is None:
+                return False
+            ts, ok = exact, np.ones(len(rows), bool)
+        else:
+            ts, ok = to_ns([row.ts for row in rows])
+        if not ok.all():
+            self._lost(int((~ok).sum()))
+            rows, ts = [row for row, good in zip(rows, ok.tolist(), strict=True) if good], ts[ok]
+        of_memory = np.fromiter([row.name == _MEMORY for row in rows], bool, len(rows))
+        if not of_memory.all():
+            self._mark([rows[i] for i in np.flatnonzero(~of_memory)], ts[~of_memory])
+            rows, ts = [rows[i] for i in np.flatnonzero(of_memory)], ts[of_memory]
+        args = [row.args for row in rows]
+        self._memory.append(
+            MemoryColumns(
+                ts=ts,
+                addr=np.array([each.address & _WORD for each in args], np.uint64),
+                size=integers([each.size for each in args]),
+                allocated=integers([each.allocated for each in args]),
+                reserved=integers([each.reserved for each in args]),
+                device=np.minimum(integers([each.device for each in args]), MAX_DEVICE),
+                tid=identifiers([row.tid for row in rows]),
+            )
+        )
+        return True
+
+    def _mark(self, rows: list[Any], ts: Ints) -> None:
+        self.marks += [
+            (row.name, row.pid, row.tid, at)
+            for row, at in zip(rows, ts.tolist(), strict=True)
+            if row.name and not row.name.startswith(_BOOKKEEPING)
+        ]
+
+    def _lost(self, count: int) -> None:
+        self._report.add("broken-row", "loss", count, effect="these rows are left out")
+
+    def _count(self, rows: list[Counter]) -> None:
+        ts, ok = to_ns([row.ts for row in rows])
+        lost = int((~ok).sum())
+        for row, at, good in zip(rows, ts.tolist(), ok.tolist(), strict=True):
+            values = [(key, value) for key, value in row.args.items() if isinstance(value, int | float)]
+            lost += good and not values
+            if good:
+                name = row.name or ""
+                self._counters += [
+                    (
+                        name if key == name or len(values) == 1 else f"{name} {key}",
+                        number_of(row.pid),
+                        at,
+                        value,
+                    )
+                    for key, value in values
+                ]
+        self._lost(lost)

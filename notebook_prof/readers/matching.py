@@ -1,0 +1,110 @@
+"""Match begin and end events by their names, whatever their order and balance."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ..trace.intervals import IntArray
+from ..trace.nesting import inherit
+from ..trace.pairing import Pairs, pair
+
+
+def match(track: IntArray, name: IntArray, ts: IntArray, opens: npt.NDArray[np.bool_]) -> Pairs:
+    """Match ends with begins of the same track and name.
+
+    Parameters
+    ----------
+    track, name, ts : ndarray of int64, shape (n,)
+        In the order in which they were written; `name` is -1 for an end that does not tell whom it ends.
+    opens : ndarray of bool, shape (n,)
+
+    Returns
+    -------
+    Pairs
+        Rows of the events given.
+
+    Notes
+    -----
+    An end closes the latest begin of its name that is open, as in Perfetto, so that one missing end
+    does not shift all that follow. An end without a name closes the latest begin of the track. An end
+    that was written before the begin of its name at the same instant closes that begin.
+
+    Examples
+    --------
+    >>> crossed = match(*(np.array(a) for a in ([0] * 4, [0, 1, 0, 1], [0, 1, 9, 10])),
+    ...                 np.array([True, True, False, False]))
+    >>> crossed.begin.tolist(), crossed.end.tolist()
+    ([0, 1], [2, 3])
+    """
+    key = pd.factorize(track * (int(name.max(initial=0)) + 2) + name + 1)[0].astype(np.int64)
+    loose = np.isin(track, track[~opens & (name < 0)])
+    begins, ends, open_, shut = [], [], [], []
+
+    def settle(rows: IntArray, by: IntArray) -> None:
+        found = pair(by[rows], ts[rows], opens[rows])
+        b, e = rows[found.begin], rows[found.end]
+        good = (name[e] < 0) | (name[e] == name[b])
+        begins.append(b[good])
+        ends.append(e[good])
+        open_.extend([rows[found.unclosed], b[~good]])
+        shut.extend([rows[found.unopened], e[~good]])
+
+    settle(np.flatnonzero(~loose), key)
+    if loose.any():
+        settle(np.flatnonzero(loose), track)
+        # what the order of the stack joined wrongly, by name
+        rest = np.sort(np.concatenate(open_ + shut))
+        open_.clear()
+        shut.clear()
+        settle(rest, key)
+    # begins first, so that one meets the end that was written before it at the same instant
+    rest = np.concatenate([np.sort(np.concatenate(part)) for part in (open_, shut)])
+    open_.clear()
+    shut.clear()
+    settle(rest, key)
+    order = np.argsort(found := np.concatenate(begins), kind="stable")
+    return Pairs(
+        found[order],
+        np.concatenate(ends)[order],
+        np.sort(np.concatenate(open_)),
+        np.sort(np.concatenate(shut)),
+    )
+
+
+def lanes(start: IntArray, end: IntArray) -> IntArray:
+    """Number of a lane for each interval, as few lanes as possible, none with an overlap.
+
+    Parameters
+    ----------
+    start, end : ndarray of int64, shape (n,)
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        From 0.
+
+    Notes
+    -----
+    In the order of their starts, an interval takes the lane that has been free for longest. The k-th
+    reuse thus takes the lane of the k-th interval to end, which needs no loop.
+
+    Examples
+    --------
+    >>> lanes(np.array([0, 1, 5, 6]), np.array([4, 9, 7, 8])).tolist()
+    [0, 1, 0, 2]
+    """
+    n = len(start)
+    order = np.argsort(start, kind="stable")
+    begins = start[order]
+    ends = np.maximum(end[order], begins + 1)
+    by_end = np.argsort(ends, kind="stable")
+    row = np.arange(n, dtype=np.int64)
+    over = np.searchsorted(ends[by_end], begins, side="right")
+    count = np.maximum.accumulate(row + 1 - over)
+    new = np.diff(count, prepend=0) > 0
+    before = np.where(new, -1, by_end[np.maximum(row - count, 0)]) if n else row
+    lane = np.empty(n, np.int64)
+    lane[order] = inherit(before, np.where(new, count - 1, -1))
+    return lane

@@ -1,0 +1,194 @@
+"""MegEngine's profile of a static graph: ``trace(symbolic=True, profiling=True).get_profile()``."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from ...errors import FormatError
+from ...trace.builder import TraceBuilder
+from ...trace.intervals import IntArray
+from .nodes import Nodes, shapes_text, short_name
+from .times import Times, read_times
+
+_SCOPE: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_PHASE_OF_SCOPE: Final = {"backward": "backward", "step": "optimizer", "clear_grad": "optimizer"}
+
+
+def read_graph(data: bytes, builder: TraceBuilder) -> None:
+    """Read the profile of a static graph.
+
+    Every operator is a slice on its computing node (category kernel, from its start to its end), and one
+    on the host thread that dispatched it (category launch); `correlation` is the operator's id, and
+    `shapes` its input shapes. ``metadata["tables"]["operators"]`` has a row an operator, in the order of
+    execution:
+
+    - ``id name type order``; ``comp_node``;
+    - ``device_ns device_kern_ns host_ns host_kern_ns`` Int64: the longest over computing nodes or threads;
+      *kern* counts from the start of the kernel call to where it returned, as ``--top-end-key kern``;
+    - ``flop_count memory_bytes`` Int64: of one execution; missing where MegEngine does not know;
+    - ``in_shapes out_shapes in_layouts param`` JSON text; ``in_dtypes out_dtypes`` list of str, where known.
+
+    Raises
+    ------
+    FormatError
+        If it holds no profile of operators.
+    """
+    try:
+        file = msgspec.json.decode(data.rstrip(b"\x00 \t\r\n"))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise FormatError(
+            f"this profile of a static graph is not valid JSON ({error}); save get_profile() again"
+        ) from error
+    profiler, graph = _part(file, "profiler"), _part(file, "graph_exec")
+    if not profiler:
+        raise FormatError("there is no 'profiler' in it: this is no get_profile() of MegEngine")
+    operators = _part(graph, "operator")
+    device = read_times(_part(profiler, "device"), builder.report)
+    host = read_times(_part(profiler, "host"), builder.report)
+    table = _table(graph, profiler, device, host)
+    builder.metadata.setdefault("tables", {})["operators"] = table
+    builder.metadata["operator_count"] = len(operators)
+    builder.report.add(
+        "operator-without-time",
+        "info",
+        len(set(operators) - set(device.operator)),
+        effect="constants and copies that were not executed have no slices",
+    )
+    launched = _slices(device, table, builder, on_device=True)
+    calls = _slices(host, table, builder, on_device=False)
+    _flows(device, host, launched, calls, builder)
+
+
+def _part(value: Any, key: str) -> dict[str, Any]:
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _table(graph: dict[str, Any], profiler: dict[str, Any], device: Times, host: Times) -> pd.DataFrame:
+    operators, var = _part(graph, "operator"), _part(graph, "var")
+    footprints = _part(profiler, "opr_footprint")
+    sequence = graph.get("comp_seq")
+    order = {str(key): i for i, key in enumerate(sequence if isinstance(sequence, list) else [])}
+    keys = list(dict.fromkeys([*device.operator, *host.operator, *footprints, *operators]))
+    rows = [_operator(key, _part(operators, key), _part(footprints, key), var) for key in keys]
+    table = pd.DataFrame(rows, columns=list(_COLUMNS), dtype=object)
+    table = table.astype({"flop_count": "Int64", "memory_bytes": "Int64"})
+    table.insert(3, "order", pd.array([order.get(key) for key in keys], dtype="Int64"))
+    for name, times in (("device", device), ("host", host)):
+        longest = times.longest()
+        for part in ("ns", "kern_ns"):
+            table[f"{name}_{part}"] = longest[part].reindex(keys).array
+    nodes = pd.Series(times_nodes(device), dtype=object).reindex(keys)
+    table["comp_node"] = nodes.array
+    return table.sort_values("order", kind="stable", ignore_index=True)
+
+
+def times_nodes(times: Times) -> dict[str, str]:
+    """Computing nodes of each operator, as text."""
+    nodes: dict[str, str] = {}
+    for key, place in zip(times.operator, times.place, strict=True):
+        nodes[key] = f"{nodes[key]} {short_name(place)}" if key in nodes else short_name(place)
+    return nodes
+
+
+_COLUMNS: Final = (
+    "id",
+    "name",
+    "type",
+    "flop_count",
+    "memory_bytes",
+    "in_shapes",
+    "out_shapes",
+    "in_layouts",
+    "param",
+    "in_dtypes",
+    "out_dtypes",
+)
+
+
+def _operator(
+    key: str, operator: dict[str, Any], footprint: dict[str, Any], var: dict[str, Any]
+) -> tuple[Any, ...]:
+    name = operator.get("name")
+    return (
+        key,
+        name if isinstance(name, str) else f"operator {key}",
+        str(operator.get("type", "")),
+        _count(footprint.get("computation")) or None,
+        _count(footprint.get("memory")),
+        *(_json(footprint.get(part)) for part in ("in_shapes", "out_shapes", "in_layouts", "param")),
+        _dtypes(operator.get("input"), var),
+        _dtypes(operator.get("output"), var),
+    )
+
+
+def _count(value: Any) -> int | None:
+    known = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1 << 63
+    return int(value) if known else None
+
+
+def _json(value: Any) -> str | None:
+    return None if value is None else msgspec.json.encode(value).decode()
+
+
+def _dtypes(keys: Any, var: dict[str, Any]) -> list[str | None]:
+    """Element types of an operator's inputs or outputs, which only planned memory tells."""
+    found: list[str | None] = []
+    for key in keys if isinstance(keys, list) else []:
+        dtype = _part(_part(_part(var, str(key)), "mem_plan"), "layout").get("dtype")
+        found.append(dtype if isinstance(dtype, str) else None)
+    return found
+
+
+def _slices(times: Times, table: pd.DataFrame, builder: TraceBuilder, *, on_device: bool) -> IntArray:
+    nodes = Nodes(builder)
+    code, places = pd.factorize(np.array(times.place, dtype=object))
+    tracks = [
+        nodes.track(place) if on_device else builder.track(place.removeprefix("comp_node_dispatch:"))
+        for place in map(str, places)
+    ]
+    devices = [nodes.device(str(place)) if on_device else -1 for place in places]
+    row = pd.Index(table["id"]).get_indexer(pd.Index(times.operator, dtype=object))
+    names = table["name"].to_numpy()[row]
+    shapes = [shapes_text(msgspec.json.decode(text)) if text else None for text in table["in_shapes"]]
+    kinds = table["type"].tolist()
+    scopes = [_scope(name, kind) for name, kind in zip(table["name"], kinds, strict=True)]
+    work = np.array(["memcpy" if "Copy" in str(kind) else "kernel" for kind in kinds], dtype=object)
+    ids = [int(key) if key.isdecimal() and len(key) < 19 else -1 for key in table["id"]]
+    return builder.slices(
+        ts=times.start,
+        dur=times.end - times.start,
+        track=np.array([*tracks, -1], np.int64)[code],
+        name=names,
+        category=work[row] if on_device else "launch",
+        phase=np.array([phase for _, phase in scopes], dtype=object)[row],
+        module=np.array([module for module, _ in scopes], dtype=object)[row],
+        correlation=np.array(ids, np.int64)[row],
+        device=np.array([*devices, -1], np.int64)[code],
+        shapes=np.array([*shapes, None], dtype=object)[row],
+    )
+
+
+def _scope(name: str, kind: str) -> tuple[str | None, str | None]:
+    """Module and phase that an operator's name tells: ``conv1.Convolution``, ``backward.MatrixMul``."""
+    phase = "backward" if "Backward" in kind else None
+    if not _SCOPE.fullmatch(name) or "." not in name:
+        return None, phase
+    path = name.split(".")[:-1]
+    phase = next((_PHASE_OF_SCOPE[part] for part in path if part in _PHASE_OF_SCOPE), phase)
+    module = ".".join(part for part in path if part not in _PHASE_OF_SCOPE)
+    return module or None, phase or "forward"
+
+
+def _flows(device: Times, host: Times, launched: IntArray, calls: IntArray, builder: TraceBuilder) -> None:
+    first: dict[str, int] = {}
+    for key, handle in zip(host.operator, calls.tolist(), strict=True):
+        first.setdefault(key, handle)
+    src = np.array([first.get(key, -1) for key in device.operator], np.int64)
+    known = src >= 0
+    builder.flows("launch", src[known], launched[known])

@@ -1,0 +1,132 @@
+"""MegEngine's ``memory_flow.svg``: when and where each tensor lay in memory."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...errors import FormatError
+from ...trace.builder import TraceBuilder
+from ...trace.report import ImportReport
+
+_RECT: Final = re.compile(r"<rect\b([^<>]*)>")
+_TAG: Final = re.compile(r'tag:(\w+)="([^"]*)"')
+_PART: Final = re.compile(r"(\d{1,18})\s*([A-Za-z]+)")
+_LAYOUT: Final = re.compile(r"\{(.*?)\s*([A-Za-z]\w*)?\}$")
+_DIMENSION: Final = re.compile(r"(\d+)\(-?\d+\)")
+_NS: Final = {
+    "ns": 1,
+    "us": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "min": 60 * 10**9,
+    "h": 3600 * 10**9,
+}
+_BYTES: Final = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
+_LIMIT: Final = 1 << 62
+_NAMES: Final = ("name", "layout", "dtype", "addr", "bytes", "born_ns", "freed_ns", "group")
+
+
+def read_memory_flow(data: bytes, builder: TraceBuilder) -> None:
+    """Read a drawing of tensors' memory.
+
+    Each rectangle is one tensor: taken when it is produced, given back when it is erased. `allocated`
+    is their running sum. Times count from the start of the profile; the file tells no clock and no
+    device (-1). ``metadata["tables"]["tensors"]`` has a row a tensor: ``name operator module layout shape
+    dtype addr bytes born_ns freed_ns group``; `operator` and `module` are parts of the tensor's name, and
+    `group` is the id of the operator that produced it.
+
+    Raises
+    ------
+    FormatError
+        If there is no tensor in it.
+    """
+    found = [dict(_TAG.findall(rect)) for rect in _RECT.findall(data.decode(errors="replace"))]
+    tagged = [tags for tags in found if tags.get("type", "tensor") == "tensor" and "address" in tags]
+    if not tagged:
+        raise FormatError("there is no tensor in this drawing: it is no memory_flow.svg of MegEngine")
+    if not data.rstrip(b"\x00 \r\n\t").endswith(b"</svg>"):
+        builder.report.add("truncated-file", "loss", effect="the last tensors are missing")
+    tensors = _tensors(tagged, builder.report)
+    builder.metadata.setdefault("tables", {})["tensors"] = tensors
+    born, freed = tensors["born_ns"].to_numpy(), tensors["freed_ns"].to_numpy()
+    size, addr = tensors["bytes"].to_numpy(), tensors["addr"].to_numpy()
+    n = len(tensors)
+    ts = np.concatenate([born, freed])
+    # at one instant an address is given back before it is taken again
+    late = np.concatenate([np.ones(n, np.int64), np.where(born == freed, 2, 0)])
+    order = np.lexsort((late, ts))
+    change = np.concatenate([size, -size])[order]
+    builder.allocations(
+        ts=ts[order],
+        addr=np.concatenate([addr, addr])[order],
+        bytes=change,
+        device=-1,
+        allocated=np.cumsum(change),
+        reserved=0,
+    )
+
+
+def quantity(text: str, units: dict[str, int]) -> int | None:
+    """A sum of numbers with units; None if it is none.
+
+    Examples
+    --------
+    >>> quantity("26ms 260us 308ns ", _NS), quantity("2KB 512B ", _BYTES), quantity("soon", _NS)
+    (26260308, 2560, None)
+    """
+    parts = _PART.findall(text)
+    if not parts or any(unit not in units for _, unit in parts):
+        return None
+    total = sum(int(number) * units[unit] for number, unit in parts)
+    return total if total < _LIMIT else None
+
+
+def _tensors(tagged: list[dict[str, str]], report: ImportReport) -> pd.DataFrame:
+    rows = []
+    for tags in tagged:
+        row = _tensor(tags)
+        if row is None:
+            report.add("broken-row", "loss", example=repr(tags)[:200], effect="these tensors are left out")
+        else:
+            rows.append(row)
+    if not rows:
+        raise FormatError("no tensor of this drawing has an address, a size and times")
+    table = pd.DataFrame(rows, columns=list(_NAMES)).sort_values("born_ns", kind="stable", ignore_index=True)
+    table["addr"] = table["addr"].astype("uint64")
+    table["group"] = table["group"].astype("Int64")
+    path = table["name"].str.rpartition(":")[0].where(table["name"].str.contains(":"), table["name"])
+    table["operator"] = path.str.rpartition(".")[2]
+    table["module"] = path.str.rpartition(".")[0]
+    table["shape"] = [f"[{', '.join(_DIMENSION.findall(text))}]" for text in table["layout"]]
+    return table
+
+
+def _tensor(tags: dict[str, str]) -> tuple[Any, ...] | None:
+    address = tags["address"]
+    size = quantity(tags.get("size", ""), _BYTES)
+    born, freed = (quantity(tags.get(key, ""), _NS) for key in ("produced", "erased"))
+    if not re.fullmatch(r"0x[0-9a-fA-F]{1,16}|\d{1,19}", address):
+        return None
+    if size is None or born is None or freed is None:
+        return None
+    layout = unescape(tags.get("layout", ""))
+    match = _LAYOUT.search(layout)
+    dtype = (match[2] or "") if match else ""
+    group = tags.get("group", "")
+    number = int(group) if group.isdecimal() and len(group) < 19 else None
+    return (
+        unescape(tags.get("name", "")),
+        layout,
+        dtype,
+        int(address, 0),
+        size,
+        born,
+        max(born, freed),
+        number,
+    )

@@ -1,0 +1,103 @@
+"""MegEngine's computing nodes and shapes, as devices, streams and text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from ...trace.builder import TraceBuilder
+
+_COMP_NODE: Final = re.compile(r'CompNode\("([^"]*)" from "([^"]*)"\)')
+_PLACE: Final = re.compile(r"([A-Za-z_]+?)(\d{1,4}|x)?(?::(\d{1,9}))?$")
+
+
+class Nodes:
+    """Gives every computing node a stream track; nodes of one physical device share the device number.
+
+    Parameters
+    ----------
+    builder : TraceBuilder
+    physical : mapping of str to str, optional
+        Physical node of each logical one, from `physical_nodes`.
+
+    Examples
+    --------
+    >>> b = TraceBuilder()
+    >>> nodes = Nodes(b)
+    >>> nodes.track('CompNode("gpu1:0" from "gpux:0")') == nodes.track("gpu1:0")
+    True
+    >>> b.seal().tracks[["name", "device", "stream"]].values.tolist()
+    [['gpu1:0', 1, 0]]
+    """
+
+    def __init__(self, builder: TraceBuilder, physical: Mapping[str, str] | None = None) -> None:
+        self._builder = builder
+        self._physical = physical or {}
+        self._devices: dict[tuple[str, str], int] = {}
+
+    def track(self, node: str) -> int:
+        """Track of a computing node, written in full or short."""
+        name = short_name(node)
+        match = _PLACE.match(self._physical.get(name, name))
+        stream = match[3] if match else None
+        return self._builder.track(name, "stream", device=self.device(node), stream=int(stream or 0))
+
+    def device(self, node: str) -> int:
+        """Device number of a computing node."""
+        name = short_name(node)
+        match = _PLACE.match(self._physical.get(name, name))
+        kind, number = (match[1], match[2] or "x") if match else (name, "x")
+        if (kind, number) not in self._devices:
+            taken = set(self._devices.values())
+            wanted = int(number) if number.isdecimal() else 0
+            while wanted in taken:
+                wanted += 1
+            self._devices[kind, number] = wanted
+        return self._devices[kind, number]
+
+
+def physical_nodes(texts: Iterable[str]) -> dict[str, str]:
+    """Physical node of each logical one that texts like ``CompNode("cpu0:0" from "xpux:0")`` name.
+
+    Examples
+    --------
+    >>> physical_nodes(['CompNode("cpu0:0" from "xpux:0")'])
+    {'xpux:0': 'cpu0:0'}
+    """
+    found = (_COMP_NODE.search(text) for text in dict.fromkeys(texts))
+    return {match[2]: match[1] for match in found if match}
+
+
+def short_name(node: str) -> str:
+    """The physical node's name, where the text tells it.
+
+    Examples
+    --------
+    >>> short_name('CompNode("cpu0:0" from "xpux:0")'), short_name("xpux:0")
+    ('cpu0:0', 'xpux:0')
+    """
+    match = _COMP_NODE.search(node)
+    return match[1] if match else node
+
+
+def shape_list(text: str) -> str:
+    """A shape in MegEngine's spelling as a list.
+
+    Examples
+    --------
+    >>> shape_list("{8,3,32,32}"), shape_list("{}")
+    ('[8, 3, 32, 32]', '[]')
+    """
+    return "[" + ", ".join(part.strip() for part in text.strip("{} ").split(",") if part.strip()) + "]"
+
+
+def shapes_text(shapes: Sequence[Any] | None) -> str | None:
+    """Shapes of all inputs as text, as `slices.shapes` holds them; None for none.
+
+    Examples
+    --------
+    >>> shapes_text([[8, 3], []])
+    '[[8, 3], []]'
+    """
+    return repr(list(shapes)) if shapes else None

@@ -1,0 +1,278 @@
+"""The data pipeline: its operators, their queues, the queue to the device, and the processor.
+
+======================  ===============================================================================
+key in ``tables``       columns beside ``rank``
+======================  ===============================================================================
+``minddata_pipeline``   ``op_id op_type workers queue_length queue_mean queue_usage interval_ns parent``
+                        ``children sizes throughput``; the last three hold lists; parent -1 at the root
+``minddata_queue``      ``step capacity size get_ns push_ns total_ns time_ns``: between pipeline and
+                        device, a row a batch; `time_ns` in the clock of ``metadata["start_unix_ns"]``
+``minddata_next``       ``start_ns wait_ns size``: the device's own queue, a row a GetNext, in its clock
+``minddata_cpu``        ``op_id metric time_ns value``: shares of the processors in percent; op_id -1 is
+                        the machine, -2 the process
+======================  ===============================================================================
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace.report import ImportReport
+from .staging import Staging, ns_of
+from .texts import csv_frame, json_cells, json_value, numbers
+
+_MS: Final = 1e6
+_MACHINE, _PROCESS = -1, -2
+_QUEUE_COLUMNS: Final = ("get_ns", "push_ns", "total_ns")
+
+
+def host_queue(data: bytes, report: ImportReport) -> pd.DataFrame:
+    """Read ``device_queue_profiling_<id>.txt`` or ``dataset_iterator_profiling_<id>.txt``.
+
+    Lines are ``0 <what> <step> <ms> <time ms>`` (what: 0 get, 1 push, 2 total) and
+    ``1 <capacity> <step> <size> <time ms>``; some versions leave out the time.
+
+    Returns
+    -------
+    DataFrame
+        ``step capacity size`` (missing where there is no such line), ``get_ns push_ns total_ns`` (NaN),
+        ``time_ns`` (int64; -1 without), by step.
+
+    Examples
+    --------
+    >>> lines = b"0 0 1 9 2060\\n0 1 1 0 2060\\n0 2 1 9 2060\\n1 16 1 0 2060\\n"
+    >>> host_queue(lines, ImportReport()).T[0].tolist()
+    [1.0, 16.0, 0.0, 9000000.0, 0.0, 9000000.0, 2060000000.0]
+    """
+    lines = pd.Series(data.replace(b"\x00", b"").decode(errors="replace").splitlines(), dtype="object")
+    lines = lines[lines.str.strip() != ""]
+    fields = lines.str.split(n=5, expand=True).reindex(columns=range(5))
+    values = fields.apply(pd.to_numeric, errors="coerce")
+    good = values[[0, 1, 2, 3]].notna().all(axis=1) & values[0].isin([0, 1]) & (values[2].abs() < 2**53)
+    report.add("broken-row", "loss", int((~good).sum()), effect="these lines are left out")
+    values = values[good]
+    values[2] = values[2].astype("int64")
+    queue = values[values[0] == 1].drop_duplicates(2, keep="last").set_index(2)
+    table = pd.DataFrame(index=pd.Index(sorted(values[2].unique()), name="step", dtype="int64"))
+    table["capacity"], table["size"] = queue[1], queue[3]
+    for what, name in enumerate(_QUEUE_COLUMNS):
+        rows = values[(values[0] == 0) & (values[1] == what)].drop_duplicates(2, keep="last").set_index(2)
+        table[name] = rows[3] * _MS
+    when = values[values[4].notna() & (values[4] < 9e12)].drop_duplicates(2, keep="last").set_index(2)[4]
+    table["time_ns"] = (when * _MS).reindex(table.index).fillna(-1).astype("int64")
+    return table.reset_index()
+
+
+def stage_host_queue(table: pd.DataFrame, staging: Staging, rank: int) -> None:
+    """A slice of category io for each batch, ending when it was handed over, and the queue's fill."""
+    times = table["time_ns"].to_numpy()
+    # a sample file has the same time in every line, or none: then there is nothing to draw
+    drawn = (times >= 0) & table["total_ns"].notna().to_numpy() & (len(np.unique(times)) > 1)
+    rows = table[drawn]
+    ends = rows["time_ns"].to_numpy()
+    dur = rows["total_ns"].to_numpy().astype(np.int64)
+
+    def emit(shift: int) -> None:
+        builder = staging.builder
+        track = builder.track("data pipeline", "thread", rank=staging.tag(rank))
+        builder.slices(
+            ts=ends - dur + shift, dur=dur, track=track, name="next batch", category="io", phase="data"
+        )
+        sized = rows[rows["size"].notna()]
+        if len(sized):
+            fill = builder.track("host queue", "counter", rank=staging.tag(rank))
+            builder.counter(fill, sized["time_ns"].to_numpy() + shift, sized["size"].to_numpy())
+        known = table["time_ns"].where(table["time_ns"] < 0, table["time_ns"] + shift)
+        staging.table("minddata_queue", table.assign(time_ns=known), rank)
+
+    if len(rows):
+        staging.at("host", ends - dur, ends, emit)
+    else:
+        staging.table("minddata_queue", table, rank)
+
+
+def next_queue(data: bytes, unit_ns: float, report: ImportReport) -> pd.DataFrame:
+    """Read ``minddata_aicpu_<id>.txt`` (µs) or ``minddata_getnext_profiling_<id>.txt`` (ns).
+
+    Lines that begin with GetNext hold start, end and the queue's size after it; tables of r0.5 have a header.
+    """
+    lines = pd.Series(data.replace(b"\x00", b"\n").decode(errors="replace").splitlines(), dtype="object")
+    lines = lines[lines.str.startswith("GetNext")]
+    fields = lines.str.split(n=4, expand=True).reindex(columns=range(4))
+    start, begun = ns_of(fields[1], unit_ns)
+    end, ended = ns_of(fields[2], unit_ns)
+    size = pd.to_numeric(fields[3], errors="coerce").to_numpy(np.float64)
+    good = begun & ended & (end >= start)
+    report.add("broken-row", "loss", int((~good).sum()), effect="these lines are left out")
+    return pd.DataFrame({"start_ns": start, "wait_ns": end - start, "size": size})[good].reset_index(
+        drop=True
+    )
+
+
+def stage_next_queue(table: pd.DataFrame, staging: Staging, rank: int) -> None:
+    """A slice of phase data for each wait of the device for a batch."""
+    start, wait = table["start_ns"].to_numpy(), table["wait_ns"].to_numpy()
+
+    def emit(shift: int) -> None:
+        builder = staging.builder
+        track = builder.track(f"NPU {rank} data queue", "stream", rank=staging.tag(rank))
+        builder.slices(
+            ts=start + shift,
+            dur=wait,
+            track=track,
+            name="GetNext_dequeue_wait",
+            category="sync",
+            phase="data",
+        )
+        staging.table("minddata_next", table.assign(start_ns=start + shift), rank)
+
+    staging.at("device", start, start + wait, emit)
+
+
+def pipeline(data: bytes, report: ImportReport, name: str) -> pd.DataFrame:
+    """Read ``pipeline_profiling_<id>.json``: the operators of the pipeline, a row each, by id."""
+    value = json_value(data, report, name)
+    if not isinstance(value, dict) or not isinstance(value.get("op_info"), list):
+        return pd.DataFrame()
+    interval = value.get("sampling_interval")
+    rows = []
+    for op in value["op_info"]:
+        if not isinstance(op, dict) or not isinstance(op.get("op_id"), int):
+            report.add("broken-row", "loss", example=str(op)[:80], effect="this operator is left out")
+            continue
+        metrics = op.get("metrics")
+        queue = metrics.get("output_queue") if isinstance(metrics, dict) else None
+        queue = queue if isinstance(queue, dict) else {}
+        rows.append(
+            {
+                "op_id": op["op_id"],
+                "op_type": str(op.get("op_type", "")),
+                "workers": _number(op.get("num_workers")),
+                "queue_length": _number(queue.get("length")),
+                "children": _integers(op.get("children")),
+                "sizes": _integers(queue.get("size")),
+                "throughput": [x for x in queue.get("throughput") or [] if isinstance(x, int | float)]
+                if isinstance(queue.get("throughput"), list)
+                else [],
+            }
+        )
+    return _derived(pd.DataFrame(rows), _number(interval)) if rows else pd.DataFrame()
+
+
+def pipeline_raw(data: bytes, report: ImportReport) -> pd.DataFrame:
+    """Read ``minddata_pipeline_raw_<id>.csv``: as `pipeline`; the mean and the usage are worked out again."""
+    frame = csv_frame(data, report)
+    if "op_id" not in frame or not len(frame):
+        return pd.DataFrame()
+    blank = pd.Series("", index=frame.index)
+    table = pd.DataFrame(
+        {
+            "op_id": numbers(frame, "op_id"),
+            "op_type": frame.get("op_type", blank),
+            "workers": numbers(frame, "num_workers"),
+            "queue_length": numbers(frame, "output_queue_length"),
+            "children": [_integers(x) for x in json_cells(frame.get("children_id", blank), report)],
+            "sizes": [_integers(x) for x in json_cells(frame.get("output_queue_size", blank), report)],
+        }
+    )
+    table["throughput"] = [[] for _ in range(len(table))]
+    good = table["op_id"].notna() & (table["op_id"].abs() < 2**31)
+    report.add("broken-row", "loss", int((~good).sum()), effect="these operators are left out")
+    table = table[good].astype({"op_id": "int64"})
+    interval = numbers(frame, "sample_interval").max()
+    return _derived(table, float(interval)) if len(table) else pd.DataFrame()
+
+
+def _derived(table: pd.DataFrame, interval_ms: float) -> pd.DataFrame:
+    table = table.sort_values("op_id", kind="stable").drop_duplicates("op_id").reset_index(drop=True)
+    mean = np.array([np.mean(sizes) if sizes else np.nan for sizes in table["sizes"]])
+    parent = {child: op for op, own in zip(table["op_id"], table["children"], strict=True) for child in own}
+    usage = mean / table["queue_length"].where(table["queue_length"] > 0)
+    return table.assign(
+        queue_mean=mean,
+        queue_usage=usage,
+        interval_ns=interval_ms * _MS,
+        parent=[parent.get(op, -1) for op in table["op_id"]],
+    )
+
+
+def processor(data: bytes, report: ImportReport, name: str) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Read ``minddata_cpu_utilization_<id>.json``.
+
+    Returns
+    -------
+    table : DataFrame
+        ``op_id metric time_ns value``. Lists that are longer than the times are cut; how many values that
+        leaves out is counted (``samples-without-time``).
+    facts : dict
+        ``processors`` and ``interval_ns`` where the file tells them.
+    """
+    value = json_value(data, report, name)
+    if not isinstance(value, dict):
+        return pd.DataFrame(), {}
+    times = np.array(_integers(value.get("time_stamp")), np.float64)
+    times = times[np.abs(times) < 9e12]
+    groups: list[tuple[int, Any]] = [
+        (_MACHINE, value.get("device_info")),
+        (_PROCESS, value.get("process_info")),
+    ]
+    listed = value.get("op_info")
+    for op in listed if isinstance(listed, list) else []:
+        if isinstance(op, dict) and isinstance(op.get("op_id"), int) and op["op_id"] >= 0:
+            groups.append((op["op_id"], op.get("metrics")))
+    parts, extra = [], 0
+    for op_id, metrics in groups:
+        for metric, series in metrics.items() if isinstance(metrics, dict) else ():
+            values = [x for x in series if isinstance(x, int | float)] if isinstance(series, list) else []
+            n = min(len(values), len(times))
+            extra += len(values) - n
+            when = (times[:n] * _MS).astype(np.int64)
+            parts.append(
+                pd.DataFrame({"op_id": op_id, "metric": metric, "time_ns": when, "value": values[:n]})
+            )
+    report.add("samples-without-time", "info", extra, effect="samples beyond the list of times are left out")
+    facts = {
+        "processors": value.get("cpu_processor_num"),
+        "interval_ns": _number(value.get("sampling_interval")) * _MS,
+    }
+    table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    return table, {key: item for key, item in facts.items() if item is not None and item == item}
+
+
+def stage_samples(operators: pd.DataFrame, cpu: pd.DataFrame, staging: Staging, rank: int) -> None:
+    """Counters of the queues and of the processor, and their tables.
+
+    Queues are sampled by the thread that samples the processor, but only the latter's file has times: they
+    are used where the numbers of samples agree, else the queues have no counters.
+    """
+    if len(operators):
+        staging.table("minddata_pipeline", operators, rank)
+    if not len(cpu):
+        return
+    times = np.sort(cpu["time_ns"].unique())
+
+    def emit(shift: int) -> None:
+        builder = staging.builder
+        staging.table("minddata_cpu", cpu.assign(time_ns=cpu["time_ns"] + shift), rank)
+        machine = cpu[(cpu["op_id"] == _MACHINE) & cpu["metric"].str.endswith("_utilization")]
+        for metric, rows in machine.groupby("metric"):
+            track = builder.track(f"processor {metric}", "counter", rank=staging.tag(rank), unit="1")
+            builder.counter(track, rows["time_ns"].to_numpy() + shift, rows["value"].to_numpy() / 100)
+        for i, sizes in enumerate(operators["sizes"] if len(operators) else ()):
+            if len(sizes) == len(times):
+                name = f"queue of {operators['op_type'][i]}_{operators['op_id'][i]}"
+                builder.counter(builder.track(name, "counter", rank=staging.tag(rank)), times + shift, sizes)
+
+    if len(times):
+        staging.at("host", times, times, emit)
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) and abs(value) < 1e15 else float("nan")
+
+
+def _integers(value: Any) -> list[int]:
+    return [x for x in value if isinstance(x, int) and abs(x) < 2**53] if isinstance(value, list) else []

@@ -1,0 +1,260 @@
+"""From the lanes of a timeline to slices, steps, arrows and tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace.builder import TraceBuilder
+from ...trace.intervals import IntArray
+from ...trace.strings import Coded
+from ...trace.taxonomy import STEP_PREFIX
+from ...trace.taxonomy import phase_of as phase_of_torch
+from .lanes import Lane, device_of, lanes, number_in
+from .names import distinct_parts, is_collective
+from .rows import Timeline
+from .staging import Staging
+
+_STEP: Final = re.compile(r"(\d{1,9})|" + re.escape(STEP_PREFIX) + r"(\d{1,9})")
+_WAITING: Final = re.compile(r"(?i)notify|event_(?:wait|record)|synchronize|stream_wait|wait_event")
+_COPY: Final = re.compile(r"(?i)memcpy|\bd2d\b|\bh2d\b|\bd2h\b|sdma")
+_PART_OF_CAT: Final = {"FP_BP Time": "fp_and_bp", "Iteration Refresh": "tail"}
+_CATEGORY: Final = {"host": "operator", "aicpu": "kernel", "scopes": "module"}
+_CATEGORY_OF_CAT: Final = {
+    "cpu_op": "operator",
+    "user_annotation": "annotation",
+    "python_function": "python",
+    "enqueue": "launch",
+    "dequeue": "launch",
+}
+_FLOWS: Final = (("fwdbwd", "fwdbwd"), ("async_npu", "launch"), ("HostToDevice", "launch"))
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """How a timeline is put into a recording.
+
+    Attributes
+    ----------
+    rank : int
+    clock : str
+        One of `staging.CLOCKS`.
+    offset_ns : int
+        Added to the times of the file.
+    skip : collection of str
+        Roles that another file tells better.
+    shapes : mapping of full name to shapes, or None
+    host : int or None
+        The thread of the host's operators, where another file tells it.
+    """
+
+    rank: int = 0
+    clock: str = "unix"
+    offset_ns: int = 0
+    skip: Collection[str] = ()
+    shapes: dict[str, str] | None = None
+    host: int | None = None
+
+
+def place(timeline: Timeline, staging: Staging, how: Placement) -> None:
+    """Put a timeline into `staging`: see `lanes.ROLES` for what becomes what.
+
+    The host's operators and the scopes around them share one thread, so that scopes are their ancestors.
+    What the tool worked out itself (computing, communication, free) is a table ``overlap`` with the columns
+    ``name start_ns dur_ns``, in the clock of ``metadata["start_unix_ns"]``.
+    """
+    found = [lane for lane in lanes(timeline) if lane.role not in how.skip]
+    if not found:
+        return
+    rows = pd.concat([lane.rows for lane in found])
+    starts = rows["ts"].to_numpy() + how.offset_ns
+    ends = starts + np.maximum(rows["dur"].to_numpy(), 0)
+    staging.at(how.clock, starts, ends, _emitter(timeline, found, staging, how))
+
+
+def _emitter(
+    timeline: Timeline, found: list[Lane], staging: Staging, how: Placement
+) -> Callable[[int], None]:
+    def emit(shift: int) -> None:
+        handles = np.full(len(timeline.slices), -1, np.int64)
+        # scopes first: of slices that start and end together, the first is the outer one
+        for lane in sorted(found, key=lambda lane: (lane.role != "scopes", lane.number)):
+            move = shift + how.offset_ns
+            if lane.role == "result":
+                table = pd.DataFrame({"name": lane.rows["name"], "start_ns": lane.rows["ts"] + move})
+                staging.table("overlap", table.assign(dur_ns=lane.rows["dur"]), how.rank)
+                continue
+            handles[lane.rows.index] = _lane(lane, found, staging, how, move)
+            _steps(lane, staging.builder, move)
+        _flows(timeline, handles, staging.builder)
+
+    return emit
+
+
+def _lane(lane: Lane, found: list[Lane], staging: Staging, how: Placement, move: int) -> IntArray:
+    rows = lane.rows
+    category, phase, module, name = _words(lane, rows)
+    shapes = None
+    if how.shapes and lane.role in ("device", "host"):
+        shapes = rows["full"].map(how.shapes)
+    device, track, streams = _track(lane, found, staging, how)
+    return staging.builder.slices(
+        ts=rows["ts"].to_numpy() + move,
+        dur=rows["dur"].to_numpy(),
+        track=track,
+        name=name,
+        category=category,
+        phase=phase,
+        module=module,
+        shapes=shapes,
+        device=device,
+        stream=streams,
+    )
+
+
+def _words(lane: Lane, rows: pd.DataFrame) -> tuple[Any, Any, Any, Any]:
+    """Category, phase, module and name of a lane's rows, worked out once a distinct name."""
+    codes, fulls = pd.factorize(rows["full"])
+    parts = distinct_parts([str(full) for full in fulls])
+    if lane.role == "python":
+        category: Any = rows["cat"].map(_CATEGORY_OF_CAT).fillna("operator")
+        phases = [phase_of_torch(str(full)) for full in fulls]
+        step = rows["name"].str.startswith(STEP_PREFIX)
+        return category.where(~step, "annotation"), _coded(codes, phases), None, rows["name"]
+    if lane.role in ("runtime", "steps", "scopes"):
+        waits = [("sync" if _WAITING.search(str(full)) else "launch") for full in fulls]
+        category = _coded(codes, list(waits)) if lane.role == "runtime" else "annotation"
+        return _CATEGORY.get(lane.role, category), None, None, rows["name"]
+    if lane.role in ("device", "communication"):
+        kinds: list[str | None] = [
+            _device_category(lane.role, part.name, str(full)) for part, full in zip(parts, fulls, strict=True)
+        ]
+        category = _coded(codes, kinds)
+        copies = rows["type"].str.contains(_COPY) & (lane.role == "device")
+        if copies.any():
+            category = (
+                pd.Series(kinds, dtype="object").take(codes).set_axis(rows.index).where(~copies, "memcpy")
+            )
+    else:
+        category = _CATEGORY[lane.role]
+    phase: Any = _coded(codes, [part.phase for part in parts])
+    module = _coded(codes, [part.module or None for part in parts])
+    if lane.role == "communication":
+        phase = "communication"
+    return category, phase, module, Coded(codes, [part.name for part in parts])
+
+
+def _device_category(role: str, name: str, full: str) -> str:
+    if _WAITING.search(full):
+        return "sync"
+    if role == "communication" or is_collective(name):
+        return "collective"
+    return "memcpy" if _COPY.search(full) else "kernel"
+
+
+def _coded(codes: Any, values: list[str | None]) -> Coded:
+    """A column by distinct value, None for missing."""
+    kept = {value: i for i, value in enumerate(dict.fromkeys(v for v in values if v is not None))}
+    lookup = np.array([kept[value] if value is not None else -1 for value in values] + [-1], np.int64)
+    return Coded(lookup[codes], list(kept))
+
+
+def _track(lane: Lane, found: list[Lane], staging: Staging, how: Placement) -> tuple[int | None, Any, Any]:
+    builder, rank, tag = staging.builder, how.rank, staging.tag(how.rank)
+    if lane.role in ("host", "scopes"):
+        hosts = [other.number for other in found if other.role == "host"]
+        hosts += [how.host] if how.host is not None else []
+        # scopes are worked out from one thread's operators; with several threads nobody knows which
+        tid = lane.number if lane.role == "host" else (hosts[0] if len(hosts) == 1 else -1 - lane.number)
+        name = "scopes" if tid < 0 else f"host operators {tid}"
+        return None, builder.track(name, pid=rank, tid=tid, rank=tag), None
+    if lane.role in ("python", "runtime"):
+        pid = number_in(lane.pid)
+        pythons = {number_in(other.pid) for other in found if other.role == "python"}
+        if lane.role == "runtime" and pid // 100 in pythons:
+            pid //= 100  # CANN's number of a process is its own with 02 behind it
+        return (
+            None,
+            builder.track(lane.name or f"thread {lane.tid}", pid=pid, tid=lane.number, rank=tag),
+            None,
+        )
+    device = device_of(lane, rank)
+    if lane.role == "device":
+        number = pd.to_numeric(lane.rows["stream"], errors="coerce").fillna(lane.number).astype("int64")
+        codes, streams = pd.factorize(number)
+        keys = [
+            builder.track(
+                f"NPU {device} stream {stream}", "stream", device=device, stream=int(stream), rank=tag
+            )
+            for stream in streams
+        ]
+        return device, np.array(keys)[codes], number.to_numpy()
+    if lane.role == "steps":
+        return None, builder.track("Step Trace", "thread", rank=tag), None
+    label = "AI CPU" if lane.role == "aicpu" else f"communication {lane.name or lane.tid}"
+    return rank, builder.track(f"NPU {rank} {label}", "stream", rank=tag), None
+
+
+def _steps(lane: Lane, builder: TraceBuilder, move: int) -> None:
+    if lane.role not in ("steps", "python") or builder.metadata.get("steps_source"):
+        return
+    rows = lane.rows
+    if lane.role == "steps" and (rows["cat"] == "Iteration Time").any():
+        rows = rows[rows["cat"] == "Iteration Time"]
+        numbers = pd.to_numeric(rows["iteration"], errors="coerce")
+    else:
+        match = rows["name"].str.extract(f"^(?:{_STEP.pattern})$")
+        numbers = pd.to_numeric(match[0].fillna(match[1]) if lane.role == "steps" else match[1])
+    rows, numbers = rows[numbers.notna()], numbers[numbers.notna()].astype("int64")
+    if len(rows):
+        builder.steps(numbers, rows["ts"].to_numpy() + move, rows["dur"].to_numpy().clip(0), "file")
+        builder.metadata.setdefault("steps_source", "file")
+
+
+def _flows(timeline: Timeline, handles: IntArray, builder: TraceBuilder) -> None:
+    """Arrows whose both ends are the starts of slices; a device slice gets one launch."""
+    ends = timeline.ends
+    if not len(ends):
+        return
+    slices = timeline.slices.assign(handle=handles)
+    slices = slices[slices["handle"] >= 0]
+    missing, launched = 0, np.empty(0, np.int64)
+    for cat, kind in _FLOWS:
+        mine = ends[ends["cat"] == cat]
+        source = _open_slices(mine[mine["ph"] == "s"].drop_duplicates("id"), slices).set_index("id")["handle"]
+        target = _open_slices(mine[mine["ph"] == "f"], slices, started=True).drop_duplicates("handle")
+        src = source.reindex(target["id"]).fillna(-1).to_numpy(np.int64)
+        dst = target["handle"].to_numpy(np.int64)
+        new = ~np.isin(dst, launched)
+        both = (src >= 0) & (dst >= 0)
+        missing += int((new & ~both).sum())
+        builder.flows(kind, src[both & new], dst[both & new])
+        if kind == "launch":
+            launched = np.append(launched, dst[both & new])
+    builder.report.add("flow-without-slice", "info", missing, effect="arrows that start or end at no slice")
+
+
+def _open_slices(ends: pd.DataFrame, slices: pd.DataFrame, *, started: bool = False) -> pd.DataFrame:
+    """Handle of the slice of the same thread in which each end of an arrow lies; -1 if there is none.
+
+    That is the longest that starts at that instant or else, unless `started` is set, the latest to start
+    before it, if it is still open.
+    """
+    starts = slices.sort_values("dur", ascending=False, kind="stable").drop_duplicates(["pid", "tid", "ts"])
+    starts = starts[["pid", "tid", "ts", "dur", "handle"]].sort_values("ts", kind="stable")
+    starts["end"] = starts["ts"] + starts["dur"]
+    found = pd.merge_asof(
+        ends.sort_values("ts", kind="stable"),
+        starts,
+        on="ts",
+        by=["pid", "tid"],
+        direction="backward",
+        tolerance=0 if started else None,
+    )
+    inside = found["handle"].notna() & (found["ts"] <= found["end"])
+    return found.assign(handle=found["handle"].where(inside, -1))

@@ -1,0 +1,272 @@
+"""All files of one rank: which of them tells what, where several tell the same."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from . import minddata, raw
+from .files import File, Source
+from .lanes import lanes
+from .names import split
+from .operators import clock_of, device_executions, host_executions, stage_device, stage_host
+from .place import Placement, place
+from .rows import Timeline, timeline
+from .staging import Staging, ns_of
+from .steps import named_points, stage_steps, step_trace
+from .summaries import summary_tables
+from .texts import json_value
+
+_COUNT_NS: Final = 10.0
+_REDUNDANT: Final = ("compute_time", "compute_time_detail", "hwts", "pipeline_summary_csv")
+_REDUNDANT_EFFECT: Final = "not read: other files tell the same, and more exactly"
+
+
+class Rank:
+    """The files of one rank while they are read.
+
+    Of files that tell the same, the exact one is used: executions in nanoseconds before timelines in
+    microseconds, unless the timeline has the full names; msprof's whole timeline before its parts.
+
+    Parameters
+    ----------
+    files : dict of str to File
+        By kind.
+    source : Source
+    staging : Staging
+        Where everything goes.
+    rank : int
+    """
+
+    def __init__(self, files: dict[str, File], source: Source, staging: Staging, rank: int) -> None:
+        self.files, self.source, self.staging, self.rank = files, source, staging, rank
+        self.report = staging.builder.report
+        self.shapes: dict[str, str] = {}
+        self._host_steps: pd.DataFrame | None = None
+        self._host_clock = "host"
+        self._host: int | None = None
+
+    def read(self) -> None:
+        """Read everything."""
+        self._facts()
+        for kind in self.files:
+            for key, table in summary_tables(
+                kind, self._data(kind), self.files[kind].name, self.report
+            ).items():
+                self._summary(key, table)
+        self._other_aicpu()
+        runs = self._executions()
+        self._step_trace(runs)
+        self._msprof_parts("msprof" in self.files)
+        self._data_pipeline()
+        unused = [file.name for kind, file in self.files.items() if kind in _REDUNDANT]
+        self.report.add(
+            "redundant-file", "info", len(unused), example=", ".join(unused[:3]), effect=_REDUNDANT_EFFECT
+        )
+
+    def _other_aicpu(self) -> None:
+        """The AI CPU's executions from the files from which MindSpore makes its table, if that is missing."""
+        if "aicpu" in self.files:
+            return
+        for kind, read in (("aicpu_text", raw.aicpu_lines), ("raw_aicpu", raw.aicpu_records)):
+            if kind in self.files and len(table := read(self._data(kind))):
+                self._aicpu(table)
+                return
+
+    def _data(self, kind: str) -> bytes:
+        return self.source.read(self.files[kind].name) if kind in self.files else b""
+
+    def _facts(self) -> None:
+        metadata = self.staging.builder.metadata
+        for kind, key in (("profiler_info", "profiler"), ("step_points", "step_points")):
+            if kind in self.files:
+                value = json_value(self._data(kind), self.report, self.files[kind].name)
+                if isinstance(value, dict):
+                    metadata.setdefault(key, value)
+        version = metadata.get("profiler", {}).get("ms_version")
+        if isinstance(version, str):
+            metadata["mindspore"] = version
+
+    def _summary(self, key: str, table: pd.DataFrame) -> None:
+        if key == "framework":
+            self.shapes = dict(zip(table["full_name"], table["shapes"], strict=True))
+            self.shapes = {name: text for name, text in self.shapes.items() if text}
+        if key == "aicpu":
+            self._aicpu(table)
+        else:
+            self.staging.table(key, table, self.rank)
+
+    def _aicpu(self, table: pd.DataFrame) -> None:
+        start, end = table["start_ns"].to_numpy(), table["end_ns"].to_numpy()
+
+        def emit(shift: int) -> None:
+            builder = self.staging.builder
+            track = builder.track(f"NPU {self.rank} AI CPU", "stream", rank=self.staging.tag(self.rank))
+            phases = [split(name).phase for name in table["type"]]
+            builder.slices(
+                ts=start + shift,
+                dur=end - start,
+                track=track,
+                name=table["type"],
+                category="kernel",
+                phase=phases,
+                device=self.rank,
+            )
+            moved = table.assign(start_ns=start + shift, end_ns=end + shift)
+            self.staging.table("aicpu", moved, self.rank)
+
+        self.staging.at("device", start, end, emit)
+
+    def _executions(self) -> pd.DataFrame:
+        """Stage operators; what ran, for the points of the step trace."""
+        found = []
+        drawn = {
+            kind: timeline(self._data(kind), self.report)
+            for kind in ("timeline", "cpu_timeline", "gpu_timeline", "trace_view", "msprof")
+            if kind in self.files
+        }
+        skip: set[str] = {"aicpu"} if "aicpu" in self.files else set()
+        host = self._host_runs([*drawn.values()])
+        if len(host):
+            found.append(host[["full", "ts", "dur"]])
+            skip.add("host")
+            threads = host["lane"].unique()
+            self._host = int(threads[0]) if len(threads) == 1 else None
+        device = pd.DataFrame()
+        if "operator_times" in self.files:
+            device = device_executions(self._data("operator_times"), self.report)
+        if len(device):
+            stage_device(device, self.shapes, self.staging, self.rank)
+            found.append(device[["full", "ts", "dur"]])
+            skip |= {"device"}
+        if "step_trace" in self.files:
+            skip |= {"communication", "steps"}
+        for kind, lines in drawn.items():
+            found.append(
+                self._timeline(kind, lines, skip if kind == "timeline" else skip - {"device"}, device)
+            )
+        if len(host):
+            # after the timelines: of slices that start and end together, the scope is the outer one
+            stage_host(host, self._data("cpu_framework"), self.staging, self.rank)
+        return (
+            pd.concat(found, ignore_index=True) if found else pd.DataFrame({"full": [], "ts": [], "dur": []})
+        )
+
+    def _host_runs(self, drawn: list[Timeline]) -> pd.DataFrame:
+        """Executions on the host, unless a timeline tells more about them."""
+        if "cpu_times" not in self.files:
+            return pd.DataFrame()
+        runs = host_executions(self._data("cpu_times"), self.report)
+        return runs[:0] if _tells_more(drawn, len(runs)) else runs
+
+    def _msprof_parts(self, whole: bool) -> None:
+        """Parts of msprof's timeline; its steps cover all iterations, the rest is in the whole one too."""
+        for kind, skip in (
+            ("msprof_steps", ()),
+            ("msprof_tasks", ("device",) if whole else ()),
+            ("msprof_hccl", ("communication",) if whole else ()),
+        ):
+            if kind in self.files:
+                lines = timeline(self._data(kind), self.report)
+                place(lines, self.staging, Placement(self.rank, "msprof", 0, skip))
+
+    def _timeline(self, kind: str, lines: Timeline, skip: set[str], device: pd.DataFrame) -> pd.DataFrame:
+        slices = lines.slices
+        roles = pd.Series("", index=slices.index, dtype="object")
+        for lane in lanes(lines):
+            roles[lane.rows.index] = lane.role
+        clock, offset = self._clock(kind, slices, roles, device)
+        if kind == "msprof" and "msprof_steps" in self.files:
+            skip = skip | {"steps"}
+        runs = slices[roles.isin(["host", "device"]) & ~roles.isin(list(skip))]
+        steps = slices[(roles == "steps") & slices["name"].str.fullmatch(r"\d{1,9}")]
+        if len(steps) and "step_trace" not in self.files:
+            self._host_steps = pd.DataFrame(
+                {
+                    "step": steps["name"].astype("int64"),
+                    "start_ns": steps["ts"] + offset,
+                    "end_ns": steps["ts"] + steps["dur"] + offset,
+                }
+            ).reset_index(drop=True)
+            self._host_clock = clock
+            skip = skip | {"steps"}
+        how = Placement(self.rank, clock, offset, frozenset(skip), self.shapes, self._host)
+        place(lines, self.staging, how)
+        return runs[["full", "ts", "dur"]].assign(ts=runs["ts"] + offset)
+
+    def _clock(
+        self, kind: str, slices: pd.DataFrame, roles: pd.Series, device: pd.DataFrame
+    ) -> tuple[str, int]:
+        """Clock and offset of a timeline: on Ascend it starts near 0 and another file knows when that was."""
+        if kind == "msprof":
+            return "msprof", 0
+        if not roles.isin(["device", "aicpu", "communication"]).any() or roles.isin(["python", "host"]).any():
+            return clock_of(slices["ts"].to_numpy()), 0
+        if len(slices) and int(slices["ts"].min()) > 10**18:
+            return "unix", 0
+        count, known = ns_of([self._data("min_cycle").decode(errors="replace").strip()], _COUNT_NS)
+        if known[0]:
+            return "device", int(count[0])
+        drawn = slices["ts"][roles == "device"]
+        if len(device) and len(drawn):
+            return "device", int(device["ts"].min() - drawn.min())
+        return "timeline", 0
+
+    def _step_trace(self, runs: pd.DataFrame) -> None:
+        clock = "device"
+        if "step_trace" in self.files:
+            steps, average, reduces = step_trace(self._data("step_trace"), self.report)
+            self.staging.table("step_trace_average", average, self.rank)
+        elif "raw_training_trace" in self.files:
+            steps, reduces = raw.training_trace(self._data("raw_training_trace"), self.report)
+        elif self._host_steps is not None:
+            steps, reduces, clock = (
+                self._host_steps,
+                pd.DataFrame({"start_ns": [], "dur_ns": []}),
+                self._host_clock,
+            )
+        else:
+            return
+        named = bool(self.staging.fp_point or self.staging.bp_point)
+        if len(steps) and (named or "fp_ns" not in steps):
+            phases = [split(str(full)).phase for full in runs["full"]]
+            steps = named_points(steps, runs, self.staging, phases)
+        if len(steps):
+            stage_steps(steps, reduces, self.staging, self.rank, clock)
+
+    def _data_pipeline(self) -> None:
+        staging, rank = self.staging, self.rank
+        # the queue of the sink mode is the one that counts where both were recorded
+        if queue := next((kind for kind in ("host_queue", "feed_queue") if kind in self.files), ""):
+            table = minddata.host_queue(self._data(queue), self.report)
+            if len(table):
+                minddata.stage_host_queue(table, staging, rank)
+        for kind, unit in (("next_queue_us", 1e3), ("next_queue_ns", 1.0)):
+            if kind in self.files:
+                minddata.stage_next_queue(
+                    minddata.next_queue(self._data(kind), unit, self.report), staging, rank
+                )
+        operators = pd.DataFrame()
+        if "pipeline" in self.files:
+            operators = minddata.pipeline(self._data("pipeline"), self.report, self.files["pipeline"].name)
+        elif "pipeline_raw" in self.files:
+            operators = minddata.pipeline_raw(self._data("pipeline_raw"), self.report)
+        cpu, facts = pd.DataFrame(), dict[str, Any]()
+        if "minddata_cpu" in self.files:
+            name = self.files["minddata_cpu"].name
+            cpu, facts = minddata.processor(self._data("minddata_cpu"), self.report, name)
+        if facts:
+            staging.builder.metadata.setdefault("processor", facts)
+        minddata.stage_samples(operators, cpu, staging, rank)
+
+
+def _tells_more(drawn: list[Timeline], n: int) -> bool:
+    """Whether a timeline has the host's operators too, all of them and with full names."""
+    for lines in drawn:
+        hosts = [lane.rows for lane in lanes(lines) if lane.role == "host"]
+        rows = pd.concat(hosts) if hosts else lines.slices[:0]
+        if len(rows) >= n and bool(np.mean(rows["name"].str.contains("/")) > 0.5):
+            return True
+    return False

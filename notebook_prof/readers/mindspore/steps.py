@@ -1,0 +1,250 @@
+"""The step trace: where each step begins, its forward begins, its backward ends, and it ends.
+
+``metadata["tables"]["step_trace"]`` has a row a step: ``step start_ns fp_ns bp_ns end_ns interval_ns
+fp_bp_ns tail_ns total_ns points``; times in the clock of ``metadata["start_unix_ns"]``. `points` tells where
+the two points come from: ``file``, ``argument``, ``environment``, or ``names`` (the first operator of the
+step, and the last one of the graph Gradients). ``step_trace_average`` is the file's own row of averages,
+which may cover steps that are not in the file. ``reduces`` are the blocks of gradient exchange: ``step name
+stream start_ns dur_ns``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ...errors import OptionError, nearest
+from ...trace.intervals import IntArray
+from ...trace.report import ImportReport
+from .operators import stream_track
+from .staging import Staging, ns_of
+from .texts import csv_frame
+
+COUNT_NS: Final = 10.0
+"""One count of the system counter."""
+
+Mask = npt.NDArray[np.bool_]
+
+_STREAM: Final = re.compile(r"stream_(\d{1,9})_")
+_POINTS: Final = {"start_ns": "start_point", "fp_ns": "fp_point", "bp_ns": "bp_point", "end_ns": "end_point"}
+_PARTS: Final = {"interval_ns": "iteration_interval", "fp_bp_ns": "fp_and_bp", "tail_ns": "tail"}
+_BLOCKS: Final = (
+    ("iteration_interval", "interval_ns", "start_ns", "data"),
+    ("fp_and_bp", "fp_bp_ns", "fp_ns", None),
+    ("tail", "tail_ns", "bp_ns", "optimizer"),
+)
+
+
+def step_trace(data: bytes, report: ImportReport) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Read ``step_trace_raw_<id>_detail_time.csv``.
+
+    Returns
+    -------
+    steps, average, reduces : DataFrame
+        See above; counts of 10 ns become ns. The inference form (``fp`` only) has no backward: `bp_ns` is
+        the end of the forward, `tail_ns` is 0.
+    """
+    frame = csv_frame(data, report)
+    if not {"step_num", "start_point", "end_point"} <= set(frame.columns):
+        report.add("broken-file", "loss", example="no step_num", effect="the step trace is left out")
+        return (pd.DataFrame(),) * 3
+    for column in ("fp_point", "bp_point"):
+        if column not in frame:
+            frame[column] = frame["start_point" if column == "fp_point" else "end_point"]
+    number = pd.to_numeric(frame["step_num"], errors="coerce")
+    average = (frame["step_num"].str.strip() == "-") | ((number == 0) & (frame["start_point"] == "0"))
+    columns = {key: ns_of(frame[column], COUNT_NS) for key, column in _POINTS.items()}
+    good = np.logical_and.reduce([ok for _, ok in columns.values()]) & (average | number.notna())
+    report.add("broken-row", "loss", int((~good).sum()), effect="these steps are left out")
+    table = pd.DataFrame({key: values for key, (values, _) in columns.items()})
+    table.insert(0, "step", number.fillna(-1).clip(-1, 2**31 - 1).astype("int64"))
+    stored = {key: ns_of(frame.get(column, table["step"] * 0), COUNT_NS)[0] for key, column in _PARTS.items()}
+    table = table.assign(**stored, total_ns=ns_of(frame.get("total", table["step"]), COUNT_NS)[0])
+    is_step = good & ~average.to_numpy()
+    steps = parted(table[is_step]).assign(points="file")
+    return steps, table[good & average.to_numpy()], _reduces(frame[is_step], table[is_step])
+
+
+def parted(table: pd.DataFrame) -> pd.DataFrame:
+    """Work out the three parts and the total from the four points.
+
+    Examples
+    --------
+    >>> points = {"step": [1], "start_ns": [0], "fp_ns": [20], "bp_ns": [70], "end_ns": [100]}
+    >>> parted(pd.DataFrame(points))[["interval_ns", "fp_bp_ns", "tail_ns", "total_ns"]].values.tolist()
+    [[20, 50, 30, 100]]
+    """
+    start, fp, bp, end = (table[name] for name in ("start_ns", "fp_ns", "bp_ns", "end_ns"))
+    return table.assign(
+        interval_ns=fp - start, fp_bp_ns=bp - fp, tail_ns=end - bp, total_ns=end - start
+    ).reset_index(drop=True)
+
+
+def _reduces(frame: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    names = [
+        name
+        for column in frame.columns
+        if (name := column.removesuffix("_start_point")) != column
+        and _STREAM.match(name)
+        and f"{name}_end_point" in frame
+    ]
+    n, width = len(frame), len(names)
+    start, begun = ns_of(frame[[f"{name}_start_point" for name in names]].to_numpy().ravel(), COUNT_NS)
+    end, ended = ns_of(frame[[f"{name}_end_point" for name in names]].to_numpy().ravel(), COUNT_NS)
+    streams = [int(match[1]) for name in names if (match := _STREAM.match(name))]
+    blocks = pd.DataFrame(
+        {
+            "step": np.repeat(table["step"].to_numpy(), width),
+            "name": np.tile(np.array(names, dtype=object), n),
+            "stream": np.tile(np.array(streams, np.int64), n),
+            "start_ns": start,
+            "dur_ns": end - start,
+        }
+    )
+    return blocks[begun & ended & (end >= start) & (start > 0)].reset_index(drop=True)
+
+
+def named_points(
+    steps: pd.DataFrame, runs: pd.DataFrame, staging: Staging, phases: list[str | None]
+) -> pd.DataFrame:
+    """Set the two points by operators: those that were named, else by what the names tell.
+
+    Parameters
+    ----------
+    steps : DataFrame
+        ``step start_ns end_ns``, and the points of the file where it tells them.
+    runs : DataFrame
+        ``full ts dur``: executions on the same clock.
+    staging : Staging
+        Its `fp_point` and `bp_point`.
+    phases : list of str or None
+        Of each row of `runs`.
+
+    Returns
+    -------
+    DataFrame
+        As `step_trace`; steps in which a named operator did not run keep their own point.
+
+    Raises
+    ------
+    OptionError
+        If an operator that was named by argument is in no step.
+    """
+    told = "fp_ns" in steps
+    begin, end = steps["start_ns"].to_numpy(), steps["end_ns"].to_numpy()
+    order = np.argsort(begin, kind="stable")
+    at = np.searchsorted(begin[order], runs["ts"].to_numpy(), side="right") - 1
+    step = np.where(at >= 0, order[np.maximum(at, 0)], -1)
+    inside = (step >= 0) & (runs["ts"].to_numpy() < end[np.maximum(step, 0)]) if len(steps) else step >= 0
+    backward = np.array([phase == "backward" for phase in phases], bool)
+    result = steps.assign(points="file" if told else "names")
+    for column, wanted, first in (("fp_ns", staging.fp_point, True), ("bp_ns", staging.bp_point, False)):
+        if wanted:
+            rows = _named(runs["full"], wanted) & inside
+            if not rows.any():
+                _unknown(wanted, runs["full"], staging)
+        elif told:
+            continue
+        else:
+            rows = inside if first else inside & backward
+        value = _edge(runs, step, rows, len(steps), first)
+        known = value >= 0
+        old = steps[column].to_numpy() if told else (begin if first else end)
+        result[column] = np.where(known, value, old)
+        if wanted:
+            result.loc[known, "points"] = staging.named_by
+    result["bp_ns"] = result[["bp_ns", "fp_ns"]].max(axis=1)
+    return parted(result)
+
+
+def _named(fulls: pd.Series, wanted: str) -> Mask:
+    exact: Mask = (fulls == wanted).to_numpy(bool)
+    last: Mask = (fulls.str.rpartition("/")[2] == wanted).to_numpy(bool)
+    return exact if exact.any() else last
+
+
+def _unknown(wanted: str, fulls: pd.Series, staging: Staging) -> None:
+    distinct = [str(name) for name in fulls.unique()[:2000]]
+    # the short names are the ones to mistype; with a / the full ones are asked for
+    names = distinct if "/" in wanted else [name.rpartition("/")[2] for name in distinct]
+    message = f"no operator {wanted!r} runs in any step: {nearest(wanted, names)[:400]}"
+    if staging.named_by == "argument":
+        raise OptionError(message)
+    staging.builder.report.add(
+        "point-not-found",
+        "loss",
+        example=message[:300],
+        effect="the step trace keeps its own points",
+        advice="correct or unset FP_POINT and BP_POINT",
+    )
+
+
+def _edge(runs: pd.DataFrame, step: IntArray, rows: Mask, n: int, first: bool) -> IntArray:
+    ts = runs["ts"].to_numpy()[rows]
+    found = np.full(n, np.iinfo(np.int64).max if first else -1, np.int64)
+    if first:
+        np.minimum.at(found, step[rows], ts)
+        found[found == np.iinfo(np.int64).max] = -1
+    else:
+        np.maximum.at(found, step[rows], ts + runs["dur"].to_numpy()[rows])
+    return found
+
+
+def stage_steps(steps: pd.DataFrame, reduces: pd.DataFrame, staging: Staging, rank: int, clock: str) -> None:
+    """Put the step trace into `staging`: steps, reduces on streams, tables; on a device, its parts too."""
+    builder = staging.builder
+    starts = np.concatenate([steps["start_ns"].to_numpy(), reduces["start_ns"].to_numpy(np.int64)])
+    ends = np.concatenate([steps["end_ns"], (reduces["start_ns"] + reduces["dur_ns"]).to_numpy(np.int64)])
+
+    def emit(shift: int) -> None:
+        moved = steps.assign(**{name: steps[name] + shift for name in _POINTS})
+        staging.table("step_trace", moved, rank)
+        staging.table("reduces", reduces.assign(start_ns=reduces["start_ns"] + shift), rank)
+        first = not builder.metadata.get("steps_source")
+        if first:
+            builder.steps(moved["step"], moved["start_ns"], moved["total_ns"].clip(lower=0), "file")
+            builder.metadata["steps_source"] = "file"
+        builder.report.add(
+            "steps-of-other-ranks",
+            "info",
+            int(not first),
+            effect="the table of steps is the first rank's; all are in metadata['tables']['step_trace']",
+        )
+        track = -1 if clock != "device" else builder.track("Step Trace", "thread", rank=staging.tag(rank))
+        # beside operators on the host the parts would be counted as operators; they are in the table
+        for name, length, begin, phase in _BLOCKS if clock == "device" else ():
+            rows = moved[moved[length] > 0]
+            builder.slices(
+                ts=rows[begin],
+                dur=rows[length],
+                track=track,
+                name=name,
+                category="annotation",
+                phase=phase,
+                step=rows["step"],
+            )
+        _stage_reduces(reduces, staging, rank, shift)
+
+    staging.at(clock, starts, ends, emit)
+
+
+def _stage_reduces(reduces: pd.DataFrame, staging: Staging, rank: int, shift: int) -> None:
+    if not len(reduces):
+        return
+    codes, streams = pd.factorize(reduces["stream"])
+    keys = np.array([stream_track(staging, rank, int(stream)) for stream in streams])
+    staging.builder.slices(
+        ts=reduces["start_ns"].to_numpy(np.int64) + shift,
+        dur=reduces["dur_ns"].to_numpy(np.int64),
+        track=keys[codes],
+        name=reduces["name"],
+        category="collective",
+        phase="communication",
+        step=reduces["step"],
+        device=rank,
+        stream=reduces["stream"],
+    )

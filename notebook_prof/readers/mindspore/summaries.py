@@ -1,0 +1,259 @@
+"""Files that are tables of results already: kept as tables of the metadata, in our names and units.
+
+========================  =============================================================================
+key in ``tables``         columns beside ``rank``
+========================  =============================================================================
+``operator_types``        ``side type count per_step total_ns mean_ns share``
+``operator_details``      ``side type name full_name count total_ns mean_ns share subgraph``
+``activities``            ``name type full_name stream block grid count total_ns mean_ns max_ns min_ns``
+``framework``             ``full_name name type subgraph task stream block_dim shapes`` and ``info``
+``aicpu``                 ``serial type total_ns dispatch_ns start_ns end_ns``
+``flops``                 ``full_name flops flops_per_s utilization`` (and ``vector_…``)
+``cluster_steps``         ``step`` and a column ``…_ns`` for each part; step ``-1`` is the average
+``communication``         ``step communication_ns wait_ns links operators``; step ``-1`` is the average
+``kernel_details`` …      as in the file
+========================  =============================================================================
+
+``side`` is ``AI Core``, ``AI CPU``, ``Host`` or ``GPU``; ``share`` is of all rows of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace.report import ImportReport
+from .shapes import input_shapes
+from .staging import ns_of
+from .texts import csv_frame, json_cells, json_value, numbers
+
+Frames = dict[str, pd.DataFrame]
+_MS: Final = 1e6
+_US: Final = 1e3
+
+
+def summary_tables(kind: str, data: bytes, name: str, report: ImportReport) -> Frames:
+    """The tables that one file of results holds.
+
+    Parameters
+    ----------
+    kind : str
+        As `files.File.kind`; kinds that are no tables of results give nothing.
+    data : bytes
+    name : str
+        For messages.
+    report : ImportReport
+
+    Returns
+    -------
+    dict of str to DataFrame
+        By key in the metadata.
+    """
+    if kind in _CSV:
+        frame = csv_frame(data, report)
+        return {_CSV[kind][0]: _CSV[kind][1](frame, report)} if len(frame) else {}
+    if kind in ("kernel_details", "operator_details", "step_trace_time", "cluster_step_trace_time"):
+        frame = csv_frame(data, report)
+        return {kind: _plain(frame)} if len(frame) else {}
+    if kind in _JSON and isinstance(value := json_value(data, report, name), dict):
+        if kind == "flops_summary":
+            return {kind: pd.DataFrame([_flat(value)])}
+        return {kind.removeprefix("cpu_").removeprefix("gpu_"): pd.DataFrame({"value": [value]})}
+    return {}
+
+
+def _flat(value: dict[str, object]) -> dict[str, object]:
+    return {key: item for key, item in value.items() if isinstance(item, int | float | str)}
+
+
+def _plain(frame: pd.DataFrame) -> pd.DataFrame:
+    """Columns of numbers as numbers; blanks and the tabulators of MindStudio's times are cut off."""
+    ready = {}
+    for name in frame:
+        text = frame[name].str.strip()
+        values = pd.to_numeric(text.where(text != "N/A", ""), errors="coerce")
+        blank = text.isin(["", "N/A"])
+        ready[name] = values if (values.notna() | blank).all() and not blank.all() else text
+    return pd.DataFrame(ready)
+
+
+def _shares(total: pd.Series) -> pd.Series:
+    whole = total.sum()
+    return total / whole if whole else total * 0.0
+
+
+def _types(side: str, unit: float) -> Callable[[pd.DataFrame, ImportReport], pd.DataFrame]:
+    def read(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
+        kind = frame.get("kernel_type", frame.get("op_type", ""))
+        times = next(
+            (
+                c
+                for c in ("total_time", "execution_time", "total_compute_time", "total_time(us)")
+                if c in frame
+            ),
+            "",
+        )
+        total = numbers(frame, times, unit)
+        per_step = numbers(frame, "execution_frequency(per-step)")
+        count = numbers(frame, "type_occurrences" if "type_occurrences" in frame else "execution_frequency")
+        table = {"side": side, "type": kind, "count": count, "per_step": per_step, "total_ns": total}
+        return pd.DataFrame({**table, "mean_ns": total / count, "share": _shares(total)})
+
+    return read
+
+
+def _aicore_details(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
+    full = frame.iloc[:, 0]
+    mean = numbers(frame, "execution_time", _MS)
+    count = numbers(frame, "execution_frequency")
+    name = full.str.rpartition("/")[2]
+    kind = name.str.replace(r"-op\d+$", "", regex=True)
+    total = mean * count.fillna(1)
+    table = {"side": "AI Core", "type": kind, "name": name, "full_name": full, "count": count}
+    subgraph = full.str.partition("/")[0]
+    return pd.DataFrame(
+        {**table, "total_ns": total, "mean_ns": mean, "share": _shares(total), "subgraph": subgraph}
+    )
+
+
+def _details(side: str, unit: float) -> Callable[[pd.DataFrame, ImportReport], pd.DataFrame]:
+    def read(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
+        def first(*names: str) -> str:
+            return next((name for name in names if name in frame), "")
+
+        total = numbers(frame, first("op_total_time(ms)", "op_total_time(us)", "op_total_time"), unit)
+        mean = numbers(frame, first("op_avg_time(ms)", "op_avg_time(us)", "op_avg_time"), unit)
+        texts = {"type": "op_type", "name": "op_name", "subgraph": "subgraph"}
+        table = {key: frame.get(column, "") for key, column in texts.items()}
+        table["full_name"] = frame.get("full_op_name", frame.get("op_full_name", ""))
+        table |= {"count": numbers(frame, "op_occurrences"), "total_ns": total, "mean_ns": mean}
+        return pd.DataFrame({"side": frame.get("op_side", side), **table, "share": _shares(total)})
+
+    return read
+
+
+def _activity(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
+    texts = {"name": "name", "type": "type", "full_name": "op_full_name", "block": "block_dim"}
+    texts |= {"grid": "grid_dim", "stream": "stream_id"}
+    table = {key: frame.get(column, "") for key, column in texts.items()}
+    table["count"] = numbers(frame, "occurrences")
+    for part, column in (("total", "total_duration"), ("mean", "avg_duration")):
+        table[f"{part}_ns"] = numbers(frame, column, _US)
+    for part in ("max", "min"):
+        table[f"{part}_ns"] = numbers(frame, f"{part}_duration", _US)
+    return pd.DataFrame(table)
+
+
+def _framework(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
+    def column(*names: str) -> pd.Series:
+        return next((frame[name] for name in names if name in frame), pd.Series("", index=frame.index))
+
+    full = column("full_kernel_name", "full_op_name")
+    info = json_cells(column("op_info"), report)
+    return pd.DataFrame(
+        {
+            "full_name": full,
+            "name": column("kernel_name", "op_name").str.rpartition("/")[2],
+            "type": column("kernel_type", "op_type"),
+            "subgraph": column("subgraph"),
+            "task": numbers(frame, "task_id"),
+            "stream": numbers(frame, "stream_id"),
+            "block_dim": numbers(frame, "block_dim"),
+            "shapes": [input_shapes(value) for value in info],
+            "info": info,
+        }
+    )
+
+
+def _aicpu(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
+    kind = frame.get("kernel_type", frame.get("node_type_name", ""))
+    start, begun = ns_of(frame.get("run_start", pd.Series("", index=frame.index)), _US)
+    end, ended = ns_of(frame.get("run_end", pd.Series("", index=frame.index)), _US)
+    total = "total_time" if "total_time" in frame else "total_time(ms)"
+    dispatch = "dispatch_time" if "dispatch_time" in frame else "dispatch_time(ms)"
+    table = pd.DataFrame(
+        {
+            "serial": numbers(frame, "serial_number"),
+            "type": kind,
+            "total_ns": numbers(frame, total, _MS),
+            "dispatch_ns": numbers(frame, dispatch, _MS),
+            "start_ns": start,
+            "end_ns": np.maximum(end, start),
+        }
+    )
+    return table[begun & ended]
+
+
+def _flops(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
+    if "MFLOPs(10^6 cube)" not in frame:
+        table = {
+            "flops": ("FLOPs", 1e6),
+            "flops_per_s": ("FLOPS", 1e9),
+            "utilization": ("FLOPS utilization", 1),
+        }
+    else:
+        table = {
+            "flops": ("MFLOPs(10^6 cube)", 1e6),
+            "flops_per_s": ("GFLOPS(10^9 cube)", 1e9),
+            "utilization": ("FLOPS utilization(cube)", 1),
+            "vector_flops": ("MFLOPs(10^6 vector)", 1e6),
+            "vector_flops_per_s": ("GFLOPS(10^9 vector)", 1e9),
+            "vector_utilization": ("FLOPS utilization(vec)", 1),
+        }
+    values = {key: numbers(frame, column, factor) for key, (column, factor) in table.items()}
+    return pd.DataFrame({"full_name": frame.iloc[:, 0], **values})
+
+
+def _cluster(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
+    step = np.arange(1, len(frame) + 1)
+    if len(step) > 1:
+        step[-1] = -1
+    # the only file in 10 ns counts has other columns than those in milliseconds
+    unit = 10.0 if "iteration_interval" in frame else _MS
+    values = {f"{name.removesuffix('_time')}_ns": numbers(frame, name, unit) for name in frame}
+    return pd.DataFrame({"step": step, **values})
+
+
+def _hccl(frame: pd.DataFrame, report: ImportReport) -> pd.DataFrame:
+    blank = pd.Series("", index=frame.index)
+    return pd.DataFrame(
+        {
+            "step": numbers(frame, "step_num").fillna(-1).astype("int64"),
+            "communication_ns": numbers(frame, "communication_cost", _MS),
+            "wait_ns": numbers(frame, "wait_cost", _MS),
+            "links": json_cells(frame.get("link_info", blank), report),
+            "operators": json_cells(frame.get("communication_operator_cost", blank), report),
+        }
+    )
+
+
+_CSV: Final[dict[str, tuple[str, Callable[[pd.DataFrame, ImportReport], pd.DataFrame]]]] = {
+    "aicore_types": ("operator_types", _types("AI Core", _MS)),
+    "cpu_types": ("operator_types", _types("Host", _MS)),
+    "gpu_types": ("operator_types", _types("GPU", _US)),
+    "aicore_details": ("operator_details", _aicore_details),
+    "cpu_details": ("operator_details", _details("Host", _MS)),
+    "gpu_details": ("operator_details", _details("GPU", _US)),
+    "gpu_activity": ("activities", _activity),
+    "framework": ("framework", _framework),
+    "aicpu": ("aicpu", _aicpu),
+    "flops": ("flops", _flops),
+    "cluster": ("cluster_steps", _cluster),
+    "hccl": ("communication", _hccl),
+}
+_JSON: Final = (
+    "flops_summary",
+    "flops_scope",
+    "timeline_summary",
+    "cpu_timeline_summary",
+    "gpu_timeline_summary",
+    "dynamic_shapes",
+    "memory_summary",
+    "parallel_strategy",
+    "communication",
+    "cluster_communication",
+    "pipeline_summary",
+)

@@ -1,0 +1,5 @@
+"""Our own format, written by `notebook_prof.writers.native`."""
+
+from .reader import NativeReader
+
+__all__ = ["NativeReader"]

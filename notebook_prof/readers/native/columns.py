@@ -1,0 +1,121 @@
+"""Arrow arrays as exactly the columns that were written."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...errors import FormatError
+from .values import ValueDecoder
+
+_MASKED: Final = {
+    **{
+        f"{sign}Int{bits}": (f"{sign}Int{bits}".lower(), pd.arrays.IntegerArray)
+        for sign in ("", "U")
+        for bits in (8, 16, 32, 64)
+    },
+    **{f"Float{bits}": (f"float{bits}", pd.arrays.FloatingArray) for bits in (32, 64)},
+    "boolean": ("bool", pd.arrays.BooleanArray),
+}
+_PLAIN: Final = frozenset(
+    ["bool", "float16", "float32", "float64", *(f"{s}int{b}" for s in ("", "u") for b in (8, 16, 32, 64))]
+)
+_TEXT: Final = ("object", "str", "string")
+
+
+def decode_column(array: Any, how: dict[str, Any], values: ValueDecoder) -> Any:
+    """One column: a numpy array or a pandas array.
+
+    Parameters
+    ----------
+    array : pyarrow.ChunkedArray
+    how : dict
+        What `writers.columns.encode_column` said about it.
+    values : ValueDecoder
+
+    Raises
+    ------
+    FormatError
+        If array and description do not fit.
+    """
+    kind, dtype = how.get("kind"), str(how.get("dtype"))
+    try:
+        if kind == "plain" and dtype in _PLAIN:
+            return array.to_numpy().astype(dtype, copy=False)
+        if kind == "masked" and dtype in _MASKED:
+            return _masked(array, dtype)
+        if kind == "ticks":
+            return array.to_numpy().astype(np.int64, copy=False).view(_time(dtype))
+        if kind in ("words", "codes"):
+            return _categorical(array, how, values)
+        if kind == "text" and dtype.startswith(_TEXT):
+            return _text(array, dtype)
+        if kind == "values":
+            decoded = [values.decode(json.loads(text)) for text in array.to_pylist()]
+            return _object(decoded) if dtype == "object" else pd.array(decoded, dtype=dtype)
+    except (TypeError, ValueError, KeyError, RecursionError, OverflowError, AttributeError) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(f"the column {how.get('field')!r} is damaged: {error}") from error
+    raise FormatError(f"the column {how.get('field')!r} is a {kind!r} of {dtype!r}, which is not known")
+
+
+def _masked(array: Any, dtype: str) -> Any:
+    import pyarrow as pa
+
+    plain, make = _MASKED[dtype]
+    mask = np.zeros(len(array), bool)
+    if array.null_count:
+        mask = array.is_null().to_numpy()
+        zero = pa.scalar(False if plain == "bool" else 0, type=array.type)
+        array = array.fill_null(zero)
+    data = np.array(array.to_numpy().astype(plain, copy=False))
+    return make(data, mask)
+
+
+def _categorical(array: Any, how: dict[str, Any], values: ValueDecoder) -> pd.Categorical:
+    ordered = bool(how.get("ordered"))
+    if how["kind"] == "codes":
+        words = [values.decode(value) for value in how["categories"]]
+        index = pd.Index(words) if how["index_dtype"] != "object" else pd.Index(words, dtype=object)
+        if how["index_dtype"] != str(index.dtype):
+            index = index.astype(how["index_dtype"])
+        return pd.Categorical.from_codes(array.to_numpy(), categories=index, ordered=ordered)
+    whole = array.unify_dictionaries().combine_chunks()
+    dictionary = whole.dictionary
+    if len(dictionary) != how["categories"]:
+        raise FormatError(
+            f"the column {how['field']!r} is damaged: {len(dictionary)} categories instead of "
+            f"{how['categories']}"
+        )
+    codes = whole.indices.fill_null(-1).to_numpy()
+    words = pd.Index(dictionary.to_pylist(), dtype=_text_dtype(how["index_dtype"]))
+    return pd.Categorical.from_codes(codes, categories=words, ordered=ordered)
+
+
+def _text(array: Any, dtype: str) -> Any:
+    words = array.to_pylist()
+    return _object(words) if dtype == "object" else pd.array(words, dtype=_text_dtype(dtype))
+
+
+def _text_dtype(dtype: Any) -> Any:
+    return dtype if isinstance(dtype, str) and dtype.startswith(_TEXT) and len(dtype) < 30 else "object"
+
+
+def _object(items: list[Any]) -> Any:
+    """An array of objects, also where all of them are lists of one length."""
+    out = np.empty(len(items), dtype=object)
+    out[:] = items if not items or not isinstance(items[0], list | tuple | np.ndarray) else None
+    for i, item in enumerate(items if len(items) and out[0] is None else ()):
+        out[i] = item
+    return out
+
+
+def _time(dtype: str) -> np.dtype[Any]:
+    found = np.dtype(dtype) if dtype.startswith(("datetime64[", "timedelta64[")) and len(dtype) < 20 else None
+    if found is None:
+        raise FormatError(f"no column has the dtype {dtype[:40]!r}")
+    return found

@@ -1,0 +1,211 @@
+"""The files of a recording in a folder or in a zip, mapped into memory and checked."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ...errors import FormatError
+from ...trace.layout import FIRST, FORMAT, LAST, OLDEST_SCHEMA, SCHEMA
+from ...units import format_bytes
+from ..compression import MAX_BYTES
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]+\.(parquet|json)")
+_LOCAL: Final = struct.Struct("<4s22xHH")
+_ZIP: Final = b"PK\x03\x04"
+_START: Final = 512
+_UNFINISHED: Final = (
+    f"the recording was not written to its end ({LAST!r} is missing), so nothing in it is trusted: "
+    "save it again where it was made"
+)
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a folder or a zip says that it is a recording of ours, finished or not."""
+    try:
+        if path.is_dir():
+            return any(_says_so((path / name).read_bytes()) for name in (FIRST, LAST) if _small(path / name))
+        with path.open("rb") as file:
+            head = file.read(_START)
+        if not head.startswith(_ZIP):
+            return False
+        if starts_like_ours(head):
+            return True
+        with zipfile.ZipFile(path) as archive:
+            return _says_so(archive.open(FIRST).read(_START))
+    except (OSError, KeyError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error):
+        return False
+
+
+def starts_like_ours(head: bytes) -> bool:
+    """Whether the first bytes are those of a zip that our writer made."""
+    name = FIRST.encode()
+    return (
+        head.startswith(_ZIP)
+        and head[_LOCAL.size : _LOCAL.size + len(name)] == name
+        and FORMAT.encode() in head[:_START]
+    )
+
+
+class Place:
+    """Reads files of a recording, each checked against the size and checksum in the last one.
+
+    Parameters
+    ----------
+    path : Path
+    max_bytes : int, optional
+        Limit of everything that is unpacked; `MAX_BYTES` when not given.
+
+    Attributes
+    ----------
+    content : dict
+        ``metadata.json``.
+
+    Raises
+    ------
+    FormatError
+        If the recording is not complete, or of a version that is not read.
+    """
+
+    def __init__(self, path: Path, max_bytes: int | None = None) -> None:
+        self._path = path
+        self.room = MAX_BYTES if max_bytes is None else max_bytes
+        self._members: dict[str, zipfile.ZipInfo] = {}
+        self._map: Any = None
+        if not path.is_dir():
+            self._list_members()
+        first = self._json(FIRST) if self._has(FIRST) else {}
+        check_version(first or {"schema": SCHEMA})
+        if not self._has(LAST):
+            raise FormatError(_UNFINISHED)
+        self.content = self._json(LAST)
+        check_version(self.content)
+        files = self.content.get("files")
+        if self.content.get("format") != FORMAT or not isinstance(files, Mapping):
+            raise FormatError(f"{LAST!r} is not that of a recording: {str(self.content)[:80]}")
+        self._files: Mapping[str, Any] = files
+
+    def buffer(self, name: str) -> Any:
+        """A whole file as a pyarrow Buffer.
+
+        Raises
+        ------
+        FormatError
+            If it is not there, or not what was written.
+        """
+        known = self._files.get(name)
+        if not isinstance(known, Mapping):
+            raise FormatError(f"{LAST!r} does not know the file {name!r}")
+        if not self._has(name):
+            raise FormatError(f"the file {name!r} is missing: copy the recording again")
+        data = self._raw(name)
+        if data.size != known.get("bytes") or (zlib.crc32(data) if data.size else 0) != known.get("crc32"):
+            raise FormatError(
+                f"{name!r} is damaged: it has {data.size:,} bytes, or other bytes, than the "
+                f"{known.get('bytes')} that were written. Copy the recording again"
+            )
+        return data
+
+    def take(self, size: int) -> None:
+        """Count what is unpacked against the limit."""
+        self.room -= size
+        if self.room < 0:
+            raise FormatError(
+                f"it becomes larger than allowed (by {format_bytes(-self.room)}); if the recording is "
+                "trusted, give a higher limit with max_bytes="
+            )
+
+    def _json(self, name: str) -> dict[str, Any]:
+        try:
+            content = json.loads(self._raw(name).to_pybytes())
+        except (ValueError, RecursionError) as error:
+            raise FormatError(f"{name!r} is damaged: {error}") from error
+        if not isinstance(content, dict):
+            raise FormatError(f"{name!r} is damaged: it holds a {type(content).__name__}")
+        return content
+
+    def _has(self, name: str) -> bool:
+        if not _NAME.fullmatch(name):
+            raise FormatError(f"{name!r} is not a name that files of a recording have")
+        if self._path.is_dir():
+            return (self._path / name).is_file()
+        return name in self._members
+
+    def _raw(self, name: str) -> Any:
+        import pyarrow as pa
+
+        try:
+            if not self._path.is_dir():
+                return self._member(self._members[name])
+            target = (self._path / name).resolve()
+            if not target.is_relative_to(self._path.resolve()):
+                raise FormatError(f"{name!r} is a link out of the folder")
+            if not target.stat().st_size:
+                return pa.py_buffer(b"")
+            return pa.memory_map(str(target)).read_buffer()
+        except OSError as error:
+            raise FormatError(f"{name!r} cannot be read: {error}") from error
+
+    def _list_members(self) -> None:
+        import pyarrow as pa
+
+        try:
+            with zipfile.ZipFile(self._path) as archive:
+                self._members = {Path(info.filename).name: info for info in archive.infolist()}
+            self._map = pa.memory_map(str(self._path)).read_buffer()
+        except zipfile.BadZipFile as error:
+            # the list of files is the last thing in a zip
+            raise FormatError(f"{_UNFINISHED} ({error})") from error
+        except (ValueError, OSError, NotImplementedError, struct.error) as error:
+            raise FormatError(f"it is a zip archive that cannot be read ({error})") from error
+
+    def _member(self, info: zipfile.ZipInfo) -> Any:
+        """Bytes of a file in the zip: those of the map itself, unless somebody compressed them."""
+        import pyarrow as pa
+
+        if info.compress_type == zipfile.ZIP_STORED:
+            start = info.header_offset
+            if not 0 <= start <= self._map.size - _LOCAL.size:
+                raise FormatError(f"{info.filename!r} is damaged: it would begin outside the archive")
+            magic, name, extra = _LOCAL.unpack(self._map.slice(start, _LOCAL.size))
+            start += _LOCAL.size + name + extra
+            if magic != _ZIP or start + info.file_size > self._map.size:
+                raise FormatError(f"{info.filename!r} is damaged: the archive's list of files is wrong")
+            return self._map.slice(start, info.file_size)
+        self.take(info.file_size)
+        try:
+            with zipfile.ZipFile(self._path) as archive, archive.open(info) as file:
+                return pa.py_buffer(file.read(info.file_size))
+        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
+            raise FormatError(f"{info.filename!r} is damaged: {error}") from error
+
+
+def check_version(content: Mapping[str, Any]) -> None:
+    """Raise FormatError unless this version of notebook_prof reads the schema."""
+    schema = content.get("schema")
+    if type(schema) is not int:
+        raise FormatError(f"the version of the recording cannot be read: {str(schema)[:40]!r}")
+    if schema > SCHEMA:
+        raise FormatError(
+            f"the recording was saved by a newer notebook_prof: its schema is {schema}, and this one reads "
+            f"up to {SCHEMA}. Update with: pip install --upgrade notebook-prof"
+        )
+    if schema < OLDEST_SCHEMA:
+        raise FormatError(
+            f"the recording was saved by an older notebook_prof: its schema is {schema}, and this one reads "
+            f"from {OLDEST_SCHEMA} on. Open it with that version, and save it as Chrome trace (.json.gz)"
+        )
+
+
+def _small(path: Path, most: int = 1 << 30) -> bool:
+    return path.is_file() and path.stat().st_size < most
+
+
+def _says_so(start: bytes) -> bool:
+    return f'"format": "{FORMAT}"'.encode() in start[:_START]

@@ -1,0 +1,93 @@
+"""Open a recording of our own format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ...errors import FormatError, NotebookProfError
+from ...trace.builder import TraceBuilder
+from ...trace.intervals import Window
+from ...trace.layout import FIRST
+from ...trace.report import ImportReport
+from ...trace.schema import TABLES
+from ...trace.trace import Trace
+from ..base import Probe
+from ..place import PlaceReader
+from .frames import Frames, check_rows
+from .place import Place, is_ours, starts_like_ours
+
+
+class NativeReader(PlaceReader):
+    """What ``trace.save`` and ``p.save`` write: a folder or a zip of Parquet files and ``metadata.json``."""
+
+    name: ClassVar[str] = "native"
+    priority: ClassVar[int] = 1000
+    describes: ClassVar[str] = "our own format: a folder (.nbprof) or a zip (.nbprof.zip) of Parquet tables"
+
+    def recognises(self, probe: Probe) -> bool:
+        """Whether the bytes are a zip of ours."""
+        return starts_like_ours(probe.head)
+
+    def holds(self, path: Path) -> bool:
+        """Whether the folder or file is ours, finished or not."""
+        return is_ours(path)
+
+    def read(self, data: bytes, builder: TraceBuilder) -> None:
+        """Refuse: it is opened where it lies."""
+        raise FormatError(
+            "a saved recording is inside another compressed file, or no longer where it was: unpack it, and "
+            "open the .nbprof folder or the .nbprof.zip"
+        )
+
+    def open(self, path: Path, max_bytes: int | None = None) -> Trace:
+        """Open the recording.
+
+        Parameters
+        ----------
+        path : Path
+        max_bytes : int, optional
+            How much memory the tables may take.
+
+        Returns
+        -------
+        Trace
+            Equal to the one that was saved.
+
+        Raises
+        ------
+        FormatError
+            If it was not written to its end, was changed since, or is of a version that is not read.
+        """
+        if not is_ours(path):
+            raise FormatError(
+                f"{path.name}: this is not a recording that notebook_prof saved (there is no {FIRST!r} of "
+                "ours in it): leave format= out to find out what it is"
+            )
+        try:
+            return _trace(Place(path, max_bytes))
+        except NotebookProfError as error:
+            raise FormatError(f"{path.name}: {error}") from error
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise FormatError(f"{path.name}: the recording is damaged: {error}") from error
+
+
+def _trace(place: Place) -> Trace:
+    frames = Frames(place)
+    tables = {table.name: frames.read(table.name) for table in TABLES}
+    check_rows(tables)
+    metadata = frames.values.decode(place.content["metadata"])
+    if not isinstance(metadata, dict):
+        raise FormatError("the metadata is damaged")
+    start, end = place.content["span"]
+    return Trace(
+        tables, metadata=metadata, report=_report(place.content["report"]), span=Window(int(start), int(end))
+    )
+
+
+def _report(issues: list[dict[str, Any]]) -> ImportReport:
+    report = ImportReport()
+    for issue in issues:
+        texts = {name: str(issue[name]) for name in ("code", "severity", "example", "effect", "advice")}
+        report.add(**texts, count=int(issue["count"]))  # type: ignore[arg-type]
+    return report

@@ -1,0 +1,237 @@
+"""From the bytes of a ``.paddle_trace.json`` file to columns."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from msgspec import UNSET
+
+from ...errors import FormatError
+from ...trace.report import ImportReport
+from ..kineto.numbers import to_ns
+from ..tolerant_json import decode_events
+from .columns import DEVICE_COLUMNS, INPUT_COLUMNS, MEMORY_COLUMNS, ROW_COLUMNS, PaddleColumns, frame
+from .json_rows import Args, File, Row
+from .kinds import DEVICE_TYPES, MEMORY_TYPES, RUNTIME_TYPES, known
+from .settle import place, settle
+from .shapes import shapes_text
+
+_DURATION: Final = re.compile(r"\[[^\[\]]*\]$")
+_THREAD: Final = re.compile(r"(\d+)(?:\((?:Python|C\+\+)\))?")
+_NO_ARGS: Final = Args()
+_MAX: Final = 1 << 63
+
+
+def read_json(data: bytes, report: ImportReport) -> PaddleColumns:
+    """Read the JSON that Paddle writes with ``export_chrome_tracing``, schema 1.0.0 to 1.0.2.
+
+    Parameters
+    ----------
+    data : bytes
+        Decompressed.
+    report : ImportReport
+        Counts every row that is not used, by reason.
+
+    Returns
+    -------
+    PaddleColumns
+        Starts are whole microseconds in the file; see `settle` for what is made of them.
+
+    Raises
+    ------
+    FormatError
+        If there are no events.
+    """
+    file, found = decode_events(data, File, Row, report)
+    file = file or File()
+    if found is None and file.rows is UNSET:
+        raise FormatError("there is no list 'traceEvents' in it: this is no trace of paddle.profiler")
+    rows = found if found is not None else file.rows or []
+    events = _usable([row for row in rows if row.ph == "X"], report, "dur")
+    memory = _usable([row for row in rows if row.ph == "i"], report, "ts")
+    unused = Counter(row.ph for row in rows if row.ph and row.ph not in ("X", "i", "M", "s", "f"))
+    for phase, count in unused.items():
+        report.add("row-not-used", "loss", count, f"events of phase {phase!r}", "they are not in the tables")
+    on_device = [row for row in events if row.cat in DEVICE_TYPES]
+    columns = PaddleColumns(
+        rows=frame(ROW_COLUMNS, [_row(row) for row in events]),
+        device_events=frame(DEVICE_COLUMNS, [_device_event(row) for row in on_device]),
+        memory=frame(MEMORY_COLUMNS, [_memory(row) for row in memory]),
+        inputs=frame(INPUT_COLUMNS, _inputs(events)),
+        extra={str(k): str(v) for k, v in file.extra.items()} if isinstance(file.extra, dict) else {},
+        facts=_facts(file),
+    )
+    columns.rows["ts"], columns.rows["dur"] = _ns(events, "ts"), _ns(events, "dur")
+    columns.device_events["start_unix_ns"] = _ns(on_device, "ts")
+    columns.memory["ts"] = _ns(memory, "ts")
+    settle(columns.rows, _offsets(events))
+    instants = columns.memory
+    tid = instants["tid"].to_numpy()
+    owner = _owners(rows, events, memory)
+    owner[np.append(columns.rows["tid"].to_numpy(), -1)[owner] != tid] = -1
+    instants["ts"] = place(instants["ts"].to_numpy(), owner, tid, columns.rows)
+    return columns
+
+
+def _usable(rows: list[Row], report: ImportReport, what: str) -> list[Row]:
+    """Rows with times that are numbers; the others are counted."""
+    ok = np.ones(len(rows), bool)
+    for part in ("ts", what):
+        ok &= to_ns([getattr(row, part) for row in rows])[1]
+    ok &= np.fromiter((row.name is not None for row in rows), bool, len(rows))
+    if what == "ts":
+        ok &= np.fromiter((row.cat in MEMORY_TYPES for row in rows), bool, len(rows))
+    if not ok.all():
+        broken = rows[int(np.flatnonzero(~ok)[0])]
+        report.add(
+            "broken-row",
+            "loss",
+            int((~ok).sum()),
+            example=f"{broken.name!r} of {broken.cat!r}: ts {bytes(broken.ts)!r}, dur {bytes(broken.dur)!r}",
+            effect="these rows are left out",
+        )
+    strange = {row.cat for row in rows if what == "dur" and not known(row.cat or "")}
+    report.add(
+        "unknown-category",
+        "info",
+        len(strange),
+        example=", ".join(sorted(map(repr, strange))[:5]),
+        effect="counted as operators",
+    )
+    return [row for row, good in zip(rows, ok.tolist(), strict=True) if good]
+
+
+def _ns(rows: list[Row], part: str) -> Any:
+    return to_ns([getattr(row, part) for row in rows])[0]
+
+
+def _owners(rows: list[Row], events: list[Row], memory: list[Row]) -> Any:
+    """For each memory event, the last host event that the file names before it: the one it belongs to."""
+    position = {id(row): i for i, row in enumerate(rows)}
+    host = [i for i, row in enumerate(events) if row.cat not in DEVICE_TYPES and row.cat not in RUNTIME_TYPES]
+    named = np.array([position[id(events[i])] for i in host], np.int64)
+    at = np.array([position[id(row)] for row in memory], np.int64)
+    return np.append(np.array(host, np.int64), -1)[np.searchsorted(named, at) - 1]
+
+
+def _offsets(rows: list[Row]) -> Any:
+    """``start_time`` in ns, -1 where there is none."""
+    texts = [((row.args or _NO_ARGS).start_time or "").removesuffix(" us").encode() for row in rows]
+    ns, ok = to_ns(texts)
+    return np.where(ok, ns, -1)
+
+
+def _row(row: Row) -> tuple[Any, ...]:
+    args, word = row.args or _NO_ARGS, row.cat or ""
+    name = _DURATION.sub("", row.name or "")
+    correlation = _fit(args.correlation)
+    if word in DEVICE_TYPES:
+        return (0, 0, name, word, -1, -1, *_place(row), correlation, None, None)
+    shapes = _shapes(args)
+    place = (_thread(row.pid), _thread(row.tid))
+    text = shapes_text(shapes) if shapes else None
+    return (0, 0, name, word, *place, -1, -1, correlation, text, args.callstack or None)
+
+
+def _place(row: Row) -> tuple[int, int]:
+    args = row.args or _NO_ARGS
+    device = args.device if args.device is not None else _thread(row.pid)
+    return _fit(device), _fit(args.stream if args.stream is not None else _thread(row.tid))
+
+
+def _device_event(row: Row) -> tuple[Any, ...]:
+    a = row.args or _NO_ARGS
+    name, word = _DURATION.sub("", row.name or ""), row.cat
+    nan = float("nan")
+    return (
+        _fit(a.correlation),
+        *_place(row),
+        0,
+        name,
+        word,
+        _maybe(a.context),
+        _list(a.grid),
+        _list(a.block),
+        _maybe(a.registers),
+        _maybe(a.shared),
+        nan if a.blocks_per_sm is None else a.blocks_per_sm,
+        nan if a.warps_per_sm is None else a.warps_per_sm,
+        nan if a.occupancy is None else a.occupancy / 100,
+        _maybe(a.bytes),
+        _maybe(a.value),
+    )
+
+
+def _memory(row: Row) -> tuple[Any, ...]:
+    a = row.args or _NO_ARGS
+    addr = int(a.addr) if isinstance(a.addr, int) or (a.addr.isdecimal() and len(a.addr) < 21) else 0
+    totals = (a.increase_bytes, a.current_allocated, a.current_reserved, a.peak_allocated, a.peak_reserved)
+    return (
+        0,
+        row.cat,
+        a.place,
+        addr if 0 <= addr < 2 * _MAX else 0,
+        *map(_fit, totals),
+        _thread(row.pid),
+        _thread(row.tid),
+    )
+
+
+def _inputs(rows: list[Row]) -> list[tuple[str, str, str]]:
+    return [
+        (
+            _DURATION.sub("", row.name or ""),
+            msgspec.json.encode(shapes).decode(),
+            bytes(row.args.input_dtypes).decode(errors="replace"),
+        )
+        for row in rows
+        if row.args is not None and (shapes := _shapes(row.args))
+    ]
+
+
+def _shapes(args: Args) -> dict[str, Any] | None:
+    raw = bytes(args.input_shapes)
+    if len(raw) < 3:
+        return None
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return value if isinstance(value, dict) and value else None
+
+
+def _facts(file: File) -> dict[str, Any]:
+    facts: dict[str, Any] = {}
+    if isinstance(file.schema, str):
+        facts["schema_version"] = file.schema
+    span = file.span if file.span is not None else file.old_span
+    if isinstance(span, str | int) and str(span).isdecimal():
+        facts["span"] = int(span)
+    if isinstance(file.devices, list):
+        facts["device_properties"] = [device for device in file.devices if isinstance(device, dict)]
+    return facts
+
+
+def _thread(value: int | str | None) -> int:
+    """Thread number out of ``24588(Python)``; both spellings are one thread."""
+    if isinstance(value, str):
+        match = _THREAD.fullmatch(value)
+        value = int(match[1]) if match and len(match[1]) < 20 else -1
+    return _fit(value)
+
+
+def _fit(value: int | None) -> int:
+    return value if value is not None and -_MAX <= value < _MAX else -1
+
+
+def _maybe(value: int | None) -> int | None:
+    return value if value is not None and -_MAX <= value < _MAX else None
+
+
+def _list(raw: msgspec.Raw) -> str | None:
+    text = bytes(raw).decode(errors="replace")
+    return re.sub(r"\s*,\s*", ", ", re.sub(r"(?<=\[)\s+|\s+(?=\])", "", text)) or None

@@ -1,0 +1,116 @@
+"""What Paddle's two kinds of file have in common, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+ROW_COLUMNS: Final = {
+    "ts": "int64",
+    "dur": "int64",
+    "name": "object",
+    "type": "object",
+    "pid": "int64",
+    "tid": "int64",
+    "device": "int64",
+    "stream": "int64",
+    "correlation": "int64",
+    "shapes": "object",
+    "callstack": "object",
+}
+"""Columns of `PaddleColumns.rows`. Times in Unix ns; -1 and None are missing; `type` is Paddle's own word."""
+
+DEVICE_COLUMNS: Final = {
+    "correlation": "int64",
+    "device": "int64",
+    "stream": "int64",
+    "start_unix_ns": "int64",
+    "name": "object",
+    "type": "object",
+    "context": "Int64",
+    "grid": "object",
+    "block": "object",
+    "registers_per_thread": "Int64",
+    "shared_memory_bytes": "Int64",
+    "blocks_per_sm": "float64",
+    "warps_per_sm": "float64",
+    "occupancy": "float64",
+    "bytes": "Int64",
+    "value": "Int64",
+}
+"""Columns of ``metadata["tables"]["device_events"]``; `occupancy` is a share from 0 to 1."""
+
+MEMORY_COLUMNS: Final = {
+    "ts": "int64",
+    "type": "object",
+    "place": "object",
+    "addr": "uint64",
+    "bytes": "int64",
+    "allocated": "int64",
+    "reserved": "int64",
+    "peak_allocated": "int64",
+    "peak_reserved": "int64",
+    "pid": "int64",
+    "tid": "int64",
+}
+"""Columns of `PaddleColumns.memory`; `type` is Allocate, Free, ReservedAllocate or ReservedFree."""
+
+INPUT_COLUMNS: Final = {"name": "object", "inputs": "object", "dtypes": "object"}
+"""Columns of `PaddleColumns.inputs`: JSON text of ``{argument: [shape, ...]}`` and of the variable kinds."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaddleColumns:
+    """One file's events.
+
+    Attributes
+    ----------
+    rows : DataFrame
+        Everything with a duration; see `ROW_COLUMNS`.
+    device_events : DataFrame
+        Launch attributes and bytes of what ran on devices; see `DEVICE_COLUMNS`.
+    memory : DataFrame
+        See `MEMORY_COLUMNS`.
+    inputs : DataFrame
+        A row an operator call whose inputs are known; see `INPUT_COLUMNS`.
+    extra : mapping of str to str
+        ``ExtraInfo``: thread names by thread id, utilisations.
+    facts : mapping
+        Metadata.
+    """
+
+    rows: pd.DataFrame
+    device_events: pd.DataFrame
+    memory: pd.DataFrame
+    inputs: pd.DataFrame
+    extra: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def frame(columns: Mapping[str, str], rows: Sequence[Sequence[Any]]) -> pd.DataFrame:
+    """A frame of tuples with exact dtypes, also when there are no rows.
+
+    Examples
+    --------
+    >>> frame({"a": "int64", "b": "object"}, [(1, "x")]).dtypes.astype(str).tolist()
+    ['int64', 'object']
+    """
+    data: dict[str, Any] = {}
+    for (name, dtype), values in zip(columns.items(), _transposed(rows, len(columns)), strict=True):
+        if dtype == "object":
+            column = np.empty(len(rows), object)
+            column[:] = values
+            data[name] = pd.Series(column, dtype=object)
+        elif dtype == "Int64":
+            data[name] = pd.array(list(values), dtype=dtype)
+        else:
+            data[name] = np.array(values, dtype=dtype)
+    return pd.DataFrame(data)
+
+
+def _transposed(rows: Sequence[Sequence[Any]], width: int) -> Sequence[Sequence[Any]]:
+    return list(zip(*rows, strict=True)) if rows else [()] * width

@@ -1,0 +1,126 @@
+"""Protobuf's wire format, read without a schema."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+Span: TypeAlias = tuple[int, int]
+"""Where a nested message or a text begins and ends in the data."""
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_MAX_SHIFT: Final = 63
+_FLOAT: Final = struct.Struct("<f")
+
+
+class WireError(ValueError):
+    """The bytes are not a protobuf message."""
+
+
+def fields(data: bytes, span: Span) -> Iterator[tuple[int, int | Span]]:
+    """Fields of one message, in the order of the file.
+
+    Parameters
+    ----------
+    data : bytes
+    span : (int, int)
+        Begin and end of the message.
+
+    Yields
+    ------
+    number : int
+        Field number.
+    value : int or (int, int)
+        Unsigned value of a varint or a fixed field; begin and end of anything with a length.
+
+    Raises
+    ------
+    WireError
+        If a field reaches beyond the end, or has a type that does not exist.
+
+    Examples
+    --------
+    >>> list(fields(b"\\x08\\x96\\x01\\x12\\x02hi", (0, 7)))
+    [(1, 150), (2, (5, 7))]
+    """
+    at, end = span
+    while at < end:
+        byte = data[at]
+        at += 1
+        if byte < 0x80:
+            key = byte
+        else:
+            key, at = _varint(data, at - 1, end)
+        kind = key & 7
+        if kind == _VARINT:
+            if at < end and data[at] < 0x80:
+                value, at = data[at], at + 1
+            else:
+                value, at = _varint(data, at, end)
+            yield key >> 3, value
+            continue
+        if kind == _BYTES:
+            size, at = _varint(data, at, end)
+        elif kind in (_FIXED64, _FIXED32):
+            size = 8 if kind == _FIXED64 else 4
+        else:
+            raise WireError(f"no wire type {kind} at byte {at}")
+        if at + size > end:
+            raise WireError(f"a field of {size} bytes at byte {at} reaches beyond its end")
+        if kind == _BYTES:
+            yield key >> 3, (at, at + size)
+        else:
+            yield key >> 3, int.from_bytes(data[at : at + size], "little")
+        at += size
+
+
+def numbers(data: bytes, span: Span) -> dict[int, int]:
+    """The last number of every numeric field of a message; nested messages and texts are skipped."""
+    return {number: value for number, value in fields(data, span) if isinstance(value, int)}
+
+
+def mapping(data: bytes, span: Span) -> dict[int, int | Span]:
+    """The last value of every field of a message."""
+    return dict(fields(data, span))
+
+
+def text(data: bytes, value: int | Span | None) -> str:
+    """A text field; empty when it is missing, bytes that are not UTF-8 replaced."""
+    return data[value[0] : value[1]].decode(errors="replace") if isinstance(value, tuple) else ""
+
+
+def signed(value: int) -> int:
+    """A varint that was written from a signed 64-bit number.
+
+    Examples
+    --------
+    >>> signed((1 << 64) - 2)
+    -2
+    """
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def real(value: int) -> float:
+    """A 32-bit float from its bits.
+
+    Examples
+    --------
+    >>> real(0x3F000000)
+    0.5
+    """
+    return float(_FLOAT.unpack(value.to_bytes(4, "little"))[0]) if value < 1 << 32 else float("nan")
+
+
+def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < end:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFFFFFFFFFFFFFF, at
+        shift += 7
+        if shift > _MAX_SHIFT:
+            raise WireError(f"a number at byte {at} has no end")
+    raise WireError("the message ends inside a number")

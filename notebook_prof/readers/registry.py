@@ -1,0 +1,266 @@
+"""Choose a reader by what the bytes say, and read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import closing
+from functools import cache
+from importlib.metadata import entry_points
+from itertools import chain
+from pathlib import Path
+
+import pandas as pd
+
+from ..errors import FormatError, OptionError, nearest
+from ..trace.builder import TraceBuilder
+from ..trace.report import ImportReport
+from ..trace.trace import Trace
+from .base import HEAD_BYTES, PiecesReader, Probe, Reader
+from .compression import ZIP_MAGICS, decompress
+from .folder import Folder, FolderReader
+from .jax import JaxReader
+from .kineto import KinetoReader
+from .megengine import MegEngineReader
+from .mindspore import MindSporeReader
+from .native import NativeReader
+from .paddle import PaddleReader
+from .place import PlaceReader
+from .pstats import PstatsReader
+from .pyinstrument import PyinstrumentReader
+from .scalene import ScaleneReader
+from .sight import describe
+from .speedscope import SpeedscopeReader
+from .stream import in_pieces
+from .torch_memory import TorchMemoryReader
+from .trace_event import TraceEventReader
+from .viztracer import VizTracerReader
+
+_GROUP = "notebook_prof.readers"
+_BOM = b"\xef\xbb\xbf"
+
+
+@cache
+def readers() -> tuple[Reader, ...]:
+    """All readers, highest priority first: ours and those of the entry points ``notebook_prof.readers``.
+
+    Raises
+    ------
+    OptionError
+        If two readers share a name or a priority.
+    """
+    found: list[Reader] = [
+        JaxReader(),
+        KinetoReader(),
+        MindSporeReader(),
+        MegEngineReader(),
+        NativeReader(),
+        PaddleReader(),
+        PstatsReader(),
+        PyinstrumentReader(),
+        ScaleneReader(),
+        SpeedscopeReader(),
+        TorchMemoryReader(),
+        TraceEventReader(),
+        VizTracerReader(),
+    ]
+    found += [point.load()() for point in entry_points(group=_GROUP)]
+    found.sort(key=lambda reader: -reader.priority)
+    for label, values in (
+        ("name", [reader.name for reader in found]),
+        ("priority", [str(reader.priority) for reader in found]),
+    ):
+        if twice := [value for value in values if values.count(value) > 1]:
+            raise OptionError(f"two readers have the {label} {twice[0]}; uninstall one of the packages")
+    return tuple(found)
+
+
+def list_formats() -> pd.DataFrame:
+    """The formats that `read_trace` reads.
+
+    Returns
+    -------
+    DataFrame
+        ``format describes``, in the order in which they are tried.
+
+    Examples
+    --------
+    >>> "kineto" in set(list_formats()["format"])
+    True
+    """
+    return pd.DataFrame(
+        [(reader.name, reader.describes) for reader in readers()], columns=["format", "describes"]
+    )
+
+
+def read_trace(
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    max_bytes: int | None = None,
+    **options: object,
+) -> Trace:
+    """Read a file, or a folder of files, that another profiler wrote.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Compressed (gzip, zstd, zip) or not; told by the bytes, not by the name. Of a folder, the files
+        inside are read as one recording; links out of it are not followed.
+    format : str, optional
+        One of `list_formats`; found out when not given.
+    max_bytes : int, optional
+        How large a compressed file may become; 8 GiB when not given.
+    **options
+        What the format's reader takes, as ``fp_point`` and ``bp_point`` of ``mindspore``.
+
+    Returns
+    -------
+    Trace
+        ``trace.report`` tells everything that could not be used; ``trace.metadata["source"]`` the format.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    FormatError
+        If the format is not recognised, nothing could be read, or it becomes larger than `max_bytes`.
+    ExtraNotInstalledError
+        If an optional library is needed, as for zstd.
+    OptionError
+        If `format` is none that is known, or its reader does not take an option.
+
+    Examples
+    --------
+    >>> read_trace("trace.json", format="kinetoo")
+    Traceback (most recent call last):
+    notebook_prof.errors.OptionError: no format 'kinetoo': did you mean 'kineto'?
+    """
+    if format is not None and format not in (names := [reader.name for reader in readers()]):
+        raise OptionError(f"no format {format!r}: {nearest(format, names)}")
+    path = Path(path)
+    if (opener := _opener(path, format)) is not None:
+        opener.configured(**options)
+        return opener.open(path, max_bytes)
+    report = ImportReport()
+    if path.is_dir():
+        return _read_folder(Folder(path, report, max_bytes), report, format, options)
+    if (trace := _read_pieces(path, format, max_bytes, options)) is not None:
+        return trace
+    data = _unpacked(path, report, max_bytes).removeprefix(_BOM)
+    reader = _choose(Probe(path, data[:HEAD_BYTES]), format).configured(**options)
+    builder = TraceBuilder(metadata={"source": reader.name, "file": path.name})
+    builder.report.extend(report)
+    try:
+        reader.read(data, builder)
+    except FormatError as error:
+        raise FormatError(f"{path.name}: {error}") from error
+    return builder.seal()
+
+
+def _opener(path: Path, name: str | None) -> PlaceReader | None:
+    """The reader that opens this path itself, if it is of its format."""
+    for reader in readers():
+        if not isinstance(reader, PlaceReader) or not path.exists():
+            continue
+        if name == reader.name or (name is None and reader.holds(path)):
+            return reader
+    return None
+
+
+def _read_pieces(
+    path: Path, name: str | None, max_bytes: int | None, options: Mapping[str, object]
+) -> Trace | None:
+    """Read a file without having it in memory as a whole; None if its reader or compression needs that."""
+    report = ImportReport()
+    pieces = in_pieces(path, report, max_bytes)
+    if pieces is None:
+        return None
+    with closing(pieces):
+        first = next(pieces, b"")
+        probe = Probe(path, first.removeprefix(_BOM)[:HEAD_BYTES])
+        reader = next(
+            (r for r in readers() if r.name == name or (name is None and r.recognises(probe))), None
+        )
+        if not isinstance(reader, PiecesReader):
+            return None
+        reader.configured(**options)
+        builder = TraceBuilder(metadata={"source": reader.name, "file": path.name})
+        try:
+            reader.read_pieces(chain([first.removeprefix(_BOM)], pieces), builder)
+        except FormatError as error:
+            raise FormatError(f"{path.name}: {error}") from error
+    builder.report.extend(report)
+    return builder.seal()
+
+
+def _unpacked(path: Path, report: ImportReport, max_bytes: int | None) -> bytes:
+    """The file after decompression; an archive that is a format of its own stays as it is."""
+    raw = path.read_bytes()
+    if raw.startswith(ZIP_MAGICS) and _known(raw[:HEAD_BYTES]):
+        return raw
+    try:
+        return decompress(raw, report, max_bytes=max_bytes, wanted=_known)
+    except FormatError as error:
+        raise FormatError(f"{path.name}: {error}") from error
+
+
+def _known(head: bytes) -> bool:
+    probe = Probe(Path(), head.removeprefix(_BOM))
+    return any(reader.recognises(probe) for reader in readers())
+
+
+def _read_folder(
+    folder: Folder, report: ImportReport, name: str | None, options: Mapping[str, object]
+) -> Trace:
+    reader = _choose_for_folder(folder, name).configured(**options)
+    if not isinstance(reader, FolderReader):
+        raise FormatError(
+            f"{folder.path.name}: {reader.name!r} is a format of single files, and this is a folder with "
+            f"{folder.describe()}. Open one of them."
+        )
+    builder = TraceBuilder(metadata={"source": reader.name, "file": folder.path.name})
+    try:
+        reader.read_folder(folder, builder)
+    except FormatError as error:
+        raise FormatError(f"{folder.path.name}: {error}") from error
+    builder.report.extend(report)
+    return builder.seal()
+
+
+def _choose_for_folder(folder: Folder, name: str | None) -> Reader:
+    for reader in readers():
+        if reader.name == name:
+            return reader
+        if name is None and isinstance(reader, FolderReader) and reader.recognises_folder(folder):
+            return reader
+    known = ", ".join(reader.name for reader in readers() if isinstance(reader, FolderReader))
+    message = (
+        f"{folder.path.name}: no format is recognised in this folder ({folder.describe()}). "
+        f"Formats that are folders: {known}."
+    )
+    if single := _openable(folder):
+        message += f" Open a single file of it instead: {', '.join(single)}."
+    raise FormatError(message)
+
+
+def _openable(folder: Folder, most: int = 200, shown: int = 3) -> list[str]:
+    """Files of the folder that some reader knows, with its name."""
+    found: list[str] = []
+    for name in folder.names[:most]:
+        probe = Probe(folder.path / name, folder.head(name))
+        found += [f"{name} ({r.name})" for r in readers() if probe.head and r.recognises(probe)][:1]
+        if len(found) == shown:
+            break
+    return found
+
+
+def _choose(probe: Probe, name: str | None) -> Reader:
+    for reader in readers():
+        if reader.name == name or (name is None and reader.recognises(probe)):
+            return reader
+    names = ", ".join(reader.name for reader in readers())
+    raise FormatError(
+        f"{probe.path.name}: the format is not recognised ({describe(probe.head)}). "
+        f"Formats that can be read: {names}. Name one with format= if the file is one of them."
+    )

@@ -1,0 +1,328 @@
+"""A snapshot of PyTorch's CUDA caching allocator: blocks, stacks and the history of events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ...errors import FormatError
+from ...trace.builder import TraceBuilder
+from ...trace.intervals import IntArray
+from .frames import Stacks
+
+ACTIONS: Final = (
+    "alloc",
+    "free_requested",
+    "free_completed",
+    "segment_alloc",
+    "segment_map",
+    "segment_free",
+    "segment_unmap",
+    "oom",
+    "snapshot",
+)
+_ALLOCATED: Final = {"alloc": 1, "free_requested": -1}
+_RESERVED: Final = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
+_SLICES: Final = {
+    "segment_alloc": "cudaMalloc",
+    "segment_map": "map memory",
+    "segment_free": "cudaFree",
+    "segment_unmap": "unmap memory",
+    "oom": "out of memory",
+}
+_BEFORE_NS: Final = 1000
+_MOST_DEVICES: Final = 1024
+
+
+def read_snapshot(content: Any, builder: TraceBuilder) -> None:
+    """Put a snapshot into a builder.
+
+    Parameters
+    ----------
+    content : dict or list
+        What ``torch.cuda.memory._snapshot()`` gives; a list of segments from before PyTorch 2.0.
+    builder : TraceBuilder
+
+    Raises
+    ------
+    FormatError
+        If it is not a snapshot.
+
+    Notes
+    -----
+    The history is a ring that keeps the latest events, so levels are counted back from the blocks that
+    are there at the end: ``level(t) = level(end) − Σ later changes``. Allocated bytes are what tensors
+    asked for (``requested_size``) and end with ``free_requested``; reserved bytes are whole segments.
+    Blocks from before the history are allocated 1 µs before it begins. Each allocation is inside a slice
+    of 1 ns named after the code that asked for it.
+
+    ``metadata["tables"]`` gets ``memory_blocks`` (every block at the time of the snapshot) and
+    ``memory_events`` (the history); ``stack`` in them is a key of ``trace.stacks``.
+    """
+    segments, traces = _parts(content)
+    stacks = Stacks(builder)
+    blocks = _blocks(segments, stacks, builder)
+    histories = []
+    devices = sorted({*blocks["device"].unique().tolist(), *(i for i, rows in enumerate(traces) if rows)})
+    for device in devices:
+        rows = traces[device] if 0 <= device < len(traces) else []
+        events = _events(rows, device, stacks, builder)
+        _fill(device, events, blocks[blocks["device"] == device], builder)
+        histories.append(events)
+    if isinstance(content, dict):
+        _annotations(content.get("external_annotations"), builder)
+        if isinstance(settings := content.get("allocator_settings"), dict):
+            builder.metadata["allocator_settings"] = settings
+    tables = builder.metadata.setdefault("tables", {})
+    tables["memory_blocks"] = blocks
+    if histories:
+        tables["memory_events"] = pd.concat(histories, ignore_index=True).drop(columns="label")
+
+
+def _parts(content: Any) -> tuple[list[Any], list[list[Any]]]:
+    if isinstance(content, list):
+        content = {"segments": content}
+    if not isinstance(content, dict) or not {"segments", "device_traces"} & set(content):
+        keys = f"with the keys {list(content)[:6]}" if isinstance(content, dict) else ""
+        raise FormatError(
+            f"the pickle holds a {type(content).__name__} {keys}, not a memory snapshot, which has "
+            "'segments' and 'device_traces'"
+        )
+    segments, traces = content.get("segments"), content.get("device_traces")
+    traces = traces if isinstance(traces, list) else []
+    return (
+        segments if isinstance(segments, list) else [],
+        [rows if isinstance(rows, list) else [] for rows in traces[:_MOST_DEVICES]],
+    )
+
+
+def _blocks(segments: list[Any], stacks: Stacks, builder: TraceBuilder) -> pd.DataFrame:
+    """A row a block, by segment and address."""
+    known = _dicts(segments, "segment", builder)
+    nested = [segment.get("blocks") for segment in known]
+    inner = [_dicts(rows if isinstance(rows, list) else [], "block", builder) for rows in nested]
+    blocks = [block for rows in inner for block in rows]
+    home = np.repeat(np.arange(len(known)), [len(rows) for rows in inner]).astype(np.int64)
+    size = _ints(blocks, "size", 0)
+    requested = _ints(blocks, "requested_size", -1)
+    found = [stacks.of(_frames(block)) for block in blocks]
+    sizes = np.array([len(rows) for rows in inner], np.int64)
+    addresses = _addresses(blocks)
+    if len(blocks) and not (addresses > 0).any():
+        addresses = _laid_out(_addresses(known), home, size, sizes)
+    frame = {
+        "device": _ints(known, "device", 0)[home].astype(np.int16),
+        "stream": _ints(known, "stream", 0)[home],
+        "segment": _addresses(known)[home],
+        "segment_bytes": _ints(known, "total_size", 0)[home],
+        "segment_type": _texts(known, "segment_type")[home],
+        "addr": addresses,
+        "bytes": size,
+        "requested_bytes": np.where(requested < 0, size, requested),
+        "state": _texts(blocks, "state"),
+        "stack": pd.array([key for key, _ in found], dtype="Int64"),
+        "label": _objects([label for _, label in found]),
+    }
+    table = pd.DataFrame(frame)
+    table["stack"] = table["stack"].where(table["stack"] >= 0)
+    return table
+
+
+def _frames(block: dict[Any, Any]) -> Any:
+    """Frames of a block; before PyTorch 2.1 they are in its history."""
+    history = block.get("history")
+    if "frames" not in block and isinstance(history, list) and history and isinstance(history[0], dict):
+        return history[0].get("frames")
+    return block.get("frames")
+
+
+def _laid_out(starts: Any, home: IntArray, size: IntArray, counts: IntArray) -> Any:
+    """Addresses of blocks that do not tell them: one after another from the start of their segment."""
+    before = np.cumsum(size) - size
+    first = np.minimum(np.cumsum(counts) - counts, max(0, len(size) - 1))
+    return starts[home] + (before - before[first][home]).astype(np.uint64)
+
+
+def _events(rows: list[Any], device: int, stacks: Stacks, builder: TraceBuilder) -> pd.DataFrame:
+    """The history of one device, oldest first."""
+    events = _dicts(rows, "event", builder)
+    known = {action: i for i, action in enumerate(ACTIONS)}
+    actions = [event.get("action") for event in events]
+    codes = np.array(
+        [known.get(action, -1) if isinstance(action, str) else -1 for action in actions], np.int8
+    )
+    if (unknown := int((codes < 0).sum())) > 0:
+        example = str(actions[int((codes < 0).argmax())])
+        builder.report.add("unknown-action", "info", unknown, example=example, effect="left aside")
+    found = [stacks.of(event.get("frames")) for event in events]
+    stack = np.array([key for key, _ in found], np.int64)
+    return pd.DataFrame(
+        {
+            "unix_ns": _times(events, builder),
+            "device": np.full(len(events), device, np.int16),
+            "action": pd.Categorical.from_codes(codes, categories=list(ACTIONS)),
+            "addr": _addresses(events),
+            "bytes": _ints(events, "size", 0),
+            "stream": _ints(events, "stream", 0),
+            "stack": pd.arrays.IntegerArray(stack, stack < 0),
+            "label": _objects([label for _, label in found]),
+        }
+    )
+
+
+def _times(events: list[dict[Any, Any]], builder: TraceBuilder) -> IntArray:
+    """Microseconds as ns; events of one microsecond stay in order, a nanosecond apart."""
+    micros = _ints(events, "time_us", -1)
+    count = np.arange(len(events), dtype=np.int64)
+    if not (micros >= 0).any():
+        if len(events):
+            builder.report.add(
+                "no-times",
+                "loss",
+                len(events),
+                effect="events are in order, 1 µs apart",
+                advice="record the snapshot with PyTorch 2.1 or later",
+            )
+        return count * 1000
+    sorted_ = np.minimum(np.maximum.accumulate(micros), 2**62 // 1000)
+    builder.report.add(
+        "unsorted-events", "info", int((sorted_ != micros).sum()), effect="moved to their place"
+    )
+    new = np.append(True, sorted_[1:] != sorted_[:-1])
+    first = np.maximum.accumulate(np.where(new, count, 0))
+    return sorted_ * 1000 + np.minimum(count - first, 999)
+
+
+def _fill(device: int, events: pd.DataFrame, blocks: pd.DataFrame, builder: TraceBuilder) -> None:
+    """Allocations, slices and levels of one device."""
+    ts = events["unix_ns"].to_numpy()
+    action = events["action"].astype(object)
+    size = events["bytes"].to_numpy()
+    change = action.map(_ALLOCATED).fillna(0).to_numpy(np.int64) * size
+    held = action.map(_RESERVED).fillna(0).to_numpy(np.int64) * size
+    live = blocks[blocks["state"] == "active_allocated"]
+    segments = blocks.drop_duplicates("segment")
+    old_addr, old_bytes, old_labels = _from_before(events, live)
+    begin = int(ts[0]) - _BEFORE_NS if len(ts) else 0
+    level = np.concatenate([old_bytes, change])
+    reserved = np.concatenate([np.zeros(len(old_bytes), np.int64), held])
+    end_allocated, end_reserved = int(live["requested_bytes"].sum()), int(segments["segment_bytes"].sum())
+    allocated = end_allocated - (level.sum() - np.cumsum(level))
+    kept = end_reserved - (reserved.sum() - np.cumsum(reserved))
+    started = int(allocated[0] - level[0]) if len(level) else 0
+    if started:
+        builder.report.add(
+            "levels-do-not-meet",
+            "info",
+            example=f"{started:,} bytes on device {device} are in no block",
+            effect="levels are counted back from the blocks at the end",
+        )
+    times = np.concatenate([np.full(len(old_bytes), begin), ts])
+    labels = np.concatenate([old_labels, events["label"].to_numpy()])
+    track = builder.track(f"allocator of device {device}", device=device)
+    _slices(times, labels, [*["alloc"] * len(old_bytes), *action], events, len(old_bytes), track, builder)
+    told = np.flatnonzero((level != 0) | (reserved != 0))
+    builder.allocations(
+        ts=times[told],
+        addr=np.concatenate([old_addr, events["addr"].to_numpy()])[told],
+        bytes=level[told],
+        device=device,
+        allocated=allocated[told],
+        reserved=kept[told],
+        track=track,
+    )
+    ooms = events[(action == "oom").to_numpy()]
+    if len(ooms):
+        example = f"{int(ooms['bytes'].iloc[0]):,} bytes were asked"
+        builder.report.add("out-of-memory", "info", len(ooms), example=example, effect="marked in the trace")
+
+
+def _from_before(events: pd.DataFrame, live: pd.DataFrame) -> tuple[Any, IntArray, Any]:
+    """Blocks from before the history: those freed without an allocation, and live ones without an event."""
+    told = events[events["action"].isin(list(_ALLOCATED))]
+    first = told.drop_duplicates("addr")
+    freed = first[first["action"] == "free_requested"]
+    silent = live[~live["addr"].isin(told["addr"])]
+    return (
+        np.concatenate([freed["addr"].to_numpy(np.uint64), silent["addr"].to_numpy(np.uint64)]),
+        np.concatenate([freed["bytes"].to_numpy(), silent["requested_bytes"].to_numpy()]).astype(np.int64),
+        np.concatenate([np.full(len(freed), "", object), silent["label"].to_numpy(object)]),
+    )
+
+
+def _slices(
+    ts: IntArray,
+    labels: npt.NDArray[Any],
+    actions: list[Any],
+    events: pd.DataFrame,
+    before: int,
+    track: int,
+    builder: TraceBuilder,
+) -> None:
+    stack = np.concatenate([np.full(before, -1), events["stack"].to_numpy(dtype=np.int64, na_value=-1)])
+    kind = np.array(actions, dtype=object)
+    alloc = np.flatnonzero(kind == "alloc")
+    names = np.where(labels[alloc] == "", "allocation without a stack", labels[alloc])
+    builder.slices(
+        ts=ts[alloc],
+        dur=np.ones(len(alloc), np.int64),
+        track=track,
+        name=names,
+        category="annotation",
+        stack=stack[alloc],
+    )
+    for action, name in _SLICES.items():
+        rows = np.flatnonzero(kind == action)
+        if len(rows):
+            builder.slices(
+                ts=ts[rows],
+                dur=np.ones(len(rows), np.int64),
+                track=track,
+                name=name,
+                category="overhead",
+                stack=stack[rows],
+            )
+
+
+def _annotations(rows: Any, builder: TraceBuilder) -> None:
+    """Ranges of ``record_function`` that newer snapshots keep."""
+    events = _dicts(rows, "annotation", builder) if isinstance(rows, list) else []
+    events = [event for event in events if event.get("stage") in ("START", "END")]
+    times = _ints(events, "time_us", -1)
+    names, stages = _texts(events, "name"), _texts(events, "stage")
+    if not len(events):
+        return
+    track = builder.track("annotations")
+    begin, end = (stages == "START") & (times >= 0), (stages == "END") & (times >= 0)
+    builder.begin(times[begin] * 1000, names[begin], track)
+    builder.end(times[end] * 1000, track)
+
+
+def _dicts(rows: Iterable[Any], what: str, builder: TraceBuilder) -> list[dict[Any, Any]]:
+    every = list(rows)
+    good = [row for row in every if isinstance(row, dict)]
+    builder.report.add(f"broken-{what}", "loss", len(every) - len(good), effect="left out")
+    return good
+
+
+def _ints(rows: list[dict[Any, Any]], key: str, missing: int) -> IntArray:
+    values = [row.get(key, missing) for row in rows]
+    # numbers this large are no sizes or times, and sums of them would not fit
+    return np.array([v if type(v) is int and -(2**53) < v < 2**53 else missing for v in values], np.int64)
+
+
+def _addresses(rows: list[dict[Any, Any]]) -> npt.NDArray[np.uint64]:
+    values = [row.get("addr", row.get("address", 0)) for row in rows]
+    return np.array([v if type(v) is int and 0 <= v < 2**64 else 0 for v in values], np.uint64)
+
+
+def _texts(rows: list[dict[Any, Any]], key: str) -> npt.NDArray[Any]:
+    return _objects([str(row.get(key, "")) for row in rows])
+
+
+def _objects(values: list[str]) -> npt.NDArray[Any]:
+    return np.array(values, dtype=object)

@@ -1,0 +1,139 @@
+"""Events as columns, which everything else of this reader works on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ...trace.builder import TraceBuilder
+from ...trace.intervals import IntArray
+from ...trace.strings import Coded
+from ..kineto.numbers import to_ns
+from .rows import Row
+
+Mask = npt.NDArray[np.bool_]
+
+UNNAMED: Final = "(unnamed)"
+_ATOMS: Final = (str, int, float, bool, type(None))
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Events in the order of the file.
+
+    Attributes
+    ----------
+    rows : list of Row
+    phase : ndarray of str, shape (n,)
+        One letter.
+    ts, dur : ndarray of int64, shape (n,)
+        Nanoseconds; `dur` is 0 for what has none.
+    place : ndarray of int64, shape (n,)
+        Position in `places`.
+    places : list of tuple
+        Process and thread as the file writes them.
+    name, cat : Coded
+    """
+
+    rows: list[Row]
+    phase: npt.NDArray[np.str_]
+    ts: IntArray
+    dur: IntArray
+    place: IntArray
+    places: list[tuple[Any, Any]]
+    name: Coded
+    cat: Coded
+
+    def where(self, letters: str) -> IntArray:
+        """Rows of these phases."""
+        return np.flatnonzero(np.isin(self.phase, list(letters)))
+
+
+def columns(rows: list[Row], base_ns: int, builder: TraceBuilder) -> Events:
+    """Columns of the events that have a time; others are counted as ``broken-row``.
+
+    Metadata events need none.
+    """
+    phase = np.array([row.ph[:1] if isinstance(row.ph, str) else "" for row in rows], dtype="U1")
+    ts, ok = to_ns([row.ts for row in rows])
+    timeless = ~ok & (phase != "M") & (phase != "")
+    if timeless.any():
+        broken = rows[int(np.flatnonzero(timeless)[0])]
+        builder.report.add(
+            "broken-row",
+            "loss",
+            int(timeless.sum()),
+            example=f"{broken.name!r}: ts {bytes(broken.ts)!r}",
+            effect="events without a time are left out",
+        )
+    keep = ~timeless & (phase != "")
+    builder.report.add("empty-event", "info", int((phase == "").sum()), effect="ignored")
+    if not keep.all():
+        rows = [row for row, good in zip(rows, keep.tolist(), strict=True) if good]
+        phase, ts = phase[keep], ts[keep]
+    process, processes = _coded(row.pid for row in rows)
+    thread, threads = _coded(row.tid for row in rows)
+    pair, pairs = pd.factorize(process * (len(threads) + 1) + thread)
+    return Events(
+        rows=rows,
+        phase=phase,
+        ts=ts + base_ns,
+        dur=_durations(rows, phase, builder),
+        place=np.asarray(pair, np.int64),
+        places=[(processes[p // (len(threads) + 1)], threads[p % (len(threads) + 1)]) for p in pairs],
+        name=texts(UNNAMED if row.name is None else row.name for row in rows),
+        cat=texts("" if row.cat is None else row.cat for row in rows),
+    )
+
+
+def _durations(rows: list[Row], phase: npt.NDArray[np.str_], builder: TraceBuilder) -> IntArray:
+    """Of complete events; some writers give only the time on the CPU."""
+    at = np.flatnonzero(phase == "X")
+    dur, ok = to_ns([rows[i].dur or rows[i].tdur for i in at])
+    builder.report.add(
+        "duration-missing",
+        "loss",
+        int((~ok).sum()),
+        example=next((repr(rows[i].name) for i in at[~ok]), ""),
+        effect="kept as instants",
+    )
+    out = np.zeros(len(rows), np.int64)
+    out[at] = dur
+    return out
+
+
+def atom(value: Any) -> Any:
+    """The value itself if it is a number or text, else its text."""
+    return value if isinstance(value, _ATOMS) else repr(value)
+
+
+def number(value: Any) -> int | None:
+    """A process or thread id that is, or reads like, a number that fits."""
+    if isinstance(value, str):
+        try:
+            value = int(value, 0) if len(value) < 24 else None
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    if -(1 << 63) <= value < (1 << 63):
+        return value
+    return value - (1 << 64) if 0 < value < (1 << 64) else None
+
+
+def texts(values: Iterable[Any]) -> Coded:
+    """A column of text, whatever is in it."""
+    codes, distinct = _coded(values)
+    return Coded(codes, [str(value) for value in distinct])
+
+
+def _coded(values: Iterable[Any]) -> tuple[IntArray, Sequence[Any]]:
+    known: dict[Any, int] = {}
+    # type and value: 1, 1.0 and True are one key of a dict
+    codes = [known.setdefault((type(v), v), len(known)) for v in map(atom, values)]
+    return np.array(codes, np.int64), [value for _, value in known]

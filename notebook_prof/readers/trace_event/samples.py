@@ -1,0 +1,97 @@
+"""Call stacks of the file, and samples of them (Hermes, V8, phase P)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+
+from ...trace.builder import TraceBuilder
+from ...trace.intervals import IntArray
+from ..call_tree import MAX_DEPTH, Frame, Sampled, add_samples, depth_limit
+from .events import Events, atom
+from .tracks import Tracks
+
+_MAX_PATHS: Final = 5_000_000
+
+
+class Stacks:
+    """The table ``stackFrames``: frames by id, each with its parent.
+
+    Parameters
+    ----------
+    table : object
+        As decoded; anything but an object of objects is no frames.
+    """
+
+    def __init__(self, table: Any) -> None:
+        entries = table if isinstance(table, dict) else {}
+        self._entries = {key: entry for key, entry in entries.items() if isinstance(entry, dict)}
+        self._number = {key: i for i, key in enumerate(self._entries)}
+        self.frames = [
+            Frame(str(entry.get("name", "(unnamed)")), str(entry.get("file", "")), 0)
+            for entry in self._entries.values()
+        ]
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def path(self, leaf: Any) -> list[int]:
+        """Positions in `frames`, root first; cut where a frame is its own ancestor."""
+        found: dict[int, None] = {}
+        key = str(leaf)
+        while (number := self._number.get(key)) is not None and number not in found:
+            found[number] = None
+            if len(found) >= MAX_DEPTH:
+                break
+            key = str(self._entries[key].get("parent"))
+        return list(found)[::-1]
+
+    def keys(self, leaves: Iterable[Any], builder: TraceBuilder) -> dict[str, int]:
+        """The builder's stack of each of these ids; those without one are not in it."""
+        found: dict[str, int] = {}
+        room = _MAX_PATHS
+        for leaf in leaves:
+            path = self.path(leaf) if room > 0 and str(leaf) not in found else []
+            if path:
+                found[str(leaf)] = builder.stack([self.frames[i] for i in path])
+            room -= len(path)
+        return found
+
+
+def add_sampled(events: Events, tracks: Tracks, stacks: Stacks, builder: TraceBuilder) -> None:
+    """Make slices of the events of phase P, as far as they have stacks.
+
+    A sample stands for the time until the next one of its thread; the last one is an instant.
+    """
+    rows = events.where("P")
+    leaf, path_of = _paths([events.rows[i].sf for i in rows.tolist()], stacks)
+    lengths = np.fromiter(map(len, path_of), np.int64, len(path_of))[leaf]
+    builder.report.add(
+        "sample-without-stack", "loss", int((lengths == 0).sum()), effect="these samples are left out"
+    )
+    limit = depth_limit(lengths, builder)
+    flat_of = [np.array(path[:limit], np.int64) for path in path_of]
+    lengths = np.minimum(lengths, limit)
+    track = tracks.of(rows[lengths > 0])
+    rows, leaf, lengths = rows[lengths > 0], leaf[lengths > 0], lengths[lengths > 0]
+    for number in np.unique(track):
+        mine = np.flatnonzero(track == number)
+        mine = mine[np.argsort(events.ts[rows[mine]], kind="stable")]
+        ts = events.ts[rows[mine]]
+        flat = np.concatenate([flat_of[i] for i in leaf[mine].tolist()])
+        samples = Sampled(ts, np.diff(ts, append=ts[-1:]), flat, lengths[mine])
+        add_samples(builder, int(number), samples, stacks.frames)
+
+
+def _paths(leaves: list[Any], stacks: Stacks) -> tuple[IntArray, list[list[int]]]:
+    """Which path each sample has, and the distinct paths."""
+    known: dict[str, int] = {}
+    leaf = np.array([known.setdefault(str(atom(value)), len(known)) for value in leaves], np.int64)
+    paths: list[list[int]] = []
+    room = _MAX_PATHS
+    for key in known:
+        paths.append(stacks.path(key) if room > 0 else [])
+        room -= len(paths[-1])
+    return leaf, paths

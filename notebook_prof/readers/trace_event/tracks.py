@@ -1,0 +1,90 @@
+"""Tracks and their names, from the metadata events."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from ...trace.builder import TraceBuilder
+from ...trace.intervals import IntArray
+from .events import Events, number
+
+_USED: Final = {"process_name": "name", "thread_name": "name", "process_labels": "labels"}
+_IGNORED: Final = ("process_sort_index", "thread_sort_index", "trace_buffer_overflowed", "num_cpus")
+
+
+class Tracks:
+    """Makes the builder's tracks of places as they are needed.
+
+    Parameters
+    ----------
+    events : Events
+    builder : TraceBuilder
+        Gets ``metadata["processes"]``: names by process id.
+    """
+
+    def __init__(self, events: Events, builder: TraceBuilder) -> None:
+        self._events, self._builder = events, builder
+        self._threads, self.processes = _names(events, builder)
+        self._track: dict[int, int] = {}
+        if self.processes:
+            builder.metadata["processes"] = {str(pid): name for pid, name in self.processes.items()}
+
+    def of(self, rows: IntArray) -> IntArray:
+        """Track of each of these events."""
+        places, inverse = np.unique(self._events.place[rows], return_inverse=True)
+        tracks = np.array([self._of_place(int(place)) for place in places], np.int64)
+        return tracks[inverse.ravel()] if len(rows) else np.empty(0, np.int64)
+
+    def process(self, place: int) -> tuple[int | None, str]:
+        """Process id, where it is a number, and what the process is called."""
+        pid = self._events.places[place][0]
+        known = number(pid)
+        word = pid if isinstance(pid, str) and known is None else "" if pid is None else f"process {pid}"
+        return known, self.processes.get(pid) or word
+
+    def _of_place(self, place: int) -> int:
+        if (known := self._track.get(place)) is not None:
+            return known
+        pid, tid = self._events.places[place]
+        name = self._threads.get((pid, tid)) or (f"thread {tid}" if tid is not None else "")
+        pid_number, tid_number = number(pid), number(tid)
+        if tid_number is None or (pid_number is None and pid is not None):
+            # ids that are words: they tell the tracks apart by name
+            word = self.process(place)[1] if pid_number is None else ""
+            name = " · ".join(part for part in (word, name) if part) or "events"
+        self._track[place] = track = self._builder.track(name, pid=pid_number, tid=tid_number)
+        return track
+
+
+def _names(events: Events, builder: TraceBuilder) -> tuple[dict[Any, str], dict[Any, str]]:
+    threads: dict[Any, str] = {}
+    processes: dict[Any, str] = {}
+    for i in events.where("M").tolist():
+        row = events.rows[i]
+        kind = row.name if isinstance(row.name, str) else ""
+        if kind in _IGNORED:
+            continue
+        args = _decoded(row.args)
+        name = args.get(_USED[kind]) if kind in _USED and isinstance(args, dict) else None
+        pid, tid = events.places[events.place[i]]
+        if kind == "thread_name" and name is not None:
+            threads[pid, tid] = str(name)
+        elif kind == "process_name" and name is not None:
+            processes[pid] = str(name)
+        elif kind == "process_labels" and name:
+            processes[pid] = f"{processes.get(pid, '')} {name}".strip()
+        else:
+            builder.report.add(
+                "metadata-not-used", "info", example=repr(row.name), effect="no name is taken from it"
+            )
+    return threads, processes
+
+
+def _decoded(raw: msgspec.Raw) -> Any:
+    try:
+        return msgspec.json.decode(raw) if raw else None
+    except (msgspec.DecodeError, RecursionError):
+        return None

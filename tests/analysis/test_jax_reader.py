@@ -1,0 +1,153 @@
+"""JAX's recordings: xplane against JAX's own JSON of the same run, and against JAX's own decoder."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from notebook_prof.analysis import device, kernels, operators, steps
+from notebook_prof.errors import NotebookProfError
+from notebook_prof.readers import read_trace
+from notebook_prof.readers.jax import decoder, wire
+from notebook_prof.trace import ImportReport, Trace
+
+COLUMNS = ["ts", "dur", "name", "category", "step", "module", "self_ns"]
+
+
+@pytest.fixture
+def folder(data: Path) -> Path:
+    return data / "jax_cpu"
+
+
+def rows(trace: Trace) -> pd.DataFrame:
+    table = trace.slices[COLUMNS].astype({"name": "object", "category": "object", "module": "object"})
+    order = ["ts", "dur", "name", "category"]
+    return table.sort_values(order, ignore_index=True)
+
+
+def test_xplane_and_json_give_the_same_slices(folder: Path) -> None:
+    planes = read_trace(folder / "vm.xplane.pb.gz")
+    text = read_trace(folder / "vm.trace.json.gz")
+    assert planes.metadata["source"] == text.metadata["source"] == "jax"
+    assert not planes.report
+    assert not text.report
+    assert len(planes) == 359 + 88 + 82 + 508
+    pd.testing.assert_frame_equal(rows(planes), rows(text))
+    assert set(planes.tracks["name"]) == set(text.tracks["name"])
+    # the wall clock is in the planes only
+    assert planes.metadata["start_unix_ns"] == 1795250314707983678 + 10165
+    assert planes.metadata["jax_version"] == "0.10.2"
+
+
+def test_steps_operators_and_frames(folder: Path) -> None:
+    trace = read_trace(folder / "vm.xplane.pb.gz")
+    assert trace.steps["step"].tolist() == list(range(8))
+    assert trace.steps["dur"].tolist()[:2] == [1_598_275, 824_381]
+    assert set(trace.steps["source"]) == {"file"}
+    assert steps(trace)["step"].tolist() == list(range(8))
+    table = operators(trace).set_index("name")
+    assert (table.loc["dot.1", "count"], table.loc["dot.1", "total_ns"]) == (8, 467_056)
+    hlo = trace.metadata["tables"]["hlo_ops"]
+    assert set(hlo["hlo_module"]) == {"jit_train_step"}
+    assert hlo["count"].sum() == (trace.slices["category"] == "operator").sum() == 240
+    modules = trace.slices["module"][trace.slices["category"] == "operator"]
+    assert set(modules.astype(str)) == {"jit_train_step"}
+    python = trace.slices[trace.slices["category"] == "python"]
+    frame = python[python["name"] == "profiler.py:151 start_trace"].iloc[0]
+    stack = trace.stacks.set_index("stack").loc[frame["stack"]]
+    assert (stack["name"], stack["file"], stack["line"]) == ("start_trace", "profiler.py", 151)
+
+
+def test_the_kernels_of_eight_gpus_have_launches(shared_traces: Path) -> None:
+    trace = read_trace(shared_traces / "jax_gpu_rocm" / "tw003.xplane.pb")
+    assert not trace.report
+    kinds = trace.slices["category"].value_counts()
+    assert (kinds["kernel"], kinds["memcpy"], kinds["launch"]) == (200, 35, 234)
+    assert (trace.flows["kind"] == "launch").sum() == 235
+    assert sorted(device(trace)["device"]) == list(range(8))
+    top = kernels(trace).iloc[0]
+    assert top["total_ns"] > 0
+    streams = trace.tracks[trace.tracks["kind"] == "stream"]
+    assert {"GPU 0 stream 15", "GPU 7 stream 37"} <= set(streams["name"])
+    assert trace.metadata["planes"]["/device:GPU:0"]["core_count"] == 304
+
+
+def test_content_decides_and_log_folders_open(folder: Path, tmp_path: Path) -> None:
+    packed = folder / "vm.xplane.pb.gz"
+    for name, content in (("unknown", gzip.decompress(packed.read_bytes())), ("a.json", packed.read_bytes())):
+        (tmp_path / name).write_bytes(content)
+        assert len(read_trace(tmp_path / name)) == 1037
+    (tmp_path / "none.pb").write_bytes(b"\x0a\x05" + b"1.0.2" + b"\x10\x01")
+    with pytest.raises(NotebookProfError):
+        read_trace(tmp_path / "none.pb", format="jax")
+    logs = tmp_path / "logs"
+    for run in ("2026_11_21_08_00_00", "2026_11_21_09_00_00"):
+        place = logs / "plugins" / "profile" / run
+        place.mkdir(parents=True)
+        (place / "vm.xplane.pb").write_bytes(gzip.decompress(packed.read_bytes()))
+        shutil.copy(folder / "vm.trace.json.gz", place / "vm.trace.json.gz")
+    trace = read_trace(logs)
+    assert len(trace) == 1037
+    assert trace.report["older-runs"].example.endswith("08_00_00")
+    (place / "vm2.xplane.pb").write_bytes(gzip.decompress(packed.read_bytes()))
+    both = read_trace(place)
+    assert len(both) == 2 * 1037
+    assert sorted(both.tracks["rank"].unique()) == [0, 1]
+
+
+def test_a_file_that_breaks_off_gives_what_it_has(folder: Path, tmp_path: Path) -> None:
+    content = gzip.decompress((folder / "vm.xplane.pb.gz").read_bytes())
+    (tmp_path / "short").write_bytes(content[:-40])
+    trace = read_trace(tmp_path / "short")
+    assert len(trace) == 1037
+    assert "truncated-file" in trace.report
+
+
+def test_jax_and_our_walker_agree(folder: Path) -> None:
+    pytest.importorskip("jax", reason="JAX is not installed")
+    content = gzip.decompress((folder / "vm.xplane.pb.gz").read_bytes())
+    theirs, ours = decoder.through_jax(content), wire.walk(content, ImportReport())
+    assert theirs is not None
+    assert [(line.plane, line.name, len(line.ts)) for line in theirs.lines] == [
+        (line.plane, line.name, len(line.ts)) for line in ours.lines
+    ]
+    for a, b in zip(theirs.lines, ours.lines, strict=True):
+        assert a.ts.tolist() == b.ts.tolist()
+        assert a.dur.tolist() == b.dur.tolist()
+        assert [a.names.values[i] for i in a.names.codes] == [b.names.values[i] for i in b.names.codes]
+        assert {k: [None if v is None else str(v) for v in c] for k, c in a.stats.items()} == {
+            k: [None if v is None else str(v) for v in c] for k, c in b.stats.items()
+        }
+
+
+@pytest.mark.parametrize("name", ["vm.xplane.pb.gz", "vm.trace.json.gz"])
+def test_damage_gives_a_trace_or_an_error_of_ours(
+    folder: Path, name: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = gzip.decompress((folder / name).read_bytes())
+    start, end = content[:6000], content[-3000:]
+    path = tmp_path_factory.mktemp("damaged") / "file"
+    # what JAX's decoder does with damage is its own affair; files that are whole go there
+    monkeypatch.setattr(decoder, "installed", lambda module: False)
+
+    @settings(max_examples=120, deadline=None)
+    @given(
+        st.sampled_from([start, content[:40000], start + end]),
+        st.integers(0, 9000),
+        st.integers(0, 40),
+        st.binary(max_size=12),
+    )
+    def damaged(text: bytes, at: int, cut: int, junk: bytes) -> None:
+        path.write_bytes(text[:at] + junk + text[at + cut :])
+        for format_name in (None, "jax"):
+            with contextlib.suppress(NotebookProfError):
+                assert read_trace(path, format=format_name).report is not None
+
+    damaged()

@@ -1,0 +1,138 @@
+"""Figures that other tools give for the same files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from notebook_prof.readers import read_trace
+from notebook_prof.trace import DEVICE_CATEGORIES, Trace, length, union
+
+HOST = ("operator", "annotation", "python", "module", "collective")
+
+
+def key_averages(trace: Trace) -> pd.DataFrame:
+    """What `key_averages()` would say: count, total and self µs by name.
+
+    Its rules, from torch/autograd/profiler_util.py (2.13): a row is inside the latest row that contains it
+    whole; an only child of the same name is merged into its parent; step numbers are cut off.
+    """
+    slices = trace.slices[trace.slices["category"].isin(HOST)]
+    parts = [_one_track(track) for _, track in slices.groupby("track", sort=False)]
+    rows = pd.concat(parts, ignore_index=True)
+    rows["name"] = rows["name"].str.replace(r"ProfilerStep#\d+", "ProfilerStep*", regex=True)
+    return rows.groupby("name").agg(count=("total", "size"), total=("total", "sum"), own=("own", "sum"))
+
+
+def _one_track(slices: pd.DataFrame) -> pd.DataFrame:
+    names = slices["name"].astype(str).tolist()
+    start, end = slices["ts"].to_numpy(), (slices["ts"] + slices["dur"]).to_numpy()
+    children: list[list[int]] = [[] for _ in names]
+    parent = np.full(len(names), -1)
+    opened: list[int] = []
+    for row in range(len(names)):
+        while opened and (start[row] >= end[opened[-1]] or end[row] > end[opened[-1]]):
+            opened.pop()
+        if opened:
+            parent[row] = opened[-1]
+            children[opened[-1]].append(row)
+        opened.append(row)
+    merged = [p >= 0 and names[p] == names[row] and len(children[p]) == 1 for row, p in enumerate(parent)]
+    for row in np.flatnonzero(merged)[::-1]:
+        children[parent[row]] = children[row]
+    dur = end - start
+    own = [dur[row] - sum(dur[child] for child in children[row]) for row in range(len(names))]
+    rows = pd.DataFrame({"name": names, "total": dur / 1e3, "own": np.array(own) / 1e3})
+    return rows[~np.array(merged, bool)]
+
+
+@pytest.mark.parametrize("name", ["cnn_adam", "cnn_sgd", "lm_adamw", "mini_noschedule"])
+def test_key_averages_follow_from_our_slices(data: Path, name: str) -> None:
+    trace = read_trace(data / "torch213_cpu" / f"{name}.pt.trace.json.gz")
+    told = pd.read_csv(data / "torch213_cpu" / f"{name}.key_averages.csv.gz").groupby("name")
+    want = told.agg(
+        count=("count", "sum"), total=("cpu_time_total_us", "sum"), own=("self_cpu_time_total_us", "sum")
+    )
+    got = key_averages(trace).reindex(want.index)
+    near = (got["total"] - want["total"]).abs().le(1) & (got["own"] - want["own"]).abs().le(1)
+    right = (got["count"] == want["count"]) & near
+    # what is left: frames that were open when the recording began
+    assert right.mean() >= 0.99, pd.concat([want, got], axis=1)[~right].to_string()
+
+
+def test_every_event_of_torchs_own_list_is_a_slice(data: Path) -> None:
+    trace = read_trace(data / "torch213_cpu" / "cnn_adam.pt.trace.json.gz")
+    events = pd.read_csv(data / "torch213_cpu" / "cnn_adam.function_events.csv.gz")
+    events = events[events["name"] != "[memory]"]
+    slices = trace.slices
+    ours = pd.DataFrame({"name": slices["name"].astype(str), "ts": slices["ts"], "dur": slices["dur"]})
+    theirs = pd.DataFrame({"name": events["name"].astype(str)})
+    theirs["ts"] = (events["start_us"] * 1000).round().astype("int64")
+    theirs["dur"] = ((events["end_us"] - events["start_us"]) * 1000).round().astype("int64")
+    theirs["ts"] += int(ours["ts"].min() - theirs["ts"].min())
+    both = ours.merge(theirs, on=["name", "ts", "dur"])
+    # torch drops an only child of the same name (div_ in div_), so it has fewer
+    assert len(both) >= 0.99 * len(theirs)
+
+
+def test_steps_are_those_of_the_file(data: Path) -> None:
+    trace = read_trace(data / "torch213_cpu" / "cnn_adam.pt.trace.json.gz")
+    assert trace.steps["step"].tolist() == [2, 3, 4, 5, 6]
+    assert set(trace.steps["source"]) == {"file"}
+    assert trace.metadata["steps_source"] == "file"
+    operators = trace.slices[trace.slices["category"] == "operator"]
+    assert operators["step"].notna().mean() > 0.99
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_collectives_of_gloo_are_communication(data: Path, rank: int) -> None:
+    trace = read_trace(data / "torch213_cpu" / f"ddp_gloo_rank{rank}.pt.trace.json.gz")
+    slices = trace.slices
+    collectives = slices[slices["category"] == "collective"]
+    assert len(collectives) > 0
+    assert collectives["name"].astype(str).str.startswith("gloo:").all()
+    assert set(collectives["phase"].astype(object)) == {"communication"}
+    assert set(trace.tracks["rank"].dropna()) == {rank}
+
+
+GPU = {
+    "HTA/tests/data/amd_trace/mi250_minitoy_train_ROCm6_2_kineto.json.gz": "hta/amd_trace",
+    "HTA/tests/data/nccl_parser_config/nccl_data.json.gz": "hta",
+    "HTA/tests/data/ns_resolution_trace/rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz": "hta",
+    "HTA/tests/data/trace_filter/sampled_rank-0.json.gz": "hta/trace_filter_2rank",
+    "TraceLens/tests/traces/h100/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz": "tracelens/h100",
+    "TraceLens/tests/traces/mi300/gaunernst_bert-small-uncased__1016001.json.gz": "tracelens/mi300",
+    "TraceLens/tests/traces/inference/vllm_decode_full/graph_execution.json.gz": (
+        "tracelens/vllm_decode_graph"
+    ),
+    "kineto/tb_plugin_samples/resnet50_num_workers_4_worker0.1623212756351.pt.trace.json.gz": "kineto_2021",
+    "param/et_replay/tests/inputs/dlrm_kineto_x/dlrm_kineto/worker1_step_12.1694128201556.pt.trace.json": (
+        "param_dlrm_8rank"
+    ),
+}
+
+
+@pytest.mark.parametrize("key", GPU, ids=lambda key: key.rsplit("/", 1)[1][:24])
+def test_device_work_is_complete_and_exact(shared_traces: Path, key: str) -> None:
+    told = json.loads((shared_traces / "oracle" / "own_gpu_intervals.json").read_text())[key]
+    path = shared_traces / GPU[key] / (key.rsplit("/", 1)[1].removesuffix(".gz") + ".gz")
+    trace = read_trace(path)
+    slices = trace.slices
+    work = slices[slices["category"].isin(DEVICE_CATEGORIES) & slices["device"].notna()]
+    assert len(work) == told["all"]["n"]
+    assert _busy(work) == told["all"]["busy_ns"]
+    assert _busy(work[work["category"] == "collective"]) == told["all"]["comm_ns"]
+    assert int((work["ts"] + work["dur"]).max() - work["ts"].min()) == told["all"]["span_ns"]
+    linked = trace.flows.loc[trace.flows["kind"] == "launch", "dst"]
+    assert len(linked) == linked.nunique() == told["linked_to_runtime"]["n"]
+    assert _busy(slices.loc[linked]) == told["linked_to_runtime"]["busy_ns"]
+    streams = trace.tracks.set_index("track").loc[work["track"].unique()]
+    assert set(streams["kind"]) == {"stream"}
+
+
+def _busy(slices: pd.DataFrame) -> int:
+    return length(union(slices["ts"], slices["ts"] + slices["dur"]))

@@ -1,0 +1,369 @@
+"""Generic trace events: every edge case that catapult, speedscope and Perfetto keep, and mutations."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from notebook_prof.errors import NotebookProfError
+from notebook_prof.readers import read_trace
+from notebook_prof.readers.matching import lanes
+from notebook_prof.readers.trace_event import read_events
+from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.writers import write_chrome
+
+
+@pytest.fixture(scope="session")
+def edge(shared_traces: Path) -> Path:
+    return shared_traces / "trace_event_edge"
+
+
+def read(data: bytes | list[dict[str, Any]] | dict[str, Any]) -> Trace:
+    builder = TraceBuilder()
+    read_events(data if isinstance(data, bytes) else json.dumps(data).encode(), builder)
+    return builder.seal()
+
+
+def spans(trace: Trace) -> list[tuple[str, float, float, int]]:
+    """Name, start and end in µs, depth."""
+    s = trace.slices
+    ts, end = s["ts"] / 1000, (s["ts"] + s["dur"]) / 1000
+    return list(zip(s["name"].astype(str), ts.tolist(), end.tolist(), s["depth"].tolist(), strict=True))
+
+
+def losses(trace: Trace) -> dict[str, int]:
+    return {issue.code: issue.count for issue in trace.report if issue.severity != "info"}
+
+
+SIMPLE = [("alpha", 0, 14, 0), ("beta", 1, 13, 1), ("gamma", 2, 7, 2), ("epsilon", 7, 11, 2)]
+UNCLOSED = {"unclosed-begin": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected", "lost"),
+    [
+        ("simple", SIMPLE, {}),
+        ("simple-partial", SIMPLE, {}),
+        ("simple-partial-trailing-comma", SIMPLE, {}),
+        ("simple-partial-whitespace", SIMPLE, {}),
+        ("simple-object", [*SIMPLE[:2], ("(unnamed)", 7, 11, 2)], {}),
+        ("end-event-with-empty-stack", [("alpha", 0, 1, 0)], {"end-without-begin": 1}),
+        ("end-non-top-of-stack", [("A", 0, 10, 0), ("B", 1, 11, 1), ("Z", 10, 11, 2)], UNCLOSED),
+        ("event-reordering-name-match", [("alpha", 0, 10, 0), ("beta", 1, 2, 1), ("gamma", 1, 2, 2)], {}),
+        ("invalid-x-nesting", [("alpha", 0, 10, 0), ("beta", 5, 15, 1)], {}),
+        ("mismatched-name", [("alpha", 0, 10, 0)], {"unclosed-begin": 1, "end-without-begin": 1}),
+        ("mismatched-args", [("A", 0, 10, 0)], {}),
+        (
+            "not-enough-end-events",
+            [("A", 0, 11, 0), ("A", 1, 11, 1), ("A", 10, 11, 2)],
+            {"unclosed-begin": 2},
+        ),
+        ("only-begin-events", [("A", 0, 2, 0), ("B", 1, 2, 1), ("C", 2, 2, 0)], {"unclosed-begin": 3}),
+        ("out-of-order", [("A", 0, 10, 0), ("B", 1, 9, 1), ("C", 2, 8, 2)], {}),
+        ("out-of-order-unbalanced-name", [("alpha", 0, 9, 0), ("beta", 1, 10, 1)], {}),
+        ("unbalanced-name", [("alpha", 0, 9, 0), ("beta", 1, 10, 1)], {}),
+        ("unbalanced-args", [("A", 0, 10, 0), ("A", 1, 9, 1)], {}),
+        ("too-many-end-events", [("alpha", 0, 14, 0), ("beta", 1, 13, 1)], {"end-without-begin": 2}),
+        (
+            "zero-duration-events",
+            [("A", 0, 10, 0), ("B", 1, 1, 1), ("C", 2, 2, 1), ("D", 3, 3, 1)],
+            {},
+        ),
+        (
+            "matching-x",
+            [
+                ("alpha", 0, 10, 0),
+                ("beta", 1, 2, 1),
+                ("gamma", 1, 2, 2),
+                ("gamma", 5, 6, 1),
+                ("beta", 5, 6, 2),
+            ],
+            {},
+        ),
+        (
+            "simultaneous-anonymous-calls",
+            [
+                ("anonymous", 0, 5, 0),
+                ("anonymous", 1, 3, 1),
+                ("function1", 1, 3, 2),
+                ("anonymous", 1, 3, 3),
+                ("anonymous", 3, 5, 1),
+                ("anonymous", 3, 5, 2),
+            ],
+            {},
+        ),
+        (
+            "must-retain-original-order",
+            [
+                *[("A", 0, 3, 0), ("B", 0, 2, 1), ("C", 0, 1, 2)],
+                *[("A", 4, 7, 0), ("B", 5, 7, 1), ("C", 6, 7, 2), ("X", 7, 10, 0)],
+            ],
+            {},
+        ),
+        (
+            "nanoseconds",
+            [
+                *[("us1", 0, 1.1, 0), ("us2", 1.1, 1.3, 0), ("us3", 1.3, 1.6, 0), ("us4", 1.7, 2.1, 0)],
+                *[("ns1", 3, 3.011, 0), ("ns2", 3.011, 3.013, 0), ("ns3", 3.013, 3.016, 0)],
+                ("ns4", 3.017, 3.021, 0),
+            ],
+            {},
+        ),
+        (
+            "hermes-multiple-frames",
+            [("[root]", 0, 14, 0), ("beta", 1, 2, 1), ("gamma", 4, 13, 1), ("beta", 4, 10, 2)],
+            {},
+        ),
+        ("simple-hermes", [("[root]", 0, 14, 0), ("beta", 1, 13, 1)], {}),
+    ],
+)
+def test_edge_cases(edge: Path, name: str, expected: list[tuple[Any, ...]], lost: dict[str, int]) -> None:
+    trace = read_trace(edge / f"{name}.json")
+    assert trace.metadata["source"] == "trace_event"
+    assert _close(spans(trace), expected)
+    assert losses(trace) == lost
+
+
+def _close(found: list[tuple[Any, ...]], expected: list[tuple[Any, ...]]) -> bool:
+    assert [(n, d) for n, _, _, d in found] == [(n, d) for n, _, _, d in expected]
+    times = [t for _, a, b, _ in found for t in (a, b)]
+    assert times == pytest.approx([t for _, a, b, _ in expected for t in (a, b)], abs=1e-9)
+    return True
+
+
+def test_begins_and_complete_events_nest_by_length(edge: Path) -> None:
+    nested = {name: depth for name, _, _, depth in spans(read_trace(edge / "bex-interaction.json"))}
+    assert [name for name, depth in nested.items() if depth] == ["B", "D", "E", "H", "I", "L"]
+    for name in ("x-events-matching-start", "x-events-matching-end"):
+        trace = read_trace(edge / f"{name}.json")
+        assert trace.slices["depth"].tolist() == [0, *[1, 2] * 4]
+        assert int(trace.slices["self_ns"].sum()) == 20_000
+
+
+def test_processes_and_threads_keep_their_names(edge: Path) -> None:
+    trace = read_trace(edge / "multiprocess.json")
+    assert trace.tracks["name"].tolist() == [
+        "p0t0",
+        "p0t1",
+        "p1t0",
+        "p1t1",
+        "p2t0",
+        "p2t1",
+        "thread 0",
+        "thread 1",
+    ]
+    assert trace.metadata["processes"] == {"0": "p0", "1": "p1", "3": "p3"}
+
+
+def test_samples_become_slices(edge: Path) -> None:
+    trace = read_trace(edge / "simple-with-samples.json")
+    names = [name.split("(")[0] for name in trace.slices["name"]]
+    assert names == ["[root]", "function1", "function2", "function3", "[GC Young Gen]"]
+    assert trace.slices["dur"].tolist() == [64_710_000, 13_326_000, 10_605_000, 10_605_000, 10_000_000]
+    both = read_trace(edge / "multi-thread-with-samples.json")
+    assert both.slices.groupby("track")["self_ns"].sum().tolist() == [34_096_000, 54_096_000]
+
+
+@pytest.mark.parametrize(
+    ("name", "arrows"),
+    [
+        ("v1", [("SenderB", "Blergh"), ("SenderA", "OtherSlice"), ("OtherSlice", "SomeSlice")]),
+        (
+            "v2",
+            [
+                *[("SenderB", "Blergh"), ("SenderA", "OtherSlice")],
+                *[("OtherSlice", "SomeSlice"), ("OtherSlice", "SomeOtherSlice")],
+            ],
+        ),
+    ],
+)
+def test_flows_join_slices(edge: Path, name: str, arrows: list[tuple[str, str]]) -> None:
+    trace = read_trace(edge / f"flow_events_json_{name}.json")
+    word = trace.slices["name"].astype(str).to_numpy()
+    assert list(zip(word[trace.flows["src"]], word[trace.flows["dst"]], strict=True)) == arrows
+    assert set(trace.flows["kind"].astype(str)) == {"link"}
+
+
+def test_asynchronous_events_have_lanes_without_overlap(edge: Path) -> None:
+    old = read_trace(edge / "async_begin_end.json")
+    assert losses(old) == {"unclosed-async": 3, "async-end-without-begin": 1}
+    new = read_trace(edge / "nestable_async.json")
+    assert losses(new) == {"unclosed-async": 1, "async-end-without-begin": 1}
+    assert new.tracks["name"].tolist() == ["bar (async)", "foo (async)"]
+    depth = dict(zip(new.slices["name"].astype(str), new.slices["depth"], strict=True))
+    assert (depth["REQUEST_BAR"], depth["URL_REQUEST_START_JOB"], depth["URL_REQUEST_INNER"]) == (0, 1, 2)
+
+
+def test_counters_are_tracks_by_instance_and_series(edge: Path) -> None:
+    trace = read_trace(edge / "instance_counters.json")
+    values = trace.counters.groupby("track")["value"].agg(list).tolist()
+    assert values == [[2, 10, 5, 8, 4, 10], [10, 0]]
+    assert trace.tracks.query("kind == 'counter'")["name"].tolist() == ["counter[123]", "counter[b]"]
+    several = read(
+        [{"ph": "C", "name": "mem", "pid": 1, "ts": 1, "args": {"used": 1, "free": "2.5", "who": "x"}}]
+    )
+    names = several.tracks.set_index("track")["name"]
+    assert names[several.counters["track"]].tolist() == ["mem.used", "mem.free"]
+    assert losses(several) == {"counter-not-a-number": 1}
+
+
+def test_odd_places_and_values() -> None:
+    big = 15_514_734_831_341_844_875
+    trace = read(
+        [
+            {"ph": "X", "name": "a", "pid": "CPU functions", "tid": "main", "ts": "1.5", "dur": 1},
+            {"ph": "X", "name": 7, "pid": 1, "tid": big, "ts": 2, "dur": None, "tdur": 3},
+            {"ph": "X", "name": "n", "pid": True, "tid": [1], "ts": 2, "dur": -1},
+            {"ph": "i", "name": "mark", "pid": 1, "tid": 2, "ts": 1712195495521130.028, "s": "g"},
+            {"ph": "X", "name": "lost", "ts": "soon", "dur": 1},
+            {"ph": "O", "name": "snapshot", "ts": 1},
+            {},
+        ]
+    )
+    assert losses(trace) == {
+        "broken-row": 1,
+        "row-not-used": 1,
+        "negative-duration": 1,
+        "duration-missing": 1,
+    }
+    assert len(trace.slices) == 4
+    assert "CPU functions · thread main" in trace.tracks["name"].tolist()
+    assert big - 2**64 in trace.tracks["tid"].dropna().tolist()
+
+
+def test_a_line_an_event(tmp_path: Path) -> None:
+    rows = [{"ph": "X", "name": f"n{i}", "pid": 1, "tid": 1, "ts": i, "dur": 1} for i in range(5)]
+    path = tmp_path / "lines"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    assert len(read_trace(path)) == 5
+    path.write_text("\n".join(map(json.dumps, rows))[:-9])
+    assert len(read_trace(path)) == 4
+
+
+def test_the_same_figures_renamed_and_reexported(edge: Path, tmp_path: Path) -> None:
+    """speedscope's other three checks: named `unknown`, exported and read again, exported again."""
+    for path in sorted(edge.glob("*.json")):
+        plain = read_trace(path)
+        unknown = tmp_path / "unknown"
+        unknown.write_bytes(path.read_bytes())
+        assert spans(read_trace(unknown)) == spans(plain), path.name
+        first, second, third = tmp_path / "1", tmp_path / "2", tmp_path / "3"
+        write_chrome(plain, first)
+        again = read_trace(first)
+        assert spans(again) == spans(plain), path.name
+        assert (
+            again.counters["value"].tolist() == plain.counters["value"].tolist() or len(again.counters) == 0
+        )
+        write_chrome(again, second)
+        second.rename(first)
+        write_chrome(read_trace(first), third)
+        assert _without_metadata(third) == _without_metadata(first), path.name
+
+
+def _without_metadata(path: Path) -> Any:
+    content = json.loads(path.read_bytes())
+    content.pop("notebook_prof")
+    return content
+
+
+def test_a_long_trace_stays_linear() -> None:
+    n = 100_000
+    rows = [
+        *({"ph": "B", "name": f"f{i % 50}", "pid": 1, "tid": i % 3, "ts": i} for i in range(n)),
+        *({"ph": "b", "cat": "c", "id": i, "name": "r", "pid": 1, "ts": i} for i in range(n)),
+        *({"ph": "C", "name": "c", "pid": 1, "ts": i, "args": {f"s{i % 7}": i}} for i in range(n)),
+    ]
+    data = json.dumps(rows).encode()
+    started = time.perf_counter()
+    builder = TraceBuilder()
+    read_events(data, builder)
+    assert time.perf_counter() - started < 30
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20)), max_size=40))
+def test_lanes_are_as_few_as_overlaps_allow(intervals: list[tuple[int, int]]) -> None:
+    start = np.array([a for a, _ in intervals], np.int64)
+    end = start + np.array([max(b, 1) for _, b in intervals], np.int64)
+    lane = lanes(start, end)
+    most = max((int(((start <= t) & (t < end)).sum()) for t in start.tolist()), default=0)
+    assert len(set(lane.tolist())) == most
+    for number in set(lane.tolist()):
+        mine = np.flatnonzero(lane == number)
+        mine = mine[np.argsort(start[mine], kind="stable")]
+        assert (end[mine][:-1] <= start[mine][1:]).all()
+
+
+_VALUE = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(allow_nan=False),
+    st.text(max_size=3),
+    st.sampled_from(["1", "0x2", "B", "e", [1], {"a": [2]}, {"local": 1}, 10**400, -1, 1e300]),
+)
+_KEYS = [
+    "ph",
+    "name",
+    "cat",
+    "pid",
+    "tid",
+    "ts",
+    "dur",
+    "id",
+    "id2",
+    "args",
+    "bp",
+    "bind_id",
+    "flow_in",
+    "sf",
+]
+_EVENT = st.fixed_dictionaries(
+    {
+        "ph": st.one_of(st.sampled_from(list("XBEiIRCPbneSTpFstfMNOD")), _VALUE),
+        "ts": st.one_of(st.integers(0, 9), _VALUE),
+    },
+    optional={
+        "name": st.one_of(st.sampled_from(["a", "b", "thread_name"]), _VALUE),
+        "dur": st.one_of(st.integers(0, 9), _VALUE),
+        "id": st.one_of(st.integers(0, 2), _VALUE),
+        "args": st.one_of(st.dictionaries(st.sampled_from(["name", "v", "w"]), _VALUE, max_size=2), _VALUE),
+        **dict.fromkeys(
+            ("cat", "pid", "tid", "id2", "bp", "bind_id", "flow_in", "flow_out", "sf", "tdur"), _VALUE
+        ),
+    },
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(_EVENT, max_size=12), st.booleans())
+def test_any_events_give_a_trace_or_a_refusal(events: list[dict[str, Any]], wrapped: bool) -> None:
+    content: Any = (
+        {"traceEvents": events, "stackFrames": {"1": {"name": "f", "parent": "1"}}} if wrapped else events
+    )
+    with contextlib.suppress(NotebookProfError):
+        trace = read(json.dumps(content).encode())
+        assert (trace.slices["dur"] >= 0).all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_mutated_files_give_a_trace_or_a_refusal(edge: Path, data: st.DataObject) -> None:
+    path = data.draw(st.sampled_from(sorted(edge.glob("*.json"))))
+    content = bytearray(path.read_bytes())
+    mix = random.Random(data.draw(st.integers(0, 2**32)))
+    for _ in range(mix.randint(1, 6)):
+        at = mix.randrange(len(content))
+        content[at : at + mix.choice([0, 1, 1, 9])] = mix.choice(
+            [b"", b"9", b'"', b"[", b"{", b"null", b"1e999", b"\xff"]
+        )
+    with contextlib.suppress(NotebookProfError):
+        read(bytes(content))

@@ -1,0 +1,145 @@
+"""Compression is told by the bytes, undone within a limit, and damage costs only what it hit."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from notebook_prof.errors import ExtraNotInstalledError, FormatError, NotebookProfError
+from notebook_prof.readers import read_trace
+from notebook_prof.readers.compression import decompress
+from notebook_prof.trace import ImportReport
+
+TRACE = (
+    b'{"schemaVersion": 1, "traceEvents": ['
+    b'{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 2}]}'
+)
+
+
+def zipped(**files: bytes) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name.replace("__", "/"), content)
+    return out.getvalue()
+
+
+def zstd(content: bytes) -> bytes:
+    library = pytest.importorskip("zstandard")
+    return bytes(library.ZstdCompressor().compress(content))
+
+
+def test_gzip_members_follow_one_another() -> None:
+    report = ImportReport()
+    parts = [b"x" * n for n in (0, 1, 5000, 3 << 20)]
+    assert decompress(b"".join(map(gzip.compress, parts)) + b"\0" * 512, report) == b"".join(parts)
+    assert not report
+    assert decompress(gzip.compress(b"{}") + b"rest", report) == b"{}"
+    assert "bytes-after-gzip" in report
+
+
+def test_many_small_members_take_linear_time() -> None:
+    member = gzip.compress(b"x", mtime=0)
+    started = time.perf_counter()
+    assert len(decompress(member * 100_000, ImportReport())) == 100_000
+    assert time.perf_counter() - started < 5
+
+
+@pytest.mark.parametrize("cut", [1, 9, 2000, 150_000])
+def test_a_stream_that_breaks_off_gives_what_came_before(cut: int) -> None:
+    text = b"".join(b"%d\n" % (i * i) for i in range(100_000))
+    report = ImportReport()
+    got = decompress(gzip.compress(text)[:-cut], report)
+    assert text.startswith(got)
+    assert len(got) > len(text) * 0.2
+    assert "truncated-gzip" in report
+
+
+def test_damage_in_the_middle_costs_what_follows_it() -> None:
+    text = b"".join(b"%d\n" % (i * 7919 % 100_003) for i in range(100_000))
+    packed = bytearray(gzip.compress(text))
+    packed[len(packed) // 2] ^= 0xFF
+    report = ImportReport()
+    got = decompress(bytes(packed), report)
+    assert got[: len(text) // 3] == text[: len(text) // 3]
+    assert "truncated-gzip" in report
+
+
+def test_zstd_frames_and_breaks() -> None:
+    report = ImportReport()
+    assert decompress(zstd(b"one ") + zstd(b"two"), report) == b"one two"
+    assert not report
+    text = b"".join(b"%d\n" % (i * i) for i in range(100_000))
+    packed = zstd(text)
+    got = decompress(packed[: len(packed) // 2], report)
+    assert text.startswith(got)
+    assert len(got) > len(text) * 0.2
+    assert "truncated-zstd" in report
+
+
+def test_without_a_library_zstd_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("zstandard", "compression.zstd"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ExtraNotInstalledError, match=r"notebook-prof\[zstd\]"):
+        decompress(b"\x28\xb5\x2f\xfd rest", ImportReport())
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd, lambda b: zipped(**{"a.json": b})])
+def test_a_bomb_is_refused_and_a_higher_limit_opens_it(tmp_path: Path, pack: object) -> None:
+    path = tmp_path / "bomb"
+    path.write_bytes(pack(TRACE + b" " * (32 << 20)))  # type: ignore[operator]
+    with pytest.raises(FormatError, match=r"bomb: .*larger than 1 MiB.*max_bytes="):
+        read_trace(path, max_bytes=1 << 20)
+    assert len(read_trace(path, max_bytes=40 << 20)) == 1
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd, lambda b: zipped(**{"t.json.gz": gzip.compress(b)})])
+def test_every_packing_reads_the_same(tmp_path: Path, pack: object) -> None:
+    path = tmp_path / "unknown"
+    path.write_bytes(pack(TRACE))  # type: ignore[operator]
+    trace = read_trace(path)
+    assert trace.slices["name"].tolist() == ["a"]
+    assert not trace.report
+
+
+def test_the_trace_of_an_archive_is_found_and_the_rest_counted(tmp_path: Path) -> None:
+    path = tmp_path / "all.zip"
+    path.write_bytes(zipped(readme=b"hello" * 999, **{"sub__t.json": TRACE}))
+    assert read_trace(path).report["archive-files-not-read"].severity == "info"
+    path.write_bytes(zipped(**{"rank0.json": TRACE, "rank1.json": TRACE + b" ", "../evil": b"x"}))
+    issue = read_trace(path).report["archive-files-not-read"]
+    assert (issue.severity, issue.count) == ("loss", 2)
+    assert "rank1.json" in issue.example
+
+
+@pytest.mark.parametrize(
+    "content", [b"PK\x03\x04 zip", b"PK\x05\x06" + b"\0" * 18, zipped(a=b"no", b=b"trace")]
+)
+def test_archives_without_a_trace_are_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "thing.zip"
+    path.write_bytes(content)
+    with pytest.raises(FormatError, match=r"thing\.zip: .*zip archive"):
+        read_trace(path)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(["gzip", "zstd", "zip"]), st.data())
+def test_mutated_packings_never_crash(kind: str, data: st.DataObject) -> None:
+    text = TRACE * 20
+    packed = bytearray(
+        {"gzip": gzip.compress, "zstd": zstd, "zip": lambda b: zipped(a=b, b=b)}[kind](text)  # type: ignore[no-untyped-call]
+    )
+    for _ in range(data.draw(st.integers(1, 4))):
+        packed[data.draw(st.integers(0, len(packed) - 1))] = data.draw(st.integers(0, 255))
+    short = bytes(packed[: data.draw(st.integers(0, len(packed)))])
+    with contextlib.suppress(NotebookProfError):
+        decompress(short, ImportReport(), max_bytes=1 << 22)

@@ -1,0 +1,237 @@
+"""Files are read in pieces of any length, and damage stays where it is."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from notebook_prof.errors import FormatError, NotebookProfError
+from notebook_prof.readers import read_trace
+from notebook_prof.readers.kineto import KinetoColumns, parser
+from notebook_prof.readers.kineto.numbers import exact_ns
+from notebook_prof.readers.kineto.split import EventText
+from notebook_prof.readers.stream import in_pieces
+from notebook_prof.trace import TABLES, ImportReport, Trace
+from tests.frames import differences
+from tests.unit.test_kineto_reader import names, op, write
+
+TAIL = '], "deviceProperties": [{"id": 0, "name": "x"}, {"id": 1, "name": "y"}], "traceName": "t.json"}'
+
+
+def in_parts(data: bytes, length: int) -> Iterator[bytes]:
+    return (data[at : at + length] for at in range(0, len(data), length))
+
+
+def parsed(data: bytes, length: int) -> tuple[KinetoColumns, dict[str, object], dict[str, int]]:
+    report = ImportReport()
+    found = parser.parse(in_parts(data, length), report)
+    return found.columns, found.facts, {issue.code: issue.count for issue in report}
+
+
+def same(a: KinetoColumns, b: KinetoColumns) -> None:
+    for column in ("ts", "dur", "pid", "tid", "device", "stream", "correlation", "sequence", "fwd_thread"):
+        np.testing.assert_array_equal(getattr(a, column), getattr(b, column), column)
+    for column in ("name", "kind", "shapes", "dtypes", "concrete"):
+        ours, theirs = getattr(a, column), getattr(b, column)
+        assert (ours is None) == (theirs is None)
+        if ours is not None:
+            texts = [np.array([*coded.values, None], object)[coded.codes] for coded in (ours, theirs)]
+            np.testing.assert_array_equal(*texts, column)
+    for column in ("ts", "addr", "size", "allocated", "device", "tid"):
+        np.testing.assert_array_equal(getattr(a.memory, column), getattr(b.memory, column), column)
+
+
+@pytest.mark.parametrize(("length", "chunk"), [(1 << 20, 1), (700, 5000), (97, 1), (1 << 20, 1 << 14)])
+@pytest.mark.parametrize("name", ["mini_noschedule", "odd_names", "exception_and_jit", "threads"])
+def test_pieces_of_any_length_give_the_same_columns(
+    data: Path, monkeypatch: pytest.MonkeyPatch, name: str, length: int, chunk: int
+) -> None:
+    text = gzip.decompress((data / "torch213_cpu" / f"{name}.pt.trace.json.gz").read_bytes())
+    whole, facts, issues = parsed(text, len(text))
+    monkeypatch.setattr(parser, "CHUNK_BYTES", chunk)
+    columns, told, found = parsed(text, length)
+    same(columns, whole)
+    assert told == facts
+    assert found == issues
+
+
+def test_damage_costs_the_rows_around_it_only(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = gzip.decompress((data / "torch213_cpu" / "threads.pt.trace.json.gz").read_bytes())
+    whole, _, _ = parsed(text, len(text))
+    monkeypatch.setattr(parser, "CHUNK_BYTES", 2000)
+    at = text.index(b'"cat": "cpu_op"')
+    columns, facts, issues = parsed(text[:at] + b'"cat" "cpu_op"' + text[at + 15 :], 4096)
+    assert issues["broken-row"] == 1
+    assert len(columns) == len(whole) - 1
+    assert facts["host"]
+
+
+def test_what_looks_like_a_boundary_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    nested = [{"name": "a", "ts": 1}, {"name": 'b"}, {"ph": "X"'}, {"ph": "X"}]
+    rows = [op(f"op {i}", str(i), "1", inner=nested) for i in range(20)]
+    text = ('{"schemaVersion": 1, "traceEvents": [' + ",".join(rows) + TAIL).encode()
+    monkeypatch.setattr(parser, "CHUNK_BYTES", 1)
+    columns, facts, issues = parsed(text, 50)
+    assert list(columns.name.values) == [f"op {i}" for i in range(20)]
+    assert facts["devices"] == ["x", "y"]
+    assert issues == {}
+
+
+def test_events_give_way_to_the_rest_of_the_file() -> None:
+    text = EventText(in_parts(b'{"a": [1], "traceEvents" : [ {"ph": "X"},\n {"ph": "i"} ], "b": 2}', 7))
+    assert text.head == b'{"a": [1], "traceEvents" : ['
+    assert [bytes(part) for part in (text.peek(1)[0],)] == [b'[ {"ph": "X"}]']
+    text.skip()
+    events, last = text.peek(1)
+    assert last
+    assert json.loads(bytes(events).split(b"]")[0] + b"]") == [{"ph": "i"}]
+
+
+@given(st.integers(-(2**43) * 1000 + 1, 2**43 * 1000 - 1))
+def test_a_time_survives_being_a_double(ns: int) -> None:
+    sign, whole, rest = "-" if ns < 0 else "", *divmod(abs(ns), 1000)
+    found = exact_ns([float(f"{sign}{whole}.{rest:03d}")])
+    assert found is not None
+    assert found.tolist() == [ns]
+
+
+def test_numbers_that_lost_something_are_refused() -> None:
+    for values in ([1712195495521130.0, 0.5], [0.5, None], [2**70], [0.5, 1e300]):
+        assert exact_ns(values) is None
+    assert exact_ns([1623212388426902, 0]).tolist() == [1623212388426902000, 0]  # type: ignore[union-attr]
+
+
+def test_decimals_since_1970_are_exact(tmp_path: Path) -> None:
+    rows = [op("a", "1712195495521130.028", "1.5"), op("b", "1712195495521130.029", "0.001")]
+    trace = read_trace(write(tmp_path, *rows))
+    assert trace.metadata["start_unix_ns"] == 1712195495521130028
+    assert trace.slices["ts"].tolist() == [0, 1]
+    assert trace.slices["dur"].tolist() == [1500, 1]
+
+
+@pytest.fixture(scope="module")
+def small(data: Path) -> bytes:
+    text = gzip.decompress((data / "torch213_cpu" / "mini_noschedule.pt.trace.json.gz").read_bytes())
+    return text[:6000] + text[-1500:]
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32), cuts=st.integers(1, 6), chunk=st.sampled_from([1, 300, 1 << 19]))
+def test_a_damaged_file_is_a_trace_with_a_report_or_refused(
+    small: bytes, tmp_path: Path, seed: int, cuts: int, chunk: int
+) -> None:
+    rng = random.Random(seed)
+    text = bytearray(small)
+    for _ in range(cuts):
+        at = rng.randrange(len(text))
+        what = rng.choice(["flip", "drop", "copy", "put"])
+        if what == "flip":
+            text[at] = rng.randrange(256)
+        elif what == "drop":
+            del text[at : at + rng.randrange(1, 200)]
+        elif what == "copy":
+            start = rng.randrange(len(text))
+            text[at:at] = text[start : start + rng.randrange(1, 300)]
+        else:
+            text[at:at] = rng.choice(
+                [b'"', b"]", b"{", b"}", b"null", b"-", b"\\", b"1e999", b"[" * 50, b"NaN"]
+            )
+    path = tmp_path / "unknown"
+    path.write_bytes(text)
+    before, parser.CHUNK_BYTES = parser.CHUNK_BYTES, chunk  # type: ignore[misc]
+    try:
+        trace = read_trace(path, format="kineto")
+    except NotebookProfError:
+        return
+    finally:
+        parser.CHUNK_BYTES = before  # type: ignore[misc]
+    assert isinstance(trace, Trace)
+
+
+def test_gzip_is_undone_on_the_way(tmp_path: Path, data: Path) -> None:
+    packed = (data / "torch213_cpu" / "mini_noschedule.pt.trace.json.gz").read_bytes()
+    text = gzip.decompress(packed)
+    path = tmp_path / "unknown"
+    parts = b"".join(gzip.compress(text[at : at + 1000]) for at in range(0, len(text), 1000))
+    plain = read_trace(data / "torch213_cpu" / "mini_noschedule.pt.trace.json.gz")
+    for content, issues in (
+        (parts, []),
+        (parts + b"\0" * 999, []),
+        (parts + b"more", ["bytes-after-gzip"]),
+        (b"\xef\xbb\xbf" + text, []),
+        (gzip.compress(packed), []),
+    ):
+        path.write_bytes(content)
+        trace = read_trace(path)
+        assert [issue.code for issue in trace.report] == issues
+        for table in TABLES:
+            assert differences(getattr(trace, table.name), getattr(plain, table.name)).empty
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip"])
+def test_what_comes_before_damage_in_gzip_is_kept(tmp_path: Path, data: Path, damage: str) -> None:
+    text = gzip.decompress((data / "torch213_cpu" / "threads.pt.trace.json.gz").read_bytes())
+    packed = bytearray(gzip.compress(text, 1))
+    at = len(packed) // 2
+    if damage == "cut":
+        del packed[at:]
+    else:
+        packed[at : at + 20] = b"\xff" * 20
+    path = tmp_path / "unknown"
+    path.write_bytes(packed)
+    report = ImportReport()
+    pieces = in_pieces(path, report)
+    assert pieces is not None
+    got = b"".join(pieces)
+    assert "truncated-gzip" in report
+    assert len(got) > len(text) // 4
+    assert text.startswith(got[: len(text) // 4])
+
+
+def test_a_limit_holds_on_the_way(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.json.gz"
+    path.write_bytes(gzip.compress(b'{"traceEvents": [' + b" " * 20_000_000))
+    with pytest.raises(FormatError, match=r"bomb\.json\.gz.*max_bytes"):
+        read_trace(path, max_bytes=5_000_000)
+
+
+def test_an_interrupt_closes_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, *(op(f"op {i}", str(i), "1") for i in range(20_000)))
+    opened = []
+    real = Path.open
+
+    def watched(self: Path, *args: object, **kwargs: object) -> object:
+        opened.append(real(self, *args, **kwargs))  # type: ignore[call-overload]
+        return opened[-1]
+
+    def interrupted(self: object, *args: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "open", watched)
+    monkeypatch.setattr("notebook_prof.readers.kineto.collect.Collector.take", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        read_trace(path)
+    assert opened
+    assert all(file.closed for file in opened)
+
+
+def test_a_bar_appears_when_it_takes_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, op("a", "1", "1"))
+    assert names(read_trace(path)) == ["a"]
+    monkeypatch.setattr("notebook_prof.readers.progress.PATIENCE_S", -1.0)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    read_trace(path)
+    assert "trace.json" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stderr.isatty", lambda: False)
+    read_trace(path)
+    assert capsys.readouterr().err == ""

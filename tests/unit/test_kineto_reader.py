@@ -1,0 +1,229 @@
+"""The reader of Kineto's files: exact, tolerant, and it says what it could not use."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from notebook_prof.errors import FormatError, OptionError
+from notebook_prof.readers import list_formats, read_trace
+from notebook_prof.readers.kineto.numbers import to_ns
+from notebook_prof.trace import Trace
+
+BASE = 1_790_857_026_000_000_000
+
+
+def op(name: str, ts: str, dur: str, tid: Any = 7, cat: str = "cpu_op", **args: Any) -> str:
+    """One row, with times as text."""
+    return (
+        f'{{"ph": "X", "cat": "{cat}", "name": {json.dumps(name)}, "pid": 5, "tid": {json.dumps(tid)}, '
+        f'"ts": {ts}, "dur": {dur}, "args": {json.dumps(args)}}}'
+    )
+
+
+def write(folder: Path, *rows: str, head: str = '"schemaVersion": 1') -> Path:
+    path = folder / "trace.json"
+    path.write_text(f'{{{head}, "traceEvents": [{", ".join(rows)}]}}')
+    return path
+
+
+def names(trace: Trace) -> list[str]:
+    return trace.slices["name"].astype(str).tolist()
+
+
+@pytest.mark.parametrize(
+    ("texts", "ns"),
+    [
+        ([b"1712195495521130.028", b"1712195495521130.029"], [1712195495521130028, 1712195495521130029]),
+        ([b"4392371366199.943", b"0.001"], [4392371366199943, 1]),
+        ([b"1623212388426902", b"35"], [1623212388426902000, 35000]),
+        ([b"-1.500", b"2.000"], [-1500, 2000]),
+        ([b"1.5", b"2", b'"3.25"', b"1e3", b"0.0004"], [1500, 2000, 3250, 1000000, 0]),
+        ([], []),
+    ],
+)
+def test_microseconds_become_exact_nanoseconds(texts: list[bytes], ns: list[int]) -> None:
+    values, ok = to_ns(texts)
+    assert values.dtype == np.int64
+    assert values.tolist() == ns
+    assert ok.all()
+
+
+@pytest.mark.parametrize("text", [b"null", b"", b"NaN", b"Infinity", b'"soon"', b"1e30", b"1.2.3", b"--1"])
+def test_what_is_no_time_is_said(text: bytes) -> None:
+    values, ok = to_ns([b"1.000", text])
+    assert ok.tolist() == [True, False]
+    assert values.tolist() == [1000, 0]
+
+
+def test_the_base_makes_times_absolute(tmp_path: Path) -> None:
+    head = f'"schemaVersion": 1, "baseTimeNanoseconds": {BASE}'
+    trace = read_trace(write(tmp_path, op("a", "10.123", "1.000"), op("b", "10.500", "0.001"), head=head))
+    assert trace.metadata["start_unix_ns"] == BASE + 10123
+    assert trace.slices["ts"].tolist() == [0, 377]
+    assert trace.slices["dur"].tolist() == [1000, 1]
+
+
+def test_compression_is_told_by_the_bytes(tmp_path: Path) -> None:
+    text = write(tmp_path, op("a", "1", "1")).read_bytes()
+    for name, content in (
+        ("lies.json", gzip.compress(text)),
+        ("lies.json.gz", text),
+        ("members.gz", gzip.compress(text[:50]) + gzip.compress(text[50:])),
+        ("bom.json", b"\xef\xbb\xbf" + text),
+        ("padded.json", text + b"\x00" * 999),
+    ):
+        path = tmp_path / name
+        path.write_bytes(content)
+        trace = read_trace(path)
+        assert names(trace) == ["a"]
+        assert not trace.report
+
+
+def test_a_broken_off_file_gives_what_it_has(tmp_path: Path, data: Path) -> None:
+    packed = (data / "torch213_cpu" / "mini_noschedule.pt.trace.json.gz").read_bytes()
+    whole = read_trace(data / "torch213_cpu" / "mini_noschedule.pt.trace.json.gz")
+    short = tmp_path / "short.json.gz"
+    short.write_bytes(packed[: len(packed) // 2])
+    trace = read_trace(short)
+    assert 10 < len(trace.slices) < len(whole.slices)
+    assert {"truncated-gzip", "truncated-file"} <= {issue.code for issue in trace.report}
+
+
+def test_names_with_quotes_that_torch_does_not_escape_are_repaired(data: Path) -> None:
+    trace = read_trace(data / "torch213_cpu" / "odd_names.pt.trace.json.gz")
+    assert 'odd "name" with / back/slash, <tag> & end' in names(trace)
+    assert trace.report["invalid-json"].count == 1
+    assert "unknown" in names(trace)
+
+
+def test_bad_rows_are_counted_and_good_ones_kept(tmp_path: Path) -> None:
+    rows = [
+        op("good", "1", "5"),
+        op("no time", "null", "5"),
+        op("text time", '"2.5"', "1"),
+        '{"ph": "X", "name": 7, "ts": 1, "dur": 1}',
+        "{}",
+        "null",
+        "17",
+        '{"ph": "Q", "name": "unknown phase", "ts": 1}',
+        '{"ph": "X", "cat": "cpu_op", "name": "no args", "ts": 3, "dur": 1, "args": null, "tid": null}',
+    ]
+    trace = read_trace(write(tmp_path, *rows))
+    assert sorted(names(trace)) == ["7", "good", "no args", "text time"]
+    assert trace.report["broken-row"].count == 3
+    assert trace.report["row-not-used"].count == 2
+
+
+def test_a_new_category_is_kept_and_told(tmp_path: Path) -> None:
+    trace = read_trace(write(tmp_path, op("a", "1", "1", cat="xpu_dreams")))
+    assert trace.slices["category"].tolist() == ["operator"]
+    assert "xpu_dreams" in trace.report["unknown-category"].example
+
+
+def test_shuffled_rows_give_the_same_table(shared_traces: Path) -> None:
+    from tests.frames import differences
+
+    folder = shared_traces / "malformed"
+    shuffled = read_trace(folder / "shuffled.json")
+    plain = read_trace(folder / "looks_gz_is_json.json.gz")
+    assert differences(shuffled.slices, plain.slices).empty
+    assert differences(shuffled.flows, plain.flows).empty
+
+
+@pytest.mark.parametrize(
+    "name", ["inf_nan", "windows_backslash", "raw_newline_quote", "trailing_comma_array"]
+)
+def test_known_defects_lose_nothing(shared_traces: Path, name: str) -> None:
+    trace = read_trace(shared_traces / "malformed" / f"{name}.json")
+    assert len(trace.slices) == 230
+    assert not [issue for issue in trace.report if issue.severity != "info"]
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"hello": [1, 2]}', b"PK zip"])
+def test_what_is_no_trace_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "thing.json"
+    path.write_bytes(content)
+    with pytest.raises(FormatError, match=r"thing\.json.*not recognised.*kineto"):
+        read_trace(path)
+    with pytest.raises(FormatError, match=r"thing\.json"):
+        read_trace(path, format="kineto")
+
+
+def test_formats_are_listed_and_asked_by_name(tmp_path: Path) -> None:
+    assert "kineto" in list_formats()["format"].tolist()
+    with pytest.raises(OptionError, match="did you mean 'kineto'"):
+        read_trace(tmp_path / "x", format="kinto")
+    with pytest.raises(FileNotFoundError):
+        read_trace(tmp_path / "absent.json")
+
+
+def test_an_empty_recording_is_an_empty_trace(data: Path) -> None:
+    trace = read_trace(data / "torch213_cpu" / "empty.pt.trace.json.gz")
+    assert len(trace.slices) == len(trace.flows) == len(trace.allocations) == 0
+
+
+def test_shapes_have_one_spelling(tmp_path: Path) -> None:
+    rows = (
+        op("aten::cat", "1", "1", **{"Input Dims": [[[2, 3], [2, 3]], []]}),
+        op("aten::mm", "3", "1", **{"Input Dims": [[4, 2], [2, 1]]}),
+        op("aten::ones", "5", "1"),
+    )
+    shapes = read_trace(write(tmp_path, *rows)).slices["shapes"]
+    assert shapes.astype(object).where(shapes.notna(), None).tolist() == [
+        "[[[2, 3], [2, 3]], []]",
+        "[[4, 2], [2, 1]]",
+        None,
+    ]
+
+
+def test_one_launch_owns_many_kernels_and_hands_down_its_phase(tmp_path: Path) -> None:
+    rows = (
+        op("Optimizer.step#SGD.step", "0", "100", cat="user_annotation"),
+        op("cudaGraphLaunch", "10", "5", cat="cuda_runtime", correlation=3),
+        op("cudaDeviceSynchronize", "20", "5", cat="cuda_runtime", correlation=4),
+        op("sgemm", "200", "5", tid=9, cat="kernel", correlation=3, device=1, stream=9),
+        op("ncclKernel_AllReduce", "210", "5", tid=9, cat="kernel", correlation=3, device=1, stream=9),
+        op("Memset (Device)", "220", "5", tid=9, cat="gpu_memset", correlation=77, device=1, stream=9),
+    )
+    trace = read_trace(write(tmp_path, *rows))
+    slices = trace.slices.set_index("name")
+    assert slices["category"].astype(object).to_dict() == {
+        "Optimizer.step#SGD.step": "annotation",
+        "cudaGraphLaunch": "launch",
+        "cudaDeviceSynchronize": "sync",
+        "sgemm": "kernel",
+        "ncclKernel_AllReduce": "collective",
+        "Memset (Device)": "memset",
+    }
+    assert slices["phase"].astype(object)["sgemm"] == "optimizer"
+    assert len(trace.flows) == 2
+    assert trace.report["device-work-without-launch"].count == 1
+    assert trace.tracks["name"].tolist() == ["thread 7", "GPU 1 stream 9"]
+
+
+def test_the_operator_that_started_last_made_the_backward_node(tmp_path: Path) -> None:
+    node = "autograd::engine::evaluate_function: MmBackward0"
+    rows = (
+        op("nn.Module#block.linear", "0", "10"),
+        op("aten::linear", "1", "8", **{"Sequence number": 4, "Fwd thread id": 0}),
+        op("aten::mm", "2", "6", **{"Sequence number": 4, "Fwd thread id": 0}),
+        op("aten::sum", "20", "6", **{"Sequence number": 5, "Fwd thread id": 0}),
+        op(node, "40", "6", tid=8, **{"Sequence number": 4, "Fwd thread id": 1}),
+        op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", "50", "2", tid=8),
+    )
+    trace = read_trace(write(tmp_path, *rows))
+    table = trace.slices
+    assert [
+        (table["name"][src], table["name"][dst])
+        for src, dst in trace.flows[["src", "dst"]].itertuples(index=False)
+    ] == [("aten::mm", node)]
+    module = table["module"].astype(object)
+    assert module.where(module.notna(), None).tolist() == ["block.linear"] * 3 + [None] + ["block.linear"] * 2
+    assert table["phase"].astype(object).tolist() == ["forward"] * 4 + ["backward"] * 2
+    assert table["category"].astype(object).tolist()[0] == "module"

@@ -1,0 +1,173 @@
+"""Damaged files: each gives what the index of the recordings promises, and says what it lost."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from notebook_prof.errors import FormatError
+from notebook_prof.readers import read_trace
+from notebook_prof.readers.kineto import repair
+from notebook_prof.readers.kineto.numbers import _single, to_ns
+from notebook_prof.trace import ImportReport, Trace
+from tests.frames import differences
+
+
+@pytest.fixture(scope="module")
+def folder(shared_traces: Path) -> Path:
+    return shared_traces / "malformed"
+
+
+@pytest.fixture(scope="module")
+def text(folder: Path) -> bytes:
+    """The sound file from which the damaged ones were made."""
+    return (folder / "looks_gz_is_json.json.gz").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def sound(folder: Path) -> Trace:
+    return read_trace(folder / "looks_gz_is_json.json.gz")
+
+
+def issues(trace: Trace) -> dict[str, int]:
+    return {issue.code: issue.count for issue in trace.report}
+
+
+def read(folder: Path, content: bytes) -> Trace:
+    path = folder / "unknown"
+    path.write_bytes(content)
+    return read_trace(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("bom.json", {}),
+        ("nul_padded.json", {}),
+        ("looks_json_is_gz.json", {}),
+        ("shuffled.json", {}),
+        ("trailing_comma_array.json", {}),
+        ("inf_nan.json", {"invalid-json": 4}),
+        ("windows_backslash.json", {"invalid-json": 6}),
+        ("raw_newline_quote.json", {"invalid-json": 2}),
+    ],
+)
+def test_these_lose_no_event(folder: Path, sound: Trace, name: str, expected: dict[str, int]) -> None:
+    trace = read_trace(folder / name)
+    assert issues(trace) == expected
+    timed = ["ts", "dur", "depth", "self_ns"]
+    assert differences(trace.slices[timed], sound.slices[timed]).empty
+    assert len(trace.flows) == len(sound.flows) == 12
+
+
+def test_the_recordings_that_the_index_names_but_leaves_out(
+    tmp_path: Path, text: bytes, sound: Trace
+) -> None:
+    half = len(text) // 2
+    assert issues(read(tmp_path, gzip.compress(text[:half]) + gzip.compress(text[half:]))) == {}
+    name = re.search(rb'"name": "(aten::\w+)"', text)
+    assert name is not None
+    for bad in (b"a\x01b\x1f", b"caf\xe9 \xff"):
+        trace = read(tmp_path, text[: name.start(1)] + bad + text[name.end(1) :])
+        assert len(trace.slices) == len(sound.slices)
+        assert issues(trace)["invalid-json"] >= 1
+        assert all(issue.severity == "info" for issue in trace.report)
+
+
+def test_rows_without_their_times_are_left_out(tmp_path: Path, text: bytes, sound: Trace) -> None:
+    head, tail = text[: len(text) // 2], text[len(text) // 2 :]
+    lost = re.sub(rb'"ts":\s*[\d.]+,\s*"dur":\s*[\d.]+', b'"ts": 0.000, "dur": 0.000', tail)
+    trace = read(tmp_path, head + lost)
+    count = trace.report["row-without-time"].count
+    assert count > 50
+    assert len(trace.slices) == len(sound.slices) - count
+    assert trace.span.end <= sound.span.end
+
+
+def test_truncated_files_give_what_comes_before(folder: Path) -> None:
+    short = read_trace(folder / "truncated.json")
+    packed = read_trace(folder / "truncated.json.gz")
+    assert issues(short) == {"truncated-file": 1, "broken-row": 1}
+    assert issues(packed) == {"truncated-gzip": 1, "truncated-file": 1, "broken-row": 1}
+    assert (len(short.slices), len(packed.slices)) == (136, 126)
+
+
+def test_bad_fields_cost_their_rows_only(folder: Path) -> None:
+    trace = read_trace(folder / "bad_fields.json")
+    assert issues(trace) == {"broken-row": 4, "row-not-used": 2, "negative-duration": 1}
+    assert len(trace.slices) == 228
+
+
+def test_files_without_events(folder: Path) -> None:
+    for name in ("empty_array.json", "empty_events.json"):
+        trace = read_trace(folder / name)
+        assert len(trace.slices) == 0
+        assert not [issue for issue in trace.report if issue.severity != "info"]
+    with pytest.raises(FormatError, match="the file is empty"):
+        read_trace(folder / "empty_file.json")
+    with pytest.raises(FormatError, match="hello"):
+        read_trace(folder / "not_a_trace.json")
+
+
+def test_every_file_of_the_folder_is_tested_here(folder: Path) -> None:
+    index = json.loads((folder / "_INDEX.json").read_text())
+    tested = Path(__file__).read_text()
+    made_here = {"multi_member.json.gz", "control_char.json", "latin1_bytes.json", "zero_ts_second_half.json"}
+    assert [name for name in index if name not in tested and name not in made_here] == []
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        b'{"traceEvents": [' + b'{"name":"' * 100_000,
+        b'{"a":\n' + b"\n" * 300_000 + b'"b": "' + b'" ' * 50_000 + b"x",
+        b'{"b": "' + b'"' + b" " * 200_000 + b"x\n",
+        b'[{"a":' + b'[1,{"a":' * 200_000,
+        b'[{"a": ' + b"[" * 500_000,
+        b"[" + b'{"name": "x", "ts": 1e999999999999, "ph": "X"},' * 1000,
+    ],
+    ids=["names", "lines", "spaces", "rows", "brackets", "exponents"],
+)
+def test_repairs_stay_linear(hostile: bytes) -> None:
+    started = time.perf_counter()
+    report = ImportReport()
+    repair.split_rows(repair.mend(hostile, "test", report))
+    assert time.perf_counter() - started < 20
+
+
+@given(
+    st.lists(
+        st.from_regex(r"\A-?[0-9]{1,17}(\.[0-9]{1,14})?\Z") | st.from_regex(r"\A[0-9.e-]{0,6}\Z"), max_size=6
+    )
+)
+def test_numbers_are_read_alike_together_and_alone(texts: list[str]) -> None:
+    raw = [text.encode() for text in texts]
+    alone = [_single(text) for text in raw]
+    values, ok = to_ns(raw)
+    assert ok.tolist() == [value is not None for value in alone]
+    assert values.tolist() == [value or 0 for value in alone]
+
+
+def test_a_file_that_is_none_is_described(tmp_path: Path) -> None:
+    for content, words in (
+        (b"SQLite format 3\0....", "SQLite.*Nsight"),
+        (b"\x80\x04pickle", "pickle|not recognised"),
+        (b'{"a": {"b": 1}}', "keys 'a', 'b'.*nearest format is 'trace_event'"),
+    ):
+        path = tmp_path / "thing"
+        path.write_bytes(content)
+        with pytest.raises(FormatError, match=words):
+            read_trace(path)
+
+
+def test_a_gigantic_exponent_is_no_time() -> None:
+    values, ok = to_ns([b"1e999999999999", b"1.5", b"-1e88", b"1e-9999999999"])
+    assert values.tolist() == [0, 1500, 0, 0]
+    assert ok.tolist() == [False, True, False, True]
