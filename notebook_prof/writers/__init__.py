@@ -1,0 +1,8 @@
+"""Writers: Traces as files that other tools open."""
+
+from .chrome import write_chrome
+from .native import write_native
+from .stacks import export_stacks
+from .tables import write_table
+
+__all__ = ["export_stacks", "write_chrome", "write_native", "write_table"]

@@ -1,0 +1,160 @@
+"""A folder or a zip of files that appears only when it is complete."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, cast
+
+from ..errors import OptionError
+from ..trace.layout import FIRST, FORMAT, LAST, SCHEMA
+
+
+class Container:
+    """Files written under another name beside `path`, which is replaced when all of them are there.
+
+    A write that is interrupted leaves what was at `path` as it was; what is left behind, if the process
+    is killed, lacks its last file and is known by that.
+
+    Parameters
+    ----------
+    path : Path
+        A zip if it ends in ``.zip``, else a folder.
+
+    Raises
+    ------
+    OptionError
+        If something that is not a recording of ours is at `path`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._target = path
+        self._zip = path.name.endswith(".zip")
+        self._part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        self._archive: zipfile.ZipFile | None = None
+        self.files: dict[str, dict[str, int]] = {}
+        _check_target(path, self._zip)
+
+    def __enter__(self) -> Container:
+        _remove(self._part)
+        if self._zip:
+            self._archive = zipfile.ZipFile(self._part, "w", zipfile.ZIP_STORED)
+        else:
+            self._part.mkdir()
+        self.put(FIRST, {"format": FORMAT, "schema": SCHEMA})
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
+    ) -> None:
+        complete = kind is None and LAST in self.files
+        try:
+            if self._archive is not None:
+                self._archive.close()
+            if complete:
+                self._replace()
+        finally:
+            _remove(self._part)
+
+    def put(self, name: str, content: dict[str, Any]) -> None:
+        """Write a file of JSON."""
+        with self.open(name) as file:
+            file.write(json.dumps(content, allow_nan=False).encode("ascii"))
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[IO[bytes]]:
+        """Write a file; its size and checksum are in `files` afterwards."""
+        with self._raw(name) as raw:
+            counted = _Counted(raw)
+            yield cast("IO[bytes]", counted)
+        self.files[name] = {"bytes": counted.size, "crc32": counted.crc32}
+
+    @contextmanager
+    def _raw(self, name: str) -> Iterator[IO[bytes]]:
+        if self._archive is not None:
+            with self._archive.open(name, "w", force_zip64=True) as member:
+                yield member
+            return
+        with (self._part / name).open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _replace(self) -> None:
+        if self._zip or not self._target.exists():
+            os.replace(self._part, self._target)
+            return
+        # a folder cannot be replaced in one step
+        old = self._part.with_suffix(".old")
+        os.replace(self._target, old)
+        try:
+            os.replace(self._part, self._target)
+        except BaseException:
+            os.replace(old, self._target)
+            raise
+        _remove(old)
+
+
+class _Counted:
+    """What pyarrow and json write to: passes everything on and counts it."""
+
+    closed = False
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        self._raw = raw
+        self.size = self.crc32 = 0
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        self.size += len(view)
+        self.crc32 = zlib.crc32(view, self.crc32)
+        self._raw.write(view)
+        return len(view)
+
+    def tell(self) -> int:
+        return self.size
+
+    def flush(self) -> None:
+        self._raw.flush()
+
+    def close(self) -> None:
+        """Left to who opened it."""
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+
+def _check_target(path: Path, is_zip: bool) -> None:
+    if not path.parent.is_dir():
+        raise OptionError(f"{path.name!r} cannot be written: there is no folder {str(path.parent)!r}")
+    if not path.exists():
+        return
+    ours = (path / FIRST).is_file() or not any(path.iterdir()) if path.is_dir() else False
+    if is_zip and path.is_dir():
+        raise OptionError(f"{path.name!r} is a folder, and a zip archive of that name was asked for")
+    if not is_zip and not ours:
+        what = "a folder with other files" if path.is_dir() else "a file"
+        raise OptionError(
+            f"{path.name!r} is {what}, and will not be overwritten with a recording, which is a folder: "
+            "choose another name, or one that ends in .zip"
+        )
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,231 @@
+"""The events of a Chrome trace as text, a column operation at a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ..trace import Trace
+from ..trace.intervals import IntArray, as_ints
+from ..trace.taxonomy import MODULE_PREFIX, STEP_PREFIX
+
+Rows: TypeAlias = Iterable[str]
+"""Chunks of events, each joined with commas; a chunk may be empty."""
+TextArray: TypeAlias = npt.NDArray[np.object_]
+
+_KIND: Final = {
+    "operator": "cpu_op",
+    "kernel": "kernel",
+    "launch": "cuda_runtime",
+    "memcpy": "gpu_memcpy",
+    "memset": "gpu_memset",
+    "collective": "user_annotation",
+    "python": "python_function",
+    "annotation": "user_annotation",
+    "module": "user_annotation",
+    "io": "user_annotation",
+    "sync": "cuda_runtime",
+    "overhead": "overhead",
+}
+_ON_DEVICE: Final = {"collective": "kernel", "annotation": "gpu_user_annotation"}
+_ARROWS: Final = {"launch": "ac2g", "fwdbwd": "fwdbwd", "link": "flow"}
+_CHUNK: Final = 65_536
+_NO_PROCESS: Final = 999_999
+_FRACTIONS: Final = np.array([f".{ns:03d}" for ns in range(1000)], dtype=object)
+
+
+def track_rows(trace: Trace) -> Rows:
+    """Names of processes and threads; metadata events."""
+    places = _places(trace)
+    out = []
+    tracks = trace.tracks
+    for track, name, kind in zip(tracks["track"], tracks["name"], tracks["kind"], strict=True):
+        if kind not in ("thread", "process", "stream"):
+            continue
+        pid, tid = places[track]
+        out.append({"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}})
+        process = f"GPU {pid}" if kind == "stream" else f"process {pid}"
+        out.append({"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": process}})
+    yield ",\n".join(dict.fromkeys(json.dumps(row) for row in out))
+
+
+def slice_rows(trace: Trace) -> Rows:
+    """Complete events."""
+    slices = trace.slices
+    streams = trace.tracks.loc[trace.tracks["kind"] == "stream", "track"]
+    on_device = slices["track"].isin(streams).to_numpy()
+    names = [str(name) for name in slices["name"].cat.categories]
+    words = slices["category"].cat.categories
+    plain = [f'{{"ph":"X","name":{json.dumps(name)}' for name in names]
+    module = [f'{{"ph":"X","name":{json.dumps(MODULE_PREFIX + name)}' for name in names]
+    kinds = [f',"cat":"{_KIND[word]}"' for word in words]
+    args = {
+        "category": [f',"args":{{"category":"{word}"' for word in words],
+        "phase": [f',"phase":"{word}"' for word in slices["phase"].cat.categories],
+        "module": [f',"module":{json.dumps(path)}' for path in slices["module"].cat.categories],
+        "shapes": [_dims(shape) for shape in slices["shapes"].cat.categories],
+    }
+    for chunk in _chunks(len(slices)):
+        part = slices.iloc[chunk]
+        text = _table(plain, part["name"])
+        modules = np.flatnonzero((part["category"] == "module").to_numpy())
+        text[modules] = _table(module, part["name"].iloc[modules])
+        kind = _table(kinds, part["category"])
+        for word, there in _ON_DEVICE.items():
+            kind[on_device[chunk] & (part["category"] == word).to_numpy()] = f',"cat":"{there}"'
+        text = text + kind + _place_texts(trace, part["track"]) + _times(part)
+        for column, texts in args.items():
+            text = text + _table(texts, part[column])
+        yield ",\n".join(text + _numbers(part) + "}}")
+
+
+def step_rows(trace: Trace) -> Rows:
+    """Steps that are not slices already, as ranges of a thread of their own.
+
+    On the thread that ran them they would nest wrongly: a step that an optimizer's hook ends is over
+    before the optimizer's own slice is.
+    """
+    there = set(trace.slices["name"].cat.categories)
+    names = [f"{STEP_PREFIX}{number}" for number in trace.steps["step"]]
+    place = f'"pid":{_NO_PROCESS},"tid":1'
+    rows = [
+        f'{{"ph":"X","name":"{name}","cat":"user_annotation",{place}'
+        f',"ts":{_microseconds(ts)},"dur":{_microseconds(dur)}}}'
+        for name, ts, dur in zip(names, trace.steps["ts"], trace.steps["dur"], strict=True)
+        if name not in there
+    ]
+    if rows:
+        rows.insert(0, f'{{"ph":"M","name":"thread_name",{place},"args":{{"name":"steps"}}}}')
+    yield ",\n".join(rows)
+
+
+def flow_rows(trace: Trace, first: int = 0) -> Rows:
+    """Arrows from launches to device work and from forward to backward, numbered from `first`."""
+    slices, flows = trace.slices, trace.flows
+    for chunk in _chunks(len(flows)):
+        part = flows.iloc[chunk]
+        number = _digits(first + np.arange(chunk.start, chunk.start + len(part)))
+        kind = [_ARROWS[str(kind)] for kind in flows["kind"].cat.categories]
+        category = _table([f',"cat":"{k}","name":"{k}"' for k in kind], part["kind"])
+        for phase, end in (("s", "src"), ("f", "dst")):
+            at = slices.iloc[part[end].to_numpy()]
+            bind = ',"bp":"e"' if phase == "f" else ""
+            text = f'{{"ph":"{phase}"{bind},"id":' + number + category + _place_texts(trace, at["track"])
+            yield ",\n".join(text + ',"ts":' + _decimal(at["ts"].to_numpy()) + "}")
+
+
+def counter_rows(trace: Trace) -> Rows:
+    """Counter events, a series a track."""
+    names = trace.tracks.set_index("track")["name"]
+    pids = trace.tracks.set_index("track")["pid"].fillna(_NO_PROCESS)
+    for chunk in _chunks(len(trace.counters)):
+        part = trace.counters.iloc[chunk]
+        part = part[np.isfinite(part["value"].to_numpy())]
+        track = part["track"].astype("category")
+        heads = [f'{{"ph":"C","name":{json.dumps(names[t])},"pid":{pids[t]}' for t in track.cat.categories]
+        values = part["value"].to_numpy().astype("U24").astype(object)
+        yield ",\n".join(
+            _table(heads, track)
+            + ',"tid":0,"ts":'
+            + _decimal(part["ts"].to_numpy())
+            + ',"args":{"value":'
+            + values
+            + "}}"
+        )
+
+
+def memory_rows(trace: Trace) -> Rows:
+    """Allocations and frees, as Kineto's ``[memory]`` instants."""
+    slices, events = trace.slices, trace.allocations
+    for chunk in _chunks(len(events)):
+        part = events.iloc[chunk]
+        home = part["slice"].to_numpy(dtype=np.int64, na_value=-1)
+        where = np.full(len(part), f',"pid":{_NO_PROCESS},"tid":0', dtype=object)
+        where[home >= 0] = _place_texts(trace, slices["track"].iloc[home[home >= 0]])
+        text = '{"ph":"i","s":"t","cat":"cpu_instant_event","name":"[memory]"' + where
+        text = text + ',"ts":' + _decimal(part["ts"].to_numpy()) + ',"args":{"Addr":'
+        text = text + part["addr"].to_numpy().astype("U20").astype(object)
+        for label, column in (
+            ("Bytes", "bytes"),
+            ("Total Allocated", "allocated"),
+            ("Total Reserved", "reserved"),
+            ("Device Id", "device"),
+        ):
+            text = text + f',"{label}":' + _digits(part[column].to_numpy())
+        kind = np.where(part["device"].to_numpy() < 0, ',"Device Type":0}}', ',"Device Type":1}}')
+        yield ",\n".join(text + kind.astype(object))
+
+
+def _numbers(part: pd.DataFrame) -> TextArray:
+    text = np.full(len(part), "", dtype=object)
+    for column in ("step", "correlation", "device", "stream"):
+        values = part[column].to_numpy(dtype=np.int64, na_value=-1)
+        known = np.flatnonzero(values >= 0)
+        text[known] = text[known] + (f',"{column}":' + _digits(values[known]))
+    return text
+
+
+def _dims(shapes: str) -> str:
+    try:
+        json.loads(shapes)
+    except ValueError:
+        return f',"Input shapes":{json.dumps(shapes)}'
+    return f',"Input Dims":{shapes}'
+
+
+def _times(part: pd.DataFrame) -> TextArray:
+    ts, dur = _decimal(part["ts"].to_numpy()), _decimal(part["dur"].to_numpy())
+    return np.asarray(',"ts":' + ts + ',"dur":' + dur, dtype=object)
+
+
+def _places(trace: Trace) -> dict[int, tuple[int, int]]:
+    """Process and thread id of each track; those without get ids of their own."""
+    tracks = trace.tracks
+    stream = (tracks["kind"] == "stream").to_numpy()
+    pid = np.where(stream, ints(tracks["device"]), ints(tracks["pid"]))
+    tid = np.where(stream, ints(tracks["stream"]), ints(tracks["tid"]))
+    key = tracks["track"].to_numpy()
+    pid, tid = np.where(pid < 0, _NO_PROCESS, pid), np.where(tid < 0, _NO_PROCESS + key, tid)
+    return dict(zip(key.tolist(), zip(pid.tolist(), tid.tolist(), strict=True), strict=True))
+
+
+def _place_texts(trace: Trace, track: pd.Series[Any]) -> TextArray:
+    places = _places(trace)
+    table = np.full(1 + max(places, default=0), "", dtype=object)
+    for number, (pid, tid) in places.items():
+        table[number] = f',"pid":{pid},"tid":{tid}'
+    return np.asarray(table[track.to_numpy()], dtype=object)
+
+
+def _table(texts: Sequence[str], column: pd.Series[Any]) -> TextArray:
+    """The text of each row's category; empty where it is missing."""
+    table = np.array([*texts, ""], dtype=object)
+    return np.asarray(table[column.cat.codes.to_numpy()], dtype=object)
+
+
+def _decimal(ns: IntArray) -> TextArray:
+    """Microseconds with three decimals."""
+    return np.asarray(_digits(ns // 1000) + _FRACTIONS[ns % 1000], dtype=object)
+
+
+def _digits(values: npt.NDArray[Any]) -> TextArray:
+    return np.asarray(values.astype("U21").astype(object))
+
+
+def _microseconds(ns: int) -> str:
+    return f"{ns // 1000}.{ns % 1000:03d}"
+
+
+def ints(column: pd.Series[Any]) -> IntArray:
+    """A nullable integer column as int64; -1 where missing."""
+    return as_ints(column.to_numpy(dtype=np.int64, na_value=-1))
+
+
+def _chunks(count: int) -> Iterator[slice]:
+    for start in range(0, count, _CHUNK):
+        yield slice(start, min(start + _CHUNK, count))

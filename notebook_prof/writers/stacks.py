@@ -1,0 +1,208 @@
+"""Call stacks with weights: collapsed text for flame graphs, and speedscope's JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+import pandas as pd
+
+from ..errors import OptionError, nearest
+from ..trace import Trace
+from ..trace.intervals import IntArray, as_ints
+from ..trace.taxonomy import DEVICE_CATEGORIES
+
+METRICS: Final = ("self_ns", "device_ns")
+FORMATS: Final = ("collapsed", "speedscope")
+_SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
+
+
+def export_stacks(
+    trace: Trace,
+    path: str | os.PathLike[str],
+    *,
+    metric: str = "self_ns",
+    format: Literal["collapsed", "speedscope"] | None = None,
+) -> None:
+    """Write the distinct call paths of a Trace with their weights.
+
+    Parameters
+    ----------
+    trace : Trace
+    path : path
+        An existing file is replaced.
+    metric : {"self_ns", "device_ns"}
+        Own time on the host, or the device time of what was launched from a path; that path ends in
+        the kernel.
+    format : {"collapsed", "speedscope"}, optional
+        ``outer;inner 1234`` a line, as ``flamegraph.pl`` reads it, or JSON for speedscope.app; without
+        it, speedscope if the path ends in ``.json``. Weights are whole nanoseconds.
+
+    Raises
+    ------
+    OptionError
+        If `metric` or `format` is none of these.
+
+    Notes
+    -----
+    A path is the slices that enclose one another on a track; equal paths of several tracks are one.
+    Paths are in the order of their first appearance, the outer one first. In collapsed text a semicolon
+    in a name becomes a colon.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> _ = b.slices(ts=[0, 2, 20], dur=[9, 3, 4], name=["step", "mm", "step"], track=b.track("main"))
+    >>> file = Path(tempfile.mkdtemp()) / "stacks.txt"
+    >>> export_stacks(b.seal(), file)
+    >>> print(file.read_text(), end="")
+    step 10
+    step;mm 3
+    """
+    if metric not in METRICS:
+        raise OptionError(f"stacks have no weight {metric!r}: {nearest(metric, METRICS)}")
+    target = Path(path)
+    chosen = format or ("speedscope" if target.suffix == ".json" else "collapsed")
+    if chosen not in FORMATS:
+        raise OptionError(f"stacks cannot be written as {chosen!r}: {nearest(chosen, FORMATS)}")
+    paths = _paths(trace, metric)
+    if chosen == "speedscope":
+        target.write_text(json.dumps(_speedscope(trace, paths, metric)), encoding="utf-8")
+        return
+    with target.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(_collapsed(trace, paths))
+
+
+@dataclass(frozen=True, slots=True)
+class _Paths:
+    """Distinct call paths; parents come before children.
+
+    Attributes
+    ----------
+    parent, weight, slice : ndarray of int64
+        Of each path: the path without its last slice (-1 at the root), nanoseconds, and the row of the
+        first slice that has it.
+    """
+
+    parent: IntArray
+    weight: IntArray
+    slice: IntArray
+
+
+def _paths(trace: Trace, metric: str) -> _Paths:
+    slices = trace.slices
+    name = slices["name"].cat.codes.to_numpy().astype(np.int64)
+    above = as_ints(slices["parent"].to_numpy(dtype=np.int64, na_value=-1))
+    depth = slices["depth"].to_numpy().astype(np.int64)
+    streams = trace.tracks.loc[trace.tracks["kind"] == "stream", "track"]
+    on_device = slices["track"].isin(streams).to_numpy()
+    own = slices["self_ns"].to_numpy()
+    if metric == "device_ns":
+        works = on_device & slices["category"].isin(list(DEVICE_CATEGORIES)).to_numpy()
+        # a kernel is called by its launch; what has no launch is a root
+        above[works], depth[works] = -1, 0
+        launch = trace.flows[(trace.flows["kind"] == "launch").to_numpy()]
+        src, dst = launch["src"].to_numpy(), launch["dst"].to_numpy()
+        above[dst], depth[dst] = src, depth.max(initial=0) + 1
+    else:
+        works = ~on_device
+    node, table = _grow(name, above, depth)
+    weight = np.bincount(node, np.where(works, own, 0), minlength=len(table)).astype(np.int64)
+    return _Paths(table[:, 0], weight, table[:, 1])
+
+
+def _grow(name: IntArray, above: IntArray, depth: IntArray) -> tuple[IntArray, IntArray]:
+    """The path of each slice; and of each path its parent and its first slice, depth by depth."""
+    node = np.full(len(name), -1, np.int64)
+    width = int(name.max(initial=0)) + 1
+    order = np.argsort(depth, kind="stable")
+    bounds = np.flatnonzero(np.diff(depth[order], prepend=-1, append=np.iinfo(np.int64).max))
+    tables, count = [np.empty((0, 2), np.int64)], 0
+    for lo, hi in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        rows = order[lo:hi]
+        parents = np.where(above[rows] >= 0, node[above[rows]], -1)
+        code, keys = pd.factorize((parents + 1) * width + name[rows])
+        first = rows[np.unique(code, return_index=True)[1]]
+        tables.append(np.stack([np.asarray(keys, np.int64) // width - 1, first], axis=1))
+        node[rows] = count + code
+        count += len(keys)
+    return node, np.concatenate(tables)
+
+
+def _walk(paths: _Paths) -> Iterator[tuple[int, int]]:
+    """Paths with their depth, each before those inside it, siblings by first appearance."""
+    inside: dict[int, list[int]] = {}
+    for i in np.argsort(paths.slice, kind="stable")[::-1].tolist():
+        inside.setdefault(int(paths.parent[i]), []).append(i)
+    todo = [(i, 0) for i in inside.get(-1, [])]
+    while todo:
+        i, depth = todo.pop()
+        yield i, depth
+        todo.extend((child, depth + 1) for child in inside.get(i, []))
+
+
+def _collapsed(trace: Trace, paths: _Paths) -> Iterator[str]:
+    slices = trace.slices["name"]
+    safe = str.maketrans({";": ":", "\n": " ", "\r": " "})
+    words = [str(word).translate(safe) for word in slices.cat.categories]
+    code = slices.cat.codes.to_numpy()
+    stack: list[str] = []
+    for i, depth in _walk(paths):
+        stack[depth:] = [words[code[paths.slice[i]]]]
+        if paths.weight[i] > 0:
+            yield f"{';'.join(stack)} {paths.weight[i]}\n"
+
+
+def _speedscope(trace: Trace, paths: _Paths, metric: str) -> dict[str, Any]:
+    frame_of = _frames(trace, paths.slice)
+    numbers: dict[tuple[tuple[str, Any], ...], int] = {}
+    samples: list[list[int]] = []
+    weights: list[int] = []
+    stack: list[tuple[tuple[str, Any], ...]] = []
+    for i, depth in _walk(paths):
+        stack[depth:] = [frame_of[i]]
+        if paths.weight[i] > 0:
+            samples.append([numbers.setdefault(frame, len(numbers)) for frame in stack])
+            weights.append(int(paths.weight[i]))
+    profile = {
+        "type": "sampled",
+        "name": metric,
+        "unit": "nanoseconds",
+        "startValue": 0,
+        "endValue": sum(weights),
+        "samples": samples,
+        "weights": weights,
+    }
+    return {
+        "$schema": _SCHEMA,
+        "exporter": "notebook_prof",
+        "name": metric,
+        "activeProfileIndex": 0,
+        "shared": {"frames": [dict(frame) for frame in numbers]},
+        "profiles": [profile],
+    }
+
+
+def _frames(trace: Trace, rows: IntArray) -> list[tuple[tuple[str, Any], ...]]:
+    """Name of each slice, and its file and line where its stack says that it is that function."""
+    chosen = trace.slices.iloc[rows]
+    key = chosen["stack"].to_numpy(dtype=np.int64, na_value=-1)
+    stacks = trace.stacks
+    functions, files = stacks["name"].to_numpy(object), stacks["file"].to_numpy(object)
+    lines = stacks["line"].to_numpy(dtype=np.int64, na_value=0)
+    frames: list[tuple[tuple[str, Any], ...]] = []
+    for name, k in zip(chosen["name"].astype(str).tolist(), key.tolist(), strict=True):
+        if k < 0 or not (name == functions[k] or name.startswith(f"{functions[k]} (")):
+            frames.append((("name", name),))
+            continue
+        place = (("file", files[k]),) if files[k] else ()
+        line = (("line", int(lines[k])),) if lines[k] > 0 else ()
+        frames.append((("name", functions[k]), *place, *line))
+    return frames

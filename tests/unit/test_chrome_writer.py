@@ -1,0 +1,140 @@
+"""Chrome trace JSON: what is written, and that it comes back."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from notebook_prof.readers import read_trace
+from notebook_prof.trace import TraceBuilder
+from notebook_prof.writers import write_chrome
+
+START = 1_795_000_000_123_456_789
+
+
+@pytest.fixture
+def trace():
+    b = TraceBuilder(
+        metadata={"source": "recording", "odd": np.int64(3), "nan": float("nan"), "path": Path("a")}
+    )
+    main = b.track("MainThread", pid=41, tid=42)
+    stream = b.track("GPU 0 stream 7", "stream", device=0, stream=7)
+    memory = b.track("process memory (RSS)", "counter", pid=41, unit="bytes")
+    host = b.slices(
+        ts=[START, START + 1, START + 5, START + 2_000_001], dur=[3_000_003, 100_000, 7, 0], track=main,
+        name=["train", 'a "quoted" \\ näme\n', "cudaLaunchKernel", "mark"],
+        category=["annotation", "operator", "launch", "annotation"], phase=["forward", None, None, None],
+        shapes=[None, "[[2, 3], [3]]", None, None], correlation=[-1, -1, 9, -1],
+    )  # fmt: skip
+    net = b.slices(ts=START + 10, dur=3, track=main, name="net.0", category="module", module="net.0")
+    kernel = b.slices(ts=START + 50_000, dur=12_345, track=stream, name="gemm", category="kernel",
+                      correlation=9, device=0, stream=7)  # fmt: skip
+    b.flows("launch", host[2], kernel)
+    b.flows("fwdbwd", host[1], net)
+    b.steps([3, 4], [START, START + 1_000_000], [900_000, 900_001], "loop")
+    b.counter(memory, [START, START + 500], [1e9, np.inf])
+    b.allocations(ts=[START + 20, START + 30], addr=[2**63, 7], bytes=[64, -64], device=[0, -1],
+                  allocated=[64, 0], reserved=[128, 0], track=main)  # fmt: skip
+    return b.seal()
+
+
+def written(trace, path: Path) -> dict:
+    write_chrome(trace, path)
+    raw = path.read_bytes()
+    return json.loads(gzip.decompress(raw) if path.suffix == ".gz" else raw)
+
+
+def test_it_is_json_with_exact_times(trace, tmp_path):
+    file = written(trace, tmp_path / "t.json")
+    assert file["baseTimeNanoseconds"] == START
+    rows = {row["name"]: row for row in file["traceEvents"] if row["ph"] == "X"}
+    assert (rows["train"]["ts"], rows["train"]["dur"]) == (0.0, 3000.003)
+    assert rows["gemm"] | {"args": None} == {
+        "ph": "X", "name": "gemm", "cat": "kernel", "pid": 0, "tid": 7, "ts": 50.0, "dur": 12.345,
+        "args": None,
+    }  # fmt: skip
+    assert rows["gemm"]["args"] == {
+        "category": "kernel", "step": 3, "correlation": 9, "device": 0, "stream": 7, "phase": "forward",
+    }  # fmt: skip
+    assert rows['a "quoted" \\ näme\n']["args"]["Input Dims"] == [[2, 3], [3]]
+    assert rows["nn.Module#net.0"]["args"]["module"] == "net.0"
+    assert rows["ProfilerStep#4"]["dur"] == 900.001
+    assert file["notebook_prof"] == {
+        "source": "recording", "odd": 3, "nan": None, "path": "a", "start_unix_ns": START,
+    }  # fmt: skip
+
+
+def test_arrows_counters_memory_and_names(trace, tmp_path):
+    rows = written(trace, tmp_path / "t.json")["traceEvents"]
+    arrows = [(r["ph"], r["cat"], r["id"], r["ts"]) for r in rows if r["ph"] in "sf"]
+    assert set(arrows) == {
+        ("s", "ac2g", 0, 0.005), ("f", "ac2g", 0, 50.0), ("s", "fwdbwd", 1, 0.001), ("f", "fwdbwd", 1, 0.01),
+    }  # fmt: skip
+    assert [r["args"] for r in rows if r["ph"] == "C"] == [{"value": 1e9}]  # JSON has no infinity
+    memory = [r["args"] for r in rows if r["name"] == "[memory]"]
+    assert [m["Addr"] for m in memory] == [2**63, 7]
+    assert [m["Device Type"] for m in memory] == [1, 0]
+    names = {(r["pid"], r["tid"]): r["args"]["name"] for r in rows if r["name"] == "thread_name"}
+    assert names[41, 42] == "MainThread"
+
+
+def test_it_comes_back(trace, tmp_path):
+    write_chrome(trace, tmp_path / "t.json.gz")
+    again = read_trace(tmp_path / "t.json.gz")
+    assert again.metadata["start_unix_ns"] == START
+    columns = ["name", "ts", "dur"]
+    theirs = again.slices[~again.slices["name"].str.startswith("ProfilerStep")]
+    for column in columns:
+        assert theirs[column].astype(object).tolist() == trace.slices[column].astype(object).tolist()
+    assert theirs["category"].astype(object).tolist() == trace.slices["category"].astype(object).tolist()
+    assert again.steps[["step", "ts", "dur"]].equals(trace.steps[["step", "ts", "dur"]])
+    pd.testing.assert_frame_equal(
+        again.allocations[["ts", "addr", "bytes", "device"]],
+        trace.allocations[["ts", "addr", "bytes", "device"]],
+    )
+    launch = again.flows[again.flows["kind"] == "launch"].iloc[0]
+    assert again.slices["name"].iloc[[launch["src"], launch["dst"]]].tolist() == ["cudaLaunchKernel", "gemm"]
+    assert not [issue for issue in again.report if issue.severity == "error"]
+
+
+def test_a_step_that_ends_inside_a_slice_does_not_change_its_neighbours(tmp_path):
+    """As optimizer hooks make them: the step is over before the optimizer's own slice is."""
+    b = TraceBuilder()
+    main = b.track("main", pid=1, tid=1)
+    b.slices(ts=[0, 80, 130], dur=[60, 30, 20], track=main,
+             name=["aten::mm", "Optimizer.step#SGD.step", "aten::mm"])  # fmt: skip
+    b.steps([0, 1], [0, 100], [100, 100], "hook")
+    write_chrome(b.seal(), tmp_path / "t.json")
+    again = read_trace(tmp_path / "t.json")
+    assert again.steps["ts"].tolist() == [0, 100]
+    mm = again.slices[again.slices["name"] == "aten::mm"]
+    assert mm["depth"].tolist() == [0, 0]
+    assert mm["phase"].isna().all()
+
+
+def test_the_same_trace_gives_the_same_bytes(trace, tmp_path):
+    for name in ("a.json.gz", "b.json.gz"):
+        write_chrome(trace, tmp_path / name)
+    assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
+
+
+def test_empty_and_placeless_tracks(tmp_path):
+    assert written(TraceBuilder().seal(), tmp_path / "e.json")["traceEvents"] == []
+    b = TraceBuilder()
+    for name in ("one", "two"):
+        b.slices(ts=0, dur=5, name="mm", track=b.track(name))
+    rows = [r for r in written(b.seal(), tmp_path / "p.json")["traceEvents"] if r["ph"] == "X"]
+    assert len({(r["pid"], r["tid"]) for r in rows}) == 2
+
+
+def test_many_rows_are_written_in_chunks(tmp_path):
+    n = 150_000
+    b = TraceBuilder()
+    b.slices(ts=np.arange(n) * 10 + START, dur=np.full(n, 7), name="mm", track=b.track("main", pid=1, tid=1))
+    rows = written(b.seal(), tmp_path / "m.json")["traceEvents"]
+    assert sum(row["ph"] == "X" for row in rows) == n
