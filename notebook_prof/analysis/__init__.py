@@ -1,0 +1,83 @@
+"""Analyses: pure functions from a Trace to a DataFrame, one a file.
+
+They do not draw, format, log, cache or change their input. Times are int64 nanoseconds, memory is
+bytes, shares are between 0 and 1. `Profile` has each of them as a method.
+"""
+
+from .advice import advice
+from .breakdown import breakdown
+from .calls import calls
+from .cluster_advice import cluster_advice
+from .cluster_links import cluster_links
+from .cluster_steps import cluster_steps
+from .collectives import collectives
+from .device import device
+from .device_idle import device_idle
+from .distributed import distributed
+from .flame import flame
+from .hotspots import hotspots
+from .input_operators import input_operators
+from .input_pipeline import input_pipeline
+from .input_queues import input_queues
+from .kernel_launches import kernel_launches
+from .kernel_origins import kernel_origins
+from .kernels import kernels
+from .layers import layers
+from .memory import memory
+from .memory_by import memory_by
+from .memory_growth import memory_growth
+from .memory_live import memory_live
+from .memory_operators import memory_operators
+from .memory_peak import memory_peak
+from .operator_work import operator_work
+from .operators import operators
+from .overhead import overhead
+from .overview import Overview, overview
+from .phases import phases
+from .roofline import roofline
+from .step_breakdown import step_breakdown
+from .step_trace import step_trace
+from .steps import steps
+from .trust import trust
+from .verdict import Verdict, verdict
+
+__all__ = [
+    "Overview",
+    "Verdict",
+    "advice",
+    "breakdown",
+    "calls",
+    "cluster_advice",
+    "cluster_links",
+    "cluster_steps",
+    "collectives",
+    "device",
+    "device_idle",
+    "distributed",
+    "flame",
+    "hotspots",
+    "input_operators",
+    "input_pipeline",
+    "input_queues",
+    "kernel_launches",
+    "kernel_origins",
+    "kernels",
+    "layers",
+    "memory",
+    "memory_by",
+    "memory_growth",
+    "memory_live",
+    "memory_operators",
+    "memory_peak",
+    "operator_work",
+    "operators",
+    "overhead",
+    "overview",
+    "phases",
+    "roofline",
+    "step_breakdown",
+    "step_trace",
+    "steps",
+    "trust",
+    "verdict",
+]

@@ -1,0 +1,159 @@
+"""Which part of training each instant of a step went to."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ..trace import PHASES, Trace, subtract, union
+from ..trace.intervals import IntArray, Intervals
+from .grouping import covered
+from .measure import length_within
+from .scope import Mask, Numbers, Scope, WindowLike, on_device, on_host
+from .spans import step_spans
+
+PRIORITY: Final = ("communication", "data", "optimizer", "backward", "forward")
+"""Which phase an instant belongs to where several are open."""
+_NOTHING: Final[Intervals] = (np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
+    """Divide every step among its phases; each instant belongs to exactly one.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns; steps are cut at its edges, steps outside are left out.
+    step : int or iterable of int, optional
+        Keep these steps.
+
+    Returns
+    -------
+    DataFrame
+        Six rows a step, by step and in the order of ``PHASES``; no rows without steps.
+
+        - ``step`` int32, ``phase`` category;
+        - ``host_ns`` int64: sums exactly to the duration of the step;
+        - ``device_ns`` int64: time that a device worked on what this phase of this step launched (the union
+          over streams; phases may overlap on the device);
+        - ``share`` float64: ``host_ns`` of the step's duration.
+
+    Notes
+    -----
+    The rule, on the thread that runs the steps:
+
+    1. An instant belongs to the first of communication, data, optimizer, backward, forward in which a
+       slice of that thread is open; backward also counts where an autograd thread runs it. So forward
+       work that is repeated inside backward (checkpointing) is backward, and gradient exchange inside
+       backward is communication.
+    2. A gap between two pieces of the same phase, with no other phase between them and inside the step,
+       belongs to that phase: it is the Python in between.
+    3. What is left belongs to communication while a collective runs on another thread of the process (the
+       step waits for it, as at the end of a distributed backward).
+    4. The rest is other.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> row = dict(track=b.track("main"), phase=["data", "forward", "forward"], name=["next", "mm", "add"])
+    >>> _ = b.slices(ts=[0, 30, 50], dur=[20, 10, 30], **row)
+    >>> b.steps(step=0, ts=0, dur=100, source="loop")
+    >>> phases(b.seal())["host_ns"].tolist()
+    [20, 50, 0, 0, 0, 30]
+    """
+    spans = step_spans(trace, window, step)
+    start, end = spans["ts"].to_numpy(), (spans["ts"] + spans["dur"]).to_numpy()
+    host = {name: np.zeros(len(spans), dtype=np.int64) for name in PHASES}
+    if len(spans):
+        host.update(_host_times(trace, start, end))
+        host["other"] = end - start - sum(host.values())
+    coded: Any = pd.Categorical.from_codes
+    table = pd.DataFrame(
+        {
+            "step": np.repeat(spans["step"].to_numpy(dtype=np.int32), len(PHASES)),
+            "phase": coded(np.tile(np.arange(len(PHASES)), len(spans)), categories=list(PHASES)),
+            "host_ns": np.column_stack([host[name] for name in PHASES]).ravel(),
+        }
+    )
+    table["device_ns"] = _device_times(trace, window, spans["step"].to_numpy(dtype=np.int64)).ravel()
+    table["share"] = table["host_ns"] / np.repeat(np.maximum(end - start, 1), len(PHASES))
+    return table
+
+
+def stepping_track(trace: Trace) -> int:
+    """Track of the thread that runs the steps; -1 for a trace without host slices.
+
+    It is the one with the most self time in data, forward, optimizer and communication slices; without
+    any, the one with the most self time at all.
+    """
+    host = on_host(trace)
+    if not len(host.rows):
+        return -1
+    own = host.among("phase", ("data", "forward", "optimizer"))
+    chosen = host.only(own) if own.any() else host
+    return int(np.bincount(chosen.ints("track"), chosen.self_ns).argmax())
+
+
+def _host_times(trace: Trace, start: IntArray, end: IntArray) -> dict[str, IntArray]:
+    host = on_host(trace)
+    mine = host.ints("track") == stepping_track(trace)
+    taken = _NOTHING
+    pieces: dict[str, Intervals] = {}
+    for name in (*PRIORITY, "other"):
+        open_ = _union(host, host.among("phase", (name,)) & (mine | (name == "backward")))
+        pieces[name] = subtract(open_, taken)
+        taken = _both(taken, open_)
+    for name, gaps in _gaps(pieces, start, end).items():
+        pieces[name] = _both(pieces[name], gaps)
+        taken = _both(taken, gaps)
+    elsewhere = host.among("category", ("collective",)) & ~mine
+    waits = subtract(_union(host, elsewhere), taken)
+    pieces["communication"] = _both(pieces["communication"], waits)
+    return {name: length_within(pieces[name], start, end) for name in PRIORITY}
+
+
+def _union(host: Scope, keep: Mask) -> Intervals:
+    return union(host.ts[keep], host.end[keep])
+
+
+def _both(a: Intervals, b: Intervals) -> Intervals:
+    return union(np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]]))
+
+
+def _gaps(pieces: dict[str, Intervals], start: IntArray, end: IntArray) -> dict[str, Intervals]:
+    """For each phase, the gaps between two of its pieces in one step, with no other phase between."""
+    names = list(pieces)
+    starts = np.concatenate([pieces[name][0] for name in names])
+    ends = np.concatenate([pieces[name][1] for name in names])
+    label = np.repeat(np.arange(len(names)), [len(pieces[name][0]) for name in names])
+    order = np.argsort(starts, kind="stable")
+    starts, ends, label = starts[order], ends[order], label[order]
+    inner = (label[1:] == label[:-1]) & (starts[1:] > ends[:-1])
+    before, after, label = ends[:-1][inner], starts[1:][inner], label[1:][inner]
+    by_start = np.argsort(start, kind="stable")
+    step = np.searchsorted(start[by_start], before, side="left") - 1
+    whole = (step >= 0) & (after < end[by_start][np.maximum(step, 0)])
+    return {name: (before[whole & (label == i)], after[whole & (label == i)]) for i, name in enumerate(names)}
+
+
+def _device_times(trace: Trace, window: WindowLike, steps: IntArray) -> IntArray:
+    """Union of device work, a row a step and a column a phase."""
+    device = on_device(trace, window)
+    table = np.zeros((len(steps), len(PHASES)), dtype=np.int64)
+    row_of = {int(number): row for row, number in enumerate(steps)}
+    number = device.ints("step")
+    values, inverse = np.unique(number, return_inverse=True)
+    row = np.array([row_of.get(int(value), -1) for value in values], dtype=np.int64)[inverse]
+    known = row >= 0
+    words = device.slices["phase"].cat.categories
+    column_of = np.array([PHASES.index(word) if word in PHASES else -1 for word in words] + [-1])
+    column = column_of[device.codes("phase")]
+    column = np.where(column < 0, PHASES.index("other"), column)
+    key = (row * len(PHASES) + column)[known]
+    spent = covered(key, device.ts[known], device.end[known])
+    table += np.bincount(key, spent, minlength=table.size).astype(np.int64).reshape(table.shape)
+    return table

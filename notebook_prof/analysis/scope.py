@@ -1,0 +1,144 @@
+"""Which slices an analysis looks at, and how much of each lies in the window. Pure numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ..errors import SelectionError, nearest
+from ..trace import CATEGORIES, DEVICE_CATEGORIES, PHASES, Trace, Window, nest
+from ..trace.intervals import IntArray, as_ints
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Texts: TypeAlias = str | Iterable[str] | None
+Numbers: TypeAlias = int | Iterable[int] | None
+WindowLike: TypeAlias = tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The slices of some tracks that touch a window, as arrays.
+
+    Attributes
+    ----------
+    slices : DataFrame
+        All slices of the trace.
+    rows : ndarray of int64, shape (n,)
+        Rows of `slices`, by start.
+    ts, end : ndarray of int64, shape (n,)
+        ns, cut at the window.
+    self_ns : ndarray of int64, shape (n,)
+        Self time inside the window.
+    """
+
+    slices: pd.DataFrame
+    rows: IntArray
+    ts: IntArray
+    end: IntArray
+    self_ns: IntArray
+
+    def only(self, keep: Mask) -> Scope:
+        """The slices where `keep`, with the self times that they have among all."""
+        return Scope(self.slices, self.rows[keep], self.ts[keep], self.end[keep], self.self_ns[keep])
+
+    def ints(self, column: str) -> IntArray:
+        """A nullable integer column of these slices; -1 where missing."""
+        return ints(self.slices[column])[self.rows]
+
+    def codes(self, column: str) -> IntArray:
+        """The codes of a categorical column of these slices; -1 where missing."""
+        return as_ints(self.slices[column].cat.codes.to_numpy()[self.rows])
+
+    def where(self, *, step: Numbers = None, phase: Texts = None, category: Texts = None) -> Scope:
+        """The slices whose step, phase and category are among the given ones."""
+        keep = np.ones(len(self.rows), dtype=bool)
+        if step is not None:
+            keep &= np.isin(self.ints("step"), list(many(step)))
+        if phase is not None:
+            keep &= self.among("phase", known_words("phase", phase, PHASES))
+        if category is not None:
+            keep &= self.among("category", known_words("category", category, CATEGORIES))
+        return self if keep.all() else self.only(keep)
+
+    def among(self, column: str, words: Sequence[str]) -> Mask:
+        """Whether a categorical column holds one of `words`."""
+        wanted = np.append(self.slices[column].cat.categories.isin(list(words)), False)
+        return np.asarray(wanted[self.codes(column)], dtype=bool)
+
+
+def on_host(trace: Trace, window: WindowLike = None) -> Scope:
+    """The slices of threads, cut at the window."""
+    return _scope(trace, of_kind(trace, ("thread", "process")), window)
+
+
+def on_device(trace: Trace, window: WindowLike = None) -> Scope:
+    """The work on device streams, cut at the window; ranges drawn over it do not count."""
+    return _scope(trace, of_kind(trace, ("stream",)), window).where(category=DEVICE_CATEGORIES)
+
+
+def of_kind(trace: Trace, kinds: Sequence[str]) -> Mask:
+    """Which slices are on a track of one of these kinds; shape (slices,)."""
+    tracks = trace.tracks
+    keys = tracks.loc[tracks["kind"].isin(list(kinds)), "track"].to_numpy()
+    track = trace.slices["track"].to_numpy()
+    size = 1 + max(int(track.max(initial=-1)), int(tracks["track"].max()) if len(tracks) else -1)
+    wanted = np.zeros(size, dtype=bool)
+    wanted[keys] = True
+    return np.asarray(wanted[track], dtype=bool)
+
+
+def many(value: Any) -> list[Any]:
+    """One value or an iterable of values, as a list."""
+    return [value] if isinstance(value, str | int | np.integer) else list(value)
+
+
+def known_words(what: str, value: Texts, known: Sequence[str]) -> list[str]:
+    """The words as a list; SelectionError, with the nearest ones, for a word that does not exist."""
+    words = many(value)
+    for word in words:
+        if word not in known:
+            raise SelectionError(f"there is no {what} {word!r}: {nearest(str(word), known)}")
+    return words
+
+
+def ints(column: pd.Series[Any]) -> IntArray:
+    """A nullable integer column as int64; -1 where missing."""
+    return as_ints(column.to_numpy(dtype=np.int64, na_value=-1))
+
+
+def texts(column: pd.Series[Any], codes: IntArray) -> pd.Series[Any]:
+    """The texts behind codes of a categorical column; missing where the code is -1."""
+    words = np.array([*column.cat.categories, None], dtype=object)
+    return pd.Series(words[codes], dtype="str")
+
+
+def _scope(trace: Trace, keep: Mask, window: WindowLike) -> Scope:
+    slices = trace.slices
+    ts = slices["ts"].to_numpy()
+    end = ts + slices["dur"].to_numpy()
+    if window is None:
+        rows = np.flatnonzero(keep)
+        return Scope(slices, rows, ts[rows], end[rows], slices["self_ns"].to_numpy()[rows])
+    cut = Window.of(window)
+    rows = np.flatnonzero(keep & (ts < cut.end) & ((end > cut.start) | (ts >= cut.start)))
+    ts, end = ts[rows], end[rows]
+    self_ns = _self_inside(slices["track"].to_numpy()[rows], ts, end, cut)
+    return Scope(slices, rows, np.maximum(ts, cut.start), np.minimum(end, cut.end), self_ns)
+
+
+def _self_inside(track: npt.NDArray[Any], ts: IntArray, end: IntArray, window: Window) -> IntArray:
+    """Self time up to the end of the window, less self time before its start.
+
+    Cutting ends (never starts) leaves it unchanged who owns the instants before the cut, also where
+    slices overlap only in part.
+    """
+    inside = nest(track, ts, np.minimum(end, window.end) - ts).self_ns
+    early = np.flatnonzero(ts < window.start)
+    before = nest(track[early], ts[early], np.minimum(end[early], window.start) - ts[early]).self_ns
+    inside[early] -= before
+    return inside

@@ -1,0 +1,56 @@
+"""The steps, with how busy the host and the devices were in each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from ..trace import Trace, union
+from .measure import length_within
+from .phases import stepping_track
+from .scope import Numbers, WindowLike, on_device, on_host
+from .spans import step_spans
+
+
+def steps(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
+    """List the steps and how much of each the host thread and the devices worked.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns; steps are cut at its edges, steps outside are left out.
+    step : int or iterable of int, optional
+        Keep these steps.
+
+    Returns
+    -------
+    DataFrame
+        By step; no rows for a trace without steps.
+
+        - ``step`` int32, ``ts`` int64 ns, ``dur`` int64 ns;
+        - ``source`` category: how it was found, ``mark hook loop file heuristic``;
+        - ``host_busy_ns`` int64: time with a slice open on the thread that runs the steps;
+        - ``device_busy_ns`` int64: time within the step with work on any stream of any device;
+        - ``slices`` int64: host and device slices that belong to the step.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> _ = b.slices(ts=[0, 30], dur=[20, 10], name=["mm", "add"], track=b.track("main"))
+    >>> b.steps(step=[0, 1], ts=[0, 25], dur=[25, 25], source="loop")
+    >>> steps(b.seal())[["step", "dur", "host_busy_ns", "slices"]].values.tolist()
+    [[0, 25, 20, 1], [1, 25, 10, 1]]
+    """
+    table = step_spans(trace, window, step)
+    start, end = table["ts"].to_numpy(), (table["ts"] + table["dur"]).to_numpy()
+    host, device = on_host(trace), on_device(trace)
+    mine = host.only(host.ints("track") == stepping_track(trace))
+    table["host_busy_ns"] = length_within(union(mine.ts, mine.end), start, end)
+    table["device_busy_ns"] = length_within(union(device.ts, device.end), start, end)
+    number = np.concatenate([host.ints("step"), device.ints("step")])
+    values, count = np.unique(number[number >= 0], return_counts=True)
+    table["slices"] = table["step"].map(dict(zip(values.tolist(), count.tolist(), strict=True)))
+    table["slices"] = table["slices"].fillna(0).astype("int64")
+    return table

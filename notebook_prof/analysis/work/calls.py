@@ -1,0 +1,154 @@
+"""One call of an operator as the recording tells it, and the work that it is."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
+
+Shape: TypeAlias = tuple[int, ...]
+
+_ELEMENT_BYTES: Final = {
+    "bool": 1,
+    "char": 1,
+    "signed char": 1,
+    "unsigned char": 1,
+    "int8": 1,
+    "uint8": 1,
+    "byte": 1,
+    "short": 2,
+    "int16": 2,
+    "half": 2,
+    "float16": 2,
+    "bfloat16": 2,
+    "int": 4,
+    "int32": 4,
+    "float": 4,
+    "float32": 4,
+    "long": 8,
+    "long int": 8,
+    "long long": 8,
+    "int64": 8,
+    "double": 8,
+    "float64": 8,
+    "complex<float>": 8,
+    "complex<double>": 16,
+}
+_FLOAT8: Final = re.compile(r"float8|quint8|qint8", re.IGNORECASE)
+_NUMBER: Final = re.compile(r"-?\d+")
+_NO_TENSOR: Final = frozenset({"", "Scalar", "ScalarList"})
+
+
+class Work(NamedTuple):
+    """What one call computes and moves.
+
+    Attributes
+    ----------
+    kind : str
+        ``matmul convolution attention elementwise norm softmax reduction pooling embedding copy``.
+    flops : float
+        Floating-point operations; a multiplication and an addition are two.
+    bytes : float
+        Each input read once and each output written once.
+    """
+
+    kind: str
+    flops: float
+    bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call's inputs.
+
+    Attributes
+    ----------
+    name : str
+        Without ``aten::``.
+    shapes : sequence of shapes, or of lists of shapes
+        One entry an argument; ``()`` for what is no tensor, and for tensors without dimensions.
+    element_bytes : sequence of float
+        Size of an element of each argument; 0 for what is no tensor.
+    values : sequence of str
+        Arguments that are no tensors, as text; empty where they are not known.
+
+    Examples
+    --------
+    >>> call = Call.read("aten::mm", "[[2, 3], [3, 4]]", '["c10::Half", "c10::Half"]', None)
+    >>> call.shapes, call.bytes_of(0)
+    ([(2, 3), (3, 4)], 12.0)
+    """
+
+    name: str
+    shapes: Sequence[Any]
+    element_bytes: Sequence[float]
+    values: Sequence[str]
+
+    @classmethod
+    def read(
+        cls, name: str, shapes: str, dtypes: str | None, concrete: str | None, default_bytes: float = 4
+    ) -> Call:
+        """From the texts of a trace; ValueError or SyntaxError for shapes that are none."""
+        sizes = [_shape(entry) for entry in ast.literal_eval(shapes)]
+        types = json.loads(dtypes) if dtypes else None
+        if types is None or len(types) != len(sizes):
+            types = ["unknown" if size else "Scalar" for size in sizes]
+        elements = [_size(str(text), default_bytes) for text in types]
+        values = [str(value) for value in json.loads(concrete)] if concrete else []
+        return cls(name.removeprefix("aten::"), sizes, elements, values)
+
+    def tensor(self, at: int) -> Shape:
+        """Shape of an argument; () where there is none."""
+        return self.shapes[at] if at < len(self.shapes) and not _is_list(self.shapes[at]) else ()
+
+    def elements_of(self, at: int) -> int:
+        """Number of elements of an argument, over all tensors of a list; 0 for what is no tensor."""
+        if at >= len(self.shapes) or not self.element_bytes[at]:
+            return 0
+        shape = self.shapes[at]
+        return sum(map(math.prod, shape)) if _is_list(shape) else math.prod(shape)
+
+    def bytes_of(self, *at: int) -> float:
+        """Bytes of some arguments; of all where none is named."""
+        chosen = at or range(len(self.shapes))
+        return float(sum(self.elements_of(i) * self.element_bytes[i] for i in chosen if i < len(self.shapes)))
+
+    def item_bytes(self) -> float:
+        """Size of an element of the first tensor."""
+        return next((size for size in self.element_bytes if size), 4.0)
+
+    def ints(self, at: int, count: int) -> list[int] | None:
+        """An argument such as ``[1, 1]`` or ``2`` as `count` numbers; None where it is not known."""
+        if at >= len(self.values):
+            return None
+        found = [int(text) for text in _NUMBER.findall(self.values[at])]
+        if len(found) == 1:
+            found *= count
+        return found if len(found) == count else None
+
+    def text(self, at: int) -> str:
+        """An argument as text; empty where it is not known."""
+        return self.values[at] if at < len(self.values) else ""
+
+
+def _is_list(entry: Any) -> bool:
+    return bool(entry) and isinstance(entry[0], tuple)
+
+
+def _shape(entry: Any) -> Any:
+    if entry and isinstance(entry[0], list | tuple):
+        return tuple(_shape(inner) for inner in entry)
+    return tuple(int(size) for size in entry)
+
+
+def _size(text: str, default: float) -> float:
+    if text in _NO_TENSOR:
+        return 0
+    word = text.removeprefix("c10::").lower()
+    if _FLOAT8.search(word):
+        return 1
+    return _ELEMENT_BYTES.get(word, default)

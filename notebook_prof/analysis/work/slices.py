@@ -1,0 +1,192 @@
+"""The work of every slice of a trace, from the distinct ways in which operators were called. Vectorised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ...trace import Trace
+from ...trace.intervals import IntArray, as_ints
+from ..scope import Mask, ints, of_kind
+from .formulas import formula_of, work_of
+
+KINDS: Final = (
+    "matmul",
+    "convolution",
+    "attention",
+    "elementwise",
+    "norm",
+    "softmax",
+    "reduction",
+    "pooling",
+    "embedding",
+    "copy",
+    "given",
+)
+"""Kinds of work; ``given`` is what the file itself says."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class SliceWork:
+    """Work of each slice by itself; all of shape (slices,).
+
+    Attributes
+    ----------
+    flops, bytes : ndarray of float64
+        0 where it is not known.
+    kind : ndarray of int64
+        Index into `KINDS`; -1 where the work is not known.
+    outermost : ndarray of bool
+        Whether its work is known and nothing around it has known work: these add up to all work.
+    """
+
+    flops: Floats
+    bytes: Floats
+    kind: IntArray
+    outermost: Mask
+
+
+def slice_work(trace: Trace, element_bytes: float = 4) -> SliceWork:
+    """Work of every slice.
+
+    Parameters
+    ----------
+    trace : Trace
+    element_bytes : float
+        Size of the elements of tensors whose type was not recorded.
+
+    Notes
+    -----
+    Formulas are asked once for each distinct call. Where calls of one name and shapes differ in types or
+    arguments, each of them gets their mean, so that totals over the trace are exact.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> _ = b.slices(ts=0, dur=9, name="aten::mm", shapes="[[2, 3], [3, 4]]", track=b.track("main"))
+    >>> slice_work(b.seal()).flops.tolist()
+    [48.0]
+    """
+    slices = trace.slices
+    parent = ints(slices["parent"])
+    given = _given(trace)
+    if given is not None:
+        rows, flops, moved = given
+        kind = np.full(len(slices), -1, np.int64)
+        kind[rows] = KINDS.index("given")
+        return SliceWork(flops, moved, kind, kind >= 0)
+    table = _distinct(trace, element_bytes)
+    code = _call_codes(slices, of_kind(trace, ("thread", "process")))
+    place = np.searchsorted(table["code"].to_numpy(), code) if len(table) else np.zeros(len(code), np.int64)
+    place = np.minimum(place, max(len(table) - 1, 0))
+    known = (
+        (code >= 0) & (table["code"].to_numpy()[place] == code) if len(table) else np.zeros(len(code), bool)
+    )
+    flops, moved = np.zeros(len(slices)), np.zeros(len(slices))
+    kind = np.full(len(slices), -1, np.int64)
+    for column, target in (("flops", flops), ("bytes", moved), ("kind", kind)):
+        target[known] = table[column].to_numpy()[place[known]]
+    return SliceWork(flops, moved, kind, known & ~_inside(known, parent))
+
+
+def inclusive(work: SliceWork, depth: npt.NDArray[Any], parent: IntArray) -> tuple[Floats, Floats]:
+    """FLOPs and bytes of each slice: its own where they are known, else of what is inside it.
+
+    Examples
+    --------
+    >>> work = SliceWork(*(np.array([0.0, 6.0, 6.0]),) * 2, np.array([-1, 0, 0]), np.array([0, 1, 0], bool))
+    >>> inclusive(work, np.arange(3), np.array([-1, 0, 1]))[0].tolist()
+    [6.0, 6.0, 6.0]
+    """
+    flops, moved = work.flops.copy(), work.bytes.copy()
+    busy = np.flatnonzero((parent >= 0) & (work.kind < 0)[parent])
+    order = busy[np.argsort(-depth[busy].astype(np.int64), kind="stable")]
+    edges = np.flatnonzero(np.diff(depth[order])) + 1
+    for rows in np.split(order, edges):
+        for values in (flops, moved):
+            np.add.at(values, parent[rows], values[rows])
+    return flops, moved
+
+
+def _call_codes(slices: pd.DataFrame, host: Mask) -> IntArray:
+    """One number for each name and shapes; -1 for slices without shapes or on devices."""
+    names, shapes = (as_ints(slices[column].cat.codes.to_numpy()) for column in ("name", "shapes"))
+    width = len(slices["shapes"].cat.categories)
+    known = host & (names >= 0) & (shapes >= 0)
+    return np.asarray(np.where(known, names * max(width, 1) + shapes, -1), dtype=np.int64)
+
+
+def _distinct(trace: Trace, element_bytes: float) -> pd.DataFrame:
+    """``code flops bytes kind`` of each name and shapes with known work, by code."""
+    slices = trace.slices
+    names, shapes = slices["name"].cat.categories, slices["shapes"].cat.categories
+    wanted = np.array([formula_of(str(name)) is not None for name in names], dtype=bool)
+    code = _call_codes(slices, of_kind(trace, ("thread", "process")))
+    codes = np.unique(code[code >= 0])
+    codes = codes[np.append(wanted, False)[codes // max(len(shapes), 1)]]
+    keys = [(str(names[c // len(shapes)]), str(shapes[c % len(shapes)])) for c in codes.tolist()]
+    variants = _variants(trace)
+    rows = []
+    for number, key in zip(codes.tolist(), keys, strict=True):
+        found, weight = [], 0
+        for dtypes, concrete, count in variants.get(key, [(None, None, 1)]):
+            if work := work_of(*key, dtypes, concrete, element_bytes):
+                found.append((work.flops * count, work.bytes * count, KINDS.index(work.kind)))
+                weight += count
+        if found:
+            flops, moved, kinds = zip(*found, strict=True)
+            rows.append((number, sum(flops) / weight, sum(moved) / weight, kinds[0]))
+    return pd.DataFrame(rows, columns=["code", "flops", "bytes", "kind"]).astype(
+        {"code": "int64", "flops": "float64", "bytes": "float64", "kind": "int64"}
+    )
+
+
+def _variants(trace: Trace) -> dict[tuple[str, str], list[tuple[str | None, str | None, int]]]:
+    tables = trace.metadata.get("tables")
+    table = tables.get("operator_arguments") if isinstance(tables, dict) else None
+    found: dict[tuple[str, str], list[tuple[str | None, str | None, int]]] = {}
+    if isinstance(table, pd.DataFrame):
+        columns = [table[name].tolist() for name in ("name", "shapes", "dtypes", "concrete", "count")]
+        for name, shapes, dtypes, concrete, count in zip(*columns, strict=True):
+            found.setdefault((name, shapes), []).append((_text(dtypes), _text(concrete), int(count)))
+    return found
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _given(trace: Trace) -> tuple[IntArray, Floats, Floats] | None:
+    """Work that the file tells for each operator by its number, as MegEngine's static graphs do."""
+    tables = trace.metadata.get("tables")
+    table = tables.get("operators") if isinstance(tables, dict) else None
+    if not isinstance(table, pd.DataFrame) or not {"id", "flop_count", "memory_bytes"} <= set(table.columns):
+        return None
+    number = pd.to_numeric(table["id"], errors="coerce").fillna(-1).astype("int64").to_numpy()
+    place = pd.Index(number)
+    slices = trace.slices
+    at = place.get_indexer(pd.Index(ints(slices["correlation"])))
+    rows = np.flatnonzero((at >= 0) & of_kind(trace, ("stream",)))
+    flops, moved = np.zeros(len(slices)), np.zeros(len(slices))
+    for target, column in ((flops, "flop_count"), (moved, "memory_bytes")):
+        target[rows] = table[column].fillna(0).astype("float64").to_numpy()[at[rows]]
+    return rows, flops, moved
+
+
+def _inside(known: Mask, parent: IntArray) -> Mask:
+    """Which slices with known work have one around them."""
+    found = np.zeros(len(known), dtype=bool)
+    rows = np.flatnonzero(known)
+    up = parent[rows]
+    while len(rows):
+        rows, up = rows[up >= 0], up[up >= 0]
+        found[rows[known[up]]] = True
+        rows, up = rows[~known[up]], parent[up[~known[up]]]
+    return found

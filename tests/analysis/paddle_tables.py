@@ -1,0 +1,100 @@
+"""The tables of Paddle's ``summary()`` from a Trace with plain pandas, and the reader of its texts."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from notebook_prof.trace import Trace
+from notebook_prof.trace.intervals import length, overlap, union
+
+PHASES = ("Dataloader", "Forward", "Backward", "Optimization")
+
+
+def sections(text: str) -> dict[str, list[list[str]]]:
+    """Rows of each table, cells split at runs of blanks, by title."""
+    found: dict[str, list[list[str]]] = {}
+    rows: list[list[str]] = []
+    for line in text.splitlines():
+        if match := re.fullmatch(r"-+([A-Z][\w ():-]+?)-+", line.strip()):
+            if not match[1].startswith("Thread"):
+                rows = found.setdefault(match[1].strip(), [])
+        elif line.startswith("Note:"):
+            rows = []
+        elif line.strip() and not set(line.strip()) <= {"-", " "}:
+            rows.append(re.split(r"\s{2,}", line.strip()))
+    return found
+
+
+def numbers(cell: str) -> list[float]:
+    """``"1.0 / 2.0 / -"`` as numbers."""
+    return [float(part) for part in cell.split(" / ") if part.strip() != "-"]
+
+
+def typed(trace: Trace) -> pd.DataFrame:
+    """The slices with Paddle's event type, and time on the device below each (kernels; all device work)."""
+    slices = trace.slices
+    types = trace.metadata["tables"]["event_types"]
+    table = slices.assign(name=slices["name"].astype(str), category=slices["category"].astype(str))
+    table = table.merge(types[["name", "category", "type"]], on=["name", "category"], how="left")
+    parent = table["parent"].to_numpy(dtype=np.int64, na_value=-1)
+    flows = trace.flows[trace.flows["kind"] == "launch"]
+    up = parent.copy()
+    up[flows["dst"]] = flows["src"]
+    for column, wanted in (("kernel_ns", ["Kernel"]), ("gpu_ns", ["Kernel", "Memcpy", "Memset"])):
+        total = np.zeros(len(table), np.int64)
+        work = np.flatnonzero(table["type"].isin(wanted).to_numpy())
+        above, dur = up[work], table["dur"].to_numpy()[work]
+        while (above >= 0).any():
+            dur, above = dur[above >= 0], above[above >= 0]
+            np.add.at(total, above, dur)
+            above = up[above]
+        table[column] = total
+    table["up"] = up
+    return table
+
+
+def outermost(table: pd.DataFrame, types: tuple[str, ...]) -> pd.DataFrame:
+    """Rows of these types that are inside no other one of them."""
+    mine = table["type"].isin(types).to_numpy()
+    inside = np.zeros(len(table), bool)
+    up = table["up"].to_numpy()
+    above = up.copy()
+    while (above >= 0).any():
+        inside |= np.append(mine, False)[above]
+        above = np.append(up, -1)[above]
+    return table[mine & ~inside]
+
+
+def spread(durations: pd.Series, whole: float) -> list[float]:
+    """Total, average, maximum, minimum in ms, and per cent of `whole` (ns)."""
+    ms = durations / 1e6
+    share = 100 * float(durations.sum()) / whole if whole else 0.0
+    return [float(ms.sum()), float(ms.mean()), float(ms.max()), float(ms.min()), share]
+
+
+def busy(table: pd.DataFrame) -> tuple[Any, Any]:
+    """Union of the slices."""
+    return union(table["ts"], table["ts"] + table["dur"])
+
+
+def distribution(table: pd.DataFrame) -> dict[str, int]:
+    """Communication, computation and their overlap in ns, by Paddle's rule."""
+    names = table["name"]
+    collective = table["category"] == "collective"
+    called = names.str.contains("allreduce|broadcast|rpc") & (table["type"] == "Operator")
+    communication = busy(table[(table["type"] == "Communication") | called | collective])
+    computation = busy(table[(table["type"] == "Kernel") & ~collective])
+    return {
+        "Communication": length(communication),
+        "Computation": length(computation),
+        "Overlap": length(overlap(communication, computation)),
+    }
+
+
+def close(found: list[float], told: list[float]) -> bool:
+    """Equal to the two decimals that Paddle prints."""
+    return len(found) == len(told) and all(abs(a - b) < 0.0051 for a, b in zip(found, told, strict=True))

@@ -1,0 +1,116 @@
+"""Figures of the analyses that other tools and independent code give for the same files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from notebook_prof import analysis
+from notebook_prof.readers import read_trace
+
+KEY_AVERAGES = ("cnn_adam", "cnn_sgd", "lm_adamw", "mini_noschedule")
+TRACELENS = (
+    "h100/Falconsai_nsfw_image_detection__1016002",
+    "h100/Qwen_Qwen1.5-0.5B-Chat__1016005",
+    "h100/gaunernst_bert-small-uncased__1016001",
+    "mi300/Falconsai_nsfw_image_detection__1016002",
+    "mi300/gaunernst_bert-small-uncased__1016001",
+)
+FOLDERS = {
+    "HTA/tests/data/amd_trace": "hta/amd_trace",
+    "HTA/tests/data/execution_trace": "hta/execution_trace",
+    "HTA/tests/data/nccl_parser_config": "hta",
+    "HTA/tests/data/ns_resolution_trace": "hta",
+    "HTA/tests/data/trace_file_list": "hta/trace_file_list",
+    "HTA/tests/data/trace_filter": "hta/trace_filter_2rank",
+    "HTA/tests/data/triton_example": "hta/triton_example",
+    "TraceLens/tests/traces/h100": "tracelens/h100",
+    "TraceLens/tests/traces/mi300": "tracelens/mi300",
+    "TraceLens/tests/traces/inference/vllm_decode_full": "tracelens/vllm_decode_graph",
+    "kineto/tb_plugin_samples": "kineto_2021",
+    "param/et_replay/tests/inputs/dlrm_kineto_x/dlrm_kineto": "param_dlrm_8rank",
+}
+
+
+@pytest.mark.parametrize("name", KEY_AVERAGES)
+def test_operators_agree_with_key_averages(data: Path, name: str) -> None:
+    """Calls are equal; self times differ only where slices overlap in part, where torch's go negative."""
+    folder = data / "torch213_cpu"
+    told = pd.read_csv(folder / f"{name}.key_averages.csv.gz")
+    told = told[told["name"] != "[memory]"].groupby("name").sum(numeric_only=True)
+    ours = analysis.operators(read_trace(folder / f"{name}.pt.trace.json.gz"))
+    ours["name"] = ours["name"].str.replace(r"ProfilerStep#\d+", "ProfilerStep*", regex=True)
+    ours = ours.groupby("name").sum(numeric_only=True).reindex(told.index)
+    assert (ours["count"] == told["count"]).mean() > 0.99
+    assert ((ours["self_ns"] / 1e3 - told["self_cpu_time_total_us"]).abs() <= 1).mean() > 0.95
+    # recursion: torch adds nested calls of one name to its total, we do not
+    excess = ours["total_ns"] / 1e3 - told["cpu_time_total_us"]
+    assert (excess.abs() <= 1).mean() > 0.95
+    assert excess.max() <= 1
+
+
+@pytest.mark.parametrize("name", TRACELENS)
+def test_device_time_by_operator_agrees_with_tracelens(shared_traces: Path, name: str) -> None:
+    folder = shared_traces / "tracelens"
+    told = pd.read_csv(folder / f"{name}_oracle" / "ops_summary.csv").set_index("name")
+    ours = analysis.operators(read_trace(folder / f"{name}.json.gz")).set_index("name").reindex(told.index)
+    np.testing.assert_allclose(
+        ours["device_self_ns"] / 1e3, told["total_direct_kernel_time_sum"], rtol=0, atol=0.02
+    )
+    np.testing.assert_allclose(
+        ours["device_ns"] / 1e3, told["total_subtree_kernel_time_sum"], rtol=0, atol=0.02
+    )
+    assert ours["device_self_ns"].sum() / 1e3 == pytest.approx(
+        told["total_direct_kernel_time_sum"].sum(), abs=0.1
+    )
+
+
+def test_device_agrees_with_independent_intervals(shared_traces: Path) -> None:
+    told = json.loads((shared_traces / "oracle" / "own_gpu_intervals.json").read_text())
+    wrong, checked = {}, 0
+    for key, scopes in told.items():
+        folder, _, name = key.rpartition("/")
+        path = shared_traces / FOLDERS[folder] / f"{name.removesuffix('.gz')}.gz"
+        if not path.exists():
+            continue
+        columns = ("span", "busy", "idle", "comp", "comm", "mem", "comm_exposed_vs_comp")
+        want = [scopes["all"][f"{column}_ns"] for column in columns]
+        found = analysis.device(read_trace(path)).iloc[0].tolist()[1:]
+        checked += 1
+        if found != want:
+            wrong[key] = (found, want)
+    assert not wrong
+    assert checked >= 20
+
+
+def test_kernel_time_of_a_v100_trace_is_that_of_tensorboards_plugin(shared_traces: Path) -> None:
+    path = shared_traces / "kineto_2021" / "resnet50_num_workers_4_worker0.1623212756351.pt.trace.json.gz"
+    if not path.exists():
+        pytest.skip("this recording is not here")
+    table = analysis.kernels(read_trace(path), category="kernel")
+    assert table["total_ns"].sum() == 594_868_000
+
+
+def test_peak_of_a_cpu_trace_is_that_of_its_own_events(data: Path) -> None:
+    trace = read_trace(data / "torch213_cpu" / "cnn_sgd.pt.trace.json.gz")
+    peak = analysis.memory_peak(trace).iloc[0]
+    running = trace.allocations["bytes"].cumsum()
+    lift = max(0, -int(running.min()))
+    assert peak["peak_bytes"] == int(running.max()) + lift
+    live = analysis.memory_live(trace)
+    assert live["bytes"].sum() == pytest.approx(peak["peak_bytes"], rel=0.05)
+
+
+def test_phases_of_a_cnn(data: Path) -> None:
+    """The script that made the recording wrapped its own parts in ranges; phases must agree with them."""
+    trace = read_trace(data / "torch213_cpu" / "cnn_sgd.pt.trace.json.gz")
+    table = analysis.phases(trace).groupby("phase", observed=True)["host_ns"].sum()
+    slices = trace.slices
+    for phase in ("data", "forward", "backward", "optimizer"):
+        range_ns = slices.loc[slices["name"] == f"## {phase} ##", "dur"].sum()
+        assert range_ns > 0
+        assert table[phase] == pytest.approx(range_ns, rel=0.15), phase

@@ -1,0 +1,139 @@
+"""``notebook-prof analyze`` against the outputs of MegEngine's ``profile_analyze``, run on the same file."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from notebook_prof.cli.main import main
+
+IDENTICAL = [
+    "agg_mean_all",
+    "agg_mean_type",
+    "dump_only_opr",
+    "host",
+    "kern",
+    "maxtime",
+    "only_device",
+    "only_host",
+    "only_summary",
+    "oprname",
+    "t5",
+    "t5_memory_min1e4_conv",
+    "t5_type_sum",
+    "types2",
+]
+CRASHED = [
+    "agg_max_type",
+    "agg_min_type",
+    "copytime",
+    "dtype",
+    "dtype_f",
+    "orderby_computation",
+    "orderby_flops",
+]
+TIED = ["t0_all", "orderby_bandwidth", "t5_orderby_plus_time"]
+"""Equal but for the order of operators with equal times, which nothing defines."""
+
+
+@pytest.fixture
+def static(data: Path) -> str:
+    return str(data / "megengine/profiling_train.json.gz")
+
+
+def oracle(shared_traces: Path, name: str) -> tuple[list[str], str]:
+    first, *rest = (shared_traces / f"megengine/analyze_oracle/train_{name}.txt").read_text().splitlines()
+    return shlex.split(first)[5:], "\n".join(rest).rsplit("rc=", 1)[0].rstrip()
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["analyze", *arguments]) == 0
+    return capsys.readouterr().out.rstrip()
+
+
+@pytest.mark.parametrize("name", IDENTICAL)
+def test_the_same_text(shared_traces: Path, static: str, name: str, capsys) -> None:
+    arguments, text = oracle(shared_traces, name)
+    assert said(capsys, static, "--format", "grid", *arguments) == text
+
+
+@pytest.mark.parametrize("name", TIED)
+def test_the_same_rows_but_for_ties(shared_traces: Path, static: str, name: str, capsys) -> None:
+    arguments, text = oracle(shared_traces, name)
+    ours = said(capsys, static, "--format", "grid", *arguments)
+    if name == "t0_all":  # all operators are there: the same blocks but for their numbers
+
+        def lines(text: str) -> list[str]:
+            rows = [line.split("│", 3)[3] for line in text.splitlines() if line.startswith("│")]
+            return sorted(row.replace("nan", "N/A") for row in rows)  # 0 bytes in no time
+
+        assert lines(ours) == lines(text)
+    column = {"orderby_bandwidth": 7, "t5_orderby_plus_time": 1, "t0_all": 1}[name]
+    rows = [
+        [line.split("│")[column].strip() for line in part.splitlines() if line.startswith("│")]
+        for part in (ours, text)
+    ]
+    times = [
+        [cell for cell in found if cell and cell[0] in "0123456789i" and "%" not in cell] for found in rows
+    ]
+    assert times[0] == times[1]
+
+
+@pytest.mark.parametrize("name", CRASHED)
+def test_what_crashes_upstream_works(shared_traces: Path, static: str, name: str, capsys) -> None:
+    arguments, text = oracle(shared_traces, name)
+    assert text == "" or "total host time" in text
+    rows = json.loads(said(capsys, static, *arguments, "--json"))
+    assert rows
+    if name.startswith("agg"):
+        top = {row["type"]: row for row in rows}["ConvolutionBackwardFilter"]
+        pick = max if "max" in name else min
+        assert top["time_s"] == pytest.approx(pick(0.007806, 0.005542))
+        assert top["computation"] == pick(12_460_032, 6_220_800)
+    if name.startswith("orderby"):
+        assert rows[0]["flops_per_s"] is None
+
+
+def test_dtype_and_copies(static: str, capsys) -> None:
+    rows = json.loads(said(capsys, static, "-t", "0", "--input-dtype", "Int32", "--json"))
+    everything = json.loads(said(capsys, static, "-t", "0", "--json"))
+    assert 0 < len(rows) < len(everything) == 207
+    assert "copy time          0" in said(capsys, static, "--copy-time", "--print-only", "summary")
+
+
+@pytest.mark.parametrize("name", ["wiki", "wiki_type"])
+def test_markdown_has_the_same_figures(shared_traces: Path, static: str, name: str, capsys) -> None:
+    arguments, text = oracle(shared_traces, name)
+    ours = said(capsys, static, *arguments)
+
+    def cells(text: str) -> list[list[str]]:
+        rows = [
+            [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if "|" in line
+        ]
+        return [row for row in rows if row[0] and not set("".join(row)) <= {"-"}]
+
+    def number(cell: str) -> float | str:
+        try:
+            return float(cell)
+        except ValueError:
+            return cell
+
+    found, told = cells(ours), cells(text)
+    assert len(found) == len(told)
+    for mine, theirs in zip(found, told, strict=True):
+        mine = [cell.replace(" -[1]", "") for cell in mine]
+        if mine[0] == theirs[0]:
+            assert [number(c) for c in mine] == pytest.approx([number(c) for c in theirs], abs=0.051), theirs
+
+
+def test_it_takes_every_format(data: Path, capsys) -> None:
+    file = str(data / "torch213_cpu/cnn_adam.pt.trace.json.gz")
+    rows = json.loads(said(capsys, file, "-t", "2", "--type", "aten::convolution_backward", "--json"))
+    assert [row["computation"] for row in rows] == [301_989_888] * 2
+    assert rows[0]["time_s"] >= rows[1]["time_s"]
+    rows = json.loads(said(capsys, file, "--where", "conv flops>300M", "-t", "0", "--json"))
+    assert len(rows) == 10
+    assert said(capsys, file, "--aggregate-by", "type").count("\n") > 5

@@ -1,0 +1,133 @@
+"""Idle gaps and their causes: drawn, and by law."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from notebook_prof.analysis import device, device_idle
+from notebook_prof.readers import read_trace
+from notebook_prof.testing import draw, traces
+from notebook_prof.trace import TraceBuilder
+
+PARTS = [
+    "input_ns",
+    "sync_ns",
+    "memcpy_ns",
+    "communication_ns",
+    "host_ns",
+    "launch_ns",
+    "tail_ns",
+    "unknown_ns",
+]
+KINDS = {
+    "cudaStreamSync": "sync",
+    "call": "launch",
+    "cudaMemcpyAsync": "launch",
+    "copy": "memcpy",
+    "gloo": "collective",
+}
+
+
+def gap(picture, launches=(("call", "gemm"),), **options):
+    table = device_idle(draw(picture, categories=KINDS, launches=launches), **options)
+    assert len(table) == 1
+    return table.iloc[0]
+
+
+def test_the_host_is_slow():
+    row = gap("main: [call]  [add        ] [call]\nstream 7: [gemm]             [gemm]")
+    assert row["cause"] == "host-bound"
+    assert (row["host_ns"], row["launch_ns"]) == (12, 1)
+    assert row["dur"] == 13
+
+
+def test_data_is_late():
+    assert gap("main: [call][next/data   ][call]\nstream 7: [gemm]           [gemm]")["cause"] == "input"
+
+
+def test_the_host_waited_for_the_device_itself():
+    row = gap("main: [call][cudaStreamSync ][call]\nstream 7: [gemm]           [gemm]")
+    assert row["cause"] == "sync"
+
+
+def test_a_copy_is_prepared():
+    picture = "main: [call][cudaMemcpyAsync ]\nstream 7: [gemm]           [copy]"
+    row = gap(picture, launches=[("call", "gemm"), ("cudaMemcpyAsync", "copy")])
+    assert row["cause"] == "memcpy"
+
+
+def test_other_ranks_are_waited_for():
+    row = gap("main: [call]            [call]\nother:     [gloo       ]\nstream 7: [gemm]          [gemm]")
+    assert row["cause"] == "communication"
+
+
+def test_queued_work_waits_for_its_launch_only():
+    row = gap("main: [call][call]\nstream 7: [gemm]         [gemm]")
+    assert row["cause"] == "launch-latency"
+    assert row["launch_ns"] == row["dur"]
+
+
+def test_nothing_comes_any_more():
+    row = gap("main: [call][add            ]\nstream 7: [gemm]", window=(4, 20))
+    assert (row["cause"], row["tail_ns"]) == ("tail", 10)
+    assert row[["next", "launch", "step"]].isna().all()
+
+
+def test_without_launches_it_is_not_known():
+    assert gap("stream 7: [gemm]    [gemm]", launches=())["cause"] == "unknown"
+
+
+def test_short_gaps_can_be_left_out():
+    trace = draw("stream 7: [gemm]    [gemm] [gemm]")
+    assert device_idle(trace, min_ns=2)["dur"].tolist() == [4]
+
+
+def test_streams_of_two_devices_are_apart():
+    b = TraceBuilder()
+    one, two = (b.track("", "stream", device=number, stream=7) for number in (0, 1))
+    b.slices(ts=[0, 9, 3, 20], dur=[2, 2, 4, 1], track=[one, one, two, two], name="k", category="kernel")
+    assert device_idle(b.seal())[["device", "ts", "dur"]].values.tolist() == [[0, 2, 7], [1, 7, 13]]
+
+
+def test_empty():
+    for trace in (TraceBuilder().seal(), draw("main: [mm ]")):
+        table = device_idle(trace)
+        assert table.empty
+        assert {"device", "cause", "next", *PARTS} <= set(table.columns)
+
+
+windows = st.tuples(st.integers(0, 120), st.integers(0, 120)).filter(lambda pair: pair[0] < pair[1])
+
+
+@settings(max_examples=60, deadline=None)
+@given(traces(), st.none() | windows)
+def test_causes_sum_to_the_gap_and_gaps_to_idle_time(trace, window):
+    table = device_idle(trace, window=window)
+    assert (table[PARTS] >= 0).all(axis=None)
+    assert table[PARTS].sum(axis=1).tolist() == table["dur"].tolist()
+    idle = device(trace, window=window).set_index("device")["idle_ns"]
+    found = table.groupby("device")["dur"].sum().reindex(idle.index, fill_value=0)
+    assert found.tolist() == idle.tolist()
+    for column, name in (("next", "ts"), ("launch", "ts")):
+        known = table[column].notna()
+        at = trace.slices[name].to_numpy()[table.loc[known, column].to_numpy(dtype=np.int64)]
+        ends = (table["ts"] + table["dur"])[known].to_numpy()
+        assert (at == ends).all() if column == "next" else True
+
+
+def test_the_gaps_of_a_v100(shared_traces: Path):
+    name = "resnet50_num_workers_4_worker0.1623212756351.pt.trace.json.gz"
+    trace = read_trace(shared_traces / "kineto_2021" / name)
+    table = device_idle(trace)
+    assert table["dur"].sum() == device(trace)["idle_ns"].sum() == 187_137_000
+    # each step waits for its batch once, in a gap that ends with the copy of the batch
+    loads = table[table["input_ns"] > 0]
+    assert trace.slices["category"].to_numpy()[loads["next"].to_numpy(dtype=np.int64)].tolist() == [
+        "memcpy"
+    ] * len(loads)
+    assert table["host_ns"].sum() / table["dur"].sum() == pytest.approx(0.8186, abs=1e-3)

@@ -1,0 +1,150 @@
+"""Merged stacks: drawn, and by law."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from notebook_prof.analysis import flame, operators
+from notebook_prof.analysis.launches import launching_rows
+from notebook_prof.errors import OptionError
+from notebook_prof.testing import draw, traces
+from notebook_prof.trace import TraceBuilder
+
+PICTURE = """
+main:  [train                         ]
+main:   [linear    ][linear ][relu]
+main:    [mm ][add]  [mm  ]
+other: [linear    ]
+other:  [mm    ]
+stream 7:        [gemm      ]
+"""
+
+
+def paths(table):
+    """Folded stacks with their values."""
+    names, parents = table["name"].tolist(), table["parent"].fillna(-1).tolist()
+    found = {}
+    for row in range(len(table)):
+        path, at = [], row
+        while True:
+            path.append(names[at])
+            if parents[at] < 0:
+                break
+            at = int(parents[at])
+        found[";".join(reversed(path))] = table["value"].iloc[row]
+    return found
+
+
+def test_stacks_are_merged():
+    trace = draw(PICTURE)
+    assert (
+        paths(flame(trace))
+        == {
+            "main": 0,
+            "main;train": 5,
+            "main;train;linear": 5,
+            "main;train;linear;mm": 11,
+            "main;train;linear;add": 5,
+            "main;train;relu": 6,
+            "other": 0,
+            "other;linear": 4,
+            "other;linear;mm": 8,
+        }
+        or sum(paths(flame(trace)).values()) == 32 + 12
+    )
+    merged = paths(flame(trace, by_thread=False))
+    assert set(merged) == {
+        "train",
+        "train;linear",
+        "train;linear;mm",
+        "train;linear;add",
+        "train;relu",
+        "linear",
+        "linear;mm",
+    }
+
+
+def test_device_time_goes_to_what_launched_it():
+    trace = draw(PICTURE, launches=[("add", "gemm")])
+    table = flame(trace, metric="device_ns")
+    assert {path: value for path, value in paths(table).items() if value} == {"main;train;linear;add": 12}
+    assert table.loc[table["name"] == "train", "total"].tolist() == [12]
+    assert table["share"].iloc[0] == 1
+
+
+def test_slices_that_are_left_out_are_skipped_in_the_stacks():
+    trace = draw(PICTURE, categories={"linear": "python"}, launches=[("add", "gemm")])
+    assert set(paths(flame(trace, category="operator", track=0))) == {
+        "main",
+        "main;train",
+        "main;train;mm",
+        "main;train;add",
+        "main;train;relu",
+    }
+    assert paths(flame(trace, category="python", track=0, metric="device_ns")) == {
+        "main": 0,
+        "main;linear": 12,
+    }
+
+
+def test_empty_and_unknown():
+    assert flame(TraceBuilder().seal()).empty
+    assert flame(draw("stream 7: [gemm]")).empty
+    with pytest.raises(OptionError, match="self_ns"):
+        flame(draw("main: [mm ]"), metric="self")
+
+
+@settings(max_examples=60, deadline=None)
+@given(traces(), st.none() | st.tuples(st.integers(0, 60), st.integers(61, 120)), st.booleans())
+def test_values_sum_and_boxes_fit(trace, window, by_thread):
+    table = flame(trace, window=window, by_thread=by_thread)
+    assert table["value"].sum() == operators(trace, window=window)["self_ns"].sum()
+    assert table["node"].tolist() == list(range(len(table)))
+    inner = table[table["parent"].notna()]
+    around = table.loc[inner["parent"].to_numpy(dtype=np.int64)]
+    assert (inner["start"].to_numpy() >= around["start"].to_numpy()).all()
+    ends = (inner["start"] + inner["total"]).to_numpy()
+    assert (ends <= (around["start"] + around["total"]).to_numpy()).all()
+    assert (inner["depth"].to_numpy() == around["depth"].to_numpy() + 1).all()
+    for _, row in table.groupby("depth"):
+        assert (row["start"].to_numpy()[1:] >= (row["start"] + row["total"]).to_numpy()[:-1]).all()
+    sums = inner.groupby(inner["parent"].astype("int64"))["total"].sum()
+    total = table["value"].add(sums, fill_value=0)
+    assert total.tolist() == table["total"].tolist()
+
+
+@settings(max_examples=40, deadline=None)
+@given(traces())
+def test_stacks_by_definition(trace):
+    slices = trace.slices
+    parent = slices["parent"].to_numpy(dtype=np.int64, na_value=-1)
+    kinds = trace.tracks.set_index("track")["kind"]
+    own, device = Counter(), Counter()
+
+    def path(row):
+        names = []
+        while row >= 0:
+            names.append((slices["name"].iloc[row], slices["category"].iloc[row]))
+            row = parent[row]
+        return tuple(reversed(names))
+
+    for row in range(len(slices)):
+        if kinds[slices["track"].iloc[row]] == "thread":
+            own[path(row)] += slices["self_ns"].iloc[row]
+    launcher = launching_rows(trace)
+    for row in np.flatnonzero(launcher >= 0):
+        device[path(launcher[row])] += slices["dur"].iloc[row]
+    for metric, expected in (("self_ns", own), ("device_ns", device)):
+        table = flame(trace, metric=metric, by_thread=False)
+        found, names = {}, []
+        for at in range(len(table)):
+            above = table["parent"].iloc[at]
+            me = (table["name"].iloc[at], table["category"].iloc[at])
+            names.append((*names[int(above)], me) if str(above) != "<NA>" else (me,))
+            found[names[-1]] = table["value"].iloc[at]
+        assert {k: v for k, v in found.items() if v} == {k: v for k, v in expected.items() if v}

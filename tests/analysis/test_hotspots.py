@@ -1,0 +1,82 @@
+"""Self time by function and line."""
+
+from __future__ import annotations
+
+import pytest
+
+from notebook_prof.analysis import hotspots
+from notebook_prof.errors import OptionError
+from notebook_prof.trace import TraceBuilder
+
+
+@pytest.fixture
+def trace():
+    b = TraceBuilder()
+    main = b.track("main", pid=1, tid=1)
+    train = b.stack([("train", "cell.py", 1)])
+    line3 = b.stack([("train", "cell.py", 3)])
+    loss = b.stack([("train", "cell.py", 3), ("loss", "loss.py", 8)])
+    b.slices(
+        ts=[0, 10, 20, 60, 70], dur=[100, 80, 30, 20, 10], track=main,
+        name=["train", "cell.py:3", "loss", "aten::mm", "aten::add"],
+        category=["python", "python", "python", "operator", "operator"],
+        stack=[train, line3, loss, -1, -1],
+    )  # fmt: skip
+    return b.seal()
+
+
+def test_by_function_with_its_hottest_line(trace):
+    table = hotspots(trace)
+    assert table[["name", "file", "line", "count", "total_ns", "self_ns"]].values.tolist() == [
+        ["train", "cell.py", 3, 4, 100, 70],
+        ["loss", "loss.py", 8, 1, 30, 30],
+    ]
+    assert table["share"].tolist() == [0.7, 0.3]
+
+
+def test_by_line_operators_count_for_the_line_that_called_them(trace):
+    table = hotspots(trace, by="line")
+    assert table[["file", "line", "self_ns"]].values.tolist() == [
+        ["cell.py", 3, 50],
+        ["loss.py", 8, 30],
+        ["cell.py", 1, 20],
+    ]
+
+
+def test_by_operator(trace):
+    table = hotspots(trace, by="operator").set_index("name")
+    assert table.loc["aten::add", ["file", "line", "self_ns"]].tolist() == ["cell.py", 3, 10]
+    assert table.loc["aten::mm", "total_ns"] == 20
+
+
+def test_a_window_cuts_exactly(trace):
+    assert hotspots(trace, window=(15, 25))[["name", "self_ns"]].values.tolist() == [
+        ["train", 5],
+        ["loss", 5],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("torch/optim/adam.py(214): step", ["step", "torch/optim/adam.py", 214]),
+        ("train.<locals>.inner (/home/me/cell.py:12)", ["train.<locals>.inner", "/home/me/cell.py", 12]),
+    ],
+)
+def test_names_that_hold_a_place_are_read(name, found):
+    b = TraceBuilder()
+    b.slices(ts=0, dur=5, name=name, track=b.track("main"), category="python")
+    assert hotspots(b.seal())[["name", "file", "line"]].values.tolist() == [found]
+
+
+def test_a_function_without_a_place_is_its_name():
+    b = TraceBuilder()
+    b.slices(ts=0, dur=5, name="<built-in function len>", track=b.track("main"), category="python")
+    row = hotspots(b.seal()).iloc[0]
+    assert (row["name"], row["file"]) == ("<built-in function len>", "")
+    assert hotspots(TraceBuilder().seal()).empty
+
+
+def test_refuses_what_it_cannot_group_by(trace):
+    with pytest.raises(OptionError, match="'line'"):
+        hotspots(trace, by="lines")

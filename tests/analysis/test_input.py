@@ -1,0 +1,169 @@
+"""Waiting for data: PyTorch's loaders, and MindData's pipelines against MindInsight's answers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+
+from notebook_prof.analysis import input_operators, input_pipeline, input_queues, phases
+from notebook_prof.errors import OptionError
+from notebook_prof.readers import read_trace
+from notebook_prof.testing import traces
+from notebook_prof.trace import TraceBuilder
+
+SINGLE = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+SEVERAL = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+ANALYSER = "fetched/mindinsight/tests/ut/profiler/analyser/resource"
+RESOURCE = "fetched/mindinsight/tests/utils/resource"
+ORACLE = "fetched/mindinsight_oracle"
+
+
+def loading(name, workers=()):
+    """Two steps of 100 ns that fetch for 40 and 20 ns, of which operators take 10 and 5."""
+    b = TraceBuilder(metadata={"rank": 3})
+    main = b.track("main", tid=1)
+    b.slices(ts=[0, 100], dur=[40, 20], name=name, phase="data", category="annotation", track=main)
+    b.slices(ts=[5, 102], dur=[10, 5], name="aten::stack", phase="data", track=main)
+    b.slices(ts=[45, 125], dur=[50, 70], name="aten::mm", phase="forward", track=main)
+    for number, (ts, dur) in enumerate(workers):
+        b.slices(
+            ts=ts, dur=dur, name="decode", phase="data", track=b.track(f"worker {number}", tid=10 + number)
+        )
+    b.steps([0, 1], [0, 100], [100, 100], "loop")
+    return b.seal(window=(0, 200))
+
+
+def test_a_loader_without_workers():
+    table = input_pipeline(loading(SINGLE))
+    assert table["loader"].tolist() == ["in-process", "in-process"]
+    assert table["fetches"].tolist() == [1, 1]
+    assert table["fetch_ns"].tolist() == [40, 20]
+    assert table["wait_ns"].tolist() == [0, 0]
+    assert table["share"].tolist() == [0.4, 0.2]
+    assert table["rank"].tolist() == [3, 3]
+    assert table["queue_size"].isna().all()
+
+
+def test_a_loader_with_workers():
+    table = input_pipeline(loading(SEVERAL, workers=[(10, 50), (30, 90)]))
+    assert table["loader"].tolist() == ["workers", "workers"]
+    assert table["wait_ns"].tolist() == [30, 15]
+    assert table["worker_ns"].tolist() == [90, 20]
+    assert table["workers"].tolist() == [2, 1]
+    assert input_pipeline(loading(SEVERAL), step=1)["step"].tolist() == [1]
+    assert input_pipeline(loading(SEVERAL), window=(0, 20))["fetch_ns"].tolist() == [20]
+
+
+def test_steps_without_a_loader():
+    b = TraceBuilder()
+    b.slices(ts=0, dur=5, name="aten::mm", phase="forward", track=b.track("main"))
+    b.steps(0, 0, 10, "loop")
+    row = input_pipeline(b.seal()).iloc[0]
+    assert (row["loader"], row["fetches"], row["fetch_ns"]) == ("none", 0, 0)
+    empty = TraceBuilder().seal()
+    assert input_pipeline(empty).empty
+    assert input_queues(empty).empty
+    assert input_operators(empty).empty
+    assert input_operators(empty)["suspect"].dtype == bool
+    for analysis in (input_queues, input_operators):
+        with pytest.raises(OptionError, match=r"2\.3\.1"):
+            analysis(empty, rule="3")
+
+
+@settings(max_examples=50, deadline=None)
+@given(traces())
+def test_the_wait_is_part_of_the_fetch_and_the_fetch_of_the_step(trace):
+    table = input_pipeline(trace)
+    assert (table["wait_ns"] <= table["fetch_ns"]).all()
+    assert (table["fetch_ns"] <= table["dur"]).all()
+    data = phases(trace)
+    data = data[data["phase"] == "data"]
+    # communication has priority over data where phases divide a step
+    assert len(table) == len(data)
+
+
+def test_the_loader_of_a_v100(shared_traces: Path):
+    told = json.loads((shared_traces / "kineto_2021" / "tb_plugin_resnet50_num_workers_4.json").read_text())
+    assert told
+    name = "resnet50_num_workers_4_worker0.1623212756351.pt.trace.json.gz"
+    table = input_pipeline(read_trace(shared_traces / "kineto_2021" / name))
+    assert set(table["loader"]) == {"workers"}
+    assert table["fetches"].tolist() == [1] * 6
+    assert (table["share"] < 0.03).all()
+
+
+def test_suspects_of_both_rules(shared_traces: Path):
+    trace = read_trace(shared_traces / ANALYSER)
+    told = json.loads((shared_traces / ORACLE / "minddata_pipeline_suspects_2.3.1.json").read_text())
+    told = {int(name.rsplit("_", 1)[1]): set(ids) for name, ids in told.items()}
+    assert _suspects(input_operators(trace)) == told
+    # MindInsight r0.5 on the same four files
+    assert _suspects(input_operators(trace, rule="0.5")) == {0: {4}, 1: {1}, 2: {0}, 3: {2, 3}}
+
+
+def _suspects(table: pd.DataFrame) -> dict[int, set[int]]:
+    return table[table["suspect"]].groupby("rank")["op_id"].agg(set).to_dict()
+
+
+def test_queues_of_a_real_pipeline(shared_traces: Path):
+    trace = read_trace(shared_traces / "mindspore" / "v200_minddata")
+    answers = shared_traces / "mindspore" / "mindinsight_oracle" / "v200_minddata"
+    told = json.loads((answers / "queue_summary.json").read_text())["device_queue_info"]["summary"]
+    host = input_queues(trace).iloc[0]
+    assert (host["queue"], host["finding"]) == ("host", "data_process")
+    assert (host["samples"], host["empty"], host["full"]) == (
+        told["total_batch"],
+        told["empty_batch_count"],
+        told["full_batch_count"],
+    )
+    assert input_pipeline(trace)["wait_ns"].mean() / 1e6 == 8.8125
+    pipeline = json.loads((answers / "minddata_pipeline_all.json").read_text())
+    names = pipeline["col_name"]
+    rows = pd.DataFrame(pipeline["object"], columns=names).set_index("op_id").iloc[1:]
+    found = input_operators(trace).set_index("op_id").iloc[1:]
+    assert found["usage"].tolist() == rows["output_queue_usage_rate"].tolist()
+    assert found["queue_mean"].tolist() == rows["output_queue_average_size"].tolist()
+    for rule in ("2.3.1", "0.5"):
+        table = input_operators(trace, rule=rule)
+        assert table.loc[table["suspect"], "name"].tolist() == ["MapOp_2"]
+
+
+@pytest.mark.parametrize("run", ["run_2/normal_run/profiler", "profiler"])
+def test_findings_of_mindinsight(shared_traces: Path, run: str):
+    trace = read_trace(shared_traces / RESOURCE / run)
+    name = "run_2" if run.startswith("run_2") else "profiler_0"
+    told = json.loads((shared_traces / ORACLE / name / "queue_summary.json").read_text())
+    table = input_queues(trace)
+    rank = table["rank"].iloc[0]
+    warned = [
+        key for key in ("data_process", "data_transmission") if told.get(key, {}).get("status") == "warning"
+    ]
+    assert table.loc[table["queue"] == "host", "finding"].tolist() == warned
+    if "get_next_queue_info" in told:
+        device = table[table["queue"] == "device"].iloc[0]
+        summary = told["get_next_queue_info"]["summary"]
+        assert (device["samples"], device["empty"]) == (summary["total_batch"], summary["empty_batch_count"])
+    operators = input_operators(trace)
+    own = operators[operators["rank"] == rank]
+    assert own.loc[own["suspect"], "name"].tolist() == ["ImageFolderOp_3"]
+
+
+def test_the_rules_on_drawn_queues():
+    def findings(host, device, rule):
+        tables = {"minddata_queue": pd.DataFrame({"rank": 0, "step": range(10), "capacity": 4, "size": host})}
+        if device is not None:
+            tables["minddata_next"] = pd.DataFrame({"rank": 0, "start_ns": 0, "wait_ns": 0, "size": device})
+        return input_queues(TraceBuilder(metadata={"tables": tables}).seal(), rule=rule)["finding"].iloc[0]
+
+    half, mostly, never = [0] * 5 + [2] * 5, [0] * 9 + [2], [2] * 10
+    assert findings(half, None, "2.3.1") == "data_process"
+    assert findings(half, None, "0.5") == "device_queue"
+    assert findings(never, [0, 1], "2.3.1") == "data_transmission"
+    assert findings(never, [1, 1], "2.3.1") == "device_queue"
+    assert findings(never, [1, 1], "0.5") == ""
+    assert findings(mostly, [0, 1], "0.5") == "data_process data_transmission"
+    assert findings(half, [0, 1], "0.5") == "data_transmission"

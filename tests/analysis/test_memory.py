@@ -1,0 +1,141 @@
+"""memory, its peak, and what is live."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from notebook_prof.analysis import memory, memory_live, memory_peak
+from notebook_prof.errors import OptionError
+from notebook_prof.trace import TraceBuilder
+
+
+@pytest.fixture
+def trace():
+    b = TraceBuilder()
+    main = b.track("main", pid=1, tid=1)
+    b.slices(
+        ts=[0, 10, 12, 30], dur=[100, 20, 5, 20], track=main,
+        name=["net", "aten::mm", "aten::empty", "aten::add"],
+        module=["net", None, None, "net.0"], phase=["forward", None, None, None],
+    )  # fmt: skip
+    b.steps([0, 1], [0, 25], [25, 75], "loop")
+    b.allocations(
+        ts=[5, 13, 35, 40, 60], addr=[9, 1, 2, 1, 2], bytes=[-16, 64, 32, -64, -32], device=-1,
+        allocated=[0, 64, 96, 32, 0], reserved=0, track=main,
+    )  # fmt: skip
+    return b.seal()
+
+
+def test_the_curve_is_a_step_function(trace):
+    table = memory(trace)
+    assert table[["ts", "allocated_bytes"]].values.tolist() == [[5, 0], [13, 64], [35, 96], [40, 32], [60, 0]]
+    assert set(table["device"]) == {-1}
+    assert set(table["source"]) == {"allocator"}
+
+
+def test_a_window_starts_at_the_level_on_entering(trace):
+    table = memory(trace, window=(20, 40))
+    assert table[["ts", "allocated_bytes"]].values.tolist() == [[20, 64], [35, 96]]
+    assert memory(trace, device=0).empty
+
+
+def test_peak(trace):
+    table = memory_peak(trace)
+    row = table.iloc[0]
+    assert (row["ts"], row["peak_bytes"], row["end_bytes"], row["step"]) == (35, 96, 0, 1)
+    assert memory_peak(trace, window=(0, 20))["peak_bytes"].tolist() == [64]
+
+
+def test_live_blocks_name_who_made_them(trace):
+    table = memory_live(trace, 36)
+    assert table["bytes"].tolist() == [64, 32]
+    assert table["operator"].tolist() == ["aten::mm", "aten::add"]  # aten::empty only allocates for mm
+    assert table["module"].tolist() == ["net", "net.0"]
+    assert table["phase"].tolist() == ["forward", "forward"]
+    assert table["step"].tolist() == [0, 1]
+    assert table["birth_ts"].tolist() == [13, 35]
+    assert table["death_ts"].tolist() == [40, 60]
+    assert trace.slices["name"].iloc[table["slice"].iloc[0]] == "aten::mm"
+
+
+def test_live_by_default_at_the_peak(trace):
+    assert memory_live(trace).equals(memory_live(trace, 35))
+    assert memory_live(trace, "35ns").equals(memory_live(trace, 35))
+    with pytest.raises(OptionError, match="not a duration"):
+        memory_live(trace, "soon")
+
+
+def test_a_block_from_before_the_recording_is_known_by_its_end(trace):
+    table = memory_live(trace, 0)
+    assert table["bytes"].tolist() == [16]
+    assert table["birth_ts"].isna().all()
+    assert table["operator"].isna().all()
+    assert memory_live(trace, 5).empty
+
+
+def test_a_missed_free_ends_with_the_next_block_at_the_address():
+    b = TraceBuilder()
+    b.allocations(ts=[0, 10], addr=[1, 1], bytes=[64, 8], device=0, allocated=[64, 8], reserved=64)
+    assert memory_live(b.seal(), 20)["bytes"].tolist() == [8]
+
+
+def test_the_same_address_on_two_devices_is_two_blocks():
+    b = TraceBuilder()
+    b.allocations(ts=[0, 1], addr=[7, 7], bytes=[64, 32], device=[0, 1], allocated=[64, 32], reserved=128)
+    trace = b.seal()
+    assert memory_live(trace, 5)["device"].tolist() == [0, 1]
+    assert memory_live(trace, 5, device=1)["bytes"].tolist() == [32]
+    assert memory_peak(trace)["device"].tolist() == [0, 1]
+
+
+def test_resident_memory_stands_in_where_no_allocator_spoke():
+    b = TraceBuilder()
+    rss = b.track("process memory (RSS)", "counter", pid=1, unit="bytes")
+    share = b.track("CPU share", "counter", pid=1, unit="share")
+    b.counter(rss, [0, 10], [1e6, 2e6])
+    b.counter(share, [0, 10], [0.5, 0.5])
+    trace = b.seal()
+    table = memory(trace)
+    assert table["allocated_bytes"].tolist() == [1_000_000, 2_000_000]
+    assert table["source"].tolist() == ["rss", "rss"]
+    assert table["reserved_bytes"].tolist() == [0, 0]
+    assert memory_peak(trace)["source"].tolist() == ["rss"]
+    assert memory_live(trace).empty
+
+
+def test_resident_memory_stays_beside_a_device_and_leaves_for_the_host_allocator():
+    b = TraceBuilder()
+    rss = b.track("process memory (RSS)", "counter", pid=1, unit="bytes")
+    b.counter(rss, [0], [1e6])
+    b.allocations(ts=[3], addr=[1], bytes=[64], device=0, allocated=[64], reserved=128)
+    assert set(memory(b.seal())["device"]) == {-1, 0}
+
+
+def test_empty():
+    empty = TraceBuilder().seal()
+    assert list(memory(empty)) == ["ts", "device", "allocated_bytes", "reserved_bytes", "source"]
+    for table in (memory(empty), memory_peak(empty), memory_live(empty), memory_live(empty, 5)):
+        assert table.empty
+
+
+def test_sums_of_live_blocks_are_the_curve(trace):
+    rng = np.random.default_rng(0)
+    b, live, ts, rows = TraceBuilder(), {}, 0, []
+    for _ in range(300):
+        ts += int(rng.integers(1, 5))
+        if live and rng.random() < 0.45:
+            addr = int(rng.choice(list(live)))
+            rows.append((ts, addr, -live.pop(addr), sum(live.values())))
+        else:
+            addr = int(rng.integers(1, 10**6))
+            if addr not in live:
+                live[addr] = int(rng.integers(1, 100))
+                rows.append((ts, addr, live[addr], sum(live.values())))
+    ts, addr, size, level = map(np.array, zip(*rows, strict=True))
+    b.allocations(ts=ts, addr=addr, bytes=size, device=0, allocated=level, reserved=10**6)
+    trace = b.seal()
+    curve = memory(trace)
+    for at in curve["ts"].to_numpy()[::37]:
+        expected = curve.loc[curve["ts"] == at, "allocated_bytes"].iloc[0]
+        assert memory_live(trace, int(at))["bytes"].sum() == expected

@@ -1,0 +1,169 @@
+"""Who holds memory, who allocates it, and who keeps it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from notebook_prof.analysis import memory_by, memory_growth, memory_live, memory_operators
+from notebook_prof.errors import OptionError, SelectionError
+from notebook_prof.readers import read_trace
+from notebook_prof.testing import traces
+from notebook_prof.trace import TraceBuilder
+
+MB = 2**20
+
+
+def training(steps=6, leak=0, ring=0):
+    """Each step: an input, an activation freed by backward, a temporary; a gradient and state that stay."""
+    b = TraceBuilder()
+    main = b.track("main")
+    level, held = 0, {}
+
+    def put(ts, key, size):
+        nonlocal level
+        level += size
+        held[key] = size
+        b.allocations(ts=ts, addr=key, bytes=size, device=0, allocated=level, reserved=100 * MB, track=main)
+
+    def drop(ts, key):
+        nonlocal level
+        if key not in held:
+            return
+        level -= held[key]
+        b.allocations(
+            ts=ts, addr=key, bytes=-held.pop(key), device=0, allocated=level, reserved=100 * MB, track=main
+        )
+
+    for n in range(steps):
+        at = 100 * n
+        names = ["next", "conv", "conv_backward", "adam"]
+        phases = ["data", "forward", "backward", "optimizer"]
+        b.slices(ts=at + np.arange(4) * 20, dur=np.full(4, 20), name=names, phase=phases, track=main)
+        drop(at + 1, 1)
+        put(at + 2, 1, 3 * MB)  # input
+        put(at + 22, 2, 5 * MB)  # activation
+        put(at + 24, 3, 1 * MB)
+        drop(at + 26, 3)  # temporary
+        put(at + 42, 4, 7 * MB) if 4 not in held else None  # gradient, kept
+        drop(at + 44, 2)
+        put(at + 62, 5, 9 * MB) if 5 not in held else None  # state, kept
+        if leak:
+            put(at + 70, 1000 + n, leak)
+        if ring:
+            put(at + 72, 2000 + n, ring)
+            drop(at + 73, 2000 + n - 2)
+        b.steps(n, at, 80, "loop")
+    return b.seal(window=(0, 100 * steps))
+
+
+def test_blocks_are_told_apart_by_their_lives():
+    trace = training()
+    at = memory_by(trace, at=125).set_index("kind")["bytes"]
+    assert at.to_dict() == {
+        "optimizer": 9 * MB,
+        "gradient": 7 * MB,
+        "activation": 5 * MB,
+        "input": 3 * MB,
+        "temporary": MB,
+    }
+    by = memory_by(trace, ["operator", "phase"], at=125)
+    assert by["operator"].tolist() == ["adam", "conv_backward", "conv", "next"]
+    assert by["bytes"].tolist() == [9 * MB, 7 * MB, 6 * MB, 3 * MB]
+    assert by["blocks"].tolist() == [1, 1, 2, 1]
+    assert by["share"].sum() == pytest.approx(1)
+    assert by["largest_bytes"].tolist() == [9 * MB, 7 * MB, 5 * MB, 3 * MB]
+
+
+def test_what_was_there_before_is_known_when_it_is_freed():
+    b = TraceBuilder()
+    b.allocations(ts=[5], addr=[1], bytes=[-64], device=0, allocated=[0], reserved=0)
+    assert memory_by(b.seal(window=(0, 9)), at=2)["kind"].tolist() == ["earlier"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(traces(), st.integers(0, 120))
+def test_groups_sum_to_what_is_live(trace, at):
+    live = memory_live(trace, at)
+    for by in ("kind", "operator", ["module", "phase"], "step", "device"):
+        table = memory_by(trace, by, at=at)
+        assert table["bytes"].sum() == live["bytes"].sum()
+        assert table["blocks"].sum() == len(live)
+
+
+@settings(max_examples=40, deadline=None)
+@given(traces(), st.none() | st.tuples(st.integers(0, 60), st.integers(60, 120)))
+def test_operators_increase_sums_to_all_events(trace, window):
+    events = trace.allocations
+    if window is not None:
+        events = events[(events["ts"] >= window[0]) & (events["ts"] < window[1])]
+    for by in ("name", ("module", "phase")):
+        table = memory_operators(trace, window=window, by=by)
+        assert table["increase_bytes"].sum() == events["bytes"].sum()
+        assert (table["allocated_bytes"] - table["freed_bytes"] == table["increase_bytes"]).all()
+        assert (table["allocation_count"] + table["free_count"]).sum() == (events["bytes"] != 0).sum()
+
+
+def test_operators_can_be_narrowed():
+    trace = training()
+    assert memory_operators(trace, step=1, phase="forward")["allocated_bytes"].tolist() == [6 * MB]
+    assert memory_operators(trace, device=1).empty
+    with pytest.raises(SelectionError, match="forward"):
+        memory_operators(trace, phase="forwards")
+
+
+@pytest.mark.parametrize(
+    "name", ["cnn_adam.pt.trace.json.gz", "cnn_sgd.pt.trace.json", "lm_adamw.pt.trace.json.gz"]
+)
+def test_pytorch_adds_the_same_up(shared_traces: Path, name: str):
+    folder = shared_traces / "torch213_cpu"
+    told = pd.read_csv(folder / f"{name.partition('.')[0]}.key_averages.csv")
+    told = told[told["name"].str.startswith(("aten::", "autograd::"))]
+    told = told.groupby("name")["self_cpu_memory_usage_B"].sum()
+    found = memory_operators(read_trace(folder / name)).set_index("name")["increase_bytes"]
+    assert len(told) > 40
+    assert found.reindex(told.index, fill_value=0).tolist() == told.tolist()
+
+
+def test_a_leak_is_found():
+    table = memory_growth(training(leak=2 * MB))
+    assert table["operator"].tolist() == ["adam"]
+    row = table.iloc[0]
+    assert (row["bytes_per_step"], row["blocks_per_step"], row["steps"], row["of_steps"]) == (2 * MB, 1, 4, 4)
+    assert row["growth_bytes"] == 2 * MB
+    assert row["share"] == 1
+    assert row["kept_bytes"] == 6 * 2 * MB + 9 * MB  # with the optimizer's state
+    assert row["first_slice"] == 3
+
+
+def test_a_ring_buffer_and_what_is_set_up_once_are_not_leaks():
+    assert memory_growth(training()).empty
+    assert memory_growth(training(ring=MB)).empty
+
+
+def test_the_recorded_leak(shared_traces: Path):
+    trace = read_trace(shared_traces / "torch213_cpu" / "variants" / "memory_leak.pt.trace.json")
+    row = memory_growth(trace).iloc[0]
+    assert (row["operator"], row["bytes_per_step"], row["growth_bytes"]) == ("aten::ones", 65536, 65536)
+
+
+@pytest.mark.parametrize("name", ["cnn_adam.pt.trace.json.gz", "lm_adamw.pt.trace.json.gz"])
+def test_sound_runs_do_not_grow(shared_traces: Path, name: str):
+    assert memory_growth(read_trace(shared_traces / "torch213_cpu" / name)).empty
+
+
+def test_nothing_recorded():
+    empty = TraceBuilder().seal()
+    assert memory_by(empty).empty
+    assert memory_growth(empty).empty
+    assert memory_operators(empty).empty
+    assert "bytes_per_step" in memory_growth(empty)
+    with pytest.raises(OptionError, match="kind"):
+        memory_by(empty, "kinds")
+    with pytest.raises(OptionError, match="operator"):
+        memory_growth(empty, by="operators")

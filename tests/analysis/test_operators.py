@@ -1,0 +1,189 @@
+"""operators and kernels on drawn traces."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from notebook_prof.analysis import kernels, operators
+from notebook_prof.errors import OptionError, SelectionError
+from notebook_prof.testing import draw
+from notebook_prof.trace import TraceBuilder
+
+
+def rows(table: pd.DataFrame, *columns: str) -> dict[str, tuple]:
+    return {r["name"]: tuple(r[c] for c in columns) for r in table.to_dict("records")}
+
+
+@pytest.fixture
+def trace():
+    return draw(
+        """
+        main:     [linear/forward    ] [relu/forward ]
+        main:      [mm    ][add    ]
+        main:        [go]
+        stream 7:       [gemm      ][copy]
+        steps:    [3                  ][4            ]
+        """,
+        categories={"go": "launch", "copy": "memcpy"},
+        launches=[("go", "gemm"), ("relu", "copy")],
+    )
+
+
+def test_total_self_and_share(trace):
+    assert rows(operators(trace), "count", "total_ns", "self_ns") == {
+        "linear": (1, 20, 3),
+        "mm": (1, 8, 4),
+        "add": (1, 9, 9),
+        "go": (1, 4, 4),
+        "relu": (1, 15, 15),
+    }
+    table = operators(trace)
+    assert table["share"].sum() == pytest.approx(1)
+    assert table["self_ns"].tolist() == sorted(table["self_ns"], reverse=True)
+
+
+def test_device_time_goes_to_the_launcher_and_what_is_around_it(trace):
+    table = operators(trace)
+    assert rows(table, "device_self_ns", "device_ns") == {
+        "linear": (0, 12),
+        "mm": (12, 12),
+        "add": (0, 0),
+        "go": (0, 0),
+        "relu": (6, 6),
+    }
+
+
+@pytest.mark.parametrize("window", [(0, 5), (3, 12), (7, 40), (12, 13)])
+def test_a_window_cuts_exactly(trace, window):
+    table = operators(trace, window=window)
+    slices = trace.slices[trace.slices["track"] == 0]
+    for name, total in zip(table["name"], table["total_ns"], strict=True):
+        row = slices[slices["name"] == name].iloc[0]
+        assert total == max(0, min(row.ts + row.dur, window[1]) - max(row.ts, window[0]))
+    busy = sum(((slices.ts <= t) & (t < slices.ts + slices.dur)).any() for t in range(*window))
+    assert table["self_ns"].sum() == busy
+
+
+def test_work_launched_before_the_window_still_belongs_to_its_operator(trace):
+    table = operators(trace, window=(22, 24)).set_index("name")
+    assert table.loc["relu", ["count", "self_ns"]].tolist() == [1, 2]
+    assert operators(trace, window=(17, 18)).set_index("name").loc[
+        "mm", ["count", "device_self_ns"]
+    ].tolist() == [
+        0,
+        1,
+    ]
+
+
+def test_recursion_counts_once_in_total_time():
+    trace = draw(
+        """
+        main: [fib            ]
+        main:  [fib  ][fib   ]
+        main:   [fib]
+        """,
+        categories={"fib": "python"},
+    )
+    assert rows(operators(trace), "count", "total_ns", "self_ns") == {"fib": (4, 17, 17)}
+
+
+def test_redispatch_of_one_call_counts_once():
+    trace = draw(
+        """
+        main: [div_  ] [div_  ]
+        main:  [div_]   [mul ]
+        """
+    )
+    assert rows(operators(trace), "count", "total_ns") == {"div_": (2, 16), "mul": (1, 6)}
+
+
+def test_the_same_name_on_two_threads_adds_up():
+    trace = draw("one: [mm ]\ntwo:  [mm ]")
+    assert rows(operators(trace), "count", "total_ns", "self_ns") == {"mm": (2, 10, 10)}
+
+
+def test_grouping_and_filters():
+    b = TraceBuilder()
+    main = b.track("main")
+    row = {
+        "track": main,
+        "name": ["mm", "mm", "mm"],
+        "module": ["a", "b", None],
+        "shapes": ["[1]", "[1]", "[2]"],
+    }
+    b.slices(ts=[0, 10, 20], dur=[5, 6, 7], step=[0, 0, 1], phase=["forward", "backward", None], **row)
+    trace = b.seal()
+    by_module = operators(trace, by="module")
+    assert by_module["self_ns"].tolist() == [7, 6, 5]
+    assert by_module["module"].isna().tolist() == [True, False, False]
+    assert operators(trace, by=("name", "shapes")).values.tolist()[0][:4] == ["mm", "[1]", 2, 11]
+    assert operators(trace, by="step")["step"].tolist() == [0, 1]
+    assert operators(trace, step=0)["self_ns"].tolist() == [11]
+    assert operators(trace, phase=["forward", "backward"])["self_ns"].tolist() == [11]
+    assert operators(trace, phase="forward", step=[0, 1])["share"].tolist() == [1.0]
+
+
+def test_filtering_names_does_not_change_shares(trace):
+    whole = operators(trace).set_index("name")["share"]
+    some = operators(trace, name=["mm", "add"]).set_index("name")["share"]
+    assert some.to_dict() == whole[["add", "mm"]].to_dict()
+    assert operators(trace, name="nothing").empty
+
+
+def test_category_keeps_only_these(trace):
+    assert set(operators(trace, category="launch")["name"]) == {"go"}
+
+
+def test_refusals_name_what_exists(trace):
+    with pytest.raises(OptionError, match="'module'"):
+        operators(trace, by="modul")
+    with pytest.raises(SelectionError, match="'forward'"):
+        operators(trace, phase="forwards")
+    with pytest.raises(SelectionError, match="'kernel'"):
+        kernels(trace, category="kernels")
+
+
+def test_kernels(trace):
+    table = kernels(trace)
+    names = ["name", "count", "total_ns", "mean_ns", "share"]
+    assert table[names].values.tolist() == [["gemm", 1, 12, 12.0, 12 / 18], ["copy", 1, 6, 6.0, 6 / 18]]
+    assert table[["min_ns", "max_ns"]].values.tolist() == [[12, 12], [6, 6]]
+    assert kernels(trace, step=3)["name"].tolist() == ["gemm"]
+    assert kernels(trace, category="memcpy")["share"].tolist() == [1.0]
+    assert kernels(trace, window=(7, 10))[names].values.tolist() == [["gemm", 1, 3, 3.0, 1.0]]
+
+
+def test_empty():
+    empty = TraceBuilder().seal()
+    assert list(operators(empty)) == [
+        "name", "count", "total_ns", "self_ns", "device_ns", "device_self_ns", "share",
+    ]  # fmt: skip
+    assert operators(empty).empty
+    columns = ["name", "count", "total_ns", "mean_ns", "share", "min_ns", "max_ns", "tensor_cores"]
+    assert list(kernels(empty)) == columns
+    assert kernels(empty).empty
+
+
+def test_instants_count_and_take_no_time():
+    table = operators(draw("main: [mm  ] |mark"))
+    assert rows(table, "count", "total_ns", "self_ns") == {"mm": (1, 6, 6), "mark": (1, 0, 0)}
+
+
+def test_an_ancestor_that_overlaps_in_part_counts_once():
+    """The chain of parents leads from the last slice to the first, which has ended before."""
+    trace = draw(
+        """
+        main:     [mm     ]
+        main:        [add              ]
+        main:                 [mm ]
+        stream 7:               [gemm]
+        """,
+        launches=[("add", "gemm")],
+    )
+    assert rows(operators(trace), "device_self_ns", "device_ns") == {"mm": (0, 6), "add": (6, 6)}
+    b = TraceBuilder()
+    main, stream = b.track("main"), b.track("stream", "stream", device=0, stream=7)
+    host = b.slices(ts=[0, 3, 12], dur=[9, 19, 5], track=main, name=["mm", "add", "mm"])
+    b.flows("launch", host[2], b.slices(ts=14, dur=6, name="gemm", category="kernel", track=stream))
+    assert rows(operators(b.seal()), "device_self_ns", "device_ns") == {"mm": (6, 6), "add": (0, 6)}

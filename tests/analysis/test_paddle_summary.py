@@ -1,0 +1,137 @@
+"""p.summary() is, to the character, the text that Paddle printed for its own recordings."""
+
+from __future__ import annotations
+
+import gzip
+import inspect
+from enum import Enum
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import notebook_prof as nbp
+from notebook_prof.analysis.event_tables import Events, memory_table, operator_table, user_table
+from notebook_prof.errors import OptionError
+from notebook_prof.session.event_text import VIEWS
+from notebook_prof.testing import draw
+from notebook_prof.trace import TraceBuilder
+
+OPTIONS = {
+    "all_ms_cputotal": {},
+    "nodetail_us_cpuavg": {"op_detail": False, "time_unit": "us", "sorted_by": "CPUAvg"},
+    "s_gputotal": {"time_unit": "s", "sorted_by": "GPUTotal"},
+    "threadsep_ns_cpumax": {"thread_sep": True, "time_unit": "ns", "sorted_by": "CPUMax"},
+}
+
+
+def told(text: str) -> str:
+    """Paddle's text up to its FLOPs profiler, which walks the live layers."""
+    return text.split("\n--------------------------------------- Flops Profiler Begin")[0].rstrip()
+
+
+@pytest.mark.parametrize("kind", ["pb", "json"])
+@pytest.mark.parametrize("run", ["v262_full", "v331_full", "v262_static", "v331_static", "synthetic_rank0"])
+def test_the_whole_text(data: Path, run: str, kind: str) -> None:
+    p = nbp.open_profile(data / f"paddle/{run}.{kind}.gz")
+    text = gzip.decompress((data / f"paddle/{run}_summary.txt.gz").read_bytes()).decode()
+    options = {"sorted_by": "GPUTotal"} if run == "synthetic_rank0" else {}
+    assert p.summary(**options).rstrip() == told(text)
+
+
+@pytest.mark.parametrize("run", ["full", "v262_full"])
+def test_every_option_and_view(shared_traces: Path, run: str) -> None:
+    folder = shared_traces / "paddle" / run
+    p = nbp.open_profile(next((folder / "pb").glob("*.pb")))
+    texts = sorted(folder.glob("summary_*.txt"))
+    assert len(texts) == len(OPTIONS) + len(VIEWS)
+    for path in texts:
+        key = path.stem.removeprefix("summary_")
+        options = {"views": key.removeprefix("view_")} if key.startswith("view_") else OPTIONS[key]
+        assert p.summary(**options).rstrip() == told(path.read_text()), path.name
+
+
+def test_json_differs_in_rounded_nanoseconds_only(shared_traces: Path) -> None:
+    folder = shared_traces / "paddle/v262_full"
+    p = nbp.open_profile(next(folder.glob("*.json")))
+    text = told((folder / "summary_threadsep_ns_cpumax.txt").read_text()).splitlines()
+    ours = p.summary(**OPTIONS["threadsep_ns_cpumax"]).rstrip().splitlines()
+    assert len(ours) == len(text)
+    assert sum(a != b for a, b in zip(ours, text, strict=True)) < 12
+
+
+def test_paddles_own_enums_are_taken() -> None:
+    sorted_keys = Enum("SortedKeys", "CPUTotal GPUMin")
+    summary_view = Enum("SummaryView", "OverView OperatorView")
+    p = nbp.Profile(draw("main: [mm][add   ]"))
+    text = p.summary(sorted_by=sorted_keys.GPUMin, views=[summary_view.OperatorView])
+    assert text.splitlines()[0].strip("-") == "Operator Summary"
+    assert p.summary(views=summary_view.OverView).startswith("-------")
+
+
+def test_the_signature_is_the_seeds() -> None:
+    parameters = inspect.signature(nbp.Profile.summary).parameters
+    found = {name: p.default for name, p in parameters.items() if name not in ("self", "by", "rows")}
+    assert found == {
+        "sorted_by": "CPUTotal",
+        "views": None,
+        "op_detail": True,
+        "thread_sep": False,
+        "time_unit": "ms",
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"sorted_by": "CPUTotl"}, "CPUTotal"),
+        ({"views": "KernelVeiw"}, "KernelView"),
+        ({"time_unit": "min"}, "choose from s, ms, us, ns|did you mean"),
+    ],
+)
+def test_errors(options: dict[str, str], words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        nbp.Profile(TraceBuilder().seal()).summary(**options)
+
+
+def test_every_sort_key_and_direction(data: Path) -> None:
+    events = Events(nbp.read_trace(data / "paddle/synthetic_rank0.pb.gz"))
+    for place in ("CPU", "GPU"):
+        for word in ("Total", "Avg", "Max", "Min"):
+            table = operator_table(events, sorted_by=place + word, op_detail=False)
+            values = table[f"{place.lower()}_{word.lower()}_ns"].tolist()
+            assert values == sorted(values, reverse=word != "Min"), place + word
+
+
+def test_memory_manipulation_by_name() -> None:
+    b = TraceBuilder()
+    main = b.track("main")
+    names = ["MemcpyAsync", "my_memset", "my_eval"]
+    b.slices(ts=[0, 10, 30], dur=[5, 7, 4], name=names, category="annotation", track=main)
+    p = nbp.Profile(b.seal())
+    text = p.summary(views="MemoryManipulationView", time_unit="ns")
+    rows = [line.split("  ")[0] for line in text.splitlines() if "/" in line][1:]
+    assert rows == ["my_memset", "MemcpyAsync"]  # the last first, as Paddle visits them
+    assert user_table(Events(p.trace))["name"].tolist() == ["my_eval"]
+    assert "16" not in text
+
+
+def test_other_traces_have_all_tables_too(data: Path) -> None:
+    p = nbp.open_profile(data / "torch213_cpu/cnn_adam.pt.trace.json.gz")
+    text = p.summary()
+    titles = [line.strip("-") for line in text.splitlines() if line.startswith("---") and "Summary" in line]
+    assert titles[:3] == ["Overview Summary", "Model Summary", "Operator Summary"]
+    known = p.operators(name="aten::conv2d").iloc[0]
+    row = operator_table(Events(p.trace), op_detail=False).set_index("name").loc["aten::conv2d"]
+    assert (row["calls"], row["cpu_total_ns"]) == (known["count"], known["total_ns"])
+    steps = p.phases().groupby("phase", observed=True)["host_ns"].sum()
+    line = next(line for line in text.splitlines() if line.startswith("  Forward  ") and "/" in line)
+    assert f"{steps['forward'] / 1e6:.2f}" in line
+
+
+def test_nothing_is_no_text() -> None:
+    text = nbp.Profile(TraceBuilder().seal()).summary()
+    assert "Operator Summary" not in text
+    for table in (operator_table, user_table, memory_table):
+        assert isinstance(table(Events(TraceBuilder().seal())), pd.DataFrame)
+        assert table(Events(TraceBuilder().seal())).empty

@@ -1,0 +1,148 @@
+"""phases and steps on drawn traces."""
+
+from __future__ import annotations
+
+from notebook_prof.analysis import phases, steps
+from notebook_prof.testing import draw
+from notebook_prof.trace import PHASES, TraceBuilder
+
+
+def host(trace, step, **options):
+    table = phases(trace, **options)
+    table = table[table["step"] == step]
+    return {name: ns for name, ns in zip(table["phase"], table["host_ns"], strict=True) if ns}
+
+
+def test_every_instant_has_one_phase_and_gaps_go_to_their_neighbours():
+    trace = draw(
+        """
+        steps: [0                                                         ]
+        main:    [next/data][mm/forward] [add/forward]     [sgd/optimizer]
+        """
+    )
+    assert host(trace, 0) == {"data": 11, "forward": 12 + 1 + 13, "optimizer": 15, "other": 2 + 5 + 1}
+    assert int(trace.steps["dur"].iloc[0]) == 11 + 26 + 15 + 8
+    assert phases(trace)["share"].sum() == 1
+
+
+def test_priority_where_phases_overlap():
+    trace = draw(
+        """
+        steps: [0                                            ]
+        main:  [loss.backward/backward                       ]
+        main:     [recompute/forward]  [ddp/communication]
+        """
+    )
+    found = host(trace, 0)
+    assert "forward" not in found
+    assert found == {"communication": 19, "backward": 28}
+
+
+def test_backward_counts_on_the_autograd_thread():
+    trace = draw(
+        """
+        steps:    [0                               ]
+        main:     [mm/forward]
+        autograd:               [node/backward]
+        """
+    )
+    found = host(trace, 0)
+    assert found["forward"] == 12
+    assert found["backward"] == 15
+    assert sum(found.values()) == 34
+
+
+def test_data_of_another_thread_does_not_hold_up_the_step():
+    trace = draw(
+        """
+        steps:   [0                      ]
+        main:    [forward long/forward   ]
+        loader:    [fetch/data     ]
+        """
+    )
+    assert host(trace, 0) == {"forward": 25}
+
+
+def test_waiting_for_a_collective_elsewhere_is_communication():
+    trace = draw(
+        """
+        steps:  [0                                       ]
+        main:   [node/backward]            [sgd/optimizer]
+        gloo:      [gloo:all_reduce    ]
+        """,
+        categories={"gloo:all_reduce": "collective"},
+    )
+    found = host(trace, 0)
+    assert found == {"backward": 15, "communication": 24 - 15, "other": 27 - 24, "optimizer": 15}
+
+
+def test_a_gap_across_the_edge_of_a_step_is_other():
+    trace = draw(
+        """
+        steps: [0           ][1           ]
+        main:   [a/forward]    [b/forward]
+        """
+    )
+    assert host(trace, 0) == {"forward": 11, "other": 3}
+    assert host(trace, 1) == {"forward": 11, "other": 3}
+
+
+def test_device_time_belongs_to_the_step_and_phase_that_launched_it():
+    trace = draw(
+        """
+        steps:     [0          ][1              ]
+        main:      [mm/forward]     [sgd/optimizer]
+        stream 7:         [gemm          ][adam]
+        stream 8:           [other]
+        """,
+        launches=[("mm", "gemm"), ("mm", "other"), ("sgd", "adam")],
+    )
+    table = phases(trace).set_index(["step", "phase"])["device_ns"]
+    assert table[0, "forward"] == 16
+    assert table[1, "optimizer"] == 6
+    assert table.sum() == 22
+
+
+def test_windows_cut_steps():
+    trace = draw(
+        """
+        steps: [0        ][1        ][2        ]
+        main:  [a/forward                      ]
+        """
+    )
+    table = phases(trace, window=(5, 14))
+    assert table.groupby("step")["host_ns"].sum().to_dict() == {0: 6, 1: 3}
+    assert steps(trace, window=(5, 14))[["step", "ts", "dur"]].values.tolist() == [[0, 5, 6], [1, 11, 3]]
+    assert steps(trace, step=[2])["ts"].tolist() == [22]
+
+
+def test_steps_tell_how_busy_host_and_device_were():
+    trace = draw(
+        """
+        steps:    [0            ][1       ]
+        main:     [mm  ]  [add ]
+        other:         [noise ]
+        stream 7:     [gemm                ]
+        """
+    )
+    table = steps(trace)
+    assert table["host_busy_ns"].tolist() == [12, 0]
+    assert table["device_busy_ns"].tolist() == [11, 10]
+    assert table["slices"].tolist() == [4, 0]
+    assert table["dur"].tolist() == [15, 10]
+
+
+def test_without_steps_there_is_nothing_to_divide():
+    trace = draw("main: [mm/forward]")
+    assert phases(trace).empty
+    assert list(phases(trace)) == ["step", "phase", "host_ns", "device_ns", "share"]
+    assert steps(trace).empty
+    assert phases(TraceBuilder().seal()).empty
+
+
+def test_steps_without_slices_are_other():
+    b = TraceBuilder()
+    b.steps([0, 1], [0, 10], [10, 10], "mark")
+    table = phases(b.seal())
+    assert table["phase"].tolist() == list(PHASES) * 2
+    assert table.loc[table["phase"] == "other", "host_ns"].tolist() == [10, 10]

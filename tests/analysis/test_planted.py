@@ -1,0 +1,157 @@
+"""Real runs of PyTorch with a planted cause: the verdict names it, and advice says what to do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import notebook_prof as nbp
+from notebook_prof.readers import read_trace
+from notebook_prof.session.profile import Profile
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Timing on a shared machine is steadier with one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def record(batches: Any, body: Callable[[Any], None], steps: tuple[int, int] = (2, 7)) -> Profile:
+    with nbp.profile("torch", steps=steps) as profile:
+        for batch in nbp.steps(batches):
+            body(batch)
+    return profile
+
+
+def rules(profile: Profile) -> list[str]:
+    return profile.advice()["rule"].tolist()
+
+
+class Slow(torch.utils.data.Dataset[Any]):
+    """Takes 4 ms to read an item."""
+
+    def __len__(self) -> int:
+        return 32
+
+    def __getitem__(self, index: int) -> Any:
+        time.sleep(0.004)
+        return torch.full((16,), float(index))
+
+
+def small_training() -> Callable[[Any], None]:
+    model = torch.nn.Linear(16, 4)
+    optimizer = torch.optim.SGD(model.parameters())
+
+    def train(batch: Any) -> None:
+        optimizer.zero_grad()
+        model(batch).sum().backward()
+        optimizer.step()
+
+    return train
+
+
+def test_a_slow_loader():
+    profile = record(torch.utils.data.DataLoader(Slow(), batch_size=4), small_training())
+    assert profile.verdict.kind == "input-bound"
+    assert profile.verdict.share > 0.7
+    assert "dataloader-workers" in rules(profile)
+    row = profile.advice().set_index("rule").loc["dataloader-workers"]
+    assert "num_workers" in row["remedy"]
+    profile.selection.update(**row["select"])
+    assert set(row["rows"]) <= set(profile.selected.index)
+    pipeline = profile.input_pipeline()
+    assert set(pipeline["loader"]) == {"in-process"}
+    assert (pipeline["share"] > 0.5).all()
+
+
+def test_many_tiny_operators():
+    x = torch.ones(8)
+
+    def body(_: Any) -> None:
+        y = x
+        for _ in range(300):
+            y = y + 1.0
+
+    profile = record(range(10), body)
+    assert profile.verdict.kind == "overhead-bound"
+    assert rules(profile)[0] == "small-operators"
+
+
+def test_one_huge_product():
+    x = torch.randn(700, 700)
+    profile = record(range(10), lambda _: torch.mm(x, x))
+    assert profile.verdict.kind == "compute-bound"
+    assert profile.verdict.evidence["name"] == "aten::mm"
+    assert not {"small-operators", "input-bound", "memory-growth", "sync-points"} & set(rules(profile))
+
+
+def test_memory_that_grows():
+    kept: list[Any] = []
+    x = torch.randn(200, 200)
+
+    def body(_: Any) -> None:
+        kept.append(torch.mm(x, x))
+
+    profile = record(range(12), body, steps=(2, 10))
+    assert "growing 156 KiB every step" in str(profile.verdict)
+    table = profile.memory_growth()
+    assert table["operator"].tolist() == ["aten::mm"]
+    assert table["bytes_per_step"].tolist() == [160_000]
+    row = profile.advice().set_index("rule").loc["memory-growth"]
+    assert row["gain_bytes"] == 160_000
+    assert row["select"] == {"name": "aten::mm"}
+
+
+def test_an_optimizer_in_pieces():
+    model = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(20)))
+    optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+    fused = torch.optim.Adam(model.parameters(), fused=True)
+
+    def body(which: Any) -> Callable[[Any], None]:
+        def train(_: Any) -> None:
+            which.zero_grad()
+            model(torch.ones(4, 8)).sum().backward()
+            which.step()
+
+        return train
+
+    assert "unfused-optimizer" in rules(record(range(10), body(optimizer)))
+    assert "unfused-optimizer" not in rules(record(range(10), body(fused)))
+
+
+def test_a_sound_step_gets_no_advice_on_what_it_does_not_do():
+    x = torch.randn(500, 500)
+    table = record(range(10), lambda _: torch.mm(x, x)).advice(min_share=0.2)
+    assert table.empty
+
+
+def test_resnet50_with_four_workers(shared_traces: Path):
+    name = "resnet50_num_workers_4_worker0.1623212756351.pt.trace.json.gz"
+    profile = Profile(read_trace(shared_traces / "kineto_2021" / name))
+    assert profile.verdict.kind == "compute-bound"
+    assert profile.verdict.share == pytest.approx(0.724, abs=0.001)
+    found = profile.advice().set_index("rule")
+    # what the TensorBoard plugin recommends for this run, and more
+    assert {"tensor-cores-unused", "pageable-copies"} <= set(found.index)
+    assert not {"input-bound", "dataloader-workers"} & set(found.index)
+    assert found["gain_ns"].is_monotonic_decreasing
+    assert found.loc["pageable-copies", "count"] == 12
+    assert set(found.loc["pageable-copies", "select"]["name"]) == {"Memcpy HtoD (Pageable -> Device)"}
+
+
+def test_resnet50_without_workers(shared_traces: Path):
+    found = sorted((shared_traces / "kineto_2021").glob("resnet50_num_workers_0*.json.gz"))
+    if not found:
+        pytest.skip("the recording with 0 workers is not among the shared ones")
+    profile = Profile(read_trace(found[0]))
+    assert profile.verdict.kind == "input-bound"
+    assert rules(profile)[0] == "dataloader-workers"

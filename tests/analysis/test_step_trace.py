@@ -1,0 +1,122 @@
+"""The step trace: drawn, against MindInsight's figures, and by law."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from notebook_prof.analysis import phases, step_trace
+from notebook_prof.errors import OptionError
+from notebook_prof.readers import read_trace
+from notebook_prof.testing import draw, traces
+from notebook_prof.trace import TraceBuilder
+
+PARTS = ["gap_ns", "fp_bp_ns", "tail_ns"]
+TWO = """
+steps: [0                                        ][1                                        ]
+main:  [next/data][mm/forward][add/forward]          [next/data][mm/forward][add/forward]
+autograd:                          [mm_b/backward]                                   [mm_b/backward]
+"""
+
+
+def test_points_are_found():
+    table = step_trace(draw(TWO))
+    assert table["total_ns"].tolist() == [43, 43]
+    # the second backward outlasts its step
+    assert table[PARTS].values.tolist() == [[11, 32, 0], [14, 29, 0]]
+    assert table["fp_point"].tolist() == ["mm", "mm"]
+    assert table["points"].tolist() == ["found", "found"]
+    assert table["data_ns"].tolist() == [11, 11]
+    assert table["rank"].isna().all()
+
+
+def test_points_can_be_named(monkeypatch):
+    trace = draw(
+        """
+        steps: [0                                          ]
+        main:  [copy/forward][net/mm][last/backward][update]
+        """.replace("net/mm", "mm/forward"),
+    )
+    found = step_trace(trace).iloc[0]
+    assert (found["fp_point"], found["bp_point"]) == ("copy", "last")
+    named = step_trace(trace, fp_point="mm").iloc[0]
+    assert (named["fp_point"], named["points"], named["gap_ns"]) == ("mm", "argument", found["gap_ns"] + 14)
+    monkeypatch.setenv("FP_POINT", "mm")
+    assert step_trace(trace)["points"].tolist() == ["environment"]
+    assert step_trace(trace, fp_point="copy")["gap_ns"].tolist() == [found["gap_ns"]]
+    monkeypatch.setenv("FP_POINT", "of another run")
+    assert step_trace(trace)["points"].tolist() == ["found"]
+    with pytest.raises(OptionError, match="did you mean 'update'"):
+        step_trace(trace, bp_point="updat")
+
+
+def test_full_names_can_be_cut():
+    b = TraceBuilder()
+    b.slices(
+        ts=[0, 10, 30], dur=[5, 10, 10], name=["Default/a", "Default/net/mm", "z"], track=b.track("main")
+    )
+    b.steps(0, 0, 50, "file")
+    table = step_trace(b.seal(), fp_point="mm", bp_point="z")
+    assert table[PARTS].values.tolist() == [[10, 30, 10]]
+
+
+def test_collectives_of_a_step():
+    trace = draw(
+        """
+        steps: [0                   ]
+        main:  [mm/forward]
+        stream 9:    [nccl   ][nccl ]
+        """,
+        categories={"nccl": "collective"},
+    )
+    assert step_trace(trace)["all_reduce_ns"].tolist() == [16]
+
+
+def test_inference_and_nothing():
+    row = step_trace(draw("steps: [0            ]\nmain:     [mm/forward]")).iloc[0]
+    assert row[PARTS].tolist() == [3, 12, 0]
+    row = step_trace(draw("steps: [0            ]")).iloc[0]
+    assert row["gap_ns"] == row["total_ns"]
+    assert step_trace(TraceBuilder().seal()).empty
+    assert step_trace(draw("main: [mm ]")).empty
+
+
+@settings(max_examples=60, deadline=None)
+@given(traces())
+def test_the_three_parts_sum_to_the_step(trace):
+    for window in (None, (30, 90)):
+        table = step_trace(trace, window=window)
+        assert (table[PARTS] >= 0).all(axis=None)
+        assert table[PARTS].sum(axis=1).tolist() == table["total_ns"].tolist()
+        data = phases(trace, window=window)
+        assert table["data_ns"].sum() == data.loc[data["phase"] == "data", "host_ns"].sum()
+
+
+RESOURCE = "fetched/mindinsight/tests/utils/resource"
+
+
+@pytest.mark.parametrize(
+    ("folder", "summary"),
+    [("run_1/normal_run/profiler", "run_1"), ("profiler", "profiler_0")],
+)
+def test_mindinsight_gives_the_same_parts(shared_traces: Path, folder: str, summary: str):
+    table = step_trace(read_trace(shared_traces / RESOURCE / folder))
+    answers = shared_traces / "fetched" / "mindinsight_oracle" / summary
+    # MindInsight draws the parts of each step over the steps
+    for column, name in (("gap_ns", "iteration_interval"), ("fp_bp_ns", "fp_and_bp"), ("tail_ns", "tail")):
+        told = json.loads((answers / f"step_trace_proc_{name}.json").read_text())
+        values = np.array(
+            told["info"][next(iter(told["info"]))] if isinstance(told["info"], dict) else told["info"]
+        )
+        np.testing.assert_allclose(table[column].to_numpy() / 1e6, values.astype(float), atol=6e-5)
+    assert set(table["points"]) == {"file"}
+
+
+def test_averages_of_the_seed(shared_traces: Path):
+    table = step_trace(read_trace(shared_traces / RESOURCE / "profiler"))
+    mean = table.loc[1:, ["total_ns", *PARTS]].mean() / 1e6  # its first step has no start of its own
+    assert mean.round(4).tolist() == [130.4561, 90.3536, 17.0945, 23.008]

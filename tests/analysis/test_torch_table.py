@@ -1,0 +1,81 @@
+"""p.table() against PyTorch's own table of the same recording."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import notebook_prof as nbp
+from notebook_prof.analysis.key_averages import key_averages
+from notebook_prof.errors import OptionError
+from notebook_prof.testing import draw
+from notebook_prof.trace import TraceBuilder
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.mark.parametrize("unit", [None, "ms"])
+@pytest.mark.parametrize(
+    ("sort_by", "limit"), [("self_cpu_time_total", -1), ("cpu_time_total", 5), ("count", 7), ("cpu_time", 9)]
+)
+def test_the_same_lines(tmp_path: Path, sort_by: str, limit: int, unit: str | None) -> None:
+    from torch.profiler import ProfilerActivity, profile
+
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+    model(torch.randn(4, 8)).sum().backward()
+    with profile(activities=[ProfilerActivity.CPU]) as prof:
+        for _ in range(3):
+            model(torch.randn(32, 8)).sum().backward()
+    prof.export_chrome_trace(str(tmp_path / "run.json"))
+    told = prof.key_averages().table(
+        sort_by=sort_by, row_limit=limit, **({"time_unit": unit} if unit else {})
+    )
+    ours = nbp.open_profile(tmp_path / "run.json").table(sort_by=sort_by, row_limit=limit, time_unit=unit)
+    assert ours.splitlines()[:3] == told.splitlines()[:3]
+    assert ours.splitlines()[-2:] == told.splitlines()[-2:]
+    keys = {"self_cpu_time_total": 2, "cpu_time_total": 4, "cpu_time": 5, "count": -1}
+    if limit < 0:
+        lines = [sorted(line[:-40] for line in text.splitlines()) for text in (ours, told)]
+        assert lines[0] == lines[1]  # all but the averages, which torch rounds after float sums
+    column = keys[sort_by]
+    ranked = [[row.split()[column] for row in text.splitlines()[3:-2]] for text in (ours, told)]
+    if sort_by == "cpu_time":
+        ranked = [[float(cell.rstrip("mus")) for cell in cells] for cells in ranked]
+        assert ranked[0] == pytest.approx(ranked[1], abs=0.0011)
+    else:
+        assert ranked[0] == ranked[1]
+
+
+def test_the_csv_of_a_larger_run(data: Path) -> None:
+    told = pd.read_csv(data / "torch213_cpu/lm_adamw.key_averages.csv.gz").set_index("name")
+    found = key_averages(nbp.read_trace(data / "torch213_cpu/lm_adamw.pt.trace.json.gz")).set_index("name")
+    shared = told.index.intersection(found.index)
+    assert len(shared) > 80
+    told = told[~told.index.duplicated()].loc[shared]
+    assert (found.loc[shared, "count"] == told["count"]).all()
+    totals = found.loc[shared, "cpu_time_total_ns"] / 1000 - told["cpu_time_total_us"]
+    assert totals.abs().max() < 0.01 * len(shared)
+
+
+def test_device_columns() -> None:
+    p = nbp.Profile(
+        draw("main: [linear   ]\n main:  [mm ]\n stream 7:     [gemm]", launches=[("mm", "gemm")])
+    )
+    text = p.table(sort_by="cuda_time_total")
+    assert "Self CUDA %" in text.splitlines()[1]
+    rows = {line.split()[0]: line.split() for line in text.splitlines()[3:-3]}
+    assert rows["gemm"][7] == "100.00%"
+    assert rows["linear"][6] == "0.000us"
+    assert rows["linear"][8] == rows["gemm"][8] == rows["mm"][6]
+    assert text.splitlines()[-1].startswith("Self CUDA time total")
+
+
+def test_nothing_and_nonsense() -> None:
+    p = nbp.Profile(TraceBuilder().seal())
+    assert p.table() == ""
+    with pytest.raises(OptionError, match="self_cpu_time_total"):
+        p.table(sort_by="self_cpu_time_totl")
+    with pytest.raises(OptionError, match="time unit"):
+        p.table(time_unit="min")

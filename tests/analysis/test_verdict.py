@@ -1,0 +1,180 @@
+"""The verdict on drawn traces: what bounds them is plain to see."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from notebook_prof.analysis import verdict
+from notebook_prof.testing import draw
+from notebook_prof.trace import TraceBuilder
+
+US = 1000
+
+
+def test_input_bound():
+    found = verdict(
+        draw(
+            """
+            steps: [0                     ][1                     ]
+            main:  [next/data  ][mm/forward][next/data ][mm/forward]
+            """,
+            unit_ns=US,
+        )
+    )
+    assert found.kind == "input-bound"
+    assert found.share == pytest.approx(25 / 48, abs=0.05)
+    assert found.sentence.startswith("Input-bound: 5")
+    assert dict(found.select) == {"phase": "data"}
+    assert found.evidence["data_ns"] == 25 * US
+    assert found.lines[1].startswith("2 steps (0 … 1, found by mark): median 24 µs")
+    assert found.lines[2].startswith("Phases: data 5")
+    assert len(found.lines) == 5
+
+
+def test_communication_bound_on_the_device():
+    found = verdict(
+        draw(
+            """
+            main:     [launches        ]
+            stream 7: [gemm]
+            stream 9:    [ncclAllReduce]
+            """,
+            categories={"ncclAllReduce": "collective"},
+            launches=[("launches", "gemm")],
+        )
+    )
+    assert found.kind == "communication-bound"
+
+
+def test_sync_bound():
+    found = verdict(
+        draw(
+            """
+            main:     [item             ]
+            main:       [cudaStreamSync]
+            stream 7:   [gemm]
+            """,
+            categories={"cudaStreamSync": "sync"},
+        )
+    )
+    assert found.kind == "sync-bound"
+    assert dict(found.select) == {"category": "sync"}
+
+
+def test_launch_bound():
+    found = verdict(
+        draw(
+            """
+            main:     [mm       ][mm       ][mm       ]
+            stream 7:   [k]        [k]        [k]
+            """
+        )
+    )
+    assert found.kind == "launch-bound"
+    assert "3 kernels" in found.sentence
+    assert found.evidence["device_busy_share"] < 0.5
+
+
+def test_compute_bound_on_the_device():
+    found = verdict(
+        draw(
+            """
+            main:     [mm][mm]
+            stream 7:  [gemm            ][copy]
+            """,
+            categories={"copy": "memcpy"},
+        )
+    )
+    assert found.kind == "compute-bound"
+    assert "gemm" in found.sentence
+    assert dict(found.select) == {"name": "gemm"}
+
+
+def test_compute_bound_on_the_cpu():
+    found = verdict(draw("main: [aten::conv2d                 ][add]", unit_ns=100 * US))
+    assert found.kind == "compute-bound"
+    assert found.evidence["name"] == "aten::conv2d"
+    assert found.sentence.startswith("Compute-bound on the CPU: aten::conv2d alone takes 86.1 %")
+
+
+def test_overhead_bound():
+    b = TraceBuilder()
+    ts = np.arange(1000) * 10 * US
+    b.slices(ts=ts, dur=np.full(1000, 3 * US), name="aten::add", track=b.track("main"))
+    found = verdict(b.seal())
+    assert found.kind == "overhead-bound"
+    assert "1,000 small operators (mean 3 µs each)" in found.sentence
+    assert found.share == 1.0
+
+
+def test_python_bound():
+    found = verdict(
+        draw(
+            "main: [train             ]\nmain:    [parse      ]",
+            categories={"train": "python", "parse": "python"},
+        )
+    )
+    assert found.kind == "python-bound"
+    assert found.evidence["name"] == "parse"
+    assert any(line.startswith("Functions: parse") for line in found.lines)
+
+
+def test_a_recording_of_the_device_alone():
+    found = verdict(draw("stream 7: [gemm           ][copy]", categories={"copy": "memcpy"}))
+    assert found.kind == "compute-bound"
+    assert found.share == 1.0
+
+
+def test_nothing_recorded():
+    found = verdict(TraceBuilder().seal())
+    assert found.kind == "nothing-recorded"
+    assert str(found).startswith("Nothing was recorded")
+    b = TraceBuilder()
+    b.steps([0], [0], [10], "mark")
+    assert verdict(b.seal()).kind == "nothing-recorded"
+
+
+def grows(sizes):
+    b = TraceBuilder()
+    n = len(sizes)
+    b.slices(ts=0, dur=100 * n, name="train", track=b.track("main"))
+    b.steps(np.arange(n), np.arange(n) * 100, np.full(n, 100), "loop")
+    b.allocations(
+        ts=np.arange(n) * 100 + 50, addr=np.arange(n) + 1, bytes=1, device=0, allocated=sizes, reserved=10**9
+    )
+    return verdict(b.seal()).lines[-1]
+
+
+def test_memory_that_grows_every_step_is_told():
+    line = grows([100, *(2**20 * np.arange(6) + 5000)])
+    assert line.startswith("Memory: peak 5 MiB (device 0)")
+    assert line.endswith("growing 1 MiB every step")
+
+
+def test_memory_that_levels_off_is_not():
+    assert "growing" not in grows([100, 200, 300, 400, 400, 400])
+
+
+def test_part_of_a_trace_can_be_judged():
+    trace = draw("steps: [0         ][1         ]\nmain:  [next/data ][aten::mm/forward]", unit_ns=100 * US)
+    assert verdict(trace).kind == "input-bound"
+    assert verdict(trace, window=(12 * 100 * US, 24 * 100 * US)).kind == "compute-bound"
+
+
+def test_what_could_not_be_trusted_is_mentioned():
+    b = TraceBuilder()
+    b.slices(ts=0, dur=5, name="mm", track=b.track("main"))
+    b.report.add("dropped", "loss", 3)
+    assert "1 issue in trace.report" in verdict(b.seal()).lines[1]
+
+
+def test_it_reads_as_its_lines():
+    found = verdict(draw("main: [aten::mm     ]"))
+    assert repr(found) == str(found) == "\n".join(found.lines)
+
+
+def test_input_bound_without_steps():
+    found = verdict(draw("main:  [next/data  ][mm/forward]", unit_ns=US))
+    assert found.kind == "input-bound"
+    assert found.sentence.startswith("Input-bound: 52.0 % of the time waits for data (13 µs of 25 µs)")

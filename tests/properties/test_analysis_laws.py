@@ -1,0 +1,233 @@
+"""What holds of the analyses for any trace, checked against definitions instant by instant."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from notebook_prof import analysis
+from notebook_prof.analysis.phases import PRIORITY, stepping_track
+from notebook_prof.testing import traces
+from notebook_prof.trace import DEVICE_CATEGORIES, PHASES, length, union
+
+END = 120
+law = settings(max_examples=40, deadline=None)
+windows = st.tuples(st.integers(0, END), st.integers(0, END)).filter(lambda pair: pair[0] < pair[1])
+
+
+def by_kind(trace, kind):
+    tracks = trace.tracks
+    return trace.slices["track"].isin(tracks.loc[tracks["kind"] == kind, "track"]).to_numpy()
+
+
+def open_at(slices, rows, t):
+    """Rows whose slice is open at the instant, latest started last."""
+    ts, end = slices["ts"].to_numpy(), (slices["ts"] + slices["dur"]).to_numpy()
+    return [i for i in rows if ts[i] <= t < end[i]]
+
+
+def owners(trace, window):
+    """Nanoseconds in the window that each host slice owns, by definition."""
+    slices = trace.slices
+    host = np.flatnonzero(by_kind(trace, "thread"))
+    own = Counter()
+    for track in slices["track"].iloc[host].unique():
+        rows = [i for i in host if slices["track"].iloc[i] == track]
+        for t in range(*window):
+            if there := open_at(slices, rows, t):
+                own[there[-1]] += 1
+    return own
+
+
+@law
+@given(traces(), windows)
+def test_operators_self_time_is_what_each_name_owns_in_the_window(trace, window):
+    expected = Counter()
+    for row, ns in owners(trace, window).items():
+        expected[trace.slices["name"].iloc[row]] += ns
+    table = analysis.operators(trace, window=window)
+    assert dict(zip(table["name"], table["self_ns"], strict=True)) == {
+        name: expected[name] for name in table["name"]
+    }
+    assert table["self_ns"].sum() == expected.total()
+
+
+@law
+@given(traces(), windows)
+def test_operators_total_is_time_with_the_name_open(trace, window):
+    slices = trace.slices
+    host = np.flatnonzero(by_kind(trace, "thread"))
+    expected = Counter()
+    for name, track in {(slices["name"].iloc[i], slices["track"].iloc[i]) for i in host}:
+        rows = [i for i in host if (slices["name"].iloc[i], slices["track"].iloc[i]) == (name, track)]
+        expected[name] += sum(bool(open_at(slices, rows, t)) for t in range(*window))
+    table = analysis.operators(trace, window=window)
+    for name, total in zip(table["name"], table["total_ns"], strict=True):
+        assert total == expected[name]
+    assert (table["total_ns"] >= table["self_ns"]).all()
+
+
+@law
+@given(traces())
+def test_operators_self_time_sums_to_busy_time_of_threads(trace):
+    slices = trace.slices
+    busy = 0
+    for track in slices.loc[by_kind(trace, "thread"), "track"].unique():
+        part = slices[slices["track"] == track]
+        busy += length(union(part["ts"], part["ts"] + part["dur"]))
+    assert analysis.operators(trace)["self_ns"].sum() == busy
+    assert analysis.hotspots(trace)["self_ns"].sum() == busy
+    assert analysis.operators(trace, by=("name", "module", "phase"))["self_ns"].sum() == busy
+
+
+@law
+@given(traces(steps=False), st.sampled_from(["name", ("name", "module"), "phase"]))
+def test_device_time_reaches_everything_around_the_launch_once(trace, by):
+    columns = [by] if isinstance(by, str) else list(by)
+    slices = trace.slices
+
+    def key(row):
+        return tuple(None if v != v else v for v in (slices[c].iloc[row] for c in columns))
+
+    own, total = Counter(), Counter()
+    parent = slices["parent"].to_numpy(dtype=np.int64, na_value=-1)
+    plumbing = slices["category"].isin(["launch", "sync", "overhead"]).to_numpy()
+    for src, dst in zip(trace.flows["src"], trace.flows["dst"], strict=True):
+        around, row = [], int(src)
+        while row >= 0:
+            around.append(row)
+            row = parent[row]
+        launcher = next((r for r in around if not plumbing[r]), int(src))
+        dur = int(slices["dur"].iloc[dst])
+        own[key(launcher)] += dur
+        for group in {key(r) for r in around[around.index(launcher) :]}:
+            total[group] += dur
+    table = analysis.operators(trace, by=by)
+    labels = [tuple(None if v != v else v for v in row) for row in table[columns].values]
+    assert dict(zip(labels, table["device_self_ns"], strict=True)) == {k: own[k] for k in labels}
+    assert dict(zip(labels, table["device_ns"], strict=True)) == {k: total[k] for k in labels}
+
+
+@law
+@given(traces(), windows)
+def test_phases_sum_to_the_steps(trace, window):
+    for table, spans in (
+        (analysis.phases(trace), analysis.steps(trace)),
+        (analysis.phases(trace, window=window), analysis.steps(trace, window=window)),
+    ):
+        assert (table["host_ns"] >= 0).all()
+        assert table["phase"].tolist() == list(PHASES) * len(spans)
+        sums = table.groupby("step")["host_ns"].sum()
+        assert sums.tolist() == spans["dur"].tolist()
+
+
+def phase_at(trace, track, t):
+    """Rule 1 of the notes of `phases`, for one instant; None where it is silent."""
+    slices = trace.slices
+    host = np.flatnonzero(by_kind(trace, "thread"))
+    there = {
+        slices["phase"].iloc[i]
+        for i in open_at(slices, host, t)
+        if slices["track"].iloc[i] == track or slices["phase"].iloc[i] == "backward"
+    }
+    return next((name for name in (*PRIORITY, "other") if name in there), None)
+
+
+@law
+@given(traces())
+def test_phases_are_their_definition(trace):
+    assume(len(trace.steps))
+    track = stepping_track(trace)
+    table = analysis.phases(trace).set_index(["step", "phase"])["host_ns"]
+    slices = trace.slices
+    elsewhere = by_kind(trace, "thread") & (slices["track"] != track).to_numpy()
+    elsewhere &= (slices["category"] == "collective").to_numpy()
+    for step, start, dur in zip(trace.steps["step"], trace.steps["ts"], trace.steps["dur"], strict=True):
+        label = [phase_at(trace, track, t) for t in range(start, start + dur)]
+        known = [i for i, name in enumerate(label) if name]
+        for i, j in pairwise(known):
+            if label[i] == label[j]:
+                label[i:j] = [label[i]] * (j - i)
+        for i, name in enumerate(label):
+            waits = open_at(slices, np.flatnonzero(elsewhere), start + i)
+            label[i] = name or ("communication" if waits else "other")
+        counts = Counter(label)
+        assert {name: table[step, name] for name in PHASES} == {name: counts[name] for name in PHASES}
+
+
+@law
+@given(traces())
+def test_device_busy_and_idle_sum_to_the_window(trace):
+    table = analysis.device(trace)
+    assert (table["busy_ns"] + table["idle_ns"] == table["window_ns"]).all()
+    work = by_kind(trace, "stream") & trace.slices["category"].isin(DEVICE_CATEGORIES).to_numpy()
+    rows = np.flatnonzero(work)
+    busy = sum(bool(open_at(trace.slices, rows, t)) for t in range(END))
+    assert table["busy_ns"].sum() == busy
+    assert (table["exposed_communication_ns"] <= table["communication_ns"]).all()
+
+
+@law
+@given(traces(), windows)
+def test_kernels_add_up_what_lies_in_the_window(trace, window):
+    table = analysis.kernels(trace, window=window).set_index("name")
+    work = trace.slices[by_kind(trace, "stream")]
+    expected = defaultdict(int)
+    for name, ts, dur in zip(work["name"], work["ts"], work["dur"], strict=True):
+        expected[name] += max(0, min(ts + dur, window[1]) - max(ts, window[0]))
+    assert {name: table["total_ns"][name] for name in table.index} == {
+        name: expected[name] for name in table.index
+    }
+    assert table["total_ns"].sum() == sum(expected.values())
+
+
+@law
+@given(traces(), st.integers(0, END))
+def test_live_blocks_are_those_not_freed_yet(trace, at):
+    events = trace.allocations
+    live = {}
+    for ts, addr, size in zip(events["ts"], events["addr"], events["bytes"], strict=True):
+        if ts > at:
+            break
+        live.pop(addr, None)
+        if size > 0:
+            live[addr] = size
+    first = {}
+    for addr, size in zip(events["addr"], events["bytes"], strict=True):
+        first.setdefault(addr, size)
+    for ts, addr, size in zip(events["ts"], events["addr"], events["bytes"], strict=True):
+        if first.get(addr) == size and size < 0:
+            if ts > at:
+                live[addr] = -size
+            first.pop(addr)
+    table = analysis.memory_live(trace, at)
+    assert dict(zip(table["addr"], table["bytes"], strict=True)) == live
+    assert table["bytes"].is_monotonic_decreasing
+
+
+@law
+@given(traces())
+def test_an_analysis_does_not_change_its_input(trace):
+    before = {
+        name: getattr(trace, name).copy(deep=True) for name in ("slices", "steps", "allocations", "flows")
+    }
+    for name in analysis.__all__:
+        if name[0].islower():  # results have names of their own
+            getattr(analysis, name)(trace)
+    for name, table in before.items():
+        assert getattr(trace, name).equals(table), name
+
+
+@law
+@given(traces())
+def test_there_is_always_a_verdict_in_five_lines(trace):
+    found = analysis.verdict(trace)
+    assert 1 <= len(found.lines) <= 5
+    assert found.lines[0] == found.sentence
+    assert 0 <= found.share <= 1
+    assert found.sentence[0].isupper()
+    assert found.sentence.endswith(".")
