@@ -1,0 +1,1 @@
+"""Collectors: what watches running code and turns it into a Trace."""

@@ -1,0 +1,204 @@
+"""What a collector is, and the Recording that runs several of them without ever hurting the cell."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from ..trace.builder import TraceBuilder
+from ..trace.clocks import Clock
+from ..trace.report import ImportReport
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """Whether a collector can record here, and in words why, or why not."""
+
+    ok: bool
+    reason: str = ""
+
+
+class Collector(ABC):
+    """Watches running code between `start` and `stop` and puts what it saw into a TraceBuilder.
+
+    A collector is used once: ``warm? start stop result`` or, from any point, ``abandon``. What it
+    cannot or will not do it says in `report`; an exception from any method is caught by the
+    `Recording` and becomes an issue too.
+
+    Attributes
+    ----------
+    name : str
+        As in ``%%profile --with NAME``.
+    holds : frozenset of str
+        Process-wide things that only one collector can hold at a time.
+    """
+
+    name: ClassVar[str]
+    holds: ClassVar[frozenset[str]] = frozenset()
+
+    @cached_property
+    def report(self) -> ImportReport:
+        """Issues met so far; they end up in the trace's report."""
+        return ImportReport()
+
+    @classmethod
+    @abstractmethod
+    def availability(cls) -> Availability:
+        """Whether it can record in this process; loads nothing heavy."""
+
+    def warm(self, clock: Clock) -> None:  # noqa: B027 (optional)
+        """Run as in a recording, so that first-time costs are paid; what it sees is dropped."""
+
+    @abstractmethod
+    def start(self, clock: Clock) -> None:
+        """Begin to record; works with and without an earlier `warm`."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End the recording quickly: the user's cell waits."""
+
+    @abstractmethod
+    def result(self, builder: TraceBuilder) -> None:
+        """Put what was recorded into `builder`; may be slow, called once, after `stop`."""
+
+    def abandon(self) -> None:  # noqa: B027 (optional)
+        """Give back whatever `warm` and `start` took, without a result. Safe in every state."""
+
+
+class Recording:
+    """Runs collectors together and isolates their failures.
+
+    No method raises because of a collector: it is abandoned, and an issue ``collector-failed`` says
+    which one, where and why. A `KeyboardInterrupt` during `stop` is passed on after every collector
+    has stopped, so that nothing recorded is lost; during `result` it skips what is left and is told
+    as an issue.
+
+    Parameters
+    ----------
+    collectors : iterable of Collector
+    clock : Clock, optional
+        Marked at start and at stop.
+
+    Attributes
+    ----------
+    report : ImportReport
+        Issues of the recording itself and, after `result`, of every collector.
+    names : list of str
+        Collectors that are still alive.
+    """
+
+    def __init__(self, collectors: Iterable[Collector], clock: Clock | None = None) -> None:
+        self.clock = clock if clock is not None else Clock()
+        self.report = ImportReport()
+        self._alive: list[Collector] = []
+        self._fallen: list[Collector] = []
+        self._started = False
+        self._stopped = False
+        held: dict[str, str] = {}
+        for collector in collectors:
+            if clash := sorted(collector.holds & held.keys()):
+                self._refuse(collector, clash[0], held[clash[0]])
+                continue
+            held.update(dict.fromkeys(collector.holds, collector.name))
+            self._alive.append(collector)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the collectors that have not failed, in order."""
+        return [collector.name for collector in self._alive]
+
+    def warm(self) -> None:
+        """Warm every collector."""
+        for collector in tuple(self._alive):
+            self._try(collector, "warm", lambda c=collector: c.warm(self.clock))  # type: ignore[misc]
+
+    def start(self) -> None:
+        """Start every collector, in order; the clock is marked first."""
+        self.clock.mark()
+        self._started = True
+        for collector in tuple(self._alive):
+            self._try(collector, "start", lambda c=collector: c.start(self.clock))  # type: ignore[misc]
+
+    def stop(self) -> None:
+        """Stop every collector, last started first; a second call does nothing.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If it arrived meanwhile: after all collectors have stopped.
+        """
+        if self._stopped or not self._started:
+            return
+        self._stopped = True
+        interrupted: KeyboardInterrupt | None = None
+        for collector in reversed(tuple(self._alive)):
+            try:
+                self._try(collector, "stop", collector.stop)
+            except KeyboardInterrupt as interrupt:
+                interrupted = interrupt
+                self._try(collector, "stop", collector.stop)
+        self.clock.mark()
+        if interrupted is not None:
+            raise interrupted
+
+    def result(self, builder: TraceBuilder) -> None:
+        """Put every collector's result and every issue into `builder`."""
+        waiting = list(self._alive)
+        try:
+            while waiting:
+                collector = waiting[0]
+                self._try(collector, "result", lambda c=collector: c.result(builder))  # type: ignore[misc]
+                waiting.pop(0)
+        except KeyboardInterrupt:
+            self.report.add(
+                "interrupted",
+                "loss",
+                example=f"while making the table of {', '.join(c.name for c in waiting)}",
+                effect="what these collectors recorded is missing",
+            )
+            for collector in waiting:
+                self._give_back(collector)
+        for collector in (*self._alive, *self._fallen):
+            self.report.extend(collector.report)
+        builder.report.extend(self.report)
+
+    def abandon(self) -> None:
+        """Give everything back without a result."""
+        for collector in self._alive:
+            self._give_back(collector)
+        self._alive.clear()
+        self._stopped = True
+
+    def _try(self, collector: Collector, doing: str, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except Exception as error:
+            self.report.add(
+                "collector-failed",
+                "error",
+                example=f"{collector.name} could not {doing}: {type(error).__name__}: {error}",
+                effect=f"the profile has nothing from {collector.name!r}",
+                advice="the cell itself was not affected",
+            )
+            self._alive.remove(collector)
+            self._fallen.append(collector)
+            self._give_back(collector)
+
+    def _refuse(self, collector: Collector, thing: str, holder: str) -> None:
+        self.report.add(
+            "collector-conflict",
+            "error",
+            example=f"{collector.name!r} and {holder!r} both need the process-wide {thing}",
+            effect=f"the profile has nothing from {collector.name!r}",
+            advice="record them in two runs",
+        )
+
+    @staticmethod
+    def _give_back(collector: Collector) -> None:
+        try:
+            collector.abandon()
+        except Exception as error:
+            collector.report.add("collector-leftover", "info", example=f"{collector.name}: {error!r}")

@@ -1,0 +1,6 @@
+"""Recording CUDA kernels of any library, by the best route that this process has."""
+
+from .collector import CudaCollector
+from .routes import Route, choose, routes, survey
+
+__all__ = ["CudaCollector", "Route", "choose", "routes", "survey"]

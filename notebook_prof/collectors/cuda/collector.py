@@ -1,0 +1,84 @@
+"""The cuda collector: kernels of CuPy, Numba, Triton and raw CUDA, also in cells that never use torch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+from ...errors import NotebookProfError
+from ...trace.builder import TraceBuilder
+from ...trace.clocks import Clock
+from ..base import Availability, Collector
+from ..options import CollectorOptions
+from ..torch import TorchCollector
+from .routes import Route, choose, routes, survey
+
+
+class CudaCollector(Collector):
+    """Records what the whole process does on its GPUs.
+
+    CUPTI, NVIDIA's source of such records, has one client a process. Where a torch built for CUDA is
+    installed, its profiler is that client, and sees the kernels of other libraries too; torch is imported
+    for it when the recording warms up. The route that was taken is in ``trace.metadata["cuda_route"]``.
+
+    Parameters
+    ----------
+    options : CollectorOptions, optional
+    route : str, optional
+        One of `routes.ROUTES`; by default the first that can be gone.
+
+    Raises
+    ------
+    OptionError
+        If there is no such route.
+    """
+
+    name: ClassVar[str] = "cuda"
+    holds: ClassVar[frozenset[str]] = TorchCollector.holds
+
+    def __init__(self, options: CollectorOptions | None = None, route: str | None = None) -> None:
+        options = options if options is not None else CollectorOptions()
+        self._route: Route = choose(routes(survey()), route)
+        self._inner = TorchCollector(replace(options, modules=False, stack=False))
+
+    @classmethod
+    def availability(cls) -> Availability:
+        """Whether kernels can be recorded, and by which route; loads neither torch nor CUDA."""
+        best = choose(routes(survey()))
+        return Availability(best.ok and best.name != "counters", best.reason)
+
+    def warm(self, clock: Clock) -> None:
+        """Initialise the route's recorder, which takes a second the first time in a process."""
+        self._check()
+        self._inner.warm(clock)
+
+    def start(self, clock: Clock) -> None:
+        """Begin to record.
+
+        Raises
+        ------
+        NotebookProfError
+            If no route leads to kernels here; every route's reason is told.
+        """
+        self._check()
+        self._inner.start(clock)
+
+    def stop(self) -> None:
+        """End the recording."""
+        self._inner.stop()
+
+    def result(self, builder: TraceBuilder) -> None:
+        """Add kernels, copies, fills and the calls that launched them."""
+        builder.metadata["cuda_route"] = self._route.name
+        self._inner.result(builder)
+        self.report.extend(self._inner.report)
+
+    def abandon(self) -> None:
+        """Give back what the route's recorder took."""
+        self._inner.abandon()
+
+    def _check(self) -> None:
+        if self._route.name == "kineto" and self._route.ok:
+            return
+        told = "; ".join(f"{route.name}: {route.reason}" for route in routes(survey()))
+        raise NotebookProfError(f"no kernels can be recorded here. {told}")

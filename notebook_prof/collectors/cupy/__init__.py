@@ -1,0 +1,5 @@
+"""Recording CuPy: allocations of its memory pool."""
+
+from .collector import CupyCollector
+
+__all__ = ["CupyCollector"]

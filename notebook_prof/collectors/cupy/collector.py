@@ -1,0 +1,212 @@
+"""The cupy collector: allocations of CuPy's memory pool, through its own hook."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from array import array
+from collections.abc import Callable
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from ...optional import installed, require
+from ...trace.builder import TraceBuilder
+from ...trace.clocks import Clock
+from ..base import Availability, Collector
+
+_INSTALL: Final = 'cupy is not installed: pip install cupy-cuda12x, or "notebook-prof[gpu]"'
+PINNED: Final = "CuPy pinned memory, free blocks"
+
+
+class Events:
+    """Allocations of one thread, appended as they happen: time, address, bytes, device, totals."""
+
+    def __init__(self) -> None:
+        self.ts, self.address = array("q"), array("Q")
+        self.size, self.device = array("q"), array("q")
+        self.allocated, self.reserved = array("q"), array("q")
+
+    def add(self, ts: int, address: int, size: int, device: int, allocated: int, reserved: int) -> None:
+        """Append one."""
+        self.ts.append(ts)
+        self.address.append(address)
+        self.size.append(size)
+        self.device.append(device)
+        self.allocated.append(allocated)
+        self.reserved.append(reserved)
+
+
+class CupyCollector(Collector):
+    """Records every allocation and free of CuPy's memory pool, with address, size and the pool's totals.
+
+    CuPy registers its hooks for one thread: what other threads allocate is not seen, and said. Totals begin
+    with the pool's own at the start and follow the events; the pool giving memory back to the driver
+    (``free_all_blocks``) has no event. Kernels are recorded by the collector `cuda`.
+    """
+
+    name: ClassVar[str] = "cupy"
+    holds: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, options: object = None) -> None:
+        self._cupy: Any = None
+        self._hook: Any = None
+        self._events = Events()
+        self._totals: dict[int, list[int]] = {}
+        self._thread = 0
+        self._pinned: list[tuple[int, int]] = []
+        self._pools: dict[int, tuple[int, int]] = {}
+        self._now: Callable[[], int] = Clock().now_ns
+
+    @classmethod
+    def availability(cls) -> Availability:
+        """Whether CuPy is installed and, if it is imported already, finds a GPU."""
+        if not installed("cupy"):
+            return Availability(False, _INSTALL)
+        cupy = sys.modules.get("cupy")
+        if cupy is None:
+            return Availability(True, "allocations of CuPy's memory pool; CuPy is not imported yet")
+        return _with_a_gpu(cupy)
+
+    def start(self, clock: Clock) -> None:
+        """Register the hook on this thread.
+
+        Raises
+        ------
+        RuntimeError
+            If there is no GPU that CuPy can use, in words.
+        """
+        cupy = self._cupy = require("cupy", extra="gpu", purpose="the cupy collector")
+        state = _with_a_gpu(cupy)  # before any pool is asked: without a driver it prints to stderr
+        if not state.ok:
+            raise RuntimeError(state.reason)
+        self._thread = threading.get_ident()
+        self._now = clock.now_ns
+        for device in range(cupy.cuda.runtime.getDeviceCount()):
+            self._totals[device] = [*_pool(cupy, device)]
+        self._note_pinned()
+        hook = make_hook(cupy.cuda.MemoryHook, self._events, self._totals, clock.now_ns)
+        hook.__enter__()
+        self._hook = hook
+
+    def stop(self) -> None:
+        """Take the hook away; it can only be taken from the thread that has it."""
+        hook, self._hook = self._hook, None
+        if hook is None:
+            return
+        if threading.get_ident() != self._thread:
+            hook.mute()
+            self.report.add(
+                "cupy-hook-left",
+                "info",
+                example="the recording was stopped by another thread than the one that started it",
+                effect="a hook that does nothing stays on that thread; no allocation is missing",
+            )
+            return
+        hook.__exit__(None, None, None)
+        self._note_pinned()
+        self._pools = {device: _pool(self._cupy, device) for device in self._totals}
+
+    def result(self, builder: TraceBuilder) -> None:
+        """Add the allocations, the pinned pool's counter and the names of the devices."""
+        events = self._events
+        if len(events.ts):
+            builder.allocations(
+                ts=np.array(events.ts),
+                addr=np.array(events.address),
+                bytes=np.array(events.size),
+                device=np.array(events.device),
+                allocated=np.array(events.allocated),
+                reserved=np.array(events.reserved),
+            )
+        if self._pinned:
+            track = builder.track(PINNED, "counter", unit="")
+            builder.counter(track, *zip(*self._pinned, strict=True))
+        runtime = self._cupy.cuda.runtime
+        names = [runtime.getDeviceProperties(device)["name"] for device in self._totals]
+        texts = [name.decode(errors="replace") if isinstance(name, bytes) else str(name) for name in names]
+        builder.metadata.setdefault("devices", texts)
+        builder.metadata["cupy_version"] = str(self._cupy.__version__)
+        self._compare()
+
+    def abandon(self) -> None:
+        """Take the hook away."""
+        self.stop()
+
+    def _note_pinned(self) -> None:
+        blocks = self._cupy.get_default_pinned_memory_pool().n_free_blocks()
+        self._pinned.append((self._now(), int(blocks)))
+
+    def _compare(self) -> None:
+        """Say where the pool's own total at the end is another than that of the events."""
+        for device, (used, _) in self._pools.items():
+            missing = used - self._totals[device][0]
+            if missing:
+                self.report.add(
+                    "allocations-unseen",
+                    "loss",
+                    example=f"device {device}: the pool holds {abs(missing):,} bytes "
+                    f"{'more' if missing > 0 else 'less'} than the recorded events say",
+                    effect="the memory curve of CuPy is off by as much",
+                    advice="allocations on other threads, and other allocators than the default pool, "
+                    "are not recorded",
+                )
+
+
+def make_hook(base: type[Any], events: Events, totals: dict[int, list[int]], now: Callable[[], int]) -> Any:
+    """Make the hook: a subclass of CuPy's own, which is known only once CuPy is imported.
+
+    Parameters
+    ----------
+    base : type
+        ``cupy.cuda.MemoryHook``.
+    events : Events
+        Gets every allocation and free.
+    totals : dict of int to [int, int]
+        Allocated and reserved bytes by device, kept up to date.
+    now : callable
+        Unix nanoseconds.
+    """
+
+    class _PoolHook(base):  # type: ignore[misc]
+        name = "notebook_prof"
+        muted = False
+
+        def alloc_postprocess(self, **told: int) -> None:
+            if told["mem_ptr"]:
+                totals.setdefault(told["device_id"], [0, 0])[1] += told["mem_size"]
+
+        def malloc_postprocess(self, **told: int) -> None:
+            if told["mem_ptr"] and not self.muted:
+                self._note(told["device_id"], told["mem_ptr"], told["mem_size"])
+
+        def free_postprocess(self, **told: int) -> None:
+            if not self.muted:
+                self._note(told["device_id"], told["mem_ptr"], -told["mem_size"])
+
+        def mute(self) -> None:
+            self.muted = True
+
+        def _note(self, device: int, address: int, size: int) -> None:
+            total = totals.setdefault(device, [0, 0])
+            total[0] += size
+            events.add(now(), address, size, device, total[0], max(total))
+
+    return _PoolHook()
+
+
+def _with_a_gpu(cupy: Any) -> Availability:
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except Exception as error:  # CuPy's own error type; its text is the driver's
+        return Availability(False, f"CuPy finds no GPU that it can use: {error}")
+    if not count:
+        return Availability(False, "CuPy finds no GPU: none is visible to this process")
+    return Availability(True, "allocations of CuPy's memory pool on this thread")
+
+
+def _pool(cupy: Any, device: int) -> tuple[int, int]:
+    """Used and held bytes of the default pool on a device."""
+    with cupy.cuda.Device(device):
+        pool = cupy.get_default_memory_pool()
+        return int(pool.used_bytes()), int(pool.total_bytes())

@@ -1,0 +1,155 @@
+"""Annotations as they open and close, in any thread."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from types import CodeType, FrameType
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ..trace.intervals import IntArray
+
+MOST_SPANS: Final = 1_000_000
+"""Annotations kept in one recording, about 150 MB."""
+
+
+_PACKAGE: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+
+
+class Edges(NamedTuple):
+    """Begins and ends of the annotations of a thread, in order of time.
+
+    Attributes
+    ----------
+    ts : ndarray of int64
+        Absolute ns.
+    opener : ndarray of int64
+        Position in `codes` of the function in which the annotation was opened.
+    codes : list of CodeType
+    """
+
+    ts: IntArray
+    opener: IntArray
+    codes: list[CodeType]
+
+    @classmethod
+    def none(cls) -> Edges:
+        """No edges."""
+        return cls(np.empty(0, np.int64), np.empty(0, np.int64), [])
+
+
+class Span:
+    """One annotation, open or closed; absolute ns."""
+
+    __slots__ = ("_journal", "end_ns", "name", "opener", "phase", "start_ns", "tid")
+
+    def __init__(self, journal: Journal, name: str, phase: str | None) -> None:
+        self._journal = journal
+        self.name = name
+        self.phase = phase
+        self.opener = _opener(sys._getframe(1))
+        self.tid = threading.get_native_id()
+        self.end_ns = 0
+        self.start_ns = time.time_ns()
+
+    def is_of_this_thread(self) -> bool:
+        """Whether the calling thread opened it."""
+        return self.tid == threading.get_native_id()
+
+    def close(self) -> None:
+        """End it now."""
+        self.end_ns = time.time_ns()
+        self._journal.closed(self)
+
+
+class Journal:
+    """Open annotations, and, between `start` and `stop`, closed ones.
+
+    Every change is one operation on a dict or list, so threads need no lock.
+    """
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.dropped = 0
+        self._window_ns: tuple[int, int] | None = None
+        self._recording = False
+        self._open: dict[int, Span] = {}
+        self._kept: list[Span] = []
+        self._names: dict[int, str] = {}
+
+    def begin(self, name: str, phase: str | None) -> Span:
+        """Open an annotation in this thread."""
+        span = Span(self, name, phase)
+        if span.tid not in self._names:
+            known = {thread.native_id: thread.name for thread in threading.enumerate()}
+            self._names[span.tid] = known.get(span.tid, f"thread {span.tid}")
+        self._open[id(span)] = span
+        return span
+
+    def closed(self, span: Span) -> None:
+        """Take a closed annotation, if a recording runs."""
+        if self._open.pop(id(span), None) is not None and self._recording:
+            self._keep(span)
+
+    def start(self, now_ns: int) -> None:
+        """Begin to keep what closes."""
+        self._kept = []
+        self.dropped = 0
+        self._window_ns = (now_ns, now_ns)
+        self._recording = True
+
+    def stop(self) -> None:
+        """Cut what is open and keep no more; a second call does nothing."""
+        if not self._recording or self._window_ns is None:
+            return
+        self._recording = False
+        now_ns = time.time_ns()
+        self._window_ns = (self._window_ns[0], now_ns)
+        for span in tuple(self._open.values()):
+            self._keep(_cut(span, now_ns))
+        for span in self._kept:
+            span.start_ns = max(span.start_ns, self._window_ns[0])
+
+    def threads(self) -> dict[int, str]:
+        """Native ids and names of the threads that annotated, in order of appearance."""
+        seen = {span.tid for span in self._kept}
+        return {tid: name for tid, name in self._names.items() if tid in seen}
+
+    def kept(self, tid: int) -> list[Span]:
+        """Closed annotations of a thread, in order of their ends."""
+        return [span for span in self._kept if span.tid == tid]
+
+    def edges(self, tid: int) -> Edges:
+        """Where annotations of a thread begin and end."""
+        spans = self.kept(tid)
+        codes = {id(span.opener): span.opener for span in spans}
+        number = {key: i for i, key in enumerate(codes)}
+        opener = np.array([number[id(span.opener)] for span in spans for _ in range(2)], dtype=np.int64)
+        ts = np.array([(span.start_ns, span.end_ns) for span in spans], dtype=np.int64).ravel()
+        order = np.argsort(ts, kind="stable")
+        return Edges(ts[order], opener[order], list(codes.values()))
+
+    def _keep(self, span: Span) -> None:
+        if len(self._kept) < MOST_SPANS:
+            self._kept.append(span)
+        else:
+            self.dropped += 1
+
+
+def _cut(span: Span, end_ns: int) -> Span:
+    """A closed copy: the original stays open for its owner."""
+    copy = object.__new__(Span)
+    copy._journal, copy.name, copy.phase, copy.tid = span._journal, span.name, span.phase, span.tid
+    copy.start_ns, copy.end_ns, copy.opener = span.start_ns, end_ns, span.opener
+    return copy
+
+
+def _opener(frame: FrameType) -> CodeType:
+    """The innermost function that is not ours."""
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return frame.f_code

@@ -1,0 +1,283 @@
+"""Marks in the user's code: annotated pieces of time, and the ends of steps.
+
+Every public name here stays in the user's code when nothing records, so a call then does one check of
+a module global and nothing else (``python -m benchmarks.overhead`` measures it).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, cast
+
+import numpy as np
+
+from ..errors import OptionError, nearest
+from ..trace.builder import TraceBuilder
+from ..trace.clocks import Clock
+from ..trace.taxonomy import PHASES
+from .base import Availability, Collector
+from .journal import Edges, Journal, Span
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+_sink: Sink | None = None
+_journal: Journal | None = None
+
+
+class Sink(Protocol):
+    """Whoever counts steps: the session."""
+
+    def tick(self, source: str) -> None:
+        """One step of the user's loop has ended; `source` is ``"mark"``."""
+
+
+def install(sink: Sink) -> None:
+    """Send the ends of steps to `sink`, and note annotations that open from now on.
+
+    An annotation that is open when the recording begins is then known, and its part inside the window
+    is kept. A second call replaces the sink.
+    """
+    global _sink, _journal
+    _sink = sink
+    if _journal is None:
+        _journal = Journal()
+
+
+def uninstall() -> None:
+    """Turn every mark into a no-op again. Safe in every state."""
+    global _sink, _journal
+    _sink = None
+    _journal = None
+
+
+class annotate:
+    """Name a piece of the running code; in a profile it is a slice of category ``annotation``.
+
+    A context manager, a decorator, or a pair of calls. It follows threads: the slice is on the track
+    of the thread that opened it. Costs next to nothing when nothing records.
+
+    Parameters
+    ----------
+    name : str
+        Name of the slice.
+    phase : {"data", "forward", "backward", "optimizer", "communication", "other"}, optional
+        Phase of the step that this piece belongs to; slices inside inherit it.
+
+    Raises
+    ------
+    OptionError
+        If there is no such phase, recording or not.
+
+    Examples
+    --------
+    >>> with annotate("augment", phase="data"):
+    ...     batch = [1, 2]
+    >>> @annotate("loss")
+    ... def loss(x):
+    ...     return x + 1
+    >>> loss(1)
+    2
+    >>> span = annotate("copy").begin()
+    >>> span.end()
+    """
+
+    __slots__ = ("_open", "name", "phase")
+
+    def __init__(self, name: str, phase: str | None = None) -> None:
+        self.name = name
+        self.phase = phase
+        self._open: list[Span] | None = None
+        if phase is not None and phase not in PHASES:
+            raise OptionError(f"no phase {phase!r} for annotate({name!r}): {nearest(str(phase), PHASES)}")
+
+    def begin(self) -> annotate:
+        """Open a slice now, in this thread; `end` closes it."""
+        if _journal is not None:
+            if self._open is None:
+                self._open = []
+            self._open.append(_journal.begin(self.name, self.phase))
+        return self
+
+    def end(self) -> None:
+        """Close the latest slice that this thread opened here; without one, nothing happens."""
+        if self._open:
+            _close_latest(self._open)
+
+    def __enter__(self) -> annotate:
+        return self if _journal is None else self.begin()
+
+    def __exit__(self, *exception: object) -> None:
+        if self._open:
+            _close_latest(self._open)
+
+    def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
+        """Decorate a function: one slice a call.
+
+        A coroutine's slice lasts from its first to its last instruction, waits included; a
+        generator's from its first item to its end.
+        """
+        return cast("Callable[P, T]", _wrapped(function, self.name, self.phase))
+
+
+def _close_latest(spans: list[Span]) -> None:
+    from_here = next((span for span in reversed(spans) if span.is_of_this_thread()), spans[-1])
+    spans.remove(from_here)
+    from_here.close()
+
+
+def _wrapped(function: Callable[..., Any], name: str, phase: str | None) -> Callable[..., Any]:
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def coroutine(*args: Any, **kwargs: Any) -> Any:
+            with annotate(name, phase):
+                return await function(*args, **kwargs)
+
+        return coroutine
+    if inspect.isgeneratorfunction(function):
+
+        @functools.wraps(function)
+        def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+            with annotate(name, phase):
+                return (yield from function(*args, **kwargs))
+
+        return generator
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if _journal is None:
+            return function(*args, **kwargs)
+        with annotate(name, phase):
+            return function(*args, **kwargs)
+
+    return call
+
+
+def step() -> None:
+    """Say that one step of the loop has ended; a no-op when nothing records.
+
+    Examples
+    --------
+    >>> for batch in range(3):
+    ...     step()
+    """
+    if _sink is not None:
+        _sink.tick("mark")
+
+
+class steps(Generic[T]):
+    """Iterate over anything, one step an item: ``for batch in nbp.steps(loader)``.
+
+    A step begins when the item is fetched and ends when the loop's body has ended, also by ``break``
+    or an exception. The length is that of `iterable`, so that progress bars work. Works in
+    ``async for`` too.
+
+    Parameters
+    ----------
+    iterable : iterable or async iterable
+
+    Examples
+    --------
+    >>> [batch for batch in steps("ab")]
+    ['a', 'b']
+    """
+
+    def __init__(self, iterable: Any) -> None:
+        self._iterable = iterable
+
+    def __len__(self) -> int:
+        return len(self._iterable)
+
+    def __iter__(self) -> Iterator[T]:
+        for item in self._iterable:
+            sink = _sink
+            try:
+                yield item
+            finally:
+                _end_step(sink)
+
+    async def __aiter__(self) -> AsyncIterator[T]:
+        async for item in self._iterable:
+            sink = _sink
+            try:
+                yield item
+            finally:
+                _end_step(sink)
+
+
+def _end_step(sink: Sink | None) -> None:
+    # a generator that an error left open is closed late, perhaps while another recording runs
+    if sink is not None and sink is _sink:
+        sink.tick("mark")
+
+
+class MarksCollector(Collector):
+    """Puts the annotations of the user's code into the trace, on the tracks of their threads."""
+
+    name: ClassVar[str] = "marks"
+    holds: ClassVar[frozenset[str]] = frozenset({"annotations"})
+
+    def __init__(self) -> None:
+        self._journal: Journal | None = None
+        self._made_it = False
+
+    @classmethod
+    def availability(cls) -> Availability:
+        """Always."""
+        return Availability(True, "nbp.annotate, nbp.step and nbp.steps in your code")
+
+    def start(self, clock: Clock) -> None:
+        """Keep annotations from now on, those that are open already included."""
+        global _journal
+        if _journal is None:
+            _journal = Journal()
+            self._made_it = True
+        self._journal = _journal
+        self._journal.start(clock.now_ns())
+
+    def stop(self) -> None:
+        """Keep no more; what is open is cut here."""
+        if self._journal is not None:
+            self._journal.stop()
+            self._remove_own()
+
+    def edges(self, tid: int) -> Edges:
+        """Where annotations of thread `tid` begin and end, and in which functions."""
+        return self._journal.edges(tid) if self._journal is not None else Edges.none()
+
+    def result(self, builder: TraceBuilder) -> None:
+        """Add one slice an annotation."""
+        if self._journal is None:
+            return
+        for tid, thread in self._journal.threads().items():
+            spans = self._journal.kept(tid)
+            begins = np.array([span.start_ns for span in spans], dtype=np.int64)
+            builder.slices(
+                ts=begins,
+                dur=np.array([span.end_ns for span in spans], dtype=np.int64) - begins,
+                track=builder.track(thread, pid=self._journal.pid, tid=tid),
+                name=[str(span.name) for span in spans],
+                category="annotation",
+                phase=[span.phase for span in spans],
+            )
+        self.report.add(
+            "annotations-dropped",
+            "loss",
+            self._journal.dropped,
+            effect="the last annotations are missing",
+            advice="annotate larger pieces, or record fewer steps",
+        )
+
+    def abandon(self) -> None:
+        """Forget everything."""
+        self._remove_own()
+        self._journal = None
+
+    def _remove_own(self) -> None:
+        global _journal
+        if self._made_it and _journal is self._journal:
+            _journal = None
+        self._made_it = False

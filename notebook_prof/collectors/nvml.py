@@ -1,0 +1,182 @@
+"""The nvml collector: NVIDIA GPUs as counters, through NVIDIA's management library."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, ClassVar, Final
+
+from ..optional import installed
+from ..trace.builder import TraceBuilder
+from ..trace.clocks import Clock
+from .base import Availability, Collector
+from .nvml_metrics import METRICS, PCIE, Metric
+from .system import Readings
+
+FAST_S: Final = 0.05
+"""Between two readings of memory and power."""
+
+SLOW_EVERY: Final = 4
+"""Use and clocks, which the driver itself averages over longer, are read every fourth time."""
+
+
+@dataclass(slots=True)
+class _Gpu:
+    device: int
+    handle: Any
+    metrics: list[Metric]
+    readings: dict[str, Readings] = field(default_factory=dict)
+    ended: dict[str, str] = field(default_factory=dict)
+    """Counters that gave values and then failed, as when the GPU falls off the bus."""
+
+
+class NvmlCollector(Collector):
+    """Counts use, memory, power and clocks of the GPUs that CUDA may use, in its own thread.
+
+    Memory and power every 50 ms; utilisation, clocks, temperature, energy, throttling and the number of
+    other processes every 200 ms; the driver averages utilisation over 0.2 to 1 s. The thread loads the
+    library itself, so that starting takes no time.
+
+    Parameters
+    ----------
+    pcie : bool
+        PCIe throughput too; each reading takes the thread 20 ms.
+    """
+
+    name: ClassVar[str] = "nvml"
+
+    def __init__(self, pcie: bool = False) -> None:
+        self._metrics = (*METRICS, *PCIE) if pcie else METRICS
+        self._gpus: list[_Gpu] = []
+        self._quit = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._failure: Exception | None = None
+
+    @classmethod
+    def availability(cls) -> Availability:
+        """Whether nvidia-ml-py is installed and finds a driver with a GPU; asked once a process."""
+        return _availability()
+
+    def start(self, clock: Clock) -> None:
+        """Start the thread."""
+        self._thread = threading.Thread(
+            target=self._run, args=(clock,), name="notebook_prof nvml", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Join the thread, after its last readings."""
+        self._quit.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def result(self, builder: TraceBuilder) -> None:
+        """Add one counter a GPU and metric, such as ``GPU 0 power`` in W."""
+        if self._failure is not None:
+            self.report.add("gpu-counters-failed", "loss", example=repr(self._failure))
+        for gpu in self._gpus:
+            for name, reason in gpu.ended.items():
+                self.report.add(
+                    "gpu-counters-ended",
+                    "loss",
+                    example=f"GPU {gpu.device} {name}: {reason}",
+                    effect="these counters end before the recording does",
+                    advice="see the kernel's log (dmesg) for a lost GPU or a reset driver",
+                )
+            for metric in self._metrics:
+                readings = gpu.readings.get(metric.name)
+                if readings is not None and len(readings.ts):
+                    name = f"GPU {gpu.device} {metric.name}"
+                    track = builder.track(name, "counter", device=gpu.device, unit=metric.unit)
+                    readings.put(builder, track)
+
+    def abandon(self) -> None:
+        """Join the thread."""
+        self.stop()
+
+    def _run(self, clock: Clock) -> None:
+        try:
+            with _library() as nvml:
+                self._gpus = [_Gpu(device, handle, list(self._metrics)) for device, handle in _visible(nvml)]
+                self._loop(nvml, clock)
+        except Exception as error:
+            self._failure = error
+
+    def _loop(self, nvml: Any, clock: Clock) -> None:
+        round_ = 0
+        running = True
+        while running:
+            for gpu in self._gpus:
+                _read(nvml, gpu, clock, slow=round_ % SLOW_EVERY == 0)
+            running = not self._quit.wait(FAST_S)
+            round_ += 1
+        for gpu in self._gpus:
+            _read(nvml, gpu, clock, slow=False)
+
+
+def _read(nvml: Any, gpu: _Gpu, clock: Clock, slow: bool) -> None:
+    for metric in tuple(gpu.metrics):
+        if metric.slow and not slow:
+            continue
+        try:
+            value = metric.read(nvml, gpu.handle)
+        except (nvml.NVMLError, AttributeError) as error:
+            if isinstance(error, AttributeError) and error.obj is not nvml:
+                raise
+            # not supported here, or not known to this pynvml
+            gpu.metrics.remove(metric)
+            if metric.name in gpu.readings:
+                gpu.ended[metric.name] = str(error)
+            continue
+        if value is not None:
+            gpu.readings.setdefault(metric.name, Readings()).add(clock.now_ns(), float(value))
+
+
+def _visible(nvml: Any) -> list[tuple[int, Any]]:
+    """CUDA's number and NVML's handle of every GPU that ``CUDA_VISIBLE_DEVICES`` leaves."""
+    asked = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if asked is None:
+        return [(i, nvml.nvmlDeviceGetHandleByIndex(i)) for i in range(nvml.nvmlDeviceGetCount())]
+    handles: list[Any] = []
+    for word in filter(None, (part.strip() for part in asked.split(","))):
+        try:
+            by_index = word.lstrip("-").isdigit()
+            handles.append(
+                nvml.nvmlDeviceGetHandleByIndex(int(word))
+                if by_index
+                else nvml.nvmlDeviceGetHandleByUUID(word.encode())
+            )
+        except nvml.NVMLError:
+            break  # CUDA, too, ignores everything after the first entry that is not a device
+    return list(enumerate(handles))
+
+
+@contextmanager
+def _library() -> Iterator[Any]:
+    nvml: Any = importlib.import_module("pynvml")
+    nvml.nvmlInit()
+    try:
+        yield nvml
+    finally:
+        with suppress(nvml.NVMLError):
+            nvml.nvmlShutdown()
+
+
+@lru_cache(maxsize=1)
+def _availability() -> Availability:
+    if not installed("pynvml"):
+        return Availability(False, 'nvidia-ml-py is not installed: pip install "notebook-prof[gpu]"')
+    try:
+        with _library() as nvml:
+            count = len(_visible(nvml))
+    except Exception as error:
+        return Availability(False, f"no NVIDIA driver: {error}")
+    if count == 0:
+        return Availability(False, "there is an NVIDIA driver, but no GPU that CUDA may use")
+    return Availability(True, f"{count} GPU{'s' if count > 1 else ''}")

@@ -1,0 +1,102 @@
+"""What the nvml collector reads of a GPU."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One counter of a GPU.
+
+    Attributes
+    ----------
+    name, unit : str
+    read : callable
+        From (pynvml, device handle) to a number, or None where there is nothing to say.
+    slow : bool
+        Read every fourth time only.
+    """
+
+    name: str
+    unit: str
+    read: Callable[[Any, Any], float | None]
+    slow: bool = False
+
+
+def _own_memory(nvml: Any, handle: Any) -> float | None:
+    """Bytes that this process holds; None in containers that hide its number from the driver."""
+    processes = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+    return next((process.usedGpuMemory for process in processes if process.pid == os.getpid()), None)
+
+
+HARMFUL: Final = 0x04 | 0x08 | 0x20 | 0x40 | 0x80
+"""Of NVML's reasons for lower clocks: power cap, hardware slowdown, heat (software, hardware), power brake.
+
+Left out: idle, clocks set by the user, clocks that follow another GPU, display. Source: ``nvml.h``.
+"""
+
+
+def _throttled(nvml: Any, handle: Any) -> float:
+    """Bits of `HARMFUL` that lower the clocks now; the call was renamed in driver 535."""
+    read = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
+    read = read if read is not None else nvml.nvmlDeviceGetCurrentClocksThrottleReasons
+    return float(read(handle) & HARMFUL)
+
+
+def _others(nvml: Any, handle: Any) -> float:
+    """Processes with a context on the GPU besides this one.
+
+    In containers that hide this process's number from the driver, one of them is taken for it.
+    """
+    return float(max(len(nvml.nvmlDeviceGetComputeRunningProcesses(handle)) - 1, 0))
+
+
+METRICS: Final = (
+    Metric("memory", "bytes", lambda nvml, gpu: nvml.nvmlDeviceGetMemoryInfo(gpu).used),
+    Metric("memory of this process", "bytes", _own_memory),
+    Metric("power", "W", lambda nvml, gpu: nvml.nvmlDeviceGetPowerUsage(gpu) / 1000),
+    Metric(
+        "utilisation", "share", lambda nvml, gpu: nvml.nvmlDeviceGetUtilizationRates(gpu).gpu / 100, slow=True
+    ),
+    Metric(
+        "SM clock",
+        "MHz",
+        lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_SM),
+        slow=True,
+    ),
+    Metric(
+        "memory clock",
+        "MHz",
+        lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_MEM),
+        slow=True,
+    ),
+    Metric(
+        "temperature",
+        "°C",
+        lambda nvml, gpu: nvml.nvmlDeviceGetTemperature(gpu, nvml.NVML_TEMPERATURE_GPU),
+        slow=True,
+    ),
+    Metric("energy", "J", lambda nvml, gpu: nvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1000, slow=True),
+    Metric("throttle reasons", "", _throttled, slow=True),
+    Metric("other processes", "", _others, slow=True),
+)
+
+PCIE: Final = (
+    Metric(
+        "PCIe to the GPU",
+        "KB/s",
+        lambda nvml, gpu: nvml.nvmlDeviceGetPcieThroughput(gpu, nvml.NVML_PCIE_UTIL_RX_BYTES),
+        slow=True,
+    ),
+    Metric(
+        "PCIe from the GPU",
+        "KB/s",
+        lambda nvml, gpu: nvml.nvmlDeviceGetPcieThroughput(gpu, nvml.NVML_PCIE_UTIL_TX_BYTES),
+        slow=True,
+    ),
+)
+"""Each takes 20 ms, in which the driver measures."""

@@ -1,0 +1,60 @@
+"""What the collectors are asked to record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from ..errors import OptionError, nearest
+
+PythonMode = Literal["sample", "calls"]
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorOptions:
+    """Switches that every collector reads what concerns it from.
+
+    Attributes
+    ----------
+    shapes : bool
+        Input shapes of operators (torch). Makes stopping and the table two to three times slower.
+    memory : bool
+        Allocations and frees with their addresses (torch).
+    modules : bool
+        One slice for every call of a module, named by its attribute path (torch).
+    stack : bool
+        Python function calls beside the operators (torch); ×1.1 on large operators, ×2 on tiny ones.
+    python : {"sample", "calls"} or None
+        How the `python` collector works: sample lines every millisecond, or trace every call.
+        ``None`` lets the collector choose.
+    min_duration_ns : int
+        Python calls shorter than this are dropped.
+
+    Raises
+    ------
+    OptionError
+        For an unknown `python` mode or a negative duration.
+
+    Examples
+    --------
+    >>> CollectorOptions(stack=True).shapes
+    True
+    """
+
+    shapes: bool = True
+    memory: bool = True
+    modules: bool = True
+    stack: bool = False
+    python: PythonMode | None = None
+    min_duration_ns: int = 0
+
+    def __post_init__(self) -> None:
+        modes = get_args(PythonMode)
+        if self.python is not None and self.python not in modes:
+            raise OptionError(
+                f"python={self.python!r} is not a way to record: {nearest(str(self.python), modes)}"
+            )
+        if self.min_duration_ns < 0:
+            raise OptionError(
+                f"min_duration_ns={self.min_duration_ns} is negative; give nanoseconds, 0 for all"
+            )

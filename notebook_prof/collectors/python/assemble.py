@@ -1,0 +1,278 @@
+"""From samples to slices, without a loop over samples."""
+
+from __future__ import annotations
+
+import linecache
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ...trace.builder import TraceBuilder
+from ...trace.intervals import IntArray
+from ...trace.strings import Coded
+from ..journal import Edges
+from .frames import CELL, USER, Frame, Stacks
+
+SOURCE_CHARACTERS: Final = 60
+NEVER: Final = 1 << 30
+
+
+class Timed(NamedTuple):
+    """Samples of a thread.
+
+    Attributes
+    ----------
+    ts, stack : ndarray of int64, shape (n,)
+        Times in ns, ascending, and for each the position of its stack.
+    start_ns : int
+        Begin of the recording.
+    """
+
+    ts: IntArray
+    stack: IntArray
+    start_ns: int
+
+
+class Level(NamedTuple):
+    """All slices of one depth of the stack; a node is a call path, shared by samples that agree so far."""
+
+    begin_ns: IntArray
+    end_ns: IntArray
+    node: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Distinct call paths.
+
+    Attributes
+    ----------
+    parent, label : ndarray of int64
+        For every node; a root's parent is -1. Parents come before their children.
+    node_at : list of ndarray of int64
+        For every depth: the node of every stack, -1 where the stack is shorter.
+    """
+
+    parent: IntArray
+    label: IntArray
+    node_at: list[IntArray]
+
+
+class Labels(NamedTuple):
+    """What slices are called, and which frame each stands for; the first `functions` are functions, the
+    others lines."""
+
+    names: list[str]
+    frames: list[Frame]
+    functions: int
+
+
+def boundaries(ts: IntArray, start_ns: int, edges: IntArray) -> tuple[IntArray, IntArray]:
+    """Where the time of each sample begins and ends.
+
+    A sample stands for the time since the one before it: a tick that comes late, because a C function
+    did not return, is handled where that function was called. The stack changed somewhere between two
+    ticks; where annotations began or ended there, the earlier sample lasts until the first of these
+    edges, and the later one begins at the last. That is exact for a late tick: an edge is Python code,
+    so the function that did not return was called after it.
+
+    Parameters
+    ----------
+    ts : ndarray of int64, shape (n,)
+        Times of the ticks, ascending, in ns.
+    start_ns : int
+        Begin of the recording.
+    edges : ndarray of int64
+        Begins and ends of annotations, ascending.
+
+    Returns
+    -------
+    begin, end : ndarray of int64, shape (n,)
+
+    Examples
+    --------
+    >>> begin, end = boundaries(np.array([10, 20, 30]), 0, np.array([14, 16]))
+    >>> begin.tolist(), end.tolist()
+    ([0, 16, 20], [14, 20, 30])
+    """
+    bounds = np.maximum.accumulate(np.concatenate([[start_ns], ts]).astype(np.int64))
+    if len(edges) == 0:
+        return bounds[:-1], bounds[1:]
+    behind = np.append(bounds[1:], np.iinfo(np.int64).max)
+    first = np.searchsorted(edges, bounds, side="right")
+    last = np.searchsorted(edges, behind, side="right") - 1
+    inside = last >= first
+    begin = np.where(inside, edges[last], bounds)
+    end = np.where(inside, edges[np.minimum(first, len(edges) - 1)], bounds)
+    return begin[:-1], end[1:]
+
+
+def breaks(ts: IntArray, stack: IntArray, stacks: Stacks, labels: Labels, edges: Edges) -> IntArray:
+    """From which depth on slices may not continue from one sample to the next.
+
+    Where an annotation begins or ends, everything that was called by the function that opened it has
+    returned, and its own line is another one: such slices would otherwise overlap the annotation's edge.
+
+    Parameters
+    ----------
+    ts, stack : ndarray of int64, shape (n,)
+        Times and stacks of the samples.
+    stacks, labels
+        From `label`.
+    edges : Edges
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        For every sample the depth of the outermost slice that begins with it; large where none must.
+    """
+    depth = np.full(len(ts), NEVER, np.int64)
+    at = np.searchsorted(ts, edges.ts, side="left")
+    home = np.repeat(np.arange(len(stacks.lengths)), stacks.lengths)
+    position = np.arange(len(home)) - stacks.offsets[home]
+    for number, code in enumerate(edges.codes):
+        mine = at[(edges.opener == number) & (at < len(ts))]
+        opener = (getattr(code, "co_qualname", code.co_name), code.co_filename, code.co_firstlineno)
+        is_it = np.array([frame[:3] == opener for frame in labels.frames], dtype=bool)[stacks.frames]
+        own = np.full(len(stacks.lengths), NEVER, np.int64)
+        np.minimum.at(own, home[is_it], (position + (stacks.frames < labels.functions))[is_it])
+        here = np.minimum(own[stack[mine]], own[stack[np.maximum(mine - 1, 0)]])
+        np.minimum.at(depth, mine, here)
+    return depth
+
+
+def label(stacks: Stacks) -> tuple[Stacks, Labels]:
+    """Turn frames into labels: functions, and lines of the user's own code.
+
+    The outermost frame of a stack is its line; every other frame is its function, followed by its line
+    if a cell or a module of the user holds it.
+
+    Returns
+    -------
+    Stacks
+        Of labels instead of frames.
+    Labels
+        Names, and for each the frame with the line it stands for: the executed line, or the first
+        line of the function.
+    """
+    known = stacks.known
+    functions: dict[Frame, int] = {}
+    function_of = np.array(
+        [functions.setdefault(frame._replace(line=frame.first_line), len(functions)) for frame in known],
+        dtype=np.int64,
+    )
+    own = np.array([frame.owner in (CELL, USER) for frame in known], dtype=bool)[stacks.frames]
+    n = len(stacks.lengths)
+    home = np.repeat(np.arange(n), stacks.lengths)
+    is_root = np.zeros(len(home), bool)
+    is_root[stacks.offsets[stacks.lengths > 0]] = True
+    copies = np.where(own & ~is_root, 2, 1)
+    expanded = np.repeat(np.arange(len(home)), copies)
+    second = np.concatenate([[False], expanded[1:] == expanded[:-1]])[: len(expanded)]
+    as_line = second | (own & is_root)[expanded]
+    frames = stacks.frames[expanded]
+    labels = np.where(as_line, len(functions) + frames, function_of[frames])
+    lengths = np.bincount(home[expanded], minlength=n).astype(np.int64)
+    names = [f"{frame.function} ({_short(frame)})" for frame in functions] + [_line_name(f) for f in known]
+    return Stacks(labels, lengths, known), Labels(names, [*functions, *known], len(functions))
+
+
+def grow(stacks: Stacks) -> Tree:
+    """Join equal beginnings of stacks into a tree of call paths, depth by depth."""
+    offsets, n = stacks.offsets, len(stacks.lengths)
+    width = int(stacks.frames.max()) + 1 if len(stacks.frames) else 1
+    parents, labels, node_at = [], [], []
+    above, count = np.full(n, -1, np.int64), 0
+    for depth in range(int(stacks.lengths.max()) if n else 0):
+        alive = np.flatnonzero(stacks.lengths > depth)
+        key = (above[alive] + 1) * width + stacks.frames[offsets[alive] + depth]
+        keys, inverse = np.unique(key, return_inverse=True)
+        node = np.full(n, -1, np.int64)
+        node[alive] = count + inverse.ravel()
+        parents.append(keys // width - 1)
+        labels.append(keys % width)
+        node_at.append(node)
+        above, count = node, count + len(keys)
+    empty = np.empty(0, np.int64)
+    return Tree(np.concatenate([empty, *parents]), np.concatenate([empty, *labels]), node_at)
+
+
+def levels(
+    bounds: tuple[IntArray, IntArray], stack: IntArray, tree: Tree, breaks: IntArray
+) -> Iterator[Level]:
+    """Join neighbouring samples on the same call path into slices, depth by depth.
+
+    Parameters
+    ----------
+    bounds : tuple of ndarray of int64, shape (n,)
+        Begins and ends of the samples.
+    stack : ndarray of int64, shape (n,)
+        For every sample, its stack.
+    tree : Tree
+    breaks : ndarray of int64, shape (n,)
+        From which depth on slices begin anew at a sample.
+
+    Yields
+    ------
+    Level
+        Slices in order of time; those of a level do not overlap and lie within one of the level above.
+    """
+    begin, end = bounds
+    alive = np.arange(len(stack))
+    for depth, node_at in enumerate(tree.node_at):
+        node = node_at[stack[alive]]
+        alive, node = alive[node >= 0], node[node >= 0]
+        if len(alive) == 0:
+            return
+        first = breaks[alive] <= depth
+        first[0] = True
+        first[1:] |= (node[1:] != node[:-1]) | (alive[1:] != alive[:-1] + 1)
+        starts = np.flatnonzero(first)
+        lasts = np.append(starts[1:], len(alive)) - 1
+        yield Level(begin[alive[starts]], end[alive[lasts]], node[starts])
+
+
+def put(builder: TraceBuilder, track: int, samples: Timed, stacks: Stacks, edges: Edges) -> None:
+    """Add the slices of a sampled thread to `builder`."""
+    labelled, labels = label(stacks)
+    bounds = boundaries(samples.ts, samples.start_ns, edges.ts)
+    anew = breaks(samples.ts, samples.stack, labelled, labels, edges)
+    tree = grow(labelled)
+    keys = np.array(_stack_keys(builder, tree, labels), dtype=np.int64)
+    for level in levels(bounds, samples.stack, tree, anew):
+        builder.slices(
+            ts=level.begin_ns,
+            dur=level.end_ns - level.begin_ns,
+            track=track,
+            name=Coded(tree.label[level.node], labels.names),
+            category="python",
+            stack=keys[level.node],
+        )
+
+
+def _stack_keys(builder: TraceBuilder, tree: Tree, labels: Labels) -> list[int]:
+    """The builder's key of every node's stack, in which a function and its line are one frame."""
+    paths: list[tuple[tuple[str, str, int], ...]] = []
+    keys = []
+    for parent, number in zip(tree.parent.tolist(), tree.label.tolist(), strict=True):
+        frame = labels.frames[number]
+        above = paths[parent] if parent >= 0 else ()
+        if number >= labels.functions:
+            above = above[:-1]
+        paths.append((*above, (frame.function, frame.file, frame.line)))
+        keys.append(builder.stack(paths[-1]))
+    return keys
+
+
+def _short(frame: Frame) -> str:
+    return "cell" if frame.owner == CELL else os.path.basename(frame.file)
+
+
+def _line_name(frame: Frame) -> str:
+    source = " ".join(linecache.getline(frame.file, frame.line).split())
+    if len(source) > SOURCE_CHARACTERS:
+        source = source[: SOURCE_CHARACTERS - 1] + "…"
+    return f"{_short(frame)}:{frame.line}  {source}".rstrip()

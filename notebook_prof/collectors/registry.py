@@ -1,0 +1,164 @@
+"""Which collectors there are, whether they can record here, and how they are made."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Any, Final
+
+import pandas as pd
+
+from ..errors import OptionError, nearest
+from ..trace.schema import Column, Table
+from .base import Availability, Collector
+from .marks import MarksCollector
+from .options import CollectorOptions
+from .system import SystemCollector
+
+GROUP: Final = "notebook_prof.collectors"
+"""Entry points of other packages: a Collector subclass whose one argument is CollectorOptions."""
+
+COLLECTORS: Final = Table(
+    "collectors",
+    (
+        Column("name", "str", "", "as in `--with NAME`"),
+        Column("available", "bool", "", "whether it can record in this process"),
+        Column("reason", "str", "", "why not, or how it records"),
+        Column("records", "str", "", "what it puts into a trace"),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    module: str
+    attribute: str
+    records: str
+
+    def load(self) -> type[Any]:
+        found: type[Any] = getattr(importlib.import_module(self.module, __package__), self.attribute)
+        return found
+
+    def availability(self) -> Availability:
+        try:
+            state: Availability = self.load().availability()
+        except Exception as error:
+            return Availability(False, f"cannot be loaded: {type(error).__name__}: {error}")
+        return state
+
+
+_BUILT_IN: Final = {
+    "torch": _Entry(".torch", "TorchCollector", "operators, kernels, memory and modules of PyTorch"),
+    "python": _Entry(".python", "PythonCollector", "lines and functions of Python code"),
+    "system": _Entry(".system", "SystemCollector", "resident memory and CPU share of the process"),
+    "nvml": _Entry(".nvml", "NvmlCollector", "use, memory, power and clocks of NVIDIA GPUs"),
+    "marks": _Entry(".marks", "MarksCollector", "nbp.annotate in your code"),
+    "cuda": _Entry(".cuda", "CudaCollector", "kernels and copies of any CUDA library in the process"),
+    "cupy": _Entry(".cupy", "CupyCollector", "allocations of CuPy's memory pool"),
+    "jax": _Entry(".jax", "JaxCollector", "operations and kernels of JAX"),
+}
+
+
+def list_collectors() -> pd.DataFrame:
+    """Every collector, and whether it can record in this process.
+
+    Returns
+    -------
+    DataFrame
+        ``name``, ``available``, ``reason`` and ``records`` (what it puts into a trace); the built-in
+        ones first, then those of other packages by name. Never empty. Loads no framework.
+
+    Examples
+    --------
+    >>> bool(list_collectors().set_index("name").loc["marks", "available"])
+    True
+    """
+    entries = _entries()
+    states = [entry.availability() for entry in entries.values()]
+    return COLLECTORS.frame(
+        {
+            "name": list(entries),
+            "available": [state.ok for state in states],
+            "reason": [state.reason for state in states],
+            "records": [entry.records for entry in entries.values()],
+        }
+    )
+
+
+def make(names: Sequence[str] | None = None, options: CollectorOptions | None = None) -> list[Collector]:
+    """Make the collectors of one recording.
+
+    Parameters
+    ----------
+    names : sequence of str, optional
+        As in `list_collectors`. Without names: `torch` if torch is imported already, else `python`; with
+        `cupy` where CuPy is imported and has a GPU, and `cuda` where CuPy or Numba's CUDA is imported without
+        torch. `cuda` with `torch` is `torch` alone, which records the same. `options.python` adds `python`.
+        `system` and `marks` are always added, `nvml` where there is an NVIDIA driver.
+    options : CollectorOptions, optional
+
+    Returns
+    -------
+    list of Collector
+        In the order to start them, the sampler last. One that was named but cannot record here is made
+        too: its start fails, and the report says so.
+
+    Raises
+    ------
+    OptionError
+        For an unknown name, with the nearest ones.
+
+    Examples
+    --------
+    >>> make(["python"])[-1].name
+    'python'
+    """
+    options = options if options is not None else CollectorOptions()
+    entries = _entries()
+    wanted = set(names or _automatic())
+    if unknown := sorted(wanted - entries.keys()):
+        raise OptionError(
+            f"no collector {unknown[0]!r}: {nearest(unknown[0], entries)}; see nbp.list_collectors()"
+        )
+    if "torch" in wanted:
+        wanted.discard("cuda")
+    if options.python is not None:
+        wanted.add("python")
+    if entries["nvml"].availability().ok:
+        wanted.add("nvml")
+    samples = "python" in wanted and options.python != "calls"
+    made = [entries[name].load()(options) for name in entries if name in wanted and name not in _PLACED]
+    tracers = bool(made)
+    made.append(SystemCollector(rss=not samples))
+    if "nvml" in wanted:
+        made.append(entries["nvml"].load()())
+    marks = MarksCollector()
+    made.append(marks)
+    if "python" in wanted:
+        made.append(entries["python"].load()(options, own_track=tracers, edges=marks.edges))
+    return made
+
+
+_PLACED: Final = ("system", "nvml", "marks", "python")
+
+
+def _automatic() -> tuple[str, ...]:
+    chosen = ["torch" if "torch" in sys.modules else "python"]
+    if "cupy" in sys.modules and _BUILT_IN["cupy"].availability().ok:
+        chosen.append("cupy")
+    launches = "cupy" in sys.modules or "numba.cuda" in sys.modules
+    if launches and chosen[0] != "torch" and _BUILT_IN["cuda"].availability().ok:
+        chosen.append("cuda")
+    return tuple(chosen)
+
+
+def _entries() -> dict[str, _Entry]:
+    foreign = {
+        point.name: _Entry(point.module, point.attr, f"what {point.module.partition('.')[0]} records")
+        for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)
+        if point.name not in _BUILT_IN
+    }
+    return {**_BUILT_IN, **foreign}

@@ -1,0 +1,163 @@
+"""The torch collector."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, ClassVar, Final
+
+from ...optional import installed, require
+from ...readers.kineto import assemble
+from ...trace.builder import TraceBuilder
+from ...trace.clocks import Clock
+from ..base import Availability, Collector
+from ..options import CollectorOptions
+from .frames import users_only
+from .modules import ModuleRanges
+from .quiet import prime
+from .rivals import Rivals, profiling
+from .session import Session, open_session
+from .stranded import release, stop_or_strand
+
+MANY_EVENTS: Final = 2_000_000
+"""Above this, a recording takes more than 2.5 GB while it stops."""
+
+
+class TorchCollector(Collector):
+    """Records operators, kernels, memory and module calls with PyTorch's profiler.
+
+    Outside ``warm`` … ``stop`` nothing is installed. If another profiler is running, it refuses; if
+    the user's code starts one, that one wins (torch has room for one) and the report says so. With
+    `stack`, Python calls of the notebook's kernel and of our hooks are left out.
+
+    Parameters
+    ----------
+    options : CollectorOptions, optional
+    """
+
+    name: ClassVar[str] = "torch"
+    holds: ClassVar[frozenset[str]] = frozenset({"PyTorch profiler"})
+
+    def __init__(self, options: CollectorOptions | None = None) -> None:
+        self._options = options if options is not None else CollectorOptions()
+        self._torch: Any = None
+        self._session: Session | None = None
+        self._modules: ModuleRanges | None = None
+        self._rivals: Rivals | None = None
+        self._running = False
+        self._finished = False
+
+    @classmethod
+    def availability(cls) -> Availability:
+        """Whether torch is installed (it is not imported here) and was built with Kineto."""
+        if not installed("torch"):
+            return Availability(False, 'torch is not installed: pip install "notebook-prof[torch]"')
+        torch = sys.modules.get("torch")
+        if torch is not None and not torch.autograd.kineto_available():
+            return Availability(False, "this torch was built without Kineto, its profiler")
+        return Availability(True, "operators, kernels, memory and modules by PyTorch's profiler")
+
+    def warm(self, clock: Clock) -> None:
+        """Prepare Kineto (and CUPTI), and let module hooks run."""
+        if self._session is not None or "profiler-busy" in self.report or self._refuses():
+            return
+        torch = self._torch
+        prime(torch, memory=self._options.memory)
+        self._session = open_session(torch, self._options)
+        self._session.prepare()
+        if self._options.modules:
+            self._modules = ModuleRanges(torch)
+            self._modules.install()
+
+    def start(self, clock: Clock) -> None:
+        """Begin to record."""
+        self.warm(clock)
+        if "profiler-busy" in self.report or self._session is None or self._refuses():
+            self.abandon()
+            return
+        self._rivals = Rivals(self._torch)
+        self._session.start()
+        self._rivals.watch()
+        self._running = True
+
+    def stop(self) -> None:
+        """End the recording, unless another profiler has ended it already."""
+        if not self._running or self._session is None:
+            return
+        self._take_hooks_away()
+        self._running = False
+        if self._overtaken():
+            self._session = None
+            self.report.add(
+                "profiler-overtaken",
+                "error",
+                example="another torch profiler was started while this one was recording",
+                effect="torch has room for one: the profile has no operators",
+                advice="remove torch.profiler from the cell, or read its file with read_trace()",
+            )
+            return
+        self._finished = stop_or_strand(self._session)
+        if not self._finished:
+            self.report.add(
+                "stopped-elsewhere",
+                "error",
+                example="the recording was stopped by another thread than the one that started it",
+                effect="torch gives an empty result then: the profile has no operators",
+                advice="stop it where it was started, or record without memory",
+            )
+
+    def result(self, builder: TraceBuilder) -> None:
+        """Turn Kineto's result into slices, flows and allocations, and let go of it."""
+        if not self._finished or self._session is None:
+            return
+        session, self._session = self._session, None
+        columns = session.columns(self.report)
+        if self._options.stack:
+            columns = users_only(columns)
+        builder.metadata["torch_version"] = str(self._torch.__version__)
+        if self._torch.cuda.is_available():
+            count = self._torch.cuda.device_count()
+            builder.metadata["devices"] = [self._torch.cuda.get_device_name(i) for i in range(count)]
+        if len(columns) > MANY_EVENTS:
+            self.report.add(
+                "many-events",
+                "info",
+                len(columns),
+                effect="recordings of this size take gigabytes of memory and slow every view down",
+                advice="record a few steps only: --steps 3:14, or steps=(3, 14)",
+            )
+        assemble(columns, builder)
+
+    def abandon(self) -> None:
+        """Stop without a result and take every hook away."""
+        self._take_hooks_away()
+        session, self._session = self._session, None
+        if session is not None and self._running and not self._overtaken():
+            stop_or_strand(session)
+        self._running = self._finished = False
+
+    def _refuses(self) -> bool:
+        """Whether another profiler is running; said once in the report."""
+        if self._torch is None:
+            self._torch = require("torch", extra="torch", purpose="the torch collector")
+        release()
+        if not profiling(self._torch):
+            return False
+        self.report.add(
+            "profiler-busy",
+            "error",
+            example="a torch profiler is running already",
+            effect="torch has room for one: the profile has no operators",
+            advice="stop the other one first",
+        )
+        return True
+
+    def _overtaken(self) -> bool:
+        started = self._rivals is not None and self._rivals.count > 0
+        return started or not profiling(self._torch)
+
+    def _take_hooks_away(self) -> None:
+        if self._modules is not None:
+            self._modules.remove()
+            self._modules = None
+        if self._rivals is not None:
+            self._rivals.unwatch()

@@ -1,0 +1,64 @@
+"""Leave out Python calls that are not the user's: the kernel around the cell, our hooks inside it."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ...readers.kineto import KinetoColumns
+from ...readers.kineto.kinds import rows_of
+from ...readers.kineto.links import Mask
+from ...trace.intervals import contains, union
+
+_PYTHON: Final = "python_function"
+_CELL: Final = re.compile(r"(?:ipykernel_\d+[/\\]\d+\.py|<ipython-input-[^>]*>)\(\d+\): <module>$")
+_KERNEL: Final = re.compile(r"(?:^|[/\\])ipykernel[/\\]")
+_OURS: Final = re.compile(r"(?:^|[/\\])notebook_prof[/\\]collectors[/\\](?:base\.py|torch[/\\](?!hooks\.py))")
+
+
+def users_only(columns: KinetoColumns) -> KinetoColumns:
+    """Drop Python calls that only the recording or the notebook's kernel made.
+
+    - On a thread that runs a cell: calls that are not inside the cell.
+    - On a thread where ipykernel runs and no cell: every Python call.
+    - Everywhere: calls from our own module hooks and from starting and stopping.
+
+    Operators, ranges and device work stay. Without a cell (a script, a function) only the last rule
+    applies.
+
+    Parameters
+    ----------
+    columns : KinetoColumns
+        A recording with Python calls.
+
+    Returns
+    -------
+    KinetoColumns
+    """
+    python = rows_of(columns.kind, np.array([kind == _PYTHON for kind in columns.kind.values], bool))
+    ours, kernel, cell = (python & _named(columns, test) for test in (_OURS, _KERNEL, _CELL))
+    end = columns.ts + columns.dur
+    drop = np.zeros(len(columns), bool)
+    for tid in pd.unique(columns.tid[python]):
+        here = python & (columns.tid == tid)
+        drop |= here & _within(columns, ours & here)
+        if (cells := cell & here).any():
+            inside = (columns.ts >= columns.ts[cells].min()) & (end <= end[cells].max())
+            drop |= here & ~inside
+        elif cell.any() and (kernel & here).any():
+            drop |= here
+    return columns.where(~drop)
+
+
+def _named(columns: KinetoColumns, pattern: re.Pattern[str]) -> Mask:
+    matches = [pattern.search(name) is not None for name in columns.name.values]
+    return rows_of(columns.name, np.array(matches, bool))
+
+
+def _within(columns: KinetoColumns, outer: Mask) -> Mask:
+    """Which rows start inside one of the rows `outer`."""
+    starts = columns.ts[outer]
+    return contains(union(starts, starts + np.maximum(columns.dur[outer], 1)), columns.ts)

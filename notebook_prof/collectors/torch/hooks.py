@@ -1,0 +1,87 @@
+"""Where steps end in code that cannot be edited: after the optimizer, or when a batch is asked for."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+Tick = Callable[[], None]
+Remove = Callable[[], None]
+
+
+def optimizer_ticks(callback: Tick) -> Remove:
+    """Call `callback` after every step of the first optimizer that makes one.
+
+    Uses torch's public global hook. With two optimizers, as in a GAN, only the first one seen counts,
+    so that an iteration is one step; if it is deleted, the next one seen takes its place.
+
+    Parameters
+    ----------
+    callback : callable
+        Called without arguments, in the thread of the step. What it raises reaches the user's code.
+
+    Returns
+    -------
+    callable
+        Takes the hook away; calling it twice does nothing.
+
+    Raises
+    ------
+    ImportError
+        If torch cannot be imported.
+    """
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    leader: list[weakref.ref[Any]] = []
+
+    def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not leader or leader[0]() is None:
+            leader[:] = [weakref.ref(optimizer)]
+        if leader[0]() is optimizer:
+            callback()
+
+    handle = register_optimizer_step_post_hook(after_step)
+    return lambda: handle.remove()
+
+
+def dataloader_ticks(callback: Tick) -> Remove:
+    """Call `callback` when a DataLoader's iterator is asked for the next batch, except for its first.
+
+    At that moment the step that used the batch before has ended; the end of the data counts too. This
+    patches a private class (``_BaseDataLoaderIter``), so it is used only when asked for.
+
+    Parameters
+    ----------
+    callback : callable
+        Called without arguments, in the iterating thread. What it raises reaches the user's code.
+
+    Returns
+    -------
+    callable
+        Puts the original method back; calling it twice does nothing.
+
+    Raises
+    ------
+    ImportError
+        If torch cannot be imported.
+    """
+    from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+    original = _BaseDataLoaderIter.__next__
+    used: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def fetch(self: Any) -> Any:
+        if self in used:
+            callback()
+        batch = original(self)
+        used.add(self)
+        return batch
+
+    _BaseDataLoaderIter.__next__ = fetch
+
+    def remove() -> None:
+        if _BaseDataLoaderIter.__next__ is fetch:
+            _BaseDataLoaderIter.__next__ = original
+
+    return remove

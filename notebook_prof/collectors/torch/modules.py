@@ -1,0 +1,143 @@
+"""A range around every call of a module, named by its attribute path."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any, Final
+
+from ...trace.taxonomy import MODULE_PREFIX
+
+_HOOK_WARNING: Final = r"Using `torch\.compile\(module\)` when there are global hooks"
+
+Range = Any
+Names = dict[int, str]
+
+
+class ModuleRanges:
+    """Global forward hooks that open a profiler range for each module call; installed for a while.
+
+    A module is named by its path in the outermost module that is being called (``features.0``), the
+    outermost one by its class. A part that is called by itself later (by checkpointing, say) keeps
+    its path. If another outermost module has the same path, the later one's paths
+    start with its class (``Discriminator.main.0``). Compiled modules are left alone: a hook in
+    what the compiler traces would make it compile again.
+
+    Parameters
+    ----------
+    torch : module
+    """
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._open: Callable[[str], Range] = _range_type(torch)
+        self._compiling: Callable[[], bool] = _compiling(torch)
+        self._local = threading.local()
+        self._known: dict[int, tuple[weakref.ref[Any], Names]] = {}
+        self._owner: dict[str, int] = {}
+        self._handles: list[Any] = []
+        self._ignored: Any = None
+
+    def install(self) -> None:
+        """Begin to open ranges. Twice is once."""
+        if self._handles:
+            return
+        hooks = self._torch.nn.modules.module
+        self._handles.append(hooks.register_module_forward_pre_hook(self._before))
+        try:
+            after = hooks.register_module_forward_hook(self._after, always_call=True)
+        except TypeError:  # torch < 2.1 calls no hook after an exception: _after tidies up
+            after = hooks.register_module_forward_hook(self._after)
+        self._handles.append(after)
+        self._ignored = _ignore_warning()
+
+    def remove(self) -> None:
+        """Take the hooks away and close what this thread has open."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        if self._ignored in warnings.filters:
+            warnings.filters.remove(self._ignored)  # type: ignore[attr-defined]
+        opened = getattr(self._local, "opened", None)
+        while opened:
+            opened.pop()[1].__exit__(None, None, None)
+        self._known.clear()
+        self._owner.clear()
+
+    def _before(self, module: Any, inputs: Any) -> None:
+        if self._compiling() or type(module).__name__ == "OptimizedModule":
+            return
+        local = self._local
+        opened = getattr(local, "opened", None)
+        if opened is None:
+            opened = local.opened = []
+        if not opened:
+            local.names = self._names(module)
+        name = local.names.get(id(module))
+        if name is None:
+            name = MODULE_PREFIX + type(module).__name__
+        span = self._open(name)
+        span.__enter__()
+        opened.append((module, span))
+
+    def _after(self, module: Any, inputs: Any, output: Any) -> None:
+        if self._compiling():
+            return
+        opened = getattr(self._local, "opened", None)
+        if not opened:
+            return
+        inner, span = opened[-1]
+        if inner is module:
+            opened.pop()
+            span.__exit__(None, None, None)
+        elif any(entry[0] is module for entry in opened):  # an exception skipped the inner ones
+            self._close_down_to(module, opened)
+
+    def _close_down_to(self, module: Any, opened: list[tuple[Any, Range]]) -> None:
+        while opened:
+            inner, span = opened.pop()
+            span.__exit__(None, None, None)
+            if inner is module:
+                return
+
+    def _names(self, root: Any) -> Names:
+        known = self._known.get(id(root))
+        if known is not None and known[0]() is root:
+            return known[1]
+        kind = type(root).__name__
+        paths = [(id(child), path) for path, child in root.named_modules()]
+        taken = any(self._owner.get(path or kind, id(root)) != id(root) for _, path in paths)
+        prefix = self._free_prefix(kind) if taken else ""
+        names: Names = {}
+        for number, path in paths:
+            full = f"{prefix}.{path}" if prefix and path else prefix or path or kind
+            self._owner.setdefault(full, id(root))
+            names[number] = MODULE_PREFIX + full
+        for child in root.modules():
+            self._known[id(child)] = (weakref.ref(child), names)
+        return names
+
+    def _free_prefix(self, kind: str) -> str:
+        number, prefix = 1, kind
+        while prefix in self._owner:
+            number += 1
+            prefix = f"{kind}_{number}"
+        return prefix
+
+
+def _range_type(torch: Any) -> Callable[[str], Range]:
+    fast = getattr(torch._C._profiler, "_RecordFunctionFast", None)
+    return fast if fast is not None else torch.autograd.profiler.record_function  # type: ignore[no-any-return]
+
+
+def _compiling(torch: Any) -> Callable[[], bool]:
+    test = getattr(getattr(torch, "compiler", None), "is_compiling", None)
+    return test if test is not None else lambda: False
+
+
+def _ignore_warning() -> Any:
+    """Keep compiled modules from warning the user of our hooks; the new entry of the filters."""
+    warnings.filterwarnings("ignore", message=_HOOK_WARNING, category=UserWarning)
+    return warnings.filters[0]

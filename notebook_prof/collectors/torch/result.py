@@ -1,0 +1,272 @@
+"""Kineto's raw result, taken once, in chunks, into columns."""
+
+from __future__ import annotations
+
+import gc
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import compress, islice
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...readers.kineto import KinetoColumns, MemoryColumns
+from ...readers.kineto.arguments import concrete_matters, to_json
+from ...readers.kineto.kinds import DEVICE_KINDS
+from ...trace.report import ImportReport
+from ...trace.strings import Coded
+
+_CHUNK: Final = 2048
+"""Events read before the next property: they stay in the cache, which halves the time."""
+
+_MEMORY_EVENT: Final = "[memory]"
+_INSTANT: Final = "cpu_instant_event"
+_ACCESSORS: Final = (
+    "name",
+    "activity_type",
+    "start_ns",
+    "duration_ns",
+    "start_thread_id",
+    "device_index",
+    "device_resource_id",
+    "correlation_id",
+    "sequence_nr",
+    "fwd_thread_id",
+)
+
+
+class _Codes(dict[Any, int]):
+    """Gives strings numbers by being asked for them."""
+
+    def __missing__(self, key: Any) -> int:
+        self[key] = number = len(self)
+        return number
+
+
+def readable(event: type, result: type) -> bool:
+    """Whether this torch has the (private) accessors that `take` needs."""
+    return all(hasattr(event, name) for name in _ACCESSORS) and hasattr(result, "trace_activities")
+
+
+def take(
+    result: Any,
+    event: type,
+    report: ImportReport,
+    *,
+    shapes: bool,
+    memory: bool,
+    device: bool,
+    pid: int,
+) -> KinetoColumns:
+    """Read a ``_ProfilerResult`` into columns.
+
+    Parameters
+    ----------
+    result : torch._C._autograd._ProfilerResult
+    event : type
+        ``torch._C._autograd._KinetoEvent``.
+    report : ImportReport
+        Counts names that are not text (``unreadable-name``).
+    shapes, memory, device : bool
+        What was recorded; what was not is not read.
+    pid : int
+        Process of the recording.
+
+    Returns
+    -------
+    KinetoColumns
+    """
+    with _collector_off():
+        events = result.events()
+        kinds, names, shape_texts = _Codes(), _Codes(), _Codes()
+        columns = _Columns(len(events), shapes, device)
+        while events:  # from the end, so that the list gives its memory back while the columns take theirs
+            start = (len(events) - 1) // _CHUNK * _CHUNK
+            columns.fill(events[start:], start, event, kinds, names, shape_texts)
+            del events[start:]
+        report.add(
+            "unreadable-name",
+            "info",
+            columns.unreadable,
+            effect="these events are called 'unknown', as in the files that torch writes",
+        )
+        rows = columns.without(names.get(_MEMORY_EVENT, -2))
+        allocations = _memory(result) if memory else MemoryColumns.empty()
+    return rows.to_kineto(kinds, names, shape_texts, allocations, pid)
+
+
+class _Columns:
+    """Arrays that are filled chunk by chunk."""
+
+    def __init__(self, n: int, shapes: bool, device: bool) -> None:
+        self.with_device = device
+        self.torch_thread: dict[int, int] = {}
+        self.unreadable = 0
+        self.arrays: dict[str, npt.NDArray[Any]] = {
+            "name": np.empty(n, np.int32),
+            "kind": np.empty(n, np.int8),
+            "ts": np.empty(n, np.int64),
+            "dur": np.empty(n, np.int64),
+            "resource": np.empty(n, np.int64),
+            "sequence": np.empty(n, np.int64),
+            "fwd_thread": np.zeros(n, np.int64),
+        }
+        if device:
+            self.arrays["device"] = np.empty(n, np.int64)
+            self.arrays["correlation"] = np.empty(n, np.int64)
+        self.dtypes, self.concrete = _Codes(), _Codes()
+        self.wanted: list[bool] = []
+        if shapes:
+            for key in ("shapes", "dtypes", "concrete"):
+                self.arrays[key] = np.full(n, -1, np.int32)
+
+    def fill(
+        self, chunk: list[Any], start: int, event: Any, kinds: _Codes, names: _Codes, texts: _Codes
+    ) -> None:
+        n = len(chunk)
+        here = slice(start, start + n)
+        self._put("name", here, map(names.__getitem__, self._names(event.name, chunk)), n)
+        self._put("kind", here, map(kinds.__getitem__, map(event.activity_type, chunk)), n)
+        self._put("ts", here, map(event.start_ns, chunk), n)
+        self._put("dur", here, map(event.duration_ns, chunk), n)
+        self._put("resource", here, map(event.device_resource_id, chunk), n)
+        self._put("sequence", here, map(event.sequence_nr, chunk), n)
+        numbered = self.arrays["sequence"][here] >= 0
+        fwd = map(event.fwd_thread_id, compress(chunk, numbered.tolist()))
+        self.arrays["fwd_thread"][here][numbered] = np.fromiter(fwd, np.int64, int(numbered.sum()))
+        self._note_threads(chunk, here, event)
+        if self.with_device:
+            self._put("device", here, map(event.device_index, chunk), n)
+            self._put("correlation", here, map(event.correlation_id, chunk), n)
+        if "shapes" in self.arrays:
+            read = getattr(event, "structured_input_shapes", None) or event.shapes
+            texts_of = (texts[repr(value)] if value else -1 for value in map(read, chunk))
+            self._put("shapes", here, texts_of, n)
+            self._fill_arguments(chunk, here, event, names)
+
+    def _fill_arguments(self, chunk: list[Any], here: slice, event: Any, names: _Codes) -> None:
+        """Element types of the inputs; arguments only of operators whose work depends on them."""
+        if hasattr(event, "dtypes"):
+            types = map(tuple, map(event.dtypes, chunk))
+            self._put("dtypes", here, (self.dtypes[value] if value else -1 for value in types), len(chunk))
+        if hasattr(event, "concrete_inputs"):
+            self.wanted += map(concrete_matters, islice(names, len(self.wanted), None))
+            wanted = np.array(self.wanted, bool)[self.arrays["name"][here]]
+            for i in np.flatnonzero(wanted & (self.arrays["shapes"][here] >= 0)).tolist():
+                self.arrays["concrete"][here.start + i] = self.concrete[
+                    _spelt(event.concrete_inputs(chunk[i]))
+                ]
+
+    def _put(self, name: str, here: slice, values: Any, n: int) -> None:
+        column = self.arrays[name]
+        column[here] = np.fromiter(values, column.dtype, n)
+
+    def _names(self, read: Callable[[Any], str], chunk: list[Any]) -> list[str]:
+        try:
+            return list(map(read, chunk))
+        except UnicodeDecodeError:  # torch 2.13 names some frames of modules being imported by freed memory
+            return [self._name(read, one) for one in chunk]
+
+    def _name(self, read: Callable[[Any], str], one: Any) -> str:
+        try:
+            return read(one)
+        except UnicodeDecodeError:
+            self.unreadable += 1
+            return "unknown"
+
+    def _note_threads(self, chunk: list[Any], here: slice, event: Any) -> None:
+        """Remember torch's own number of every native thread, from one numbered row of each."""
+        rows = np.flatnonzero(self.arrays["sequence"][here] >= 0)
+        tids, first = np.unique(self.arrays["resource"][here][rows], return_index=True)
+        for tid, i in zip(tids.tolist(), rows[first].tolist(), strict=True):
+            if tid not in self.torch_thread:
+                self.torch_thread[tid] = int(event.start_thread_id(chunk[i]))
+
+    def without(self, name: int) -> _Columns:
+        """The same without the rows of one name, whose tables are made elsewhere."""
+        keep = self.arrays["name"] != name
+        if not keep.all():
+            self.arrays = {key: column[keep] for key, column in self.arrays.items()}
+        return self
+
+    def to_kineto(
+        self,
+        kinds: _Codes,
+        names: _Codes,
+        texts: _Codes,
+        memory: MemoryColumns,
+        pid: int,
+    ) -> KinetoColumns:
+        a = self.arrays
+        n = len(a["ts"])
+        nowhere = np.full(n, -1, np.int64)
+        on_device = (
+            np.array([kind in DEVICE_KINDS for kind in kinds], bool)[a["kind"]] if n else np.zeros(0, bool)
+        )
+        device = np.where(on_device, a["device"], -1) if self.with_device else nowhere
+        return KinetoColumns(
+            ts=a["ts"],
+            dur=a["dur"],
+            name=Coded(a["name"], list(names)),
+            kind=Coded(a["kind"], list(kinds)),
+            pid=np.full(n, pid, np.int64),
+            tid=a["resource"],
+            device=device,
+            stream=np.where(on_device, a["resource"], -1) if self.with_device else nowhere,
+            correlation=a["correlation"] if self.with_device else nowhere,
+            sequence=a["sequence"],
+            fwd_thread=a["fwd_thread"],
+            torch_thread=self.torch_thread,
+            shapes=Coded(a["shapes"], list(texts)) if "shapes" in a else None,
+            dtypes=Coded(a["dtypes"], list(map(to_json, self.dtypes))) if "dtypes" in a else None,
+            concrete=Coded(a["concrete"], list(self.concrete)) if "concrete" in a else None,
+            thread_names={(pid, tid): name for tid, name in live_threads().items()},
+            memory=memory,
+        )
+
+
+def _spelt(values: list[Any]) -> str:
+    """The values of arguments as torch's files spell them: text, empty for tensors."""
+    return to_json(["" if value is None else str(value) for value in values])
+
+
+def live_threads() -> dict[int, str]:
+    """Native id → name of the Python threads that are alive."""
+    return {thread.native_id: thread.name for thread in threading.enumerate() if thread.native_id is not None}
+
+
+def _memory(result: Any) -> MemoryColumns:
+    """The ``[memory]`` instants; only their JSON metadata tell addresses and totals."""
+    instants = [activity for activity in result.trace_activities() if activity.type() == _INSTANT]
+    found = [activity for activity in instants if activity.name() == _MEMORY_EVENT]
+    if not found:
+        return MemoryColumns.empty()
+    facts = json.loads("[" + ",".join("{" + activity.metadata_json() + "}" for activity in found) + "]")
+
+    def column(key: str, missing: int, dtype: Any = np.int64) -> npt.NDArray[Any]:
+        return np.fromiter((fact.get(key, missing) for fact in facts), dtype, len(facts))
+
+    return MemoryColumns(
+        ts=np.fromiter((activity.timestamp() for activity in found), np.int64, len(found)),
+        addr=column("Addr", 0, np.uint64),
+        size=column("Bytes", 0),
+        allocated=column("Total Allocated", -1),
+        reserved=column("Total Reserved", -1),
+        device=column("Device Id", -1),
+        tid=np.fromiter((activity.resource_id() for activity in found), np.int64, len(found)),
+    )
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    """Python's garbage collector would walk the event list again and again while it grows."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()

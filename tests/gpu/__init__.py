@@ -1,0 +1,1 @@
+"""What only a real NVIDIA card can prove."""

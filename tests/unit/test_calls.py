@@ -1,0 +1,219 @@
+"""Tracing every call: VizTracer, and Python's own monitoring from 3.12 on."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from notebook_prof.collectors.base import Recording
+from notebook_prof.collectors.options import CollectorOptions
+from notebook_prof.collectors.python import PythonCollector, monitoring, tracer, viz
+from notebook_prof.collectors.python.calls import Calls, Function
+from notebook_prof.collectors.python.tracer import CallTracer
+from notebook_prof.optional import installed
+from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.trace.clocks import Clock
+
+needs_viztracer = pytest.mark.skipif(not installed("viztracer"), reason="VizTracer is not installed")
+needs_monitoring = pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring needs Python 3.12")
+
+
+def inner(n: int) -> int:
+    time.sleep(0.002)
+    return n
+
+
+def outer() -> int:
+    return inner(1) + inner(2)
+
+
+def numbers() -> Iterator[int]:
+    yield from (1, 2)
+
+
+def failing() -> None:
+    raise KeyError("x")
+
+
+def body() -> None:
+    outer()
+    list(numbers())
+    with pytest.raises(KeyError):
+        failing()
+    pd.DataFrame({"a": np.arange(3)}).sum()
+
+
+def recorded(run: Callable[[], object] = body, min_duration_ns: int = 0) -> Trace:
+    options = CollectorOptions(python="calls", min_duration_ns=min_duration_ns)
+    recording = Recording([PythonCollector(options)])
+    recording.warm()
+    recording.start()
+    run()
+    recording.stop()
+    builder = TraceBuilder()
+    recording.result(builder)
+    return builder.seal()
+
+
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if VizTracer were not there."""
+    monkeypatch.setattr(viz, "refusal", lambda: "VizTracer is not installed")
+
+
+def check(trace: Trace) -> None:
+    slices = trace.slices.copy()
+    slices["name"] = slices["name"].astype(str)
+    assert not [str(issue) for issue in trace.report]
+    calls = slices[slices["name"] == "inner (test_calls.py)"]
+    assert len(calls) == 2
+    assert (calls["dur"] >= 1_900_000).all()
+    caller = slices.index[slices["name"] == "outer (test_calls.py)"][0]
+    assert (calls["parent"] == caller).all()
+    assert slices.loc[caller, "dur"] < 1_000_000_000
+    stack = trace.stacks.set_index("stack").loc[calls["stack"].iloc[0]]
+    assert (stack["name"], stack["line"]) == ("inner", inner.__code__.co_firstlineno)
+    assert "failing (test_calls.py)" in set(slices["name"])
+    assert not any("notebook_prof" in file for file in trace.stacks["file"])
+    main = threading.current_thread()
+    assert trace.tracks.set_index("tid").loc[main.native_id, "name"] == main.name
+
+
+@needs_viztracer
+def test_viztracer_traces_calls_with_their_times() -> None:
+    before = time.time_ns()
+    trace = recorded()
+    check(trace)
+    assert before <= trace.metadata["start_unix_ns"] <= time.time_ns()
+    assert (trace.slices["name"].astype(str) == "time.sleep").sum() == 2
+
+
+@needs_viztracer
+def test_short_calls_are_dropped_on_request() -> None:
+    trace = recorded(min_duration_ns=1_000_000)
+    assert (trace.slices["dur"] >= 1_000_000).all()
+    assert "inner (test_calls.py)" in set(trace.slices["name"].astype(str))
+
+
+@needs_viztracer
+def test_a_full_ring_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(viz, "ENTRIES", 50)
+    trace = recorded(lambda: [inner.__name__.upper() for _ in range(300)])
+    assert "calls-lost" in trace.report
+    assert len(trace.slices) <= 50
+
+
+@needs_viztracer
+def test_another_profiler_is_respected() -> None:
+    def hook(*args: object) -> None:
+        return None
+
+    if sys.version_info >= (3, 12):
+        sys.monitoring.use_tool_id(sys.monitoring.PROFILER_ID, "other")
+        try:
+            assert "other" in viz.refusal()
+        finally:
+            sys.monitoring.free_tool_id(sys.monitoring.PROFILER_ID)
+        return
+    sys.setprofile(hook)
+    try:
+        trace = recorded(lambda: outer())
+        assert sys.getprofile() is hook
+    finally:
+        sys.setprofile(None)
+    assert "another profiler" in trace.report["collector-failed"].example
+
+
+@needs_viztracer
+def test_no_hook_stays_behind() -> None:
+    for _ in range(20):
+        recorded(lambda: inner(1))
+    assert sys.getprofile() is None
+    assert threading.getprofile() is None
+
+
+@needs_monitoring
+@pytest.mark.usefixtures("own")
+def test_monitoring_traces_the_users_own_functions() -> None:
+    trace = recorded()
+    check(trace)
+    names = set(trace.slices["name"].astype(str))
+    assert not any("pandas" in file for file in trace.stacks["file"])
+    assert not any(name.startswith("DataFrame") for name in names)
+    assert (trace.slices["name"].astype(str) == "numbers (test_calls.py)").sum() == 3
+
+
+@needs_monitoring
+@pytest.mark.usefixtures("own")
+def test_monitoring_can_be_repeated_and_frees_its_slot() -> None:
+    for _ in range(20):
+        assert "inner (test_calls.py)" in set(recorded(lambda: inner(1)).slices["name"].astype(str))
+    assert [sys.monitoring.get_tool(tool) for tool in monitoring._TOOLS] == [None] * 3
+
+
+@needs_monitoring
+@pytest.mark.usefixtures("own")
+def test_monitoring_goes_quiet_when_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(monitoring, "MOST_EVENTS", 10)
+    trace = recorded(lambda: [outer() for _ in range(5)])
+    assert trace.report["calls-lost"].count > 0
+
+
+def test_without_any_way_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(viz, "refusal", lambda: "VizTracer is not installed")
+    monkeypatch.setattr(monitoring, "refusal", lambda: "sys.monitoring needs Python 3.12")
+    assert "VizTracer is not installed" in CallTracer.refusal()
+    assert "no tracing of calls" in PythonCollector.availability().reason
+    assert "VizTracer is not installed" in recorded(lambda: None).report["collector-failed"].example
+
+
+class Played:
+    """A backend with given calls."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def calls(self, clock: Clock) -> Calls:
+        functions = [
+            Function("work", "train.py", 3),
+            Function("poll", "/x/site-packages/ipykernel/kernelbase.py", 9),
+            Function("sorted", "", 0),
+        ]
+        threads = {1: "MainThread", 2: "IOPub", 3: "worker"}
+        column = [np.array(c, np.int64) for c in ([0, 10, 20, 30], [5, 5, 5, 5], [1, 1, 2, 3], [0, 1, 0, 2])]
+        return Calls(column[0], column[1], column[2], column[3], functions, threads, 0)
+
+
+def test_ipykernels_threads_and_machinery_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracer.viz, "refusal", lambda: "")
+    monkeypatch.setattr(tracer.viz, "VizBackend", lambda min_duration_ns: Played())
+    trace = recorded(lambda: None)
+    assert list(trace.slices["name"].astype(str)) == ["work (train.py)", "sorted"]
+    assert list(trace.tracks["name"]) == ["MainThread", "worker"]
+
+
+def test_what_the_thread_of_a_cell_did_outside_it_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell, inside, outside = Function("<module>", "<ipython-input-1-a>", 1), Function("f", "f.py", 1), 2
+    functions = [cell, inside, Function("builtins.exec", "", 0)]
+    ts, dur = np.array([5, 10, 20, 90, 12]), np.array([100, 50, 5, 1, 7])
+    calls = Calls(
+        ts,
+        dur,
+        np.array([1, 1, 1, 1, 2]),
+        np.array([outside, 0, 1, outside, 1]),
+        functions,
+        {1: "main", 2: "other"},
+        0,
+    )
+    monkeypatch.setattr(Played, "calls", lambda self, clock: calls)
+    monkeypatch.setattr(tracer.viz, "refusal", lambda: "")
+    monkeypatch.setattr(tracer.viz, "VizBackend", lambda min_duration_ns: Played())
+    slices = recorded(lambda: None).slices
+    assert list(slices["name"].astype(str)) == ["<module> (cell)", "f (f.py)", "f (f.py)"]

@@ -1,0 +1,233 @@
+"""Which route leads to CUDA's kernels, and what the collector does on it; conditions are played."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import notebook_prof as nbp
+from notebook_prof.collectors.base import Availability, Recording
+from notebook_prof.collectors.cuda import CudaCollector, choose, collector, routes
+from notebook_prof.collectors.cuda.routes import ROUTES, Facts
+from notebook_prof.collectors.registry import make
+from notebook_prof.collectors.torch import TorchCollector
+from notebook_prof.errors import OptionError
+from notebook_prof.session import rounds
+from notebook_prof.trace import Trace, TraceBuilder
+
+GPU = Availability(True, "1 GPU")
+NO_DRIVER = Availability(False, "no NVIDIA driver: not found")
+REFUSED = Availability(False, "Insufficient Permissions")
+home_routes = sys.modules["notebook_prof.collectors.cuda.routes"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "route", "words"),
+    [
+        (Facts(GPU, torch_cuda="12.8"), "kineto", "CUDA 12.8"),
+        (Facts(GPU, torch_cuda="12.8", torch_sees_gpu=True, triton=True, cupti=True), "kineto", "CUDA 12.8"),
+        (Facts(GPU, torch_cuda="13.0", torch_sees_gpu=False), "counters", "no kernels"),
+        (Facts(GPU, torch_cuda="", cupti=True, triton=True), "counters", "no kernels"),
+        (Facts(GPU), "counters", "no kernels"),
+        (
+            Facts(NO_DRIVER, torch_cuda="12.8"),
+            "counters",
+            "no NVIDIA",
+        ),
+        (
+            Facts(REFUSED, torch_cuda="12.8"),
+            "counters",
+            "Permissions",
+        ),
+    ],
+)
+def test_choice(facts: Facts, route: str, words: str) -> None:
+    found = routes(facts)
+    assert [one.name for one in found] == list(ROUTES)
+    assert all(one.reason for one in found)
+    best = choose(found)
+    assert best.name == route
+    assert words in best.reason
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        (Facts(GPU), "not installed"),
+        (Facts(GPU, torch_cuda=""), "without CUDA"),
+        (Facts(GPU, torch_cuda="13.0", torch_sees_gpu=False), "driver may be too old"),
+    ],
+)
+def test_why_not_kineto(facts: Facts, words: str) -> None:
+    assert words in routes(facts)[0].reason
+    assert words in choose(routes(facts), "kineto").reason
+
+
+def test_a_route_that_does_not_exist() -> None:
+    with pytest.raises(OptionError, match="did you mean 'kineto'"):
+        CudaCollector(route="kinetto")
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("__version__ = '2.13.0+cu128'\ncuda: Optional[str] = '12.8'\nhip = None\n", "12.8"),
+        ("__version__ = '2.4.0'\ncuda = '11.8'\n", "11.8"),
+        ("cuda: Optional[str] = None\n", ""),
+        ("", ""),
+    ],
+)
+def test_the_build_of_torch_is_read_and_not_imported(
+    text: str, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "version.py").write_text(text)
+    spec = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(home_routes, "find_spec", lambda name: spec)
+    assert home_routes._torch_build() == version
+
+
+def test_looking_around_loads_nothing() -> None:
+    import subprocess
+
+    code = (
+        "import sys; from notebook_prof.collectors.cuda import CudaCollector;"
+        "print(CudaCollector.availability().ok, [m for m in ('torch', 'triton', 'cupy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith("[]")
+    assert done.stderr == ""
+
+
+def test_without_a_gpu_every_route_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collector, "survey", lambda: Facts(NO_DRIVER))
+    assert CudaCollector.availability() == NO_DRIVER
+    with nbp.profile("cuda") as p:
+        done = sum(range(10))
+    assert done == 45
+    issue = p.trace.report["collector-failed"]
+    assert "no NVIDIA driver" in issue.example
+    assert "kineto" in issue.example
+
+
+def test_the_torch_route_without_a_line_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    monkeypatch.setattr(collector, "survey", lambda: Facts(GPU, torch_cuda="12.8", torch_sees_gpu=True))
+    with nbp.profile("cuda") as p:
+        sum(range(1000))
+    assert p.trace.metadata["cuda_route"] == "kineto"
+    assert p.trust["code"].tolist()[-1] == "no-device-records"  # Kineto ran, on a machine without a GPU
+
+
+def test_torch_records_what_cuda_would() -> None:
+    assert "cuda" not in [one.name for one in make(["torch", "cuda"])]
+    assert CudaCollector.holds == TorchCollector.holds
+
+
+def test_cupy_without_torch_brings_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = SimpleNamespace(getDeviceCount=lambda: 1)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setitem(
+        sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(runtime=runtime), __spec__=1)
+    )
+    monkeypatch.setattr("notebook_prof.collectors.cupy.collector.installed", lambda name: True)
+    monkeypatch.setattr(collector, "survey", lambda: Facts(GPU, torch_cuda="12.8"))
+    assert [one.name for one in make()][:2] == ["cuda", "cupy"]
+    monkeypatch.setattr(collector, "survey", lambda: Facts(GPU))
+    assert make()[0].name == "cupy"
+
+
+class Device(TorchCollector):
+    """Plays Kineto on a GPU with the known fault: from the second recording on, kernels are lost or late."""
+
+    name = "cuda"
+    holds = frozenset()
+    rounds = 0
+    kernels = 40
+
+    def __init__(self, lost: int = 0, late_ns: int = 0) -> None:
+        super().__init__()
+        self._lost, self._late = lost, late_ns
+
+    @classmethod
+    def availability(cls) -> Availability:
+        return Availability(True)
+
+    def warm(self, clock: object) -> None:
+        pass
+
+    def start(self, clock: object) -> None:
+        self._begun = clock.now_ns()  # type: ignore[attr-defined]
+
+    def stop(self) -> None:
+        Device.rounds += 1
+
+    def abandon(self) -> None:
+        pass
+
+    def result(self, builder: TraceBuilder) -> None:
+        n, first = self.kernels, self._lost if Device.rounds > 1 else 0
+        late = self._late if Device.rounds > 1 else 0
+        at = self._begun + 20_000 * np.arange(n)
+        main, stream = builder.track("main", tid=1), builder.track("s", "stream", device=0, stream=7)
+        builder.slices(ts=at, dur=np.full(n, 9_000), name="add", track=main)
+        calls = builder.slices(
+            ts=at + 1_000, dur=np.full(n, 3_000), name="cudaLaunchKernel", category="launch", track=main
+        )
+        work = builder.slices(
+            ts=at[first:] + 6_000 + late,
+            dur=np.full(n - first, 5_000),
+            name="k",
+            category="kernel",
+            track=stream,
+        )
+        builder.flows("launch", calls[first:], work)
+
+
+def record(**faults: int) -> Trace:
+    with nbp.profile(Device(**faults)) as p:
+        pass
+    return p.trace
+
+
+@pytest.mark.parametrize(
+    ("faults", "code"),
+    [
+        ({"lost": 7}, "kernels-lost-at-start"),
+        ({"late_ns": 400_000}, "clock-shift"),
+        ({"late_ns": -300_000}, "clock-shift"),
+        ({}, None),
+    ],
+)
+def test_the_known_fault_of_repeated_recordings(
+    monkeypatch: pytest.MonkeyPatch, faults: dict[str, int], code: str | None
+) -> None:
+    """Five recordings of 40 kernels with idle between (pytorch#175790, pytorch#192021)."""
+    monkeypatch.setattr(rounds, "_first_delay_ns", None)
+    monkeypatch.setattr(Device, "rounds", 0)
+    found = []
+    for _ in range(5):
+        table = nbp.Profile(record(**faults)).trust.set_index("code")
+        found.append(set(table.index) - {"counters-missing"})
+        if code == "kernels-lost-at-start" and code in table.index:
+            assert table.loc[code, "count"] == 7
+            assert table.loc[code, "device_share"] == pytest.approx(7 / 40)
+    assert found[0] == set()
+    assert all((code in codes) if code else not codes for codes in found[1:])
+
+
+def test_a_recording_is_never_stopped_by_a_lost_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(self: Device, builder: TraceBuilder) -> None:
+        raise RuntimeError("CUDA error: the device was lost")
+
+    monkeypatch.setattr(Device, "result", lost)
+    recording = Recording([Device()])
+    recording.start()
+    recording.stop()
+    builder = TraceBuilder()
+    recording.result(builder)
+    assert "the device was lost" in builder.report["collector-failed"].example
+    assert "collector-failed" in set(nbp.Profile(builder.seal()).trust["code"])

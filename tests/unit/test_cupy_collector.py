@@ -1,0 +1,275 @@
+"""The cupy collector, with a module that plays CuPy; and the names of kernels."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+
+import notebook_prof as nbp
+from notebook_prof.analysis import kernel_origins
+from notebook_prof.analysis.kernel_names import kernel_origin
+from notebook_prof.collectors import cupy as cupy_room
+from notebook_prof.collectors.base import Recording
+from notebook_prof.collectors.cupy import CupyCollector
+from notebook_prof.collectors.cupy import collector as home
+from notebook_prof.optional import installed
+from notebook_prof.trace import Trace, TraceBuilder
+
+
+class MemoryHook:
+    """As CuPy's: entered hooks are called by name, one of each name."""
+
+    hooks: ClassVar[dict[str, Any]] = {}
+    name = "MemoryHook"
+
+    def __enter__(self) -> MemoryHook:
+        if self.name in self.hooks:
+            raise KeyError(self.name)
+        self.hooks[self.name] = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        del self.hooks[self.name]
+
+
+class Pool:
+    """A pool of 512-byte blocks that never gives memory back."""
+
+    def __init__(self) -> None:
+        self.used, self.total, self.free_blocks, self.next = 0, 0, 0, 4096
+
+    def used_bytes(self) -> int:
+        return self.used
+
+    def total_bytes(self) -> int:
+        return self.total
+
+    def n_free_blocks(self) -> int:
+        return self.free_blocks
+
+    def malloc(self, size: int, *, hooked: bool = True) -> tuple[int, int]:
+        rounded = -(-size // 512) * 512
+        self.next += rounded
+        hooks = list(MemoryHook.hooks.values()) if hooked else []
+        told = {"device_id": 0, "mem_size": rounded, "mem_ptr": self.next}
+        if self.used + rounded > self.total:
+            self.total += rounded
+            for hook in hooks:
+                hook.alloc_postprocess(**told)
+        self.used += rounded
+        for hook in hooks:
+            hook.malloc_postprocess(size=size, pmem_id=1, **told)
+        return self.next, rounded
+
+    def free(self, block: tuple[int, int]) -> None:
+        address, rounded = block
+        self.used -= rounded
+        for hook in list(MemoryHook.hooks.values()):
+            hook.free_postprocess(device_id=0, mem_size=rounded, mem_ptr=address, pmem_id=1)
+
+
+@pytest.fixture
+def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
+    pool = Pool()
+    runtime = SimpleNamespace(
+        getDeviceCount=lambda: 1, getDeviceProperties=lambda device: {"name": b"Played GPU"}
+    )
+    cupy = SimpleNamespace(
+        __version__="13.6.0",
+        __spec__=SimpleNamespace(),
+        cuda=SimpleNamespace(runtime=runtime, MemoryHook=MemoryHook, Device=lambda number: nullcontext()),
+        get_default_memory_pool=lambda: pool,
+        get_default_pinned_memory_pool=lambda: pool,
+    )
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setattr(home, "installed", lambda name: True)
+    MemoryHook.hooks.clear()
+    yield pool
+    assert not MemoryHook.hooks
+
+
+def finished(recording: Recording) -> Trace:
+    recording.stop()
+    builder = TraceBuilder()
+    recording.result(builder)
+    return builder.seal()
+
+
+def test_allocations_with_totals_of_the_pool(pool: Pool) -> None:
+    before = pool.malloc(1024)
+    recording = Recording([CupyCollector()])
+    recording.start()
+    block = pool.malloc(1000)
+    pool.free(block)
+    again = pool.malloc(100)
+    pool.free(before)
+    trace = finished(recording)
+    table = trace.allocations
+    assert table["bytes"].tolist() == [1024, -1024, 512, -1024]
+    assert table["allocated"].tolist() == [2048, 1024, 1536, 512]
+    assert table["reserved"].tolist() == [2048, 2048, 2048, 2048]
+    assert table["addr"].tolist() == [block[0], block[0], again[0], before[0]]
+    assert set(table["device"]) == {0}
+    assert trace.metadata["devices"] == ["Played GPU"]
+    assert trace.metadata["cupy_version"] == "13.6.0"
+    assert not trace.report
+
+
+def test_the_pinned_pool_is_a_counter(pool: Pool) -> None:
+    recording = Recording([CupyCollector()])
+    recording.start()
+    pool.free_blocks = 3
+    trace = finished(recording)
+    assert trace.counters["value"].tolist() == [0, 3]
+    assert trace.tracks["name"].tolist() == ["CuPy pinned memory, free blocks"]
+
+
+def test_what_other_threads_take_is_told(pool: Pool) -> None:
+    recording = Recording([CupyCollector()])
+    recording.start()
+    pool.malloc(2048, hooked=False)
+    issue = finished(recording).report["allocations-unseen"]
+    assert (issue.severity, "2,048 bytes more" in issue.example) == ("loss", True)
+
+
+def test_stopped_by_another_thread(pool: Pool) -> None:
+    collector = CupyCollector()
+    recording = Recording([collector])
+    recording.start()
+    pool.malloc(512)
+    thread = threading.Thread(target=recording.stop)
+    thread.start()
+    thread.join()
+    pool.malloc(512)
+    trace = finished(recording)
+    assert len(trace.allocations) == 1
+    assert "cupy-hook-left" in trace.report
+    MemoryHook.hooks.clear()
+
+
+def test_a_failing_allocation_is_none(pool: Pool) -> None:
+    recording = Recording([CupyCollector()])
+    recording.start()
+    for hook in MemoryHook.hooks.values():
+        hook.malloc_postprocess(device_id=0, size=1, mem_size=512, mem_ptr=0, pmem_id=0)
+    assert finished(recording).allocations.empty
+
+
+def test_abandoned_recordings_leave_no_hook(pool: Pool) -> None:
+    recording = Recording([CupyCollector()])
+    recording.start()
+    recording.abandon()
+    assert not MemoryHook.hooks
+
+
+def test_out_of_memory_in_the_cell_keeps_the_profile(pool: Pool) -> None:
+    p = nbp.profile(CupyCollector())
+
+    @p
+    def cell() -> None:
+        pool.malloc(512)
+        raise MemoryError("out of memory")
+
+    with pytest.raises(MemoryError):
+        cell()
+    assert len(p.trace.allocations) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (RuntimeError("cudaErrorInsufficientDriver: CUDA driver version is insufficient"), "insufficient"),
+        (RuntimeError("cudaErrorNoDevice: no CUDA-capable device is detected"), "no CUDA-capable device"),
+    ],
+)
+def test_without_a_gpu_the_reason_is_told(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch, error: Exception, words: str
+) -> None:
+    def fail() -> int:
+        raise error
+
+    monkeypatch.setattr(sys.modules["cupy"].cuda.runtime, "getDeviceCount", fail)
+    assert words in CupyCollector.availability().reason
+    recording = Recording([CupyCollector()])
+    recording.start()
+    trace = finished(recording)
+    assert words in trace.report["collector-failed"].example
+
+
+def test_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(home, "installed", lambda name: False)
+    assert "pip install" in cupy_room.CupyCollector.availability().reason
+
+
+@pytest.mark.skipif(not installed("cupy"), reason="cupy is not installed")
+def test_the_real_cupy_without_a_gpu_is_refused_in_silence(capfd: pytest.CaptureFixture[str]) -> None:
+    import cupy  # noqa: F401
+
+    if CupyCollector.availability().ok:
+        pytest.skip("there is a GPU here: see tests/gpu")
+    recording = Recording([CupyCollector()])
+    recording.start()
+    assert "CuPy finds no GPU" in finished(recording).report["collector-failed"].example
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("cupy_add__float32_float32_float32", ("cupy", "add", "elementwise")),
+        ("cupy_true_divide__int64_int64_float64", ("cupy", "true_divide", "elementwise")),
+        ("cupy_copy__complex128_complex128", ("cupy", "copy", "elementwise")),
+        ("cupy_where__bool_float16_float16_float16", ("cupy", "where", "elementwise")),
+        ("cupy_sum", ("cupy", "sum", "reduction")),
+        ("cupy_sum_with_dtype", ("cupy", "sum", "reduction")),
+        ("cupy_nanmax", ("cupy", "nanmax", "reduction")),
+        ("cupy_var_core_float32", ("cupy", "var", "reduction")),
+        ("cupy_cub_sum", ("cupy", "sum", "reduction")),
+        ("cupy_bsum_shfl", ("cupy", "bsum_shfl", "scan")),
+        ("cupy_inclusive_batch_scan_kernel", ("cupy", "inclusive_batch_scan_kernel", "scan")),
+        ("cupy_random_x_mod_1", ("cupy", "random_x_mod_1", "random")),
+        ("cupyx_scipy_special_erf__float64_float64", ("cupy", "scipy_special_erf", "elementwise")),
+        ("cupyx_scipy_sparse_csr2dense", ("cupy", "scipy_sparse_csr2dense", "sparse")),
+        ("my_raw_kernel", ("other", "my_raw_kernel", "raw")),
+        ("void cutlass::Kernel<cutlass_80_simt_sgemm>(Params)", ("cutlass", "Kernel", "gemm")),
+        ("ampere_sgemm_128x64_nn", ("cublas", "ampere_sgemm_128x64_nn", "gemm")),
+        (
+            "void regular_fft<1024u, EPT<4u>, 4u>(kernel_arguments_t<unsigned int>)",
+            ("cufft", "regular_fft", "fft"),
+        ),
+        ("void cusparse::csrmv_v3_kernel<int>(int)", ("cusparse", "csrmv_v3_kernel", "sparse")),
+        (
+            "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)",
+            ("nccl", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "collective"),
+        ),
+        ("triton_poi_fused_add_cos_sin_0", ("triton", "triton_poi_fused_add_cos_sin_0", "fused")),
+    ],
+)
+def test_names(name: str, expected: tuple[str, str, str]) -> None:
+    origin = kernel_origin(name)
+    assert (origin.library, origin.operator, origin.kind) == expected
+
+
+def test_names_of_real_kernels(shared_traces: Path) -> None:
+    """Every kernel of a V100 training and an H100 inference has a place, and none is taken for CuPy's."""
+    for file in (
+        "kineto_2021/resnet50_num_workers_4_worker0.1623212756351.pt.trace.json.gz",
+        "tracelens/h100/Falconsai_nsfw_image_detection__1016002.json.gz",
+        "hta/nccl_data.json.gz",
+    ):
+        trace = nbp.read_trace(shared_traces / file)
+        table = kernel_origins(trace)
+        kinds = trace.slices["category"].isin(["kernel", "collective"])
+        streams = trace.tracks.loc[trace.tracks["kind"] == "stream", "track"]
+        on_streams = trace.slices["track"].isin(streams)
+        assert table["count"].sum() == int((kinds & on_streams).sum())
+        assert table["share"].sum() == pytest.approx(1.0)
+        assert "cupy" not in set(table["library"])
+        assert table.loc[table["library"] == "other", "share"].sum() < 0.2

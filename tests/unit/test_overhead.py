@@ -1,0 +1,244 @@
+"""What recording costs, measured by interleaved steps: with a collector whose cost is known."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+import notebook_prof as nbp
+from notebook_prof import TraceBuilder
+from notebook_prof.analysis import overhead, trust
+from notebook_prof.analysis.overhead import overhead_ratio
+from notebook_prof.collectors.base import Availability, Collector
+from notebook_prof.errors import OptionError
+from notebook_prof.jupyter.options import parse
+from notebook_prof.session import current
+from notebook_prof.session.interleaved import PAIR, Interleaved, interleave
+from notebook_prof.session.schedule import StepRange
+from notebook_prof.session.window import StepWindow
+
+
+class PlayedClock:
+    """Stands still, unless it is told to go on."""
+
+    def __init__(self) -> None:
+        self.now = time.time_ns()
+
+    def __call__(self) -> int:
+        return self.now
+
+
+clock: PlayedClock | None = None
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> PlayedClock:
+    """Steps are timed by a clock that `busy` moves: exact, whatever else the machine does."""
+    made = PlayedClock()
+    monkeypatch.setattr(sys.modules[__name__], "clock", made)
+    monkeypatch.setitem(StepWindow.__init__.__kwdefaults__, "now", made)
+    return made
+
+
+def busy(seconds: float) -> None:
+    """Compute for so long; sleeping would not be what a collector does."""
+    if clock is not None:
+        clock.now += round(seconds * 1e9)
+        return
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+
+class Costly(Collector):
+    """Adds a known time to every step while it records."""
+
+    name = "costly"
+    active = 0
+    lives: list[str] = []  # noqa: RUF012 (shared on purpose: a new one is made for each cycle)
+
+    @classmethod
+    def availability(cls) -> Availability:
+        return Availability(True)
+
+    def start(self, clock: object) -> None:
+        Costly.active += 1
+        self.lives.append("start")
+
+    def stop(self) -> None:
+        Costly.active -= 1
+        self.lives.append("stop")
+
+    def result(self, builder: object) -> None:
+        self.lives.append("result")
+
+
+@pytest.fixture(autouse=True)
+def _clean() -> Iterator[None]:
+    Costly.active, Costly.lives = 0, []
+    yield
+    assert Costly.active == 0
+    assert current.running() is None
+
+
+def train(p: nbp.profile, steps: int, step_s: float, cost_s: float) -> None:
+    for _ in range(steps):
+        busy(step_s + cost_s * (Costly.active > 0))
+        p.step()
+
+
+def recorded(count: int, step_s: float = 0.004, cost_s: float = 0.002) -> nbp.profile:
+    with nbp.profile(Costly(), "system", measure_overhead=True, steps=(1, 3)) as p:
+        train(p, count, step_s, cost_s)
+    return p
+
+
+def test_schedule() -> None:
+    plan = interleave(StepRange(3, 5))
+    states = [plan(step).name for step in range(3, 5 + 2 * PAIR)]
+    assert states[:2] == ["RECORD", "RECORD_AND_SAVE"]
+    assert states[2:] == ["NONE", "NONE", "RECORD", "RECORD_AND_SAVE"] * 2
+    assert plan.quiet_until(7) == 7
+    assert plan(5 + 12 * PAIR).name == "NONE"
+    assert plan.quiet_until(5 + 12 * PAIR) == float("inf")
+    assert str(plan) == "3:5"
+    assert isinstance(interleave(None), Interleaved)
+    assert (interleave(None).first, interleave(None).end, interleave(StepRange(4, None)).end) == (1, 11, 14)
+
+
+def test_a_known_cost_is_found_exactly(played: None) -> None:
+    p = recorded(3 + 12 * PAIR)
+    measured = p.trace.metadata["overhead"]
+    assert measured["pairs"] == 12
+    assert measured["unrecorded_ns"] == [4_000_000] * 12
+    assert measured["recorded_ns"] == [6_000_000] * 12
+    row = p.overhead().iloc[0]
+    assert (row["part"], row["share"], row["overhead_ns"]) == ("all", 1.0, 2e6)
+    assert (row["low"], row["ratio"], row["high"]) == (1.5, 1.5, 1.5)
+
+
+def test_a_known_cost_is_found_in_real_time() -> None:
+    """6 ms against 4 ms. Other jobs share the processors, so the quickest steps of some runs are compared."""
+    on, off = [], []
+    for _ in range(6):
+        measured = recorded(3 + 12 * PAIR).trace.metadata["overhead"]
+        assert measured["low"] <= measured["ratio"] <= measured["high"]
+        on.append(min(measured["recorded_ns"]))
+        off.append(min(measured["unrecorded_ns"]))
+        if min(off) < 4_400_000 and min(on) < 6_600_000:
+            break
+    assert min(on) >= 5_990_000
+    assert 3_990_000 <= min(off) < 5_900_000
+
+
+def test_the_profile_is_that_of_the_window_alone() -> None:
+    p = recorded(3 + 3 * PAIR)
+    assert p.trace.steps["step"].tolist() == [1, 2]
+    assert len(p.cycles) == 1
+    assert p.trace.metadata["steps_seen"] == 3 + 3 * PAIR
+    assert p.trace.metadata["overhead"]["pairs"] == 3
+
+
+def test_no_cost_is_not_called_one(played: None) -> None:
+    p = recorded(3 + 8 * PAIR, cost_s=0.0)
+    assert p.trace.metadata["overhead"]["ratio"] == 1.0
+    assert "costly-recording" not in set(p.trust["code"])
+
+
+def test_a_high_cost_is_told_in_the_trust_report_and_the_verdict(played: None) -> None:
+    p = recorded(3 + 6 * PAIR, step_s=0.002, cost_s=0.006)
+    assert "costly-recording" in set(p.trust["code"])
+    assert "times as long" in str(p.verdict)
+
+
+def test_too_few_steps_are_said() -> None:
+    p = recorded(5, step_s=0.0005, cost_s=0.0)
+    assert "overhead" not in p.trace.metadata
+    assert "overhead-not-measured" in p.trace.report
+    assert p.overhead().empty
+
+
+def test_stop_after_waits_for_the_measurement() -> None:
+    seen = 0
+    with nbp.profile(Costly(), steps=(1, 3), measure_overhead=True, stop_after=True) as p:
+        for _ in range(1000):
+            busy(0.0003)
+            seen += 1
+            p.step()
+    assert seen == 3 + 12 * PAIR
+    assert p.trace.metadata["overhead"]["pairs"] == 12
+
+
+def test_every_recorded_block_has_collectors_of_its_own() -> None:
+    with nbp.profile("system", "marks", steps=(1, 2), measure_overhead=True) as p:
+        for _ in range(2 + 4 * PAIR):
+            busy(0.001)
+            p.step()
+    assert p.trace.metadata["overhead"]["pairs"] == 4
+    assert p.trace.metadata["collectors"] == ["system", "marks"]
+
+
+def test_on_a_cpu_torch_loop() -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    a = torch.ones(32, 32)
+
+    def step() -> None:
+        for _ in range(400):
+            a.add(1.0)
+
+    with nbp.profile("torch", steps=(1, 3), measure_overhead=True, modules=False) as p:
+        for _ in range(3 + 5 * PAIR):
+            step()
+            p.step()
+    table = p.overhead().set_index("part")
+    assert p.trace.metadata["overhead"]["pairs"] == 5
+    assert table.loc["all", "ratio"] > 0.0  # its size depends on the machine
+    assert table.loc["launch-bound", "share"] > 0.9
+    assert table["share"].iloc[1:].sum() == pytest.approx(1.0)
+
+
+def test_schedules_and_measuring_exclude_each_other() -> None:
+    with pytest.raises(OptionError, match="measure_overhead"):
+        nbp.profile(schedule=nbp.schedule(wait=1, warmup=1, active=1), measure_overhead=True)
+
+
+def test_magic_line() -> None:
+    assert isinstance(parse("--measure-overhead").steps, Interleaved)
+    assert parse("--measure-overhead --steps 3:9").steps == Interleaved(3, 9)
+    assert parse("--steps 3:9").steps == StepRange(3, 9)
+
+
+def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
+    import numpy as np
+
+    rng = np.random.default_rng(1)
+    hits = 0
+    for _ in range(200):
+        off = (1e6 * rng.normal(1.0, 0.05, 12)).astype(int)
+        on = (1.2e6 * rng.normal(1.0, 0.05, 12)).astype(int)
+        _, low, high = overhead_ratio(on.tolist(), off.tolist())
+        hits += low <= 1.2 <= high
+    assert 0.88 <= hits / 200 <= 1.0
+
+
+def test_division_among_operators_with_a_device() -> None:
+    b = TraceBuilder(
+        metadata={
+            "overhead": {"ratio": 1.3, "low": 1.2, "high": 1.4, "pairs": 3, "unrecorded_ns": [1000] * 3}
+        }
+    )
+    main, stream = b.track("main"), b.track("stream 7", "stream", device=0, stream=7)
+    names = ["small", "cudaLaunchKernel", "large", "cudaLaunchKernel"]
+    kinds = ["operator", "launch", "operator", "launch"]
+    host = b.slices(ts=[0, 5, 100, 105], dur=[50, 5, 50, 5], name=names, category=kinds, track=main)
+    work = b.slices(ts=[20, 200], dur=[10, 9_000], name="k", category="kernel", track=stream)
+    b.flows("launch", host[[1, 3]], work)
+    trace = b.seal()
+    table = overhead(trace).set_index("part")
+    assert table["events"].tolist() == [4, 2, 2]
+    assert table["overhead_ns"].tolist() == pytest.approx([300.0, 150.0, 150.0])
+    assert table.loc["launch-bound", ["low", "ratio", "high"]].tolist() == pytest.approx([1.1, 1.15, 1.2])
+    assert trust(trace).set_index("code").loc["costly-recording", "severity"] == "loss"

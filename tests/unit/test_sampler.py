@@ -1,0 +1,329 @@
+"""The sampler at work: real ticks, generous bounds."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from notebook_prof.collectors.base import Recording
+from notebook_prof.collectors.marks import annotate
+from notebook_prof.collectors.options import CollectorOptions
+from notebook_prof.collectors.python import PythonCollector, latecomer
+from notebook_prof.collectors.python import alarm as alarm_module
+from notebook_prof.collectors.python.sampler import Sampler
+from notebook_prof.collectors.registry import make
+from notebook_prof.collectors.system import RSS_TRACK
+from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.trace.clocks import Clock
+
+# pytest-timeout's default method uses the alarm itself
+pytestmark = pytest.mark.timeout(120, method="thread")
+needs_alarm = pytest.mark.skipif(not latecomer.supported(), reason="the alarm is used on Linux only")
+
+
+def recorded(body: Callable[[], object], collector: PythonCollector | None = None) -> Trace:
+    collector = collector or PythonCollector()
+    recording = Recording([collector])
+    recording.start()
+    try:
+        body()
+    finally:
+        recording.stop()
+    builder = TraceBuilder()
+    recording.result(builder)
+    return builder.seal()
+
+
+def self_ms(trace: Trace) -> pd.Series[float]:
+    """Self time by function or line, in ms."""
+    return (trace.slices.groupby("name", observed=True)["self_ns"].sum() / 1e6).sort_values(ascending=False)
+
+
+def busy(seconds: float) -> int:
+    end, count = time.perf_counter() + seconds, 0
+    while time.perf_counter() < end:
+        count += 1
+    return count
+
+
+def nap(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def share(trace: Trace, word: str) -> float:
+    times = self_ms(trace)
+    return float(times[[word in name for name in times.index]].sum() / times.sum())
+
+
+@needs_alarm
+def test_time_is_credited_to_the_lines_that_ran() -> None:
+    def body() -> None:
+        busy(0.15)
+        nap(0.15)
+
+    trace = recorded(body)
+    assert share(trace, "count") == pytest.approx(0.5, abs=0.15)
+    assert share(trace, "time.sleep(seconds)") == pytest.approx(0.5, abs=0.15)
+    assert not trace.report
+
+
+@needs_alarm
+def test_an_operator_that_gives_up_the_gil_is_credited_to_its_own_line() -> None:
+    """CPython runs the handler at the next call, which here is in another line."""
+    a = np.ones((900, 900))
+
+    def body() -> Any:
+        result = None
+        for _ in range(6):
+            product = a @ a
+            result = product.sum()
+        return result
+
+    times = self_ms(recorded(body))
+    product = times[[name.endswith("product = a @ a") for name in times.index]].sum()
+    total = times[[("product" in name) or ("_sum" in name) for name in times.index]].sum()
+    assert product / total > 0.8
+
+
+@needs_alarm
+def test_lines_run_inside_the_annotation_that_holds_them() -> None:
+    def body() -> None:
+        for _ in range(4):
+            with annotate("piece"):
+                nap(0.02)
+
+    recording = Recording(make(["python"]))
+    recording.start()
+    body()
+    recording.stop()
+    builder = TraceBuilder()
+    recording.result(builder)
+    slices = builder.seal().slices
+    pieces = slices[slices["name"].astype(str) == "piece"]
+    assert len(pieces) == 4
+    assert pieces["depth"].nunique() == 1
+    sleeping = slices[slices["name"].astype(str).str.endswith("time.sleep(seconds)")]
+    assert sleeping["depth"].nunique() == 1
+    assert (sleeping["depth"] > pieces["depth"].iloc[0]).all()
+
+
+def test_memory_is_read_in_the_same_ticks() -> None:
+    trace = recorded(lambda: nap(0.1))
+    tracks = trace.tracks.set_index("name")
+    values = trace.counters.loc[trace.counters["track"] == tracks.loc[RSS_TRACK, "track"], "value"]
+    assert len(values) > 5
+    assert values.min() > 2**20
+    assert tracks.loc[RSS_TRACK, "unit"] == "bytes"
+
+
+def test_the_track_is_that_of_the_thread() -> None:
+    main = threading.current_thread()
+    tracks = recorded(lambda: nap(0.03)).tracks.set_index("name")
+    assert tracks.loc[main.name, "tid"] == main.native_id
+    beside = recorded(lambda: nap(0.03), PythonCollector(own_track=True)).tracks
+    assert f"{main.name}: Python, sampled" in set(beside["name"])
+
+
+def test_in_another_thread_it_looks_from_outside() -> None:
+    traces: list[Trace] = []
+    thread = threading.Thread(target=lambda: traces.append(recorded(lambda: nap(0.2))), name="other")
+    thread.start()
+    thread.join()
+    assert "main thread" in traces[0].report["coarse-sampling"].example
+    assert share(traces[0], "time.sleep(seconds)") > 0.8
+
+
+@needs_alarm
+def test_a_user_who_has_the_alarm_keeps_it() -> None:
+    hits: list[int] = []
+    before = signal.signal(signal.SIGALRM, lambda *args: hits.append(1))
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        trace = recorded(lambda: nap(0.2))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert hits == [1]
+    assert "SIGALRM" in trace.report["coarse-sampling"].example
+    assert share(trace, "time.sleep(seconds)") > 0.8
+
+
+@needs_alarm
+def test_a_user_who_takes_the_alarm_finds_it_unused() -> None:
+    found: list[object] = []
+
+    def body() -> None:
+        nap(0.05)
+        found.append(signal.getsignal(signal.SIGALRM))
+        found.append(signal.signal(signal.SIGALRM, lambda *args: found.append("rang")))
+        found.append(signal.alarm(0))
+        signal.setitimer(signal.ITIMER_REAL, 0.03)
+        nap(0.15)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+    trace = recorded(body)
+    assert found == [signal.SIG_DFL, signal.SIG_DFL, 0, "rang"]
+    assert "signal.getsignal" in trace.report["coarse-sampling"].example
+    assert share(trace, "time.sleep(seconds)") > 0.7
+
+
+@needs_alarm
+def test_other_signals_do_not_stop_it() -> None:
+    def body() -> None:
+        signal.getsignal(signal.SIGUSR1)
+        signal.signal(signal.SIGUSR1, signal.signal(signal.SIGUSR1, signal.SIG_IGN))
+        nap(0.05)
+
+    assert not recorded(body).report
+
+
+def state() -> tuple[object, ...]:
+    functions = tuple(getattr(signal, name) for name in alarm_module._MET_BY)
+    files = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    alarm = (signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL))
+    return (*functions, *alarm, threading.active_count(), files)
+
+
+@needs_alarm
+def test_fifty_recordings_leave_nothing_behind() -> None:
+    before = state()
+    for round_ in range(50):
+        sampler = PythonCollector()
+        sampler.start(Clock())
+        busy(0.003)
+        if round_ % 2:
+            sampler.stop()
+            sampler.result(TraceBuilder())
+        sampler.abandon()
+        sampler.stop()
+    assert state() == before
+
+
+@needs_alarm
+def test_a_failure_while_ticking_is_told_and_not_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, readings = Sampler._read_memory, []
+
+    def fail(self: Sampler, now: int) -> None:
+        readings.append(now)
+        if 1 < len(readings) < 4:
+            raise OSError("no memory file")
+        read(self, now)
+
+    monkeypatch.setattr(Sampler, "_read_memory", fail)
+    trace = recorded(lambda: nap(0.05))
+    assert "no memory file" in trace.report["ticks-failed"].example
+
+
+@needs_alarm
+def test_long_recordings_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alarm_module, "THIN_AFTER", 20)
+    trace = recorded(lambda: busy(0.2))
+    assert "ms at the end" in trace.report["sampling-thinned"].example
+
+
+@needs_alarm
+def test_an_interrupt_in_the_cell_keeps_what_was_sampled() -> None:
+    def body() -> None:
+        nap(0.05)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+    before = state()
+    assert share(recorded(body), "time.sleep(seconds)") > 0.8
+    assert state() == before
+
+
+@needs_alarm
+def test_children_and_blocking_calls_are_undisturbed() -> None:
+    def body() -> None:
+        done = subprocess.run(
+            [sys.executable, "-c", "print(6*7)"], capture_output=True, text=True, check=True
+        )
+        assert done.stdout == "42\n"
+        read, write = os.pipe()
+        threading.Timer(0.05, lambda: os.write(write, b"x")).start()
+        assert os.read(read, 1) == b"x"
+        os.close(read)
+        os.close(write)
+
+    assert not recorded(body).report
+
+
+def test_nothing_is_printed_and_the_process_ends_well() -> None:
+    program = """
+        import time
+        from notebook_prof.collectors.base import Recording
+        from notebook_prof.collectors.registry import make
+        from notebook_prof.trace import TraceBuilder
+        for _ in range(3):
+            recording = Recording(make(["python"]))
+            recording.warm(); recording.start()
+            sum(i * i for i in range(200_000)); time.sleep(0.02)
+            recording.stop()
+            builder = TraceBuilder(); recording.result(builder)
+            assert len(builder.seal().slices)
+        recording = Recording(make(["python"])); recording.start()  # and never stopped
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_lines_of_a_notebook_cell_have_their_source(tmp_path: Any) -> None:
+    program = """
+        from IPython.core.interactiveshell import InteractiveShell
+        shell = InteractiveShell.instance()
+        shell.run_cell("import time\\nfrom notebook_prof.collectors.base import Recording\\n"
+            "from notebook_prof.collectors.registry import make\\n"
+            "def inner():\\n    time.sleep(0.05)")
+        shell.user_ns["box"] = []
+        def begin(info):
+            r = shell.user_ns["Recording"](shell.user_ns["make"](["python"]))
+            shell.user_ns["box"].append(r); r.start()
+        def end(result):
+            shell.user_ns["box"][0].stop()
+        shell.events.register("pre_run_cell", begin); shell.events.register("post_run_cell", end)
+        shell.run_cell("x = 1\\ninner()\\ntime.sleep(0.05)")
+        shell.events.unregister("pre_run_cell", begin); shell.events.unregister("post_run_cell", end)
+        from notebook_prof.trace import TraceBuilder
+        b = TraceBuilder(); shell.user_ns["box"][0].result(b)
+        s = b.seal().slices
+        s = s[s["dur"] > 20_000_000]
+        print([(n, d) for n, d in zip(s["name"].astype(str), s["depth"].tolist())])
+    """
+    environment = {**os.environ, "IPYTHONDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment,
+    )
+    assert done.stdout.strip() == str(
+        [
+            ("cell:2  inner()", 0),
+            ("inner (cell)", 1),
+            ("cell:5  time.sleep(0.05)", 2),
+            ("cell:3  time.sleep(0.05)", 0),
+        ]
+    ), done.stderr
+
+
+def test_options_choose_the_way() -> None:
+    collector = PythonCollector(CollectorOptions(python="sample"))
+    collector.start(Clock())
+    assert collector._sampler is not None
+    collector.abandon()
+    collector.result(TraceBuilder())

@@ -1,0 +1,372 @@
+"""The torch collector: what it records, and that nothing of it stays."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from notebook_prof.collectors.base import Recording
+from notebook_prof.collectors.options import CollectorOptions
+from notebook_prof.collectors.torch import TorchCollector
+from notebook_prof.collectors.torch.session import PublicSession, fast_session_works
+from notebook_prof.readers import read_trace
+from notebook_prof.trace import Trace, TraceBuilder
+from tests.frames import differences
+
+torch = pytest.importorskip("torch")
+
+from tests.training import Net, train  # noqa: E402
+
+TABLES = ("slices", "flows", "allocations", "steps")
+
+
+def record(options: CollectorOptions | None = None, keep: Path | None = None, cell: Any = None) -> Trace:
+    """Record a training; with `keep` the raw result is also written there as torch itself writes it."""
+    collector = TorchCollector(options)
+    recording = Recording([collector])
+    recording.warm()
+    recording.start()
+    (cell or (lambda: train(Net())))()
+    recording.stop()
+    if keep is not None:
+        collector._session._profiler.kineto_results.save(str(keep))  # type: ignore[union-attr]
+    builder = TraceBuilder()
+    recording.result(builder)
+    return builder.seal()
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    return record()
+
+
+def test_this_torch_has_the_fast_way() -> None:
+    assert fast_session_works(torch)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        CollectorOptions(),
+        CollectorOptions(stack=True),
+        CollectorOptions(shapes=False, memory=False, modules=False),
+    ],
+    ids=["default", "stack", "bare"],
+)
+def test_a_recording_and_its_file_are_the_same_table(
+    options: CollectorOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("notebook_prof.collectors.torch.collector.users_only", lambda columns: columns)
+    path = tmp_path / "trace.json"
+    live = record(options, keep=path)
+    read = read_trace(path)
+    assert len(live.slices) > 900
+    for table in TABLES:
+        different = differences(getattr(live, table), getattr(read, table))
+        assert different.empty, f"{table}:\n{different.head(10)}"
+    places = ["track", "kind", "pid", "tid"]
+    assert differences(live.tracks[places], read.tracks[places]).empty
+
+
+def test_the_public_way_gives_the_same_kinds_of_rows(monkeypatch: pytest.MonkeyPatch, trace: Trace) -> None:
+    monkeypatch.setattr(
+        "notebook_prof.collectors.torch.collector.open_session", lambda t, options: PublicSession(t, options)
+    )
+    public = record()
+    assert not public.report
+    counts = [t.slices.groupby("category", observed=True).size().to_dict() for t in (trace, public)]
+    assert counts[0] == counts[1]
+    assert len(public.allocations) == pytest.approx(len(trace.allocations), abs=6)
+    assert len(public.flows) == len(trace.flows)
+
+
+def test_phases_are_found_without_marks(trace: Trace) -> None:
+    slices = trace.slices
+    phase = dict(zip(slices["name"].astype(str), slices["phase"].astype(object), strict=True))
+    assert phase["enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"] == "data"
+    assert phase["aten::mkldnn_convolution"] == "forward"
+    assert phase["ConvolutionBackward0"] == "backward"
+    assert phase["Optimizer.step#Adam.step"] == "optimizer"
+    assert phase["Optimizer.zero_grad#Adam.zero_grad"] == "optimizer"
+    inside = slices[slices["parent"].notna()]
+    above = slices["phase"].astype(object).to_numpy()[inside["parent"].to_numpy(np.int64)]
+    in_backward = inside["phase"].astype(object).to_numpy()[above == "backward"]
+    assert set(in_backward) == {"backward"}
+
+
+def test_modules_are_named_by_their_attributes(trace: Trace) -> None:
+    slices = trace.slices
+    calls = slices.loc[slices["category"] == "module", "name"].value_counts()
+    names = ["Net", "features", "features.0", "features.1", "features.2", "head", "CrossEntropyLoss"]
+    assert {name: calls[name] for name in names} == dict.fromkeys(names, 3)
+    convolution = slices[slices["name"] == "aten::conv2d"]
+    assert set(convolution["module"].astype(object)) == {"features.0"}
+
+
+def test_every_backward_node_knows_its_module(trace: Trace) -> None:
+    slices = trace.slices
+    nodes = slices[slices["name"].astype(str).str.startswith("autograd::engine::evaluate_function: ")]
+    assert len(nodes) >= 39
+    assert nodes["module"].notna().all()
+    of = {
+        name.split(": ")[1]: module
+        for name, module in zip(nodes["name"].astype(str), nodes["module"].astype(object), strict=True)
+    }
+    assert of["ConvolutionBackward0"] == "features.0"
+    assert of["AddmmBackward0"] == "head"
+    assert of["NllLossBackward0"] == "CrossEntropyLoss"
+    accumulate = [
+        module for name, module in zip(nodes["name"], nodes["module"], strict=True) if "Accumulate" in name
+    ]
+    assert set(accumulate) == {"features.0", "features.1", "head"}
+
+
+def test_flows_go_from_forward_to_backward(trace: Trace) -> None:
+    slices, flows = trace.slices, trace.flows
+    names = slices["name"].astype(str).to_numpy()
+    pairs = set(zip(names[flows["src"]], names[flows["dst"]], strict=True))
+    engine = "autograd::engine::evaluate_function: "
+    assert ("aten::convolution", engine + "ConvolutionBackward0") in pairs
+    assert ("aten::addmm", engine + "AddmmBackward0") in pairs
+    assert (slices["ts"].to_numpy()[flows["src"]] < slices["ts"].to_numpy()[flows["dst"]]).all()
+
+
+def test_memory_runs_from_an_anchor_that_never_falls_below_zero(trace: Trace) -> None:
+    memory = trace.allocations
+    assert (memory["allocated"] >= 0).all()
+    assert (memory["allocated"].diff()[1:].to_numpy() == memory["bytes"].to_numpy()[1:]).all()
+    assert memory["slice"].notna().mean() > 0.8  # the rest is freed between slices
+
+
+def test_python_calls_are_the_users() -> None:
+    slices = record(CollectorOptions(stack=True)).slices
+    python = slices.loc[slices["category"] == "python", "name"].astype(str)
+    assert python.str.contains("training.py").any()
+    assert not python.str.contains("notebook_prof/collectors/torch/").any()
+
+
+def test_times_are_unix_nanoseconds() -> None:
+    before = time.time_ns()
+    trace = record()
+    start = trace.metadata["start_unix_ns"]
+    assert before < start < start + trace.span.end < time.time_ns()
+
+
+def test_a_running_profiler_is_respected() -> None:
+    with torch.autograd.profiler.profile(use_kineto=True) as theirs:
+        trace = record()
+    assert len(trace.slices) == 0
+    assert trace.report["profiler-busy"].count == 1
+    assert len(theirs.key_averages()) > 10
+
+
+def test_a_profiler_inside_the_cell_wins_and_is_told() -> None:
+    theirs = []
+
+    def cell() -> None:
+        with torch.profiler.profile() as profiler:
+            train(Net())
+        theirs.append(profiler)
+
+    trace = record(cell=cell)
+    assert "profiler-overtaken" in trace.report
+    assert len(theirs[0].key_averages()) > 10
+
+
+def test_a_profiler_left_running_by_the_cell_keeps_running() -> None:
+    profiler = torch.profiler.profile()
+    trace = record(cell=profiler.start)
+    train(Net())
+    profiler.stop()
+    assert "profiler-overtaken" in trace.report
+    assert len(profiler.key_averages()) > 10
+
+
+def test_stopped_by_another_thread_it_is_told_and_the_next_recording_works() -> None:
+    recording = Recording([TorchCollector()])
+    recording.start()
+    train(Net())
+    thread = threading.Thread(target=recording.stop)
+    thread.start()
+    thread.join()
+    builder = TraceBuilder()
+    recording.result(builder)
+    assert "stopped-elsewhere" in builder.report
+    assert len(record().slices) > 900
+
+
+def test_without_memory_other_threads_are_seen_and_may_stop() -> None:
+    recording = Recording([TorchCollector(CollectorOptions(memory=False))])
+    recording.start()
+    for target in (lambda: train(Net()), recording.stop):
+        thread = threading.Thread(target=target, name="elsewhere")
+        thread.start()
+        thread.join()
+    builder = TraceBuilder()
+    recording.result(builder)
+    assert len(builder.seal().slices) > 900
+
+
+@pytest.mark.parametrize("reached", ["made", "warm", "started", "stopped"])
+def test_abandoned_in_every_state_leaves_nothing(reached: str) -> None:
+    before = fingerprint()
+    recording = Recording([TorchCollector()])
+    if reached != "made":
+        recording.warm()
+    if reached in ("started", "stopped"):
+        recording.start()
+        train(Net())
+    if reached == "stopped":
+        recording.stop()
+    recording.abandon()
+    assert fingerprint() == before
+    assert len(record().slices) > 900
+
+
+def test_an_exception_in_a_module_closes_its_range() -> None:
+    class Broken(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            raise ValueError("broken on purpose")
+
+    def cell() -> None:
+        with pytest.raises(ValueError, match="on purpose"):
+            torch.nn.Sequential(torch.nn.Identity(), Broken())(torch.ones(1))
+        torch.nn.Identity()(torch.ones(1))
+
+    modules = record(cell=cell).slices.query("category == 'module'")
+    assert list(modules["name"]) == ["Sequential", "0", "1", "Identity"]
+    assert list(modules["depth"]) == [0, 1, 1, 0]
+
+
+def test_two_outermost_modules_are_told_apart() -> None:
+    class Generator(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.main = torch.nn.Sequential(torch.nn.Linear(2, 2))
+
+        def forward(self, x: Any) -> Any:
+            return self.main(x)
+
+    class Discriminator(Generator):
+        pass
+
+    def cell() -> None:
+        Discriminator()(Generator()(torch.ones(1, 2)))
+
+    names = list(record(cell=cell).slices.query("category == 'module'")["name"])
+    assert names == [
+        "Generator",
+        "main",
+        "main.0",
+        "Discriminator",
+        "Discriminator.main",
+        "Discriminator.main.0",
+    ]
+
+
+def test_a_part_called_by_itself_keeps_its_path() -> None:
+    model = Net()
+
+    def cell() -> None:
+        model(torch.ones(2, 3, 16, 16))
+        model.features(torch.ones(2, 3, 16, 16))
+
+    names = list(record(cell=cell).slices.query("category == 'module' and depth == 0")["name"])
+    assert names == ["Net", "features"]
+
+
+def test_compiled_modules_are_not_compiled_again() -> None:
+    compiled = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        compiled.append(graph)
+        return graph.forward
+
+    torch._dynamo.reset()
+    model = torch.compile(Net(), backend=backend)
+    x = torch.randn(2, 3, 16, 16)
+    model(x)
+    first = len(compiled)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        trace = record(cell=lambda: model(x))
+    assert "aten::addmm" in set(trace.slices["name"])
+    model(x)
+    assert len(compiled) == first
+
+
+def fingerprint() -> tuple[Any, ...]:
+    """What a collector might leave behind in torch."""
+    hooks = torch.nn.modules.module
+    return (
+        len(hooks._global_forward_hooks),
+        len(hooks._global_forward_pre_hooks),
+        torch.autograd.profiler._enable_profiler,
+        torch.autograd._profiler_enabled(),
+        torch.autograd.profiler._is_profiler_enabled,
+        len(warnings.filters),
+    )
+
+
+def in_a_new_process(code: str) -> subprocess.CompletedProcess[str]:
+    """Run code that starts with a recording function and a training."""
+    start = """
+        import os, sys
+        from tests.training import Net, train
+        from tests.unit.test_torch_collector import record, fingerprint
+    """
+    text = textwrap.dedent(start) + textwrap.dedent(code)
+    return subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, timeout=280, check=False
+    )
+
+
+@pytest.mark.slow
+def test_nothing_reaches_stderr() -> None:
+    done = in_a_new_process(
+        """
+        from notebook_prof.collectors.options import CollectorOptions
+        blocks = []
+        for stack in (False, True, False):
+            record(CollectorOptions(stack=stack), cell=lambda: (train(Net()), blocks.clear()))
+            import torch
+            blocks.extend(torch.empty(64) for _ in range(600))
+        os.write(2, b"theirs")
+        print("KINETO_LOG_LEVEL" in os.environ)
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "theirs"
+    assert done.stdout.strip() == "False"
+
+
+@pytest.mark.slow
+def test_fifty_recordings_leave_no_memory_and_no_hooks() -> None:
+    done = in_a_new_process(
+        """
+        import json, psutil
+        def rss():
+            return psutil.Process().memory_info().rss
+        record()
+        before = fingerprint()
+        sizes = []
+        for i in range(50):
+            record()
+            sizes.append(rss())
+        print(json.dumps([sizes[9], sizes[-1], fingerprint() == before]))
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    early, late, same = json.loads(done.stdout)
+    assert same
+    assert late - early < 25e6, f"grew by {(late - early) / 1e6:.0f} MB over 40 recordings"

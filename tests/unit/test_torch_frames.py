@@ -1,0 +1,67 @@
+"""Python calls of the kernel and of our hooks are left out; the cell's stay."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from notebook_prof.collectors.torch.frames import users_only
+from notebook_prof.readers.kineto import KinetoColumns, read_columns
+from notebook_prof.trace import ImportReport
+
+CELL = "/somewhere/ipykernel_77/123456.py(1): <module>"
+
+
+def columns(*rows: tuple[str, int, int, int, str]) -> KinetoColumns:
+    """Rows of name, thread, start µs, end µs, category."""
+    events: list[dict[str, Any]] = [
+        {"ph": "X", "cat": cat, "name": name, "pid": 5, "tid": tid, "ts": a, "dur": b - a, "args": {}}
+        for name, tid, a, b, cat in rows
+    ]
+    return read_columns(json.dumps({"traceEvents": events}).encode(), ImportReport())
+
+
+def kept(*rows: tuple[str, int, int, int, str]) -> list[str]:
+    result = users_only(columns(*rows))
+    return [result.name.values[code] for code in result.name.codes]
+
+
+def python(name: str, tid: int, start: int, end: int) -> tuple[str, int, int, int, str]:
+    return name, tid, start, end, "python_function"
+
+
+def test_only_what_is_inside_the_cell_stays() -> None:
+    assert kept(
+        python("<frozen runpy>(88): _run_code", 1, 0, 100),
+        python("IPython/core/interactiveshell.py(3786): run_code", 1, 0, 99),
+        python(CELL, 1, 10, 90),
+        python("model.py(3): forward", 1, 20, 30),
+        python("IPython/core/events.py(70): trigger", 1, 92, 95),
+        ("aten::mm", 1, 25, 26, "cpu_op"),
+        ("aten::late", 1, 96, 97, "cpu_op"),
+        python("threading.py(1002): _bootstrap", 2, 0, 100),
+        python("ipykernel/iostream.py(168): _thread_main", 2, 1, 99),
+        python("loader.py(9): fetch", 3, 30, 40),
+    ) == [CELL, "model.py(3): forward", "aten::mm", "aten::late", "loader.py(9): fetch"]
+
+
+def test_our_hooks_go_with_what_they_call() -> None:
+    assert kept(
+        python("model.py(3): forward", 1, 0, 100),
+        python("site/notebook_prof/collectors/torch/modules.py(68): _before", 1, 10, 20),
+        python("<built-in method __enter__ of RecordFunctionFast>", 1, 12, 18),
+        ("nn.Module#layer", 1, 13, 40, "cpu_op"),
+        python("site/notebook_prof/collectors/torch/hooks.py(40): fetch", 1, 50, 60),
+        python("data.py(1): __getitem__", 1, 52, 58),
+    ) == [
+        "model.py(3): forward",
+        "nn.Module#layer",
+        "site/notebook_prof/collectors/torch/hooks.py(40): fetch",
+        "data.py(1): __getitem__",
+    ]
+
+
+def test_a_script_keeps_everything() -> None:
+    rows = (python("train.py(1): <module>", 1, 0, 9), python("model.py(3): forward", 1, 2, 3))
+    assert kept(*rows) == [row[0] for row in rows]
+    assert kept() == []

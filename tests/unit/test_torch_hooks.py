@@ -1,0 +1,73 @@
+"""Ticks of optimizers and data loaders."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from notebook_prof.collectors.torch.hooks import dataloader_ticks, optimizer_ticks  # noqa: E402
+
+
+def make_optimizer() -> torch.optim.Optimizer:
+    weight = torch.nn.Parameter(torch.ones(2))
+    weight.grad = torch.ones(2)
+    return torch.optim.SGD([weight], lr=0.1)
+
+
+def test_only_the_first_optimizer_ticks() -> None:
+    ticks: list[int] = []
+    remove = optimizer_ticks(lambda: ticks.append(1))
+    first, second = make_optimizer(), make_optimizer()
+    for _ in range(3):
+        first.step()
+        second.step()
+    assert len(ticks) == 3
+    remove()
+    remove()
+    first.step()
+    assert len(ticks) == 3
+
+
+def test_the_next_optimizer_takes_over_from_a_deleted_one() -> None:
+    ticks: list[int] = []
+    remove = optimizer_ticks(lambda: ticks.append(1))
+    first, second = make_optimizer(), make_optimizer()
+    first.step()
+    del first
+    gc.collect()
+    second.step()
+    remove()
+    assert len(ticks) == 2
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_loader_ticks_when_a_batch_was_used(workers: int) -> None:
+    original = torch.utils.data.dataloader._BaseDataLoaderIter.__next__
+    loader = torch.utils.data.DataLoader(list(range(6)), batch_size=2, num_workers=workers)
+    ticks: list[int] = []
+    remove = dataloader_ticks(lambda: ticks.append(1))
+    seen = []
+    for _ in range(2):
+        for batch in loader:
+            seen.append((batch.tolist(), len(ticks)))
+    remove()
+    remove()
+    assert [count for _, count in seen] == [0, 1, 2, 3, 4, 5]
+    assert len(ticks) == 6
+    assert torch.utils.data.dataloader._BaseDataLoaderIter.__next__ is original
+
+
+def test_what_a_tick_raises_reaches_the_loop() -> None:
+    class Stop(Exception):
+        pass
+
+    def tick() -> None:
+        raise Stop
+
+    remove = optimizer_ticks(tick)
+    with pytest.raises(Stop):
+        make_optimizer().step()
+    remove()
