@@ -1,0 +1,43 @@
+"""One function a question: ``(store, state, request) -> Answer``; nothing here knows Jupyter."""
+
+from .counters import counters
+from .detail import detail
+from .find import find, neighbour, search
+from .memory import memory
+from .meta import meta, names
+from .phases import phases
+from .table import table
+from .timeline import MAX_ROWS, lod, strip
+
+QUESTIONS = (
+    "counters",
+    "detail",
+    "find",
+    "lod",
+    "memory",
+    "meta",
+    "names",
+    "neighbour",
+    "phases",
+    "search",
+    "strip",
+    "table",
+)
+"""What a page may ask."""
+
+__all__ = [
+    "MAX_ROWS",
+    "QUESTIONS",
+    "counters",
+    "detail",
+    "find",
+    "lod",
+    "memory",
+    "meta",
+    "names",
+    "neighbour",
+    "phases",
+    "search",
+    "strip",
+    "table",
+]

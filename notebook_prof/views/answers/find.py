@@ -1,0 +1,122 @@
+"""From one slice to another: the next of its name, its neighbours, and what a search finds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from ...errors import OptionError
+from ..filters import Filter
+from ..lod.rows import IntArray
+from ..packing import Answer, pack
+from ..store import ViewStore
+
+_MOST_MARKS: Final = 4000
+
+
+def find(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
+    """The slice of the same name after (``by`` = 1) or before (-1) the one with row ``id``, on its track.
+
+    Returns
+    -------
+    Answer
+        ``id ts dur row``; ``id`` is None at the end of the track.
+    """
+    c = store.columns
+    row, by = int(request.get("id", -1)), int(request.get("by", 1))
+    if not 0 <= row < c.n:
+        return pack({"id": None}, {})
+    same = np.flatnonzero((c.name == c.name[row]) & (c.track == c.track[row]))
+    at = int(np.searchsorted(same, row)) + by
+    return _place(store, int(same[at]) if 0 <= at < len(same) else None)
+
+
+def neighbour(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
+    """The slice beside the one with row ``id``: ``to`` is ``next``, ``previous``, ``parent`` or ``child``.
+
+    Without a slice ``id`` the first one of row ``row`` that ends after ``at`` (ns).
+
+    Returns
+    -------
+    Answer
+        As `find`.
+    """
+    c, index = store.columns, store.rows
+    row, to = int(request.get("id", -1)), str(request.get("to", "next"))
+    if not 0 <= row < c.n:
+        lane, at = int(request.get("row", 0)), int(request.get("at", 0))
+        first, _ = index.stretch(np.array([lane]), at, at + 1) if 0 <= lane < c.n_rows else (None, None)
+        found = None if first is None or first[0] >= index.pointer[lane + 1] else int(index.order[first[0]])
+        return _place(store, found)
+    if to == "parent":
+        return _place(store, int(store.parent[row]) if store.parent[row] >= 0 else None)
+    lane = int(c.row[row])
+    if to == "child":
+        below = int(c.row_below[lane])
+        if below < 0:
+            return _place(store, None)
+        stops = index.started_before(np.array([below]), np.array([c.ts[row], c.ts[row] + c.dur[row]]))[0]
+        inside = [int(index.order[p]) for p in range(int(stops[0]), min(int(stops[1]), int(stops[0]) + 1))]
+        return _place(store, inside[0] if inside and store.parent[inside[0]] == row else None)
+    start = index.started_before(np.array([lane]), np.array([c.ts[row]]))[0, 0]
+    while start < len(index) - 1 and index.order[start] != row:  # instants that begin together
+        start += 1
+    start += 1 if to == "next" else -1
+    inside_row = index.pointer[lane] <= start < index.pointer[lane + 1]
+    return _place(store, int(index.order[start]) if inside_row else None)
+
+
+def search(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
+    """Slices whose name matches a text, and where on the recording they are.
+
+    Parameters
+    ----------
+    request : mapping
+        ``text`` as in the table's filter box (``conv``, ``/mm|conv/``, ``self>1ms``, ``total>2ms`` for the
+        duration); ``px`` bins of the whole recording; ``id`` and ``by`` (1 or -1): where to go on from, or
+        ``at`` (ns), from which on the first one is wanted.
+
+    Returns
+    -------
+    Answer
+        ``count``; ``place`` (0-based number of the one found); ``id ts dur row`` of it, as `find`, at the
+        end going on at the beginning; ``error``; column ``marks`` (u1, 1 where a match begins).
+    """
+    text = str(request.get("text", "")).strip()
+    bins = max(1, min(int(request.get("px", 1000)), _MOST_MARKS))
+    nothing = {"count": 0, "place": None, "id": None, "error": ""}
+    try:
+        found = store.keep(("search", text), lambda: _matches(store, text)) if text else np.empty(0, np.int64)
+    except OptionError as error:
+        return pack({**nothing, "error": str(error)}, {"marks": np.zeros(bins, np.uint8)})
+    if not len(found):
+        return pack(nothing, {"marks": np.zeros(bins, np.uint8)})
+    ts, span = store.columns.ts, store.trace.span
+    share = (ts[found] - span.start) / max(span.dur, 1)
+    marks = np.zeros(bins, np.uint8)
+    marks[np.minimum((share * bins).astype(np.int64), bins - 1)] = 1
+    if request.get("id") is None:
+        at = int(np.searchsorted(ts[found], int(request.get("at", 0))))
+    else:
+        here, by = int(request["id"]), int(request.get("by", 1))
+        at = int(np.searchsorted(found, here, "right" if by > 0 else "left")) - (by < 0)
+    at %= len(found)
+    place = _place(store, int(found[at])).content
+    return pack({**nothing, **place, "count": len(found), "place": at}, {"marks": marks})
+
+
+def _matches(store: ViewStore, text: str) -> IntArray:
+    wanted, c = Filter.parse(text), store.columns
+    keep = np.ones(c.n, bool)
+    if wanted.words or wanted.pattern is not None:
+        keep = np.append(wanted.names(c.names), False)[c.name]
+    return np.flatnonzero(keep & wanted.slices(c.dur, c.self_ns))
+
+
+def _place(store: ViewStore, row: int | None) -> Answer:
+    if row is None:
+        return pack({"id": None}, {})
+    c = store.columns
+    return pack({"id": row, "ts": int(c.ts[row]), "dur": int(c.dur[row]), "row": int(c.row[row])}, {})

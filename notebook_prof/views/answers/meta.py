@@ -1,0 +1,113 @@
+"""What a page must know once: span, tracks, steps, colours, names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+import numpy as np
+
+from .. import palette
+from ..packing import Answer, pack
+from ..store import GROUPINGS, TINTS, ViewStore
+
+_NAME_BYTES: Final = 400_000
+_LONGEST_NAME: Final = 600
+_MOST_STEPS: Final = 20_000
+
+
+def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
+    """Span, tracks with their rows and busy shares, steps, categories, colours.
+
+    Returns
+    -------
+    Answer
+        Columns ``step ts dur`` of the first 20,000 steps; ``content["steps"]`` counts all.
+    """
+    c, trace = store.columns, store.trace
+    span = max(trace.span.dur, 1)
+    first_rows = np.array([track.first_row for track in c.tracks], np.int64)
+    busy = store.rows.busy_until(first_rows, np.array([trace.span.end], np.int64))[:, 0]
+    steps = trace.steps.head(_MOST_STEPS)
+    content = {
+        "span": [int(trace.span.start), int(max(trace.span.end, trace.span.start + 1))],
+        "slices": c.n,
+        "tracks": [
+            {
+                "track": t.track,
+                "name": t.name,
+                "group": t.group,
+                "kind": t.kind,
+                "row": t.first_row,
+                "depths": t.depths,
+                "busy": round(float(b) / span, 6),
+            }
+            for t, b in zip(c.tracks, busy.tolist(), strict=True)
+        ],
+        "names": len(c.names),
+        "categories": c.categories,
+        "phases": c.phases,
+        "tints": [tint for tint in TINTS if tint == "name" or _used(store, tint)],
+        "groupings": [by for by in GROUPINGS if by == "name" or _used(store, by)],
+        "device": bool(c.on_device().any()),
+        "memory": store.memory_devices,
+        "resident": store.resident is not None,
+        "counters": [asdict(counter) for counter in store.counters],
+        "steps": len(trace.steps),
+        "steps_source": str(trace.metadata.get("steps_source") or _first(trace.steps["source"])),
+        "colours": {
+            "names": list(palette.NAMES),
+            "phases": [palette.PHASES.get(name, "#B4B4B4") for name in c.phases],
+            "categories": [palette.CATEGORIES.get(name, "#C9C9C9") for name in c.categories],
+            "phase": palette.PHASES,
+            "step": palette.STEP,
+            "memory": palette.MEMORY,
+            "counter": palette.COUNTER,
+        },
+    }
+    columns = {
+        "step": steps["step"].to_numpy(np.int32),
+        "ts": steps["ts"].to_numpy(np.float64),
+        "dur": steps["dur"].to_numpy(np.float64),
+    }
+    return pack(content, columns)
+
+
+def names(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
+    """A page of names, in code order, cut at 600 characters and at about 400 kB.
+
+    Parameters
+    ----------
+    request : mapping
+        ``start``: the first code wanted.
+
+    Returns
+    -------
+    Answer
+        ``content["names"]``, ``content["next"]`` (None at the end) and the column ``colour``.
+    """
+    known = store.columns.names
+    start = int(request.get("start", 0))
+    page: list[str] = []
+    room = _NAME_BYTES
+    for name in known[start:]:
+        page.append(name[:_LONGEST_NAME])
+        room -= len(page[-1]) + 3
+        if room < 0:
+            break
+    stop = start + len(page)
+    return pack(
+        {"start": start, "names": page, "next": stop if stop < len(known) else None},
+        {"colour": store.name_colours[start:stop]},
+    )
+
+
+def _used(store: ViewStore, by: str) -> bool:
+    if by == "category":
+        return len(store.columns.categories) > 1
+    return bool(store.trace.slices[by].notna().any())
+
+
+def _first(column: Any) -> str:
+    return str(column.iloc[0]) if len(column) else ""

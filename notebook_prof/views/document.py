@@ -1,0 +1,110 @@
+"""Static HTML of a profile: for readers without a kernel, and around the report."""
+
+from __future__ import annotations
+
+import os
+from html import escape
+from typing import Final
+
+import numpy as np
+
+from ..selection import Selection
+from ..trace import Trace
+from ..units import format_bytes, format_count, format_ns, format_share
+from .answers import table
+from .palette import NAMES
+from .picture import data_uri, density_picture
+from .report import report_page
+from .store import ViewStore
+
+_ROWS: Final = 12
+_NAME: Final = 90
+_CELL: Final = "padding:2px 10px;text-align:right;white-space:nowrap"
+
+
+def fragment(trace: Trace, selection: Selection, *, verdict: str = "", uid: str = "") -> str:
+    """A picture, the verdict and the longest operators, as HTML without script, SVG or style sheet.
+
+    What untrusted notebooks, GitHub, nbviewer and nbconvert keep: a table, an image as data URI, inline
+    styles. Every text of the trace is escaped.
+
+    Parameters
+    ----------
+    trace : Trace
+    selection : Selection
+        The table is of what is selected.
+    verdict : str
+        Lines of text to put on top.
+    uid : str
+        Marks the fragment, so that a live view beside it can hide it.
+    """
+    store = ViewStore(trace)
+    mark = f"nbp-static nbp-static-{escape(uid, quote=True)}" if uid else "nbp-static"
+    parts = [f'<div class="{mark}" style="font-size:13px">']
+    first, *rest = [line for line in verdict.split("\n") if line] or [""]
+    if first:
+        parts.append(f"<p><b>{escape(first)}</b>{''.join('<br>' + escape(line) for line in rest)}</p>")
+    if store.columns.n:
+        parts += [_picture(store), _operators(store, selection)]
+    else:
+        parts.append("<p>Nothing was recorded.</p>")
+    if uid and store.columns.n:
+        parts.append("<p>Run the cell again for the interactive views.</p>")
+    return "".join([*parts, "</div>"])
+
+
+def write_report(
+    trace: Trace, selection: Selection, path: str | os.PathLike[str], *, verdict: str = ""
+) -> None:
+    """Write the report: one HTML file with the four linked views, without kernel and network.
+
+    Parameters
+    ----------
+    trace : Trace
+    selection : Selection
+        Selected when the file is opened.
+    path : path
+    verdict : str
+    """
+    static = fragment(trace, selection, verdict=verdict)
+    page = report_page(trace, selection, verdict=verdict, static=static)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(page)
+
+
+def _picture(store: ViewStore) -> str:
+    tracks = store.columns.tracks
+    span = format_ns(store.trace.span.dur)
+    text = f"{format_count(store.columns.n)} slices on {len(tracks)} tracks over {span}"
+    peak = store.trace.allocations["allocated"].max() if len(store.trace.allocations) else None
+    if peak is not None and np.isfinite(peak):
+        text += f", memory peak {format_bytes(float(peak))}"
+    names = ", ".join(escape(track.name[:60]) for track in tracks[:6]) + (" …" if len(tracks) > 6 else "")
+    image = data_uri(density_picture(store))
+    return (
+        f'<p><img alt="timeline: {escape(text, quote=True)}" src="{image}" '
+        'style="width:100%;max-width:1000px;border:1px solid #ccc"><br>'
+        f"{escape(text)}. From top to bottom: {names}.</p>"
+    )
+
+
+def _operators(store: ViewStore, selection: Selection) -> str:
+    answer = table(store, selection.to_state(), {"by": "name", "top": _ROWS})
+    data = answer.arrays()
+    count, total, own = data["count"], data["total_ns"], data["self_ns"]
+    device, share, codes = data["device_ns"], data["share"], data["name"]
+    with_device = bool(device.any())
+    heads = ["name", "count", "total", "self", *(["device"] if with_device else []), "self share"]
+    lines = ["".join(f'<th style="{_CELL}">{head}</th>' for head in heads)]
+    for k, label in enumerate(answer.content["label"]):
+        colour = NAMES[int(store.name_colours[codes[k]])]
+        swatch = f'<span style="color:{colour}">&#9632;</span> '
+        name = label if len(label) <= _NAME else label[: _NAME - 1] + "…"
+        cells = [format_count(int(count[k])), format_ns(total[k]), format_ns(own[k])]
+        cells += [format_ns(device[k])] if with_device else []
+        cells.append(format_share(share[k]))
+        row = f'<td style="{_CELL};text-align:left">{swatch}{escape(name)}</td>'
+        lines.append(row + "".join(f'<td style="{_CELL}">{escape(cell)}</td>' for cell in cells))
+    more = answer.content["rows"] - len(answer.content["label"])
+    note = f"<p>and {format_count(more)} more names</p>" if more > 0 else ""
+    return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + f"</table>{note}"

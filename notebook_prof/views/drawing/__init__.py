@@ -1,0 +1,66 @@
+"""Pictures of the views for a paper or a ticket, without a browser."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from ...errors import OptionError, nearest
+from ...selection import Selection
+from ...trace import Trace
+from ..picture import png
+from ..store import ViewStore
+from .raster import pixels
+from .scene import Scene
+from .views import VIEWS
+
+ALL: Final = "all"
+CHOICES: Final = (ALL, *VIEWS)
+_NARROWEST: Final = 480
+
+
+def scene(trace: Trace, selection: Selection, view: str = ALL, width: int = 1000) -> Scene:
+    """Draw a view, or all of them one below the other, under a selection.
+
+    Raises
+    ------
+    OptionError
+        If there is no such view, or `width` is under 480.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> _ = b.slices(ts=[0], dur=[9], name="mm", track=b.track("main"))
+    >>> scene(b.seal(), Selection(), "operators").width
+    1000
+    """
+    if view not in CHOICES:
+        raise OptionError(f"there is no view {view!r}: {nearest(view, CHOICES)}")
+    if width < _NARROWEST:
+        raise OptionError(f"width={width} is too narrow for a picture: take {_NARROWEST} pixels or more")
+    store = ViewStore(trace)
+    if view != ALL:
+        return VIEWS[view](store, selection, width)
+    whole = Scene(width, 0)
+    for draw in VIEWS.values():
+        whole.below(draw(store, selection, width))
+    return whole
+
+
+def write_png(
+    trace: Trace, selection: Selection, path: str | os.PathLike[str], view: str = ALL, width: int = 1000
+) -> None:
+    """Write a view as PNG, two dots a pixel; see `scene`."""
+    data = png(pixels(scene(trace, selection, view, width)))
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+def write_svg(
+    trace: Trace, selection: Selection, path: str | os.PathLike[str], view: str = ALL, width: int = 1000
+) -> None:
+    """Write a view as SVG; see `scene`."""
+    text = scene(trace, selection, view, width).svg()
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)

@@ -1,0 +1,118 @@
+"""A picture as rectangles, lines and texts; written as SVG here, as PNG in `raster`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any, Final, NamedTuple
+
+import numpy.typing as npt
+
+CHARACTER_PX: Final = 6
+"""Width of a character at the only size that texts have."""
+
+INK: Final = "#1A1A1A"
+MUTED: Final = "#666666"
+RULE: Final = "#D5D9E0"
+
+
+class Rect(NamedTuple):
+    """A filled rectangle; pixels from the top left."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    colour: str
+    alpha: float = 1.0
+
+
+class Line(NamedTuple):
+    """A line through points (arrays of equal length), dashed or not."""
+
+    x: npt.NDArray[Any]
+    y: npt.NDArray[Any]
+    colour: str
+    dashed: bool = False
+
+
+class Text(NamedTuple):
+    """A text, 11 px high, with its middle line at `y`; `x` is its ``start``, ``middle`` or ``end``."""
+
+    x: float
+    y: float
+    text: str
+    colour: str = INK
+    anchor: str = "start"
+
+
+@dataclass(slots=True)
+class Scene:
+    """What is drawn, in drawing order.
+
+    Attributes
+    ----------
+    width, height : int
+        Pixels.
+    parts : list of Rect, Line or Text
+
+    Examples
+    --------
+    >>> scene = Scene(100, 20)
+    >>> scene.parts.append(Text(4, 10, "<b>"))
+    >>> "&lt;b&gt;" in scene.svg()
+    True
+    """
+
+    width: int
+    height: int
+    parts: list[Rect | Line | Text] = field(default_factory=list)
+
+    def below(self, other: Scene) -> None:
+        """Put another scene under this one."""
+        for part in other.parts:
+            moved: Any = part.y + self.height
+            self.parts.append(part._replace(y=moved))
+        self.height += other.height
+        self.width = max(self.width, other.width)
+
+    def svg(self) -> str:
+        """The scene as a standalone SVG document; every text is escaped."""
+        head = (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width}" height="{self.height}" '
+            f'viewBox="0 0 {self.width} {self.height}" font-family="Helvetica, Arial, sans-serif" '
+            'font-size="11"><rect width="100%" height="100%" fill="#FFFFFF"/>'
+        )
+        return head + "".join(map(_element, self.parts)) + "</svg>\n"
+
+
+def fit(text: str, room_px: float) -> str:
+    """The beginning of a text that fits, with ``…``; empty where not even two characters do.
+
+    Examples
+    --------
+    >>> fit("aten::conv2d", 40)
+    'aten:…'
+    """
+    most = int(room_px // CHARACTER_PX)
+    if len(text) <= most:
+        return text
+    return text[: most - 1] + "…" if most > 1 else ""
+
+
+def _element(part: Rect | Line | Text) -> str:
+    if isinstance(part, Rect):
+        alpha = "" if part.alpha >= 1 else f' fill-opacity="{part.alpha:.2f}"'
+        return (
+            f'<rect x="{part.x:.2f}" y="{part.y:.2f}" width="{part.width:.2f}" '
+            f'height="{part.height:.2f}" fill="{part.colour}"{alpha}/>'
+        )
+    if isinstance(part, Line):
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(part.x.tolist(), part.y.tolist(), strict=True))
+        dash = ' stroke-dasharray="4 3"' if part.dashed else ""
+        return f'<polyline points="{points}" fill="none" stroke="{part.colour}" stroke-width="1.2"{dash}/>'
+    text = "".join(letter if letter.isprintable() else "�" for letter in part.text)
+    return (
+        f'<text x="{part.x:.1f}" y="{part.y + 4:.1f}" fill="{part.colour}" text-anchor="{part.anchor}">'
+        f"{escape(text)}</text>"
+    )

@@ -1,0 +1,220 @@
+"""The four views as scenes, from the answers that the live views draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...selection import Selection
+from ...trace import PHASES as PHASE_NAMES
+from ...units import format_bytes, format_count, format_ns, format_share
+from ..answers import lod, memory, phases, table
+from ..palette import MEMORY, NAMES, PHASES
+from ..store import ViewStore
+from .scene import INK, MUTED, RULE, Line, Rect, Scene, Text, fit
+
+GUTTER: Final = 150
+MARGIN: Final = 14
+LANE: Final = 16
+_MOST_LANES: Final = 120
+_MOST_ROWS: Final = 30
+_FADED: Final = "#DDDDDD"
+_TICKS: Final = 6
+
+
+def timeline(store: ViewStore, selection: Selection, width: int) -> Scene:
+    """Tracks over time, a lane for each depth; at most 120 lanes, what is not selected is grey."""
+    c, (start, end) = store.columns, _window(store, selection)
+    rows = min(c.n_rows, _MOST_LANES)
+    scene = Scene(width, 34 + LANE * max(rows, 1))
+    room = width - GUTTER - MARGIN
+    answer = lod(
+        store,
+        {**selection.to_state(), "window": None},
+        {"a": start, "b": end, "px": room, "rows": list(range(rows))},
+    )
+    content, data = answer.content, answer.arrays()
+    _time_axis(scene, start, end, 26)
+    if content["mode"] == "dense":
+        _density(scene, content, data, rows, start, room / (end - start))
+    scale = room / (end - start)
+    x0 = GUTTER + (np.maximum(data["x0"], start) - start) * scale
+    x1 = GUTTER + (np.minimum(data["x0"] + data["dur"], end) - start) * scale
+    for k in range(len(x0)):  # at most 4,000: what a picture shows one by one
+        colour = NAMES[int(data["tint"][k]) % len(NAMES)] if data["match"][k] else _FADED
+        y = 30 + LANE * float(data["slot"][k])
+        wide = max(float(x1[k] - x0[k]) - 0.4, 0.6)
+        scene.parts.append(Rect(float(x0[k]), y + 1, wide, LANE - 2, colour))
+        if text := fit(c.names[int(data["name"][k])], wide - 6):
+            scene.parts.append(Text(float(x0[k]) + 3, y + LANE / 2, text, INK if data["match"][k] else MUTED))
+    for track in c.tracks:
+        if track.first_row < rows:
+            y = 30 + LANE * track.first_row
+            scene.parts.append(Rect(0, y - 0.5, width, 0.5, RULE))
+            scene.parts.append(Text(6, y + LANE / 2, fit(track.name, GUTTER - 12)))
+    return scene
+
+
+def operators(store: ViewStore, selection: Selection, width: int) -> Scene:
+    """The longest operators and kernels under the selection, at most 30."""
+    answer = table(store, selection.to_state(), {"by": "name", "top": _MOST_ROWS})
+    data, labels = answer.arrays(), answer.content["label"]
+    heads = ("count", "total", "self", "device", "share")
+    right = [width - MARGIN - 84 * k for k in range(len(heads))][::-1]
+    scene = Scene(width, 28 + LANE * (len(labels) + 1))
+    scene.parts.append(Text(10, 14, "name", MUTED))
+    scene.parts += [Text(x, 14, head, MUTED, "end") for x, head in zip(right, heads, strict=True)]
+    for k, label in enumerate(labels):
+        y = 24 + LANE * k + LANE / 2
+        if k % 2:
+            scene.parts.append(Rect(0, y - LANE / 2, width, LANE, "#F5F6F8"))
+        code = int(data["name"][k])
+        scene.parts.append(Rect(10, y - 4, 8, 8, NAMES[int(store.name_colours[code])]))
+        cells = (
+            format_count(int(data["count"][k])),
+            format_ns(float(data["total_ns"][k])),
+            format_ns(float(data["self_ns"][k])),
+            format_ns(float(data["device_ns"][k])) if data["device_ns"][k] else "",
+            format_share(float(data["share"][k])),
+        )
+        scene.parts.append(Text(24, y, fit(label, right[0] - 80)))
+        scene.parts += [Text(x, y, cell, INK, "end") for x, cell in zip(right, cells, strict=True)]
+    more = answer.content["rows"] - len(labels)
+    if more > 0:
+        scene.parts.append(Text(24, scene.height - 10, f"and {format_count(more)} more", MUTED))
+    return scene
+
+
+def memory_curve(store: ViewStore, selection: Selection, width: int) -> Scene:
+    """Allocated and reserved memory of the device with the highest peak."""
+    scene = Scene(width, 180)
+    start, end = _window(store, selection)
+    room, base, top = width - GUTTER - MARGIN, 154, 20
+    answer = memory(store, selection.to_state(), {"a": start, "b": end, "px": room})
+    if answer.content["device"] is None:
+        scene.parts.append(Text(GUTTER, 80, "no memory was recorded", MUTED))
+        return scene
+    data, high = answer.arrays(), max(answer.content["highest"], 1.0)
+
+    def place(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        at = GUTTER + (np.clip(x, start, end) - start) / (end - start) * room
+        level = base - (base - top) * y / high
+        return np.repeat(at, 2)[1:], np.repeat(level, 2)[:-1]  # a value holds until the next one
+
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+        y = base - (base - top) * share
+        scene.parts.append(Rect(GUTTER, y, room, 0.5, RULE))
+        scene.parts.append(Text(GUTTER - 6, y, format_bytes(high * share), MUTED, "end"))
+    for names, colour, dashed in (
+        (("rx", "ry"), MEMORY["reserved"], True),
+        (("x", "y"), MEMORY["allocated"], False),
+        (("sx", "sy"), MEMORY["selected"], False),
+    ):
+        if len(data[names[0]]):
+            scene.parts.append(Line(*place(data[names[0]], data[names[1]]), colour, dashed))
+    peak = answer.content["peak"]
+    resident = answer.content["device"] == -1 and store.resident is not None
+    what = "resident" if resident else "allocated"
+    where = "host" if answer.content["device"] < 0 else f"GPU {answer.content['device']}"
+    scene.parts.append(Text(6, 20, f"memory, {where}"))
+    scene.parts.append(Text(6, 36, f"{what}, peak", MUTED))
+    scene.parts.append(Text(6, 50, format_bytes(peak["bytes"]), MUTED))
+    if start <= peak["ts"] <= end:
+        at = GUTTER + (peak["ts"] - start) / (end - start) * room
+        y = base - (base - top) * peak["bytes"] / high
+        scene.parts.append(Rect(at - 3, y - 3, 6, 6, MEMORY["peak"]))
+    _time_axis(scene, start, end, base + 12)
+    return scene
+
+
+def phase_bars(store: ViewStore, selection: Selection, width: int) -> Scene:
+    """A bar a step, divided into its phases; what is not selected is pale."""
+    answer = phases(store, selection.to_state(), {})
+    bars, data = answer.content["bars"], answer.arrays()
+    scene = Scene(width, 220)
+    if not bars:
+        scene.parts.append(Text(GUTTER, 100, "no steps were found", MUTED))
+        return scene
+    total = data["total"].reshape(bars, -1)
+    high, base, top = max(float(total.sum(axis=1).max()), 1.0), 192, 36
+    wide = (width - 80 - MARGIN) / bars
+    for share in (0.0, 0.5, 1.0):
+        y = base - (base - top) * share
+        scene.parts.append(Rect(80, y, width - 80 - MARGIN, 0.5, RULE))
+        scene.parts.append(Text(74, y, format_ns(high * share), MUTED, "end"))
+    for k in range(bars):
+        x, y = 80 + wide * k, float(base)
+        lit = selection.step is None or int(data["first"][k]) in selection.step
+        for name, ns in zip(PHASE_NAMES, total[k].tolist(), strict=True):
+            tall = (base - top) * ns / high
+            y -= tall
+            if tall > 0:
+                bright = lit and (selection.phase is None or name in selection.phase)
+                alpha = 1.0 if bright else 0.25
+                scene.parts.append(Rect(x + 0.08 * wide, y, 0.84 * wide, tall, PHASES[name], alpha))
+        if k % max(1, -(-bars // 20)) == 0:
+            scene.parts.append(Text(x + wide / 2, base + 12, str(int(data["first"][k])), MUTED, "middle"))
+    x = 80.0
+    for name, ns in zip(PHASE_NAMES, total.sum(axis=0).tolist(), strict=True):
+        if ns:
+            text = f"{name} {format_share(ns / max(float(total.sum()), 1.0))}"
+            scene.parts += [Rect(x, 12, 9, 9, PHASES[name]), Text(x + 14, 16, text)]
+            x += 30 + 6 * len(text)
+    return scene
+
+
+VIEWS: Final[dict[str, Callable[[ViewStore, Selection, int], Scene]]] = {
+    "timeline": timeline,
+    "operators": operators,
+    "memory": memory_curve,
+    "phases": phase_bars,
+}
+
+
+def _window(store: ViewStore, selection: Selection) -> tuple[float, float]:
+    start, end = selection.window or store.trace.span
+    return float(start), float(max(end, start + 1))
+
+
+def _time_axis(scene: Scene, start: float, end: float, y: float) -> None:
+    room = scene.width - GUTTER - MARGIN
+    raw = (end - start) / _TICKS
+    unit = 10.0 ** np.floor(np.log10(raw))
+    step = float(unit * min((m for m in (1, 2, 5, 10) if m * unit >= raw), default=10))
+    for tick in np.arange(np.ceil(start / step) * step, end, step).tolist():
+        x = GUTTER + (tick - start) / (end - start) * room
+        scene.parts.append(Rect(x, y - 12 if y > 100 else y - 4, 0.7, 4, MUTED))
+        scene.parts.append(
+            Text(x, y if y > 100 else y - 12, format_ns(tick) if tick else "0", MUTED, "middle")
+        )
+
+
+def _density(
+    scene: Scene,
+    content: dict[str, Any],
+    data: dict[str, npt.NDArray[Any]],
+    rows: int,
+    start: float,
+    scale: float,
+) -> None:
+    bins = content["bins"]
+    busy, bright, tint = (data[name].reshape(rows, bins) for name in ("busy", "bright", "dtint"))
+    wide = content["bin_ns"] * scale
+    for row in range(rows):
+        # neighbours of one look are one rectangle
+        look = (tint[row].astype(np.int64) * 4 + busy[row] // 86 + 1) * 2 + (bright[row] > 0)
+        look = np.where(busy[row] > 0, look, 0)
+        heads = np.flatnonzero(np.append(True, look[1:] != look[:-1]))
+        stops = np.append(heads[1:], bins)
+        for a, b in zip(heads.tolist(), stops.tolist(), strict=True):
+            if look[a]:
+                x = GUTTER + (content["bin_start"] + a * content["bin_ns"] - start) * scale
+                colour = NAMES[int(tint[row, a]) % len(NAMES)] if bright[row, a] else _FADED
+                alpha = min(1.0, 0.45 + 0.55 * float(busy[row, a]) / 255)
+                left = max(x, GUTTER)
+                scene.parts.append(
+                    Rect(left, 31 + LANE * row, max(x + wide * (b - a) - left, 0.5), LANE - 2, colour, alpha)
+                )

@@ -1,0 +1,34 @@
+"""The strip above the timeline: the whole recording, and the part of it that is in view."""
+
+from __future__ import annotations
+
+from bokeh.models import BoxAnnotation, Range1d
+from bokeh.plotting import figure
+
+from ..palette import MEMORY
+from .base import add_veils, bare_figure, empty_source
+
+
+def overview_figure(start: float, end: float) -> figure:
+    """Build the overview over ``[start, end]`` ns."""
+    plot = bare_figure("overview", 40, Range1d(start, end), Range1d(1, 0, name="strip_rows"), axis="below")
+    plot.axis.visible = False
+    plot.image_rgba("image", "x", "y", "dw", "dh", source=empty_source("strip", "image x y dw dh"))
+    plot.quad(
+        left="x0",
+        right="x1",
+        bottom="y0",
+        top="y1",
+        fill_color=MEMORY["peak"],
+        line_color=None,
+        source=empty_source("marks", "x0 x1 y0 y1"),
+    )
+    for side in ("left", "right"):
+        plot.add_layout(
+            BoxAnnotation(
+                name=f"unseen_{side}", visible=False, line_color=None, fill_alpha=0.6, level="overlay"
+            )
+        )
+    plot.add_layout(BoxAnnotation(name="seen", visible=False, fill_alpha=0.0, line_width=2, level="overlay"))
+    add_veils(plot, "overview")
+    return plot

@@ -1,0 +1,155 @@
+"""What is too small to draw: bins of one or two pixels with busy share, count and longest slice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from .rows import BoolArray, IntArray, RowIndex, spread
+
+MAX_CELLS: Final = 65_536
+_EXACT_SLICES: Final = 100_000
+_FAN: Final = 16
+_SLICES_A_BLOCK: Final = 2
+_POSITION_BITS: Final = 32
+_LONGEST_NS: Final = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Density:
+    """Bins of some rows.
+
+    Attributes
+    ----------
+    start, width : float
+        Left edge of the first bin and width of a bin, ns. Edges lie on multiples of the width, so that
+        bins do not flicker while the view pans.
+    busy_ns : ndarray of int64, shape (rows, bins)
+        Exact; the sum over bins is the busy time of the row in the window.
+    matched_ns : ndarray of int64 or None
+        The part of it that is selected; None when nothing is.
+    count : ndarray of int64
+        Slices that touch the bin.
+    longest : ndarray of int64
+        Position (in the RowIndex) of the longest slice that touches the bin; -1 where there is none.
+    """
+
+    start: float
+    width: float
+    busy_ns: IntArray
+    matched_ns: IntArray | None
+    count: IntArray
+    longest: IntArray
+
+
+class LongestBlocks:
+    """Longest slice of every block of 16, 256, 4096 … positions.
+
+    With many slices a bin, bins take whole blocks: a block counts for the bin in which it begins. So the
+    longest slice named for a bin may begin up to one block (half a bin or less) beside it; busy
+    time and count stay exact.
+    """
+
+    def __init__(self, index: RowIndex) -> None:
+        self._index = index
+        self._levels: list[IntArray] = []
+        best = _packed(index, np.arange(len(index), dtype=np.int64))
+        while len(best) > _FAN:
+            best = np.maximum.reduceat(best, np.arange(0, len(best), _FAN))
+            self._levels.append(best)
+
+    def longest(self, first: IntArray, stop: IntArray) -> IntArray:
+        """Position of the longest slice of every stretch ``first:stop``; -1 where it is empty."""
+        lo, hi = first.ravel(), stop.ravel()
+        out = np.full(len(lo), -1, np.int64)
+        full = np.flatnonzero(hi > lo)
+        if not len(full):
+            return out.reshape(first.shape)
+        lo, hi = lo[full], hi[full]
+        level, total = -1, int((hi - lo).sum())
+        while total > _EXACT_SLICES and level + 1 < len(self._levels):
+            if total / len(full) < _SLICES_A_BLOCK * _FAN ** (level + 2):
+                break
+            level += 1
+        if level < 0:
+            best = _segment_max(lo, hi, lambda at: _packed(self._index, at))
+        else:
+            size = _FAN ** (level + 1)
+            blocks = self._levels[level]
+            b_lo, b_hi = lo // size, np.maximum(hi // size, lo // size + 1)
+            best = _segment_max(b_lo, b_hi, lambda at: blocks[at])
+        out[full] = best & ((1 << _POSITION_BITS) - 1)
+        return out.reshape(first.shape)
+
+
+def density(
+    index: RowIndex,
+    blocks: LongestBlocks,
+    rows: IntArray,
+    window: tuple[float, float],
+    bins: int,
+    mask: BoolArray | None = None,
+    running: IntArray | None = None,
+) -> Density:
+    """Bin some rows of the index.
+
+    Parameters
+    ----------
+    index, blocks : RowIndex, LongestBlocks
+    rows : ndarray of int64, shape (r,)
+    window : (start, end)
+        Nanoseconds; the bins cover it, the first and the last may stick out.
+    bins : int
+        How many bins are wanted; fewer are made where ``rows × bins`` would exceed 65,536 cells, and
+        never narrower than 1 ns.
+    mask, running : ndarray, optional
+        Selected slices by position, and `RowIndex.masked` of it.
+
+    Returns
+    -------
+    Density
+        With ``rows`` empty, arrays of shape (0, bins).
+    """
+    start, end = window
+    wanted = max(1, min(bins, MAX_CELLS // max(len(rows), 1) - 2))
+    width = max((end - start) / wanted, 1.0)
+    origin = np.floor(start / width) * width
+    n = max(1, int(np.ceil((end - origin) / width)))
+    edges = np.rint(origin + width * np.arange(n + 1)).astype(np.int64)
+    stops = index.started_before(rows, edges)
+    busy = np.diff(index.busy_at(stops, rows, edges), axis=1)
+    matched = None
+    if mask is not None and running is not None:
+        matched = np.diff(index.busy_at(stops, rows, edges, running, mask), axis=1)
+    first, stop = stops[:, :-1], stops[:, 1:]
+    carried = _carried(index, rows, edges, first)
+    longest = _longer(index, blocks.longest(first, stop), np.where(carried, first - 1, -1))
+    return Density(float(origin), float(width), busy, matched, (stop - first) + carried, longest)
+
+
+def _carried(index: RowIndex, rows: IntArray, edges: IntArray, first: IntArray) -> BoolArray:
+    if not len(index):
+        return np.zeros(first.shape, bool)
+    before = np.maximum(first - 1, 0)
+    return np.asarray((first > index.pointer[rows][:, None]) & (index.ends(before) > edges[None, :-1]))
+
+
+def _longer(index: RowIndex, a: IntArray, b: IntArray) -> IntArray:
+    if not len(index):
+        return a
+    length_a = np.where(a >= 0, index.lengths(a), -1)
+    length_b = np.where(b >= 0, index.lengths(b), -1)
+    return np.where(length_b > length_a, b, a)
+
+
+def _packed(index: RowIndex, at: IntArray) -> IntArray:
+    length = np.minimum(index.lengths(at), _LONGEST_NS)
+    return np.asarray((length << _POSITION_BITS) | at, np.int64)
+
+
+def _segment_max(lo: IntArray, hi: IntArray, take: Callable[[IntArray], IntArray]) -> IntArray:
+    heads = np.cumsum(hi - lo) - (hi - lo)
+    return np.maximum.reduceat(take(spread(lo, hi)), heads)

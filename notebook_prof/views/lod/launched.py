@@ -1,0 +1,95 @@
+"""Device time by the groups of the host slices that launched it, over any window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from ...analysis.grouping import nested_in_own_group
+from .rows import IntArray, RowIndex, grouped_order, running_sum
+
+
+class LaunchedIndex:
+    """Pairs (group, device slice), sorted by group and start, with running sums.
+
+    A device slice counts for its launcher's group and for the group of everything around the launcher,
+    once a group.
+
+    Parameters
+    ----------
+    index : RowIndex
+        Of all slices.
+    codes : ndarray of int, shape (n,)
+        Group of every slice; -1 for slices that take no part.
+    n_groups : int
+    ts, dur : ndarray of int64, shape (n,)
+    work, launcher : ndarray of int64, shape (k,)
+        Device slices (ascending) and the host slice that launched each.
+    parent : ndarray of int64, shape (n,)
+        -1 at the top.
+    """
+
+    def __init__(
+        self,
+        index: RowIndex,
+        codes: npt.NDArray[np.integer],
+        n_groups: int,
+        *,
+        ts: IntArray,
+        dur: IntArray,
+        work: IntArray,
+        launcher: IntArray,
+        parent: IntArray,
+    ) -> None:
+        self._index, self._ts, self._dur = index, ts, dur
+        groups, slices = _pairs(np.asarray(codes), work, launcher, parent)
+        by_slice = np.argsort(slices, kind="stable")
+        self._groups, self._slices = groups[by_slice], slices[by_slice]
+        order = grouped_order(self._groups, n_groups)
+        at = self._slices[order]
+        self._key = self._groups[order] * index.stride + (ts[at] - index.origin)
+        self._sum = running_sum(dur[at])
+
+    def totals(self, start: int, end: int, n_groups: int) -> IntArray:
+        """Device ns in ``[start, end)`` of every group; work is clipped at the edges."""
+        stride = self._index.stride
+        at = np.clip(np.array([start, end], np.int64) - self._index.origin, 0, stride - 1)
+        base = np.arange(n_groups, dtype=np.int64)[:, None] * stride
+        edges = np.searchsorted(self._key, (base + at[None, :]).ravel()).reshape(-1, 2)
+        out: IntArray = self._sum[edges[:, 1]] - self._sum[edges[:, 0]]
+        for edge, sign in ((start, 1), (end, -1)):
+            slices = self._index.order[self._index.crossing(edge)].astype(np.int64)
+            if sign < 0:
+                slices = slices[self._ts[slices] >= start]
+            last = self._ts[slices] + self._dur[slices]
+            part = np.minimum(last, end) - start if sign > 0 else end - last
+            for groups, ns in self._of(slices, part):
+                np.add.at(out, groups, ns)
+        return out
+
+    def _of(self, slices: IntArray, ns: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+        first = np.searchsorted(self._slices, slices)
+        stop = np.searchsorted(self._slices, slices, side="right")
+        for k in np.flatnonzero(stop > first):  # at most one a stream
+            yield self._groups[first[k] : stop[k]], np.repeat(ns[k : k + 1], stop[k] - first[k])
+
+
+def _pairs(
+    codes: npt.NDArray[np.integer], work: IntArray, launcher: IntArray, parent: IntArray
+) -> tuple[IntArray, IntArray]:
+    """Each group around a launcher once: (group, device slice)."""
+    groups: list[IntArray] = []
+    slices: list[IntArray] = []
+    row, mine = launcher, work
+    inner = nested_in_own_group(codes.astype(np.int64), parent, launcher)
+    while len(row):
+        counted = (codes[row] >= 0) & ~inner[row]
+        groups.append(codes[row[counted]].astype(np.int64))
+        slices.append(mine[counted])
+        row = parent[row]
+        mine, row = mine[row >= 0], row[row >= 0]
+    if not groups:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    return np.concatenate(groups), np.concatenate(slices)

@@ -1,0 +1,52 @@
+"""Answers: a small JSON part and columns as raw bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a question of the page gets.
+
+    Attributes
+    ----------
+    content : dict
+        JSON; its ``columns`` lists ``[name, dtype]`` of each buffer (``f8 i4 u4 u2 u1``, little endian).
+    buffers : list of bytes
+    """
+
+    content: dict[str, Any]
+    buffers: list[bytes] = field(default_factory=list)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all buffers."""
+        return sum(len(part) for part in self.buffers)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The columns as NumPy arrays by name, as a page sees them."""
+        named = zip(self.content["columns"], self.buffers, strict=True)
+        return {name: np.frombuffer(part, np.dtype("<" + kind)) for (name, kind), part in named}
+
+
+def pack(content: Mapping[str, Any], columns: Mapping[str, npt.NDArray[Any]]) -> Answer:
+    """Make an Answer of columns; their dtypes are sent along.
+
+    Examples
+    --------
+    >>> answer = pack({"mode": "all"}, {"x": np.array([1.5])})
+    >>> answer.content["columns"], len(answer.buffers[0])
+    ([['x', 'f8']], 8)
+    """
+    ready = {name: np.ascontiguousarray(values) for name, values in columns.items()}
+    spec = [[name, values.dtype.str[1:]] for name, values in ready.items()]
+    return Answer(
+        {**content, "columns": spec},
+        [values.astype(values.dtype.newbyteorder("<")).tobytes() for values in ready.values()],
+    )

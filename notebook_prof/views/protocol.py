@@ -1,0 +1,103 @@
+"""Questions of a page and their answers, without any Jupyter in it.
+
+The same questions are answered in the page by ``static/local.js`` where there is no kernel (the HTML
+report), so that one controller serves both.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from ..errors import NotebookProfError, nearest
+from ..selection import Selection
+from ..trace import Trace
+from . import answers
+from .packing import Answer
+from .store import ViewStore
+from .warming import Warming
+
+_QUESTIONS: Final[Mapping[str, Callable[[ViewStore, Mapping[str, Any], Mapping[str, Any]], Answer]]] = {
+    name: getattr(answers, name) for name in answers.QUESTIONS
+}
+
+
+class Protocol:
+    """Answers the questions of every page that shows one Trace under one Selection.
+
+    Parameters
+    ----------
+    trace : Trace
+    selection : Selection
+        Read at every question; written by `select` only.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> _ = b.slices(ts=[0, 2], dur=[9, 3], name=["step", "mm"], track=b.track("main"))
+    >>> protocol = Protocol(b.seal(), Selection(name="mm"))
+    >>> protocol.answer({"t": "table", "by": "name"})[0]["label"]
+    ['step', 'mm']
+    """
+
+    def __init__(self, trace: Trace, selection: Selection) -> None:
+        self.store = ViewStore(trace)
+        self.warming = Warming(self.store)
+        self.selection = selection
+
+    def answer(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        """Answer one question.
+
+        Parameters
+        ----------
+        request : mapping
+            ``t`` names the question (see `notebook_prof.views.answers.QUESTIONS`); the rest are its
+            arguments.
+
+        Returns
+        -------
+        content : dict
+            JSON, with ``ms`` (how long it took) and the ``seq`` of the request. A question that cannot be
+            answered gives ``failed``: a sentence. ``pending`` says that an index is still being built and
+            that the page should ask again.
+        buffers : list of bytes
+            The columns that ``content["columns"]`` lists.
+        """
+        began = time.perf_counter()
+        kind = str(request.get("t"))
+        try:
+            if (ask := _QUESTIONS.get(kind)) is None:
+                raise NotebookProfError(f"no question {kind!r}: {nearest(kind, _QUESTIONS)}")
+            if not self.warming.ready(kind):
+                return {"pending": True, "columns": [], "seq": request.get("seq")}, []
+            with self.store.lock:
+                found = ask(self.store, self.selection.to_state(), request)
+        except Exception as error:  # a page must be told; the kernel's log is no place anyone looks
+            found = Answer({"failed": f"{type(error).__name__}: {error}", "columns": []})
+        content = {**found.content, "seq": request.get("seq"), "ms": (time.perf_counter() - began) * 1e3}
+        return content, found.buffers
+
+    def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
+        """Apply what a page selects.
+
+        Parameters
+        ----------
+        patch : mapping
+            As `Selection.apply_patch` takes it.
+        source : str
+            The view that says so.
+        base_revision : int or None
+            What the page had seen.
+
+        Returns
+        -------
+        dict
+            The state after it, or ``failed`` with a sentence and the unchanged state.
+        """
+        try:
+            self.selection.apply_patch(patch, source, base_revision)
+        except NotebookProfError as error:
+            return {"failed": str(error), "state": self.selection.to_state()}
+        return {"state": self.selection.to_state()}

@@ -1,0 +1,62 @@
+// Puts the four figures into the page, mends what BokehJS 3.x does badly in a notebook, and takes all away again.
+const FONT = '11px helvetica'; // as figures/timeline.py has it: labels are measured before they are drawn
+
+// bokeh#15286: every visual asks getComputedStyle on every paint, and so does the base font size of every text
+// label: a third of the time while panning in JupyterLab's big page. Our colours are properties, never CSS.
+function quietStyles(Bokeh) {
+  const visuals = Bokeh.require('core/visuals/visual').VisualProperties.prototype;
+  if (visuals.__nbp) return;
+  visuals.__nbp = true;
+  if (visuals._get_css_value) visuals._get_css_value = () => '';
+  const plot = Bokeh.require('models/plots/plot_canvas').PlotView.prototype;
+  const base = Object.getOwnPropertyDescriptor(plot, 'base_font_size');
+  if (base?.get)
+    Object.defineProperty(plot, 'base_font_size', {
+      configurable: true,
+      get() {
+        return (this.__nbpFont ??= base.get.call(this));
+      },
+    });
+}
+
+async function mountDocument(Bokeh, json, elements) {
+  quietStyles(Bokeh);
+  const {Document} = Bokeh.require('document');
+  const doc = Document.from_json(json);
+  // bokeh#15290: PlotView never removes its visualViewport listener, so the whole document leaks
+  const viewport = window.visualViewport,
+    listeners = [];
+  if (viewport)
+    viewport.addEventListener = function (type, listener, options) {
+      listeners.push([type, listener, options]);
+      return EventTarget.prototype.addEventListener.call(viewport, type, listener, options);
+    };
+  let views;
+  try {
+    views = await Bokeh.embed.add_document_standalone(doc, elements[0], elements);
+  } finally {
+    if (viewport) delete viewport.addEventListener;
+  }
+  const model = (name) => doc.get_model_by_name(name);
+  const viewOf = (figure) => views.find_one?.(figure) ?? Bokeh.index.find_one(figure);
+  function dispose() {
+    doc.clear();
+    views.clear?.();
+    for (const [type, listener, options] of listeners) viewport.removeEventListener(type, listener, options);
+    const i = Bokeh.documents.indexOf(doc); // BokehJS keeps every document for ever
+    if (i >= 0) Bokeh.documents.splice(i, 1);
+  }
+  return {doc, model, viewOf, dispose, ndarray: Bokeh.require('core/util/ndarray').ndarray};
+}
+
+// Tick texts without CustomJSTickFormatter, whose code is eval'ed and so is refused by a strict CSP.
+function formatTicks(formatter, write) {
+  formatter.doFormat = (ticks) => write(ticks);
+}
+
+// Positions inside a figure's plot area.
+function frameOf(view, element) {
+  const box = view.frame.bbox,
+    rect = element.getBoundingClientRect();
+  return {left: rect.left + box.left, top: rect.top + box.top, width: Math.max(1, box.width), height: Math.max(1, box.height)};
+}

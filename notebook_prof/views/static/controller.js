@@ -1,0 +1,326 @@
+// Mounts the dashboard: the same code for the live widget and for the HTML report.
+//   transport.request(message) -> Promise<{content, buffers}>   kernel, or the page itself (local.js)
+//   store: see store.js
+// Returns dispose().
+function element(tag, className, parent) {
+  const el = document.createElement(tag);
+  el.className = className;
+  parent.append(el);
+  return el;
+}
+
+async function fetchMeta(asker) {
+  const meta = await asker.ask({t: 'meta'});
+  meta.stepColumns = {step: meta.data.step, ts: meta.data.ts, dur: meta.data.dur};
+  const names = [],
+    colours = [];
+  for (let next = 0; next !== null && meta.names > 0;) {
+    const page = await asker.ask({t: 'names', start: next});
+    names.push(...page.names);
+    colours.push(...page.data.colour);
+    next = page.next;
+  }
+  return {...meta, nameList: names, nameColours: Uint8Array.from(colours)};
+}
+
+function skeleton(el, settings) {
+  const root = element('div', 'nbp', el);
+  root.tabIndex = 0;
+  root.setAttribute('role', 'region');
+  root.setAttribute('aria-label', 'profile: timeline, memory, step phases and operators');
+  const parts = {
+    root,
+    head: element('div', 'nbp-head', root),
+    trouble: element('div', 'nbp-trouble', root),
+    bar: element('div', 'nbp-bar', root),
+  };
+  parts.trouble.hidden = true;
+  if (settings.notice) element('div', 'nbp-notice', root).textContent = settings.notice;
+  parts.trouble.setAttribute('role', 'alert');
+  for (const name of ['overview', 'timeline']) parts[name] = element('div', `nbp-figure nbp-${name}`, root);
+  parts.detail = element('div', 'nbp-detail', root);
+  parts.memory = element('div', 'nbp-figure nbp-memory', root);
+  const row = element('div', 'nbp-row', root);
+  parts.phasePanel = element('section', 'nbp-panel', row);
+  parts.phaseHead = element('div', 'nbp-panel-head', parts.phasePanel);
+  parts.phaseTitle = element('strong', '', parts.phaseHead);
+  parts.legend = element('div', 'nbp-legend', parts.phasePanel);
+  parts.phases = element('div', 'nbp-figure nbp-phases', parts.phasePanel);
+  parts.table = element('section', 'nbp-panel nbp-table', row);
+  for (const [view, reason] of Object.entries(settings.empty)) {
+    parts[view].hidden = true;
+    const note = document.createElement('p');
+    note.className = 'nbp-empty';
+    note.textContent = reason;
+    parts[view].after(note);
+  }
+  return parts;
+}
+
+async function mount({Bokeh, el, document: json, settings, transport, store}) {
+  const parts = skeleton(el, settings),
+    {root} = parts;
+  const say = (text) => {
+    parts.trouble.textContent = text;
+    parts.trouble.hidden = !text;
+  };
+  const asker = createAsker(transport, (state) =>
+    say(
+      state === 'gone'
+        ? 'The kernel that made this profile has ended: what you see can no longer answer. Run this cell again.'
+        : state === 'waiting'
+        ? 'The kernel is busy: what you see is from before. It goes on as soon as the kernel answers.'
+        : state === 'lost'
+          ? 'The kernel does not answer. If it was restarted, run the cell again.'
+          : '',
+    ),
+  );
+  let host = null,
+    disposed = false;
+  const undo = [];
+  const dispose = () => {
+    if (disposed) return;
+    disposed = true;
+    for (const action of undo.reverse()) action();
+    host?.dispose();
+    asker.close();
+    delete el.nbp;
+    el.replaceChildren(); // an output that JupyterLab keeps would keep all of this
+  };
+  let meta;
+  try {
+    meta = await fetchMeta(asker);
+    host = await mountDocument(
+      Bokeh,
+      json,
+      settings.figures.map((name) => parts[name]),
+    );
+  } catch (error) {
+    say(`This profile cannot be shown: ${error.message}`);
+    return dispose;
+  }
+  const range = host.model('view'),
+    counts = {},
+    [begin, end] = meta.span;
+  let mode = 'pan',
+    pointer = null,
+    hintTimer = 0;
+  const ctx = {
+    host,
+    settings,
+    meta,
+    store,
+    asker,
+    range,
+    theme: readTheme(root),
+    tint: 'name',
+    tooltip: createTooltip(root),
+    palettes: createPalettes(meta.colours),
+    nameOf: (code) => meta.nameList[code] ?? '',
+    colourOfName: (code) => meta.nameColours[code] ?? NO_CODE,
+    count: (name) => {
+      counts[name] = (counts[name] ?? 0) + 1;
+    },
+    trouble: (error) => {
+      if (!disposed && parts.trouble.hidden) say(`A view could not be updated: ${error.message}`);
+    },
+    takeFocus: () => root.focus({preventScroll: true}),
+    hasFocus: () => root.contains(document.activeElement),
+    mode: () => mode,
+    pointerTime: () => pointer,
+    settled: () => {},
+    totals(answer) {
+      header.totals(answer);
+      ruler.totals(answer);
+    },
+    hint(text) {
+      bar.hint.textContent = text;
+      clearTimeout(hintTimer);
+      if (text)
+        hintTimer = setTimeout(() => {
+          bar.hint.textContent = '';
+        }, 2500);
+    },
+    setView(a, b) {
+      const width = Math.min(Math.max(b - a, 20), 1.2 * (end - begin)),
+        margin = 0.1 * width;
+      const start = Math.min(Math.max(a, begin - margin), end + margin - width);
+      range.setv({start, end: start + width});
+    },
+    zoom(factor, at) {
+      const width = Math.min(Math.max((range.end - range.start) * factor, 20), 1.2 * (end - begin)),
+        share = (at - range.start) / (range.end - range.start);
+      ctx.setView(at - share * width, at - share * width + width);
+    },
+    fitSelection() {
+      const {window: chosen, step} = store.get(),
+        detail = details.current();
+      let span = chosen;
+      if (!span && step) {
+        const {step: numbers, ts, dur} = meta.stepColumns,
+          at = step.map((s) => numbers.indexOf(s)).filter((i) => i >= 0);
+        if (at.length) span = [Math.min(...at.map((i) => ts[i])), Math.max(...at.map((i) => ts[i] + dur[i]))];
+      }
+      if (!span && detail) span = [detail.ts - detail.dur, detail.ts + 2 * detail.dur];
+      if (!span) {
+        ctx.setView(begin, end);
+        return;
+      }
+      const margin = 0.05 * (span[1] - span[0]);
+      ctx.setView(span[0] - margin, span[1] + margin);
+    },
+    async walk(by) {
+      const id = store.get().focus;
+      if (id == null) return;
+      const found = await asker.ask({t: 'find', id, by});
+      if (found.id === null) {
+        ctx.hint(by > 0 ? 'this is the last one on its track' : 'this is the first one on its track');
+        return;
+      }
+      ctx.goTo(found);
+    },
+    // focus a slice and bring it into view
+    goTo(found) {
+      store.set({focus: found.id}, 'timeline');
+      if (found.ts < range.start || found.ts + found.dur > range.end) {
+        const width = Math.max(range.end - range.start, 2 * found.dur);
+        ctx.setView(found.ts + found.dur / 2 - width / 2, found.ts + found.dur / 2 + width / 2);
+      }
+      timeline.showRow(found.row);
+    },
+    async neighbour(to) {
+      const id = store.get().focus,
+        row = timeline.firstRow();
+      const found = await asker.ask({t: 'neighbour', id: id ?? -1, to, row, at: Math.max(begin, Math.ceil(range.start))});
+      if (found.id === null) ctx.hint({next: 'the last one in its row', previous: 'the first one in its row', parent: 'nothing is around it', child: 'nothing is inside it'}[to]);
+      else ctx.goTo(found);
+    },
+    follow() {
+      const links = details.current()?.links ?? [],
+        link = links.find((one) => one.direction === 'to') ?? links[0];
+      if (link) ctx.goTo(link);
+      else ctx.hint('no arrow begins or ends at this slice');
+    },
+    find: () => bar.finder.focus(),
+    clearFind: () => bar.finder.clear(),
+    measure: () => ruler.toggle(),
+    focusFilter: () => table.focusFilter(),
+    help: () => help.toggle(),
+    escape() {
+      if (!help.hide() && !ruler.hide() && !bar.finder.clear()) store.clear('escape');
+    },
+  };
+  const bar = toolbar(
+    ctx,
+    parts.bar,
+    (next) => {
+      mode = next;
+      parts.timeline.classList.toggle('nbp-select-mode', next === 'select');
+    },
+    () => everything(),
+  );
+  const header = createHeader(ctx, parts.head),
+    help = helpPanel(root),
+    ruler = createRuler(ctx, root);
+  const timeline = createTimeline(ctx, parts.timeline),
+    overview = createOverview(ctx, parts.overview),
+    memory = createMemory(ctx, parts.memory);
+  const phases = createPhases(ctx, parts.phases, parts.legend, parts.phaseTitle),
+    table = createTable(ctx, parts.table);
+  const details = createDetail(ctx, parts.detail, timeline);
+  const everything = () => {
+    for (const view of [timeline, overview, memory, phases, table]) view.refresh();
+  };
+  writeTicks(ctx, phases);
+  watchPointer(
+    ctx,
+    timeline,
+    memory,
+    parts,
+    (time) => {
+      pointer = time;
+    },
+    undo,
+  );
+  undo.push(attachKeyboard(ctx, root), () => {
+    clearTimeout(hintTimer);
+    bar.finder.close();
+    for (const view of [timeline, overview, memory, phases, table]) view.close();
+  });
+
+  let frame = 0;
+  const changed = () => {
+    frame ||= requestAnimationFrame(() => {
+      frame = 0;
+      if (!disposed) {
+        timeline.moved();
+        overview.seen();
+        ruler.draw();
+        memory.moved();
+      }
+    });
+  };
+  for (const name of ['start', 'end']) range.properties[name].change.connect(changed);
+  const theme = () => {
+    ctx.theme = readTheme(root);
+    paintFigures(host.doc, ctx.theme);
+    timeline.repaint();
+    overview.refresh();
+  };
+  undo.push(watchTheme(theme), () => cancelAnimationFrame(frame));
+  const shade = () => showWindow(ctx);
+  undo.push(
+    store.subscribe((patch, origin) => {
+      header.draw();
+      if ('focus' in patch) details.update();
+      if (Object.keys(patch).every((key) => key === 'focus')) return;
+      if ('window' in patch) {
+        shade();
+        ruler.draw();
+      }
+      if ('track' in patch) timeline.marks();
+      if (Object.keys(patch).some((key) => key !== 'window' && key !== 'focus')) {
+        timeline.refresh();
+        overview.refresh();
+      }
+      table.redraw();
+      phases.redraw();
+      table.refresh();
+      phases.refresh();
+      memory.refresh();
+      if (origin !== 'table' && 'name' in patch) requestAnimationFrame(() => table.reveal());
+    }),
+  );
+  const resize = new ResizeObserver(() => {
+    if (root.offsetWidth) {
+      timeline.refresh();
+      overview.refresh();
+    }
+  });
+  resize.observe(root);
+  undo.push(() => resize.disconnect());
+  paintFigures(host.doc, ctx.theme);
+  shade();
+  await new Promise((done) => requestAnimationFrame(done));
+  everything();
+  if (store.get().focus != null) details.update();
+  el.nbp = {
+    store,
+    transport,
+    range,
+    counts,
+    log: asker.log,
+    setView: ctx.setView,
+    timeline,
+    overview,
+    memory,
+    phases,
+    table,
+    detail: details.current,
+    finder: bar.finder,
+    meta,
+    theme: () => ctx.theme,
+    doc: host.doc,
+  };
+  return dispose;
+}

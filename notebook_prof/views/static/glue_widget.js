@@ -1,0 +1,123 @@
+// The live view: BokehJS comes over the comm once a page, questions and selections go to the kernel.
+function lineTo(model) {
+  // one a widget model, shared by its views
+  if (model.nbpLine) return model.nbpLine;
+  const waiting = new Map(),
+    mourners = new Set();
+  let number = 0,
+    lost = false;
+  // ipywidgets says when the kernel behind a widget has gone: at a restart, at once
+  model.on('comm_live_update', () => {
+    lost = true;
+    for (const tell of mourners) tell();
+  });
+  const whenLost = (tell) => {
+    mourners.add(tell);
+    if (lost) tell();
+    return () => mourners.delete(tell);
+  };
+  const listen = (content, buffers) => {
+    const done = waiting.get(content.rid);
+    if (!done) return;
+    waiting.delete(content.rid);
+    done({content, buffers: buffers ?? []});
+  };
+  model.on('msg:custom', listen);
+  const request = (message) =>
+    new Promise((resolve, reject) => {
+      if (lost) {
+        reject(new Error('its kernel has gone'));
+        return;
+      }
+      const rid = `${++number}.${Math.random().toString(36).slice(2, 8)}`;
+      waiting.set(rid, resolve);
+      model.send({...message, rid});
+    });
+  const store = createStore(
+    model.get('selection'),
+    async (patch, origin, revision) => (await request({t: 'select', patch, origin, revision})).content,
+  );
+  model.on('change:selection', () => store.adopt(model.get('selection')));
+  return (model.nbpLine = {request, store, whenLost});
+}
+
+const findBokeh = (version) => (window.Bokeh?.version === version ? window.Bokeh : window.Bokeh?.[version]) ?? null;
+
+// Another library's BokehJS of another version may live in the page: ours is taken by its version, never as "Bokeh".
+async function loadBokeh(line, version) {
+  const key = `__nbp_bokeh_${version}`;
+  window[key] ??= (async () => {
+    if (findBokeh(version)) return;
+    const {buffers} = await line.request({t: 'bokehjs'});
+    for (const part of buffers) {
+      const url = URL.createObjectURL(new Blob([part], {type: 'text/javascript'}));
+      await new Promise((resolve, reject) => {
+        const script = document.createElement('script');
+        Object.assign(script, {src: url, onload: resolve, onerror: () => reject(new Error('BokehJS could not be loaded'))});
+        document.head.append(script);
+      });
+      URL.revokeObjectURL(url);
+    }
+  })();
+  try {
+    await window[key];
+  } catch (error) {
+    delete window[key];
+    throw error;
+  }
+  return findBokeh(version);
+}
+
+// The static picture beside the widget is for readers without a kernel: it hides while the live view is there.
+function hideStatic(uid) {
+  const hidden = [...document.querySelectorAll(`.nbp-static-${CSS.escape(uid)}`)].map(
+    (mark) => mark.closest('.jp-OutputArea-child') ?? mark,
+  );
+  for (const output of hidden) output.style.display = 'none';
+  return () => {
+    for (const output of hidden) output.style.display = '';
+  };
+}
+
+export default {
+  async render({model, el}) {
+    const line = lineTo(model),
+      settings = model.get('settings');
+    const host = document.createElement('div');
+    host.className = 'nbp-host';
+    el.append(host);
+    host.textContent = 'loading the views …';
+    let dispose = () => {},
+      gone = false,
+      show = () => {};
+    const start = async () => {
+      const Bokeh = await loadBokeh(line, settings.bokeh);
+      while (!host.isConnected && !gone) await new Promise((done) => setTimeout(done, 30)); // BokehJS mounts only into the page
+      if (gone) return;
+      host.textContent = '';
+      dispose = await mount({
+        Bokeh,
+        el: host,
+        document: JSON.parse(model.get('document')),
+        settings,
+        transport: line,
+        store: line.store,
+      });
+      if (gone) {
+        dispose();
+        return;
+      }
+      show = hideStatic(settings.uid);
+      el.classList.add('nbp-ready');
+    };
+    start().catch((error) => {
+      host.textContent = `The views could not be started: ${error.message}`;
+    });
+    return () => {
+      gone = true;
+      dispose();
+      show();
+      el.replaceChildren();
+    };
+  },
+};

@@ -1,0 +1,123 @@
+// Keys, and how they are kept from the notebook ("D D" would delete the cell).
+// Lumino walks up from event.target and takes the first element with either the suppress attribute or a matching
+// selector; command mode selectors match ":focus". So the attribute must sit on the focused element itself.
+// It also replays the prefix of a chord as a synthetic keydown: only trusted events count.
+const HELP = [
+  ['W / S', 'zoom in / out at the pointer'],
+  ['A / D', 'pan left / right'],
+  ['wheel', 'zoom (with Ctrl, or once the views are focused); Shift: pan'],
+  ['drag', 'pan'],
+  ['Shift + drag', 'select a window of time'],
+  ['click', 'inspect a slice'],
+  ['double-click', 'select all slices of that name'],
+  ['F', 'fit what is selected'],
+  ['M', 'measure the selected window'],
+  ['0', 'show the whole recording'],
+  ['. / ,', 'next / previous slice of the same name'],
+  ['← → ↑ ↓', 'from the slice in focus to its neighbours, outwards and inwards'],
+  ['G', 'follow the arrow of the slice in focus: launch to kernel, forward to backward'],
+  ['/', 'find slices by name; Enter and Shift+Enter walk them'],
+  ['T', 'filter the table'],
+  ['Tab', 'to tracks (Alt+↑ ↓ moves one, H hides it), step bars (← → Enter), table (↑ ↓ Enter)'],
+  ['Esc', 'clear the selection'],
+  ['?', 'this list'],
+];
+
+function attachKeyboard(ctx, root) {
+  const held = new Set();
+  let frame = 0,
+    previous = 0;
+  const tick = (now) => {
+    const seconds = Math.min(50, now - (previous || now)) / 1000,
+      {range} = ctx,
+      width = range.end - range.start;
+    previous = now;
+    const pan = (held.has('d') ? 1 : 0) - (held.has('a') ? 1 : 0),
+      zoom = (held.has('s') ? 1 : 0) - (held.has('w') ? 1 : 0);
+    if (pan) ctx.setView(range.start + pan * width * seconds, range.end + pan * width * seconds);
+    if (zoom) ctx.zoom(4 ** (zoom * seconds), ctx.pointerTime() ?? (range.start + range.end) / 2);
+    frame = held.size ? requestAnimationFrame(tick) : (previous = 0);
+  };
+  const press = {
+    f: () => ctx.fitSelection(),
+    0: () => ctx.setView(...ctx.meta.span),
+    '.': () => ctx.walk(1),
+    ',': () => ctx.walk(-1),
+    m: () => ctx.measure(),
+    g: () => ctx.follow(),
+    t: () => ctx.focusFilter(),
+    '/': () => ctx.find(),
+    ArrowRight: () => ctx.neighbour('next'),
+    ArrowLeft: () => ctx.neighbour('previous'),
+    ArrowUp: () => ctx.neighbour('parent'),
+    ArrowDown: () => ctx.neighbour('child'),
+    '?': () => ctx.help(),
+    Escape: () => ctx.escape(),
+  };
+  const down = (event) => {
+    if (!event.isTrusted) return;
+    const target = event.composedPath()[0],
+      key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+    if (key.startsWith('Arrow') && target !== root) return; // lists, bars and sliders keep their own
+    const inText = /^(INPUT|TEXTAREA|SELECT)$/.test(target?.tagName ?? '');
+    if (inText) {
+      if (key === 'Escape') {
+        ctx.clearFind();
+        ctx.takeFocus();
+      }
+      event.stopPropagation();
+      return;
+    }
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if ('wasd'.includes(key) && key.length === 1) {
+      held.add(key);
+      if (!frame) frame = requestAnimationFrame(tick);
+    } else if (press[key]) press[key]();
+    else if (key.length > 1) return; // Tab, arrows, Enter … stay the browser's
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  const release = (event) => held.delete(event.key.toLowerCase());
+  const drop = () => held.clear();
+  const guard = (event) => {
+    if (event.target instanceof Element) event.target.setAttribute('data-lm-suppress-shortcuts', 'true');
+  };
+  root.setAttribute('data-lm-suppress-shortcuts', 'true');
+  root.addEventListener('focusin', guard);
+  root.addEventListener('focusout', drop);
+  root.addEventListener('keydown', down);
+  window.addEventListener('keyup', release, true);
+  window.addEventListener('blur', drop);
+  return () => {
+    cancelAnimationFrame(frame);
+    held.clear();
+    window.removeEventListener('keyup', release, true);
+    window.removeEventListener('blur', drop);
+  };
+}
+
+function helpPanel(root) {
+  const box = document.createElement('div');
+  box.className = 'nbp-help';
+  box.hidden = true;
+  const list = document.createElement('dl');
+  for (const [key, text] of HELP) {
+    const term = document.createElement('dt'),
+      meaning = document.createElement('dd');
+    term.textContent = key;
+    meaning.textContent = text;
+    list.append(term, meaning);
+  }
+  box.append(list);
+  root.append(box);
+  return {
+    toggle: () => {
+      box.hidden = !box.hidden;
+    },
+    hide: () => {
+      const was = !box.hidden;
+      box.hidden = true;
+      return was;
+    },
+  };
+}

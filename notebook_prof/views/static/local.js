@@ -1,0 +1,251 @@
+// The kernel's answers, computed in the page from the columns of a report: same questions, same content.
+// Python's twin of every function is in views/answers and views/lod; tests/browser/test_report.py holds them together.
+function createLocal(columns, given, store) {
+  const {meta} = given,
+    index = createIndex(columns, given.trackOfRow.length),
+    matching = createMatching(columns, given);
+  const tintOf = (tint, i) => {
+    if (tint === 'module' || tint === 'step') {
+      const own = columns[tint]?.[i] ?? -1;
+      return own < 0 ? 255 : own % given.meta.colours.names.length;
+    }
+    const code = tint === 'name' ? given.colours[columns.name[i]] : columns[tint][i];
+    return code < 0 ? 255 : code;
+  };
+
+  function bins(rows, a, b, wanted, mask, tint) {
+    // only what lies in the recording, with its share of the pixels
+    const [first, last] = [meta.span[0], Math.max(meta.span[1], 1)],
+      asked = b - a;
+    a = Math.min(Math.max(a, first), last);
+    b = Math.max(Math.min(b, last), a + 1);
+    wanted = Math.max(1, Math.ceil((wanted * (b - a)) / asked));
+    const count = Math.max(1, Math.min(wanted, Math.floor(MOST_CELLS / Math.max(rows.length, 1)) - 2)),
+      width = Math.max((b - a) / count, 1);
+    const origin = Math.floor(a / width) * width,
+      n = Math.max(1, Math.ceil((b - origin) / width)),
+      cells = n * rows.length;
+    const busy = new Float64Array(cells),
+      lit = new Float64Array(cells),
+      touches = new Uint32Array(cells),
+      longest = new Int32Array(cells).fill(-1);
+    rows.forEach((row, slot) => {
+      const [first, stop] = index.stretch(row, origin, origin + n * width);
+      for (let p = first; p < stop; p++) {
+        const i = index.order[p],
+          s = index.start[p],
+          e = index.end[p];
+        const k0 = Math.max(0, Math.floor((s - origin) / width)),
+          k1 = Math.min(n - 1, Math.max(k0, Math.ceil((e - origin) / width) - 1));
+        for (let k = k0; k <= k1; k++) {
+          const cell = slot * n + k,
+            part = Math.max(0, Math.min(e, origin + (k + 1) * width) - Math.max(s, origin + k * width));
+          busy[cell] += part;
+          if (!mask || mask[i]) lit[cell] += part;
+          touches[cell]++;
+          if (longest[cell] < 0 || columns.dur[i] > columns.dur[longest[cell]]) longest[cell] = i;
+        }
+      }
+    });
+    const out = {
+      busy: new Uint8Array(cells),
+      bright: new Uint8Array(cells),
+      count: touches,
+      dname: new Uint32Array(cells),
+      dtint: new Uint8Array(cells),
+    };
+    for (let c = 0; c < cells; c++) {
+      if (!touches[c]) continue;
+      out.busy[c] = Math.min(255, Math.max(1, Math.ceil((busy[c] / width) * 255)));
+      out.bright[c] = mask ? Math.min(255, Math.ceil((busy[c] > 0 ? lit[c] / busy[c] : mask[longest[c]]) * 255)) : 255;
+      out.dname[c] = Math.max(columns.name[longest[c]], 0);
+      out.dtint[c] = tintOf(tint, longest[c]);
+    }
+    return {where: {mode: 'dense', bins: n, bin_start: origin, bin_ns: width}, out};
+  }
+  function lod(q, state) {
+    const limit = Math.min(q.max_quads ?? 4000, 4000),
+      rows = q.rows ?? [],
+      mask = matching(state, ['window', 'track']),
+      tint = q.tint ?? 'name';
+    const stretches = rows.map((row) => index.stretch(row, Math.floor(q.a), Math.ceil(q.b)));
+    const total = stretches.reduce((sum, [first, stop]) => sum + stop - first, 0),
+      least = total <= limit ? -1 : (2 * (q.b - q.a)) / q.px;
+    let chosen = [];
+    stretches.forEach(([first, stop], slot) => {
+      for (let p = first; p < stop; p++) if (index.end[p] - index.start[p] >= least) chosen.push([p, slot]);
+    });
+    if (chosen.length > limit) {
+      const lengths = Float64Array.from(chosen, ([p]) => index.start[p] - index.end[p]).sort();
+      chosen = chosen.filter(([p]) => index.start[p] - index.end[p] <= lengths[limit - 1]).slice(0, limit);
+    }
+    const dense = total > limit ? bins(rows, q.a, q.b, q.px, mask, tint) : {where: {mode: 'all', bins: 0}, out: {}};
+    const of = (Kind, value) => Kind.from(chosen, value),
+      slice = ([p]) => index.order[p];
+    return reply(
+      {total, quads: chosen.length, filtered: mask !== null, ...dense.where},
+      {
+        x0: of(Float64Array, ([p]) => index.start[p]),
+        dur: of(Float64Array, ([p]) => index.end[p] - index.start[p]),
+        slot: of(Uint16Array, ([, slot]) => slot),
+        name: of(Uint32Array, (c) => Math.max(columns.name[slice(c)], 0)),
+        tint: of(Uint8Array, (c) => tintOf(tint, slice(c))),
+        id: of(Uint32Array, slice),
+        match: of(Uint8Array, (c) => (mask ? mask[slice(c)] : 1)),
+        ...dense.out,
+      },
+    );
+  }
+  function strip(q, state) {
+    const rows = meta.tracks.slice(0, 14).map((track) => track.row),
+      mask = matching(state, ['window', 'track']);
+    const {where, out} = bins(rows, meta.span[0], meta.span[1], q.px, mask, q.tint ?? 'name');
+    delete out.count;
+    return reply({rows: rows.length, filtered: mask !== null, ...where}, out);
+  }
+  const table = createLocalTable(columns, given, index, matching);
+  function memory(q, state) {
+    if (!given.memory.length)
+      return reply(
+        {device: null},
+        Object.fromEntries(['x', 'y', 'rx', 'ry', 'sx', 'sy'].map((name) => [name, new Float64Array(0)])),
+      );
+    const one = given.memory.find((m) => m.device === q.device) ?? given.memory[0],
+      {ts, allocated, reserved, bytes, owner} = one.columns,
+      n = ts.length;
+    const mask = matching(state, ['window']),
+      alive = mask && !one.resident ? new Float64Array(n) : null;
+    if (alive)
+      for (let i = 0, sum = 0; i < n; i++) {
+        if (owner[i] >= 0 && mask[owner[i]]) sum += bytes[i];
+        alive[i] = sum;
+      }
+    const sample = (values) => sampleCurve(ts, values, q.a, q.b, q.px ?? 1000),
+      [x, y] = sample(allocated);
+    const [rx, ry] = one.reserved ? sample(reserved) : [new Float64Array(0), new Float64Array(0)],
+      [sx, sy] = alive ? sample(alive) : [new Float64Array(0), new Float64Array(0)];
+    let inWindow = null;
+    if (state.window) {
+      const i = Math.max(lowerBound(ts, 0, n, state.window[0] + 1) - 1, 0),
+        j = lowerBound(ts, 0, n, state.window[1]);
+      for (let k = i; k < j; k++) if (!inWindow || allocated[k] > inWindow.bytes) inWindow = {ts: ts[k], bytes: allocated[k]};
+    }
+    return reply(
+      {device: one.device, peak: one.peak, window_peak: inWindow, highest: one.highest, lowest: 0},
+      {x, y, rx, ry, sx, sy},
+    );
+  }
+  function counters(q) {
+    const tracks = (q.tracks ?? []).filter((track) => given.counters[track]).slice(0, 24),
+      parts = tracks.map((track) => sampleCurve(given.counters[track].ts, given.counters[track].value, q.a, q.b, q.px ?? 1000)),
+      join = (k) => Float64Array.from(parts.flatMap((part) => Array.from(part[k])));
+    return reply({tracks, sizes: parts.map(([x]) => x.length)}, {x: join(0), y: join(1)});
+  }
+  function phases(q, state) {
+    const {content, data} = given.phases,
+      mask = matching(state, ['step', 'phase', 'window']),
+      cells = content.phases.length;
+    const part = new Float64Array(mask ? data.total.length : 0);
+    if (mask && content.bars) {
+      const stream = new Set(meta.tracks.filter((t) => t.kind === 'stream').map((t) => t.track)),
+        host = (i) => !stream.has(given.trackOfRow[columns.row[i]]);
+      let any = false;
+      for (let i = 0; i < mask.length && !any; i++) any = mask[i] === 1 && host(i);
+      const place = [...meta.phases.map((name) => content.phases.indexOf(name)), cells - 1];
+      for (let i = 0; i < mask.length; i++) {
+        if (!mask[i] || columns.step[i] < 0 || (any && !host(i))) continue;
+        let bar = lowerBound(data.first, 0, data.first.length, columns.step[i] + 1) - 1;
+        if (bar < 0 || columns.step[i] > data.last[bar]) continue;
+        const phase = columns.phase[i],
+          cell = bar * cells + (phase < 0 ? cells - 1 : place[phase]);
+        part[cell] += (columns.dur[i] - columns.inside[i]) / (data.last[bar] - data.first[bar] + 1);
+      }
+      for (let c = 0; c < part.length; c++) part[c] = Math.min(part[c], data.total[c]);
+    }
+    return reply({...content, filtered: mask !== null}, {...data, part});
+  }
+  function detail(q) {
+    const i = q.id;
+    if (!(i >= 0 && i < columns.row.length)) return reply({found: false});
+    const row = columns.row[i],
+      track = meta.tracks.find((t) => row >= t.row && row < t.row + t.depths),
+      text = (list, code) => (code >= 0 ? (list?.[code] ?? '') : '');
+    let parent = null;
+    if (row > track.row) {
+      const above = lowerBound(index.start, index.pointer[row - 1], index.pointer[row], columns.ts[i] + 0.5) - 1;
+      if (above >= index.pointer[row - 1] && index.end[above] >= columns.ts[i])
+        parent = {id: index.order[above], name: given.names[columns.name[index.order[above]]]};
+    }
+    const module = columns.module ? text(given.groups.module?.labels, columns.module[i]) : '',
+      shapes = columns.shapes ? (given.groups.shapes?.details[columns.shapes[i]] ?? '') : '';
+    return reply({
+      found: true,
+      id: i,
+      name: given.names[columns.name[i]],
+      category: text(meta.categories, columns.category[i]),
+      track_name: track.name,
+      group: track.group,
+      row,
+      depth: row - track.row,
+      ts: columns.ts[i],
+      dur: columns.dur[i],
+      self_ns: columns.dur[i] - columns.inside[i],
+      step: columns.step[i] < 0 ? null : columns.step[i],
+      phase: text(meta.phases, columns.phase[i]),
+      module,
+      shapes,
+      parent,
+      stack: [],
+      links: linksOf(i),
+    });
+  }
+  function linksOf(i) {
+    const {flow_src: src, flow_dst: dst, flow_kind: kind} = columns,
+      out = [];
+    for (const [mine, other, direction] of [
+      [src, dst, 'to'],
+      [dst, src, 'from'],
+    ]) {
+      for (let k = 0, found = 0; k < mine.length && found < 20; k++) {
+        if (mine[k] !== i) continue;
+        const end = other[k];
+        found++;
+        out.push({
+          kind: given.flowKinds[kind[k]],
+          direction,
+          id: end,
+          name: given.names[columns.name[end]].slice(0, 200),
+          ts: columns.ts[end],
+          dur: columns.dur[end],
+          row: columns.row[end],
+        });
+      }
+    }
+    return out;
+  }
+  const answers = {
+    meta: () => reply(meta, given.steps),
+    names: () => reply({start: 0, names: given.names, next: null}, {colour: given.colours}),
+    lod,
+    strip,
+    counters,
+    table,
+    memory,
+    phases,
+    detail,
+    ...createLocalFind(columns, given, index),
+  };
+  return {
+    async request(q) {
+      const began = performance.now();
+      let answer;
+      try {
+        answer = answers[q.t](q, store.get());
+      } catch (error) {
+        answer = reply({failed: String(error)});
+      }
+      Object.assign(answer.content, {seq: q.seq, ms: performance.now() - began});
+      return answer;
+    },
+  };
+}

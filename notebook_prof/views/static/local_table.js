@@ -1,0 +1,137 @@
+// The operator table of a report: twin of views/answers/table.py and views/lod/{groups,launched}.py.
+// Calls that only pass on a call are not counted, recursion counts once in the total, device time belongs to all
+// groups around the launcher.
+const SIDES = {all: ['host', 'device'], host: ['host'], device: ['device']};
+const TABLE_NUMBERS = ['count', 'total_ns', 'self_ns', 'device_ns', 'touched'];
+
+function createLocalTable(columns, given, index, matching) {
+  const {meta} = given,
+    n = columns.row.length,
+    kindOf = new Map(meta.tracks.map((t) => [t.track, t.kind])),
+    rowKinds = Array.from(given.trackOfRow, (track) => kindOf.get(track)),
+    work = new Set(['kernel', 'memcpy', 'memset', 'collective']),
+    working = meta.categories.map((name) => work.has(name)),
+    again = new Set(columns.again);
+  const parent = parentsOf(columns, given, index);
+  const rowBelow = (row) => (given.trackOfRow[row + 1] === given.trackOfRow[row] ? row + 1 : -1);
+  const onSide = {
+    host: (i) => rowKinds[columns.row[i]] === 'thread' || rowKinds[columns.row[i]] === 'process',
+    device: (i) => rowKinds[columns.row[i]] === 'stream' && columns.category[i] >= 0 && working[columns.category[i]],
+  };
+
+  function side(which, group, codes, own, state, [a, b]) {
+    const mask = matching(state, own.concat('window')),
+      size = group.labels.length,
+      reach = new Map(),
+      out = Object.fromEntries(TABLE_NUMBERS.map((name) => [name, new Float64Array(size)]));
+    for (let i = 0; i < n; i++) {
+      const s = columns.ts[i];
+      if (s >= b) break;
+      const g = codes[i];
+      if (g < 0 || (mask && !mask[i]) || !onSide[which](i)) continue;
+      const e = s + columns.dur[i],
+        row = columns.row[i],
+        home = g * 65536 + given.trackOfRow[row],
+        from = Math.max(s, reach.get(home) ?? -Infinity);
+      if (e > (reach.get(home) ?? -Infinity)) reach.set(home, e);
+      if (s < a && e <= a) continue;
+      const left = Math.max(s, a),
+        right = Math.min(e, b);
+      out.touched[g]++;
+      if (!(again.has(i) && codes[parent[i]] === g)) out.count[g]++;
+      out.total_ns[g] += Math.max(0, right - Math.max(from, a));
+      if (s >= a && e <= b) out.self_ns[g] += e - s - columns.inside[i];
+      else out.self_ns[g] += Math.max(0, right - left - index.covered(rowBelow(row), left, right));
+    }
+    if (which === 'host') launched(codes, state, own, [a, b], out.device_ns);
+    return out;
+  }
+  function launched(codes, state, own, [a, b], out) {
+    const only = (dimensions) => Object.fromEntries(dimensions.map((d) => [d, own.includes(d) ? null : state[d]])),
+      ofWork = matching(only(['step', 'phase']), []),
+      ofHost = matching(only(['name', 'track']), []);
+    columns.work.forEach((i, k) => {
+      const part = Math.min(columns.ts[i] + columns.dur[i], b) - Math.max(columns.ts[i], a);
+      if (part <= 0 || (ofWork && !ofWork[i])) return;
+      const seen = new Set();
+      for (let h = columns.launcher[k]; h >= 0; h = parent[h]) if (!ofHost || ofHost[h]) seen.add(codes[h]);
+      for (const g of seen) if (g >= 0) out[g] += part;
+    });
+  }
+  function rowsOf(scope, group, codes, own, state) {
+    const window = state.window ?? [meta.span[0], meta.span[1] + 1],
+      rows = [];
+    for (const which of SIDES[scope]) {
+      const out = side(which, group, codes, own, state, window),
+        mine = [];
+      let every = 0;
+      for (let g = 0; g < group.labels.length; g++) {
+        if (!out.touched[g] && !(out.device_ns[g] && (state.category == null || own.includes('category')))) continue;
+        mine.push({g, side: which === 'device' ? 1 : 0, ...Object.fromEntries(TABLE_NUMBERS.map((name) => [name, out[name][g]]))});
+        every += out.self_ns[g];
+      }
+      for (const row of mine) rows.push({...row, share: row.self_ns / Math.max(every, 1)});
+    }
+    return rows;
+  }
+  return function table(q, state) {
+    const by = q.by ?? 'name',
+      group = given.groups[by],
+      own = by === 'name' ? ['name'] : by === 'category' ? ['category'] : [],
+      codes = columns[by],
+      picked = own.length && state[own[0]] ? new Set(state[own[0]]) : null,
+      isPicked = (row) => !picked || picked.has(group.labels[row.g]);
+    const everything = rowsOf('all', group, codes, own, state),
+      scope = q.scope ?? 'all';
+    let rows = everything.filter((row) => scope === 'all' || row.side === (scope === 'device' ? 1 : 0));
+    const sum = (name) => everything.reduce((s, row) => s + (isPicked(row) ? row[name] : 0), 0),
+      content = {by, count: sum('touched'), self_ns: sum('self_ns'), error: ''};
+    try {
+      rows = applyFilter(q.filter ?? '', rows, group);
+    } catch (error) {
+      content.error = String(error.message);
+    }
+    const sort = TABLE_NUMBERS.includes(q.sort) ? q.sort : 'self_ns',
+      up = q.descending === false ? 1 : -1,
+      folded = (row) => group.labels[row.g].toLowerCase();
+    rows.sort(
+      q.sort === 'label'
+        ? (p, r) => (folded(p) < folded(r) ? -1 : folded(p) > folded(r) ? 1 : 0) * (q.descending ? -1 : 1)
+        : (p, r) => up * (p[sort] - r[sort]),
+    );
+    const start = Math.max(0, q.start ?? 0),
+      stop = start + Math.max(1, Math.min(q.top ?? 200, 1000)),
+      extra = picked && !start ? rows.slice(stop).filter(isPicked) : [],
+      shown = rows.slice(start, stop).concat(extra).slice(0, 1000),
+      column = (name) => Float64Array.from(shown, (row) => row[name]);
+    return reply(
+      {
+        ...content,
+        rows: rows.length,
+        start,
+        label: shown.map((row) => group.labels[row.g]),
+        detail: shown.map((row) => group.details?.[row.g] ?? ''),
+      },
+      {
+        name: Uint32Array.from(shown, (row) => (group.names ? group.names[row.g] : by === 'name' ? row.g : 0xffffffff)),
+        side: Uint8Array.from(shown, (row) => row.side),
+        ...Object.fromEntries(['share', 'count', 'total_ns', 'self_ns', 'device_ns'].map((name) => [name, column(name)])),
+      },
+    );
+  };
+}
+
+// The slice around every slice: the last one of the row above that began before it; -1 at the top.
+function parentsOf(columns, given, index) {
+  const parent = new Int32Array(columns.row.length).fill(-1);
+  for (let row = 1; row < given.trackOfRow.length; row++) {
+    if (given.trackOfRow[row] !== given.trackOfRow[row - 1]) continue;
+    let above = index.pointer[row - 1];
+    const stop = index.pointer[row];
+    for (let p = index.pointer[row]; p < index.pointer[row + 1]; p++) {
+      while (above + 1 < stop && index.order[above + 1] < index.order[p]) above++;
+      parent[index.order[p]] = index.order[above];
+    }
+  }
+  return parent;
+}

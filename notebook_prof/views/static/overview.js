@@ -1,0 +1,78 @@
+// The strip above: the whole recording. Drag the frame to move, its edges to resize, outside it to look elsewhere.
+function createOverview(ctx, element) {
+  const {host, meta, range} = ctx,
+    view = host.viewOf(host.model('overview'));
+  const source = host.model('strip'),
+    rowsRange = host.model('strip_rows');
+  const [begin, end] = meta.span,
+    EDGE_PX = 6;
+  const channel = ctx.asker.channel(
+    () => ({t: 'strip', px: Math.round(frameOf(view, element).width), tint: ctx.tint}),
+    (answer) => {
+      rowsRange.setv({start: Math.max(answer.rows, 1), end: 0});
+      const order = Array.from({length: answer.rows}, (_, i) => i);
+      source.data = answer.bins
+        ? {...densityImage(answer, answer.rows, order, ctx, 4), y: [0.1], dh: [answer.rows]}
+        : {...NO_IMAGE};
+      ctx.count('overview');
+    },
+    (error) => ctx.trouble(error),
+  );
+  function seen() {
+    const whole = range.start <= begin && range.end >= end;
+    host.model('seen').setv({left: range.start, right: range.end, visible: !whole});
+    host.model('unseen_left').setv({right: range.start, visible: !whole});
+    host.model('unseen_right').setv({left: range.end, visible: !whole});
+  }
+  const scale = () => {
+    const f = frameOf(view, element);
+    return {f, ns: (end - begin) / f.width};
+  };
+  const timeAt = (event) => {
+    const {f, ns} = scale();
+    return begin + (event.clientX - f.left) * ns;
+  };
+  function partAt(event) {
+    const {ns} = scale(),
+      t = timeAt(event),
+      near = EDGE_PX * ns;
+    if (range.start <= begin && range.end >= end) return 'new';
+    if (Math.abs(t - range.start) < near) return 'left';
+    if (Math.abs(t - range.end) < near) return 'right';
+    return t > range.start && t < range.end ? 'move' : 'new';
+  }
+  let drag = null;
+  const down = (event) => {
+    if (event.button !== 0) return;
+    ctx.takeFocus();
+    event.preventDefault();
+    drag = {part: partAt(event), at: timeAt(event), start: range.start, end: range.end, x: event.clientX};
+    element.setPointerCapture?.(event.pointerId);
+  };
+  const move = (event) => {
+    if (!drag) {
+      element.style.cursor = {left: 'ew-resize', right: 'ew-resize', move: 'grab', new: 'crosshair'}[partAt(event)];
+      return;
+    }
+    const t = timeAt(event),
+      by = t - drag.at;
+    if (Math.abs(event.clientX - drag.x) < 3) return;
+    if (drag.part === 'move') ctx.setView(drag.start + by, drag.end + by);
+    else if (drag.part === 'left') ctx.setView(Math.min(t, drag.end - 20), drag.end);
+    else if (drag.part === 'right') ctx.setView(drag.start, Math.max(t, drag.start + 20));
+    else ctx.setView(Math.min(drag.at, t), Math.max(drag.at, t));
+  };
+  const up = (event) => {
+    if (drag && Math.abs(event.clientX - drag.x) < 3 && drag.part === 'new' && !(range.start <= begin && range.end >= end)) {
+      const half = (range.end - range.start) / 2;
+      ctx.setView(drag.at - half, drag.at + half);
+    }
+    drag = null;
+  };
+  const whole = () => ctx.setView(begin, end);
+  element.addEventListener('pointerdown', down);
+  element.addEventListener('pointermove', move);
+  element.addEventListener('pointerup', up);
+  element.addEventListener('dblclick', whole);
+  return {seen, refresh: () => channel.run(), close: () => channel.close()};
+}

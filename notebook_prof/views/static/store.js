@@ -1,0 +1,51 @@
+// The selection as this page sees it, and the only place that writes it.
+// Truth is Profile.selection in Python. A gesture is applied here at once (pending) and sent with the revision
+// it was made on; the confirmed state that comes back, with pending patches on top, is what views see. So a
+// Python write and a gesture at the same moment both survive.
+const DIMENSIONS = ['window', 'name', 'category', 'track', 'step', 'phase', 'rank', 'focus'];
+
+function createStore(initial, send) {
+  let confirmed = {...initial},
+    current = {...initial};
+  const pending = [],
+    subscribers = new Set();
+  const same = (a, b) => JSON.stringify(a ?? null) === JSON.stringify(b ?? null);
+
+  function settle(origin) {
+    const before = current;
+    current = Object.assign({...confirmed}, ...pending);
+    const patch = {};
+    for (const key of DIMENSIONS) if (!same(before[key], current[key])) patch[key] = current[key] ?? null;
+    if (Object.keys(patch).length) for (const tell of [...subscribers]) tell(patch, origin);
+  }
+  function adopt(state, origin = 'python') {
+    if ((state.revision ?? 0) < (confirmed.revision ?? 0)) return; // late news
+    confirmed = {...state};
+    settle(origin);
+  }
+  function set(patch, origin) {
+    const real = Object.fromEntries(Object.entries(patch).filter(([key, value]) => !same(current[key], value)));
+    if (!Object.keys(real).length) return;
+    pending.push(real);
+    const done = (reply) => {
+      pending.splice(pending.indexOf(real), 1);
+      if (reply?.state) adopt(reply.state, origin);
+      else settle(origin);
+    };
+    // sent before the views hear of it: messages keep their order, so what they ask next is answered under it
+    const sent = send(real, origin, confirmed.revision ?? 0);
+    settle(origin);
+    Promise.resolve(sent).then(done, () => done(null));
+  }
+  return {
+    get: () => current,
+    set,
+    adopt,
+    clear: (origin) => set(Object.fromEntries(DIMENSIONS.map((key) => [key, null])), origin),
+    isEmpty: () => DIMENSIONS.every((key) => key === 'focus' || current[key] == null),
+    subscribe: (tell) => {
+      subscribers.add(tell);
+      return () => subscribers.delete(tell);
+    },
+  };
+}

@@ -1,0 +1,50 @@
+// Colours of canvas parts from the page's CSS variables; DOM parts take the same variables in dashboard.css.
+function readTheme(el) {
+  const probe = document.createElement('span');
+  el.append(probe);
+  const value = (name) => {
+    // a custom property may hold var() or color-mix(): only a real colour is resolved
+    probe.style.color = `var(--nbp-${name})`;
+    const found = getComputedStyle(probe).color,
+      parts = /color\(srgb ([^)]+)\)/.exec(found);
+    if (!parts) return found;
+    const [r, g, b, alpha] = parts[1].split(/[ /]+/).map(Number);
+    return `rgba(${[r, g, b].map((c) => Math.round(255 * c)).join(', ')}, ${alpha ?? 1})`;
+  };
+  const theme = Object.fromEntries(['background', 'text', 'muted', 'grid', 'dim', 'accent'].map((name) => [name, value(name)]));
+  probe.remove();
+  return theme;
+}
+
+function paintFigures(doc, theme) {
+  for (const model of doc._all_models.values()) {
+    const name = model.name ?? '';
+    if (/Axis$/.test(model.type))
+      model.setv({
+        axis_line_color: theme.muted,
+        major_tick_line_color: theme.muted,
+        major_label_text_color: theme.muted,
+        axis_label_text_color: theme.muted,
+      });
+    else if (model.type === 'Grid') model.setv({grid_line_color: theme.grid});
+    else if (model.type === 'Label') model.setv({text_color: theme.text});
+    else if (/veil|unseen/.test(name)) model.setv({fill_color: theme.background});
+    else if (model.type === 'BoxAnnotation')
+      model.setv({fill_color: theme.accent, line_color: name === 'seen' ? theme.muted : theme.accent});
+    else if (name === 'rules_glyph') model.glyph.setv({line_color: theme.grid});
+    else if (name === 'focus_glyph' || name === 'chosen_glyph') model.glyph.setv({line_color: theme.text});
+  }
+}
+
+// Calls back when JupyterLab (or the system, outside it) changes its theme.
+function watchTheme(changed) {
+  const later = () => setTimeout(changed, 60); // JupyterLab swaps the stylesheet after the attribute
+  const observer = new MutationObserver(later);
+  observer.observe(document.body, {attributes: true, attributeFilter: ['data-jp-theme-light', 'data-jp-theme-name']});
+  const media = window.matchMedia('(prefers-color-scheme: dark)');
+  media.addEventListener('change', later);
+  return () => {
+    observer.disconnect();
+    media.removeEventListener('change', later);
+  };
+}

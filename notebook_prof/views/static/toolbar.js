@@ -1,0 +1,46 @@
+// Buttons above the timeline: what a drag does, zoom, colours, and a line for hints.
+function toolbar(ctx, box, setMode, recolour) {
+  const group = element('div', 'nbp-buttons', box),
+    buttons = {};
+  for (const [mode, text, title] of [
+    ['pan', '✥ pan', 'drag to pan (Shift+drag selects a time)'],
+    ['select', '▭ select time', 'drag to select a window of time'],
+  ]) {
+    const button = element('button', '', group);
+    button.textContent = text;
+    button.title = title;
+    button.dataset.mode = mode;
+    button.setAttribute('aria-pressed', String(mode === 'pan'));
+    button.addEventListener('click', () => {
+      setMode(mode);
+      for (const [name, b] of Object.entries(buttons)) b.setAttribute('aria-pressed', String(name === mode));
+    });
+    buttons[mode] = button;
+  }
+  const zooms = element('div', 'nbp-buttons', box),
+    middle = () => (ctx.range.start + ctx.range.end) / 2;
+  for (const [text, title, act] of [
+    ['+', 'zoom in (W)', () => ctx.zoom(0.5, middle())],
+    ['−', 'zoom out (S)', () => ctx.zoom(2, middle())],
+    ['fit', 'fit the selection (F)', () => ctx.fitSelection()],
+    ['all', 'show the whole recording (0)', () => ctx.setView(...ctx.meta.span)],
+    ['?', 'keys and gestures', () => ctx.help()],
+  ]) {
+    const button = element('button', '', zooms);
+    button.textContent = text;
+    button.title = title;
+    button.addEventListener('click', act);
+  }
+  const colours = element('label', 'nbp-colours', box);
+  colours.append('colour by ');
+  const select = element('select', '', colours);
+  for (const tint of ctx.meta.tints) select.add(new Option(tint, tint));
+  select.addEventListener('change', () => {
+    ctx.tint = select.value;
+    recolour();
+  });
+  const finder = createFinder(ctx, box);
+  const hint = element('span', 'nbp-hint', box);
+  hint.setAttribute('aria-live', 'polite');
+  return {hint, finder};
+}

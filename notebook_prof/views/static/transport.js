@@ -1,0 +1,96 @@
+// Questions: one in flight a channel, the newest wins, and a word to the user when no answer comes.
+const PATIENCE_MS = 4000;
+const AGAIN_MS = 150;
+const RESEND_MS = 15000; // a message can be lost (rate limits): then the question is asked again
+
+function createAsker(transport, onTrouble) {
+  const log = {asked: 0, answered: 0, dropped: 0, bytes: 0, largest: 0, of: {}, kernelMs: [], roundTripMs: []};
+  let seq = 0,
+    closed = false,
+    troubled = false;
+  const trouble = (state) => {
+    if (troubled === 'gone') return; // for good
+    if (state !== troubled) {
+      troubled = state;
+      onTrouble(state);
+    }
+  };
+
+  async function ask(request) {
+    const mine = {...request, seq: ++seq};
+    log.asked++;
+    log.of[request.t] = (log.of[request.t] ?? 0) + 1;
+    const began = performance.now();
+    for (let attempt = 0; ; attempt++) {
+      if (closed) throw new Error('closed');
+      const late = setTimeout(() => trouble('waiting'), PATIENCE_MS);
+      let lost;
+      const giveUp = new Promise((resolve) => {
+        lost = setTimeout(() => resolve(null), RESEND_MS);
+      });
+      const answer = await Promise.race([transport.request(mine), giveUp]);
+      clearTimeout(late);
+      clearTimeout(lost);
+      if (answer === null) {
+        if (attempt < 2) continue;
+        trouble('lost');
+        throw new Error(`no answer to ${request.t}`);
+      }
+      trouble(null);
+      if (answer.content.pending) {
+        // an index of a long trace is being built: the timeline goes on meanwhile
+        await new Promise((done) => setTimeout(done, AGAIN_MS));
+        attempt = -1;
+        continue;
+      }
+      const bytes = answer.buffers.reduce((sum, part) => sum + part.byteLength, 0);
+      log.answered++;
+      log.bytes += bytes;
+      log.largest = Math.max(log.largest, bytes);
+      log.kernelMs.push(answer.content.ms);
+      log.roundTripMs.push(performance.now() - began);
+      if (answer.content.failed) throw new Error(answer.content.failed);
+      return {...answer.content, data: unpack(answer)};
+    }
+  }
+
+  // channel(make, use): call it often; `make()` is asked for the request only when the line is free.
+  function channel(make, use, failed) {
+    let busy = false,
+      again = false,
+      closed = false;
+    async function run() {
+      if (closed) return;
+      if (busy) {
+        again = true;
+        return;
+      }
+      busy = true;
+      const request = make();
+      if (request) {
+        try {
+          const answer = await ask(request);
+          if (!closed) use(answer, request, again);
+        } catch (error) {
+          if (!closed && troubled !== 'gone') failed(error);
+        }
+      }
+      busy = false;
+      if (again) {
+        again = false;
+        run();
+      }
+    }
+    return {
+      run,
+      close: () => {
+        closed = true;
+      },
+    };
+  }
+  const stop = transport.whenLost?.(() => trouble('gone'));
+  return {ask, channel, log, close: () => {
+    closed = true;
+    stop?.();
+  }};
+}

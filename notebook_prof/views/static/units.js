@@ -1,0 +1,74 @@
+// Numbers to text, as notebook_prof.units writes them.
+const TIME_UNITS = [
+  ['s', 1e9],
+  ['ms', 1e6],
+  ['µs', 1e3],
+  ['ns', 1],
+];
+
+function significant(value, digits, keepZeros = false) {
+  if (value === 0) return '0';
+  const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(Math.abs(value))));
+  const text = value.toFixed(Math.min(decimals, 12));
+  return text.includes('.') && !keepZeros ? text.replace(/\.?0+$/, '') : text;
+}
+
+// In a column all digits are kept: 95.0 ms under 12.3 ms.
+const formatTimeCell = (ns) => formatTime(ns, 3, true);
+
+function formatTime(ns, digits = 3, keepZeros = false) {
+  if (!Number.isFinite(ns)) return '–';
+  const sign = ns < 0 ? '−' : '',
+    size = Math.abs(ns);
+  if (size >= 120e9) {
+    const all = Math.round(size / 1e9),
+      minutes = Math.floor(all / 60),
+      seconds = all % 60;
+    return `${sign}${minutes} min${seconds ? ` ${seconds} s` : ''}`;
+  }
+  for (const [unit, scale] of TIME_UNITS) {
+    if (unit === 'ns' || Number((size / scale).toPrecision(digits)) >= 1)
+      return `${sign}${significant(size / scale, digits, keepZeros && size > 0)} ${unit}`;
+  }
+  return '';
+}
+
+// A position on the time axis: as many digits as the distance between ticks (or pixels) deserves.
+function formatInstant(ns, resolution, unitOf = ns) {
+  const [unit, scale] = TIME_UNITS.find(([, s]) => Math.abs(unitOf) >= s) ?? ['ns', 1];
+  const decimals = Math.max(0, Math.ceil(-Math.log10(Math.max(resolution, 1e-3) / scale) - 1e-9));
+  return `${(ns / scale).toFixed(Math.min(decimals, 9))} ${unit}`.replace(/^-/, '−');
+}
+
+function formatBytes(count, digits = 3) {
+  if (!Number.isFinite(count)) return '–';
+  const sign = count < 0 ? '−' : '';
+  let size = Math.abs(count);
+  for (const unit of ['B', 'KiB', 'MiB', 'GiB', 'TiB']) {
+    if (Number(size.toPrecision(digits)) < 1024 || unit === 'TiB') return `${sign}${significant(size, digits)} ${unit}`;
+    size /= 1024;
+  }
+  return '';
+}
+
+const formatCount = (n) => Math.round(n).toLocaleString('en-US');
+
+function formatShare(share) {
+  const percent = 100 * share;
+  return percent > 0 && percent < 0.05 ? '<0.1 %' : `${percent.toFixed(1)} %`;
+}
+
+// "3–5, 8" of [3, 4, 5, 8]
+function formatNumbers(numbers) {
+  const parts = [];
+  for (const n of [...numbers].sort((p, q) => p - q)) {
+    const last = parts[parts.length - 1];
+    if (last && n === last[1] + 1) last[1] = n;
+    else parts.push([n, n]);
+  }
+  const text = parts
+    .slice(0, 4)
+    .map(([a, b]) => (a === b ? `${a}` : `${a}–${b}`))
+    .join(', ');
+  return parts.length > 4 ? `${text} …` : text;
+}

@@ -1,0 +1,333 @@
+"""Everything the views ask again and again about one Trace, built when first needed and kept."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from .. import analysis
+from ..analysis.launches import launching_rows
+from ..analysis.redispatch import redispatched
+from ..trace import DEVICE_CATEGORIES, Trace
+from .columns import SliceColumns, coded
+from .counter_tracks import DrawnCounter, drawn_counters
+from .lod import GroupIndex, LaunchedIndex, RowIndex, StepCurve, WideSlices
+from .lod.density import LongestBlocks
+from .matching import BoolArray, Key, matching_mask
+from .palette import name_colours
+
+T = TypeVar("T")
+IntArray = npt.NDArray[np.int64]
+
+GROUPINGS: Final = ("name", "shapes", "module", "category")
+TINTS: Final = ("name", "category", "phase", "module", "step")
+"""What slices can be coloured by."""
+SCOPES: Final = {"all": ("host", "device"), "host": ("host",), "device": ("device",)}
+"""What the table may be of: the host's operators, the device's kernels, or one after the other."""
+_REMEMBERED: Final = 40
+_MOST_BYTES: Final = 1 << 30
+
+
+class ViewStore:
+    """Indexes of one Trace for its views.
+
+    Parameters
+    ----------
+    trace : Trace
+
+    Notes
+    -----
+    Questions come from two threads (JupyterLab answers comms in a subshell): `lock` is held while one is
+    answered. Nothing here changes the Trace.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.lock = threading.RLock()
+        self._kept: OrderedDict[Key, Any] = OrderedDict()
+
+    @cached_property
+    def columns(self) -> SliceColumns:
+        """The slices as NumPy columns."""
+        return SliceColumns(self.trace)
+
+    @cached_property
+    def rows(self) -> RowIndex:
+        """Slices by drawn row."""
+        c = self.columns
+        return RowIndex(c.ts, c.dur, c.row, c.n_rows, lambda: self.extent)
+
+    @cached_property
+    def parent(self) -> IntArray:
+        """Slice around every slice; -1 at the top."""
+        return np.asarray(self.trace.slices["parent"].to_numpy(dtype=np.int64, na_value=-1))
+
+    @cached_property
+    def extent(self) -> IntArray | None:
+        """How long every slice and all inside it last; None where no slice outlasts the one around it."""
+        c = self.columns
+        parent = self.parent
+        inner = np.flatnonzero(parent >= 0)
+        around = parent[inner]
+        outlasts = c.ts[inner] + c.dur[inner] > c.ts[around] + c.dur[around]
+        if not outlasts.any():
+            return None
+        reach = c.ts + c.dur
+        for depth in range(int(c.depth.max()), 0, -1):
+            at = inner[c.depth[inner] == depth]
+            np.maximum.at(reach, parent[at], reach[at])
+        return np.asarray(reach - c.ts, np.int64)
+
+    @cached_property
+    def wide(self) -> WideSlices:
+        """Slices by width."""
+        return WideSlices(self.rows)
+
+    @cached_property
+    def blocks(self) -> LongestBlocks:
+        """Longest slice of blocks."""
+        return LongestBlocks(self.rows)
+
+    @cached_property
+    def name_colours(self) -> npt.NDArray[np.uint8]:
+        """Place in the palette of every name."""
+        c = self.columns
+        named = c.name + np.int32(1)  # code -1 (no name) falls into a place of its own
+        total = np.bincount(named, weights=c.self_ns, minlength=len(c.names) + 1)[1:]
+        return name_colours(total.astype(np.int64))
+
+    @cached_property
+    def launches(self) -> tuple[IntArray, IntArray]:
+        """Device slices that are known to be launched, and the host slice that launched each."""
+        launcher = launching_rows(self.trace)
+        work = np.flatnonzero((launcher >= 0) & self.side("device"))
+        return work, launcher[work]
+
+    @cached_property
+    def again(self) -> tuple[IntArray, IntArray]:
+        """Slices that pass on the call of the one around them, and that one."""
+        rows = np.flatnonzero(redispatched(self.trace))
+        return rows, self.parent[rows]
+
+    def side(self, side: str) -> BoolArray:
+        """Slices that ``analysis.operators`` (``host``) or ``analysis.kernels`` (``device``) count."""
+        c = self.columns
+        if side == "host":
+            return c.of_kind("thread", "process")
+        work = np.array([name in DEVICE_CATEGORIES for name in c.categories] + [False])
+        return np.asarray(c.of_kind("stream") & work[c.category])
+
+    def mask(self, key: Key) -> BoolArray | None:
+        """Slices (in row order of the trace) that match; None for all."""
+        if not key:
+            return None
+        return self.keep(("mask", key), lambda: matching_mask(self.columns, key))
+
+    def placed_mask(self, key: Key) -> tuple[BoolArray, IntArray] | tuple[None, None]:
+        """The mask by position of the RowIndex, and the running sum of what it keeps."""
+        mask = self.mask(key)
+        if mask is None:
+            return None, None
+
+        def make() -> tuple[BoolArray, IntArray]:
+            placed = mask[self.rows.order]
+            return placed, self.rows.masked(placed)
+
+        return self.keep(("placed", key), make)
+
+    def grouping(self, by: str) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.int32], list[str]]:
+        """Group of every slice, the name code of every group (-1: none), and a second label.
+
+        Raises
+        ------
+        KeyError
+            If `by` is not one of ``name shapes module category``.
+        """
+        c = self.columns
+        if by == "name":
+            return c.name, np.arange(len(c.names), dtype=np.int32), [""] * len(c.names)
+        if by == "category":
+            return c.category, np.full(len(c.categories), -1, np.int32), c.categories
+        if by not in GROUPINGS:
+            raise KeyError(by)
+        return self.keep(("grouping", by), lambda: self._pairs(by))
+
+    def labels(self, by: str) -> list[str]:
+        """Text of every group."""
+
+        def make() -> list[str]:
+            _, names, details = self.grouping(by)
+            known = self.columns.names
+            return [known[n] if n >= 0 else d for n, d in zip(names.tolist(), details, strict=True)]
+
+        return self.keep(("labels", by), make)
+
+    def groups(self, by: str, key: Key, side: str) -> GroupIndex:
+        """Running sums by group, of the slices of one side (``host`` or ``device``) that match."""
+
+        def make() -> GroupIndex:
+            c = self.columns
+            codes, names, _ = self.grouping(by)
+            mask, here = self.mask(key), self.side(side)
+            mask = here if mask is None else mask & here
+            again, around = self.again
+            return GroupIndex(
+                self.rows,
+                codes,
+                len(names),
+                ts=c.ts,
+                dur=c.dur,
+                self_ns=c.self_ns,
+                track=c.track,
+                again=again,
+                parent=around,
+                launched=self._launched(codes, len(names), key) if side == "host" else None,
+                mask=None if mask.all() else mask,
+            )
+
+        return self.keep(("groups", by, key, side), make)
+
+    def _launched(self, codes: npt.NDArray[np.integer], n_groups: int, key: Key) -> LaunchedIndex | None:
+        """Work of the selected steps and phases, launched from the selected names and tracks."""
+        work, launcher = self.launches
+        of_work = self.mask(tuple(clause for clause in key if clause[0] in ("step", "phase")))
+        of_host = self.mask(tuple(clause for clause in key if clause[0] in ("name", "track")))
+        if of_work is not None:
+            work, launcher = work[of_work[work]], launcher[of_work[work]]
+        if not len(work):
+            return None
+        c = self.columns
+        members = codes if of_host is None else np.where(of_host, codes, -1)
+        return LaunchedIndex(
+            self.rows,
+            members,
+            n_groups,
+            ts=c.ts,
+            dur=c.dur,
+            work=work,
+            launcher=launcher,
+            parent=self.parent,
+        )
+
+    @cached_property
+    def counters(self) -> list[DrawnCounter]:
+        """Counter tracks with their ranges, in the order of ``trace.tracks``."""
+        return drawn_counters(self.trace)
+
+    def counter_curve(self, track: int) -> StepCurve:
+        """The values of one counter."""
+
+        def make() -> StepCurve:
+            rows = self.trace.counters[self.trace.counters["track"].to_numpy() == track]
+            return StepCurve(rows["ts"].to_numpy(np.int64), rows["value"].to_numpy(np.float64))
+
+        return self.keep(("counter", track), make)
+
+    @cached_property
+    def memory_devices(self) -> list[int]:
+        """Devices with a memory curve, the one with the highest peak first; -1 is the host.
+
+        The host's may be the resident memory of its process (`resident`); then it is the last.
+        """
+        peaks = self.trace.allocations.groupby("device")["allocated"].max()
+        devices = [int(device) for device in peaks.sort_values(ascending=False, kind="stable").index]
+        return [*devices, -1] if self.resident is not None else devices
+
+    @cached_property
+    def resident(self) -> pd.DataFrame | None:
+        """``analysis.memory`` of the host where it is a counter (RSS) and not an allocator's events."""
+        if (self.trace.allocations["device"] == -1).any():
+            return None
+        found = analysis.memory(self.trace, device=-1)
+        return found if len(found) else None
+
+    def memory_curves(self, device: int) -> dict[str, StepCurve]:
+        """Curves ``allocated`` and ``reserved`` of a device."""
+
+        def make() -> dict[str, StepCurve]:
+            if device == -1 and self.resident is not None:
+                ts = self.resident["ts"].to_numpy(np.int64)
+                level = self.resident["allocated_bytes"].to_numpy()
+                return {"allocated": StepCurve(ts, level), "reserved": StepCurve(ts, 0 * level)}
+            rows = self._allocations(device)
+            ts = rows["ts"].to_numpy(np.int64)
+            return {name: StepCurve(ts, rows[name].to_numpy()) for name in ("allocated", "reserved")}
+
+        return self.keep(("curves", device), make)
+
+    def selected_memory(self, device: int, key: Key) -> StepCurve | None:
+        """Bytes alive that were allocated by slices that match; None where everything matches.
+
+        A free is counted for the block that it frees: the last allocation at the same address.
+        """
+        mask = self.mask(key)
+        if mask is None or (device == -1 and self.resident is not None):
+            return None
+
+        def make() -> StepCurve:
+            rows = self._allocations(device)
+            owner, size = self.memory_owners(device)
+            counted = mask[np.maximum(owner, 0)] & (owner >= 0)
+            return StepCurve(rows["ts"].to_numpy(np.int64), np.cumsum(np.where(counted, size, 0)))
+
+        return self.keep(("selected memory", device, key), make)
+
+    def memory_owners(self, device: int) -> tuple[IntArray, IntArray]:
+        """Slice that allocated the block of every event (-1 unknown), and signed bytes."""
+
+        def make() -> tuple[IntArray, IntArray]:
+            rows = self._allocations(device)
+            size = rows["bytes"].to_numpy(np.int64)
+            home = rows["slice"].to_numpy(dtype=np.int64, na_value=-1)
+            address = rows["addr"].to_numpy()
+            order = np.argsort(address, kind="stable")
+            taken, same = size[order] > 0, np.append(False, address[order][1:] == address[order][:-1])
+            freed = np.flatnonzero(~taken & same)
+            owner = np.where(size > 0, home, -1)
+            before = order[freed - 1]
+            paired = size[before] == -size[order[freed]]
+            owner[order[freed[paired]]] = owner[before[paired]]
+            return owner, size
+
+        return self.keep(("owners", device), make)
+
+    def _allocations(self, device: int) -> pd.DataFrame:
+        rows = self.trace.allocations
+        return rows[rows["device"].to_numpy() == device]
+
+    def _pairs(self, by: str) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.int32], list[str]]:
+        c = self.columns
+        second, labels = coded(self.trace.slices[by])
+        second = second.astype(np.int32)
+        if by == "module":
+            return second, np.full(len(labels), -1, np.int32), labels
+        width = len(labels) + 1
+        codes, pairs = pd.factorize(c.name.astype(np.int64) * width + second + 1)
+        labels = ["", *labels]
+        return codes.astype(np.int32), (pairs // width).astype(np.int32), [labels[p % width] for p in pairs]
+
+    def keep(self, key: Key, make: Callable[[], T]) -> T:
+        """Make something once; the least recently used go when there are 40, or more than a gigabyte."""
+        if key in self._kept:
+            self._kept.move_to_end(key)
+        else:
+            self._kept[key] = make()
+            while len(self._kept) > 1 and (
+                len(self._kept) > _REMEMBERED or sum(map(_size, self._kept.values())) > _MOST_BYTES
+            ):
+                self._kept.popitem(last=False)
+        value: T = self._kept[key]
+        return value
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, tuple | list):
+        return sum(_size(part) for part in value if not isinstance(part, str))
+    return int(getattr(value, "nbytes", 0))

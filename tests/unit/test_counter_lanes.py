@@ -1,0 +1,63 @@
+"""Counters and resident memory in the views."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from notebook_prof import analysis
+from notebook_prof.selection import Selection
+from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.views.answers import counters, memory, meta
+from notebook_prof.views.dashboard import empty_reasons
+from notebook_prof.views.report import given
+from notebook_prof.views.store import ViewStore
+
+STATE = Selection().to_state()
+
+
+@pytest.fixture
+def trace() -> Trace:
+    builder = TraceBuilder()
+    builder.slices(ts=[0], dur=[1000], name="work", track=builder.track("main", pid=1, tid=1))
+    rss = builder.track("process memory (RSS)", "counter", pid=1, unit="bytes")
+    builder.counter(rss, [0, 400, 800], [2.0**30, 2.0**31, 2.0**30])
+    builder.counter(builder.track("GPU 0 power", "counter", unit="W"), [0, 500], [70.5, 300.0])
+    builder.track("never read", "counter")
+    return builder.seal()
+
+
+def test_meta_lists_counters_with_unit_and_range(trace: Trace) -> None:
+    found = meta(ViewStore(trace), STATE, {}).content["counters"]
+    assert [(c["name"], c["unit"], c["low"], c["high"]) for c in found] == [
+        ("process memory (RSS)", "bytes", 2.0**30, 2.0**31),
+        ("GPU 0 power", "W", 70.5, 300.0),
+    ]
+
+
+def test_values_come_as_steps_of_the_tracks_asked_for(trace: Trace) -> None:
+    store = ViewStore(trace)
+    power, rss = store.counters[1].track, store.counters[0].track
+    answer = counters(store, STATE, {"a": 0, "b": 1000, "px": 100, "tracks": [power, 99, rss]})
+    assert answer.content["tracks"] == [power, rss]
+    assert answer.content["sizes"] == [3, 4]
+    assert answer.arrays()["y"].tolist() == [70.5, 300, 300, 2**30, 2**31, 2**30, 2**30]
+    assert counters(store, STATE, {"a": 0, "b": 1}).content["tracks"] == []
+
+
+def test_memory_is_the_resident_memory_where_no_allocator_spoke(trace: Trace) -> None:
+    assert "memory" not in empty_reasons(trace)
+    store = ViewStore(trace)
+    assert store.memory_devices == [-1]
+    answer = memory(store, Selection(name="work").to_state(), {"a": 0, "b": 1000, "px": 100})
+    assert answer.content["peak"] == {"ts": 400, "bytes": 2**31}
+    assert len(answer.arrays()["sx"]) == 0, "the resident memory belongs to no slice"
+    shown = answer.arrays()["y"][:-1]
+    np.testing.assert_array_equal(shown, analysis.memory(trace)["allocated_bytes"])
+    assert given(store)["memory"][0]["resident"] is True
+
+
+def test_without_any_memory_the_view_says_how_to_record_it() -> None:
+    builder = TraceBuilder()
+    builder.slices(ts=[0], dur=[1], name="x", track=builder.track("main"))
+    assert "--memory" in empty_reasons(builder.seal())["memory"]

@@ -1,0 +1,67 @@
+"""The testing room: drawn traces and the clock that stands still."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from notebook_prof.errors import OptionError
+from notebook_prof.testing import FakeClock, draw
+
+
+def test_a_drawing_is_read_by_columns():
+    trace = draw(
+        """
+        steps:    [7         ]
+        main:     [mm/forward]  |mark
+        stream 3:    [gemm]
+        """,
+        unit_ns=10,
+        launches=[("mm", "gemm")],
+    )
+    rows = trace.slices[["name", "ts", "dur", "category"]].values.tolist()
+    assert rows == [
+        ["mm", 0, 120, "operator"],
+        ["gemm", 30, 60, "kernel"],
+        ["mark", 140, 0, "operator"],
+    ]
+    assert trace.slices["phase"].tolist()[:2] == ["forward", "forward"]
+    assert trace.steps[["step", "ts", "dur"]].values.tolist() == [[7, 0, 120]]
+    assert trace.flows[["src", "dst"]].values.tolist() == [[0, 1]]
+    assert trace.tracks["stream"].dropna().tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    ("picture", "words"),
+    [("[mm ]", "names no track"), ("main: [mm/forwards]", "phase 'forwards'")],
+)
+def test_refusals(picture, words):
+    with pytest.raises(OptionError, match=words):
+        draw(picture)
+
+
+def test_a_launch_of_nothing_is_refused():
+    with pytest.raises(OptionError, match="no slice 'mm' launches 'gem'"):
+        draw("main: [mm ]", launches=[("mm", "gem")])
+
+
+def test_an_empty_drawing_is_an_empty_trace():
+    assert len(draw("").slices) == 0
+
+
+def test_the_clock_moves_when_told():
+    clock = FakeClock(wall_ns=1_000, monotonic_ns=5)
+    clock.mark()
+    clock.advance(100, slew_ns=10)
+    clock.mark()
+    assert clock.now_ns() == 1_110
+    assert clock.drift_ns == 10
+    assert clock.from_monotonic([5, 55, 105]).tolist() == [1000, 1055, 1110]
+
+
+def test_drawing_does_not_need_hypothesis():
+    code = "import sys; from notebook_prof.testing import draw; print('hypothesis' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

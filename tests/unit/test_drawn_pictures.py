@@ -1,0 +1,101 @@
+"""PNG and SVG of the views, without a browser."""
+
+from __future__ import annotations
+
+import io
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from notebook_prof.errors import OptionError
+from notebook_prof.selection import Selection
+from notebook_prof.session.profile import Profile
+from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.views.drawing import CHOICES, scene, write_png, write_svg
+from notebook_prof.views.drawing.font import dots
+from notebook_prof.views.palette import MEMORY, NAMES, PHASES, rgba
+
+from ..browser.drawn import drawn_trace
+
+EMPTY = TraceBuilder().seal()
+
+
+def _colours(path: Path) -> set[tuple[int, ...]]:
+    image = np.asarray(Image.open(io.BytesIO(path.read_bytes())))
+    return {tuple(colour) for colour in np.unique(image.reshape(-1, 3), axis=0).tolist()}
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    return drawn_trace(gpu=True)
+
+
+@pytest.mark.parametrize("view", CHOICES)
+def test_every_view_is_a_picture(trace: Trace, view: str, tmp_path: Path) -> None:
+    write_png(trace, Selection(), tmp_path / "view.png", view)
+    image = Image.open(tmp_path / "view.png")
+    assert image.size[0] == 2000
+    wanted = {
+        "timeline": NAMES[0],
+        "operators": NAMES[0],
+        "memory": MEMORY["allocated"],
+        "phases": PHASES["backward"],
+        "all": PHASES["forward"],
+    }
+    assert rgba(wanted[view])[:3] in _colours(tmp_path / "view.png")
+    write_svg(trace, Selection(), tmp_path / "view.svg", view)
+    assert ET.parse(tmp_path / "view.svg").getroot().tag.endswith("svg")
+
+
+def test_pictures_show_the_selection(trace: Trace) -> None:
+    whole = scene(trace, Selection(), "timeline").svg()
+    part = scene(trace, Selection(window=(31_000_000, 60_000_000)), "timeline").svg()
+    assert "200 ms" in whole
+    assert "200 ms" not in part
+    assert "40 ms" in part
+    dimmed = scene(trace, Selection(name="aten::relu"), "timeline").svg()
+    assert dimmed.count("#DDDDDD") > whole.count("#DDDDDD")
+    assert "Tensor.backward" not in scene(trace, Selection(phase="forward"), "operators").svg()
+
+
+def test_names_of_strangers_are_text(tmp_path: Path) -> None:
+    evil = "<script>alert(1)</script>&\x00\u202e\n"
+    builder = TraceBuilder()
+    builder.slices(ts=[0], dur=[10**6], name=[evil], track=builder.track(evil))
+    trace = builder.seal()
+    write_svg(trace, Selection(), tmp_path / "evil.svg")
+    root = ET.parse(tmp_path / "evil.svg").getroot()
+    assert not [part for part in root.iter() if part.tag.endswith("script")]
+    write_png(trace, Selection(), tmp_path / "evil.png")
+
+
+@pytest.mark.parametrize("view", CHOICES)
+def test_nothing_is_a_picture_too(view: str, tmp_path: Path) -> None:
+    write_png(EMPTY, Selection(), tmp_path / "nothing.png", view)
+    assert Image.open(tmp_path / "nothing.png").size[0] == 2000
+
+
+def test_what_cannot_be_drawn_is_told() -> None:
+    with pytest.raises(OptionError, match="did you mean 'memory'"):
+        scene(EMPTY, Selection(), "memroy")
+    with pytest.raises(OptionError, match="too narrow"):
+        scene(EMPTY, Selection(), width=10)
+
+
+def test_letters_have_dots() -> None:
+    assert dots("mm").shape == (8, 12)
+    assert dots("").shape == (8, 0)
+    assert dots("é").any(), "an unknown letter is a box, not a gap"
+    for code in range(33, 127):
+        assert dots(chr(code)).any(), chr(code)
+
+
+def test_a_profile_draws_itself(trace: Trace, tmp_path: Path) -> None:
+    profile = Profile(trace)
+    profile.to_png(tmp_path / "p.png", view="phases", width=600)
+    assert Image.open(tmp_path / "p.png").size == (1200, 440)
+    profile.to_svg(tmp_path / "p.svg", "timeline")
+    assert (tmp_path / "p.svg").read_text(encoding="utf-8").startswith("<svg")

@@ -1,0 +1,226 @@
+"""The level-of-detail indexes against the plain definition, slice by slice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from notebook_prof.views.lod import GroupIndex, RowIndex, StepCurve, WideSlices, density
+from notebook_prof.views.lod.density import MAX_CELLS, LongestBlocks
+from notebook_prof.views.lod.rows import spread
+
+Drawn = tuple[Any, Any, Any, int]
+
+
+@st.composite
+def rows_of_slices(draw: st.DrawFn) -> Drawn:
+    """Rows of slices that do not overlap, instants among them; sorted by start."""
+    n_rows = draw(st.integers(1, 4))
+    parts = []
+    for row in range(n_rows):
+        gaps = draw(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 12)), max_size=12))
+        at = draw(st.integers(0, 20))
+        for gap, dur in gaps:
+            at += gap
+            parts.append((at, dur, row))
+            at += max(dur, 1)
+    parts.sort()
+    table = np.array(parts, np.int64).reshape(-1, 3)
+    return table[:, 0], table[:, 1], table[:, 2], n_rows
+
+
+windows = st.tuples(st.integers(-5, 150), st.integers(1, 120)).map(lambda w: (w[0], w[0] + w[1]))
+
+
+def _clipped(ts: Any, dur: Any, a: int, b: int) -> Any:
+    return np.clip(np.minimum(ts + dur, b) - np.maximum(ts, a), 0, None)
+
+
+def _touches(ts: Any, dur: Any, a: int, b: int) -> Any:
+    return (ts < b) & ((ts >= a) | (ts + dur > a))
+
+
+@given(rows_of_slices(), windows)
+def test_stretch_holds_exactly_the_slices_that_touch(drawn: Drawn, window: tuple[int, int]) -> None:
+    ts, dur, row, n_rows = drawn
+    index = RowIndex(ts, dur, row, n_rows)
+    first, stop = index.stretch(np.arange(n_rows), *window)
+    for r in range(n_rows):
+        found = sorted(index.order[first[r] : stop[r]].tolist())
+        assert found == np.flatnonzero((row == r) & _touches(ts, dur, *window)).tolist()
+
+
+@given(rows_of_slices(), windows, st.integers(1, 40), st.booleans())
+def test_density_conserves_busy_time(drawn: Drawn, window: tuple[int, int], bins: int, masked: bool) -> None:
+    ts, dur, row, n_rows = drawn
+    index = RowIndex(ts, dur, row, n_rows)
+    mask = (np.arange(len(ts)) % 2 == 0)[index.order] if masked else None
+    running = index.masked(mask) if mask is not None else None
+    d = density(index, LongestBlocks(index), np.arange(n_rows), window, bins, mask, running)
+    edges = np.rint(d.start + d.width * np.arange(d.busy_ns.shape[1] + 1)).astype(int)
+    assert edges[0] <= window[0]
+    assert edges[-1] >= window[1]
+    for r in range(n_rows):
+        mine = row == r
+        for k in range(len(edges) - 1):
+            a, b = int(edges[k]), int(edges[k + 1])
+            part = _clipped(ts[mine], dur[mine], a, b)
+            assert d.busy_ns[r, k] == part.sum()
+            touching = np.flatnonzero(mine & _touches(ts, dur, a, b))
+            assert d.count[r, k] == len(touching)
+            if d.matched_ns is not None:
+                assert (
+                    d.matched_ns[r, k] == _clipped(ts, dur, a, b)[mine & (np.arange(len(ts)) % 2 == 0)].sum()
+                )
+            if len(touching):
+                longest = index.order[d.longest[r, k]]
+                assert longest in touching
+                assert dur[longest] == dur[touching].max()
+            else:
+                assert d.longest[r, k] == -1
+
+
+@given(rows_of_slices(), windows, st.integers(0, 12), st.integers(1, 8))
+def test_wide_slices_are_the_longest(drawn: Drawn, window: tuple[int, int], least: int, limit: int) -> None:
+    ts, dur, row, n_rows = drawn
+    index = RowIndex(ts, dur, row, n_rows)
+    first, stop = index.stretch(np.arange(n_rows), *window)
+    at = WideSlices(index).find(first, stop, least, limit)
+    lengths = np.sort(dur[_touches(ts, dur, *window) & (dur >= least)])[::-1][:limit]
+    assert np.sort(index.lengths(at))[::-1].tolist() == lengths.tolist()
+    assert (np.diff(at) > 0).all()
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 30), st.integers(0, 20), st.integers(0, 3)), max_size=8),
+    windows,
+    st.booleans(),
+)
+def test_totals_of_a_window_are_exact(
+    parents: list[tuple[int, int, int]], window: tuple[int, int], masked: bool
+) -> None:
+    # one track, two depths: every parent holds one child in its middle
+    ts, dur, row, code, own = [], [], [], [], []
+    at = 0
+    for length, gap, name in parents:
+        at += gap
+        child = length // 2
+        ts += [at, at + 1]
+        dur += [length + 2, child]
+        row += [0, 1]
+        code += [name, (name + 1) % 4]
+        own += [length + 2 - child, child]
+        at += length + 2
+    order = np.argsort(np.array(ts), kind="stable")
+    t, d, r, c, s = (np.array(x, np.int64)[order] for x in (ts, dur, row, code, own))
+    index = RowIndex(t, d, r, 2)
+    mask = np.arange(len(t)) % 3 != 0 if masked else None
+    none = np.empty(0, np.int64)
+    groups = GroupIndex(
+        index, c, 4, ts=t, dur=d, self_ns=s, track=np.zeros(len(t), int), again=none, parent=none, mask=mask
+    )
+    found = groups.totals(*window, np.array([1, -1]))
+    inside = _clipped(t, d, *window)
+    children = np.zeros(len(t), np.int64)
+    for k in np.flatnonzero(r == 0):
+        under = (r == 1) & (t >= t[k]) & (t + d <= t[k] + d[k])
+        children[k] = inside[under].sum()
+    for group in range(4):
+        keep = (c == group) & (mask if mask is not None else True)
+        touching = (keep & _touches(t, d, *window)).sum()
+        assert found.count[group] == found.touched[group] == touching
+        assert found.total_ns[group] == inside[keep].sum()
+        assert found.self_ns[group] == (inside - children)[keep].sum()
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 5), st.integers(0, 100)), min_size=1, max_size=60),
+    windows,
+    st.integers(1, 30),
+)
+def test_curve_keeps_extremes(points: list[tuple[int, int]], window: tuple[int, int], px: int) -> None:
+    ts = np.cumsum([p[0] for p in points])
+    value = np.array([float(p[1]) for p in points])
+    x, y = StepCurve(ts, value).sample(*window, px)
+    before = np.flatnonzero(ts <= window[0])
+    seen = value[(ts > window[0]) & (ts < window[1])]
+    seen = np.append(seen, value[before[-1]]) if len(before) else seen
+    assert (len(x) == 0) == (len(seen) == 0)
+    if len(seen):
+        assert y.max() == seen.max()
+        assert y.min() == seen.min()
+        assert x[0] >= window[0]
+        assert x[-1] == window[1]
+        assert (np.diff(x) >= 0).all()
+
+
+def test_curve_pyramid_gives_the_extremes_of_a_million_points() -> None:
+    rng = np.random.default_rng(0)
+    value = rng.normal(size=1_000_000)
+    value[123_456], value[765_432] = 99, -99
+    curve = StepCurve(np.arange(1_000_000), value)
+    x, y = curve.sample(0, 1_000_000, 1000)
+    assert len(x) <= 4002
+    assert y.max() == 99
+    assert y.min() == -99
+
+
+@pytest.mark.parametrize("n", [300_000])
+def test_many_slices_in_few_bins(n: int) -> None:
+    rng = np.random.default_rng(1)
+    dur = rng.integers(1, 20, n)
+    ts = np.cumsum(dur + rng.integers(0, 5, n)) - dur
+    index = RowIndex(ts, dur, np.zeros(n, np.int64), 1)
+    blocks = LongestBlocks(index)
+    d = density(index, blocks, np.arange(1), (0, float(ts[-1] + 20)), 50)
+    assert d.busy_ns.sum() == dur.sum()
+    assert d.count.sum() >= n
+    assert index.lengths(d.longest).min() >= 19
+    assert index.nbytes / n < 50
+
+
+@given(rows_of_slices(), windows, st.lists(st.integers(1, 60), min_size=1, max_size=4))
+def test_every_level_of_detail_accounts_for_the_same_time(
+    drawn: Drawn, window: tuple[int, int], levels: list[int]
+) -> None:
+    """However wide the bins are, their busy time in a window is that of its slices, clipped."""
+    ts, dur, row, n_rows = drawn
+    index = RowIndex(ts, dur, row, n_rows)
+    blocks = LongestBlocks(index)
+    for bins in levels:
+        d = density(index, blocks, np.arange(n_rows), window, bins)
+        begin, end = round(d.start), round(d.start + d.width * d.busy_ns.shape[1])
+        shown = d.busy_ns.sum(axis=1)
+        for r in range(n_rows):
+            assert shown[r] == _clipped(ts[row == r], dur[row == r], begin, end).sum()
+        assert (d.count > 0)[d.busy_ns > 0].all(), "no busy bin without a slice that names it"
+        named = index.order[d.longest[d.count > 0]]
+        assert (ts[named] < end).all()
+        assert ((ts + dur)[named] >= begin).all()
+
+
+def test_cells_are_bounded() -> None:
+    index = RowIndex(np.arange(1000), np.ones(1000, int), np.arange(1000), 1000)
+    d = density(index, LongestBlocks(index), np.arange(1000), (0.0, 1e6), 4000)
+    assert d.busy_ns.size <= MAX_CELLS
+
+
+def test_empty_index_answers() -> None:
+    none = np.empty(0, np.int64)
+    index = RowIndex(none, none, none, 0)
+    d = density(index, LongestBlocks(index), none, (0.0, 10.0), 5)
+    assert d.busy_ns.shape == (0, 5)
+    assert len(WideSlices(index).find(none, none, 0, 5)) == 0
+    assert len(StepCurve(none, none).sample(0, 10, 5)[0]) == 0
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), max_size=9))
+def test_spread_joins_ranges(ranges: list[tuple[int, int]]) -> None:
+    first = np.array([a for a, _ in ranges], np.int64)
+    stop = np.array([a + n for a, n in ranges], np.int64)
+    assert spread(first, stop).tolist() == [k for a, n in ranges for k in range(a, a + n)]

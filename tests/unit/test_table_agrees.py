@@ -1,0 +1,124 @@
+"""The operator table of the views against ``p.operators()`` and ``p.kernels()``, number by number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from notebook_prof.analysis import kernels, operators
+from notebook_prof.selection import Selection
+from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.views.answers import table
+from notebook_prof.views.store import ViewStore
+
+from ..browser.drawn import drawn_trace
+
+
+def _shown(store: ViewStore, scope: str, by: str = "name", **selected: Any) -> pd.DataFrame:
+    state = Selection(**selected).to_state()
+    answer = table(store, state, {"by": by, "scope": scope, "top": 1000})
+    data = answer.arrays()
+    frame = pd.DataFrame({k: data[k] for k in ("count", "total_ns", "self_ns", "device_ns", "share")})
+    frame.insert(0, by, answer.content["label"])
+    return frame.sort_values(by).reset_index(drop=True)
+
+
+def _same(store: ViewStore, by: str = "name", **selected: Any) -> None:
+    ours = _shown(store, "host", by, **selected)
+    theirs = operators(store.trace, by=by, **selected)
+    theirs = theirs[theirs[by].notna()]
+    theirs["share"] = theirs["self_ns"] / max(theirs["self_ns"].sum(), 1)
+    _equal(ours, theirs, by, ["count", "total_ns", "self_ns", "device_ns", "share"])
+    _equal(
+        _shown(store, "device", by, **selected),
+        kernels(store.trace, by=by, **selected),
+        by,
+        ["count", "total_ns"],
+    )
+
+
+def _equal(ours: pd.DataFrame, theirs: pd.DataFrame, by: str, columns: list[str]) -> None:
+    theirs = theirs[theirs[by].notna()].sort_values(by)
+    assert ours[by].tolist() == theirs[by].tolist()
+    for column in columns:
+        np.testing.assert_allclose(ours[column], theirs[column].astype(float), rtol=1e-12, err_msg=column)
+
+
+SELECTIONS: list[dict[str, Any]] = [
+    {},
+    {"window": (31_234_567, 77_777_777)},
+    {"step": [4, 5]},
+    {"phase": ["forward"], "window": (20_000_000, 90_000_001)},
+    {"category": ["operator"], "window": (20_000_000, 90_000_001)},
+]
+
+
+@pytest.mark.parametrize("selected", SELECTIONS, ids=str)
+@pytest.mark.parametrize("by", ["name", "module", "category"])
+def test_a_training_run(selected: dict[str, Any], by: str) -> None:
+    if by == "category" and "category" in selected:
+        pytest.skip("a view is not filtered by its own dimension")
+    _same(ViewStore(drawn_trace(gpu=True)), by, **selected)
+
+
+@st.composite
+def tangled_traces(draw: st.DrawFn) -> Trace:
+    """Slices of few names that nest in their own name, overlap in part, and launch work on two streams."""
+    builder = TraceBuilder()
+    tracks = [builder.track(f"t{k}", pid=1, tid=k + 1) for k in range(2)]
+    streams = [builder.track(f"s{k}", "stream", device=0, stream=k) for k in range(2)]
+    rows = draw(
+        st.lists(
+            st.tuples(
+                st.integers(0, 30),
+                st.integers(0, 25),
+                st.integers(0, 1),
+                st.integers(0, 2),
+                st.integers(0, 2),
+            ),
+            min_size=1,
+            max_size=14,
+        )
+    )
+    handles = [
+        int(
+            builder.slices(
+                ts=ts,
+                dur=dur,
+                name="abc"[name],
+                track=tracks[track],
+                category=("operator", "annotation", "launch")[kind],
+                step=ts % 3,
+                module=f"m{name}" if ts % 2 else None,
+            )[0]
+        )
+        for ts, dur, track, name, kind in rows
+    ]
+    launches = draw(
+        st.lists(st.tuples(st.integers(0, len(rows) - 1), st.integers(0, 9), st.integers(0, 12)), max_size=6)
+    )
+    free = [0, 0]
+    for k, (source, wait, dur) in enumerate(launches):
+        at = max(free[k % 2], rows[source][0] + wait)
+        made = builder.slices(ts=at, dur=dur, name="gemm", category="kernel", track=streams[k % 2])
+        free[k % 2] = at + dur
+        builder.flows("launch", handles[source], made[0])
+    return builder.seal()
+
+
+windows = st.tuples(st.integers(-5, 60), st.integers(1, 50)).map(lambda w: (w[0], w[0] + w[1]))
+
+
+@settings(max_examples=120, deadline=None)
+@given(tangled_traces(), windows, st.sampled_from(["name", "module"]))
+def test_any_trace_and_window(trace: Trace, window: tuple[int, int], by: str) -> None:
+    store = ViewStore(trace)
+    _same(store, by)
+    if (window := (max(window[0], 0), window[1]))[1] > window[0]:
+        _same(store, by, window=window)
+        _same(store, by, window=window, step=[0, 2])

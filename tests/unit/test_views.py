@@ -1,0 +1,331 @@
+"""Answers, filters, pictures and static HTML, without a browser."""
+
+from __future__ import annotations
+
+import io
+import json
+from html.parser import HTMLParser
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from notebook_prof.analysis import kernels, operators
+from notebook_prof.errors import OptionError
+from notebook_prof.selection import Selection
+from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.views import bundle
+from notebook_prof.views.dashboard import dashboard_document, dashboard_settings
+from notebook_prof.views.document import fragment, write_report
+from notebook_prof.views.filters import Filter
+from notebook_prof.views.palette import CATEGORIES, NAMES, PHASES, rgba
+from notebook_prof.views.picture import density_picture, png
+from notebook_prof.views.protocol import Protocol
+from notebook_prof.views.reduced import reduced
+from notebook_prof.views.store import ViewStore
+from notebook_prof.views.warming import Warming
+
+from ..browser.drawn import drawn_trace
+
+EMPTY = TraceBuilder().seal()
+
+
+def _ask(protocol: Protocol, **request: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    content, buffers = protocol.answer(request)
+    assert "failed" not in content, content
+    json.dumps(content)
+    assert sum(map(len, buffers)) < 1_000_000
+    columns = {
+        name: np.frombuffer(part, np.dtype("<" + kind))
+        for (name, kind), part in zip(content["columns"], buffers, strict=True)
+    }
+    return content, columns
+
+
+@pytest.fixture
+def protocol() -> Protocol:
+    return Protocol(drawn_trace(gpu=True), Selection())
+
+
+def _wide_trace(rows: int = 300, each: int = 400) -> Trace:
+    builder = TraceBuilder()
+    for k in range(rows):
+        ts = np.arange(each) * 1000
+        builder.slices(
+            ts=ts, dur=np.full(each, 900), name=f"name {k}", track=builder.track(f"t{k}", tid=k, pid=1)
+        )
+    return builder.seal()
+
+
+def test_meta_lists_tracks_in_drawing_order(protocol: Protocol) -> None:
+    content, columns = _ask(protocol, t="meta")
+    assert [track["name"] for track in content["tracks"]] == ["MainThread", "autograd thread 0", "stream 7"]
+    assert [track["row"] for track in content["tracks"]] == [0, 3, 5]
+    assert [track["group"] for track in content["tracks"]] == ["process 100", "process 100", "GPU 0"]
+    assert columns["step"].tolist() == list(range(3, 13))
+    assert content["groupings"] == ["name", "module", "category"]
+
+
+def test_equally_busy_threads_stand_by_name() -> None:
+    builder = TraceBuilder()
+    for k in (10, 2, 1):
+        builder.slices(
+            ts=[0], dur=[100 + k], name="work", track=builder.track(f"worker {k}", pid=1, tid=5 + k)
+        )
+    builder.slices(ts=[0], dur=[1000], name="work", track=builder.track("busy", pid=1, tid=3))
+    builder.slices(ts=[0], dur=[1], name="work", track=builder.track("main", pid=1, tid=1))
+    tracks = [track.name for track in ViewStore(builder.seal()).columns.tracks]
+    assert tracks == ["main", "busy", "worker 1", "worker 2", "worker 10"]
+
+
+def test_lod_gives_every_slice_or_accounts_for_it(protocol: Protocol) -> None:
+    n = len(protocol.store.trace.slices)
+    end = float(protocol.store.trace.span.end)
+    rows = list(range(protocol.store.columns.n_rows))
+    content, data = _ask(protocol, t="lod", a=0, b=end, px=1000, rows=rows)
+    assert (content["mode"], content["total"], len(data["id"])) == ("all", n, n)
+    content, data = _ask(protocol, t="lod", a=0, b=end, px=1000, rows=rows, max_quads=20)
+    assert (content["mode"], len(data["id"])) == ("dense", 20)
+    assert len(data["busy"]) == content["bins"] * len(rows)
+    assert ((data["busy"] > 0) == (data["count"] > 0)).all()
+    assert data["count"].sum() >= n
+
+
+def test_lod_keeps_to_the_rows_asked_for(protocol: Protocol) -> None:
+    _, data = _ask(protocol, t="lod", a=0, b=1e9, px=500, rows=[4, 0])
+    slots = dict(zip(protocol.store.columns.row[data["id"]].tolist(), data["slot"].tolist(), strict=True))
+    assert slots == {4: 0, 0: 1}
+
+
+def test_no_answer_exceeds_its_bounds() -> None:
+    protocol = Protocol(_wide_trace(), Selection())
+    content, data = _ask(protocol, t="lod", a=0, b=4e5, px=8000, rows=list(range(300)))
+    assert len(data["id"]) <= 4000
+    assert content["bins"] * 128 <= 65_536
+    content, _ = _ask(protocol, t="table", top=10_000)
+    assert len(content["label"]) == 300
+    assert _ask(protocol, t="table", top=7)[0]["rows"] == 300
+
+
+def test_selection_dims_filters_and_adds_up(protocol: Protocol) -> None:
+    selection = protocol.selection
+    all_rows, data = _ask(protocol, t="table")
+    own = dict(zip(all_rows["label"], data["self_ns"], strict=True))
+    slices = protocol.store.trace.slices
+    assert sum(own.values()) == slices["self_ns"].sum()
+    selection.update(name="aten::conv2d", step=[4, 5])
+    picture, quads = _ask(protocol, t="lod", a=0, b=1e9, px=500, rows=list(range(6)))
+    assert picture["filtered"]
+    assert quads["match"].sum() == selection.mask(slices).sum()
+    content, data = _ask(protocol, t="table")
+    own = operators(protocol.store.trace, step=[4, 5])["count"].sum()
+    own += kernels(protocol.store.trace, step=[4, 5])["count"].sum()
+    assert sum(data["count"]) == own, "its own dimension does not filter the table"
+    assert content["count"] == selection.mask(slices).sum(), "but the totals are of what is selected"
+    content, data = _ask(protocol, t="phases")
+    assert content["filtered"]
+    assert data["part"].sum() > 0
+    assert (data["part"] <= data["total"]).all()
+    content, data = _ask(protocol, t="memory", a=0, b=1e9)
+    assert 0 < data["sy"].max() < data["y"].max()
+    assert data["sy"][-1] == 0, "everything that was allocated is freed"
+
+
+def test_window_totals_match_the_slices(protocol: Protocol) -> None:
+    a, b = 31_234_567, 77_777_777
+    protocol.selection.window = (a, b)
+    content, data = _ask(protocol, t="table", by="name", top=1000)
+    s = protocol.store.trace.slices
+    inside = ((s["ts"] + s["dur"]).clip(upper=b) - s["ts"].clip(lower=a)).clip(lower=0)
+    expected = inside.groupby(s["name"].astype("str")).sum()
+    for name, total in zip(content["label"], data["total_ns"], strict=True):
+        assert total == expected[name]
+
+
+def test_a_selected_name_is_shown_though_it_is_far_down(protocol: Protocol) -> None:
+    last = _ask(protocol, t="table")[0]["label"][-1]
+    protocol.selection.name = last
+    assert last in _ask(protocol, t="table", top=3)[0]["label"]
+
+
+def test_detail_tells_everything_and_links(protocol: Protocol) -> None:
+    src = int(protocol.store.trace.flows["src"].iloc[0])
+    content, _ = _ask(protocol, t="detail", id=src)
+    assert content["found"]
+    assert content["links"][0]["kind"] == "launch"
+    assert content["links"][0]["direction"] == "to"
+    assert content["phase"] == "forward"
+    assert _ask(protocol, t="detail", id=10**9)[0]["found"] is False
+
+
+def test_find_walks_one_name_on_one_track(protocol: Protocol) -> None:
+    c = protocol.store.columns
+    same = np.flatnonzero((c.name == c.names.index("aten::conv2d")) & (c.track == 0))
+    assert _ask(protocol, t="find", id=int(same[0]), by=1)[0]["id"] == same[1]
+    assert _ask(protocol, t="find", id=int(same[0]), by=-1)[0]["id"] is None
+
+
+@pytest.mark.parametrize(
+    "kind", ["meta", "names", "strip", "table", "memory", "phases", "detail", "find", "lod"]
+)
+def test_an_empty_trace_has_answers(kind: str) -> None:
+    _ask(Protocol(EMPTY, Selection()), t=kind, a=0, b=10, px=100, rows=[], id=0)
+
+
+def test_what_cannot_be_answered_is_a_sentence() -> None:
+    protocol = Protocol(EMPTY, Selection())
+    assert "did you mean 'table'" in protocol.answer({"t": "tabel"})[0]["failed"]
+    assert "failed" in protocol.answer({"t": "lod"})[0]
+    told = protocol.select({"stepp": [1]}, "page", None)
+    assert "'step'" in told["failed"]
+    assert told["state"]["revision"] == 0
+
+
+def test_select_merges_patches_by_revision() -> None:
+    protocol = Protocol(EMPTY, Selection())
+    protocol.selection.step = 3
+    state = protocol.select({"name": ["mm"]}, "table", 0)["state"]
+    assert (state["step"], state["name"]) == ([3], ["mm"])
+    assert protocol.selection.clauses["name"].source == "table"
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("", ["aten::conv2d", "aten::relu", "wait"]),
+        ("CONV", ["aten::conv2d"]),
+        ("/^aten::(relu|mm)$/", ["aten::relu"]),
+        ("self>2us", ["aten::relu", "wait"]),
+        ("self >= 2 us count<9", ["aten::relu"]),
+        ("aten self>2us", ["aten::relu"]),
+        ("share>50%", ["wait"]),
+        ("nothing", []),
+    ],
+)
+def test_filter(text: str, kept: list[str]) -> None:
+    own = np.array([1000, 3000, 9000])
+    rows = SimpleNamespace(
+        group=np.arange(3),
+        count=np.array([5, 6, 9]),
+        total_ns=own,
+        self_ns=own,
+        device_ns=own,
+        share=own / 13_000,
+    )
+    labels = ["aten::conv2d", "aten::relu", "wait"]
+    keep = Filter.parse(text).keep(labels, ["", "", ""], rows)
+    assert [label for label, yes in zip(labels, keep, strict=True) if yes] == kept
+
+
+def test_filter_refuses_what_is_no_expression() -> None:
+    with pytest.raises(OptionError, match="regular expression"):
+        Filter.parse("/(/")
+
+
+def _luminance(colour: str) -> float:
+    parts = [c / 255 for c in rgba(colour)[:3]]
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("colour", sorted({*NAMES, *PHASES.values(), *CATEGORIES.values()}))
+def test_labels_can_be_read_on_every_colour(colour: str) -> None:
+    assert (_luminance(colour) + 0.05) / (_luminance("#1a1a1a") + 0.05) >= 4.5
+
+
+def test_picture_is_a_png_of_every_row() -> None:
+    store = ViewStore(drawn_trace(gpu=True))
+    image = density_picture(store, 640)
+    assert image.shape == (6 * 7, 640, 3)
+    decoded = np.asarray(Image.open(io.BytesIO(png(image))))
+    np.testing.assert_array_equal(decoded, image)
+    assert len(np.unique(image.reshape(-1, 3), axis=0)) > 8
+    assert density_picture(ViewStore(EMPTY), 100).shape == (7, 100, 3)
+
+
+class _Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        assert not any(name.startswith("on") for name, _ in attrs)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_fragment_survives_untrusted_notebooks_and_names() -> None:
+    evil = "<script>alert(1)</script><img onerror=alert(1)>"
+    builder = TraceBuilder()
+    builder.slices(ts=[0], dur=[10], name=[evil], track=builder.track(evil))
+    html = fragment(builder.seal(), Selection(), verdict=evil + "\nline two", uid='"><b>')
+    parsed = _Tags()
+    parsed.feed(html)
+    assert set(parsed.tags) <= {"div", "p", "b", "br", "img", "table", "tr", "th", "td", "span"}
+    assert parsed.text.count(evil) == 3
+    assert "data:image/png;base64," in html
+
+
+def test_fragment_of_nothing_and_report_of_a_selection(tmp_path: Any) -> None:
+    assert "Nothing was recorded" in fragment(EMPTY, Selection())
+    write_report(drawn_trace(), Selection(step=4), tmp_path / "r.html", verdict="fine")
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "Content-Security-Policy" in text
+    assert '"step":[4]' in text
+    ours = text.replace(bundle.bokehjs()[0].decode(), "")
+    for elsewhere in ("http:", "https:", "@import"):
+        assert elsewhere not in ours
+    assert len(text) < 2_000_000
+
+
+def test_dashboard_document_holds_no_data_and_is_fresh() -> None:
+    trace = drawn_trace()
+    first, second = json.loads(dashboard_document(trace)), json.loads(dashboard_document(trace))
+    assert len(first["roots"]) == len(second["roots"]) == 4
+    assert "aten::conv2d" not in json.dumps(first)
+    assert set(dashboard_settings(EMPTY, "")["empty"]) == {"timeline", "memory", "phases"}
+    assert dashboard_settings(trace, "")["empty"] == {}
+
+
+def test_page_code_is_whole() -> None:
+    live, report = bundle.script(bundle.LIVE), bundle.script(bundle.REPORT)
+    assert "export default" in live
+    assert "export" not in report.split("startReport")[0].split("function mount")[0]
+    for code in (live, report):
+        for danger in ("innerHTML", "eval(", "new Function", "insertAdjacentHTML", "document.write"):
+            assert danger not in code
+    assert len(bundle.bokehjs()) == 1
+
+
+def test_a_long_trace_draws_while_its_table_is_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Warming.__init__, "__defaults__", (1000,))
+    protocol = Protocol(drawn_trace(), Selection())
+    assert protocol.answer({"t": "lod", "a": 0, "b": 1e9, "px": 100, "rows": [0]})[0]["quads"] > 0
+    waits = protocol.answer({"t": "table", "seq": 7})[0]
+    assert waits.get("pending") is True or waits["rows"] > 0
+    assert protocol.warming.wait(30)
+    assert _ask(protocol, t="table")[0]["rows"] > 10
+    assert _ask(protocol, t="phases")[0]["bars"] == 10
+
+
+def test_what_is_left_out_becomes_time_of_what_was_around_it() -> None:
+    trace = drawn_trace(gpu=True)
+    small, note = reduced(trace, 400)
+    assert len(small.slices) == 400
+    assert "400 longest of 1,604" in note
+    assert small.slices["dur"].min() >= trace.slices["dur"].nlargest(400).min()
+    top = small.slices[small.slices["depth"] == 0]
+    assert small.slices["self_ns"].sum() == top["dur"].sum()
+    assert reduced(trace)[0] is trace
+
+
+def test_tables_page_through_all_rows(protocol: Protocol) -> None:
+    whole = _ask(protocol, t="table", top=1000)[0]["label"]
+    pages = [_ask(protocol, t="table", start=start, top=5)[0] for start in range(0, len(whole), 5)]
+    assert [label for page in pages for label in page["label"]] == whole
+    assert {page["rows"] for page in pages} == {len(whole)}
