@@ -1,0 +1,86 @@
+"""Which collectives of different ranks are the same one."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+_SAME_SIZE: Final = ("all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter")
+_NO_STEP: Final = -1
+
+
+def matched(collectives: pd.DataFrame) -> pd.DataFrame:
+    """Number the collectives so that the same one has the same number on every rank.
+
+    Parameters
+    ----------
+    collectives : DataFrame
+        Those of all ranks, with a `rank` column; see `notebook_prof.analysis.collectives`.
+
+    Returns
+    -------
+    DataFrame
+        The same rows by rank and start, with ``match`` Int64 (missing where no other rank has it) and
+        ``match_ranks`` int64, how many ranks have it.
+
+    Notes
+    -----
+    Ranks issue the collectives of a process group in one order. So the n-th one of the same group, operation
+    and size is the same on all ranks, where they have equally many over the same steps; else the n-th one of
+    a step, for steps in which they have equally many. Sizes count only for operations whose message is of the
+    same size on every rank.
+
+    Examples
+    --------
+    >>> rows = {"rank": [0, 0, 1, 1], "unix_ns": [5, 9, 6, 8], "operation": ["all_reduce", "barrier"] * 2}
+    >>> frame = pd.DataFrame({**rows, "group": "", "bytes": [4, 0, 4, 0], "step": 0})
+    >>> matched(frame)["match"].tolist()
+    [0, 1, 0, 1]
+    """
+    frame = collectives.sort_values(["rank", "unix_ns"], kind="stable").reset_index(drop=True)
+    if not len(frame):
+        return frame.assign(match=pd.array([], dtype="Int64"), match_ranks=np.empty(0, np.int64))
+    kind = _kinds(frame)
+    step = frame["step"].fillna(_NO_STEP).to_numpy(np.int64)
+    rank = frame["rank"].to_numpy()
+    by_run = _number(kind, np.zeros(len(frame), np.int64), rank, step)
+    by_step = _number(kind, step, rank, step)
+    whole = by_run >= 0
+    number = np.where(whole, by_run, by_step)
+    number[~whole & (step == _NO_STEP)] = -1
+    key, _ = pd.factorize(number * 2 + whole)
+    ranks = pd.Series(rank).groupby(key).transform("nunique").to_numpy(np.int64)
+    good = (number >= 0) & (ranks > 1)
+    final, _ = pd.factorize(np.where(good, key, -1), sort=False)
+    order, _ = pd.factorize(final[good])
+    match = np.full(len(frame), -1, np.int64)
+    match[good] = order
+    return frame.assign(match=pd.arrays.IntegerArray(match, match < 0), match_ranks=np.where(good, ranks, 1))
+
+
+def _kinds(frame: pd.DataFrame) -> Any:
+    """Group, operation and, where it is the same on all ranks and known on all, size."""
+    same = frame["operation"].isin(_SAME_SIZE)
+    size = frame["bytes"].astype("Int64")
+    outer = frame.groupby(["group", "operation"], sort=False).ngroup()
+    unknown = size.isna().groupby(outer).transform("any")
+    size = size.where(same & ~unknown, -1).fillna(-1).to_numpy(np.int64)
+    kind, _ = pd.factorize(pd.MultiIndex.from_arrays([outer.to_numpy(), size]))
+    return kind
+
+
+def _number(kind: Any, part: Any, rank: Any, step: Any) -> Any:
+    """The n-th of a kind and part on its rank, as a number; -1 where ranks have different ones."""
+    table = pd.DataFrame({"kind": kind, "part": part, "rank": rank, "step": step})
+    own = table.groupby(["kind", "part", "rank"], sort=False)
+    nth = own.cumcount().to_numpy()
+    facts = pd.DataFrame({"kind": kind, "part": part, "count": own["rank"].transform("size")})
+    facts["first"], facts["last"] = own["step"].transform("min"), own["step"].transform("max")
+    spread = facts.groupby(["kind", "part"], sort=False)
+    agree = np.ones(len(table), bool)
+    for name in ("count", "first", "last"):
+        agree &= (spread[name].transform("min") == spread[name].transform("max")).to_numpy()
+    number, _ = pd.factorize(pd.MultiIndex.from_arrays([kind, part, nth]))
+    return np.where(agree, number, -1)

@@ -1,0 +1,56 @@
+"""A bar of text while many ranks are read."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+Progress: TypeAlias = Callable[[int, int], None] | bool | None
+"""Called with ranks done and ranks in all; True shows a bar, None shows it where someone may be watching."""
+
+_QUIET_S: Final = 2.0
+_WIDTH: Final = 30
+
+
+class Bar:
+    """Writes ``ranks ███░░░ 12/256 · 40 s left`` on standard output, after two seconds and on one line.
+
+    Parameters
+    ----------
+    total : int
+    show : callable, bool or None
+        See `Progress`.
+    """
+
+    def __init__(self, total: int, show: Progress = None) -> None:
+        self._total, self._done, self._started = total, 0, time.monotonic()
+        self._call = show if callable(show) else None
+        self._always = show is True
+        self._text = show is True or (show is None and _watched())
+        self._drawn = False
+
+    def advance(self) -> None:
+        """One more rank is done."""
+        self._done += 1
+        if self._call is not None:
+            self._call(self._done, self._total)
+        passed = time.monotonic() - self._started
+        if self._text and (self._always or passed > _QUIET_S):
+            filled = _WIDTH * self._done // max(self._total, 1)
+            left = passed / self._done * (self._total - self._done)
+            bar = "█" * filled + "░" * (_WIDTH - filled)
+            sys.stdout.write(f"\rranks {bar} {self._done}/{self._total} · {left:.0f} s left ")
+            sys.stdout.flush()
+            self._drawn = True
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._drawn:
+            sys.stdout.write("\r" + " " * (_WIDTH + 40) + "\r")
+            sys.stdout.flush()
+
+
+def _watched() -> bool:
+    return "ipykernel" in sys.modules or sys.stdout.isatty()

@@ -1,0 +1,280 @@
+"""Many ranks as one thing: an ordered mapping from rank to recording, read only when asked for."""
+
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar, cast
+
+import numpy as np
+import pandas as pd
+
+from ..errors import SelectionError
+from ..trace import ImportReport, Trace
+from .cache import Cache, open_rank
+from .cluster import find_there, run_there
+from .files import Paths, RankFile, arranged, given, listed, looked_at
+from .pool import processes_for, run_here
+from .progress import Bar, Progress
+from .reduction import Analyses, Reduction, joined, reduce_rank
+
+T = TypeVar("T")
+_OPEN: Final = 2
+"""How many ranks that were looked at one by one stay in memory."""
+
+_OURS: Final = ("cache-damaged", "cache-not-written")
+
+
+def find_ranks(paths: Paths, client: Any = None) -> tuple[dict[int, RankFile], ImportReport]:
+    """The ranks behind patterns, folders and files, and what is doubtful about them.
+
+    Raises
+    ------
+    FormatError
+        If there are none.
+    """
+    report = ImportReport()
+    if isinstance(paths, Mapping):
+        files = given(paths)
+    elif client is not None:
+        one = isinstance(paths, str) or hasattr(paths, "__fspath__")
+        files = find_there([str(path) for path in (cast(Any, [paths] if one else paths))], client)
+    else:
+        files = [looked_at(path) for path in listed(paths)]
+    return arranged(files, report), report
+
+
+class RankSet(Mapping[int, T], Generic[T]):
+    """The recordings of a run's ranks.
+
+    A rank is read when it is asked for (``ranks[3]``), or read, reduced and dropped (`map`).
+
+    Parameters
+    ----------
+    files : mapping of int to RankFile
+    report : ImportReport, optional
+        What is known to be wrong with them.
+    client : distributed.Client, optional
+        Where to reduce; else here.
+    cache : path or bool, optional
+        Where to keep recordings in our own format, which open at once; True is beside the files.
+    processes : int, optional
+        How many processes to use without a client.
+    progress : callable or bool, optional
+        See `Progress`.
+
+    Notes
+    -----
+    Without a client there is one rank in memory for each process; with one, one for each of the cluster's
+    threads. Only the frames of the analyses are kept.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from notebook_prof import analysis
+    >>> from notebook_prof.testing import draw
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> for rank in range(2):
+    ...     draw("stream 7: [gemm ]").to_chrome(folder / f"rank{rank}.json")
+    >>> ranks = RankSet(*find_ranks(folder))
+    >>> list(ranks), ranks.map(analysis.device)[["rank", "busy_ns"]].values.tolist()
+    ([0, 1], [[0, 7], [1, 7]])
+    """
+
+    def __init__(
+        self,
+        files: Mapping[int, RankFile],
+        report: ImportReport | None = None,
+        *,
+        client: Any = None,
+        cache: Cache = None,
+        processes: int | None = None,
+        progress: Progress = None,
+    ) -> None:
+        self._files = dict(sorted(files.items()))
+        self._report = report.copy() if report is not None else ImportReport()
+        self._client, self._cache = client, cache
+        self._processes, self._progress = processes, progress
+        self._opened: OrderedDict[int, T] = OrderedDict()
+        self._facts: dict[int, dict[str, Any]] = {}
+        self._told: set[tuple[str, int]] = set()
+
+    def __getitem__(self, rank: int) -> T:
+        if rank not in self._files:
+            raise KeyError(f"no rank {rank!r}: there are {self._span()}")
+        if rank not in self._opened:
+            self._opened[rank] = self._presented(self.trace(rank))
+        self._opened.move_to_end(rank)
+        while len(self._opened) > _OPEN:
+            self._opened.popitem(last=False)
+        return self._opened[rank]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def _presented(self, trace: Trace) -> T:
+        """What a rank is to its user."""
+        return cast(T, trace)
+
+    def trace(self, rank: int) -> Trace:
+        """Read one rank now; nothing is remembered."""
+        trace, trouble = open_rank(self._files[rank], self._cache)
+        self._tell(rank, trouble, named=False)
+        return trace
+
+    @property
+    def report(self) -> ImportReport:
+        """What could not be used or trusted: of the files, and of the ranks that were read so far."""
+        told = self._report.copy()
+        _tell_steps(self._facts, told)
+        return told
+
+    @property
+    def files(self) -> pd.DataFrame:
+        """The files.
+
+        Returns
+        -------
+        DataFrame
+            ``rank file rank_from bytes world_size host`` by rank, and of the ranks that were reduced so far
+            ``slices first_step last_step steps seconds`` (missing for others).
+        """
+        rows = []
+        for rank, file in self._files.items():
+            facts = self._facts.get(rank, {})
+            first, last, count = facts.get("steps", (None, None, None))
+            host = file.facts.get("host", facts.get("host", ""))
+            world = file.facts.get("world_size", facts.get("world_size"))
+            row = [rank, Path(file.path).name, file.source, file.bytes, world, host]
+            rows.append([*row, facts.get("slices"), first, last, count, facts.get("seconds")])
+        names = ["rank", "file", "rank_from", "bytes", "world_size", "host"]
+        names += ["slices", "first_step", "last_step", "steps", "seconds"]
+        optional = dict.fromkeys(["world_size", "slices", "first_step", "last_step", "steps"], "Int64")
+        kinds = {"rank": "int32", "bytes": "int64", "seconds": "float64", **optional}
+        return pd.DataFrame(rows, columns=names).astype(kinds)
+
+    def map(self, analysis: Callable[..., Any], /, **arguments: Any) -> pd.DataFrame:
+        """Apply an analysis to every rank.
+
+        Parameters
+        ----------
+        analysis : callable
+            ``analysis(trace, **arguments)`` gives a DataFrame, a Series, a mapping or a value.
+        **arguments
+            For the analysis.
+
+        Returns
+        -------
+        DataFrame
+            The results under one another by rank, with a ``rank`` int32 column in front. Ranks that could not
+            be read are missing, and in `report`.
+
+        Raises
+        ------
+        Exception
+            What the analysis raised, if it raised for every rank that was read.
+        """
+        return self.reduce({"map": (analysis, arguments)})["map"]
+
+    def reduce(self, analyses: Analyses) -> dict[str, pd.DataFrame]:
+        """Apply several analyses while each rank is read once; see `map`."""
+        frames: dict[str, list[pd.DataFrame]] = {name: [] for name in analyses}
+        failures: dict[str, dict[int, Exception]] = {name: {} for name in analyses}
+        bar = Bar(len(self._files), self._progress)
+        try:
+            for result in self._run(analyses):
+                self._take(result)
+                for name, frame in result.frames.items():
+                    frames[name].append(frame)
+                for name, error in result.failures.items():
+                    failures[name][result.rank] = error
+                bar.advance()
+        finally:
+            bar.close()
+        for name, errors in failures.items():
+            if errors and not frames[name]:
+                raise next(iter(errors.values()))
+            for rank, error in errors.items():
+                self._report.add(
+                    "analysis-failed",
+                    "loss",
+                    example=f"rank {rank}: {type(error).__name__}: {error}",
+                    effect="the rank is missing from this table",
+                )
+        return {name: joined(parts) for name, parts in frames.items()}
+
+    def _run(self, analyses: Analyses) -> Iterator[Reduction]:
+        files = list(self._files.values())
+        if self._client is not None:
+            return run_there(files, analyses, self._cache, self._client)
+        work = functools.partial(reduce_rank, analyses=analyses, cache=self._cache)
+        return run_here(files, work, processes_for(files, self._processes), self._report)
+
+    def _take(self, result: Reduction) -> None:
+        """Remember what a rank said of itself, once."""
+        self._tell(result.rank, result.report, named=not result.read)
+        if result.read:
+            self._facts[result.rank] = {**result.facts, "seconds": result.seconds}
+
+    def _tell(self, rank: int, report: ImportReport, named: bool) -> None:
+        """Put losses and errors of a rank into the report, each once; `named` ones name the rank already."""
+        for issue in report:
+            if (issue.code, rank) in self._told or (issue.severity == "info" and issue.code not in _OURS):
+                continue
+            self._told.add((issue.code, rank))
+            example = issue.example if named else f"rank {rank}: {issue.example}"
+            self._report.add(issue.code, issue.severity, issue.count, example, issue.effect, issue.advice)
+
+    def _span(self) -> str:
+        ranks = list(self._files)
+        if ranks == list(range(ranks[0], ranks[-1] + 1)):
+            return f"ranks {ranks[0]} to {ranks[-1]}" if len(ranks) > 1 else f"rank {ranks[0]} only"
+        return f"{len(ranks)} ranks between {ranks[0]} and {ranks[-1]}"
+
+    def __repr__(self) -> str:
+        size = sum(file.bytes for file in self._files.values())
+        where = "on a Dask cluster" if self._client is not None else "here"
+        text = f"<{type(self).__name__}: {self._span()}, {size / 1e6:,.1f} MB, reduced {where}>"
+        return text + (f"\n{self.report!r}" if self.report else "")
+
+    def chosen(self, ranks: int | list[int] | range) -> RankSet[T]:
+        """Some of the ranks, as a set of its own.
+
+        Raises
+        ------
+        SelectionError
+            If one of them is not there.
+        """
+        wanted = [ranks] if isinstance(ranks, int | np.integer) else list(ranks)
+        if missing := [rank for rank in wanted if rank not in self._files]:
+            raise SelectionError(f"no rank {missing[0]}: there are {self._span()}")
+        return type(self)(
+            {int(rank): self._files[int(rank)] for rank in wanted},
+            client=self._client,
+            cache=self._cache,
+            processes=self._processes,
+            progress=self._progress,
+        )
+
+
+def _tell_steps(facts: Mapping[int, Mapping[str, Any]], report: ImportReport) -> None:
+    by_steps: dict[Any, list[int]] = {}
+    for rank, told in sorted(facts.items()):
+        by_steps.setdefault(told.get("steps"), []).append(rank)
+    if len(by_steps) < 2:
+        return
+    parts = []
+    for steps, ranks in list(by_steps.items())[:3]:
+        what = f"steps {steps[0]} to {steps[1]}" if steps else "no steps"
+        parts.append(f"{what} on {len(ranks)} rank{'s' if len(ranks) > 1 else ''} (as {ranks[0]})")
+    report.add(
+        "steps-differ",
+        "info",
+        example="; ".join(parts),
+        effect="only what ranks share can be compared between them",
+    )
