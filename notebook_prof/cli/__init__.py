@@ -1,0 +1,1 @@
+"""The command line: ``notebook-prof analyze | summary | report | convert | formats``."""

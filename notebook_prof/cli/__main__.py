@@ -1,0 +1,5 @@
+"""``python -m notebook_prof.cli``."""
+
+from .main import main
+
+raise SystemExit(main())

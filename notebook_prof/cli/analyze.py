@@ -1,0 +1,208 @@
+"""``notebook-prof analyze``: MegEngine's ``profile_analyze``, for traces of every format."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pandas as pd
+
+from ..analysis.calls import calls
+from ..analysis.top_calls import AGGREGATES, ORDERS, top_calls
+from ..readers import read_trace
+from ..selection import Query, passing
+from .drawing import markdown
+from .output import add_output_options, chosen_format, data_text, drawn, say
+from .quantities import bar, byte_text, flop_text, seconds_text, shape_lines, wrapped
+
+_HEADS = (
+    "cumulative",
+    "operator info",
+    "computation",
+    "FLOPS",
+    "memory",
+    "bandwidth",
+    "in_shapes",
+    "out_shapes",
+)
+
+
+def add_analyze(commands: Any) -> None:
+    """Add the command to a parser."""
+    parser = commands.add_parser(
+        "analyze",
+        help="rank the calls of operators by time, work or rate",
+        description="Rank the calls of operators by time, work or rate, with the options of MegEngine's "
+        "profile_analyze. FILE may have any format that `notebook-prof formats` lists.",
+    )
+    add = parser.add_argument
+    add("file", metavar="FILE")
+    add("-t", "--top", type=int, default=3, help="number of rows; 0 for all (default: 3)")
+    add("--type", action="append", help="keep operators of this type; may be given several times")
+    add("--aggregate-by", choices=["type"], help="one row for each type")
+    add("--aggregate", choices=AGGREGATES, help="how to aggregate (default with --aggregate-by: sum)")
+    add("--opr-name", metavar="REGEX", help="keep operators whose name matches from its start")
+    add("--input-dtype", metavar="TYPE", help="keep operators with an input of this type")
+    add("--where", metavar="FILTER", help="keep calls that pass a filter, as in 'conv host>1ms'")
+    ends = "time until the work ended, or until the call to the kernel returned (default: end)"
+    add("--top-end-key", choices=["end", "kern"], default="end", help=ends)
+    orders = f"COL: largest first, +COL: smallest first; one of {', '.join(ORDERS)} (default: time)"
+    add("--order-by", default="time", metavar="±COL", help=orders)
+    add("--copy-time", action="store_true", help="also tell the time of copies")
+    add("--min-time", type=float, default=-math.inf, metavar="S", help="shortest time to print, in seconds")
+    add("--max-time", type=float, default=math.inf, metavar="S", help="longest time to print, in seconds")
+    add("--show-host", action="store_true", help="also rank by time on the host")
+    add("--dump-only-opr", action="store_true", help="print name, type and id only, for diff")
+    add("--confluence", "--wiki", action="store_true", help="print Markdown tables with bars")
+    add("--print-only", choices=["summary", "device", "host"], help="print only this part")
+    add_output_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Rank and print; returns the exit code."""
+    table = calls(read_trace(options.file))
+    totals = _totals(table, options.copy_time)
+    if options.where:
+        table = table[passing(table, Query.parse(options.where))]
+    parts = _parts(options, table)
+    shape = "markdown" if options.confluence else chosen_format(options.format)
+    ranked = {part: _ranked(options, table, part, totals) for part in parts}
+    if shape in ("json", "csv"):
+        joined = [frame.assign(on=part) for part, frame in ranked.items()]
+        say(data_text(shape, pd.concat(joined) if joined else _totals_frame(totals)))
+        return 0
+    texts = []
+    if options.print_only in (None, "summary"):
+        texts.append(_summary(totals, shape))
+    for part, frame in ranked.items():
+        if options.dump_only_opr:
+            texts.append("\n".join(_line(row) for row in frame.to_dict("records")))
+        elif options.confluence:
+            texts.append(_wiki(frame, bool(options.aggregate or options.aggregate_by)))
+        else:
+            texts.append(drawn(shape, [f"{part} self time", *_HEADS], _cells(frame, shape == "grid")))
+    say("\n\n".join(texts))
+    return 0
+
+
+def _parts(options: argparse.Namespace, table: pd.DataFrame) -> list[str]:
+    if options.print_only == "summary":
+        return []
+    if options.print_only:
+        return [options.print_only]
+    parts = ["device"] if table["device_ns"].notna().any() else ["host"]
+    return [*parts, "host"] if options.show_host and parts != ["host"] else parts
+
+
+def _ranked(
+    options: argparse.Namespace, table: pd.DataFrame, part: str, totals: dict[str, float]
+) -> pd.DataFrame:
+    frame = top_calls(
+        table,
+        on=part,
+        end_key=options.top_end_key,
+        top=options.top,
+        types=options.type,
+        name=options.opr_name,
+        input_dtype=options.input_dtype,
+        aggregate=options.aggregate,
+        aggregate_by=options.aggregate_by,
+        order_by=options.order_by,
+        min_time_s=options.min_time,
+        max_time_s=options.max_time,
+    )
+    total = totals[f"total {part} time"]  # of the whole file, whatever is filtered
+    frame["share"] = frame["time_s"] / total if total else 0.0
+    frame["cumulative_share"] = frame["cumulative_s"] / total if total else 0.0
+    return frame
+
+
+def _totals(table: pd.DataFrame, copies: bool) -> dict[str, float]:
+    found = {f"total {part} time": float(table[f"{part}_ns"].sum()) / 1e9 for part in ("device", "host")}
+    if copies:
+        copied = table["type"].str.contains("copy", case=False).astype(bool)
+        found["copy time"] = float(table.loc[copied, "device_ns"].sum()) / 1e9
+    return found
+
+
+def _totals_frame(totals: dict[str, float]) -> pd.DataFrame:
+    return pd.DataFrame({"name": list(totals), "time_s": list(totals.values())})
+
+
+def _summary(totals: dict[str, float], format: str) -> str:
+    values = [(name, f"{seconds:g}") for name, seconds in totals.items()]
+    if format == "markdown":
+        return markdown(["name", "value"], values)
+    widths = [max(map(len, column)) for column in zip(*values, strict=True)]
+    rule = "  ".join("-" * width for width in widths)
+    lines = [f"{name.ljust(widths[0])}  {value.ljust(widths[1])}".rstrip() for name, value in values]
+    return "\n".join([rule, *lines, rule])
+
+
+def _line(row: dict[Any, Any]) -> str:
+    return " ".join(str(row[key]) for key in ("name", "type", "id") if row[key])
+
+
+def _cells(frame: pd.DataFrame, wrap: bool) -> list[list[str]]:
+    return [_cell(i, row, wrapped if wrap else str) for i, row in enumerate(frame.to_dict("records"))]
+
+
+def _cell(rank: int, row: dict[Any, Any], spell: Callable[[str], str]) -> list[str]:
+    one = bool(row["name"])
+    info = [spell(row["name"]), spell(row["type"])] if one else [spell(row["type"]), str(row["count"])]
+    return [
+        f"#{rank}\n{seconds_text(row['time_s'])}\n{100 * row['share']:.1f}%",
+        f"{seconds_text(row['cumulative_s'])}\n{100 * row['cumulative_share']:.1f}%",
+        "\n".join([*info, str(row["id"])]),
+        flop_text(row["computation"], "FLO"),
+        flop_text(row["flops_per_s"], "FLOPS"),
+        byte_text(row["memory_bytes"]),
+        byte_text(row["bytes_per_s"], "/s"),
+        "\n".join(shape_lines(row["in_shapes"], row["in_layouts"])) if one else "None",
+        "\n".join(shape_lines(row["out_shapes"])) if one else "None",
+    ]
+
+
+def _wiki(frame: pd.DataFrame, aggregated: bool) -> str:
+    heads = ["#", "time", "ratio", "time bar", "cum-time", "cum-time ratio"]
+    heads += ["opr type", "opr count", "opr id"] if aggregated else ["opr name", "opr type", "opr id"]
+    heads += [
+        "computation (MFLO)",
+        "MFLOPS",
+        "MFLOPS-bar",
+        "memory (MB)",
+        "bandwidth (MiB/s)",
+        "bandwidth bar",
+    ]
+    heads += ["in_shapes", "out_shapes"]
+    largest = frame[["time_s", "flops_per_s", "bytes_per_s"]].max().to_dict()
+    rows = [_wiki_row(i, row, aggregated, largest) for i, row in enumerate(frame.to_dict("records"))]
+    return markdown(heads, rows)
+
+
+def _wiki_row(rank: int, row: dict[Any, Any], aggregated: bool, largest: dict[Any, Any]) -> Sequence[str]:
+    number: Callable[[float, float], str] = lambda value, scale: (  # noqa: E731
+        f"{value / scale:.1f}" if math.isfinite(value) else "N/A"
+    )
+    who = ("type", "count", "id") if aggregated else ("name", "type", "id")
+    layouts = row["in_layouts"]
+    return [
+        str(rank),
+        f"{row['time_s']:.3g}",
+        f"{100 * row['share']:.1f}%",
+        bar(row["time_s"], largest["time_s"]),
+        f"{row['cumulative_s']:.6f}",
+        f"{row['cumulative_share']:.6f}",
+        *(str(row[key]) for key in who),
+        number(row["computation"], 1e6),
+        number(row["flops_per_s"], 1e6),
+        bar(row["flops_per_s"], largest["flops_per_s"]),
+        number(row["memory_bytes"], 2**20),
+        number(row["bytes_per_s"], 2**20),
+        bar(row["bytes_per_s"], largest["bytes_per_s"]),
+        "None" if aggregated else ", ".join(shape_lines(row["in_shapes"], layouts)).replace("\n", " "),
+        "None" if aggregated else ", ".join(shape_lines(row["out_shapes"])),
+    ]

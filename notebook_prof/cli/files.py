@@ -1,0 +1,87 @@
+"""``notebook-prof report``, ``convert`` and ``formats``: files in, files out."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any
+
+from ..errors import OptionError
+from ..readers import list_formats
+from ..session.files import open_profile
+from .output import add_output_options, chosen_format, data_text, drawn, say
+
+
+def add_report(commands: Any) -> None:
+    """Add ``report``."""
+    told = "Write the linked views of a recording into one HTML file that needs neither network nor kernel."
+    parser = commands.add_parser("report", help="write a self-contained HTML report", description=told)
+    parser.add_argument("file", metavar="FILE")
+    parser.add_argument("-o", "--output", metavar="REPORT.html", help="default: FILE's name with .html")
+    parser.add_argument(
+        "--from", dest="format", metavar="FORMAT", help="format of FILE, to skip the guessing"
+    )
+    parser.set_defaults(run=report)
+
+
+def add_convert(commands: Any) -> None:
+    """Add ``convert``."""
+    told = (
+        "Write a recording in the format that the ending of OUTPUT names: .json and .json.gz are Chrome "
+        "traces, which Perfetto opens; .nbprof and .nbprof.zip keep everything and open at once."
+    )
+    parser = commands.add_parser("convert", help="write a recording in another format", description=told)
+    parser.add_argument("file", metavar="FILE")
+    parser.add_argument("output", metavar="OUTPUT")
+    parser.add_argument(
+        "--from", dest="format", metavar="FORMAT", help="format of FILE, to skip the guessing"
+    )
+    parser.set_defaults(run=convert)
+
+
+def add_formats(commands: Any) -> None:
+    """Add ``formats``."""
+    parser = commands.add_parser("formats", help="list the formats that can be read")
+    add_output_options(parser)
+    parser.set_defaults(run=formats)
+
+
+def report(options: argparse.Namespace) -> int:
+    """Write the report; tells where it is."""
+    output = options.output or _stem(options.file) + ".html"
+    _not_the_same(options.file, output)
+    open_profile(options.file, format=options.format).to_html(output)
+    say(output)
+    return 0
+
+
+def convert(options: argparse.Namespace) -> int:
+    """Write the file; tells where it is."""
+    _not_the_same(options.file, options.output)
+    open_profile(options.file, format=options.format).save(options.output)
+    say(options.output)
+    return 0
+
+
+def formats(options: argparse.Namespace) -> int:
+    """Print what can be read."""
+    table = list_formats()
+    shape = chosen_format(options.format)
+    if shape in ("json", "csv"):
+        say(data_text(shape, table))
+    else:
+        rows = [[str(cell) for cell in row] for row in table.to_numpy().tolist()]
+        say(drawn(shape, [str(name) for name in table.columns], rows))
+    return 0
+
+
+def _stem(path: str) -> str:
+    name = path.rstrip("/").rstrip(os.sep)
+    for ending in (".gz", ".zst", ".zip", ".json"):
+        name = name.removesuffix(ending)
+    return name
+
+
+def _not_the_same(source: str, target: str) -> None:
+    if os.path.exists(target) and os.path.exists(source) and os.path.samefile(source, target):
+        raise OptionError(f"{target} is the file to read: choose another name for what is written")

@@ -1,0 +1,59 @@
+"""The entry point of ``notebook-prof``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Final
+
+from ..errors import NotebookProfError
+from .analyze import add_analyze
+from .files import add_convert, add_formats, add_report
+from .summary import add_summary
+
+FAILED: Final = 2
+"""Exit code of everything that we refuse, as of argparse's own errors."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
+    top = argparse.ArgumentParser(
+        prog="notebook-prof", description="Where did the time and the memory of a recorded run go?"
+    )
+    top.add_argument("--version", action="version", version=f"notebook-prof {version('notebook-prof')}")
+    commands = top.add_subparsers(metavar="COMMAND", required=True)
+    for add in (add_analyze, add_summary, add_report, add_convert, add_formats):
+        add(commands)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Without the program's name; those of the process unless given.
+
+    Returns
+    -------
+    int
+        0, or 2 with one sentence on standard error where something was asked that cannot be done.
+
+    Examples
+    --------
+    >>> main(["analyze", "no-such-file.json"])
+    2
+    """
+    options = parser().parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (NotebookProfError, OSError) as error:
+        sys.stderr.write(f"notebook-prof: {' '.join(str(error).split())}\n")
+        return FAILED

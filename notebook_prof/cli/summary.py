@@ -1,0 +1,106 @@
+"""``notebook-prof summary``: the tables of ``p.summary()``, or one analysis as a table."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from typing import Any, Final
+
+import pandas as pd
+
+from .. import analysis
+from ..analysis.event_tables.spread import SORTED_KEYS
+from ..errors import OptionError, nearest
+from ..session.event_text import UNITS, VIEWS
+from ..session.files import open_profile
+from ..units import format_bytes, format_count, format_ns, format_share
+from .output import add_output_options, chosen_format, data_text, drawn, say
+
+_LONGEST: Final = 60
+
+
+def add_summary(commands: Any) -> None:
+    """Add the command to a parser."""
+    told = (
+        "Print the verdict and the tables of a recording, as paddle.profiler prints them; "
+        "or with --table one analysis, filtered and grouped."
+    )
+    parser = commands.add_parser("summary", help="print the verdict and tables", description=told)
+    add = parser.add_argument
+    add("file", metavar="FILE")
+    add("--from", dest="source", metavar="FORMAT", help="format of FILE, to skip the guessing")
+    add("--sorted-by", default="CPUTotal", choices=SORTED_KEYS, metavar="KEY", help=" ".join(SORTED_KEYS))
+    add("--views", action="append", choices=VIEWS, metavar="VIEW", help=" ".join(VIEWS))
+    add("--no-op-detail", action="store_true", help="do not list what is inside operators")
+    add("--thread-sep", action="store_true", help="list operators by thread")
+    add("--time-unit", choices=UNITS, default="ms", help="default: ms")
+    add("--table", metavar="ANALYSIS", help="print this one: operators, kernels, steps, phases, …")
+    add("--by", metavar="COLUMNS", help="group by these, separated by commas (with --table)")
+    add("--where", metavar="FILTER", help="as in 'conv self>1ms phase=backward step=3:7' (with --table)")
+    add("-t", "--top", type=int, default=20, help="number of rows of --table; 0 for all (default: 20)")
+    add_output_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the tables; returns the exit code."""
+    profile = open_profile(options.file, format=options.source)
+    shape = chosen_format(options.format)
+    if options.table is None and (options.where or options.by or shape in ("json", "csv")):
+        options.table = "operators"
+    if options.table is None:
+        text = profile.summary(
+            sorted_by=options.sorted_by,
+            views=options.views,
+            op_detail=not options.no_op_detail,
+            thread_sep=options.thread_sep,
+            time_unit=options.time_unit,
+        )
+        say(f"{profile.headline}\n\n{text}".rstrip() if options.views is None else str(text).rstrip())
+        return 0
+    table = _table(profile, options)
+    table = table.head(options.top) if options.top > 0 else table
+    if shape in ("json", "csv"):
+        say(data_text(shape, table))
+    else:
+        columns = [str(name) for name in table.columns]
+        cells = [[_cell(name, value) for value in table[name].tolist()] for name in columns]
+        say(drawn(shape, columns, list(zip(*cells, strict=True))))
+    return 0
+
+
+def _table(profile: Any, options: argparse.Namespace) -> pd.DataFrame:
+    names = [name for name in analysis.__all__ if name.islower() and hasattr(type(profile), name)]
+    if options.table not in names:
+        raise OptionError(f"there is no analysis {options.table!r}: {nearest(options.table, names)}")
+    method = getattr(profile, options.table)
+    known = inspect.signature(method).parameters
+    asked: dict[str, Any] = {}
+    for name, value in (("by", options.by.split(",") if options.by else None), ("where", options.where)):
+        if value is None:
+            continue
+        if name not in known:
+            raise OptionError(f"{options.table} takes no --{name}: choose another analysis")
+        asked[name] = value
+    table = method(**asked)
+    if not isinstance(table, pd.DataFrame):
+        raise OptionError(f"{options.table} is no table: open the file in a notebook, or choose operators")
+    return table
+
+
+def _cell(column: str, value: Any) -> str:
+    if isinstance(value, list | dict | tuple):
+        return str(value)[:_LONGEST]
+    if pd.isna(value):
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value if len(value) <= _LONGEST else value[: _LONGEST - 1] + "…"
+    if column.endswith("_ns") or column in ("ts", "dur"):
+        return format_ns(float(value))
+    if column.endswith("share"):
+        return format_share(float(value))
+    if column == "bytes" or column.endswith("_bytes"):
+        return format_bytes(float(value))
+    return format_count(int(value)) if float(value).is_integer() else f"{float(value):.4g}"

@@ -1,0 +1,1 @@
+"""Inside Jupyter: the magics, the display and the widget."""

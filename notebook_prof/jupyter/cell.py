@@ -1,0 +1,205 @@
+"""How a ``%%profile`` cell runs natively: a pure transformer of lines, one of the tree, and two events."""
+
+from __future__ import annotations
+
+import ast
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from IPython.core.inputtransformer2 import cell_magic
+
+from ..errors import OptionError
+from ..session import current
+from . import loops, options
+from .marks_in_source import counts_itself
+
+HELP: Final = [[options.MAGIC, "-h"], [options.MAGIC, "--help"]]
+_CALL: Final = "__import__('notebook_prof.jupyter.run', None, None, ['{name}']).{name}({arguments})"
+
+
+def strip_magic(lines: list[str]) -> list[str]:
+    """Turn a first line ``%%profile …`` into a constant that does nothing, if its options can be understood.
+
+    IPython calls this several times for a cell, also to ask whether it is complete, so it has no effects. The
+    constant holds the place of the line, hence line numbers stay; `CellTransformer` recognises it.
+    Otherwise the line stays, and the registered magic says what is wrong with it.
+
+    Examples
+    --------
+    >>> strip_magic(["%%profile p --steps 3:14\\n", "train()\\n"])
+    ["b'%%profile p --steps 3:14'\\n", 'train()\\n']
+    """
+    if lines and lines[0].split() in HELP:
+        return [f"{options.MAGIC[1:]} --help\n"]  # IPython refuses a cell magic without a body
+    line = _asked(lines[0]) if lines else None
+    if line is None:
+        return lines
+    marker = f"{options.MAGIC} {line}".strip().encode()
+    body = lines[1:]
+    for i, text in enumerate(body):
+        if text.strip():
+            # IPython looks for a magic in the first line only, which the marker holds
+            body = cell_magic(body[i:]) if text.startswith("%%") else body
+            break
+    return [f"{marker!r}\n", *body]
+
+
+# check_complete of older IPythons must not treat the transformer as one that changes state
+strip_magic.has_side_effects = False  # type: ignore[attr-defined]
+
+
+def _asked(first: str) -> str | None:
+    """Return the options of a ``%%profile`` line, or None if the line is not ours to take."""
+    word, _, line = first.strip().partition(" ")
+    if word != options.MAGIC:
+        return None
+    try:
+        options.parse(line)
+    except OptionError:
+        return None
+    return line.strip()
+
+
+class CellTransformer:
+    """Begins the recording in the tree of a marked cell, and makes its training loop tick.
+
+    Parameters
+    ----------
+    namespace : callable
+        Gives the user's names.
+    """
+
+    def __init__(self, namespace: Callable[[], Mapping[str, Any]]) -> None:
+        self._namespace = namespace
+        self._waiting: tuple[options.MagicOptions, int] | None = None
+
+    def visit(self, tree: ast.AST) -> ast.AST:
+        """Transform a marked cell; any other tree comes back as it is. Never raises."""
+        # IPython unregisters a transformer that raises, for good
+        try:
+            if not isinstance(tree, ast.Module):
+                return tree
+            line = _marked(tree)
+            if line is None:
+                return self._inner(tree)
+            tree.body.pop(0)
+        except Exception:
+            return tree
+        try:
+            return self._armed(tree, line)
+        except Exception as error:
+            return _begin(tree, line, problem=f"the loops of the cell could not be read: {error}")
+
+    def _inner(self, tree: ast.Module) -> ast.Module:
+        """The body of another magic, such as ``%%time``, under ``%%profile``: its loop may tick too."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is None or waiting[1] != threading.get_ident() or current.running() is None:
+            return tree
+        asked = waiting[0]
+        found = loops.find_loop(tree, asked.loop_line, weak=asked.steps is not None)
+        if found is None:
+            return tree
+        place = (found.token, found.line, found.text)
+        return _insert(loops.rewrite(tree, found, stop_after=asked.stop_after), "announce", repr(place))
+
+    def _armed(self, tree: ast.Module, line: str) -> ast.Module:
+        asked = options.parse(line)
+        self._waiting = None
+        if counts_itself(tree, self._namespace()) and asked.step_by in ("auto", "mark"):
+            return _begin(tree, line, marked=True)
+        if asked.step_by not in ("auto", "loop"):
+            return _begin(tree, line)
+        weak = asked.steps is not None or asked.step_by == "loop"
+        found = loops.find_loop(tree, asked.loop_line, weak=weak)
+        if found is None:
+            if _is_magic(tree):
+                self._waiting = asked, threading.get_ident()
+                return _begin(tree, line)
+            if asked.loop_line is None:
+                return _begin(tree, line)
+            there = ", ".join(map(str, loops.loop_lines(tree))) or "none"
+            wrong = (
+                f"{options.MAGIC}: no loop starts on line {asked.loop_line}; loops start on lines: {there}"
+            )
+            return _begin(tree, line, refuse=wrong)
+        place = (found.token, found.line, found.text)
+        return _begin(loops.rewrite(tree, found, stop_after=asked.stop_after), line, loop=place)
+
+
+def _marked(tree: ast.AST) -> str | None:
+    if not isinstance(tree, ast.Module) or not tree.body:
+        return None
+    first = tree.body[0]
+    if not isinstance(first, ast.Expr) or not isinstance(first.value, ast.Constant):
+        return None
+    constant = first.value.value
+    return _asked(constant.decode()) if isinstance(constant, bytes) else None
+
+
+def _begin(tree: ast.Module, line: str, **found: object) -> ast.Module:
+    arguments = ", ".join([repr(line), *(f"{key}={value!r}" for key, value in found.items())])
+    return _insert(tree, "begin", arguments)
+
+
+def _insert(tree: ast.Module, name: str, arguments: str) -> ast.Module:
+    call = ast.parse(_CALL.format(name=name, arguments=arguments)).body
+    # `from __future__` has to stay first
+    at = next((i for i, node in enumerate(tree.body) if not _is_future(node)), len(tree.body))
+    tree.body[at:at] = call
+    return tree
+
+
+def _is_future(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
+
+
+def _is_magic(tree: ast.Module) -> bool:
+    """Whether the tree is what IPython makes of a cell magic."""
+    only = tree.body[0] if len(tree.body) == 1 else None
+    return isinstance(only, ast.Expr) and "run_cell_magic(" in ast.unparse(only)
+
+
+class CellWatch:
+    """Knows which cell runs in each thread, and tells when one has ended.
+
+    Nested ``run_cell`` and cells of subshells fire the same events, so a cell is known by its ``info``.
+    """
+
+    def __init__(self) -> None:
+        self._running = threading.local()
+        self._waiting: list[tuple[Any, Callable[[Any], None]]] = []
+
+    def pre_run_cell(self, info: Any) -> None:
+        """Remember the cell; IPython calls this."""
+        self._stack.append(info)
+
+    def post_run_cell(self, result: Any) -> None:
+        """Forget the cell and tell who waits for its end; IPython calls this."""
+        info = getattr(result, "info", None)
+        stack = self._stack
+        if any(known is info for known in stack):
+            while stack.pop() is not info:
+                pass
+        for entry in [entry for entry in self._waiting if entry[0] is info]:
+            self._waiting.remove(entry)
+            entry[1](result)
+
+    @property
+    def info(self) -> Any:
+        """The innermost cell that runs in this thread; None if there is none."""
+        return self._stack[-1] if self._stack else None
+
+    def when_done(self, info: Any, callback: Callable[[Any], None]) -> None:
+        """Call back once with the result of this cell."""
+        self._waiting.append((info, callback))
+
+    @property
+    def _stack(self) -> list[Any]:
+        if not hasattr(self._running, "stack"):
+            self._running.stack = []
+        return self._running.stack  # type: ignore[no-any-return]
+
+
+watch: Final = CellWatch()
+"""One shell a process, one watch."""

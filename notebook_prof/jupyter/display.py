@@ -1,0 +1,95 @@
+"""How a Profile shows itself: text in a terminal, a static picture and the live views in a notebook."""
+
+from __future__ import annotations
+
+import uuid
+import weakref
+from typing import TYPE_CHECKING, Any, Final
+
+from IPython.core.getipython import get_ipython
+from IPython.display import display
+
+from ..views.document import fragment
+from .widget import ProfileWidget, Shown
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+_MIME: Final = "application/vnd.jupyter.widget-view+json"
+_SHOWN: Final[dict[str, list[weakref.ref[ProfileWidget]]]] = {}
+"""Widgets by the cell that shows them."""
+
+
+def show(profile: Shown, **_options: Any) -> None:
+    """Show a Profile where it is evaluated.
+
+    Two outputs are made: a static one (text, and HTML with a picture) that survives without a kernel, and
+    the live views, which hide it as long as they are there. A shell without a front-end gets the text.
+
+    Parameters
+    ----------
+    profile : Profile
+    """
+    shell = get_ipython()
+    if shell is None or not has_front_end(shell):
+        print(repr(profile))  # noqa: T201 - in a terminal this is the display
+        return
+    try:
+        _show_views(profile, shell)
+    except Exception as error:  # the cell has run; a view that fails must not look like its failure
+        reason = f"The views could not be made ({type(error).__name__}: {error})."
+        display({"text/plain": f"{profile.trace!r}\n{reason}"}, raw=True)
+
+
+def _show_views(profile: Shown, shell: InteractiveShell) -> None:
+    cell = current_cell(shell)
+    close_shown(cell, shell)
+    uid = uuid.uuid4().hex[:12]
+    verdict = profile.headline
+    static = {
+        "text/plain": repr(profile),
+        "text/html": fragment(profile.trace, profile.selection, verdict=verdict, uid=uid),
+    }
+    display(static, raw=True)
+    if not len(profile.trace.slices):
+        return
+    widget = ProfileWidget(profile, uid)
+    widget.shown_at = getattr(shell, "execution_count", None)
+    if cell:
+        _SHOWN.setdefault(cell, []).append(weakref.ref(widget))
+    display({_MIME: {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}}, raw=True)
+
+
+def has_front_end(shell: InteractiveShell) -> bool:
+    """Whether the shell runs in a kernel, so that somebody may draw widgets."""
+    return getattr(shell, "kernel", None) is not None
+
+
+def current_cell(shell: InteractiveShell) -> str:
+    """Identity of the cell that is running; empty where the front-end does not tell.
+
+    JupyterLab and Notebook send ``cellId`` in the metadata of an execute request.
+    """
+    kernel = getattr(shell, "kernel", None)
+    try:
+        parent = kernel.get_parent("shell") if kernel is not None else {}
+    except (AttributeError, LookupError, TypeError):
+        return ""
+    return str((parent.get("metadata") or {}).get("cellId") or "")
+
+
+def close_shown(cell: str, shell: InteractiveShell) -> None:
+    """Close the widgets that an earlier run of the cell has shown: ipywidgets would keep them for ever."""
+    if not cell:
+        return
+    count = getattr(shell, "execution_count", None)
+    kept = []
+    for reference in _SHOWN.get(cell, []):
+        widget = reference()
+        if widget is None:
+            continue
+        if widget.shown_at != count:
+            widget.close()
+        else:
+            kept.append(reference)
+    _SHOWN[cell] = kept

@@ -1,0 +1,36 @@
+"""Loading and unloading: what ``%load_ext notebook_prof`` registers, and its exact reverse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .cell import CellTransformer, strip_magic, watch
+from .magic import ProfileMagics
+from .opening import OpenMagics, unregister
+
+
+def load(shell: Any) -> None:
+    """Register transformers, events and magics; does nothing if they are registered already."""
+    if strip_magic in shell.input_transformers_cleanup:
+        return
+    # last: leading empty lines and prompts are gone by then
+    shell.input_transformers_cleanup.append(strip_magic)
+    shell.ast_transformers.append(CellTransformer(lambda: shell.user_ns))
+    shell.events.register("pre_run_cell", watch.pre_run_cell)
+    shell.events.register("post_run_cell", watch.post_run_cell)
+    shell.register_magics(ProfileMagics, OpenMagics)
+
+
+def unload(shell: Any) -> None:
+    """Remove everything that `load` registered."""
+    if strip_magic not in shell.input_transformers_cleanup:
+        return
+    shell.input_transformers_cleanup.remove(strip_magic)
+    shell.ast_transformers[:] = [
+        known for known in shell.ast_transformers if not isinstance(known, CellTransformer)
+    ]
+    shell.events.unregister("pre_run_cell", watch.pre_run_cell)
+    shell.events.unregister("post_run_cell", watch.post_run_cell)
+    for kind in ("line", "cell"):
+        shell.magics_manager.magics[kind].pop("profile", None)
+    unregister(shell)

@@ -1,0 +1,190 @@
+"""The options of ``%%profile`` and ``%profile``: one declaration for parser, help text and documentation."""
+
+from __future__ import annotations
+
+import argparse
+import keyword
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn, cast
+
+from ..collectors.options import CollectorOptions, PythonMode
+from ..errors import OptionError, nearest
+from ..session.interleaved import interleave
+from ..session.schedule import StepRange, step_range
+from ..session.sources import STEP_BY
+from ..units import parse_ns
+
+MAGIC = "%%profile"
+
+
+@dataclass(frozen=True, slots=True)
+class MagicOptions:
+    """What a ``%%profile`` line asks for."""
+
+    name: str | None
+    steps: StepRange | None
+    collectors: tuple[str, ...]
+    step_by: str
+    loop_line: int | None
+    recorded: CollectorOptions
+    stop_after: bool
+    quiet: bool
+    save: Path | None
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise OptionError(f"{self.prog}: {message}")
+
+
+def parse(line: str, *, named: bool = True) -> MagicOptions:
+    """Read what stands behind ``%%profile``.
+
+    Parameters
+    ----------
+    line : str
+        The rest of the line; quotes as in a shell.
+    named : bool
+        Whether a NAME may be given, as in the cell magic.
+
+    Returns
+    -------
+    MagicOptions
+
+    Raises
+    ------
+    OptionError
+        With the nearest name for an unknown option.
+
+    Examples
+    --------
+    >>> parse("p --steps 3:14").steps
+    StepRange(first=3, end=14, warmup=1)
+    """
+    parser = build_parser(named)
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise OptionError(f"{parser.prog}: {line!r} cannot be split into words: {error}") from None
+    given, unknown = parser.parse_known_args(words)
+    if unknown:
+        raise OptionError(_unknown(parser, unknown[0]))
+    if given.help:
+        raise OptionError(f"{parser.prog}: --help stands alone")
+    return _checked(given, parser.prog)
+
+
+def build_parser(named: bool = True) -> argparse.ArgumentParser:
+    """Declare every option, once."""
+    parser = _Parser(prog=MAGIC if named else MAGIC[1:], add_help=False, allow_abbrev=False)
+    if named:
+        parser.add_argument("name", nargs="?", metavar="NAME", help="variable that gets the Profile")
+    add = parser.add_argument
+    add("--steps", metavar="A:B", help="record steps A to B-1 only, as in a slice; default: everything")
+    add(
+        "--with",
+        dest="collectors",
+        metavar="LIST",
+        help="collectors, separated by commas; default: torch if it is imported, else python, and system",
+    )
+    add(
+        "--step-by",
+        choices=STEP_BY,
+        default="auto",
+        help="what counts steps: nbp.step() marks, the training loop of the cell, optimizer.step(), "
+        "or batches of a DataLoader; auto takes the first of these that is there (DataLoader excepted)",
+    )
+    add(
+        "--loop",
+        type=int,
+        metavar="LINE",
+        help="count steps by the loop that starts on this line of the cell",
+    )
+    _switch(parser, "--shapes", "input shapes of operators")
+    _switch(parser, "--memory", "allocations of memory")
+    _switch(parser, "--modules", "which module an operator belongs to")
+    add("--stack", action="store_true", help="Python frames beside operators; up to twice as slow")
+    add(
+        "--python",
+        choices=("sample", "calls"),
+        help="how Python code is recorded: sample lines every millisecond (default), or trace calls",
+    )
+    add("--warmup", type=int, default=1, metavar="N", help="steps before A that warm up and are dropped (1)")
+    add(
+        "--measure-overhead",
+        action="store_true",
+        help="after the asked steps (default: 1:11), record every other step and say what recording costs",
+    )
+    add("--stop-after", action="store_true", help="leave the loop when the last asked step is recorded")
+    add("--min-duration", default="0", metavar="TIME", help="drop Python calls shorter than this, as in 5us")
+    add("--quiet", action="store_true", help="do not display the Profile")
+    add("--save", metavar="FILE", help="also save the Profile to this file")
+    add("-h", "--help", action="store_true", help="show this text")
+    return parser
+
+
+def help_text(named: bool = True) -> str:
+    """Usage and options as text of at most 100 columns."""
+    parser = build_parser(named)
+    parser.formatter_class = lambda prog: argparse.HelpFormatter(prog, max_help_position=24, width=100)
+    return parser.format_help()
+
+
+def flags(named: bool = True) -> dict[str, bool]:
+    """Every option string, and whether a value follows it."""
+    actions = build_parser(named)._actions
+    return {flag: action.nargs != 0 for action in actions for flag in action.option_strings}
+
+
+def _switch(parser: argparse.ArgumentParser, flag: str, meaning: str) -> None:
+    parser.add_argument(
+        flag, action=argparse.BooleanOptionalAction, default=True, help=f"record {meaning} (default: yes)"
+    )
+
+
+def _checked(given: argparse.Namespace, prog: str) -> MagicOptions:
+    name = getattr(given, "name", None)
+    if name is not None and (not name.isidentifier() or keyword.iskeyword(name)):
+        raise OptionError(f"{prog}: NAME must be the name of a variable, {name!r} is not one")
+    try:
+        steps = None if given.steps is None else step_range(given.steps, given.warmup)
+        if given.measure_overhead:
+            steps = interleave(steps)
+        minimum = parse_ns(given.min_duration)
+        recorded = CollectorOptions(
+            shapes=given.shapes,
+            memory=given.memory,
+            modules=given.modules,
+            stack=given.stack,
+            python=cast("PythonMode | None", given.python),
+            min_duration_ns=minimum,
+        )
+    except OptionError as error:
+        raise OptionError(f"{prog}: {error}") from None
+    if given.loop is not None and given.step_by not in ("auto", "loop"):
+        raise OptionError(f"{prog}: --loop and --step-by {given.step_by} contradict each other; give one")
+    return MagicOptions(
+        name=name,
+        steps=steps,
+        collectors=_names(given.collectors),
+        step_by="loop" if given.loop is not None else given.step_by,
+        loop_line=given.loop,
+        recorded=recorded,
+        stop_after=given.stop_after,
+        quiet=given.quiet,
+        save=None if given.save is None else Path(given.save).expanduser(),
+    )
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def _unknown(parser: argparse.ArgumentParser, word: str) -> str:
+    if not word.startswith("-"):
+        return f"{parser.prog}: one NAME at most, and then options; {word!r} is too much"
+    known: Sequence[str] = sorted(flags())
+    return f"{parser.prog}: no option {word.partition('=')[0]}; {nearest(word.partition('=')[0], known)}"

@@ -1,0 +1,176 @@
+"""The recording of one cell: begun by the call that the cell's tree was given, ended by an event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from IPython import get_ipython
+from IPython.core.error import UsageError
+from IPython.display import display
+
+from ..errors import NotebookProfError
+from ..session import current
+from ..session.engine import EndOfWindow, LoopInSource, Plan, Session
+from ..session.profile import Profile
+from ..session.schedule import WholeRun
+from ..trace.trace import Trace
+from .cell import watch
+from .loops import TICKER
+from .options import MAGIC, MagicOptions, parse
+
+
+def begin(
+    line: str,
+    *,
+    loop: tuple[int, int, str] | None = None,
+    marked: bool = False,
+    refuse: str | None = None,
+    problem: str | None = None,
+) -> None:
+    """Begin to record the cell that runs now; a marked cell's tree begins with this call.
+
+    Parameters
+    ----------
+    line : str
+        The options, known to be right.
+    loop : (int, int, str), optional
+        Token, line and head of the loop that was rewritten.
+    marked : bool
+        Whether the cell counts its steps itself.
+    refuse : str, optional
+        Why the cell must not run.
+    problem : str, optional
+        Why its loops could not be read.
+
+    Raises
+    ------
+    UsageError
+        If the recording cannot begin, for instance since another one runs. The cell does not run then.
+    """
+    __tracebackhide__ = True
+    if refuse is not None:
+        raise UsageError(refuse)
+    shell, info = get_ipython(), watch.info
+    if info is None:
+        raise UsageError(f"{MAGIC}: this cell runs silently, so its end cannot be seen; use nbp.profile(...)")
+    options = parse(line)
+    try:
+        session = _session(options, info.raw_cell, loop and LoopInSource(*loop), marked)
+        if problem is not None:
+            session.report.add("loops-unread", "loss", example=problem, advice="use nbp.step()")
+        session.open()
+    except NotebookProfError as error:
+        raise UsageError(f"{MAGIC}: {error}") from None
+    restore = _let_leave(shell) if options.stop_after else None
+
+    def done(result: Any) -> None:
+        error = result.error_in_exec or result.error_before_exec
+        shell.user_ns.pop(TICKER, None)
+        if restore is not None:
+            restore()
+        if isinstance(error, EndOfWindow):
+            result.error_in_exec = error = None
+        _deliver(shell, options, session.close(failed=error is not None))
+
+    watch.when_done(info, done)
+
+
+def announce(loop: tuple[int, int, str]) -> None:
+    """Say which loop counts, found only now in the body of a magic inside the profiled cell."""
+    if (session := current.running()) is not None:
+        session.announce(LoopInSource(*loop))
+
+
+@contextmanager
+def recorded(shell: Any, options: MagicOptions, source: str) -> Iterator[None]:
+    """Record a block and deliver its Profile, for ``%profile``."""
+    try:
+        session = _session(options, source, None, False)
+        session.open()
+    except NotebookProfError as error:
+        raise UsageError(f"{MAGIC[1:]}: {error}") from None
+    failed = True
+    try:
+        yield
+        failed = False
+    except EndOfWindow:
+        failed = False
+    finally:
+        _deliver(shell, options, session.close(failed=failed))
+
+
+def _session(options: MagicOptions, source: str, loop: LoopInSource | None, marked: bool) -> Session:
+    plan = Plan(
+        collectors=options.collectors,
+        schedule=options.steps or WholeRun(),
+        step_by=options.step_by,
+        options=options.recorded,
+        stop_after=options.stop_after,
+        title="a profiled cell that has not ended",
+    )
+    return Session(plan, loop=loop, marked=marked, metadata={"cell_source": source})
+
+
+def _deliver(shell: Any, options: MagicOptions, traces: list[Trace]) -> None:
+    profile = Profile(traces[-1])
+    if options.save is not None:
+        try:
+            profile.save(options.save)
+        except Exception as error:
+            profile.trace.report.add(
+                "not-saved",
+                "loss",
+                example=f"{options.save}: {type(error).__name__}: {error}",
+                advice="save it with p.save(path)",
+            )
+    deliver(shell, profile, name=options.name, quiet=options.quiet)
+
+
+def deliver(shell: Any, profile: Profile, *, name: str | None = None, quiet: bool = False) -> None:
+    """Make a Profile the last one, bind it to ``_profile`` and `name`, and show it.
+
+    Parameters
+    ----------
+    shell : InteractiveShell
+    profile : Profile
+    name : str, optional
+        Variable of the user.
+    quiet : bool
+        Do not show it.
+    """
+    current.remember(profile)
+    names = {"_profile": profile} | ({name: profile} if name else {})
+    shell.push(names, interactive=True)
+    if not quiet:
+        _show(profile)
+
+
+def _show(profile: Profile) -> None:
+    try:
+        try:
+            profile._ipython_display_()
+        except NotImplementedError:
+            display(profile._repr_mimebundle_(), raw=True)
+    except Exception as error:  # display(profile) would print a traceback below the user's output
+        profile.trace.report.add(
+            "display-failed",
+            "error",
+            example=f"{type(error).__name__}: {error}",
+            effect="the views are missing",
+            advice="please report it, with this text",
+        )
+        text = f"The profile is in _profile, but it could not be shown: {type(error).__name__}: {error}"
+        display({"text/plain": text}, raw=True)
+
+
+def _let_leave(shell: Any) -> Callable[[], None]:
+    """Let `EndOfWindow` end the cell without a traceback; gives what puts the shell back."""
+    before = shell.custom_exceptions, shell.CustomTB
+    shell.set_custom_exc((EndOfWindow,), lambda *_, **__: None)
+
+    def restore() -> None:
+        shell.custom_exceptions, shell.CustomTB = before
+
+    return restore

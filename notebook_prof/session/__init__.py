@@ -1,0 +1,1 @@
+"""What the user holds: a Profile (trace, selection, analyses, views), and recording one."""

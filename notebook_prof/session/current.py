@@ -1,0 +1,76 @@
+"""The one recording of this process, and the last Profile that was made."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+
+from ..errors import AlreadyRecordingError
+
+if TYPE_CHECKING:
+    from .engine import Session
+    from .profile import Profile
+
+_lock = threading.Lock()
+_running: Session | None = None
+_last: Profile | None = None
+
+
+def running() -> Session | None:
+    """Return the session that records in this process, or None."""
+    return _running
+
+
+def claim(session: Session) -> None:
+    """Make this the recording of the process.
+
+    Raises
+    ------
+    AlreadyRecordingError
+        If another one has not ended.
+    """
+    global _running
+    with _lock:
+        if _running is not None:
+            raise AlreadyRecordingError(
+                f"a recording is already running in this process ({_running.title}); there can be only one: "
+                "end it first, with p.stop() or by interrupting its cell"
+            )
+        _running = session
+
+
+def release(session: Session) -> None:
+    """Let the next recording begin; does nothing if this one is not the running one."""
+    global _running
+    with _lock:
+        if _running is session:
+            _running = None
+
+
+def last() -> Profile | None:
+    """Return the Profile that was recorded last in this process; None before the first.
+
+    Examples
+    --------
+    >>> import notebook_prof as nbp
+    >>> nbp.last is last()
+    True
+    """
+    return _last
+
+
+def remember(profile: Profile) -> None:
+    """Make this the last Profile."""
+    global _last
+    _last = profile
+
+
+def _forget() -> None:
+    # the child of a fork records nothing: the collectors' threads and timers stayed with the parent
+    global _running, _lock
+    _running, _lock = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

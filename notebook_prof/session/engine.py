@@ -1,0 +1,376 @@
+"""One recording from its first to its last moment: window, collectors, hooks, and the Traces at the end."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..collectors import registry
+from ..collectors.base import Collector, Recording
+from ..collectors.options import CollectorOptions
+from ..errors import OptionError
+from ..trace.builder import TraceBuilder
+from ..trace.clocks import Clock
+from ..trace.report import ImportReport
+from ..trace.trace import Trace
+from . import current, findings, rounds
+from .interleaved import Interleaved, OverheadMeter
+from .schedule import ScheduleFunction, StepRange, WholeRun
+from .sources import StepSources, allowed
+from .ticks import LoopTicker
+from .window import Source, StepRecords, StepWindow
+
+
+class EndOfWindow(BaseException):
+    """Leaves the user's code after the last asked step; only with ``stop_after``.
+
+    Not an Exception, so that a training framework does not take it for a failed step.
+    """
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was asked.
+
+    Attributes
+    ----------
+    collectors : sequence of str or Collector
+        Empty for the automatic choice.
+    schedule : callable
+        Step number to state.
+    step_by : str
+        One of `sources.STEP_BY`.
+    options : CollectorOptions
+    stop_after : bool
+    on_cycle : callable, optional
+        Gets the Trace of every finished cycle at once; otherwise they are made at the end.
+    title : str
+        What to call the recording in messages.
+    """
+
+    collectors: Sequence[str | Collector] = ()
+    schedule: ScheduleFunction = field(default_factory=WholeRun)
+    step_by: str = "auto"
+    options: CollectorOptions = field(default_factory=CollectorOptions)
+    stop_after: bool = False
+    on_cycle: Callable[[Trace], None] | None = None
+    title: str = "a recording"
+
+
+@dataclass(frozen=True, slots=True)
+class LoopInSource:
+    """The loop of a cell that was made to tick; ``token`` is negative if it shows no sign of training."""
+
+    token: int
+    line: int
+    text: str
+
+    @property
+    def source(self) -> Source:
+        """How much its ticks count."""
+        return _loop_source(self.token)
+
+
+@dataclass
+class _Cycle:
+    recording: Recording
+    start_ns: int
+    stop_ns: int
+    steps: StepRecords
+    taken: TraceBuilder | None = None
+    """Its result, where that could not wait: the same collectors run again to measure what they cost."""
+
+
+class Session:
+    """Runs a `Plan` in this process.
+
+    Parameters
+    ----------
+    plan : Plan
+    loop : LoopInSource, optional
+        The loop of the cell that was rewritten; then no other loop counts.
+    marked : bool
+        Whether the source calls ``nbp.step()`` or ``nbp.steps(...)``; then nothing else counts.
+    metadata : mapping
+        Goes into every Trace.
+
+    Raises
+    ------
+    OptionError
+        For an unknown collector or ``step_by``.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        loop: LoopInSource | None = None,
+        marked: bool = False,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._plan, self._loop = plan, loop
+        announced = Source.MARK if marked else loop.source if loop else None
+        self._meter = OverheadMeter(plan.schedule) if isinstance(plan.schedule, Interleaved) else None
+        self.window = StepWindow(
+            plan.schedule,
+            self,
+            announced=announced,
+            allowed=allowed(plan.step_by),
+            timed=self._meter is not None,
+        )
+        self.title = plan.title
+        self.traces: list[Trace] = []
+        self._metadata = dict(metadata or {})
+        self.report = ImportReport()
+        self._sources = StepSources(self.window, plan.step_by, self.report, self._after_tick)
+        self._hooks = announced is not Source.MARK
+        self._recording: Recording | None = None
+        self._first: Recording | None = self._make_recording()
+        self._finished: list[_Cycle] = []
+        self._start_ns = self._opened_ns = 0
+        self._torch_before = "torch" in sys.modules
+        self._loop_place: tuple[int, int] | None = None
+        self._left = False
+        self._measured: dict[str, object] = {}
+
+    def open(self) -> None:
+        """Begin.
+
+        Raises
+        ------
+        AlreadyRecordingError
+            If another recording runs in this process.
+        """
+        current.claim(self)
+        try:
+            self._opened_ns = time.time_ns()
+            self._sources.connect(hooks=self._hooks)
+            self.window.open()
+        except BaseException:
+            self._end()
+            raise
+
+    def close(self, *, failed: bool = False) -> list[Trace]:
+        """End, and make the Traces of all cycles; an empty one with an explanation if nothing was recorded.
+
+        Parameters
+        ----------
+        failed : bool
+            Whether the code ended with an exception.
+
+        Returns
+        -------
+        list of Trace
+            One a cycle, oldest first, never empty.
+        """
+        try:
+            self.window.close(failed=failed)
+        except KeyboardInterrupt:  # the user's code has ended already: only our work was interrupted
+            self.report.add("interrupted-at-stop", "info", effect="what was recorded until then is kept")
+        finally:
+            self._end()
+        self._note_ending()
+        for cycle in self._finished:
+            self.traces.append(self._trace(cycle))
+        self._finished.clear()
+        if not self.traces:
+            self.traces.append(self._trace(None))
+        return self.traces
+
+    def announce(self, loop: LoopInSource) -> None:
+        """Let this loop count, which was found after the beginning; the first one stays."""
+        if self._loop is None:
+            self._loop = loop
+            self.window.announce(loop.source)
+
+    def loop(self, token: int) -> LoopTicker | None:
+        """Begin a rewritten loop: its ticker, or None if this loop does not count."""
+        place = (token, threading.get_ident())
+        if self._loop is not None and token != self._loop.token:
+            return None
+        if self._loop_place is None:
+            self._loop_place = place
+        if place != self._loop_place:
+            return None
+        if token > 0:
+            self._sources.drop_hook()
+        self.window.begin_step()
+        return LoopTicker(self.window, _loop_source(token))
+
+    def mark_step(self) -> None:
+        """End a step by an explicit mark."""
+        self._sources.tick()
+
+    def leave_loop(self) -> bool:
+        """Whether the user's loop should end now."""
+        if not (self._plan.stop_after and self.window.past):
+            return False
+        schedule = self._plan.schedule
+        return not isinstance(schedule, Interleaved) or schedule.is_over(self.window.seen)
+
+    # what the window calls: see window.Actions
+
+    def warm(self) -> None:
+        """Run the collectors; what they see is dropped."""
+        self._recording = self._next_recording()
+        self._recording.warm()
+
+    def start(self) -> None:
+        """Start to record."""
+        if self._recording is None:
+            self._recording = self._next_recording()
+        self._start_ns = time.time_ns()
+        self._recording.start()
+
+    def stop(self, steps: StepRecords) -> None:
+        """End a cycle."""
+        recording, self._recording = self._recording, None
+        if recording is None:
+            return
+        if self._meter is not None and self._finished:
+            recording.stop()
+            recording.abandon()
+            self._meter.add(steps)
+            return
+        stop_ns = time.time_ns()
+        cycle = _Cycle(recording, self._start_ns, stop_ns, steps)
+        # appended first: a KeyboardInterrupt comes out of stop() only after every collector has stopped
+        self._finished.append(cycle)
+        recording.stop()
+        if self._meter is not None and not self.window.closed:
+            cycle.taken = TraceBuilder()
+            recording.result(cycle.taken)
+        if self._plan.on_cycle is not None and not self.window.closed and self._meter is None:
+            self._finished.remove(cycle)
+            self.traces.append(self._trace(cycle))
+            self._plan.on_cycle(self.traces[-1])
+
+    def abandon(self) -> None:
+        """Give up a warm-up that led to nothing."""
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            recording.abandon()
+            self.report.extend(recording.report)
+
+    def _make_recording(self) -> Recording:
+        asked = self._plan.collectors
+        names = [part for part in asked if isinstance(part, str)]
+        made = self._make(names) if names or not asked else []
+        return Recording([*(part for part in asked if isinstance(part, Collector)), *made], Clock())
+
+    def _make(self, names: list[str]) -> list[Collector]:
+        try:
+            return registry.make(names or None, self._plan.options)
+        except OptionError:
+            raise
+        except Exception as error:  # the user's code has to run, with or without us
+            self.report.add(
+                "collectors-failed",
+                "error",
+                example=f"{type(error).__name__}: {error}",
+                effect="nothing was recorded",
+                advice="please report it, with this text",
+            )
+            return []
+
+    def _next_recording(self) -> Recording:
+        first, self._first = self._first, None
+        if first is not None and self._torch_before == ("torch" in sys.modules):
+            return first
+        return self._make_recording()
+
+    def _end(self) -> None:
+        self._sources.disconnect()
+        current.release(self)
+
+    def _after_tick(self) -> None:
+        if not self._left and self.leave_loop():
+            self._left = True
+            raise EndOfWindow("the asked steps are recorded")
+
+    def _note_ending(self) -> None:
+        findings.steps_missing(self.report, self._plan.schedule, self.window)
+        if self._meter is not None:
+            self._measured = self._meter.result(self.window.plain, self.report)
+        findings.sources_that_lost(self.report, self.window, None if self._loop is None else self._loop.line)
+        if not self._torch_before and "torch" in sys.modules:
+            recorded = [name for cycle in self._finished for name in cycle.recording.names]
+            findings.torch_came_late(self.report, recorded)
+
+    def _trace(self, cycle: _Cycle | None) -> Trace:
+        try:
+            return self._build(cycle)
+        except Exception as error:  # the user's code has run: it must not fail because of us
+            self.report.add(
+                "profile-failed",
+                "error",
+                example=f"{type(error).__name__}: {error}",
+                effect="what was recorded could not be put together",
+                advice="please report it, with this text",
+            )
+            return self._build(None)
+
+    def _build(self, cycle: _Cycle | None) -> Trace:
+        taken = None if cycle is None else cycle.taken
+        builder = taken if taken is not None else TraceBuilder()
+        builder.metadata.update(self._describe(cycle))
+        builder.report.extend(self.report)
+        if cycle is None:
+            return builder.seal(window=(self._opened_ns, time.time_ns()))
+        steps = cycle.steps
+        if len(steps) and self.window.source is not None:
+            numbers = range(steps.first, steps.first + len(steps))
+            builder.steps(list(numbers), steps.ts, steps.dur, self.window.source.label)
+            findings.partial_steps(builder.report, steps.partial)
+        if taken is None:
+            cycle.recording.result(builder)
+        builder.metadata.update(rounds.from_before())
+        trace = builder.seal()
+        rounds.remember(trace)
+        return trace
+
+    def _describe(self, cycle: _Cycle | None) -> dict[str, Any]:
+        source = self.window.source
+        described: dict[str, Any] = {
+            "source": "recording",
+            "collectors": [] if cycle is None else cycle.recording.names,
+            "host": platform.node(),
+            "python": platform.python_version(),
+            "steps_requested": str(self._plan.schedule),
+            "steps_seen": self.window.seen,
+            "steps_source": source.label if source is not None else "none",
+            "steps_found": self._how_found(source),
+        }
+        if cycle is not None:
+            described["recorded_ns"] = cycle.stop_ns - cycle.start_ns
+            described["partial_steps"] = sorted(cycle.steps.partial)
+        if self._measured:
+            described["overhead"] = self._measured
+        return described | self._metadata
+
+    def _how_found(self, source: Source | None) -> str:
+        if source is None:
+            return "no steps were found"
+        if source is Source.MARK:
+            return "marked by nbp.step() or nbp.steps(...)"
+        if source is Source.HOOK:
+            return "batches of a DataLoader" if self._plan.step_by == "dataloader" else "optimizer.step()"
+        if self._loop is not None:
+            return f"the loop in line {self._loop.line}: {self._loop.text}"
+        return "a loop of an earlier cell"
+
+
+def _loop_source(token: int) -> Source:
+    return Source.WEAK_LOOP if token < 0 else Source.LOOP
+
+
+def needs_steps(schedule: ScheduleFunction) -> bool:
+    """Whether this schedule records some steps only."""
+    return not isinstance(schedule, WholeRun) and not (
+        isinstance(schedule, StepRange) and schedule.first == 0 and schedule.end is None
+    )

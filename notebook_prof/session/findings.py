@@ -1,0 +1,103 @@
+"""What a recording has to tell about its steps, as issues of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from ..trace.report import ImportReport
+from .schedule import ScheduleFunction, StepRange, WholeRun
+from .window import Source, StepWindow
+
+_WORDS: Final = {
+    Source.MARK: "nbp.step()",
+    Source.LOOP: "the training loop",
+    Source.HOOK: "optimizer.step()",
+    Source.WEAK_LOOP: "the loop of the cell",
+}
+
+
+def steps_missing(report: ImportReport, schedule: ScheduleFunction, window: StepWindow) -> None:
+    """Say if fewer steps ran than were asked, or if the first step could not be preceded by a warm-up."""
+    if isinstance(schedule, WholeRun):
+        return
+    asked, seen = str(schedule), window.seen
+    ran = "1 step ran" if seen == 1 else f"{seen} steps ran" if seen else "no step was seen"
+    advice = "ask for steps that run, as in --steps 3:14"
+    if not seen:
+        advice = (
+            "count steps with nbp.step(), by batches with --step-by dataloader, "
+            "or by a loop of the cell with --loop LINE"
+        )
+    if isinstance(schedule, StepRange):
+        if seen <= schedule.first and (schedule.first or schedule.end is not None):
+            effect = "nothing was recorded" if not window.cycles else "the recorded time holds no whole step"
+            report.add("steps-not-reached", "loss", 1, f"steps {asked} were asked, {ran}", effect, advice)
+        elif schedule.end is not None and seen < schedule.end:
+            effect = f"steps {schedule.first} to {seen - 1} are recorded"
+            report.add("fewer-steps", "info", 1, f"steps {asked} were asked, {ran}", effect)
+        if schedule.first == 0:
+            report.add(
+                "no-warmup",
+                "info",
+                example="step 0 is the first recorded one, so none could warm up before it",
+                effect="one-time costs count in step 0",
+                advice="begin at step 1 or later",
+            )
+    elif not window.cycles:
+        report.add("steps-not-reached", "loss", 1, f"{asked}; {ran}", "nothing was recorded", advice)
+
+
+def sources_that_lost(report: ImportReport, window: StepWindow, loop_line: int | None) -> None:
+    """Say who else counted steps than the one that was taken."""
+    if window.replaced is not None:
+        weaker, count = window.replaced
+        winner = _WORDS[window.source or Source.MARK]
+        report.add(
+            "steps-recounted",
+            "info",
+            example=f"{count} steps were first counted by {_WORDS[weaker]}, then {winner} came",
+            effect=f"steps are those of {winner}, counted from 0",
+        )
+    for source, count in sorted(window.ignored.items(), reverse=True):
+        if window.source is None and loop_line is not None and source is Source.HOOK:
+            report.add(
+                "loop-never-ran",
+                "loss",
+                example=f"the loop in line {loop_line} did not run, {_WORDS[source]} did, {count} times",
+                effect="steps were not counted",
+                advice="use --step-by optimizer",
+            )
+        elif window.source is not None and source > window.source:
+            report.add(
+                "better-steps-ignored",
+                "info",
+                count,
+                example=f"{_WORDS[source]} came after the window had been placed",
+                effect=f"steps are those of {_WORDS[window.source]}",
+                advice=f"use --step-by {'mark' if source is Source.MARK else 'loop'}",
+            )
+
+
+def partial_steps(report: ImportReport, partial: Collection[int]) -> None:
+    """Say which recorded steps ended with an exception."""
+    if partial:
+        report.add(
+            "partial-step",
+            "info",
+            len(partial),
+            example=f"step {min(partial)} ended with an exception",
+            effect="it is kept and shorter than it would have been",
+        )
+
+
+def torch_came_late(report: ImportReport, collectors: Sequence[str]) -> None:
+    """Say that torch was imported only while recording, unless it was recorded after all."""
+    if "torch" not in collectors:
+        report.add(
+            "torch-imported-late",
+            "loss",
+            example="torch was imported while recording",
+            effect="the profile has no operators",
+            advice="import torch in an earlier cell, or ask for steps with --steps",
+        )

@@ -1,0 +1,117 @@
+"""A window, and after it steps that are recorded and not in turn, to measure what recording costs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from ..analysis.overhead import overhead_ratio
+from ..trace.report import ImportReport
+from .schedule import RecordingState, StepRange
+from .window import StepRecords
+
+SETTLE: Final = 1
+"""Steps after every change that are not measured: the first ones pay for starting and stopping."""
+PAIR: Final = 2 * (SETTLE + 1)
+FEWEST: Final = 3
+"""Pairs below which there is no interval to speak of."""
+DEFAULT: Final = (1, 11)
+"""The window where none was asked: ten steps after one that warms up."""
+
+
+@dataclass(frozen=True)
+class Interleaved(StepRange):
+    """As `StepRange`; then `pairs` times two unrecorded steps and two recorded ones, whose data is dropped.
+
+    The first of each two lets things settle, the second is measured.
+
+    Examples
+    --------
+    >>> states = Interleaved(1, 2, pairs=1)
+    >>> [states(step).name for step in range(7)]
+    ['WARMUP', 'RECORD_AND_SAVE', 'NONE', 'NONE', 'RECORD', 'RECORD_AND_SAVE', 'NONE']
+    """
+
+    pairs: int = 12
+
+    def __call__(self, step: int) -> RecordingState:
+        if self.end is None or step < self.end:
+            return super().__call__(step)
+        pair, place = divmod(step - self.end, PAIR)
+        if pair >= self.pairs or place <= SETTLE:
+            return RecordingState.NONE
+        return RecordingState.RECORD if place < PAIR - 1 else RecordingState.RECORD_AND_SAVE
+
+    def quiet_until(self, step: int) -> float:
+        """Return `step` while there is something to measure, then infinity."""
+        if self.end is None or step < self.end:
+            return super().quiet_until(step)
+        return math.inf if self.is_over(step) else step
+
+    def is_over(self, step: int) -> bool:
+        """Whether everything is measured."""
+        return self.end is not None and step >= self.end + self.pairs * PAIR
+
+    def __str__(self) -> str:
+        return super().__str__()
+
+
+def interleave(steps: StepRange | None) -> Interleaved:
+    """Measure after these steps; without any, or without an end, after step 10."""
+    if steps is None:
+        return Interleaved(*DEFAULT)
+    end = steps.end if steps.end is not None else steps.first + DEFAULT[1] - DEFAULT[0]
+    return Interleaved(steps.first, end, steps.warmup)
+
+
+class OverheadMeter:
+    """Takes step times of both kinds and gives their ratio.
+
+    Parameters
+    ----------
+    plan : Interleaved
+    """
+
+    def __init__(self, plan: Interleaved) -> None:
+        self._plan = plan
+        self._recorded: list[int] = []
+
+    def add(self, steps: StepRecords) -> None:
+        """Take a recorded block, of which the last step is measured; a step that failed is not."""
+        last = steps.first + len(steps) - 1
+        if len(steps) == SETTLE + 1 and last not in steps.partial:
+            self._recorded.append(steps.dur[-1])
+
+    def result(self, plain: StepRecords, report: ImportReport) -> dict[str, object]:
+        """Give what ``metadata["overhead"]`` holds; empty, with an issue, for fewer than three pairs.
+
+        Parameters
+        ----------
+        plain : StepRecords
+            The unrecorded steps from the window's end on.
+        report : ImportReport
+        """
+        end = self._plan.end or 0
+        whole = plain.dur[: len(plain) - bool(plain.partial)]  # only the last step of a loop can have failed
+        measured = list(whole[SETTLE :: SETTLE + 1])
+        pairs = min(len(measured), len(self._recorded))
+        if pairs < FEWEST:
+            report.add(
+                "overhead-not-measured",
+                "info",
+                example=f"{pairs} pairs of recorded and unrecorded steps ran after step {end - 1}",
+                effect="what recording cost is not known",
+                advice=f"run at least {FEWEST * PAIR} more steps than the window, or record fewer",
+            )
+            return {}
+        recorded, unrecorded = self._recorded[:pairs], measured[:pairs]
+        ratio, low, high = overhead_ratio(recorded, unrecorded)
+        return {
+            "ratio": ratio,
+            "low": low,
+            "high": high,
+            "pairs": pairs,
+            "recorded_ns": recorded,
+            "unrecorded_ns": unrecorded,
+        }

@@ -1,0 +1,58 @@
+"""``p.plot``: one view at a time."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+from ..selection import Selection
+from ..trace.trace import Trace
+
+if TYPE_CHECKING:
+    from bokeh.models import UIElement
+
+VIEWS: Final = {
+    "timeline": "timeline",
+    "operators": "operator_table",
+    "memory": "memory_curve",
+    "phases": "phase_bars",
+}
+"""Method of `Plot` → function of `notebook_prof.views.single` that takes ``(trace, selection)``."""
+
+
+class Plot:
+    """Single views of a Profile as Bokeh models, for ``bokeh.io.show`` or a layout of one's own.
+
+    Each call builds a new model under the selection of that moment.
+
+    Parameters
+    ----------
+    trace : Trace
+    selection : Selection
+    """
+
+    def __init__(self, trace: Trace, selection: Selection) -> None:
+        self._trace, self._selection = trace, selection
+
+    def timeline(self) -> UIElement:
+        """Tracks over time, a lane for each depth."""
+        return self._build("timeline")
+
+    def operators(self) -> UIElement:
+        """The operator table."""
+        return self._build("operators")
+
+    def memory(self) -> UIElement:
+        """Allocated and reserved memory over time, with its peak."""
+        return self._build("memory")
+
+    def phases(self) -> UIElement:
+        """A bar a step, divided into its phases."""
+        return self._build("phases")
+
+    def _build(self, view: str) -> Any:
+        single = importlib.import_module("notebook_prof.views.single")  # loads Bokeh
+        return getattr(single, VIEWS[view])(self._trace, self._selection)
+
+    def __repr__(self) -> str:
+        return "p.plot: " + ", ".join(f"{name}()" for name in VIEWS)

@@ -1,0 +1,116 @@
+"""Profiles of a run's ranks."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ..ranks.answers import RankAnswers
+from ..ranks.cache import Cache
+from ..ranks.files import Paths
+from ..ranks.progress import Progress
+from ..ranks.rankset import find_ranks
+from ..trace import Trace
+from .profile import Profile
+from .rank_plot import RankPlot
+
+
+class Ranks(RankAnswers[Profile]):
+    """The ranks of a run: ``ranks[3]`` is an ordinary Profile, ``ranks.map(analysis)`` one frame of all.
+
+    Made by `read_ranks`.
+    """
+
+    def _presented(self, trace: Trace) -> Profile:
+        return Profile(trace)
+
+    @property
+    def plot(self) -> RankPlot:
+        """Pictures, as in ``ranks.plot.bars()``; also ``heat``, ``marey``, ``lateness``, ``dashboard``."""
+        return RankPlot(self)
+
+
+def read_ranks(
+    paths: Paths,
+    client: Any = None,
+    *,
+    cache: Cache = None,
+    processes: int | None = None,
+    progress: Progress = None,
+) -> Ranks:
+    """Find the recordings of a distributed job's ranks; nothing is read yet.
+
+    Parameters
+    ----------
+    paths : str, path, iterable of them, or mapping of int to path
+        A pattern (``"run/*.json.gz"``), a folder, or files, one a rank. The rank is the one that the file
+        tells (``distributedInfo``), or else its name (``rank3``, ``worker3``), or else its place in order.
+    client : distributed.Client, optional
+        A Dask cluster that reads and reduces each rank where its file is. `paths` are then those of the
+        workers. Needs the extra ``ranks``.
+    cache : path or bool, optional
+        Folder in which to keep the recordings in our own format, so that the second look is quick; True is
+        ``.notebook_prof`` beside each file.
+    processes : int, optional
+        Without a client: how many processes to use. Default: as many as there are cores, if there is enough
+        to read; 1 is this process.
+    progress : callable or bool, optional
+        Called with ranks done and in all. Default: a bar of text after two seconds, where someone watches.
+
+    Returns
+    -------
+    Ranks
+        An ordered mapping from rank to Profile. Its ``report`` tells of missing and doubled ranks, files that
+        cannot be read, and what differs between ranks; the rest is shown all the same.
+
+    Raises
+    ------
+    FormatError
+        If no file fits.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from notebook_prof.testing import draw
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> drawings = "stream 7: [gemm ][ncclAllReduce    ]", "stream 7: [gemm    ][ncclAllReduce ]"
+    >>> for rank, drawing in enumerate(drawings):
+    ...     draw(drawing, categories={"ncclAllReduce": "collective"}).to_chrome(folder / f"rank{rank}.json")
+    >>> ranks = read_ranks(folder)
+    >>> ranks.stragglers()[["rank", "late_ns", "before"]].values.tolist()[0]
+    [1, 3, 'gemm']
+    >>> ranks[1].device()["busy_ns"].tolist()
+    [26]
+    """
+    files, report = find_ranks(paths, client)
+    return Ranks(files, report, client=client, cache=cache, processes=processes, progress=progress)
+
+
+def merge_trace_events(paths: Paths, path: str | os.PathLike[str]) -> None:
+    """Merge the recordings of several ranks into one Chrome trace on one clock, for Perfetto.
+
+    Parameters
+    ----------
+    paths : str, path, iterable of them, or mapping of int to path
+        As for `read_ranks`.
+    path : path
+        Compressed with gzip if it ends in ``.gz``; an existing file is replaced.
+
+    Raises
+    ------
+    FormatError
+        If no file fits.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from notebook_prof import read_trace
+    >>> from notebook_prof.testing import draw
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> for rank in range(2):
+    ...     draw("stream 7: [gemm ]").to_chrome(folder / f"rank{rank}.json")
+    >>> merge_trace_events(folder, folder / "all.json.gz")
+    >>> len(read_trace(folder / "all.json.gz"))
+    2
+    """
+    read_ranks(paths).to_chrome(path)

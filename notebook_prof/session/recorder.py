@@ -1,0 +1,245 @@
+"""``nbp.profile``: a Profile that records itself."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, TypeVar, cast
+
+from ..collectors.base import Collector
+from ..collectors.options import CollectorOptions, PythonMode
+from ..errors import NotRecordedError, OptionError
+from ..trace.trace import Trace
+from ..units import parse_ns
+from . import current
+from .engine import EndOfWindow, Plan, Session
+from .interleaved import interleave
+from .profile import Profile
+from .schedule import ScheduleFunction, StepsLike, WholeRun, step_range
+
+_UNRECORDED = "has not recorded anything: use it in a with block, or call start() and stop()"
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class profile(Profile):
+    """Record the code in a ``with`` block, a function, or between `start` and `stop`.
+
+    Parameters
+    ----------
+    *collectors : str or Collector
+        Names from `list_collectors`; by default ``torch`` if it is imported, else ``python``, and always
+        ``system`` and the marks.
+    steps : tuple of int, slice, range, int or str, optional
+        ``(3, 14)`` records steps 3 … 13 only, after a warm-up. By default everything is recorded.
+    schedule : callable, optional
+        Instead of `steps`: step number to `RecordingState`, as `schedule` makes it; schedules of
+        ``torch.profiler`` work too. Each cycle gives a Profile of its own, see `cycles`.
+    on_trace_ready : callable, optional
+        Called with the Profile of each cycle as soon as the cycle ends, and with the cycle in which the
+        code ended. See `tensorboard_trace_handler` and
+        `export_chrome_tracing`.
+    step_by : {"auto", "optimizer", "dataloader", "mark", "loop"}
+        What counts steps. ``auto`` counts `step` and ``nbp.step()``, or else ``optimizer.step()``.
+    warmup : int
+        Steps before the first of `steps` in which collectors run and the data is dropped.
+    shapes, memory, modules, stack : bool
+        See `CollectorOptions`.
+    python : {"sample", "calls"}, optional
+        How the Python collector works.
+    min_duration : str or number
+        Shorter Python calls are dropped: ``"5us"``, or nanoseconds.
+    stop_after : bool
+        Leave the ``with`` block, by an exception that ends there, when the last asked step is recorded.
+    measure_overhead : bool
+        After the window, steps are recorded and not recorded in turn, four steps a pair, at most twelve
+        pairs; what recording cost is then in `overhead` and `trust`. Without `steps`, 1 to 10 are recorded.
+
+    Raises
+    ------
+    OptionError
+        For an unknown collector, an impossible window, or `steps` and `schedule` together.
+
+    Examples
+    --------
+    >>> with profile("python") as p:
+    ...     total = sum(range(10))
+    >>> p.trace.metadata["source"]
+    'recording'
+    """
+
+    def __init__(
+        self,
+        *collectors: str | Collector,
+        steps: StepsLike | None = None,
+        schedule: ScheduleFunction | None = None,
+        on_trace_ready: Callable[[Profile], object] | None = None,
+        step_by: str = "auto",
+        warmup: int = 1,
+        shapes: bool = True,
+        memory: bool = True,
+        modules: bool = True,
+        stack: bool = False,
+        python: PythonMode | None = None,
+        min_duration: str | float = 0,
+        stop_after: bool = False,
+        measure_overhead: bool = False,
+    ) -> None:
+        # Profile.__init__ is called when there is a Trace; until then __getattr__ explains
+        if steps is not None and schedule is not None:
+            raise OptionError("steps and schedule were both given: each says when to record; give one")
+        if measure_overhead and schedule is not None:
+            raise OptionError(
+                "measure_overhead and schedule were both given: measuring has its own schedule; give steps"
+            )
+        recorded = CollectorOptions(shapes, memory, modules, stack, python, parse_ns(min_duration))
+        self._on_trace_ready = on_trace_ready
+        self._cycles: list[Profile] = []
+        self._session: Session | None = None
+        self._plan = Plan(
+            collectors=collectors,
+            schedule=schedule or _when(steps, warmup, measure_overhead),
+            step_by=step_by,
+            options=recorded,
+            stop_after=stop_after,
+            on_cycle=None if on_trace_ready is None else self._ready,
+            title="started by nbp.profile(...)",
+        )
+        Session(self._plan)  # says now, not in start(), what cannot be understood
+
+    @property
+    def cycles(self) -> tuple[Profile, ...]:
+        """A Profile for every finished cycle of the schedule, oldest first; the last one is also this."""
+        return tuple(self._cycles)
+
+    def start(self) -> profile:
+        """Begin to record, or warm up, or wait, as the steps ask for.
+
+        Returns
+        -------
+        profile
+            Itself.
+
+        Raises
+        ------
+        AlreadyRecordingError
+            If a recording runs in this process.
+        """
+        session = Session(self._plan)
+        session.open()
+        self._session = session
+        self._cycles.clear()
+        return self
+
+    def step(self) -> None:
+        """End a step; counts more than any other source of steps.
+
+        Raises
+        ------
+        NotRecordedError
+            If nothing is being recorded by this.
+        """
+        if self._session is None:
+            raise NotRecordedError("step() was called but this profile does not record: call start() first")
+        self._session.mark_step()
+
+    def stop(self) -> None:
+        """End the recording; `trace` and everything made from it can be used then.
+
+        Raises
+        ------
+        NotRecordedError
+            If it was never started. A second call does nothing.
+        """
+        self._stop(failed=False)
+
+    def __enter__(self) -> profile:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
+    ) -> bool:
+        ended = isinstance(error, EndOfWindow)
+        self._stop(failed=error is not None and not ended)
+        return ended
+
+    def __call__(self, function: _F) -> _F:
+        """Record every call of a function; the Profile is then this one, and ``nbp.last``."""
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def recorded_coroutine(*args: Any, **kwargs: Any) -> Any:
+                with self._unless_inside():
+                    return await function(*args, **kwargs)
+
+            return cast("_F", recorded_coroutine)
+        if inspect.isgeneratorfunction(function):
+
+            @functools.wraps(function)
+            def recorded_generator(*args: Any, **kwargs: Any) -> Any:
+                with self._unless_inside():
+                    return (yield from function(*args, **kwargs))
+
+            return cast("_F", recorded_generator)
+
+        @functools.wraps(function)
+        def recorded(*args: Any, **kwargs: Any) -> Any:
+            with self._unless_inside():
+                return function(*args, **kwargs)
+
+        return cast("_F", recorded)
+
+    def __repr__(self) -> str:
+        if "_trace" in self.__dict__:
+            return super().__repr__()
+        return f"<profile: {'recording' if self._session is not None else 'not recorded yet'}>"
+
+    def __getattr__(self, name: str) -> Any:
+        # reached only for what Profile.__init__ will set, or what does not exist at all
+        if name.startswith(("__", "_ipython")) or self.__dict__.get("_cycles"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        state = "is still recording: call stop() first" if self.__dict__.get("_session") else _UNRECORDED
+        raise NotRecordedError(f"{name.lstrip('_')} was asked of a profile that {state}")
+
+    @contextmanager
+    def _unless_inside(self) -> Iterator[None]:
+        """Record, except in the recursive call of a function that is being recorded already."""
+        if self._session is not None:
+            yield
+            return
+        with self:
+            yield
+
+    def _stop(self, failed: bool) -> None:
+        session, self._session = self._session, None
+        if session is None:
+            if not self._cycles:
+                raise NotRecordedError("stop() was called but nothing was started: call start() first")
+            return
+        already = len(self._cycles)
+        for trace in session.close(failed=failed)[already:]:
+            self._add(trace)
+        Profile.__init__(self, self._cycles[-1].trace)
+        current.remember(self)
+        if self._on_trace_ready is not None:
+            for made in self._cycles[already:]:
+                if made.trace.metadata["collectors"]:  # else no step was reached
+                    self._on_trace_ready(made)
+
+    def _ready(self, trace: Trace) -> None:
+        assert self._on_trace_ready is not None
+        self._on_trace_ready(self._add(trace))
+
+    def _add(self, trace: Trace) -> Profile:
+        made = Profile(trace)
+        self._cycles.append(made)
+        return made
+
+
+def _when(steps: StepsLike | None, warmup: int, measure_overhead: bool) -> ScheduleFunction:
+    asked = None if steps is None else step_range(steps, warmup)
+    if measure_overhead:
+        return interleave(asked)
+    return WholeRun() if asked is None else asked

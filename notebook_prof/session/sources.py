@@ -1,0 +1,110 @@
+"""Who may count steps: the words of ``step_by`` and the hooks behind them."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from importlib import import_module
+from typing import Final
+
+from ..collectors import marks
+from ..errors import OptionError, nearest
+from ..trace.report import ImportReport
+from .window import Source, StepWindow
+
+STEP_BY: Final = ("auto", "loop", "optimizer", "dataloader", "mark")
+
+_ALLOWED: Final = {
+    "auto": frozenset(Source),
+    "loop": frozenset({Source.LOOP, Source.WEAK_LOOP}),
+    "optimizer": frozenset({Source.HOOK}),
+    "dataloader": frozenset({Source.HOOK}),
+    "mark": frozenset({Source.MARK}),
+}
+_HOOKS: Final = {"auto": "optimizer_ticks", "optimizer": "optimizer_ticks", "dataloader": "dataloader_ticks"}
+
+
+def allowed(step_by: str) -> frozenset[Source]:
+    """Return the sources that count under this word.
+
+    Raises
+    ------
+    OptionError
+        If there is no such word.
+
+    Examples
+    --------
+    >>> allowed("mark")
+    frozenset({<Source.MARK: 3>})
+    """
+    if step_by not in _ALLOWED:
+        raise OptionError(f"step_by={step_by!r} is not a way to count steps: {nearest(step_by, STEP_BY)}")
+    return _ALLOWED[step_by]
+
+
+class StepSources:
+    """Connects marks and torch's hooks to a window, and takes every hook away again.
+
+    Parameters
+    ----------
+    window : StepWindow
+    step_by : str
+        One of `STEP_BY`.
+    report : ImportReport
+        Gets an issue if a hook cannot be set.
+    after : callable
+        Called after a tick of a mark or a hook; may raise to leave the user's code.
+    """
+
+    def __init__(
+        self, window: StepWindow, step_by: str, report: ImportReport, after: Callable[[], None]
+    ) -> None:
+        self._window, self._step_by, self._report, self._after = window, step_by, report, after
+        self._undo: list[Callable[[], object]] = []
+        self._undo_hook: Callable[[], object] | None = None
+        self._thread: int | None = None
+
+    def connect(self, *, hooks: bool) -> None:
+        """Listen to marks, and to the hooks that `step_by` asks for unless they cannot matter."""
+        marks.install(self)
+        self._undo.append(marks.uninstall)
+        name = _HOOKS.get(self._step_by)
+        if not hooks or name is None or "torch" not in sys.modules:
+            return
+        try:
+            ticks = getattr(import_module("notebook_prof.collectors.torch.hooks"), name)
+            self._undo_hook = ticks(self._hook)
+        except Exception as error:
+            self._report.add(
+                "step-hook-failed",
+                "loss",
+                example=f"{name}: {type(error).__name__}: {error}",
+                effect="steps are not counted by torch",
+                advice="count them yourself with nbp.step()",
+            )
+
+    def drop_hook(self) -> None:
+        """Take torch's hook away, if it is there: something better counts, and a hook costs 4 µs a step."""
+        undo, self._undo_hook = self._undo_hook, None
+        if undo is not None:
+            undo()
+
+    def disconnect(self) -> None:
+        """Take everything away."""
+        self.drop_hook()
+        while self._undo:
+            self._undo.pop()()
+
+    def tick(self, source: str = "mark") -> None:
+        """End a step by an explicit mark; `collectors.marks` calls this."""
+        self._window.tick(Source.MARK)
+        self._after()
+
+    def _hook(self, *_: object) -> None:
+        me = threading.get_ident()
+        if self._thread is None:
+            self._thread = me
+        if me == self._thread:  # another thread that trains too is not this loop
+            self._window.tick(Source.HOOK)
+            self._after()

@@ -1,0 +1,113 @@
+"""A Profile in plain text."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pandas as pd
+
+from ..analysis import Verdict
+from ..trace.trace import Trace
+from ..units import format_count, format_ns, format_share
+
+_NAME_WIDTH: Final = 48
+_FINDINGS: Final = 3
+
+
+class Text(str):
+    """A str that shows itself as it reads, without quotes and escapes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def profile_text(trace: Trace, verdict: Verdict, trust: pd.DataFrame) -> str:
+    """The verdict in at most five lines and, where the recording has losses, one that says which.
+
+    A trace without slices says instead what was not recorded.
+    """
+    if not len(trace.slices):
+        return "\n".join([verdict.sentence, *map(str, trace.report)][:5])
+    return "\n".join(filter(None, [str(verdict), trust_line(trust)]))
+
+
+def trust_line(trust: pd.DataFrame) -> str:
+    """Name the losses and errors of a trust report in one line; empty where there are none.
+
+    Examples
+    --------
+    >>> from notebook_prof.analysis import trust
+    >>> from notebook_prof.testing import draw
+    >>> trust_line(trust(draw("main: [cudaLaunchKernel]", categories={"cudaLaunchKernel": "launch"})))
+    '✗ Trust: no-device-work (100.0 % of device time); p.trust says what to do'
+    """
+    bad = trust[trust["severity"] != "info"]
+    if not len(bad):
+        return ""
+    columns = (bad[name].head(_FINDINGS) for name in ("code", "count", "device_share"))
+    parts = [_finding(*row) for row in zip(*columns, strict=True)]
+    if len(bad) > _FINDINGS:
+        parts.append(f"{len(bad) - _FINDINGS} more")
+    mark = "✗" if (bad["severity"] == "error").any() else "!"
+    return f"{mark} Trust: {' · '.join(parts)}; p.trust says what to do"
+
+
+def trust_lines(trust: pd.DataFrame) -> list[str]:
+    """The line of `trust_line`, then one for each loss and error: effect and advice; empty where none is."""
+    first = trust_line(trust)
+    bad = trust[trust["severity"] != "info"]
+    columns = (bad[name] for name in ("code", "effect", "advice", "example"))
+    told = (" — ".join(filter(None, parts)) for parts in zip(*columns, strict=True))
+    return [first, *told] if first else []
+
+
+def _finding(code: str, count: int, share: float) -> str:
+    times = f" ×{format_count(int(count))}" if count > 1 else ""
+    return code + times + (f" ({format_share(share)} of device time)" if share == share else "")
+
+
+def operator_table(operators: pd.DataFrame, by: str, rows: int) -> Text:
+    """Lay the first rows of the operators out in columns.
+
+    Parameters
+    ----------
+    operators : DataFrame
+        As `analysis.operators` gives it.
+    by : str
+        Column that holds the labels.
+    rows : int
+        How many to show.
+
+    Returns
+    -------
+    Text
+        A heading, a line a row, and how many are left out; device columns only where there is device time.
+    """
+    shown = operators.head(rows)
+    columns = {
+        by: ["–" if pd.isna(label) else _short(str(label)) for label in shown[by]],
+        "calls": [format_count(int(count)) for count in shown["count"]],
+        "self": [format_ns(value) for value in shown["self_ns"]],
+        "share": [format_share(value) for value in shown["share"]],
+        "total": [format_ns(value) for value in shown["total_ns"]],
+    }
+    if (operators["device_ns"] > 0).any():
+        columns["device self"] = [format_ns(value) for value in shown["device_self_ns"]]
+        columns["device total"] = [format_ns(value) for value in shown["device_ns"]]
+    widths = {head: max([len(head), *map(len, cells)]) for head, cells in columns.items()}
+    lines = [_line(list(columns), list(widths.values()))]
+    lines += [_line(list(cells), list(widths.values())) for cells in zip(*columns.values(), strict=True)]
+    if len(operators) > len(shown):
+        lines.append(f"… and {format_count(len(operators) - len(shown))} more")
+    return Text("\n".join(lines))
+
+
+def _line(cells: list[str], widths: list[int]) -> str:
+    first, *rest = cells
+    return "  ".join([first.ljust(widths[0]), *(c.rjust(w) for c, w in zip(rest, widths[1:], strict=True))])
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= _NAME_WIDTH else label[: _NAME_WIDTH - 1] + "…"

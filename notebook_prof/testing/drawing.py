@@ -1,0 +1,112 @@
+"""Traces drawn as text, a character a unit of time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from ..errors import OptionError
+from ..trace import CATEGORIES, PHASES, Trace, TraceBuilder
+
+_SLICE: Final = re.compile(r"\[([^\[\]|]*)\]|\|(\w*)")
+_STREAM: Final = re.compile(r"stream (\d+)")
+
+
+def draw(
+    picture: str,
+    *,
+    unit_ns: int = 1,
+    categories: Mapping[str, str] | None = None,
+    launches: Iterable[tuple[str, str]] = (),
+) -> Trace:
+    """Make a Trace from a drawing.
+
+    Parameters
+    ----------
+    picture : str
+        Lines ``track: drawing``. A character of the drawing is a unit of time; ``[name ]`` is a slice from
+        its first to its last bracket, ``[name/forward ]`` one with a phase, ``|name`` an instant. Lines of
+        the same track overlay each other. ``stream 7:`` is a stream of device 0; ``steps:`` holds numbered
+        steps.
+    unit_ns : int
+        What a character stands for.
+    categories : mapping of str to str, optional
+        Name → category; others are ``kernel`` on streams and ``operator`` on threads.
+    launches : iterable of (str, str), optional
+        Pairs of names: the first slice of the one name launched the first of the other, and so on.
+
+    Returns
+    -------
+    Trace
+        Its first column is time 0, even if nothing starts there.
+
+    Raises
+    ------
+    OptionError
+        For a line without a track, or a phase or category that does not exist.
+
+    Examples
+    --------
+    >>> trace = draw('''
+    ... main:     [linear    ]
+    ... main:      [mm ][add]
+    ... stream 7:      [gemm  ]
+    ... ''', launches=[("mm", "gemm")])
+    >>> trace.slices[["name", "ts", "dur", "depth"]].values.tolist()
+    [['linear', 0, 12, 0], ['mm', 1, 5, 1], ['gemm', 5, 8, 0], ['add', 6, 5, 1]]
+    """
+    builder = TraceBuilder()
+    handles: dict[str, list[int]] = {}
+    lines = [line for line in picture.splitlines() if line.strip()]
+    places = [(track, body) for track, body in map(_split, lines)]
+    margin = min((_margin(body) for _, body in places), default=0)
+    for track, body in places:
+        for match in _SLICE.finditer(body):
+            ts, dur = (match.start() - margin) * unit_ns, (match.end() - match.start()) * unit_ns
+            name, _, phase = (match[1] if match[1] is not None else match[2]).strip().partition("/")
+            if track == "steps":
+                builder.steps(int(name), ts, dur, "mark")
+                continue
+            kind = (categories or {}).get(name, "kernel" if _STREAM.fullmatch(track) else "operator")
+            _check(phase, kind)
+            handle = builder.slices(
+                ts=ts,
+                dur=0 if match[1] is None else dur,
+                track=_track(builder, track),
+                name=name,
+                category=kind,
+                phase=phase or None,
+            )
+            handles.setdefault(name, []).append(int(handle[0]))
+    for source, target in launches:
+        pairs = list(zip(handles.get(source, []), handles.get(target, []), strict=False))
+        if not pairs:
+            raise OptionError(
+                f"no slice {source!r} launches {target!r}: the drawing has {', '.join(handles)}"
+            )
+        builder.flows("launch", [a for a, _ in pairs], [b for _, b in pairs])
+    return builder.seal(window=(0, max([0, *(len(body) - margin for _, body in places)]) * unit_ns))
+
+
+def _split(line: str) -> tuple[str, str]:
+    track, colon, body = line.partition(":")
+    if not colon or "[" in track:
+        raise OptionError(f"the line {line!r} names no track: write it as 'main: [mm ]'")
+    return track.strip(), " " * (len(track) + 1) + body.rstrip()
+
+
+def _margin(body: str) -> int:
+    return len(body) - len(body.lstrip())
+
+
+def _track(builder: TraceBuilder, name: str) -> int:
+    if match := _STREAM.fullmatch(name):
+        return builder.track(name, "stream", device=0, stream=int(match[1]))
+    return builder.track(name)
+
+
+def _check(phase: str, category: str) -> None:
+    for what, word, known in (("phase", phase, ("", *PHASES)), ("category", category, CATEGORIES)):
+        if word not in known:
+            raise OptionError(f"there is no {what} {word!r}: choose from {', '.join(filter(None, known))}")

@@ -1,0 +1,90 @@
+"""Traces made by hypothesis."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+from ..trace import PHASES, Trace, TraceBuilder
+
+_NAMES: Final = ("mm", "add", "conv", "relu", "step")
+_HOST: Final = ("operator", "python", "annotation", "module", "launch", "sync", "collective")
+_DEVICE: Final = ("kernel", "memcpy", "memset", "collective")
+_END: Final = 120
+
+
+@st.composite
+def traces(draw: st.DrawFn, *, max_slices: int = 24, steps: bool = True, devices: bool = True) -> Trace:
+    """Small Traces with whatever real ones have.
+
+    Slices of few names on up to three threads and two streams, which may nest, overlap in part, repeat
+    and be instants; phases, modules and launches on some; disjoint steps; allocations. All within
+    120 ns, so that laws can be checked instant by instant.
+
+    Parameters
+    ----------
+    max_slices : int
+        Of threads and of streams each.
+    steps : bool
+        Whether there may be steps.
+    devices : bool
+        Whether there may be streams.
+
+    Returns
+    -------
+    SearchStrategy of Trace
+        Shrinks to an empty Trace.
+
+    Examples
+    --------
+    >>> from hypothesis import given
+    >>> @given(traces())
+    ... def self_times_are_not_negative(trace):
+    ...     assert (trace.slices["self_ns"] >= 0).all()
+    >>> self_times_are_not_negative()
+    """
+    builder = TraceBuilder()
+    threads = [builder.track(f"thread {i}", pid=1, tid=i) for i in range(3)]
+    host = [_add(builder, row) for row in draw(_rows(threads, _HOST, max_slices))]
+    if devices:
+        streams = [builder.track(f"stream {i}", "stream", device=0, stream=i) for i in range(2)]
+        work = [_add(builder, row) for row in draw(_rows(streams, _DEVICE, max_slices))]
+        if host and work:
+            picked = draw(st.lists(st.sampled_from(work), unique=True))
+            builder.flows("launch", [draw(st.sampled_from(host)) for _ in picked], picked)
+    if steps:
+        edges = sorted(draw(st.sets(st.integers(0, _END), max_size=7)))
+        for number, (start, end) in enumerate(zip(edges[::2], edges[1::2], strict=False)):
+            builder.steps(number, start, end - start, "loop")
+    level = 0
+    for ts, address, size in sorted(draw(st.lists(_EVENTS, max_size=12))):
+        level += size
+        builder.allocations(
+            ts=ts, addr=address, bytes=size, device=-1, allocated=level, reserved=0, track=threads[0]
+        )
+    return builder.seal(window=(0, _END))
+
+
+_EVENTS: Final = st.tuples(st.integers(0, _END - 1), st.integers(1, 4), st.sampled_from([64, -64, 8, -8]))
+
+
+def _rows(
+    tracks: list[int], categories: tuple[str, ...], count: int
+) -> st.SearchStrategy[list[dict[str, Any]]]:
+    row = st.fixed_dictionaries(
+        {
+            "ts": st.integers(0, _END - 1),
+            "dur": st.integers(0, _END // 2),
+            "track": st.sampled_from(tracks),
+            "name": st.sampled_from(_NAMES),
+            "category": st.sampled_from(categories),
+            "phase": st.sampled_from([None, *PHASES]),
+            "module": st.sampled_from([None, "net", "net.0"]),
+        }
+    )
+    return st.lists(row, max_size=count)
+
+
+def _add(builder: TraceBuilder, row: dict[str, Any]) -> int:
+    return int(builder.slices(**row)[0])

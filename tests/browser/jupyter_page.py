@@ -1,0 +1,241 @@
+"""A real JupyterLab or Notebook 7 server, and a real Chromium looking at it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Page, sync_playwright
+
+CHROMIUM_FLAGS = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--force-device-scale-factor=1",
+    "--font-render-hinting=none",
+]
+LOCAL = ("http://127.0.0.1", "ws://127.0.0.1", "http://localhost", "blob:", "data:", "about:", "file:")
+
+
+def find_chromium() -> str | None:
+    """Path of a Chromium: `NBP_CHROMIUM`, the system's, or playwright's own; None if there is none."""
+    for name in (os.environ.get("NBP_CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome"):
+        if name and (path := shutil.which(name)):
+            return path
+    with sync_playwright() as driver:
+        path = driver.chromium.executable_path
+    return path if os.path.exists(path) else None
+
+
+class Server:
+    """``jupyter lab`` or ``jupyter notebook`` with its own configuration, on a free port."""
+
+    def __init__(self, root: Path, app: str = "lab") -> None:
+        self.app, self.root, self.token = app, root, "browser-test"
+        self._home = tempfile.mkdtemp(prefix="nbp-jupyter-")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        home = Path(self._home)
+        here = str(Path(__file__).parent)
+        env = dict(
+            os.environ,
+            JUPYTER_CONFIG_DIR=str(home / "config"),
+            JUPYTER_DATA_DIR=str(home / "data"),
+            JUPYTER_RUNTIME_DIR=str(home / "runtime"),
+            IPYTHONDIR=str(home / "ipython"),
+            PYTHONPATH=os.pathsep.join([here, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
+        )
+        kind = "LabApp" if app == "lab" else "JupyterNotebookApp"
+        command = [
+            sys.executable, "-m", "jupyter", app, "--allow-root", "--no-browser", f"--port={self.port}",
+            "--ServerApp.port_retries=0",
+            f"--IdentityProvider.token={self.token}", "--ServerApp.ip=127.0.0.1",
+            f"--ServerApp.root_dir={root}", f"--{kind}.expose_app_in_browser=True", "--LabApp.news_url=None",
+            "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        ]  # fmt: skip
+        page_config = home / "config" / "labconfig" / "page_config.json"
+        page_config.parent.mkdir(parents=True)
+        page_config.write_text(
+            '{"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": true}}'
+        )
+        self._log_path = home / "server.log"
+        self._log = self._log_path.open("w")
+        self._process = subprocess.Popen(
+            command, env=env, stdout=self._log, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        self._wait()
+
+    def _wait(self) -> None:
+        url = f"http://127.0.0.1:{self.port}/api/status?token={self.token}"
+        until = time.monotonic() + 90
+        while time.monotonic() < until:
+            if self._process.poll() is not None:
+                break
+            try:
+                urllib.request.urlopen(url, timeout=2).read()
+                return
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.1)
+        raise RuntimeError(f"jupyter {self.app} did not start:\n{self._log_path.read_text()[-3000:]}")
+
+    def url(self, notebook: str) -> str:
+        """Address of a notebook."""
+        place = {"lab": "lab/tree", "notebook": "notebooks"}[self.app]
+        return f"http://127.0.0.1:{self.port}/{place}/{notebook}?token={self.token}&reset"
+
+    def close(self) -> None:
+        """End the server and its kernels."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGTERM)
+            try:
+                self._process.wait(15)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._log.close()
+        shutil.rmtree(self._home, ignore_errors=True)
+
+
+class Browser:
+    """Chromium with a fresh profile that notes console errors, page errors and requests to elsewhere."""
+
+    def __init__(self, executable: str, size: tuple[int, int] = (1400, 1250)) -> None:
+        self._driver = sync_playwright().start()
+        self._data = tempfile.mkdtemp(prefix="nbp-chromium-")
+        self._context = self._driver.chromium.launch_persistent_context(
+            self._data, executable_path=executable, headless=False, args=CHROMIUM_FLAGS,
+            viewport={"width": size[0], "height": size[1]},
+        )  # fmt: skip
+        self.page: Page = self._context.pages[0] if self._context.pages else self._context.new_page()
+        self.errors: list[str] = []
+        self.elsewhere: list[str] = []
+        self.page.on("console", lambda m: self.errors.append(m.text[:500]) if m.type == "error" else None)
+        self.page.on("pageerror", lambda e: self.errors.append(str(e)[:500]))
+        self.page.on("request", lambda r: None if r.url.startswith(LOCAL) else self.elsewhere.append(r.url))
+
+    def forget(self) -> None:
+        """Forget what was noted so far."""
+        self.errors.clear()
+        self.elsewhere.clear()
+
+    def close(self) -> None:
+        """End Chromium."""
+        try:
+            self._context.close()
+        finally:
+            self._driver.stop()
+            shutil.rmtree(self._data, ignore_errors=True)
+
+
+def write_notebook(path: Path, cells: Sequence[str]) -> None:
+    """A notebook of code cells for the kernel ``python3``."""
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    made = [
+        {
+            "id": f"c{i}",
+            "cell_type": "code",
+            "metadata": {},
+            "source": source,
+            "outputs": [],
+            "execution_count": None,
+        }
+        for i, source in enumerate(cells)
+    ]
+    notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": kernel}, "cells": made}
+    path.write_text(json.dumps(notebook))
+
+
+class NotebookPage:
+    """An open notebook: run it, ask its kernel, find the views in it."""
+
+    def __init__(self, browser: Browser, server: Server, notebook: str) -> None:
+        self.browser, self.server, self.notebook = browser, server, notebook
+        self.page = browser.page
+
+    def open(self) -> NotebookPage:
+        """Open (or reload) and wait until the kernel is connected."""
+        self.page.goto(self.server.url(self.notebook))
+        self.page.wait_for_function(
+            """() => { const s = window.jupyterapp?.shell?.currentWidget?.context?.sessionContext;
+                 const kernel = s?.isReady && s.session?.kernel;
+                 return kernel && kernel.connectionStatus === 'connected' && kernel.status === 'idle'; }""",
+            timeout=90_000,
+        )
+        return self
+
+    def run_all(self) -> None:
+        """Run every cell and wait until all have a number."""
+        self.page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+        self.page.wait_for_function(
+            """() => [...window.jupyterapp.shell.currentWidget.content.widgets].map(c => c.model)
+                 .every(m => m.type !== 'code' || !m.sharedModel.source
+                     || m.sharedModel.execution_count !== null)""",
+            timeout=90_000,
+        )
+
+    def wait_ready(self, views: int = 1) -> None:
+        """Wait until that many dashboards have drawn all their views."""
+        self.page.wait_for_function(
+            """(n) => [...document.querySelectorAll('.nbp-host')].filter(
+                 h => h.nbp && h.nbp.counts.table && h.nbp.counts.timeline).length === n""",
+            arg=views,
+            timeout=90_000,
+        )
+
+    def kernel(self, code: str) -> str:
+        """What `code` prints in the notebook's kernel."""
+        return str(
+            self.page.evaluate(
+                """async (code) => {
+                   const {kernel} = window.jupyterapp.shell.currentWidget.context.sessionContext.session;
+                   let out = ''; const future = kernel.requestExecute({code, store_history: false});
+                   future.onIOPub = (m) => { if (m.header.msg_type === 'stream') out += m.content.text;
+                     if (m.header.msg_type === 'error') out += m.content.traceback.join('\\n'); };
+                   await future.done; return out.trim(); }""",
+                code,
+            )
+        )
+
+    def wait_kernel(self, code: str, expected: str, seconds: float = 15) -> None:
+        """Wait until `code` prints `expected`."""
+        until = time.monotonic() + seconds
+        found = None
+        while time.monotonic() < until:
+            found = self.kernel(code)
+            if found == expected:
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"{code} printed {found!r}, not {expected!r}")
+
+    def views(self, expression: str, index: int = 0) -> Any:
+        """Evaluate JavaScript with ``v``, what the dashboard tells about itself."""
+        return self.page.evaluate(
+            f"(i) => {{ const v = document.querySelectorAll('.nbp-host')[i].nbp; return {expression}; }}",
+            index,
+        )
+
+    def wait_views(self, expression: str, index: int = 0) -> None:
+        """Wait until the JavaScript expression is true."""
+        self.page.wait_for_function(
+            f"(i) => {{ const v = document.querySelectorAll('.nbp-host')[i]?.nbp;"
+            f" return v && ({expression}); }}",
+            arg=index,
+            timeout=40_000,  # longer than the page waits before it asks again
+        )

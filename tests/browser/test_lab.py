@@ -1,0 +1,192 @@
+"""The dashboard as a good guest in JupyterLab: displays, reloads, themes, empty and hostile data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .conftest import SETUP
+from .jupyter_page import Browser, NotebookPage, Server, write_notebook
+
+WIDGETS = (
+    "from ipywidgets.widgets.widget import _instances\n"
+    "widgets = [w for w in _instances.values() if type(w).__name__ == 'ProfileWidget']\n"
+)
+COUNT_WIDGETS = WIDGETS + "print(len(widgets))"
+
+
+@pytest.fixture
+def notebook(
+    browser: Browser, lab: Server, root: Path, request: pytest.FixtureRequest
+) -> Iterator[NotebookPage]:
+    """A fresh notebook with the cells of ``@pytest.mark.parametrize(..., indirect=True)``."""
+    name = f"{request.node.name.split('[')[0]}.ipynb"
+    write_notebook(root / name, request.param)
+    opened = NotebookPage(browser, lab, name)
+    browser.page.goto("about:blank")
+    browser.forget()
+    opened.open()
+    opened.run_all()
+    yield opened
+    assert browser.errors == []
+    assert browser.elsewhere == []
+    browser.page.goto("about:blank")
+
+
+@pytest.mark.parametrize("notebook", [[SETUP, "p", "p"]], indirect=True)
+def test_two_displays_stay_in_step(notebook: NotebookPage) -> None:
+    notebook.wait_ready(2)
+    notebook.views("v.store.set({name: ['aten::add_'], step: [4]}, 'table')", 0)
+    notebook.wait_views("v.store.get().name?.[0] === 'aten::add_' && v.timeline.snapshot().filtered", 1)
+    notebook.views("v.store.set({step: null}, 'chip')", 1)
+    notebook.wait_views("v.store.get().step === null && v.store.get().name[0] === 'aten::add_'", 0)
+    notebook.kernel("p.selection.clear()")
+    for index in (0, 1):
+        notebook.wait_views("v.store.isEmpty() && !v.timeline.snapshot().filtered", index)
+
+
+@pytest.mark.parametrize("notebook", [[SETUP, "p"]], indirect=True)
+def test_reload_with_a_live_kernel_shows_the_views_again(notebook: NotebookPage) -> None:
+    notebook.wait_ready()
+    notebook.kernel("p.selection.name = 'aten::add_'")
+    notebook.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
+    notebook.page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
+    notebook.page.goto(notebook.server.url(notebook.notebook).replace("&reset", ""))
+    notebook.wait_ready()
+    assert notebook.views("v.store.get().name") == ["aten::add_"]
+
+
+@pytest.mark.parametrize("notebook", [[SETUP, "p"]], indirect=True)
+def test_running_again_leaves_nothing_behind(notebook: NotebookPage) -> None:
+    notebook.wait_ready()
+    counts = COUNT_WIDGETS
+    for _ in range(3):
+        notebook.page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+        notebook.page.wait_for_function(
+            "() => [...document.querySelectorAll('.nbp-host')].some(h => h.nbp?.counts.table)", timeout=30_000
+        )
+        notebook.page.wait_for_function(
+            "() => window.jupyterapp.shell.currentWidget.context.sessionContext.session.kernel.status"
+            " === 'idle'"
+        )
+        notebook.wait_ready()
+    assert notebook.kernel(counts) == "1"
+    assert notebook.page.evaluate("() => window.Bokeh.documents.length") == 1
+    assert notebook.kernel("print(len(p.selection._watchers))") == "1"
+
+
+@pytest.mark.parametrize("notebook", [[SETUP, "p"]], indirect=True)
+def test_the_static_form_hides_behind_the_live_view(notebook: NotebookPage) -> None:
+    notebook.wait_ready()
+    kinds = notebook.page.evaluate(
+        "() => window.jupyterapp.shell.currentWidget.content.widgets[1].model.outputs.toJSON()"
+        ".map(o => Object.keys(o.data))"
+    )
+    assert kinds[0] == ["text/plain", "text/html"]
+    assert kinds[1] == ["application/vnd.jupyter.widget-view+json"]
+    assert not notebook.page.locator(".nbp-static").is_visible()
+    notebook.kernel("import ipywidgets\nipywidgets.Widget.close_all()")
+    notebook.page.locator(".nbp-static img").wait_for(state="visible")
+
+
+@pytest.mark.parametrize("notebook", [[SETUP, "p"]], indirect=True)
+def test_dark_theme_and_back(notebook: NotebookPage) -> None:
+    notebook.wait_ready()
+    change = "name => window.jupyterapp.commands.execute('apputils:change-theme', {theme: name})"
+    light = notebook.views("v.theme().background")
+    notebook.page.evaluate(change, "JupyterLab Dark")
+    notebook.wait_views(f"v.theme().background !== {light!r} && v.theme().background === 'rgb(17, 17, 17)'")
+    colours = notebook.views(
+        "[...v.doc._all_models.values()].filter(m => /Axis$/.test(m.type)).map(m => m.major_label_text_color)"
+    )
+    assert set(colours) == {notebook.views("v.theme().muted")}
+    notebook.page.evaluate(change, "JupyterLab Light")
+    notebook.wait_views(f"v.theme().background === {light!r}")
+
+
+EMPTY = """
+from notebook_prof.trace import TraceBuilder
+from notebook_prof.session.profile import Profile
+b = TraceBuilder()
+b.slices(ts=[0, 5], dur=[10**6, 10], name=["only", "tiny"], track=b.track("main"))
+p = Profile(b.seal())
+"""
+
+
+@pytest.mark.parametrize("notebook", [[EMPTY, "p", "Profile(TraceBuilder().seal())"]], indirect=True)
+def test_empty_views_say_why(notebook: NotebookPage) -> None:
+    notebook.wait_ready()
+    notes = notebook.page.locator(".nbp-empty").all_inner_texts()
+    assert len(notes) == 2
+    assert "--memory" in notes[0]
+    assert "nbp.step()" in notes[1]
+    assert notebook.views("v.table.snapshot().labels") == ["only", "tiny"]
+    outputs = notebook.page.evaluate(
+        "() => window.jupyterapp.shell.currentWidget.content.widgets[2].model.outputs.length"
+    )
+    assert outputs == 1, "a Profile of nothing is told in words"
+
+
+HOSTILE = """
+from notebook_prof.trace import TraceBuilder
+from notebook_prof.session.profile import Profile
+evil = "<img src=x onerror='window.hacked=1'><script>window.hacked=1</script>{{7*7}}<%= 7 %>${7}$$x^2$$"
+b = TraceBuilder(metadata={"steps_source": evil})
+main = b.track(evil + "track", pid=1, tid=1)
+leaf = b.stack([(evil, evil, 3)])
+b.slices(ts=[0, 10**5], dur=[10**6, 10**5], name=[evil, evil + "inner"], track=main, shapes=evil,
+         module=evil, stack=leaf, phase="forward", step=0)
+b.steps(step=[0], ts=[0], dur=[10**6], source="loop")
+b.allocations(ts=[0, 10], addr=[1, 1], bytes=[100, -100], device=-1, allocated=[100, 0],
+              reserved=[0, 0], track=main)
+p = Profile(b.seal())
+"""
+
+
+@pytest.mark.parametrize("notebook", [[HOSTILE, "p"]], indirect=True)
+def test_markup_in_a_trace_stays_text(notebook: NotebookPage) -> None:
+    notebook.wait_ready()
+    page = notebook.page
+    page.evaluate("() => document.querySelector('.nbp-host').scrollIntoView()")
+    at = notebook.views("v.timeline.locate(v.meta.nameList[0])")
+    page.mouse.move(at["x"], at["y"])
+    page.locator(".nbp-tooltip:not([hidden])").wait_for()
+    page.mouse.click(at["x"], at["y"])
+    notebook.wait_views("v.detail()")
+    page.mouse.dblclick(at["x"], at["y"])
+    notebook.wait_views("v.store.get().name !== null")
+    for by in ("shapes", "module"):
+        page.locator("select[aria-label='group by']").select_option(by)
+        notebook.wait_views(f"v.table.snapshot().by === '{by}'")
+    assert page.evaluate("() => window.hacked") is None
+    assert page.locator(".nbp img, .nbp script").count() == 0
+    assert "<img src=x" in page.locator(".nbp-detail").inner_text()
+    assert "<img src" in page.locator(".nbp-track-name").nth(1).inner_text()
+    notebook.kernel("import ipywidgets\nipywidgets.Widget.close_all()")
+    page.locator(".nbp-static img").wait_for(state="visible")
+    assert page.evaluate("() => window.hacked") is None
+
+
+@pytest.mark.parametrize("notebook", [[SETUP, "p"]], indirect=True)
+def test_a_kernel_that_does_not_answer_is_told(notebook: NotebookPage) -> None:
+    notebook.wait_ready()
+    notebook.kernel(WIDGETS + "[w._msg_callbacks.callbacks.clear() for w in widgets]")
+    notebook.views("void v.table.refresh()")
+    notebook.page.locator(".nbp-trouble:not([hidden])").wait_for(timeout=15_000)
+    assert "kernel is busy" in notebook.page.locator(".nbp-trouble").inner_text()
+
+
+@pytest.mark.parametrize("notebook", [[SETUP, "p"]], indirect=True)
+def test_after_a_restart_the_old_views_say_what_to_run(notebook: NotebookPage) -> None:
+    notebook.wait_ready()
+    notebook.page.evaluate(
+        "() => window.jupyterapp.shell.currentWidget.context.sessionContext.session.kernel.restart()"
+    )
+    note = notebook.page.locator(".nbp-trouble:not([hidden])")
+    note.wait_for(timeout=15_000)
+    assert "Run this cell again" in note.inner_text(), "without any interaction"
+    notebook.page.locator(".nbp-phases").click()
+    assert "Run this cell again" in note.inner_text(), "and it stays"
+    notebook.browser.forget()

@@ -1,0 +1,49 @@
+"""The same dashboard in Notebook 7."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .conftest import SETUP
+from .jupyter_page import Browser, NotebookPage, Server, write_notebook
+
+KNOWN = "Cannot read properties of undefined (reading 'schema')"
+"""Notebook 7.6 logs this by itself."""
+
+
+@pytest.fixture
+def notebook7(browser: Browser, root: Path) -> Iterator[NotebookPage]:
+    """An open notebook in Notebook 7."""
+    server = Server(root, "notebook")
+    write_notebook(root / "seven.ipynb", [SETUP, "p", "'below'"])
+    try:
+        browser.page.goto("about:blank")
+        browser.forget()
+        yield NotebookPage(browser, server, "seven.ipynb")
+        browser.page.goto("about:blank")
+    finally:
+        server.close()
+
+
+def test_gestures_and_keys(notebook7: NotebookPage) -> None:
+    notebook7.open().run_all()
+    notebook7.wait_ready()
+    page = notebook7.page
+    page.evaluate("() => document.querySelector('.nbp-host').scrollIntoView()")
+    at = notebook7.views("v.timeline.locate('aten::conv2d')")
+    page.mouse.dblclick(at["x"], at["y"])
+    notebook7.wait_kernel("print(p.selection.name)", "('aten::conv2d',)")
+    notebook7.wait_views("v.phases.snapshot().filtered && v.table.snapshot().chosen.length === 1")
+    cells = page.evaluate("() => window.jupyterapp.shell.currentWidget.content.widgets.length")
+    width = notebook7.views("v.range.end - v.range.start")
+    for key in "ddx":
+        page.keyboard.press(key)
+    page.keyboard.down("w")
+    notebook7.wait_views(f"v.range.end - v.range.start < {0.8 * width}")
+    page.keyboard.up("w")
+    assert page.evaluate("() => window.jupyterapp.shell.currentWidget.content.widgets.length") == cells
+    assert [e for e in notebook7.browser.errors if KNOWN not in e] == []
+    assert notebook7.browser.elsewhere == []

@@ -1,0 +1,162 @@
+"""Real kernels: one a module, with an empty IPython directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import re
+import textwrap
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from jupyter_client.manager import KernelManager, start_new_kernel
+
+SETUP = """
+%load_ext notebook_prof
+import notebook_prof as nbp
+"""
+
+
+@dataclass
+class Reply:
+    """What one cell gave back."""
+
+    status: str = ""
+    error: str = ""
+    message: str = ""
+    traceback: str = ""
+    stdout: str = ""
+    stderr: str = ""
+    results: list[str] = field(default_factory=list)
+    displays: list[dict[str, Any]] = field(default_factory=list)
+    order: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
+
+
+class Kernel:
+    """A kernel that is asked like a notebook asks."""
+
+    def __init__(self, manager: KernelManager, client: Any) -> None:
+        self.manager, self.client = manager, client
+
+    def run(self, code: str, *, timeout: float = 60, interrupt_after: float | None = None) -> Reply:
+        """Run a cell; interrupt it this many seconds after it printed something, if asked."""
+        reply, armed = Reply(), interrupt_after is not None
+
+        def hear(message: dict[str, Any]) -> None:
+            nonlocal armed
+            kind, content = message["msg_type"], message["content"]
+            if kind == "stream":
+                setattr(reply, content["name"], getattr(reply, content["name"]) + content["text"])
+            elif kind == "execute_result":
+                reply.results.append(content["data"]["text/plain"])
+            elif kind == "display_data":
+                reply.displays.append(content["data"])
+            elif kind == "error":
+                reply.error, reply.message = content["ename"], content["evalue"]
+                reply.traceback = _plain("\n".join(content["traceback"]))
+            if kind in ("stream", "execute_result", "display_data", "error"):
+                reply.order.append(kind)
+            if armed and kind == "stream":
+                armed = False
+                time.sleep(interrupt_after or 0)
+                self.manager.interrupt_kernel()
+
+        source = textwrap.dedent(code).strip("\n")
+        answer = self.client.execute_interactive(source, timeout=timeout, output_hook=hear, allow_stdin=False)
+        reply.status = answer["content"]["status"]
+        if reply.status == "error":
+            reply.error = reply.error or answer["content"]["ename"]
+            reply.message = reply.message or answer["content"]["evalue"]
+        return reply
+
+    def rerun(self, code: str, cell: str, *, subshell: str | None = None, wait: bool = True) -> str:
+        """Run a cell as JupyterLab does, naming the cell; gives the id of the request."""
+        content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}}
+        message = self.client.session.msg("execute_request", {**content, "allow_stdin": False})
+        message["metadata"] = {"cellId": cell}
+        if subshell is not None:
+            message["header"]["subshell_id"] = subshell
+        self.client.shell_channel.send(message)
+        asked = str(message["header"]["msg_id"])
+        if wait:
+            assert self.reply_to(asked)["content"]["status"] == "ok"
+        return asked
+
+    def reply_to(self, asked: str, timeout: float = 60) -> dict[str, Any]:
+        """The shell's reply to a request; replies to others are dropped."""
+        while True:
+            answer: dict[str, Any] = self.client.get_shell_msg(timeout=timeout)
+            if answer["parent_header"].get("msg_id") == asked:
+                return answer
+
+    def subshell(self) -> str:
+        """Make a subshell; skips the test where the kernel has none."""
+        message = self.client.session.msg("create_subshell_request")
+        self.client.control_channel.send(message)
+        try:
+            answer = self.client.get_control_msg(timeout=5)
+        except queue.Empty:
+            pytest.skip("this ipykernel has no subshells")
+        return str(answer["content"]["subshell_id"])
+
+    def value(self, expression: str) -> Any:
+        """Value of an expression, through JSON."""
+        reply = self.run(f"import json; print(json.dumps({expression}, default=str))")
+        assert reply.ok, reply
+        return json.loads(reply.stdout)
+
+    def must(self, code: str, **more: Any) -> Reply:
+        """Run a cell that has to work and to keep quiet on stderr."""
+        reply = self.run(code, **more)
+        assert reply.ok, reply
+        assert reply.stderr == "", reply
+        return reply
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def _kernel(directory: Any) -> Iterator[Kernel]:
+    env = {**os.environ, "IPYTHONDIR": str(directory), "PYTHONDONTWRITEBYTECODE": "1"}
+    # the cost of a debugger's checks at every start is not what is tested here
+    env["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
+    manager, client = start_new_kernel(kernel_name="python3", env=env)
+    try:
+        kernel = Kernel(manager, client)
+        kernel.must(SETUP)
+        yield kernel
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    """A kernel with the extension loaded."""
+    yield from _kernel(tmp_path_factory.mktemp("ipython"))
+
+
+@pytest.fixture(scope="module")
+def torch_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    """The same with torch and a small model."""
+    pytest.importorskip("torch")
+    for made in _kernel(tmp_path_factory.mktemp("ipython")):
+        made.must(
+            """
+            import torch
+            torch.set_num_threads(1)
+            model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+            loader = torch.utils.data.DataLoader(torch.ones(40, 8), batch_size=4)
+            """
+        )
+        yield made

@@ -1,0 +1,259 @@
+"""A profiled cell is the cell: what it computes, shows, raises, and on which line."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.notebook.conftest import Kernel
+
+FACTS = (
+    "{'steps': p.trace.steps['step'].tolist(), **{k: p.trace.metadata[k] for k in "
+    "('steps_source', 'steps_seen', 'steps_found', 'steps_requested')}, "
+    "'issues': [issue.code for issue in p.trace.report]}"
+)
+
+
+def test_binds_the_profile_and_shows_it_after_the_output(kernel: Kernel) -> None:
+    reply = kernel.must("%%profile p\nprint('mine')\n6 * 7")
+    assert (reply.stdout, reply.results) == ("mine\n", ["42"])
+    assert reply.displays
+    assert reply.order == ["stream", "execute_result", *["display_data"] * len(reply.displays)]
+    assert kernel.value("[type(p).__name__, p is _profile, p is nbp.last]") == ["Profile", True, True]
+    assert kernel.value("p.trace.metadata['cell_source'].splitlines()[0]") == "%%profile p"
+    assert "print('mine')" in kernel.value("p.trace.metadata['cell_source']")
+
+
+def test_underscore_stays_the_value_of_the_cell(kernel: Kernel) -> None:
+    kernel.must("%%profile --quiet\n'the value'")
+    assert kernel.must("_").results == ["'the value'"]
+
+
+def test_quiet_shows_nothing_and_no_name_binds_only_the_last(kernel: Kernel) -> None:
+    reply = kernel.must("%%profile --quiet\nx = 1")
+    assert (reply.displays, reply.results, reply.stdout) == ([], [], "")
+    assert kernel.value("_profile is nbp.last") is True
+
+
+def test_semicolon_hides_the_value(kernel: Kernel) -> None:
+    assert kernel.must("%%profile --quiet\n5;").results == []
+
+
+def test_string_literals_are_unchanged(kernel: Kernel) -> None:
+    body = 'text = """\n  two spaces\n%%profile q\n\\tend"""\nraw = r"\\d"'
+    kernel.run(f"%%profile --quiet\n{body}")
+    assert kernel.value("[text, raw]") == ["\n  two spaces\n%%profile q\n\tend", r"\d"]
+
+
+def test_top_level_await(kernel: Kernel) -> None:
+    reply = kernel.must(
+        "%%profile p --quiet\nimport asyncio\nawait asyncio.sleep(0.01)\nasync def f(): return 7\nawait f()"
+    )
+    assert reply.results == ["7"]
+    assert kernel.value("p.trace.metadata['source']") == "recording"
+
+
+def test_future_import_stays_first(kernel: Kernel) -> None:
+    source = "from __future__ import annotations\ndef f(x: Unknown): pass\nf.__annotations__['x']"
+    assert kernel.must(f"%%profile --quiet\n{source}").results == ["'Unknown'"]
+
+
+def test_source_can_be_inspected(kernel: Kernel) -> None:
+    kernel.must("%%profile --quiet\ndef seen(x):\n    for i in range(x):\n        x += i\n    return x")
+    source = kernel.value("__import__('inspect').getsource(seen)")
+    assert source == "def seen(x):\n    for i in range(x):\n        x += i\n    return x\n"
+
+
+def test_no_names_of_ours_are_left(kernel: Kernel) -> None:
+    kernel.must("before = set(globals())")
+    kernel.must("%%profile --quiet --steps 1:2\nfor i in range(3):\n    names = set(globals())")
+    new = kernel.value("sorted(set(globals()) - before)")
+    assert [name for name in new if not name.startswith("_i")] == ["before", "i", "names"]
+
+
+def test_an_exception_keeps_its_line_and_the_profile(kernel: Kernel) -> None:
+    reply = kernel.run(
+        "%%profile p --steps 1:9\ntotal = 0\nfor i in range(5):\n    total += 1 / (3 - i)\n    pass"
+    )
+    assert (reply.status, reply.error, reply.stderr) == ("error", "ZeroDivisionError", "")
+    assert "line 4" in reply.traceback
+    assert "----> 4     total += 1 / (3 - i)" in reply.traceback
+    assert "notebook_prof" not in reply.traceback
+    facts = kernel.value(FACTS)
+    assert facts["steps"] == [1, 2, 3]
+    assert "partial-step" in facts["issues"]
+    assert kernel.value("p.trace.metadata['partial_steps']") == [3]
+    assert reply.displays
+    assert kernel.value("'__nbp__' in globals()") is False
+
+
+def test_a_syntax_error_is_the_cells_own(kernel: Kernel) -> None:
+    reply = kernel.run("%%profile p\nx = 1\ny = (")
+    assert (reply.status, reply.error) == ("error", "SyntaxError")
+    assert kernel.must("%%profile --quiet\n1").results == ["1"]
+
+
+def test_interrupt_keeps_what_was_recorded(kernel: Kernel) -> None:
+    reply = kernel.run(
+        """
+        %%profile p --steps 2:1000000
+        import time
+        for i in range(1000000):
+            if i == 10: print('go', flush=True)
+            time.sleep(0.005)
+        """,
+        interrupt_after=0.3,
+    )
+    assert (reply.status, reply.error, reply.stderr) == ("error", "KeyboardInterrupt", "")
+    assert len(kernel.value("p.trace.steps['step'].tolist()")) > 9
+    assert kernel.must("%%profile --quiet\n1").results == ["1"]
+
+
+def test_interrupt_of_an_awaiting_cell(kernel: Kernel) -> None:
+    source = "%%profile p --quiet\nimport asyncio\nprint('go', flush=True)\nawait asyncio.sleep(2)"
+    reply = kernel.run(source, interrupt_after=0.3)
+    assert reply.status == "error"
+    assert kernel.must("%%profile --quiet\n1").results == ["1"]
+
+
+def test_a_second_recording_is_refused_with_a_sentence(kernel: Kernel) -> None:
+    kernel.must("first = nbp.profile('python').start()")
+    reply = kernel.run("%%profile q\nran = True")
+    assert (reply.status, reply.error) == ("error", "UsageError")
+    assert "already running in this process" in reply.message
+    assert kernel.value("'ran' in globals()") is False
+    kernel.must("first.stop()")
+    assert kernel.value("first.trace.metadata['source']") == "recording"
+    reply = kernel.run("%%profile q --quiet\nwith nbp.profile('python') as inner:\n    pass")
+    assert reply.error == "AlreadyRecordingError"
+    assert kernel.must("%%profile --quiet\n1").results == ["1"]
+
+
+def test_unknown_option_runs_nothing_and_names_the_nearest(kernel: Kernel) -> None:
+    reply = kernel.run("%%profile --stpes 3:14\nran_anyway = True")
+    assert (reply.status, reply.error) == ("error", "UsageError")
+    assert "did you mean '--steps'" in reply.message
+    assert kernel.value("'ran_anyway' in globals()") is False
+
+
+def test_wrong_values_run_nothing(kernel: Kernel) -> None:
+    for line, words in (
+        ("--with pyton", "did you mean 'python'"),
+        ("--loop 9", "loops start on lines: 2"),
+        ("p q", "one NAME"),
+    ):
+        reply = kernel.run(f"%%profile {line}\nfor i in range(3): ran_anyway = True")
+        assert (reply.status, reply.error) == ("error", "UsageError"), line
+        assert words in reply.message
+    assert kernel.value("'ran_anyway' in globals()") is False
+
+
+def test_magics_inside_over_and_under(kernel: Kernel) -> None:
+    reply = kernel.must("%%profile p --quiet --steps 1:3\n%%time\nfor i in range(4):\n    pass")
+    assert "Wall time" in reply.stdout
+    assert kernel.value(FACTS)["steps"] == [1, 2]
+    reply = kernel.must("%%time\n%%profile p --quiet --steps 1:3\nfor i in range(4):\n    pass")
+    assert "Wall time" in reply.stdout
+    assert kernel.value(FACTS)["steps"] == [1, 2]
+    kernel.must("%%capture out\n%%profile p --steps 1:3\nfor i in range(4):\n    print(i)")
+    assert kernel.value("[out.stdout, len(out.outputs) > 0]") == ["0\n1\n2\n3\n", True]
+    reply = kernel.must(
+        "%%profile p --quiet\n%timeit -n1 -r1 pass\n!echo shell\nget_ipython().run_cell('1+1');\n8"
+    )
+    assert "shell" in reply.stdout
+    assert reply.results[-1] == "8"
+    assert kernel.value("p.trace.metadata['source']") == "recording"
+
+
+def test_a_nested_cell_does_not_end_the_recording(kernel: Kernel) -> None:
+    kernel.must(
+        "%%profile p --quiet --step-by mark\nget_ipython().run_cell('x = 1')\n"
+        "for i in range(3):\n    nbp.step()"
+    )
+    assert kernel.value("p.trace.steps['step'].tolist()") == [0, 1, 2]
+
+
+def test_a_cell_of_a_subshell_neither_ends_it_nor_counts(kernel: Kernel) -> None:
+    subshell = kernel.subshell()
+    kernel.must("globals().pop('i', None);")
+    source = "%%profile p --quiet --steps 2:9\nimport time\nfor i in range(12):\n    time.sleep(0.1)"
+    asked = kernel.rerun(source, "one", wait=False)
+    aside = (
+        "from time import sleep\nwhile 'i' not in globals(): sleep(0.01)\nfor j in range(50):\n    aside = j"
+    )
+    kernel.rerun(aside, "two", subshell=subshell)
+    other = kernel.rerun("%%profile q\nran_aside = True", "three", subshell=subshell, wait=False)
+    assert kernel.reply_to(other)["content"]["ename"] == "UsageError"
+    assert kernel.reply_to(asked)["content"]["status"] == "ok"
+    facts = kernel.value(FACTS)
+    assert (facts["steps"], facts["steps_seen"]) == ([2, 3, 4, 5, 6, 7, 8], 12)
+    assert kernel.value("['ran_aside' in globals(), aside]") == [False, 49]
+
+
+def test_torch_that_is_imported_while_recording_is_told(kernel: Kernel) -> None:
+    pytest.importorskip("torch")
+    kernel.must("%%profile p --quiet\nimport torch\ntorch.ones(3).sum()")
+    assert "torch-imported-late" in kernel.value(FACTS)["issues"]
+    kernel.must("%%profile p --quiet\ntorch.ones(3).sum()")
+    assert "torch" in kernel.value("p.trace.metadata['collectors']")
+
+
+def test_two_magic_lines(kernel: Kernel) -> None:
+    reply = kernel.run("%%profile a\n%%profile b\nran_twice = True")
+    assert reply.status == "error"
+    assert kernel.value("'ran_twice' in globals()") is False
+    assert kernel.must("%%profile --quiet\n1").results == ["1"]
+
+
+def test_leading_blank_lines_and_an_empty_cell(kernel: Kernel) -> None:
+    kernel.must("%%profile p --quiet\n")
+    reply = kernel.run("\n\n%%profile p --quiet\n1/0")
+    assert reply.error == "ZeroDivisionError"
+    assert kernel.value("p.trace.metadata['source']") == "recording"
+
+
+def test_line_magic(kernel: Kernel) -> None:
+    kernel.must("def work(n):\n    return sum(range(n))")
+    reply = kernel.must("%profile --quiet work(100)")
+    assert reply.results == ["4950"]
+    assert kernel.value("_profile.trace.metadata['cell_source']") == "--quiet work(100)"
+    assert kernel.must("y = %profile --quiet work(10)\ny").results == ["45"]
+    kernel.must("%profile --quiet z = work(4)")
+    assert kernel.value("z") == 6
+    reply = kernel.run("%profile --quite work(1)")
+    assert "did you mean '--quiet'" in reply.message
+    assert kernel.run("%profile --quiet 1/0").error == "ZeroDivisionError"
+    assert kernel.must("%profile --quiet 2").results == ["2"]
+
+
+def test_help(kernel: Kernel) -> None:
+    assert "--stop-after" in kernel.must("%%profile --help\n").stdout
+    answer = kernel.client.inspect("%%profile", 5, reply=True, timeout=20)
+    assert "--steps A:B" in answer["content"]["data"]["text/plain"]
+
+
+def test_is_complete_and_completion_start_nothing(kernel: Kernel) -> None:
+    kernel.client.is_complete("%%profile p\nfor i in range(3):")
+    assert kernel.client.get_shell_msg(timeout=20)["content"]["status"] == "incomplete"
+    kernel.client.is_complete("%%profile p\nx = 1")
+    assert kernel.client.get_shell_msg(timeout=20)["content"]["status"] == "complete"
+    assert kernel.must("%%profile --quiet\n1").results == ["1"]
+
+
+def test_save(kernel: Kernel, tmp_path: object) -> None:
+    kernel.must(f"%%profile p --quiet --save {tmp_path}/run.json\nx = 1")
+    assert kernel.value(f"__import__('os').path.getsize('{tmp_path}/run.json')") > 100
+    kernel.must(f"%%profile p --quiet --save {tmp_path}/no/such/run.json\nx = 2")
+    assert "not-saved" in kernel.value(FACTS)["issues"]
+
+
+def test_unload_removes_everything_and_load_brings_it_back(kernel: Kernel) -> None:
+    kernel.must("%unload_ext notebook_prof")
+    assert kernel.run("%%profile\n1").status == "error"
+    left = kernel.value(
+        "[str(x) for x in [*get_ipython().ast_transformers, *get_ipython().input_transformers_cleanup,"
+        " *get_ipython().events.callbacks['pre_run_cell'], *get_ipython().events.callbacks['post_run_cell']]"
+        " if 'notebook_prof' in str(getattr(x, '__module__', x)) + str(x)]"
+    )
+    assert left == []
+    kernel.must("%load_ext notebook_prof\n%load_ext notebook_prof")
+    assert kernel.must("%%profile --quiet\n1").results == ["1"]

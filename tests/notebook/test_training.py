@@ -1,0 +1,280 @@
+"""Training loops as people write them: which steps are found, by whom, and what is recorded of them."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import pytest
+
+from tests.notebook.conftest import Kernel
+from tests.notebook.test_cells import FACTS
+
+BODY = "optimizer.zero_grad(); model(x).sum().backward(); optimizer.step()"
+
+
+def steps_of(kernel: Kernel, cell: str, magic: str = "--steps 3:6") -> dict[str, Any]:
+    source = textwrap.dedent(cell).replace("BODY", BODY)
+    kernel.must(f"%%profile p --quiet {magic}\n{source}")
+    found: dict[str, Any] = kernel.value(FACTS)
+    return found
+
+
+def test_the_first_training_loop(torch_kernel: Kernel) -> None:
+    reply = torch_kernel.must(f"%%profile p --steps 3:6\nfor x in loader:\n    {BODY}\nx.shape")
+    assert (reply.stdout, reply.results) == ("", ["torch.Size([4, 8])"])
+    assert reply.displays
+    facts = torch_kernel.value(FACTS)
+    assert facts == facts | {
+        "steps": [3, 4, 5],
+        "steps_source": "loop",
+        "steps_seen": 10,
+        "steps_found": "the loop in line 2: for x in loader",
+        "steps_requested": "3:6",
+    }
+    names = torch_kernel.value("sorted(set(p.trace.slices['name'].astype(str)))")
+    assert "aten::addmm" in names
+    per_step = torch_kernel.value(
+        "p.trace.slices[p.trace.slices['name'] == 'aten::addmm'].groupby('step').size().tolist()"
+    )
+    assert per_step == [2, 2, 2]
+    assert {"torch", "system"} <= set(torch_kernel.value("p.trace.metadata['collectors']"))
+
+
+IDIOMS = {
+    "epochs, batches and validation": (
+        "for epoch in range(2):\n  for x in loader:\n    BODY\n  for x in loader:\n    model(x)",
+        "the loop in line 3: for x in loader",
+        20,
+    ),
+    "enumerate of a progress bar": (
+        "def tqdm(it):\n  for item in it:\n    yield item\nfor i, x in enumerate(tqdm(loader)):\n  BODY",
+        "the loop in line 5: for i, x in enumerate(tqdm(loader))",
+        10,
+    ),
+    "while": (
+        "i = 0\nwhile i < 8:\n  x = torch.ones(1, 8); i += 1\n  BODY",
+        "the loop in line 3: while i < 8",
+        8,
+    ),
+    "continue and break": (
+        "for i, x in enumerate(loader):\n  if i == 1: continue\n  if i == 8: break\n  BODY",
+        "the loop in line 2: for i, x in enumerate(loader)",
+        9,
+    ),
+    "async for": (
+        "async def stream():\n  for x in loader:\n    yield x\nasync for x in stream():\n  BODY",
+        "the loop in line 5: async for x in stream()",
+        10,
+    ),
+    "function in the cell": (
+        "def fit():\n  for x in loader:\n    BODY\nfit()",
+        "the loop in line 3: for x in loader",
+        10,
+    ),
+    "generator function": (
+        "def fit():\n  for x in loader:\n    BODY\n    yield 1\nfor one in fit(): pass",
+        "the loop in line 3: for x in loader",
+        10,
+    ),
+    "two optimizers": (
+        "other = torch.optim.Adam(model.parameters())\nfor x in loader:\n  BODY\n  other.step()",
+        "the loop in line 3: for x in loader",
+        10,
+    ),
+    "marks": ("for x in loader:\n  BODY\n  nbp.step()", "marked by nbp.step() or nbp.steps(...)", 10),
+    "marked iterable": ("for x in nbp.steps(loader):\n  BODY", "marked by nbp.step() or nbp.steps(...)", 10),
+}
+
+
+@pytest.mark.parametrize("idiom", IDIOMS)
+def test_idioms(idiom: str, torch_kernel: Kernel) -> None:
+    cell, found, seen = IDIOMS[idiom]
+    facts = steps_of(torch_kernel, cell)
+    assert (facts["steps"], facts["steps_found"], facts["steps_seen"]) == ([3, 4, 5], found, seen)
+
+
+@pytest.fixture(scope="module")
+def library(torch_kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Kernel:
+    """The kernel, able to import a module that trains by itself."""
+    folder = tmp_path_factory.mktemp("library")
+    (folder / "mylib.py").write_text(
+        textwrap.dedent(
+            """
+            import torch
+
+            def fit(model, optimizer, n=10, fail_at=None):
+                for i in range(n):
+                    if i == fail_at:
+                        raise RuntimeError("diverged")
+                    optimizer.zero_grad()
+                    model(torch.ones(4, 8)).sum().backward()
+                    optimizer.step()
+
+            def gan(model, n=10):
+                first, second = (torch.optim.SGD(model.parameters(), lr=0.01) for _ in range(2))
+                for i in range(n):
+                    model(torch.ones(4, 8)).sum().backward()
+                    first.step()
+                    second.step()
+
+            def infer(model, loader):
+                for x in loader:
+                    model(x)
+            """
+        )
+    )
+    torch_kernel.must(f"import sys; sys.path.insert(0, {str(folder)!r}); import mylib")
+    return torch_kernel
+
+
+def test_training_in_a_module_by_the_optimizer(library: Kernel) -> None:
+    facts = steps_of(library, "mylib.fit(model, optimizer)")
+    assert (facts["steps"], facts["steps_found"], facts["steps_seen"]) == ([3, 4, 5], "optimizer.step()", 10)
+
+
+def test_two_optimizers_in_a_module_are_one_step(library: Kernel) -> None:
+    facts = steps_of(library, "mylib.gan(model)")
+    assert (facts["steps"], facts["steps_seen"]) == ([3, 4, 5], 10)
+
+
+def test_a_plain_loop_around_gives_way_to_the_optimizer(library: Kernel) -> None:
+    facts = steps_of(library, "for epoch in range(2):\n    mylib.fit(model, optimizer)")
+    assert (facts["steps"], facts["steps_found"], facts["steps_seen"]) == ([3, 4, 5], "optimizer.step()", 20)
+
+
+def test_the_optimizer_on_demand(library: Kernel) -> None:
+    cell = "for i, x in enumerate(loader):\n  model(x).sum().backward()\n  if i % 2: optimizer.step()"
+    facts = steps_of(library, cell, "--steps 1:3 --step-by optimizer")
+    assert (facts["steps"], facts["steps_source"], facts["steps_seen"]) == ([1, 2], "hook", 5)
+
+
+def test_inference_in_a_module(library: Kernel) -> None:
+    facts = steps_of(library, "mylib.infer(model, loader)")
+    assert (facts["steps"], facts["steps_source"]) == ([], "none")
+    assert "steps-not-reached" in facts["issues"]
+    facts = steps_of(library, "mylib.infer(model, loader)", "--steps 3:6 --step-by dataloader")
+    assert (facts["steps"], facts["steps_found"], facts["steps_seen"]) == (
+        [3, 4, 5],
+        "batches of a DataLoader",
+        10,
+    )
+
+
+def test_a_failing_module_keeps_the_partial_step(library: Kernel) -> None:
+    reply = library.run("%%profile p --quiet --steps 1:9\nmylib.fit(model, optimizer, fail_at=4)")
+    assert (reply.error, reply.stderr) == ("RuntimeError", "")
+    assert library.value("[p.trace.steps['step'].tolist(), p.trace.metadata['partial_steps']]") == [
+        [1, 2, 3, 4],
+        [4],
+    ]
+
+
+def test_a_function_of_an_earlier_cell_counts(library: Kernel) -> None:
+    library.must(f"%%profile --quiet\ndef earlier():\n    for x in loader:\n        {BODY}")
+    facts = steps_of(library, "earlier()")
+    assert (facts["steps"], facts["steps_found"]) == ([3, 4, 5], "a loop of an earlier cell")
+    library.must("earlier()")
+
+
+def test_a_chosen_line(library: Kernel) -> None:
+    cell = "for epoch in range(4):\n  for x in loader:\n    BODY"
+    facts = steps_of(library, cell, "--steps 1:3 --loop 2")
+    assert (facts["steps"], facts["steps_seen"]) == ([1, 2], 4)
+
+
+def test_fewer_steps_than_asked(library: Kernel) -> None:
+    facts = steps_of(library, "for x in loader:\n  BODY", "--steps 3:50")
+    assert (facts["steps"], "fewer-steps" in facts["issues"]) == ([3, 4, 5, 6, 7, 8, 9], True)
+    assert "steps 3:50 were asked, 10 steps ran" in library.value("p.trace.report['fewer-steps'].example")
+    facts = steps_of(library, "for x in loader:\n  BODY", "--steps 30:50")
+    assert (facts["steps"], "steps-not-reached" in facts["issues"]) == ([], True)
+    assert library.must("p").displays or library.must("p").results
+
+
+def test_a_loop_that_never_ran(library: Kernel) -> None:
+    facts = steps_of(library, "def unused():\n  for x in loader:\n    BODY\nmylib.fit(model, optimizer)")
+    assert (facts["steps"], "loop-never-ran" in facts["issues"]) == ([], True)
+
+
+def test_everything_without_steps(library: Kernel) -> None:
+    facts = steps_of(library, "for x in loader:\n  BODY", "")
+    assert (facts["steps"], facts["steps_requested"]) == (list(range(10)), "all")
+
+
+def test_stop_after(library: Kernel) -> None:
+    cell = "done = False\nfor epoch in range(50):\n  for x in loader:\n    BODY\ndone = True"
+    facts = steps_of(library, cell, "--steps 3:6 --stop-after")
+    assert (facts["steps"], facts["steps_seen"], library.value("[done, epoch]")) == ([3, 4, 5], 6, [True, 0])
+    facts = steps_of(library, "mylib.fit(model, optimizer, 1000)", "--steps 3:6 --stop-after")
+    assert (facts["steps"], facts["steps_seen"]) == ([3, 4, 5], 6)
+    reply = library.run("1/0")
+    assert "ZeroDivisionError" in reply.traceback
+
+
+def test_the_users_own_profiler_is_noticed(library: Kernel) -> None:
+    library.must(
+        """
+        %%profile p --quiet
+        from torch.profiler import profile as theirs
+        with theirs() as prof:
+            model(torch.ones(1, 8))
+        """
+    )
+    issues = library.value("[str(issue) for issue in p.trace.report]")
+    assert any("profiler" in issue for issue in issues), issues
+
+
+def test_a_gradient_function_and_pickling(library: Kernel) -> None:
+    library.must(
+        "%%profile p --quiet --steps 1:2\nimport pickle\nfor i, x in enumerate(loader):\n    BODY\n"
+        "    here = pickle.dumps({k: v for k, v in locals().items() if k in ('i', '__nbp__')})".replace(
+            "BODY", BODY
+        )
+    )
+
+
+def test_what_is_left_behind_by_many_profiles(library: Kernel) -> None:
+    library.must(
+        """
+        import gc, psutil, threading
+        from torch.optim import optimizer as optimizer_module
+        def left():
+            gc.collect()
+            ip = get_ipython()
+            return [
+                len(optimizer_module._global_optimizer_post_hooks),
+                len(optimizer_module._global_optimizer_pre_hooks),
+                len(torch.nn.modules.module._global_forward_hooks),
+                len(torch.nn.modules.module._global_forward_pre_hooks),
+                threading.active_count(),
+                len(ip.ast_transformers),
+                sum(map(len, ip.events.callbacks.values())),
+                torch.utils.data.dataloader._BaseDataLoaderIter.__next__.__qualname__,
+            ]
+        def rss():
+            gc.collect()
+            return psutil.Process().memory_info().rss
+        """
+    )
+    before = library.value("left()")
+    cell = f"%%profile p --quiet --steps 3:6\nfor x in loader:\n    {BODY}"
+    for _ in range(20):
+        library.must(cell)
+    start = library.value("rss()")
+    for _ in range(50):
+        library.must(cell)
+    grown = library.value("rss()") - start
+    assert library.value("left()") == before
+    assert grown < 12 * 2**20, f"{grown / 2**20:.1f} MiB in 50 profiles"
+
+
+def test_a_cell_that_is_run_again_lets_its_last_views_go(library: Kernel) -> None:
+    widgets = "[type(w).__name__ for w in __import__('ipywidgets').widgets.widget._instances.values()]"
+    widgets = f"{widgets}.count('ProfileWidget')"
+    cell = f"%%profile p --steps 3:6\nfor x in loader:\n    {BODY}"
+    library.rerun(cell, "one")
+    before = library.value(widgets)
+    for _ in range(5):
+        library.rerun(cell, "one")
+    assert library.value(widgets) == before

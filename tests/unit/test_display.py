@@ -1,0 +1,129 @@
+"""Showing a Profile: text in a terminal, static form and widget in a kernel, nothing left behind."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from ipywidgets.widgets import widget as ipywidgets_widget
+
+from notebook_prof.jupyter import display as display_module
+from notebook_prof.jupyter.display import show
+from notebook_prof.jupyter.widget import ProfileWidget
+from notebook_prof.session.profile import Profile
+from notebook_prof.trace import TraceBuilder
+
+from ..browser.drawn import drawn_profile
+
+
+class _Kernel:
+    def __init__(self, cell: str) -> None:
+        self.cell = cell
+
+    def get_parent(self, channel: str) -> dict[str, Any]:
+        return {"metadata": {"cellId": self.cell}}
+
+
+class _Shell:
+    def __init__(self, cell: str = "cell-1") -> None:
+        self.kernel, self.execution_count = _Kernel(cell), 1
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
+    """What is displayed; the widgets of a test are closed after it."""
+    outputs: list[dict[str, Any]] = []
+    monkeypatch.setattr(display_module, "display", lambda bundle, raw: outputs.append(bundle))
+    yield outputs
+    for widget in _widgets():
+        widget.close()
+
+
+def _widgets() -> list[ProfileWidget]:
+    return [w for w in ipywidgets_widget._instances.values() if isinstance(w, ProfileWidget)]
+
+
+def _use(monkeypatch: pytest.MonkeyPatch, shell: object) -> None:
+    monkeypatch.setattr(display_module, "get_ipython", lambda: shell)
+
+
+def test_a_terminal_gets_text(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    _use(monkeypatch, None)
+    show(drawn_profile())
+    assert "steps" in capsys.readouterr().out
+    assert _widgets() == []
+
+
+def test_a_kernel_gets_a_static_form_and_the_views(
+    monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
+) -> None:
+    _use(monkeypatch, _Shell())
+    show(drawn_profile())
+    assert [set(bundle) for bundle in shown] == [
+        {"text/plain", "text/html"},
+        {"application/vnd.jupyter.widget-view+json"},
+    ]
+    (widget,) = _widgets()
+    assert f"nbp-static-{widget.settings['uid']}" in shown[0]["text/html"]
+
+
+def test_running_a_cell_again_closes_what_it_showed(
+    monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
+) -> None:
+    shell, other, profile = _Shell("a"), _Shell("b"), drawn_profile()
+    _use(monkeypatch, shell)
+    show(profile)
+    show(profile)
+    assert len(_widgets()) == 2, "both displays of one run stay"
+    _use(monkeypatch, other)
+    show(profile)
+    shell.execution_count = 2
+    _use(monkeypatch, shell)
+    show(profile)
+    assert len(_widgets()) == 2, "one of each cell"
+
+
+def test_nothing_recorded_is_told_without_views(
+    monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
+) -> None:
+    _use(monkeypatch, _Shell())
+    show(Profile(TraceBuilder().seal()))
+    assert len(shown) == 1
+    assert "Nothing was recorded" in shown[0]["text/html"]
+
+
+def test_a_view_that_fails_is_told_in_words(
+    monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
+) -> None:
+    _use(monkeypatch, _Shell())
+    monkeypatch.setattr(display_module, "ProfileWidget", lambda *_: 1 / 0)
+    show(drawn_profile())
+    assert "could not be made (ZeroDivisionError" in shown[-1]["text/plain"]
+
+
+def test_the_widget_mirrors_the_selection_and_lets_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = drawn_profile()
+    widget = ProfileWidget(profile)
+    sent: list[dict[str, Any]] = []
+    monkeypatch.setattr(widget, "send", lambda content, buffers=None: sent.append(content))
+    profile.selection.step = 4
+    assert widget.selection["step"] == [4]
+    widget._asked(
+        widget, {"t": "select", "patch": {"name": ["mm"]}, "origin": "table", "revision": 1, "rid": "1"}, []
+    )
+    assert sent[-1]["state"]["name"] == ["mm"]
+    assert sent[-1]["rid"] == "1"
+    assert widget.selection["name"] == ["mm"]
+    widget._asked(widget, {"t": "table", "rid": "2"}, [])
+    assert sent[-1]["by"] == "name"
+    widget.close()
+    profile.selection.clear()
+    assert widget.selection["step"] == [4]
+    alive = weakref.ref(profile)
+    del profile, widget
+    monkeypatch.undo()
+    gc.collect()
+    assert alive() is None

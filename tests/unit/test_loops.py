@@ -1,0 +1,288 @@
+"""The rewritten loop does what the written one does, and every iteration ticks."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import pickle
+import subprocess
+import sys
+import textwrap
+import traceback
+from collections.abc import Iterator
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from notebook_prof.jupyter.loops import TICKER, find_loop, loop_lines, rewrite
+from notebook_prof.jupyter.marks_in_source import counts_itself
+from notebook_prof.session import current
+from notebook_prof.session.ticks import LoopTicker
+
+
+class Ticks:
+    """Stands for a running session, and for its loop's ticker."""
+
+    title = "a test"
+
+    def __init__(self, leave_after: int = 10**9) -> None:
+        self.count = self.failed = 0
+        self.leave_after = leave_after
+
+    def loop(self, token: int) -> Ticks:
+        return self
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self.count += 1
+        self.failed += kind is not None
+
+    def leave_loop(self) -> bool:
+        return self.count >= self.leave_after
+
+
+@pytest.fixture
+def ticks() -> Iterator[Ticks]:
+    session = Ticks()
+    current.claim(session)  # type: ignore[arg-type]
+    yield session
+    current.release(session)  # type: ignore[arg-type]
+
+
+def rewritten(source: str, *, stop_after: bool = False, line: int | None = None) -> ast.Module:
+    tree = ast.parse(textwrap.dedent(source))
+    found = find_loop(tree, line, weak=True)
+    assert found is not None
+    return rewrite(tree, found, stop_after=stop_after)
+
+
+def run(source: str, **options: Any) -> dict[str, Any]:
+    names: dict[str, Any] = {"asyncio": asyncio}
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    made = eval(compile(rewritten(source, **options), "<cell>", "exec", flags=flags), names)
+    if asyncio.iscoroutine(made):
+        asyncio.run(made)
+    assert TICKER not in names
+    return names
+
+
+IDIOMS = {
+    "plain": ("out = []\nfor i in range(5):\n    out.append(i)", 5),
+    "epochs and batches": (
+        "out = 0\nfor epoch in range(2):\n    for batch in range(3):\n        out += 1",
+        6,
+    ),
+    "enumerate": ("out = 0\nfor i, batch in enumerate(iter('abc')):\n    out += i", 3),
+    "while": ("out = 0\nwhile out < 4:\n    out += 1", 4),
+    "while true": ("out = 0\nwhile True:\n    out += 1\n    if out == 3:\n        break", 3),
+    "continue": ("out = []\nfor i in range(5):\n    if i % 2: continue\n    out.append(i)", 5),
+    "break and else": (
+        "out = ''\nfor i in range(5):\n    if i == 2: break\nelse:\n    out = 'else'",
+        3,
+    ),
+    "else": ("out = ''\nfor i in range(2):\n    pass\nelse:\n    out = 'else'", 2),
+    "walrus": ("out = []\nit = iter([3, 2, 1, 0])\nwhile (x := next(it)):\n    out.append(x)", 3),
+    "return": (
+        "def train():\n    for i in loader:\n        if i == 3:\n            return i\n"
+        "loader = range(9)\nout = train()",
+        4,
+    ),
+    "generator": (
+        "def train():\n    for batch in loader:\n        yield batch * 2\n"
+        "loader = range(4)\nout = list(train())",
+        4,
+    ),
+    "generator left early": (
+        "def train():\n    for batch in loader:\n        yield batch\nloader = range(9)\n"
+        "out = []\nfor x in train():\n    out.append(x)\n    break",
+        1,
+    ),
+    "except and continue": (
+        "out = []\nfor i in range(4):\n    try:\n        out.append(1 // (i - 1))\n"
+        "    except ZeroDivisionError:\n        continue",
+        4,
+    ),
+    "async for": (
+        "async def load():\n    for i in (1, 2, 3):\n        await asyncio.sleep(0)\n        yield i\n"
+        "out = 0\nasync for batch in load():\n    out += batch",
+        3,
+    ),
+    "await": ("out = 0\nfor i in range(3):\n    await asyncio.sleep(0)\n    out += i", 3),
+    "with": (
+        "import contextlib\nout = 0\n"
+        "for i in range(3):\n    with contextlib.suppress(KeyError):\n        out += 1",
+        3,
+    ),
+    "class body": (
+        "class Model:\n    total = 0\n    for i in range(3):\n        total += i\nout = Model.total",
+        3,
+    ),
+    "iterating names": (
+        "out = []\nfor name in sorted(globals()):\n    out.append(name)\nout = 'out' in out",
+        None,
+    ),
+    "try and finally": (
+        "out = 0\nfor i in range(2):\n    try:\n        raise KeyError\n    except KeyError:\n"
+        "        out += 1\n"
+        "    finally:\n        out += 10",
+        2,
+    ),
+}
+
+
+@pytest.mark.parametrize("idiom", IDIOMS)
+def test_same_result_and_one_tick_an_iteration(idiom: str, ticks: Ticks) -> None:
+    source, expected = IDIOMS[idiom]
+    plain: dict[str, Any] = {"asyncio": asyncio}
+    made = eval(compile(ast.parse(source), "<cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), plain)
+    if asyncio.iscoroutine(made):
+        asyncio.run(made)
+    assert run(source)["out"] == plain["out"]
+    if expected is not None:
+        assert ticks.count == expected
+
+
+def test_nothing_happens_where_nothing_records() -> None:
+    assert run(IDIOMS["plain"][0])["out"] == [0, 1, 2, 3, 4]
+
+
+def test_an_exception_keeps_its_line_and_ticks(ticks: Ticks) -> None:
+    source = "total = 0\nfor i in range(5):\n    total += i\n    1 / (2 - i)\n    total += 1\n"
+    with pytest.raises(ZeroDivisionError) as caught:
+        run(source)
+    frames = [(frame, line) for frame, line in traceback.walk_tb(caught.value.__traceback__)]
+    # IPython shows f_lineno of the finished frame in some versions
+    assert [(f.f_lineno, line) for f, line in frames if f.f_code.co_filename == "<cell>"] == [(4, 4)]
+    assert (ticks.count, ticks.failed) == (3, 1)
+
+
+def test_an_exception_of_the_iterable_is_not_a_step(ticks: Ticks) -> None:
+    source = "def load():\n    yield 1\n    raise LookupError\nfor batch in load():\n    pass\n"
+    with pytest.raises(LookupError) as caught:
+        run(source, line=4)
+    lines = [f.lineno for f in traceback.extract_tb(caught.value.__traceback__) if f.filename == "<cell>"]
+    assert (lines, ticks.count) == ([4, 3], 1)
+
+
+def test_stop_after_leaves_all_loops_around(ticks: Ticks) -> None:
+    ticks.leave_after = 4
+    source = """
+        epochs = batches = checks = 0
+        for epoch in range(100):
+            epochs += 1
+            for batch in range(3):
+                batches += 1
+            checks += 1
+        after = True
+    """
+    names = run(source, stop_after=True)
+    assert (names["batches"], names["epochs"], names["checks"], names["after"]) == (4, 2, 1, True)
+
+
+def test_stop_after_leaves_three_loops_and_not_the_callers(ticks: Ticks) -> None:
+    ticks.leave_after = 2
+    source = """
+        calls = 0
+        def train():
+            for run in range(5):
+                for epoch in range(5):
+                    for batch in range(5):
+                        backward()
+                        loss.backward()
+            return "done"
+        for i in range(3):
+            calls += train() == "done"
+    """
+    tree = ast.parse(textwrap.dedent(source))
+    found = find_loop(tree)
+    assert found is not None
+    names: dict[str, Any] = {"backward": int, "loss": SimpleNamespace(backward=int)}
+    exec(compile(rewrite(tree, found, stop_after=True), "<cell>", "exec"), names)
+    assert (names["calls"], ticks.count) == (3, 2)
+
+
+def test_a_rewritten_function_works_in_a_process_without_the_package(tmp_path: Any) -> None:
+    source = "def train(n):\n    total = 0\n    for i in range(n):\n        total += i\n    return total\n"
+    code = ast.unparse(rewritten(source, line=3))
+    script = f"{code}\nimport sys\nassert 'notebook_prof' not in sys.modules\nprint(train(5))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.stdout.strip(), done.stderr) == ("10", "")
+
+
+def test_local_names_can_be_pickled_in_the_loop(ticks: Ticks) -> None:
+    made = pickle.loads(pickle.dumps(LoopTicker(None, None)))  # type: ignore[arg-type]
+    assert isinstance(made, nullcontext)
+
+
+def test_too_deep_a_nesting_is_left_as_it_is() -> None:
+    source = "".join(" " * i + f"for i{i} in range(1):\n" for i in range(20)) + " " * 20 + "out = 1"
+    tree = ast.parse(source)
+    found = find_loop(tree, 1)
+    assert found is not None
+    compile(tree, "<cell>", "exec")
+    deep = rewrite(tree, found)
+    compile(deep, "<cell>", "exec")
+    assert deep is tree
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        (
+            "for i in range(9):\n  print(i)\nfor epoch in range(3):\n  for x, y in train_loader:\n"
+            "    loss(x).backward(); optimizer.step()\n  for x, y in val_loader:\n    loss(x)",
+            "for x, y in train_loader",
+        ),
+        (
+            "for epoch in range(3):\n  for i in range(9):\n    scheduler.step()\n  opt.step()",
+            "for epoch in range(3)",
+        ),
+        ("while not done:\n  loss.backward()", "while not done"),
+        ("async for batch in batches():\n  await f(batch)", "async for batch in batches()"),
+        ("def fit():\n  for b in dl:\n    opt.zero_grad()\nfor i in range(3): fit()", "for b in dl"),
+        ("for s in range(5):\n  state, loss = train_step(state)", "for s in range(5)"),
+        ("for s in range(5):\n  up, st = optimizer.update(g, st)\n", "for s in range(5)"),
+        ("for i, b in enumerate(tqdm(dl)):\n  model(b)", "for i, b in enumerate(tqdm(dl))"),
+    ],
+)
+def test_the_training_loop_is_chosen(source: str, text: str) -> None:
+    found = find_loop(ast.parse(source))
+    assert found is not None
+    assert (found.text, found.token > 0) == (text, True)
+
+
+def test_without_a_sign_of_training_only_on_demand_and_weak() -> None:
+    tree = ast.parse(
+        "def f():\n  for x in y: pass\nfor i in range(3):\n  for j in range(3):\n    seen.update(j)"
+    )
+    assert find_loop(tree) is None
+    found = find_loop(tree, weak=True)
+    assert found is not None
+    assert (found.line, found.token < 0) == (3, True)
+    chosen = find_loop(tree, 4)
+    assert chosen is not None
+    assert (chosen.text, chosen.token > 0) == ("for j in range(3)", True)
+    assert find_loop(tree, 5) is None
+    assert loop_lines(tree) == [2, 3, 4]
+
+
+def test_a_cell_without_loops() -> None:
+    assert find_loop(ast.parse("train()"), weak=True) is None
+
+
+def test_marks_in_the_source_are_seen() -> None:
+    import notebook_prof
+
+    for source in (
+        "import notebook_prof as n\nfor x in y: n.step()",
+        "from notebook_prof import steps as s\nfor b in s(loader): pass",
+        "import notebook_prof\nnotebook_prof.steps(loader)",
+    ):
+        assert counts_itself(ast.parse(source), {})
+    assert counts_itself(ast.parse("nbp.step()"), {"nbp": notebook_prof})
+    for source in ("opt.step()", "nbp.profile()", "step()", "nbp.last.steps()"):
+        assert not counts_itself(ast.parse(source), {"nbp": notebook_prof, "opt": object(), "step": print})

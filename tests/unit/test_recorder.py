@@ -1,0 +1,351 @@
+"""``nbp.profile`` in code: with, decorator, start/step/stop, schedules, and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+import notebook_prof as nbp
+from notebook_prof.collectors.base import Availability, Collector
+from notebook_prof.errors import AlreadyRecordingError, NotRecordedError, OptionError
+from notebook_prof.session import current
+
+
+class Counting(Collector):
+    """Notes what it was told; can fail on demand."""
+
+    name = "counting"
+
+    def __init__(self, fail: str = "") -> None:
+        self.calls: list[str] = []
+        self._fail = fail
+
+    @classmethod
+    def availability(cls) -> Availability:
+        return Availability(True)
+
+    def _do(self, what: str) -> None:
+        self.calls.append(what)
+        if what == self._fail:
+            raise RuntimeError(f"cannot {what}")
+
+    def warm(self, clock: object) -> None:
+        self._do("warm")
+
+    def start(self, clock: object) -> None:
+        self._do("start")
+
+    def stop(self) -> None:
+        self._do("stop")
+
+    def result(self, builder: object) -> None:
+        self._do("result")
+
+    def abandon(self) -> None:
+        self.calls.append("abandon")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left_running() -> Iterator[None]:
+    yield
+    assert current.running() is None
+
+
+def steps_of(profile: nbp.Profile) -> list[int]:
+    return [int(step) for step in profile.trace.steps["step"]]
+
+
+def test_block() -> None:
+    with nbp.profile("system") as p:
+        time.sleep(0.002)
+    assert p.trace.metadata["source"] == "recording"
+    assert p.trace.metadata["recorded_ns"] > 1_000_000
+    assert nbp.last is p
+
+
+def test_steps_by_its_own_method() -> None:
+    with nbp.profile("system", steps=(2, 4)) as p:
+        for _ in range(6):
+            p.step()
+    assert steps_of(p) == [2, 3]
+    assert (p.trace.metadata["steps_seen"], p.trace.metadata["steps_source"]) == (6, "mark")
+
+
+def test_steps_by_marks_anywhere() -> None:
+    with nbp.profile("system", steps="1:3") as p:
+        for _ in nbp.steps(range(5)):
+            pass
+    assert steps_of(p) == [1, 2]
+
+
+def test_collectors_warm_start_and_stop_once() -> None:
+    collector = Counting()
+    with nbp.profile(collector, steps=(2, 4)) as p:
+        seen = []
+        for _ in range(6):
+            seen.append(len(collector.calls))
+            p.step()
+    assert collector.calls == ["warm", "start", "stop", "result"]
+    assert seen == [0, 1, 2, 2, 3, 3]
+
+
+@pytest.mark.parametrize("when", ["warm", "start", "stop", "result"])
+def test_a_failing_collector_is_an_issue(when: str) -> None:
+    with nbp.profile(Counting(fail=when), steps=(1, 2)) as p:
+        for _ in range(3):
+            p.step()
+    assert "collector-failed" in p.trace.report
+    assert f"cannot {when}" in p.trace.report["collector-failed"].example
+    assert steps_of(p) == [1]
+
+
+def test_an_interrupt_while_we_stop_keeps_the_data() -> None:
+    class Slow(Counting):
+        def stop(self) -> None:
+            super().stop()
+            if self.calls.count("stop") == 1:
+                raise KeyboardInterrupt
+
+    collector = Slow()
+    with nbp.profile(collector) as p:
+        p.step()
+    assert collector.calls == ["start", "stop", "stop", "result"]
+    assert "interrupted-at-stop" in p.trace.report
+    assert steps_of(p) == [0]
+
+    with pytest.raises(KeyboardInterrupt), nbp.profile(Slow(), steps=(0, 1)) as p:
+        p.step()  # here it is the user's code that is interrupted
+    assert steps_of(p) == [0]
+
+
+def test_start_and_stop() -> None:
+    p = nbp.profile("system")
+    assert p.start() is p
+    p.step()
+    p.stop()
+    p.stop()
+    assert steps_of(p) == [0]
+
+
+def test_nothing_can_be_asked_too_early() -> None:
+    p = nbp.profile("system")
+    for ask in (
+        lambda: p.trace,
+        lambda: p.operators(),
+        lambda: p.selection,
+        lambda: p.verdict,
+        p.stop,
+        p.step,
+    ):
+        with pytest.raises(NotRecordedError):
+            ask()
+    assert "not recorded yet" in repr(p)
+    p.start()
+    assert "recording" in repr(p)
+    with pytest.raises(NotRecordedError, match="still recording"):
+        p.trace
+    p.stop()
+    with pytest.raises(AttributeError):
+        p.no_such_thing  # type: ignore[attr-defined]
+
+
+def test_only_one_recording() -> None:
+    with (
+        nbp.profile("system"),
+        pytest.raises(AlreadyRecordingError, match="already running in this process"),
+        nbp.profile("system"),
+    ):
+        pass
+
+
+def test_only_one_recording_of_many_threads() -> None:
+    profiles = [nbp.profile("system") for _ in range(8)]
+    refused: list[nbp.AlreadyRecordingError] = []
+    gate = threading.Barrier(len(profiles))
+
+    def begin(p: nbp.profile) -> None:
+        gate.wait()
+        try:
+            p.start()
+        except AlreadyRecordingError as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=begin, args=(p,)) for p in profiles]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(refused) == 7
+    for p in profiles:
+        if "recording" in repr(p) and "not" not in repr(p):
+            p.stop()
+
+
+def test_an_exception_passes_and_the_data_stays() -> None:
+    p = nbp.profile("system", steps=(1, 9))
+
+    @p
+    def work() -> None:
+        for i in range(5):
+            p.step()
+            1 / (3 - i)
+
+    with pytest.raises(ZeroDivisionError):
+        work()
+    assert steps_of(p) == [1, 2, 3, 4]
+    assert p.trace.metadata["partial_steps"] == [4]
+
+
+def test_cycles_and_their_callback() -> None:
+    ready: list[nbp.Profile] = []
+    plan = nbp.schedule(wait=1, warmup=1, active=2, repeat=2)
+    with nbp.profile("system", schedule=plan, on_trace_ready=ready.append) as p:
+        for i in range(10):
+            assert len(ready) == (i > 3) + (i > 7)
+            p.step()
+    assert [steps_of(each) for each in ready] == [[2, 3], [6, 7]]
+    assert [steps_of(each) for each in p.cycles] == [[2, 3], [6, 7]]
+    assert steps_of(p) == [6, 7]
+
+
+def test_cycles_without_a_callback() -> None:
+    with nbp.profile("system", schedule=nbp.schedule(wait=0, warmup=1, active=1, repeat=3)) as p:
+        for _ in range(9):
+            p.step()
+    assert [steps_of(each) for each in p.cycles] == [[1], [3], [5]]
+
+
+def test_a_schedule_of_torch() -> None:
+    torch_profiler = pytest.importorskip("torch.profiler")
+    plan = torch_profiler.schedule(wait=2, warmup=1, active=2, repeat=1)
+    with nbp.profile("system", schedule=plan) as p:
+        for _ in range(8):
+            p.step()
+    assert steps_of(p) == [3, 4]
+
+
+def test_a_callback_that_raises_is_the_users_and_the_data_stays() -> None:
+    def fail(profile: nbp.Profile) -> None:
+        raise LookupError("mine")
+
+    p = nbp.profile("system", steps=(0, 1), on_trace_ready=fail)
+    with pytest.raises(LookupError, match="mine"), p:
+        p.step()
+    assert steps_of(p) == [0]
+
+
+def test_window_that_was_not_reached() -> None:
+    with nbp.profile("system", steps=(5, 9)) as p:
+        p.step()
+    assert steps_of(p) == []
+    issue = p.trace.report["steps-not-reached"]
+    assert "steps 5:9 were asked, 1 step ran" in issue.example
+    assert len(p.trace.slices) == 0
+
+
+def test_first_step_cannot_be_warmed_up() -> None:
+    with nbp.profile("system", steps=(0, 2)) as p:
+        p.step()
+        p.step()
+    assert "no-warmup" in p.trace.report
+    assert steps_of(p) == [0, 1]
+
+
+def test_decorator() -> None:
+    recorder = nbp.profile("system")
+
+    @recorder
+    def work(n: int, *, times: int = 1) -> int:
+        """Do it."""
+        return n if n == 0 else times * work(n - 1, times=times)
+
+    assert (work.__name__, work.__doc__) == ("work", "Do it.")
+    assert work(3, times=0) == 0
+    first = recorder.trace
+    work(1)
+    assert recorder.trace is not first
+    assert len(recorder.cycles) == 1
+    with pytest.raises(TypeError):
+        work()
+
+
+def test_decorated_coroutine_and_generator() -> None:
+    recorder = nbp.profile("system")
+
+    @recorder
+    async def later(x: int) -> int:
+        await asyncio.sleep(0.003)
+        return x
+
+    assert asyncio.run(later(4)) == 4
+    assert recorder.trace.metadata["recorded_ns"] > 2_000_000
+
+    @recorder
+    def several(n: int) -> Iterator[int]:
+        yield from range(n)
+
+    assert list(several(3)) == [0, 1, 2]
+
+
+def test_stop_after_leaves_the_block() -> None:
+    count = 0
+    with nbp.profile("system", steps=(1, 3), stop_after=True) as p:
+        for _ in range(1000):
+            count += 1
+            p.step()
+    assert (count, steps_of(p)) == (3, [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"steps": "x"}, "cannot be understood"),
+        ({"steps": (1, 2), "schedule": nbp.schedule(wait=0, warmup=0, active=1)}, "give one"),
+        ({"step_by": "optimiser"}, "optimizer"),
+        ({"python": "call"}, "calls"),
+        ({"min_duration": "soon"}, "duration"),
+        ({"warmup": 0, "steps": (1, 2)}, "warm"),
+    ],
+)
+def test_what_cannot_be_understood_is_said_at_once(wrong: dict[str, object], words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        nbp.profile("system", **wrong)  # type: ignore[arg-type]
+
+
+def test_unknown_collector() -> None:
+    with pytest.raises(OptionError, match="did you mean 'system'"):
+        nbp.profile("sytem")
+
+
+def test_a_generator_left_over_from_an_earlier_recording_does_not_tick() -> None:
+    leftover = iter(nbp.steps(range(5)))
+    with nbp.profile("system"):
+        next(leftover)
+    with nbp.profile("system") as p:
+        del leftover
+    assert p.trace.metadata["steps_seen"] == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_the_child_of_a_fork_records_nothing() -> None:
+    with nbp.profile("system") as p:
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if current.running() is None else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        p.step()
+    assert steps_of(p) == [0]
+
+
+def test_what_is_left_after_a_hundred_recordings() -> None:
+    before = threading.active_count()
+    for _ in range(100):
+        with nbp.profile("system", steps=(1, 2)) as p:
+            p.step()
+            p.step()
+    assert threading.active_count() == before

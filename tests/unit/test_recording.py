@@ -1,0 +1,133 @@
+"""A Recording isolates what its collectors do wrong."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+
+from notebook_prof.collectors.base import Availability, Collector, Recording
+from notebook_prof.collectors.options import CollectorOptions
+from notebook_prof.errors import OptionError
+from notebook_prof.trace import Clock, TraceBuilder
+
+
+class Fake(Collector):
+    """Notes what is called, and raises where it is told to."""
+
+    name: ClassVar[str] = "fake"
+
+    def __init__(
+        self, log: list[str], label: str = "a", error: dict[str, BaseException] | None = None
+    ) -> None:
+        self.log, self.label, self.error = log, label, error or {}
+
+    @classmethod
+    def availability(cls) -> Availability:
+        return Availability(True)
+
+    def _do(self, what: str) -> None:
+        self.log.append(f"{self.label}.{what}")
+        if (error := self.error.pop(what, None)) is not None:
+            raise error
+
+    def warm(self, clock: Clock) -> None:
+        self._do("warm")
+
+    def start(self, clock: Clock) -> None:
+        self._do("start")
+
+    def stop(self) -> None:
+        self._do("stop")
+
+    def result(self, builder: TraceBuilder) -> None:
+        self._do("result")
+        builder.slices(ts=0, dur=1, track=builder.track(self.label, tid=1), name=self.label)
+
+    def abandon(self) -> None:
+        self._do("abandon")
+
+
+class Other(Fake):
+    name: ClassVar[str] = "other"
+
+
+def run(*collectors: Collector) -> tuple[Recording, TraceBuilder]:
+    recording, builder = Recording(collectors), TraceBuilder()
+    recording.warm()
+    recording.start()
+    recording.stop()
+    recording.result(builder)
+    return recording, builder
+
+
+def test_collectors_stop_in_reverse_order() -> None:
+    log: list[str] = []
+    run(Fake(log, "a"), Other(log, "b"))
+    assert log == ["a.warm", "b.warm", "a.start", "b.start", "b.stop", "a.stop", "a.result", "b.result"]
+
+
+@pytest.mark.parametrize("when", ["warm", "start", "stop", "result"])
+def test_a_failure_costs_only_its_collector(when: str) -> None:
+    log: list[str] = []
+    recording, builder = run(Fake(log, "a", {when: ValueError("broken")}), Other(log, "b"))
+    assert recording.names == ["other"]
+    issue = builder.report["collector-failed"]
+    assert issue.severity == "error"
+    assert f"fake could not {when}: ValueError: broken" in issue.example
+    assert "a.abandon" in log
+    assert "b.result" in log
+    assert len(builder.seal().slices) == 1
+
+
+def test_even_giving_back_may_fail() -> None:
+    log: list[str] = []
+    errors: dict[str, BaseException] = {"start": ValueError("x"), "abandon": OSError("y")}
+    _, builder = run(Fake(log, "a", errors))
+    assert "collector-leftover" in builder.report
+
+
+def test_an_interrupt_while_stopping_comes_after_all_have_stopped() -> None:
+    log: list[str] = []
+    recording = Recording([Fake(log, "a"), Other(log, "b", {"stop": KeyboardInterrupt()})])
+    recording.start()
+    with pytest.raises(KeyboardInterrupt):
+        recording.stop()
+    assert log[-3:] == ["b.stop", "b.stop", "a.stop"]
+    builder = TraceBuilder()
+    recording.result(builder)
+    assert len(builder.seal().slices) == 2
+
+
+def test_an_interrupt_while_making_tables_keeps_the_others() -> None:
+    log: list[str] = []
+    _, builder = run(Fake(log, "a"), Other(log, "b", {"result": KeyboardInterrupt()}))
+    assert "other" in builder.report["interrupted"].example
+    assert len(builder.seal().slices) == 1
+
+
+def test_two_collectors_cannot_hold_one_thing() -> None:
+    class Holder(Fake):
+        holds: ClassVar[frozenset[str]] = frozenset({"trace function"})
+
+    class Rival(Holder):
+        name: ClassVar[str] = "rival"
+
+    recording, builder = run(Holder([], "a"), Rival([], "b"))
+    assert recording.names == ["fake"]
+    assert "trace function" in builder.report["collector-conflict"].example
+
+
+def test_stopping_without_a_start_does_nothing() -> None:
+    log: list[str] = []
+    recording = Recording([Fake(log)])
+    recording.stop()
+    recording.abandon()
+    assert log == ["a.abandon"]
+
+
+def test_options_are_checked() -> None:
+    with pytest.raises(OptionError, match="did you mean 'sample'"):
+        CollectorOptions(python="samples")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="negative"):
+        CollectorOptions(min_duration_ns=-1)

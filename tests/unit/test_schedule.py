@@ -1,0 +1,122 @@
+"""The schedule is that of PyTorch; windows of steps are half-open."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+
+import pytest
+
+from notebook_prof.errors import OptionError
+from notebook_prof.session.schedule import RecordingState, StepRange, as_state, schedule, step_range
+
+GRID = list(
+    itertools.product((0, 1, 3), (0, 1, 2), (1, 2, 4), (0, 1, 3), (0, 2, 5), (0, 1))
+)  # wait warmup active repeat skip_first skip_first_wait
+
+
+def test_every_state_equals_torch() -> None:
+    torch_profiler = pytest.importorskip("torch.profiler")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns for warmup=0
+        for wait, warmup, active, repeat, skip, skip_wait in GRID:
+            numbers = {
+                "wait": wait,
+                "warmup": warmup,
+                "active": active,
+                "repeat": repeat,
+                "skip_first": skip,
+                "skip_first_wait": skip_wait,
+            }
+            ours, theirs = schedule(**numbers), torch_profiler.schedule(**numbers)
+            for step in range(40):
+                assert ours(step).name == theirs(step).name, (numbers, step)
+                assert as_state(theirs(step)) is ours(step)
+    assert len(GRID) > 300
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"wait": -1}, {"warmup": -2}, {"active": 0}, {"repeat": -1}, {"skip_first": -1}]
+)
+def test_impossible_schedules_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(OptionError, match=next(iter(wrong))):
+        schedule(**({"wait": 1, "warmup": 1, "active": 1} | wrong))
+
+
+def test_negative_steps_are_refused() -> None:
+    with pytest.raises(OptionError, match="counted from 0"):
+        schedule(wait=0, warmup=0, active=1)(-1)
+
+
+def test_paddle_names_are_the_same_states() -> None:
+    assert RecordingState.CLOSED is RecordingState.NONE
+    assert RecordingState.READY is RecordingState.WARMUP
+    assert RecordingState.RECORD_AND_RETURN is RecordingState.RECORD_AND_SAVE
+    assert [state.name for state in RecordingState] == ["NONE", "WARMUP", "RECORD", "RECORD_AND_SAVE"]
+
+
+def test_range_is_half_open_and_warms_up_before() -> None:
+    states = [step_range((3, 6))(step).name for step in range(8)]
+    assert states == ["NONE", "NONE", "WARMUP", "RECORD", "RECORD", "RECORD_AND_SAVE", "NONE", "NONE"]
+    assert [step_range("3:6", warmup=3)(step).name for step in range(3)] == ["WARMUP"] * 3
+    assert step_range((0, 1))(0) is RecordingState.RECORD_AND_SAVE
+
+
+def test_range_without_end_records_on() -> None:
+    states = [step_range("2:")(step).name for step in (0, 1, 2, 1000)]
+    assert states == ["NONE", "WARMUP", "RECORD", "RECORD"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "first", "end"),
+    [
+        ((3, 14), 3, 14),
+        ([3, 14], 3, 14),
+        (slice(3, 14), 3, 14),
+        (slice(14), 0, 14),
+        (range(3, 14), 3, 14),
+        ("3:14", 3, 14),
+        (" 3 : 14 ", 3, 14),
+        (":4", 0, 4),
+        ("4:", 4, None),
+        (":", 0, None),
+        ("5", 5, 6),
+        (5, 5, 6),
+        ((2, None), 2, None),
+    ],
+)
+def test_ways_to_write_steps(asked: object, first: int, end: int | None) -> None:
+    assert step_range(asked) == StepRange(first, end)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("asked", ["a:b", "3-14", "", "3:4:5", (1, 2, 3), ("x", 2), True, 2.5, None])
+def test_steps_that_make_no_sense(asked: object) -> None:
+    with pytest.raises(OptionError, match="cannot be understood"):
+        step_range(asked)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("asked", "word"),
+    [((4, 4), "holds no step"), ("7:3", "holds no step"), ("-3:2", "from 0"), (range(0, 9, 2), "stride")],
+)
+def test_impossible_steps(asked: object, word: str) -> None:
+    with pytest.raises(OptionError, match=word):
+        step_range(asked)  # type: ignore[arg-type]
+
+
+def test_at_least_one_step_warms_up() -> None:
+    with pytest.raises(OptionError, match="warm"):
+        step_range((3, 4), warmup=0)
+
+
+def test_a_state_that_does_not_exist() -> None:
+    with pytest.raises(OptionError, match="RECORD_AND_SAVE"):
+        as_state("maybe")
+
+
+def test_quiet_steps_are_known_ahead() -> None:
+    for asked in (step_range((3, 6)), step_range((0, 2)), step_range("7:"), step_range((9, 10), warmup=4)):
+        for step in range(20):
+            busy = [later for later in range(step, 40) if asked(later) is not RecordingState.NONE]
+            assert asked.quiet_until(step) == (busy[0] if busy else math.inf)
