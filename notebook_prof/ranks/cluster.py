@@ -18,6 +18,7 @@ _RETRIES: Final = 2
 _PAUSE_S: Final = 0.05
 _PATIENCE_S: Final = 10.0
 _ENDED: Final = frozenset({"closed", "closing"})
+_OVER: Final = frozenset({"finished", "error", "cancelled"})
 
 
 def find_there(paths: Sequence[str], client: Any) -> list[RankFile]:
@@ -89,7 +90,11 @@ def _ready(completed: Any, client: Any) -> Iterator[Any]:
     alone_since: float | None = None
     while not completed.is_empty():
         if completed.has_ready():
-            yield next(completed)
+            future = next(completed)
+            if future.status in _OVER:
+                yield future
+            else:  # its worker died with the result: Dask computes it again
+                completed.add(future)
             continue
         if client.status in _ENDED:
             return
@@ -103,12 +108,12 @@ def _ready(completed: Any, client: Any) -> Iterator[Any]:
 
 
 def _result(future: Any, file: RankFile) -> Reduction:
-    if future.status == "finished":
-        result: Reduction = future.result()
-        return result
     if future.status == "cancelled":
         return _gone(file, "the cluster gave the task up", "scheduler-lost")
-    return _gone(file, f"{future.exception()!r}", "rank-lost")
+    if future.status == "error":
+        return _gone(file, f"{future.exception()!r}", "rank-lost")
+    result: Reduction = future.result()  # waits where the result was lost just now
+    return result
 
 
 def _gone(file: RankFile, why: str, code: str) -> Reduction:

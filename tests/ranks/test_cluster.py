@@ -65,6 +65,29 @@ def test_a_killed_worker_costs_nothing(tmp_path: Path, client: Any):
     assert table["value"].tolist() == [15] * 4
 
 
+def test_results_lost_before_they_were_fetched(tmp_path: Path, client: Any):
+    begun = tmp_path / "begun"
+    begun.mkdir()
+
+    def leaves_a_mark(trace: Trace) -> int:
+        (begun / f"{trace.metadata['rank']}-{time.monotonic_ns()}").touch()
+        return len(trace)
+
+    def kill_everyone(done: int, total: int) -> None:
+        if done == 1:
+            deadline = time.monotonic() + 30
+            while any(client.processing().values()) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            for process in client.run(os.getpid).values():
+                os.kill(process, signal.SIGKILL)
+            time.sleep(1)  # the client hears that the results are gone
+
+    (tmp_path / "run").mkdir()
+    table = nbp.read_ranks(write_run(tmp_path / "run"), client, progress=kill_everyone).map(leaves_a_mark)
+    assert table["value"].tolist() == [15] * 4
+    assert len(list(begun.iterdir())) > 4
+
+
 def test_a_scheduler_that_goes_away(tmp_path: Path, local: Any, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(cluster, "_PATIENCE_S", 0.5)
 
