@@ -367,3 +367,64 @@ def test_mutated_files_give_a_trace_or_a_refusal(edge: Path, data: st.DataObject
         )
     with contextlib.suppress(NotebookProfError):
         read(bytes(content))
+
+
+def arguments(trace: Trace) -> dict[str, Any]:
+    """What the slices of each name were called with."""
+    table = trace.metadata["tables"]["event_arguments"]
+    keys = zip(
+        table["track"], table["start_unix_ns"] - trace.metadata["start_unix_ns"], table["name"], strict=True
+    )
+    slices = trace.slices
+    places = set(zip(slices["track"], slices["ts"], slices["name"], strict=True))
+    assert set(keys) <= places
+    return {name: json.loads(text) for name, text in zip(table["name"], table["arguments"], strict=True)}
+
+
+def test_arguments_are_kept_for_every_slice_that_has_some(edge: Path) -> None:
+    place = {"pid": 1, "tid": 2}
+    trace = read(
+        [
+            {"ph": "X", "name": "x", "ts": 1, "dur": 9, "args": {"a": [1, 2.50], "b": {"c": None}}, **place},
+            {"ph": "B", "name": "b", "ts": 2, "args": {"in": 1, "both": 1}, **place},
+            {"ph": "E", "name": "b", "ts": 3, "args": {"out": 2, "both": 2}, **place},
+            {"ph": "i", "name": "i", "ts": 4, "args": "words", **place},
+            {"ph": "b", "cat": "c", "id": 1, "name": "async", "ts": 4, "args": {"big": 2**70}, **place},
+            {"ph": "e", "cat": "c", "id": 1, "name": "async", "ts": 5, "args": {"rc": 0}, **place},
+            {"ph": "X", "name": "ibm", "ts": 6, "dur": 1, "attr": {"bytes": "12"}, **place},
+            {"ph": "X", "name": "none", "ts": 7, "dur": 1, "args": {}, **place},
+            {"ph": "s", "name": "arrow", "id": 3, "ts": 7, "args": {"lost": 1}, **place},
+        ]
+    )
+    assert arguments(trace) == {
+        "x": {"a": [1, 2.5], "b": {"c": None}},
+        "b": {"in": 1, "both": 2, "out": 2},
+        "i": {"args": "words"},
+        "async": {"big": 2**70, "rc": 0},
+        "ibm": {"bytes": "12"},
+    }
+    assert {issue.code: issue.count for issue in trace.report} == {"arguments-not-kept": 1}
+    assert arguments(read_trace(edge / "end-non-top-of-stack.json")) == {
+        "A": {"x": 2},
+        "B": {"x": 2},
+        "Z": {"x": 1},
+    }
+    asynchronous = read_trace(edge / "async_begin_end.json")
+    assert len(asynchronous.metadata["tables"]["event_arguments"]) == 7
+    assert "arguments-not-kept" not in asynchronous.report
+
+
+def test_every_argument_of_the_edge_cases_is_kept(edge: Path) -> None:
+    for path in sorted(edge.glob("*.json")):
+        trace = read_trace(path)
+        # an end without a begin is no slice
+        ends = {"nestable_async.json": 1}.get(path.name, 0)
+        assert sum(i.count for i in trace.report if i.code == "arguments-not-kept") == ends, path.name
+        told = trace.metadata.get("tables", {}).get("event_arguments")
+        assert told is None or all(isinstance(json.loads(text), dict) for text in told["arguments"])
+
+
+def test_arguments_survive_our_own_format(edge: Path, tmp_path: Path) -> None:
+    trace = read_trace(edge / "async_begin_end.json")
+    trace.save(tmp_path / "saved")
+    assert arguments(read_trace(tmp_path / "saved")) == arguments(trace)

@@ -11,13 +11,14 @@ from ...trace.builder import TraceBuilder
 from ...trace.intervals import IntArray
 from ...trace.strings import Coded
 from ..matching import lanes, match
+from .arguments import Arguments
 from .events import Events, texts
 from .tracks import Tracks
 
 _BEGIN, _END, _POINT = "bS", "eF", "nTp"
 
 
-def add_asyncs(events: Events, tracks: Tracks, builder: TraceBuilder) -> None:
+def add_asyncs(events: Events, tracks: Tracks, arguments: Arguments, builder: TraceBuilder) -> None:
     """Put asynchronous events into `builder`, as annotations.
 
     Events of one id belong together, wherever they were written. Those of a process and category share
@@ -44,15 +45,13 @@ def add_asyncs(events: Events, tracks: Tracks, builder: TraceBuilder) -> None:
         ("async-end-without-begin", len(pairs.unopened), "ignored"),
     ):
         builder.report.add(code, "loss", lost, effect=effect)
+    shut = np.concatenate([rows[marks[pairs.end]], np.full(len(unclosed) + len(points), -1, np.int64)])
     order = np.argsort(at, kind="stable")
-    at, dur = at[order], dur[order]
-    builder.slices(
-        ts=ts[at],
-        dur=dur,
-        track=_tracks(events, tracks, rows[at], tree[at], ts[at], ts[at] + dur, builder),
-        name=Coded(events.name.codes[rows[at]], events.name.values),
-        category="annotation",
-    )
+    at, dur, shut = at[order], dur[order], shut[order]
+    track = _tracks(events, tracks, rows[at], tree[at], ts[at], ts[at] + dur, builder)
+    name = Coded(events.name.codes[rows[at]], events.name.values)
+    builder.slices(ts=ts[at], dur=dur, track=track, name=name, category="annotation")
+    arguments.add(events, rows[at], shut, track, name, ts[at])
 
 
 def _trees(events: Events, rows: IntArray) -> IntArray:

@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 
 from ...trace.builder import TraceBuilder
 from ..base import Probe, Reader
+from .arguments import Arguments
 from .asyncs import add_asyncs
 from .counters import add_counters
 from .events import Events, columns, number
@@ -38,7 +39,8 @@ class TraceEventReader(Reader):
 
     Times are microseconds in the file, whatever ``displayTimeUnit`` says, and are kept to the
     nanosecond. Ends are matched with begins by name. Asynchronous events are on tracks of their own,
-    flows are of the kind ``link``. The arguments of events are not kept.
+    flows are of the kind ``link``. What slices were called with is in
+    ``metadata["tables"]["event_arguments"]``: see `arguments.Arguments.table`.
     """
 
     name: ClassVar[str] = "trace_event"
@@ -90,16 +92,19 @@ def read_events(data: bytes, builder: TraceBuilder, frame_of: FrameOf | None = N
     tracks = Tracks(events, builder)
     stacks = Stacks(envelope.frames)
     keys = stacks.keys((row.sf for row in events.rows if row.sf is not None and row.ph != "P"), builder)
-    placed = add_slices(events, tracks, keys, builder, frame_of)
-    add_asyncs(events, tracks, builder)
+    arguments = Arguments()
+    placed = add_slices(events, tracks, keys, arguments, builder, frame_of)
+    add_asyncs(events, tracks, arguments, builder)
     add_counters(events, tracks, builder)
     add_flows(events, tracks, placed, builder)
     add_sampled(events, tracks, stacks, builder)
-    _count_unused(events, builder)
+    if (table := arguments.table()) is not None:
+        builder.metadata.setdefault("tables", {})["event_arguments"] = table
+    _count_unused(events, arguments, builder)
     return envelope
 
 
-def _count_unused(events: Events, builder: TraceBuilder) -> None:
+def _count_unused(events: Events, arguments: Arguments, builder: TraceBuilder) -> None:
     for letter, count in Counter(events.phase.tolist()).items():
         if letter not in _USED:
             what = f" ({_WHAT[letter]})" if letter in _WHAT else ""
@@ -107,7 +112,10 @@ def _count_unused(events: Events, builder: TraceBuilder) -> None:
             builder.report.add(
                 "row-not-used", "loss", count, example=example, effect="they are not in the tables"
             )
-    bare = sum(len(row.args) > 2 for row in events.rows if row.ph not in ("C", "M"))
+    bare = sum(len(row.given()) > 2 for row in events.rows if row.ph not in ("C", "M")) - arguments.count
     builder.report.add(
-        "arguments-not-kept", "info", bare, effect="only names, places and times of these events are kept"
+        "arguments-not-kept",
+        "info",
+        bare,
+        effect="those of arrows, samples and events that are no slices are left out",
     )

@@ -30,12 +30,17 @@ class Row(Struct, gc=False):
     id2: Any = None
     scope: Any = None
     args: Raw = _NOTHING
+    attr: Raw = _NOTHING
     bp: Any = None
     bind_id: Any = None
     flow_in: Any = None
     flow_out: Any = None
     sf: Any = None
     weight: Any = None
+
+    def given(self) -> Raw:
+        """Its arguments; IBM's writers call them ``attr``."""
+        return self.args if len(self.args) > 2 else self.attr
 
 
 class Envelope(Struct):

@@ -13,6 +13,7 @@ from ...trace.strings import Coded
 from ...trace.taxonomy import CATEGORIES, STEP_PREFIX, phase_of
 from ..call_tree import Frame
 from ..matching import match
+from .arguments import Arguments
 from .events import Events
 from .rows import Row
 from .tracks import Tracks
@@ -60,6 +61,7 @@ def add_slices(
     events: Events,
     tracks: Tracks,
     stacks: Mapping[str, int],
+    arguments: Arguments,
     builder: TraceBuilder,
     frame_of: FrameOf | None = None,
 ) -> Placed:
@@ -82,22 +84,26 @@ def add_slices(
             np.zeros(len(instants), np.int64),
         ]
     )
+    shut = np.full(len(row), -1, np.int64)
+    shut[len(complete) : len(complete) + len(pairs.end)] = marks[pairs.end]
     order = np.argsort(row, kind="stable")
-    row, dur = row[order], dur[order]
+    row, dur, shut = row[order], dur[order], shut[order]
     category = categories(events, row)
     category[np.isin(events.phase[row], list("iIR"))] = CATEGORIES.index("annotation")
     track = tracks.of(row)
-    names, places = _functions(events.name.values, frame_of, builder)
+    words, places = _functions(events.name.values, frame_of, builder)
+    name = Coded(events.name.codes[row], words)
     stack = _stack_keys([events.rows[i] for i in row.tolist()], stacks)
     handle = builder.slices(
         ts=events.ts[row],
         dur=dur,
         track=track,
-        name=Coded(events.name.codes[row], names),
+        name=name,
         category=Coded(category, CATEGORIES),
         phase=_phases(events, row),
         stack=np.where(stack >= 0, stack, places[events.name.codes[row]]),
     )
+    arguments.add(events, row, shut, track, name, events.ts[row])
     _steps(events, row, dur, builder)
     return Placed(row, events.ts[row], np.maximum(dur, 0), track, handle)
 

@@ -1,0 +1,113 @@
+"""What events were called with, beside the slices, as a table."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+import numpy as np
+import pandas as pd
+from msgspec import Raw
+
+from ...trace.intervals import IntArray
+from ...trace.strings import Coded
+from .events import Events
+
+_NOTHING: Final = Raw(b"")
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
+_UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class Arguments:
+    """Collects the arguments of events that become slices.
+
+    Attributes
+    ----------
+    count : int
+        How many events gave theirs.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._codes: dict[tuple[bytes, bytes], int] = {}
+        self._texts: dict[str, int] = {}
+        self._parts: list[pd.DataFrame] = []
+
+    def add(
+        self, events: Events, begin: IntArray, end: IntArray, track: IntArray, name: Coded, ts: IntArray
+    ) -> None:
+        """Take those of some slices.
+
+        Parameters
+        ----------
+        events : Events
+        begin, end : ndarray of int64, shape (n,)
+            Events that began and ended each slice; -1 for no other event.
+        track : ndarray of int64, shape (n,)
+        name : Coded
+        ts : ndarray of int64, shape (n,)
+            Absolute nanoseconds.
+        """
+        told = np.fromiter((len(row.given()) > 2 for row in events.rows), bool, len(events.rows))
+        late = (end >= 0) & told[end]
+        has = np.flatnonzero(told[begin] | late)
+        if not len(has):
+            return
+        rows = events.rows
+        code = np.fromiter(
+            (
+                self._code(rows[b].given(), rows[e].given() if e >= 0 else _NOTHING)
+                for b, e in zip(begin[has].tolist(), end[has].tolist(), strict=True)
+            ),
+            np.int64,
+            len(has),
+        )
+        self.count += int(told[begin].sum() + late.sum())
+        has, code = has[code >= 0], code[code >= 0]
+        words = np.array(name.values, dtype=object)[name.codes[has]]
+        place = {"track": track[has].astype(np.int32), "start_unix_ns": ts[has], "name": words}
+        self._parts.append(pd.DataFrame({**place, "arguments": code}))
+
+    def table(self) -> pd.DataFrame | None:
+        """For ``metadata["tables"]["event_arguments"]``.
+
+        Returns
+        -------
+        DataFrame or None
+            ``track`` int32 and ``start_unix_ns`` int64, which with the ``name`` (category) find the slice;
+            ``arguments`` category of text: a JSON object. In the order of `add`; None for no rows.
+        """
+        if not any(map(len, self._parts)):
+            return None
+        table = pd.concat(self._parts, ignore_index=True)
+        texts = pd.Index(list(self._texts), dtype="object")
+        found = pd.Categorical.from_codes(table["arguments"].to_numpy(), categories=texts)
+        return table.assign(name=table["name"].astype("category"), arguments=found)
+
+    def _code(self, begin: Raw, end: Raw) -> int:
+        key = bytes(begin), bytes(end)
+        if (known := self._codes.get(key)) is None:
+            text = _merged(*key)
+            known = -1 if text is None else self._texts.setdefault(text, len(self._texts))
+            self._codes[key] = known
+        return known
+
+
+def _merged(begin: bytes, end: bytes) -> str | None:
+    """Arguments of a begin and its end as one compact object, the end's over the begin's; None for none.
+
+    Examples
+    --------
+    >>> _merged(b'{"a": 1, "b": 2}', b'{"b": 3.50}'), _merged(b"{}", b"null")
+    ('{"a":1,"b":3.50}', None)
+    """
+    found: dict[str, Raw] = {}
+    for text in (begin, end):
+        if len(text) <= 2 or text == b"null":
+            continue
+        try:
+            plain = msgspec.json.format(text, indent=-1)
+            found |= _OBJECT.decode(plain) if plain.startswith(b"{") else {"args": Raw(plain)}
+        except _UNDECODABLE:
+            continue
+    return msgspec.json.encode(found).decode(errors="replace") if found else None
