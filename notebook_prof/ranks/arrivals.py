@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ..analysis.collective_names import SYMMETRIC
+from .clocks import on_common_clock
 
 _SLACK_NS: Final = 1_000_000
 
@@ -40,10 +41,10 @@ def arrivals(matched: pd.DataFrame, clocks: pd.DataFrame) -> pd.DataFrame:
     >>> arrivals(pd.DataFrame(rows), clocks)[["late_ns", "wait_ns", "transfer_ns", "last"]].values.tolist()
     [[0, 50, 40, False], [50, 0, 40, True]]
     """
-    usable = clocks[clocks["aligned"]].set_index("rank")["offset_ns"]
-    frame = matched[matched["match"].notna() & matched["rank"].isin(usable.index)]
+    usable = clocks.loc[clocks["aligned"], "rank"]
+    frame = matched[matched["match"].notna() & matched["rank"].isin(usable)]
     frame = frame[frame.groupby("match")["rank"].transform("nunique") > 1]
-    start = frame["unix_ns"].to_numpy(np.int64) - usable.reindex(frame["rank"]).to_numpy(np.int64)
+    start = on_common_clock(frame["unix_ns"], frame["rank"], clocks)
     frame = frame.assign(start_ns=start, end_ns=start + frame["dur"].to_numpy(np.int64))
     frame = frame[_possible(frame, clocks)]
     frame = frame.sort_values(["match", "start_ns"], kind="stable").reset_index(drop=True)

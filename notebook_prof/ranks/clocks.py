@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ..analysis.collective_names import SYMMETRIC
-
-_ROUNDS: Final = 20
-_SCATTER: Final = 4
-_FLOOR_NS: Final = 10_000
+from ..trace.intervals import IntArray, as_ints
+from .clock_fit import FLOOR_NS, NOISE, ClockFit, fit_clocks
 
 
 def clock_offsets(matched: pd.DataFrame, hosts: Mapping[int, str] | None = None) -> pd.DataFrame:
@@ -33,6 +31,8 @@ def clock_offsets(matched: pd.DataFrame, hosts: Mapping[int, str] | None = None)
         - ``rank`` int32; ``offset_ns`` int64: to be subtracted, 0 where the clock is left alone;
           ``measured_ns`` float64: the estimate; ``residual_ns`` float64: how far its ends of collectives
           lie from the others' after that, as a median; NaN where nothing is shared;
+        - ``drift_ppm`` float64: how much faster than the others the clock runs, 0 unless collectives show
+          it; ``reference_unix_ns`` int64: the instant (on its own clock) at which the offset holds;
         - ``shared`` int64: collectives used; ``aligned`` bool: whether times can be compared with those of
           rank 0's group; ``reason`` str: why they cannot, or why the clock was left alone; else empty.
 
@@ -40,10 +40,9 @@ def clock_offsets(matched: pd.DataFrame, hosts: Mapping[int, str] | None = None)
     -----
     No rank can leave an all-reduce, all-gather, reduce-scatter, all-to-all or barrier before the last one has
     come, and all leave it nearly together. So the end of a collective is the same instant on all clocks, up
-    to the residual. Offsets are medians, found from the lowest rank outwards over shared collectives and then
-    improved alternately with the instants; their own median is 0. An offset within four residuals plus
-    10 µs is noise, and the clock is left alone; so is the clock of ranks of one host, unless a collective
-    would otherwise end on one of them before it began on another.
+    to the residual; see `fit_clocks`. An offset within four residuals plus 10 µs is noise, and the clock is
+    left alone, unless it drifts; so is the clock of ranks of one host, unless a collective would otherwise
+    end on one of them before it began on another.
 
     Examples
     --------
@@ -64,72 +63,68 @@ def clock_offsets(matched: pd.DataFrame, hosts: Mapping[int, str] | None = None)
             "end": (end - origin).astype(np.float64),
         }
     )
-    offset = _outwards(table, len(ranks))
-    offset = _improved(table, offset)
-    known = np.isfinite(offset)
-    if known.any():
-        offset = offset - np.nanmedian(offset)
-    error = (table["end"] - offset[table["rank"]]).astype(np.float64)
-    error = (error - error.groupby(table["match"]).transform("median")).abs()
-    residual = error.groupby(table["rank"]).median().reindex(range(len(ranks))).to_numpy()
+    fit = fit_clocks(table, len(ranks))
     count = np.bincount(table["rank"], minlength=len(ranks)).astype(np.int64)
-    reason, applied = _decided(ranks, offset, residual, count, shared, hosts or {})
+    reason, applied, drift = _decided(ranks, fit, count, shared, hosts or {})
     return pd.DataFrame(
         {
             "rank": ranks.astype(np.int32),
             "offset_ns": applied,
-            "measured_ns": offset,
-            "residual_ns": residual,
+            "measured_ns": fit.offset,
+            "residual_ns": fit.residual,
+            "drift_ppm": 1e6 * drift,
+            "reference_unix_ns": np.full(len(ranks), origin + round(fit.reference), np.int64),
             "shared": count,
-            "aligned": known | (len(ranks) == 1),
+            "aligned": np.isfinite(fit.offset) | (len(ranks) == 1),
             "reason": pd.Series(reason, dtype="str"),
         }
     )
 
 
-def _outwards(table: pd.DataFrame, count: int) -> Any:
-    """Offsets from the first rank outwards; NaN for ranks that share nothing with those reached."""
-    offset = np.full(count, np.nan)
-    if not len(table):
-        return offset
-    offset[int(table["rank"].min())] = 0.0
-    while True:
-        instant = (table["end"] - offset[table["rank"]]).groupby(table["match"]).transform("median")
-        new = (table["end"] - instant).groupby(table["rank"]).median()
-        open_ = np.isnan(offset)
-        found = new.reindex(range(count)).to_numpy()
-        if not (open_ & np.isfinite(found)).any():
-            return offset
-        offset = np.where(open_, found, offset)
+def on_common_clock(unix_ns: Any, rank: Any, clocks: pd.DataFrame) -> IntArray:
+    """Unix times of ranks on the common clock.
 
+    Parameters
+    ----------
+    unix_ns, rank : array_like of int64, shape (n,)
+        Ranks that `clocks` does not have keep their times.
+    clocks : DataFrame
+        See `clock_offsets`.
 
-def _improved(table: pd.DataFrame, offset: Any) -> Any:
-    for _ in range(_ROUNDS):
-        instant = (table["end"] - offset[table["rank"]]).groupby(table["match"]).transform("median")
-        step = (table["end"] - instant).groupby(table["rank"]).median().reindex(range(len(offset))).to_numpy()
-        if np.allclose(step, offset, atol=1.0, equal_nan=True):
-            break
-        offset = step
-    return offset
+    Examples
+    --------
+    >>> clocks = pd.DataFrame({"rank": [0, 1], "offset_ns": [0, 30]})
+    >>> on_common_clock([100, 100], [0, 1], clocks).tolist()
+    [100, 70]
+    """
+    own, at = np.asarray(unix_ns, np.int64), pd.Index(clocks["rank"]).get_indexer(np.asarray(rank))
+
+    def of(name: str, kind: Any) -> Any:
+        known = clocks[name].to_numpy(kind) if name in clocks else np.zeros(len(clocks), kind)
+        return np.append(known, kind(0))[at]
+
+    drift = of("drift_ppm", np.float64) / 1e6
+    since = np.where(drift != 0, own - of("reference_unix_ns", np.int64), 0)
+    return as_ints(own - of("offset_ns", np.int64) - np.rint(drift * since).astype(np.int64))
 
 
 def _decided(
-    ranks: Any, offset: Any, residual: Any, count: Any, shared: pd.DataFrame, hosts: Mapping[int, str]
-) -> tuple[list[str], Any]:
-    reason, applied = [], np.zeros(len(ranks), np.int64)
+    ranks: Any, fit: ClockFit, count: Any, shared: pd.DataFrame, hosts: Mapping[int, str]
+) -> tuple[list[str], Any, Any]:
+    reason, applied, drift = [], np.zeros(len(ranks), np.int64), np.zeros(len(ranks))
     impossible = _impossible(shared)
     names = [hosts.get(int(rank), "") for rank in ranks]
     for i, rank in enumerate(ranks.tolist()):
-        if not np.isfinite(offset[i]):
+        if not np.isfinite(fit.offset[i]):
             reason.append(_refusal(rank, int(count[i]), len(ranks)))
-        elif abs(offset[i]) <= _SCATTER * residual[i] + _FLOOR_NS:
+        elif fit.drift[i] == 0 and abs(fit.offset[i]) <= NOISE * fit.residual[i] + FLOOR_NS:
             reason.append("")
         elif names[i] and names.count(names[i]) == len(names) and not impossible:
             reason.append("all ranks are on one host and have one clock")
         else:
             reason.append("")
-            applied[i] = round(float(offset[i]))
-    return reason, applied
+            applied[i], drift[i] = round(float(fit.offset[i])), fit.drift[i]
+    return reason, applied, drift
 
 
 def _refusal(rank: int, count: int, ranks: int) -> str:

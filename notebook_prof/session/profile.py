@@ -29,6 +29,8 @@ class Profile:
     Parameters
     ----------
     trace : Trace
+    selection : Selection, optional
+        One to share with others; of its own unless given.
 
     Notes
     -----
@@ -54,9 +56,9 @@ class Profile:
     _verdict: analysis.Verdict | None
     _trust: tuple[int, pd.DataFrame] | None
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, selection: Selection | None = None) -> None:
         self._trace = trace
-        self._selection = Selection()
+        self._selection = Selection() if selection is None else selection
         self._verdict = None
         self._trust = None
 
@@ -123,6 +125,7 @@ class Profile:
     memory = method(analysis.memory)
     memory_peak = method(analysis.memory_peak)
     memory_live = method(analysis.memory_live)
+    memory_blocks = method(analysis.memory_blocks)
     hotspots = method(analysis.hotspots)
     device = method(analysis.device)
     device_idle = method(analysis.device_idle)

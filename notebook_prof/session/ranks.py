@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Final
 
+from ..errors import SelectionError
 from ..ranks.answers import RankAnswers
 from ..ranks.cache import Cache
 from ..ranks.files import Paths
 from ..ranks.progress import Progress
 from ..ranks.rankset import find_ranks
+from ..selection import Selection
 from ..trace import Trace
 from .profile import Profile
 from .rank_plot import RankPlot
+
+_MOST: Final = 8
 
 
 class Ranks(RankAnswers[Profile]):
@@ -20,6 +25,53 @@ class Ranks(RankAnswers[Profile]):
 
     Made by `read_ranks`.
     """
+
+    _chosen: Selection | None = None
+
+    @property
+    def selection(self) -> Selection:
+        """What is selected, in the ranks' dashboard, in stacked timelines and here; see `Selection`."""
+        if self._chosen is None:
+            self._chosen = Selection()
+        return self._chosen
+
+    def timeline(self, ranks: int | Iterable[int] | None = None) -> Profile:
+        """Stack the timelines of several ranks on one aligned axis, as an ordinary Profile.
+
+        Parameters
+        ----------
+        ranks : int or iterable of int, optional
+            The selected ones (``ranks.selection.rank``) unless given; at most 8 if nothing is selected. They
+            are in memory together.
+
+        Returns
+        -------
+        Profile
+            Its selection is that of the ranks: what is chosen in one is chosen in the other.
+
+        Raises
+        ------
+        SelectionError
+            If one of the ranks is not there, or none is given and there are many.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from notebook_prof.testing import draw
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> for rank in range(3):
+        ...     draw("stream 7: [gemm ]").to_chrome(folder / f"rank{rank}.json")
+        >>> p = read_ranks(folder).timeline([0, 2])
+        >>> p.trace.tracks["rank"].tolist()
+        [0, 2]
+        """
+        if ranks is None:
+            ranks = self.selection.rank or list(self)
+            if len(ranks) > _MOST and self.selection.rank is None:
+                raise SelectionError(
+                    f"{len(self)} ranks are too many to stack: name some, as in timeline([0, 7])"
+                )
+        return Profile(self.stacked(ranks), self.selection)
 
     def _presented(self, trace: Trace) -> Profile:
         return Profile(trace)

@@ -29,6 +29,8 @@ class DrawnTrack:
         What to write beside it, the heading it stands under, and ``thread`` or ``stream`` …
     first_row, depths : int
         Its rows are ``first_row : first_row + depths``, the outermost slices first.
+    rank : int
+        -1 where none is told.
     """
 
     track: int
@@ -37,6 +39,7 @@ class DrawnTrack:
     kind: str
     first_row: int
     depths: int
+    rank: int = -1
 
 
 class SliceColumns:
@@ -130,7 +133,7 @@ def _drawn_tracks(
         info = table.loc[key]
         depths = int(deepest[key]) + 1
         name = str(info["name"]) or f"{info['kind']} {key}"
-        out.append(DrawnTrack(key, name, _group(info), str(info["kind"]), row, depths))
+        out.append(DrawnTrack(key, name, _group(info), str(info["kind"]), row, depths, _whole(info["rank"])))
         row += depths
     return out
 

@@ -197,8 +197,8 @@ class ViewStore:
     def _launched(self, codes: npt.NDArray[np.integer], n_groups: int, key: Key) -> LaunchedIndex | None:
         """Work of the selected steps and phases, launched from the selected names and tracks."""
         work, launcher = self.launches
-        of_work = self.mask(tuple(clause for clause in key if clause[0] in ("step", "phase")))
-        of_host = self.mask(tuple(clause for clause in key if clause[0] in ("name", "track")))
+        of_work = self.mask(tuple(clause for clause in key if clause[0] in ("step", "phase", "rank")))
+        of_host = self.mask(tuple(clause for clause in key if clause[0] in ("name", "track", "rank")))
         if of_work is not None:
             work, launcher = work[of_work[work]], launcher[of_work[work]]
         if not len(work):

@@ -41,17 +41,27 @@ def write_rank(
     shift_us: int = 0,
     steps: range = range(3),
     operation: str = "AllReduce",
+    drift_ppm: float = 0.0,
     **top: Any,
 ) -> Path:
-    """Write a rank's file; `shift_us` sets its clock wrong."""
+    """Write a rank's file; `shift_us` sets its clock wrong, `drift_ppm` lets it run fast."""
     events = rank_events(late_us, steps, operation)
     content: dict[str, Any] = {"schemaVersion": 1, "deviceProperties": [], **top}
     if rank is not None:
         content["distributedInfo"] = {"backend": "nccl", "rank": rank, "world_size": world}
-    content["traceEvents"] = [{**event, "ts": event["ts"] + shift_us} for event in events]
+    fast = 1 + drift_ppm / 1e6
+    content["traceEvents"] = [_seen(event, shift_us, fast) for event in events]
     data = json.dumps(content).encode()
     path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
     return path
+
+
+def _seen(event: dict[str, Any], shift_us: int, fast: float) -> dict[str, Any]:
+    if fast == 1:
+        return {**event, "ts": event["ts"] + shift_us}
+    start = round((event["ts"] - START_US) * fast, 3)
+    end = round((event["ts"] + event["dur"] - START_US) * fast, 3)
+    return {**event, "ts": START_US + start, "dur": round(end - start, 3)}
 
 
 def write_run(folder: Path, world: int = 4, **options: Any) -> Path:

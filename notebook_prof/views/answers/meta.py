@@ -41,6 +41,7 @@ def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
                 "kind": t.kind,
                 "row": t.first_row,
                 "depths": t.depths,
+                "rank": t.rank,
                 "busy": round(float(b) / span, 6),
             }
             for t, b in zip(c.tracks, busy.tolist(), strict=True)
