@@ -93,5 +93,5 @@ def arguments(where: str, trace: Trace, free: set[str]) -> tuple[Query, dict[str
             steps = trace.steps["step"]
             asked[name] = steps[passing(steps.to_frame(), Query(conditions=(condition,)))].tolist()
         else:
-            asked[name] = list(condition.value)  # type: ignore[arg-type]
+            asked[name] = [str(word).casefold() for word in condition.value]  # type: ignore[union-attr]
     return Query(query.words, query.patterns, tuple(left)), asked

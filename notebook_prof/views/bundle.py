@@ -33,13 +33,16 @@ PAGE: Final = (
     "detail",
     "keyboard",
     "finder",
+    "panel_parts",
+    "panel_picture",
+    "panels",
     "ruler",
     "toolbar",
     "wiring",
     "controller",
 )
 LIVE: Final = (*PAGE, "glue_widget")
-REPORT: Final = (*PAGE, "local_columns", "local_table", "local_find", "local", "glue_report")
+REPORT: Final = (*PAGE, "local_columns", "local_query", "local_table", "local_find", "local", "glue_report")
 BOKEHJS: Final = ("bokeh",)
 
 

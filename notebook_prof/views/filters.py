@@ -1,132 +1,144 @@
-"""What may be written into the filter box of the operator table."""
+"""The filter box: what a `Query` keeps of the table's rows, and of single slices."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
+import pandas as pd
 
-from ..errors import OptionError
-from ..units import parse_ns
+from ..errors import OptionError, nearest
+from ..selection import Query, passing
+from ..selection.query import STEP, Condition
+from ..trace import CATEGORIES, PHASES
+from .columns import coded
+from .matching import BoolArray
 
-_CONDITION: Final = re.compile(
-    r"(self|total|device|count|share)\s*(>=|<=|>|<|=)\s*([\d.]+\s*(?:ns|us|µs|ms|s|min|%)?)(?=\s|$)"
-)
-_COLUMNS: Final = {
-    "self": "self_ns",
-    "total": "total_ns",
-    "device": "device_ns",
-    "count": "count",
-}
-_COMPARE: Final[dict[str, Any]] = {
-    ">": np.greater,
-    ">=": np.greater_equal,
-    "<": np.less,
-    "<=": np.less_equal,
-    "=": np.equal,
-}
+if TYPE_CHECKING:
+    from .store import ViewStore
+
+_DIMENSIONS: Final = {"step": "step", "phase": "phase", "category": "category", "type": "category"}
+_WORDS: Final = {"phase": PHASES, "category": CATEGORIES}
+_BY_CODE: Final = ("name", "category", "type", "phase", "thread", "module", "shapes")
+_TIMES: Final = ("self", "total", "dur", "time")
+_OF_A_SLICE: Final = (*_BY_CODE, *_TIMES, "depth", STEP)
 
 
-class Quantities(Protocol):
-    """Numbers of the rows to filter, each of shape (rows,): ns, counts, and shares from 0 to 1."""
+def narrowed(
+    store: ViewStore, query: Query, state: Mapping[str, Any], own: Sequence[str]
+) -> tuple[Query, dict[str, Any], tuple[str, ...]]:
+    """Turn conditions on step, phase and category into clauses, as ``where=`` does with arguments.
 
-    @property
-    def group(self) -> npt.NDArray[np.int64]:
-        """Which label a row has."""
+    Parameters
+    ----------
+    store : ViewStore
+    query : Query
+    state : mapping
+        As `Selection.to_state` gives it.
+    own : sequence of str
+        Dimensions that the view does not obey.
 
-    @property
-    def share(self) -> npt.NDArray[np.float64]:
-        """Of the self time of all rows."""
+    Returns
+    -------
+    Query
+        What is left for the rows.
+    state : dict
+        With the clauses that a slice must satisfy beside its own.
+    own : tuple of str
+        Without the dimensions that now have a clause of the filter.
 
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """A parsed filter: conditions, and a pattern or words.
-
-    Examples
-    --------
-    >>> Filter.parse("conv self>1ms")
-    Filter(words=('conv',), pattern=None, conditions=(('self', '>', '1ms'),))
+    Raises
+    ------
+    OptionError
+        For a phase or a category that does not exist.
     """
-
-    words: tuple[str, ...] = ()
-    pattern: re.Pattern[str] | None = None
-    conditions: tuple[tuple[str, str, str], ...] = ()
-
-    @classmethod
-    def parse(cls, text: str) -> Filter:
-        """Read ``conv``, ``/mm|conv/``, ``self>1ms``, ``count>=10``, ``share>5%`` and mixtures.
-
-        Raises
-        ------
-        OptionError
-            If the regular expression is not one.
-        """
-        conditions = tuple((m[1], m[2], m[3].replace(" ", "")) for m in _CONDITION.finditer(text))
-        rest = _CONDITION.sub(" ", text).strip()
-        if len(rest) > 2 and rest.startswith("/") and rest.endswith("/"):
-            try:
-                return cls(pattern=re.compile(rest[1:-1], re.IGNORECASE), conditions=conditions)
-            except re.error as error:
-                raise OptionError(f"{rest} is not a regular expression: {error}") from error
-        return cls(words=tuple(rest.casefold().split()), conditions=conditions)
-
-    def keep(self, labels: Sequence[str], details: Sequence[str], rows: Quantities) -> npt.NDArray[np.bool_]:
-        """Which rows pass.
-
-        Parameters
-        ----------
-        labels, details : sequence of str
-            Of every group.
-        rows : Quantities
-            Group and numbers of every row.
-
-        Returns
-        -------
-        ndarray of bool, shape (rows,)
-        """
-        keep = np.ones(len(rows.group), bool)
-        for column, operator, quantity in self.conditions:
-            values = rows.share if column == "share" else getattr(rows, _COLUMNS[column])
-            keep &= _COMPARE[operator](values, _limit(column, quantity))
-        if self.words or self.pattern is not None:
-            asked = np.unique(rows.group[keep])
-            found = self.names([f"{labels[k]} {details[k]}".strip() for k in asked.tolist()])
-            keep &= np.isin(rows.group, asked[found])
-        return keep
-
-    def names(self, names: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """Which names the words or the pattern match, shape (names,)."""
-        return np.array([self._text(name) for name in names], bool)
-
-    def slices(self, dur: npt.NDArray[np.int64], self_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Which slices pass the conditions on ``total`` (their duration) and ``self``, shape (n,).
-
-        Raises
-        ------
-        OptionError
-            For a condition on something that a single slice does not have.
-        """
-        keep = np.ones(len(dur), bool)
-        for column, operator, quantity in self.conditions:
-            if column not in ("total", "self"):
-                raise OptionError(f"a slice has no {column}: search by name, total>1ms or self>1ms")
-            keep &= _COMPARE[operator](dur if column == "total" else self_ns, _limit(column, quantity))
-        return keep
-
-    def _text(self, text: str) -> bool:
-        if self.pattern is not None:
-            return self.pattern.search(text) is not None
-        folded = text.casefold()
-        return all(word in folded for word in self.words)
+    left, conditions = query.split(_DIMENSIONS)
+    out = dict(state)
+    for condition in conditions:
+        dimension = _DIMENSIONS[condition.field]
+        _check_words(condition)
+        known = _values(store, dimension)
+        keep = passing(pd.DataFrame({dimension: known}), Query(conditions=(condition,)))
+        fitting = [value for value, fits in zip(known, keep.tolist(), strict=True) if fits]
+        if dimension not in own and out.get(dimension) is not None:
+            fitting = [value for value in fitting if value in out[dimension]]
+        out[dimension] = fitting
+        own = tuple(name for name in own if name != dimension)
+    return left, out, tuple(own)
 
 
-def _limit(column: str, quantity: str) -> float:
-    if column in ("share", "count"):
-        number = float(quantity.rstrip("%nsuµmi"))
-        return number / 100 if column == "share" and (quantity.endswith("%") or number > 1) else number
-    return float(parse_ns(quantity))
+def slices_passing(store: ViewStore, query: Query) -> BoolArray:
+    """Which slices pass a filter.
+
+    Returns
+    -------
+    ndarray of bool, shape (n,)
+        Words and patterns are looked for in the name; ``total``, ``dur`` and ``time`` are the duration.
+
+    Raises
+    ------
+    OptionError
+        For a condition on something that a single slice does not have, or a phase or a category that does
+        not exist.
+    """
+    keep = np.ones(store.columns.n, bool)
+    if query.words or query.patterns:
+        keep &= _coded_pass(store, "name", Query(query.words, query.patterns))
+    for condition in query.conditions:
+        if condition.field not in _OF_A_SLICE:
+            raise OptionError(
+                f"a slice has no {condition.field}: it can be found by {', '.join(_OF_A_SLICE)}"
+            )
+        _check_words(condition)
+        only = Query(conditions=(condition,))
+        if condition.field in _BY_CODE:
+            keep &= _coded_pass(store, condition.field, only)
+        else:
+            keep &= passing(pd.DataFrame({condition.field: _numbers(store, condition)}), only)
+    return keep
+
+
+def _check_words(condition: Condition) -> None:
+    dimension = _DIMENSIONS.get(condition.field, "")
+    for word in condition.value if dimension in _WORDS and isinstance(condition.value, tuple) else ():
+        if str(word).casefold() not in _WORDS[dimension]:
+            raise OptionError(
+                f"there is no {dimension} {word!r}: {nearest(str(word).casefold(), _WORDS[dimension])}"
+            )
+
+
+def _values(store: ViewStore, dimension: str) -> list[Any]:
+    c = store.columns
+    if dimension == "step":
+        return [int(step) for step in store.trace.steps["step"]]
+    return c.phases if dimension == "phase" else c.categories
+
+
+def _coded_pass(store: ViewStore, field: str, query: Query) -> BoolArray:
+    c = store.columns
+    if field == "thread":
+        texts = [track.name for track in c.tracks]
+        fits = passing(pd.DataFrame({field: texts}), query)
+        wanted = [track.track for track, fit in zip(c.tracks, fits.tolist(), strict=True) if fit]
+        return np.isin(c.track, wanted)
+    if field in ("module", "shapes"):
+        code, texts = coded(store.trace.slices[field])
+    else:
+        code, texts = {
+            "name": (c.name, c.names),
+            "category": (c.category, c.categories),
+            "type": (c.category, c.categories),
+            "phase": (c.phase, c.phases),
+        }[field]
+    fits = passing(pd.DataFrame({field: pd.Series(texts, dtype=object)}), query)
+    return np.asarray(np.append(fits, False)[code], dtype=bool)  # code -1 reads the False
+
+
+def _numbers(store: ViewStore, condition: Condition) -> Any:
+    c = store.columns
+    if condition.field == "self":
+        return c.self_ns
+    if condition.field in _TIMES:
+        return c.dur
+    return c.depth if condition.field == "depth" else np.where(c.step < 0, np.nan, c.step)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 from html.parser import HTMLParser
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,11 @@ import pytest
 from PIL import Image
 
 from notebook_prof.analysis import kernels, operators
-from notebook_prof.errors import OptionError
 from notebook_prof.selection import Selection
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views import bundle
 from notebook_prof.views.dashboard import dashboard_document, dashboard_settings
 from notebook_prof.views.document import fragment, write_report
-from notebook_prof.views.filters import Filter
 from notebook_prof.views.palette import CATEGORIES, NAMES, PHASES, rgba
 from notebook_prof.views.picture import density_picture, png
 from notebook_prof.views.protocol import Protocol
@@ -160,6 +157,29 @@ def test_detail_tells_everything_and_links(protocol: Protocol) -> None:
     assert _ask(protocol, t="detail", id=10**9)[0]["found"] is False
 
 
+def test_detail_tells_what_a_slice_was_called_with() -> None:
+    b = TraceBuilder()
+    kernel = b.track("stream 7", "stream", device=0, stream=7)
+    b.slices(ts=[100, 100], dur=[5, 9], name="step", track=b.track("main"))
+    b.slices(ts=[200], dur=[4], name="gemm", category="kernel", track=kernel, device=0, stream=7)
+    told = {"track": [1, 1], "start_unix_ns": 100, "dur_ns": [5, 9], "name": "step"}
+    launch = {"device": [0], "stream": [7], "start_unix_ns": [200], "grid": ["[8, 1, 1]"], "bytes": [None]}
+    b.metadata["tables"] = {
+        "event_arguments": pd.DataFrame({**told, "arguments": ['{"lr":0.125}', '{"who":"<b>","n":[1]}']}),
+        "device_events": pd.DataFrame(launch),
+    }
+    protocol = Protocol(ViewStore(b.seal()), Selection())
+    told_of = {
+        (answer["name"], answer["dur"]): answer["arguments"]
+        for answer in (_ask(protocol, t="detail", id=i)[0] for i in range(3))
+    }
+    assert told_of == {
+        ("step", 9): [["who", "<b>"], ["n", "[1]"]],
+        ("step", 5): [["lr", "0.125"]],
+        ("gemm", 4): [["grid", "[8, 1, 1]"]],
+    }
+
+
 def test_find_walks_one_name_on_one_track(protocol: Protocol) -> None:
     c = protocol.store.columns
     same = np.flatnonzero((c.name == c.names.index("aten::conv2d")) & (c.track == 0))
@@ -189,39 +209,6 @@ def test_select_merges_patches_by_revision() -> None:
     state = protocol.select({"name": ["mm"]}, "table", 0)["state"]
     assert (state["step"], state["name"]) == ([3], ["mm"])
     assert protocol.selection.clauses["name"].source == "table"
-
-
-@pytest.mark.parametrize(
-    ("text", "kept"),
-    [
-        ("", ["aten::conv2d", "aten::relu", "wait"]),
-        ("CONV", ["aten::conv2d"]),
-        ("/^aten::(relu|mm)$/", ["aten::relu"]),
-        ("self>2us", ["aten::relu", "wait"]),
-        ("self >= 2 us count<9", ["aten::relu"]),
-        ("aten self>2us", ["aten::relu"]),
-        ("share>50%", ["wait"]),
-        ("nothing", []),
-    ],
-)
-def test_filter(text: str, kept: list[str]) -> None:
-    own = np.array([1000, 3000, 9000])
-    rows = SimpleNamespace(
-        group=np.arange(3),
-        count=np.array([5, 6, 9]),
-        total_ns=own,
-        self_ns=own,
-        device_ns=own,
-        share=own / 13_000,
-    )
-    labels = ["aten::conv2d", "aten::relu", "wait"]
-    keep = Filter.parse(text).keep(labels, ["", "", ""], rows)
-    assert [label for label, yes in zip(labels, keep, strict=True) if yes] == kept
-
-
-def test_filter_refuses_what_is_no_expression() -> None:
-    with pytest.raises(OptionError, match="regular expression"):
-        Filter.parse("/(/")
 
 
 def _luminance(colour: str) -> float:

@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from ...errors import OptionError
-from ..filters import Filter
+from ...selection import Query
+from ..filters import slices_passing
 from ..lod.rows import IntArray
 from ..packing import Answer, pack
 from ..store import ViewStore
@@ -74,9 +75,9 @@ def search(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any
     Parameters
     ----------
     request : mapping
-        ``text`` as in the table's filter box (``conv``, ``/mm|conv/``, ``self>1ms``, ``total>2ms`` for the
-        duration); ``px`` bins of the whole recording; ``id`` and ``by`` (1 or -1): where to go on from, or
-        ``at`` (ns), from which on the first one is wanted.
+        ``text`` as `notebook_prof.selection.Query` reads it (``conv``, ``/mm|conv/``, ``self>1ms``,
+        ``total>2ms`` for the duration, ``step=3:7``); ``px`` bins of the whole recording; ``id`` and ``by``
+        (1 or -1): where to go on from, or ``at`` (ns), from which on the first one is wanted.
 
     Returns
     -------
@@ -108,11 +109,7 @@ def search(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any
 
 
 def _matches(store: ViewStore, text: str) -> IntArray:
-    wanted, c = Filter.parse(text), store.columns
-    keep = np.ones(c.n, bool)
-    if wanted.words or wanted.pattern is not None:
-        keep = np.append(wanted.names(c.names), False)[c.name]
-    return np.flatnonzero(keep & wanted.slices(c.dur, c.self_ns))
+    return np.flatnonzero(slices_passing(store, Query.parse(text)))
 
 
 def _place(store: ViewStore, row: int | None) -> Answer:

@@ -8,9 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from ...errors import OptionError
-from ..filters import Filter
+from ...selection import Query, passing
+from ..filters import narrowed
 from ..lod.rows import IntArray
 from ..matching import Key, matching_key
 from ..packing import Answer, pack
@@ -44,9 +46,10 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     Parameters
     ----------
     request : mapping
-        ``by`` (``name shapes module category``), ``scope`` (``all host device``), ``filter`` (text,
-        ``/regular expression/``, conditions as ``self>1ms``), ``sort`` (``label count total_ns self_ns
-        device_ns``), ``descending``, ``start`` and ``top`` (which rows, at most 1,000).
+        ``by`` (``name shapes module category``), ``scope`` (``all host device``), ``filter`` (as
+        `notebook_prof.selection.Query` reads it, the same as ``p.operators(where=…)``), ``sort`` (``label
+        count total_ns self_ns device_ns``), ``descending``, ``start`` and ``top`` (which rows, at most
+        1,000).
 
     Returns
     -------
@@ -70,17 +73,19 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     chosen_groups = None if only is None else np.array([label in only for label in labels], bool)
     everything = _rows(store, by, key, SCOPES["all"], window)
     picked = slice(None) if chosen_groups is None else chosen_groups[everything.group]
-    rows = everything if scope == "all" else _rows(store, by, key, SCOPES[scope], window)
     content = {
         "by": by,
         "count": int(everything.touched[picked].sum()),
         "self_ns": int(everything.self_ns[picked].sum()),
         "error": "",
     }
+    (query, narrow, left), content["error"] = _filter(store, str(request.get("filter", "")), state, own)
+    asked = matching_key(narrow, without=left)
+    same = scope == "all" and asked == key
+    rows = everything if same else _rows(store, by, asked, SCOPES[scope], window)
     chosen = np.arange(len(rows.group))
     try:
-        wanted = Filter.parse(str(request.get("filter", "")))
-        chosen = chosen[wanted.keep(labels, details, rows)]
+        chosen = chosen[passing(_frame(by, rows, labels, details), query)] if query else chosen
     except OptionError as error:
         content["error"] = str(error)
     order = chosen[_order(request, rows, labels, chosen)]
@@ -106,6 +111,27 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     for name in ("count", "total_ns", "self_ns", "device_ns"):
         columns[name] = getattr(rows, name)[page].astype(np.float64)
     return pack(content, columns)
+
+
+def _filter(
+    store: ViewStore, text: str, state: Mapping[str, Any], own: tuple[str, ...]
+) -> tuple[tuple[Query, Mapping[str, Any], tuple[str, ...]], str]:
+    """What `narrowed` makes of a text, or of an empty one and what is wrong."""
+    try:
+        return narrowed(store, Query.parse(text), state, own), ""
+    except OptionError as error:
+        return (Query(), state, own), str(error)
+
+
+def _frame(by: str, rows: _Rows, labels: list[str], details: list[str]) -> pd.DataFrame:
+    """What the filter sees of the rows, under the names of ``p.operators()`` and ``p.kernels()``."""
+    group = rows.group.tolist()
+    out: dict[str, Any] = {"module" if by == "module" else "name": [labels[k] for k in group]}
+    if by == "shapes":
+        out["shapes"] = [details[k] for k in group]
+    out |= {name: getattr(rows, name) for name in ("count", "total_ns", "self_ns", "device_ns", "share")}
+    out["mean_ns"] = rows.total_ns / np.maximum(rows.count, 1)
+    return pd.DataFrame(out)
 
 
 def _rows(store: ViewStore, by: str, key: Key, sides: tuple[str, ...], window: tuple[int, int]) -> _Rows:

@@ -1,7 +1,4 @@
-// Columns of a report: positions by row and start, masks, curves, the filter box.
-// Twins of views/lod, views/matching.py and views/filters.py.
-const CONDITION = /(self|total|device|count|share)\s*(>=|<=|>|<|=)\s*([\d.]+\s*(?:ns|us|µs|ms|s|min|%)?)(?=\s|$)/g;
-const UNIT_NS = {'': 1, ns: 1, us: 1e3, µs: 1e3, ms: 1e6, s: 1e9, min: 60e9};
+// Columns of a report: positions by row and start, masks, curves. Twins of views/lod and views/matching.py.
 const MOST_CELLS = 65536;
 
 function lowerBound(values, lo, hi, x) {
@@ -56,13 +53,17 @@ function createMatching(columns, given) {
     mask = null;
   return function (state, without) {
     // Uint8Array in trace order, or null for all
-    const clauses = ['name', 'category', 'track', 'step', 'phase']
+    const clauses = ['name', 'category', 'track', 'step', 'phase', 'rank']
       .filter((d) => state[d] != null && !without.includes(d))
       .map((d) => [d, state[d]]);
     if (!clauses.length) return null;
     const wanted = JSON.stringify(clauses);
     if (wanted === key) return mask;
     const tests = clauses.map(([dimension, values]) => {
+      if (dimension === 'rank') {
+        const tracks = new Set(given.meta.tracks.filter((t) => values.includes(t.rank)).map((t) => t.track));
+        return (i) => tracks.has(given.trackOfRow[columns.row[i]]);
+      }
       const known = {name: given.names, category: given.meta.categories, phase: given.meta.phases}[dimension];
       const codes = new Set(known ? known.map((text, i) => (values.includes(text) ? i : -1)).filter((i) => i >= 0) : values);
       if (dimension === 'track') return (i) => codes.has(given.trackOfRow[columns.row[i]]);
@@ -90,49 +91,6 @@ const reply = (content, columns = {}) => {
     buffers: entries.map(([, values]) => new DataView(values.buffer, values.byteOffset, values.byteLength)),
   };
 };
-
-const COMPARE = {
-  '>': (p, q) => p > q,
-  '>=': (p, q) => p >= q,
-  '<': (p, q) => p < q,
-  '<=': (p, q) => p <= q,
-  '=': (p, q) => p === q,
-};
-
-// {text(name) -> bool, anyText, conditions: [[what, operator, quantity]]}
-function parseFilter(text) {
-  const conditions = [...text.matchAll(CONDITION)].map((m) => [m[1], m[2], m[3].replace(/ /g, '')]),
-    rest = text.replace(CONDITION, ' ').trim();
-  let pattern = null;
-  if (rest.length > 2 && rest.startsWith('/') && rest.endsWith('/')) {
-    try {
-      pattern = new RegExp(rest.slice(1, -1), 'i');
-    } catch (error) {
-      throw new Error(`${rest} is not a regular expression: ${error.message}`);
-    }
-  }
-  const words = pattern ? [] : rest.toLowerCase().split(/\s+/).filter(Boolean);
-  return {
-    conditions,
-    anyText: pattern !== null || words.length > 0,
-    text: (name) => (pattern ? pattern.test(name) : words.every((word) => name.toLowerCase().includes(word))),
-  };
-}
-function passes([what, operator, quantity], numbers) {
-  const [, number, unit] = /^([\d.]+)(.*)$/.exec(quantity),
-    amount = Number(number);
-  if (what === 'share') return COMPARE[operator](numbers.share, unit === '%' || amount > 1 ? amount / 100 : amount);
-  if (what === 'count') return COMPARE[operator](numbers.count, amount);
-  return COMPARE[operator](numbers[`${what}_ns`], amount * (UNIT_NS[unit] ?? 1));
-}
-function applyFilter(text, rows, group) {
-  const filter = parseFilter(text);
-  return rows.filter(
-    (row) =>
-      filter.text(`${group.labels[row.g]} ${group.details?.[row.g] ?? ''}`.trim()) &&
-      filter.conditions.every((condition) => passes(condition, row)),
-  );
-}
 
 // As lod.curve.StepCurve.sample: with more changes than pixels, every pixel keeps its minimum and maximum.
 function sampleCurve(ts, values, a, b, px) {

@@ -32,17 +32,9 @@ function createLocalFind(columns, given, index) {
   let known = {text: '', rows: []};
   function matches(text) {
     if (known.text === text) return known.rows;
-    const filter = parseFilter(text),
-      fits = given.names.map((name) => filter.text(name)),
-      wrong = filter.conditions.find(([what]) => what !== 'total' && what !== 'self');
-    if (wrong) throw new Error(`a slice has no ${wrong[0]}: search by name, total>1ms or self>1ms`);
-    const named = filter.anyText,
+    const passes = sliceFilter(columns, given, parseQuery(text)),
       rows = [];
-    for (let i = 0; i < n; i++) {
-      if (named && !(columns.name[i] >= 0 && fits[columns.name[i]])) continue;
-      const numbers = {total_ns: columns.dur[i], self_ns: columns.dur[i] - columns.inside[i]};
-      if (filter.conditions.every((condition) => passes(condition, numbers))) rows.push(i);
-    }
+    for (let i = 0; i < n; i++) if (passes(i)) rows.push(i);
     known = {text, rows};
     return rows;
   }

@@ -48,8 +48,8 @@ function createLocalTable(columns, given, index, matching) {
   }
   function launched(codes, state, own, [a, b], out) {
     const only = (dimensions) => Object.fromEntries(dimensions.map((d) => [d, own.includes(d) ? null : state[d]])),
-      ofWork = matching(only(['step', 'phase']), []),
-      ofHost = matching(only(['name', 'track']), []);
+      ofWork = matching(only(['step', 'phase', 'rank']), []),
+      ofHost = matching(only(['name', 'track', 'rank']), []);
     columns.work.forEach((i, k) => {
       const part = Math.min(columns.ts[i] + columns.dur[i], b) - Math.max(columns.ts[i], a);
       if (part <= 0 || (ofWork && !ofWork[i])) return;
@@ -74,6 +74,32 @@ function createLocalTable(columns, given, index, matching) {
     }
     return rows;
   }
+  // the rows that pass, or all of them and what is wrong with the filter
+  function filtered(q, state, own, everything, isSide) {
+    const by = q.by ?? 'name',
+      group = given.groups[by];
+    let rows = everything;
+    try {
+      const parsed = parseQuery(q.filter ?? ''),
+        [query, narrow, left] = narrowed(given, parsed, state, own);
+      if (query.conditions.length < parsed.conditions.length) rows = rowsOf('all', group, columns[by], left, narrow);
+      rows = rows.filter(isSide);
+      if (query.conditions.length || hasText(query)) rows = passing(rows.map(seen(by, group)), filterColumns(by), query);
+      return [rows, ''];
+    } catch (error) {
+      return [rows.filter(isSide), String(error.message)];
+    }
+  }
+  const filterColumns = (by) => [
+    ...(by === 'module' ? ['module'] : by === 'shapes' ? ['name', 'shapes'] : ['name']),
+    ...['count', 'total_ns', 'self_ns', 'device_ns', 'share', 'mean_ns'],
+  ];
+  const seen = (by, group) => (row) => ({
+    ...row,
+    [by === 'module' ? 'module' : 'name']: group.labels[row.g],
+    shapes: group.details?.[row.g],
+    mean_ns: row.total_ns / Math.max(row.count, 1),
+  });
   return function table(q, state) {
     const by = q.by ?? 'name',
       group = given.groups[by],
@@ -83,20 +109,17 @@ function createLocalTable(columns, given, index, matching) {
       isPicked = (row) => !picked || picked.has(group.labels[row.g]);
     const everything = rowsOf('all', group, codes, own, state),
       scope = q.scope ?? 'all';
-    let rows = everything.filter((row) => scope === 'all' || row.side === (scope === 'device' ? 1 : 0));
     const sum = (name) => everything.reduce((s, row) => s + (isPicked(row) ? row[name] : 0), 0),
-      content = {by, count: sum('touched'), self_ns: sum('self_ns'), error: ''};
-    try {
-      rows = applyFilter(q.filter ?? '', rows, group);
-    } catch (error) {
-      content.error = String(error.message);
-    }
+      content = {by, count: sum('touched'), self_ns: sum('self_ns')};
+    const isSide = (row) => scope === 'all' || row.side === (scope === 'device' ? 1 : 0),
+      [rows, error] = filtered(q, state, own, everything, isSide);
+    content.error = error;
     const sort = TABLE_NUMBERS.includes(q.sort) ? q.sort : 'self_ns',
       up = q.descending === false ? 1 : -1,
-      folded = (row) => group.labels[row.g].toLowerCase();
+      label = (row) => folded(group.labels[row.g]);
     rows.sort(
       q.sort === 'label'
-        ? (p, r) => (folded(p) < folded(r) ? -1 : folded(p) > folded(r) ? 1 : 0) * (q.descending ? -1 : 1)
+        ? (p, r) => (label(p) < label(r) ? -1 : label(p) > label(r) ? 1 : 0) * (q.descending ? -1 : 1)
         : (p, r) => up * (p[sort] - r[sort]),
     );
     const start = Math.max(0, q.start ?? 0),

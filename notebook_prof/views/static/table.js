@@ -52,7 +52,7 @@ function createTable(ctx, section) {
     );
   const filter = document.createElement('input');
   filter.type = 'search';
-  filter.placeholder = 'filter: conv, /mm|conv/, self>1ms';
+  filter.placeholder = 'filter: conv, /mm|conv/, self>1ms, step=3:7';
   filter.setAttribute('aria-label', 'filter rows');
   filter.addEventListener('input', () => {
     clearTimeout(typing);
