@@ -21,6 +21,7 @@ from .figures import (
     phase_figure,
     timeline_figure,
 )
+from .panels import PANELS
 
 FIGURES: Final = ("overview", "timeline", "memory", "phases")
 _SHORTEST_VIEW_NS: Final = 20
@@ -53,7 +54,15 @@ def dashboard_settings(trace: Trace, verdict: str) -> dict[str, Any]:
         "figures": list(FIGURES),
         "verdict": verdict,
         "empty": empty_reasons(trace),
+        "tabs": rail(trace),
     }
+
+
+def rail(trace: Trace) -> list[dict[str, str]]:
+    """The tabs from top to bottom: ``name title``, and ``missing``, a sentence where nothing was recorded."""
+    tabs = [{"name": name, "title": tab.title, "missing": tab.missing(trace)} for name, tab in PANELS.items()]
+    place = 1 if "overview" in PANELS else 0
+    return [*tabs[:place], {"name": "operators", "title": "Operators", "missing": ""}, *tabs[place:]]
 
 
 def empty_reasons(trace: Trace) -> dict[str, str]:

@@ -5,6 +5,7 @@ from .detail import detail
 from .find import find, neighbour, search
 from .memory import memory
 from .meta import meta, names
+from .panel import panel
 from .phases import phases
 from .table import table
 from .timeline import MAX_ROWS, lod, strip
@@ -18,6 +19,7 @@ QUESTIONS = (
     "meta",
     "names",
     "neighbour",
+    "panel",
     "phases",
     "search",
     "strip",
@@ -36,6 +38,7 @@ __all__ = [
     "meta",
     "names",
     "neighbour",
+    "panel",
     "phases",
     "search",
     "strip",

@@ -19,10 +19,11 @@ function quietStyles(Bokeh) {
     });
 }
 
-async function mountDocument(Bokeh, json, elements) {
+async function mountDocument(Bokeh, json, elements, prepare = () => {}) {
   quietStyles(Bokeh);
   const {Document} = Bokeh.require('document');
   const doc = Document.from_json(json);
+  prepare(doc);
   // bokeh#15290: PlotView never removes its visualViewport listener, so the whole document leaks
   const viewport = window.visualViewport,
     listeners = [];
@@ -46,7 +47,7 @@ async function mountDocument(Bokeh, json, elements) {
     const i = Bokeh.documents.indexOf(doc); // BokehJS keeps every document for ever
     if (i >= 0) Bokeh.documents.splice(i, 1);
   }
-  return {doc, model, viewOf, dispose, ndarray: Bokeh.require('core/util/ndarray').ndarray};
+  return {Bokeh, doc, model, viewOf, dispose, ndarray: Bokeh.require('core/util/ndarray').ndarray};
 }
 
 // Tick texts without CustomJSTickFormatter, whose code is eval'ed and so is refused by a strict CSP.

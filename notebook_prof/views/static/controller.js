@@ -27,7 +27,7 @@ function skeleton(el, settings) {
   const root = element('div', 'nbp', el);
   root.tabIndex = 0;
   root.setAttribute('role', 'region');
-  root.setAttribute('aria-label', 'profile: timeline, memory, step phases and operators');
+  root.setAttribute('aria-label', 'profile: timeline, memory, step phases and tabs of tables and figures');
   const parts = {
     root,
     head: element('div', 'nbp-head', root),
@@ -46,7 +46,7 @@ function skeleton(el, settings) {
   parts.phaseTitle = element('strong', '', parts.phaseHead);
   parts.legend = element('div', 'nbp-legend', parts.phasePanel);
   parts.phases = element('div', 'nbp-figure nbp-phases', parts.phasePanel);
-  parts.table = element('section', 'nbp-panel nbp-table', row);
+  Object.assign(parts, railSkeleton(row), {row});
   for (const [view, reason] of Object.entries(settings.empty)) {
     parts[view].hidden = true;
     const note = document.createElement('p');
@@ -124,6 +124,7 @@ async function mount({Bokeh, el, document: json, settings, transport, store}) {
     trouble: (error) => {
       if (!disposed && parts.trouble.hidden) say(`A view could not be updated: ${error.message}`);
     },
+    reveal: (id) => reveal(id).catch(ctx.trouble),
     takeFocus: () => root.focus({preventScroll: true}),
     hasFocus: () => root.contains(document.activeElement),
     mode: () => mode,
@@ -227,7 +228,12 @@ async function mount({Bokeh, el, document: json, settings, transport, store}) {
     memory = createMemory(ctx, parts.memory);
   const phases = createPhases(ctx, parts.phases, parts.legend, parts.phaseTitle),
     table = createTable(ctx, parts.table);
-  const details = createDetail(ctx, parts.detail, timeline);
+  const details = createDetail(ctx, parts.detail, timeline),
+    panels = createPanels(ctx, parts.row, parts);
+  async function reveal(id) {
+    const found = await asker.ask({t: 'detail', id});
+    if (found.found) ctx.goTo(found);
+  }
   const everything = () => {
     for (const view of [timeline, overview, memory, phases, table]) view.refresh();
   };
@@ -245,7 +251,7 @@ async function mount({Bokeh, el, document: json, settings, transport, store}) {
   undo.push(attachKeyboard(ctx, root), () => {
     clearTimeout(hintTimer);
     bar.finder.close();
-    for (const view of [timeline, overview, memory, phases, table]) view.close();
+    for (const view of [timeline, overview, memory, phases, table, panels]) view.close();
   });
 
   let frame = 0;
@@ -266,6 +272,7 @@ async function mount({Bokeh, el, document: json, settings, transport, store}) {
     paintFigures(host.doc, ctx.theme);
     timeline.repaint();
     overview.refresh();
+    panels.theme();
   };
   undo.push(watchTheme(theme), () => cancelAnimationFrame(frame));
   const shade = () => showWindow(ctx);
@@ -273,6 +280,7 @@ async function mount({Bokeh, el, document: json, settings, transport, store}) {
     store.subscribe((patch, origin) => {
       header.draw();
       if ('focus' in patch) details.update();
+      panels.changed(patch, origin);
       if (Object.keys(patch).every((key) => key === 'focus')) return;
       if ('window' in patch) {
         shade();
@@ -316,6 +324,7 @@ async function mount({Bokeh, el, document: json, settings, transport, store}) {
     memory,
     phases,
     table,
+    panels,
     detail: details.current,
     finder: bar.finder,
     meta,

@@ -27,7 +27,8 @@ function paintFigures(doc, theme) {
         axis_label_text_color: theme.muted,
       });
     else if (model.type === 'Grid') model.setv({grid_line_color: theme.grid});
-    else if (model.type === 'Label') model.setv({text_color: theme.text});
+    else if (model.type === 'Label' || model.type === 'Title') model.setv({text_color: theme.text});
+    else if (name === 'themed' && model.glyph) model.glyph.setv({text_color: theme.text});
     else if (/veil|unseen/.test(name)) model.setv({fill_color: theme.background});
     else if (model.type === 'BoxAnnotation')
       model.setv({fill_color: theme.accent, line_color: name === 'seen' ? theme.muted : theme.accent});

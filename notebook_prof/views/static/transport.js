@@ -16,7 +16,8 @@ function createAsker(transport, onTrouble) {
     }
   };
 
-  async function ask(request) {
+  // `wanted` is asked before a question that the kernel is still working on is put again
+  async function ask(request, wanted = () => true) {
     const mine = {...request, seq: ++seq};
     log.asked++;
     log.of[request.t] = (log.of[request.t] ?? 0) + 1;
@@ -38,6 +39,7 @@ function createAsker(transport, onTrouble) {
       }
       trouble(null);
       if (answer.content.pending) {
+        if (!wanted()) throw new Error('nobody waits for it any more');
         // an index of a long trace is being built: the timeline goes on meanwhile
         await new Promise((done) => setTimeout(done, AGAIN_MS));
         attempt = -1;

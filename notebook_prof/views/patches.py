@@ -1,0 +1,48 @@
+"""Changes of the selection that a click in a view makes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ..selection import Selection
+
+
+def plain_patch(patch: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """A patch as the page's store holds it: lists of plain values, None for a clause to remove.
+
+    Parameters
+    ----------
+    patch : mapping or None
+        Values by dimension, and ``focus``, a row of ``trace.slices``.
+
+    Raises
+    ------
+    SelectionError
+        For an unknown dimension or a value that it cannot hold.
+
+    Examples
+    --------
+    >>> plain_patch({"step": 4, "name": None, "focus": 7})
+    {'step': [4], 'name': None, 'focus': 7}
+    """
+    if patch is None:
+        return None
+    clauses = {key: value for key, value in patch.items() if key != "focus"}
+    state = Selection(**clauses).to_state()
+    out = {key: state[key] for key in clauses}
+    if "focus" in patch:
+        out["focus"] = None if patch["focus"] is None else int(patch["focus"])
+    return out
+
+
+def patch_text(patch: Mapping[str, Any] | None) -> str:
+    """A patch as text for the column ``select`` of a figure's source; empty for None.
+
+    Examples
+    --------
+    >>> patch_text({"step": 4, "name": None})
+    '{"step": [4], "name": null}'
+    """
+    return "" if patch is None else json.dumps(plain_patch(patch))
