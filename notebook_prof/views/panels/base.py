@@ -101,8 +101,9 @@ class Picture:
     Attributes
     ----------
     figure : UIElement
-        A source of its glyphs may have a column ``select``: the JSON of a `Patch` that a click sets, or
-        empty. What its hover tools would show (``@{column}`` only), the page shows in its own tooltip.
+        Without tools: the page has its own. A source of its glyphs may have a column ``tip`` (text for the
+        tooltip, lines separated by a newline) and a column ``select`` (JSON of a `Patch`, or empty) that a
+        click sets. See `notebook_prof.views.figures.canvas`.
     title : str
     legend : mapping of str to str
         Colour (``#RRGGBB``) by text, written above the picture.

@@ -1,5 +1,13 @@
-// A Bokeh figure in a tab. Sources of its glyphs may have a column `select`: a patch of the selection as JSON. What its
-// hover tool would show is shown in the tooltip of all views.
+// A Bokeh figure in a tab. Sources of its glyphs may have a column `tip` (text) and a column `select` (a patch as JSON).
+const TICKS = {
+  ns: (t) => formatTime(t),
+  share: (t) => formatShare(t).replace('.0 %', ' %'),
+  bytes: (t) => formatBytes(t),
+  flops: (t) => formatScaled(t, 'FLOP'),
+  'flops/s': (t) => formatScaled(t, 'FLOP/s'),
+  'bytes/s': (t) => `${formatBytes(t)}/s`,
+};
+
 function picturePart(ctx, {title, legend, document: json}, pick) {
   const box = textElement('figure', 'nbp-picture', ''),
     place = textElement('div', 'nbp-figure', '');
@@ -19,7 +27,6 @@ function picturePart(ctx, {title, legend, document: json}, pick) {
   place.setAttribute('role', 'img');
   place.setAttribute('aria-label', title || 'picture');
   box.append(place);
-  const said = new Map(); // renderer → [[label, column], …]
   let host = null,
     gone = false;
   const figures = () => [...(host?.doc._all_models.values() ?? [])].filter((model) => model.type === 'Figure' || model.type === 'Plot');
@@ -27,7 +34,7 @@ function picturePart(ctx, {title, legend, document: json}, pick) {
     if (host) paintFigures(host.doc, ctx.theme);
   };
   async function mount() {
-    const made = await mountDocument(ctx.host.Bokeh, JSON.parse(json), [place], takeTooltips);
+    const made = await mountDocument(ctx.host.Bokeh, JSON.parse(json), [place], writeUnits);
     if (gone) {
       made.dispose();
       return;
@@ -35,19 +42,6 @@ function picturePart(ctx, {title, legend, document: json}, pick) {
     host = made;
     theme();
   }
-  function takeTooltips(doc) {
-    for (const tool of doc._all_models.values()) {
-      if (tool.type !== 'HoverTool' || !Array.isArray(tool.tooltips)) continue;
-      const rows = tool.tooltips.map(([label, template]) => [label, /^@\{?([^}]+)\}?$/.exec(template)?.[1]]).filter(([, column]) => column);
-      for (const renderer of Array.isArray(tool.renderers) ? tool.renderers : []) said.set(renderer, rows);
-      tool.setv({tooltips: null});
-    }
-  }
-  const linesOf = (renderer, index) =>
-    (said.get(renderer) ?? []).map(([label, column]) => {
-      const text = String(renderer.data_source.data[column]?.[index] ?? '');
-      return label && text ? `${label}  ${text}` : text;
-    });
   // the topmost mark under the pointer that has something to say
   function markAt(event) {
     for (const figure of figures()) {
@@ -58,9 +52,9 @@ function picturePart(ctx, {title, legend, document: json}, pick) {
       for (const renderer of [...figure.renderers].reverse()) {
         const data = renderer.data_source?.data,
           of = view.renderer_view?.(renderer) ?? view.views?.find_one(renderer);
-        if (!data || !of || !(said.has(renderer) || data.select)) continue;
+        if (!data || !of || !(data.tip || data.select)) continue;
         const index = of.hit_test(point)?.indices?.[0];
-        if (index !== undefined) return {lines: linesOf(renderer, index), patch: data.select?.[index] ? JSON.parse(data.select[index]) : null};
+        if (index !== undefined) return {tip: String(data.tip?.[index] ?? ''), patch: data.select?.[index] ? JSON.parse(data.select[index]) : null};
       }
     }
     return null;
@@ -68,7 +62,7 @@ function picturePart(ctx, {title, legend, document: json}, pick) {
   place.addEventListener('pointermove', (event) => {
     const mark = host && markAt(event);
     place.classList.toggle('nbp-pickable', Boolean(mark?.patch));
-    if (mark?.lines.some(Boolean)) ctx.tooltip.show(event, mark.lines);
+    if (mark?.tip) ctx.tooltip.show(event, mark.tip.split('\n'));
     else ctx.tooltip.hide();
   });
   place.addEventListener('pointerleave', () => ctx.tooltip.hide());
@@ -102,3 +96,12 @@ function picturePart(ctx, {title, legend, document: json}, pick) {
   };
 }
 
+
+// Ticks are written by the page: the formatters' own code would be evaluated, which a strict CSP refuses.
+function writeUnits(doc) {
+  for (const model of doc._all_models.values()) {
+    if (model.tags?.[0] !== 'unit') continue;
+    const write = TICKS[model.tags[1]];
+    formatTicks(model, (ticks) => ticks.map((tick) => (tick === 0 ? '0' : write(tick))));
+  }
+}

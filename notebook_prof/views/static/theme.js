@@ -28,7 +28,7 @@ function paintFigures(doc, theme) {
       });
     else if (model.type === 'Grid') model.setv({grid_line_color: theme.grid});
     else if (model.type === 'Label' || model.type === 'Title') model.setv({text_color: theme.text});
-    else if (name === 'themed' && model.glyph) model.glyph.setv({text_color: theme.text});
+    else if (/^themed|_text$/.test(name) && model.glyph) model.glyph.setv({text_color: theme.text});
     else if (/veil|unseen/.test(name)) model.setv({fill_color: theme.background});
     else if (model.type === 'BoxAnnotation')
       model.setv({fill_color: theme.accent, line_color: name === 'seen' ? theme.muted : theme.accent});
