@@ -372,11 +372,10 @@ def test_mutated_files_give_a_trace_or_a_refusal(edge: Path, data: st.DataObject
 def arguments(trace: Trace) -> dict[str, Any]:
     """What the slices of each name were called with."""
     table = trace.metadata["tables"]["event_arguments"]
-    keys = zip(
-        table["track"], table["start_unix_ns"] - trace.metadata["start_unix_ns"], table["name"], strict=True
-    )
+    origin = trace.metadata["start_unix_ns"]
+    keys = zip(table["track"], table["start_unix_ns"] - origin, table["dur_ns"], table["name"], strict=True)
     slices = trace.slices
-    places = set(zip(slices["track"], slices["ts"], slices["name"], strict=True))
+    places = set(zip(slices["track"], slices["ts"], slices["dur"], slices["name"], strict=True))
     assert set(keys) <= places
     return {name: json.loads(text) for name, text in zip(table["name"], table["arguments"], strict=True)}
 

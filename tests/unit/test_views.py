@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 
@@ -168,7 +169,7 @@ def test_detail_tells_what_a_slice_was_called_with() -> None:
         "event_arguments": pd.DataFrame({**told, "arguments": ['{"lr":0.125}', '{"who":"<b>","n":[1]}']}),
         "device_events": pd.DataFrame(launch),
     }
-    protocol = Protocol(ViewStore(b.seal()), Selection())
+    protocol = Protocol(b.seal(), Selection())
     told_of = {
         (answer["name"], answer["dur"]): answer["arguments"]
         for answer in (_ask(protocol, t="detail", id=i)[0] for i in range(3))

@@ -34,7 +34,7 @@ class Arguments:
         self._parts: list[pd.DataFrame] = []
 
     def add(
-        self, events: Events, begin: IntArray, end: IntArray, track: IntArray, name: Coded, ts: IntArray
+        self, events: Events, begin: IntArray, end: IntArray, track: IntArray, name: Coded, dur: IntArray
     ) -> None:
         """Take those of some slices.
 
@@ -45,8 +45,8 @@ class Arguments:
             Events that began and ended each slice; -1 for no other event.
         track : ndarray of int64, shape (n,)
         name : Coded
-        ts : ndarray of int64, shape (n,)
-            Absolute nanoseconds.
+        dur : ndarray of int64, shape (n,)
+            Nanoseconds; negative ones become 0, as in the slices.
         """
         told = np.fromiter((len(row.given()) > 2 for row in events.rows), bool, len(events.rows))
         late = (end >= 0) & told[end]
@@ -65,7 +65,12 @@ class Arguments:
         self.count += int(told[begin].sum() + late.sum())
         has, code = has[code >= 0], code[code >= 0]
         words = np.array(name.values, dtype=object)[name.codes[has]]
-        place = {"track": track[has].astype(np.int32), "start_unix_ns": ts[has], "name": words}
+        place = {
+            "track": track[has].astype(np.int32),
+            "start_unix_ns": events.ts[begin[has]],
+            "dur_ns": np.maximum(dur[has], 0),
+            "name": words,
+        }
         self._parts.append(pd.DataFrame({**place, "arguments": code}))
 
     def table(self) -> pd.DataFrame | None:
@@ -74,7 +79,7 @@ class Arguments:
         Returns
         -------
         DataFrame or None
-            ``track`` int32 and ``start_unix_ns`` int64, which with the ``name`` (category) find the slice;
+            ``track`` int32, ``start_unix_ns dur_ns`` int64 and ``name`` category, which find the slice;
             ``arguments`` category of text: a JSON object. In the order of `add`; None for no rows.
         """
         if not any(map(len, self._parts)):

@@ -51,7 +51,7 @@ def add_asyncs(events: Events, tracks: Tracks, arguments: Arguments, builder: Tr
     track = _tracks(events, tracks, rows[at], tree[at], ts[at], ts[at] + dur, builder)
     name = Coded(events.name.codes[rows[at]], events.name.values)
     builder.slices(ts=ts[at], dur=dur, track=track, name=name, category="annotation")
-    arguments.add(events, rows[at], shut, track, name, ts[at])
+    arguments.add(events, rows[at], shut, track, name, dur)
 
 
 def _trees(events: Events, rows: IntArray) -> IntArray:

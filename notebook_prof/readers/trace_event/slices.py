@@ -103,7 +103,7 @@ def add_slices(
         phase=_phases(events, row),
         stack=np.where(stack >= 0, stack, places[events.name.codes[row]]),
     )
-    arguments.add(events, row, shut, track, name, events.ts[row])
+    arguments.add(events, row, shut, track, name, dur)
     _steps(events, row, dur, builder)
     return Placed(row, events.ts[row], np.maximum(dur, 0), track, handle)
 

@@ -10,6 +10,7 @@ import pandas as pd
 
 from ..packing import Answer, pack
 from ..store import ViewStore
+from .arguments import arguments_of
 
 _MOST_FRAMES: Final = 40
 _MOST_LINKS: Final = 20
@@ -23,8 +24,8 @@ def detail(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any
     -------
     Answer
         ``id name category track_name row depth ts dur self_ns step phase module shapes parent`` (row
-        and name), ``stack`` (frames, root first) and ``links`` (``kind``, ``direction``, row, name,
-        ``ts``). ``found`` is false for a row that does not exist.
+        and name), ``arguments`` (names and values), ``stack`` (frames, root first) and ``links`` (``kind``,
+        ``direction``, row, name, ``ts``). ``found`` is false for a row that does not exist.
     """
     c = store.columns
     row = request.get("id")
@@ -51,6 +52,7 @@ def detail(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any
         "module": _text(info["module"]),
         "shapes": _text(info["shapes"]),
         "parent": None if parent is None else {"id": parent, "name": c.names[c.name[parent]]},
+        "arguments": arguments_of(store.trace, row),
         "stack": _stack(store.trace.stacks, info["stack"]),
         "links": _links(store, row),
     }

@@ -24,6 +24,7 @@ function createDetail(ctx, box, timeline) {
       ['module', shown.module],
       ['shapes', shown.shapes],
       ['in', shown.parent?.name],
+      ...(shown.arguments ?? []).slice(0, 6),
     ];
     const parts = facts
       .filter(([, value]) => value !== null && value !== undefined && value !== '')
@@ -36,6 +37,13 @@ function createDetail(ctx, box, timeline) {
         fact.title = String(value);
         return fact;
       });
+    if (shown.arguments?.length > 6) {
+      const more = document.createElement('span');
+      more.className = 'nbp-fact';
+      more.textContent = `… ${shown.arguments.length - 6} more`;
+      more.title = shown.arguments.map(([name, value]) => `${name} ${value}`).join('\n');
+      parts.push(more);
+    }
     for (const link of (shown.links ?? []).slice(0, 4)) {
       const go = document.createElement('button');
       go.className = 'nbp-link';

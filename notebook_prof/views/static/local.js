@@ -195,6 +195,7 @@ function createLocal(columns, given, store) {
       module,
       shapes,
       parent,
+      arguments: [],
       stack: [],
       links: linksOf(i),
     });

@@ -1,0 +1,75 @@
+"""What a slice was called or launched with, as far as its reader kept it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import pandas as pd
+
+from ...trace import Trace
+
+_KEYS: Final = frozenset(
+    {"device", "stream", "start_unix_ns", "start_ns", "correlation", "name", "kind", "track"}
+)
+_DEVICE_TABLES: Final = (("device_events", "start_unix_ns"), ("collectives", "start_ns"))
+_MOST: Final = 30
+_LONGEST: Final = 200
+
+
+def arguments_of(trace: Trace, row: int) -> list[list[str]]:
+    """Names and values of the arguments of one slice.
+
+    Parameters
+    ----------
+    trace : Trace
+        Its ``metadata["tables"]`` hold ``event_arguments``, ``device_events`` and ``collectives``.
+    row : int
+
+    Returns
+    -------
+    list of [str, str]
+        At most 30; none where nothing was kept.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> arguments_of(draw("main: [aten::mm]"), 0)
+    []
+    """
+    tables = trace.metadata.get("tables") or {}
+    info = trace.slices.iloc[row]
+    start = int(info["ts"]) + int(trace.metadata.get("start_unix_ns", 0))
+    found: dict[str, Any] = {}
+    if (told := _frame(tables, "event_arguments")) is not None:
+        mine = told[(told["track"] == info["track"]) & (told["start_unix_ns"] == start)]
+        mine = mine[(mine["dur_ns"] == info["dur"]) & (mine["name"].astype(str) == str(info["name"]))]
+        for text in mine["arguments"].head(1):
+            found.update(json.loads(text))
+    if not pd.isna(info["device"]) and not pd.isna(info["stream"]):
+        for name, when in _DEVICE_TABLES:
+            if (table := _frame(tables, name)) is None or when not in table:
+                continue
+            at = (
+                (table["device"] == info["device"])
+                & (table["stream"] == info["stream"])
+                & (table[when] == start)
+            )
+            for facts in table[at].head(1).to_dict("records"):
+                found.update({str(key): value for key, value in facts.items() if key not in _KEYS})
+    return [[name, _text(value)] for name, value in found.items() if _told(value)][:_MOST]
+
+
+def _frame(tables: Any, name: str) -> pd.DataFrame | None:
+    table = tables.get(name)
+    return table if isinstance(table, pd.DataFrame) and len(table) else None
+
+
+def _told(value: Any) -> bool:
+    return isinstance(value, list | dict) or (value is not None and not pd.isna(value))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return (value if isinstance(value, str) else json.dumps(value, default=str))[:_LONGEST]
