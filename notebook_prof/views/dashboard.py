@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 import bokeh
+import numpy as np
 from bokeh.core.json_encoder import serialize_json
 from bokeh.document import Document
 from bokeh.models import Range1d
 
 from .. import analysis
-from ..trace import Trace
+from ..trace import DEVICE_CATEGORIES, Trace
 from .figures import (
     AXIS_PX,
     GUTTER_PX,
@@ -62,7 +63,24 @@ def rail(trace: Trace) -> list[dict[str, str]]:
     """The tabs from top to bottom: ``name title``, and ``missing``, a sentence where nothing was recorded."""
     tabs = [{"name": name, "title": tab.title, "missing": tab.missing(trace)} for name, tab in PANELS.items()]
     place = 1 if "overview" in PANELS else 0
-    return [*tabs[:place], {"name": "operators", "title": "Operators", "missing": ""}, *tabs[place:]]
+    return [*tabs[:place], {"name": "operators", "title": table_title(trace), "missing": ""}, *tabs[place:]]
+
+
+def table_title(trace: Trace) -> str:
+    """What the table lists: operators, or functions of Python, or slices of any kind.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> table_title(draw("main: [mm]")), table_title(draw("main: [f]", categories={"f": "python"}))
+    ('Operators', 'Functions')
+    """
+    category = trace.slices["category"].cat
+    used = np.bincount(category.codes.to_numpy() + 1, minlength=len(category.categories) + 1)[1:] > 0
+    seen = {name for name, yes in zip(category.categories, used.tolist(), strict=True) if yes}
+    if seen & {"operator", *DEVICE_CATEGORIES}:
+        return "Operators"
+    return "Functions" if "python" in seen else "Slices"
 
 
 def empty_reasons(trace: Trace) -> dict[str, str]:

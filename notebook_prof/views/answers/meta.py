@@ -13,7 +13,7 @@ from ..packing import Answer, pack
 from ..store import GROUPINGS, TINTS, ViewStore
 
 _NAME_BYTES: Final = 400_000
-_LONGEST_NAME: Final = 600
+_LONGEST_NAME: Final = 100_000
 _MOST_STEPS: Final = 20_000
 
 
@@ -76,7 +76,7 @@ def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
 
 
 def names(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """A page of names, in code order, cut at 600 characters and at about 400 kB.
+    """A page of names, in code order, in pages of about 400 kB; whole, since a click selects by them.
 
     Parameters
     ----------

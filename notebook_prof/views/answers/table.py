@@ -19,7 +19,7 @@ from ..packing import Answer, pack
 from ..store import GROUPINGS, SCOPES, ViewStore
 
 _MOST_ROWS: Final = 1000
-_LONGEST_LABEL: Final = 600
+_LONGEST_DETAIL: Final = 600
 _SORTS: Final = ("label", "count", "total_ns", "self_ns", "device_ns")
 
 
@@ -100,8 +100,8 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     content |= {
         "rows": len(chosen),
         "start": start,
-        "label": [labels[k][:_LONGEST_LABEL] for k in shown],
-        "detail": [second[k][:_LONGEST_LABEL] for k in shown],
+        "label": [labels[k] for k in shown],
+        "detail": [second[k][:_LONGEST_DETAIL] for k in shown],
     }
     columns: dict[str, npt.NDArray[Any]] = {
         "name": names[rows.group[page]].astype(np.uint32),

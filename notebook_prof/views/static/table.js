@@ -11,7 +11,8 @@ const COLUMNS = [
   {key: 'share', text: 'self share', numeric: true, format: formatShare, title: 'of the self time of all rows'},
 ];
 const GROUP_TEXTS = {name: 'name', shapes: 'name and shapes', module: 'module', category: 'category'};
-const NO_NAME = 0xffffffff;
+const NO_NAME = 0xffffffff,
+  LONGEST_SHOWN = 500; // characters: more than any cell has room for
 
 function createTable(ctx, section) {
   const {meta, store} = ctx;
@@ -23,7 +24,7 @@ function createTable(ctx, section) {
   const head = document.createElement('div');
   head.className = 'nbp-panel-head';
   const title = document.createElement('strong');
-  title.textContent = 'Operators';
+  title.textContent = ctx.settings.tabs?.find((tab) => tab.name === 'operators')?.title ?? 'Operators';
   const by = select(
     'group by',
     meta.groupings.map((key) => [key, `by ${GROUP_TEXTS[key]}`]),
@@ -71,7 +72,7 @@ function createTable(ctx, section) {
   scroll.className = 'nbp-table-scroll';
   const grid = document.createElement('table');
   grid.setAttribute('role', 'grid');
-  grid.setAttribute('aria-label', 'operators');
+  grid.setAttribute('aria-label', title.textContent.toLowerCase());
   grid.setAttribute('aria-multiselectable', 'true');
   const headRow = document.createElement('tr'),
     body = document.createElement('tbody');
@@ -98,7 +99,7 @@ function createTable(ctx, section) {
         const key = column.key === 'share' ? 'self_ns' : column.key,
           active = state.sort === key && column.key !== 'share';
         cell.scope = 'col';
-        cell.className = column.numeric ? 'nbp-number' : '';
+        cell.className = column.numeric ? `nbp-number nbp-col-${column.key}` : '';
         cell.setAttribute('aria-sort', active ? (state.descending ? 'descending' : 'ascending') : 'none');
         button.textContent = `${column.key === 'label' ? GROUP_TEXTS[state.by] : column.text}${active ? (state.descending ? ' ▾' : ' ▴') : ''}`;
         if (column.title) button.title = column.title;
@@ -156,8 +157,8 @@ function createTable(ctx, section) {
           swatch.style.background = swatchColour(i);
           const name = document.createElement('span');
           name.className = 'nbp-name';
-          name.textContent = text || '(none)';
-          cell.title = detail[i] ? `${text}\n${detail[i]}` : text;
+          name.textContent = text.slice(0, LONGEST_SHOWN) || '(none)';
+          cell.title = `${text.slice(0, 4 * LONGEST_SHOWN)}${detail[i] ? `\n${detail[i]}` : ''}`;
           cell.append(swatch, name);
           if (data.side[i]) {
             const where = document.createElement('span');
