@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar, Final
 
-import msgspec
 import numpy as np
 from msgspec import UNSET, Struct, UnsetType
 
@@ -13,8 +12,8 @@ from ..errors import FormatError
 from ..trace.builder import TraceBuilder
 from ..trace.intervals import IntArray
 from ..trace.strings import Coded
-from .base import Probe, Reader
 from .call_tree import Frame, Sampled, add_samples
+from .marked_json import MarkedJsonReader, decode_object
 
 _MARKS: Final = re.compile(rb'"(?:root_frame|frame_records)"\s*:')
 _ALSO: Final = re.compile(rb'"(?:sample_count|start_time|target_description)"\s*:')
@@ -41,7 +40,7 @@ class _File(Struct):
     cpu_time: Any = None
 
 
-class PyinstrumentReader(Reader):
+class PyinstrumentReader(MarkedJsonReader):
     """Reads ``pyinstrument -r json`` and saved sessions (``.pyisession``).
 
     The JSON is a tree of times without a time line: calls of one place are one slice, laid one behind
@@ -51,20 +50,11 @@ class PyinstrumentReader(Reader):
     name: ClassVar[str] = "pyinstrument"
     priority: ClassVar[int] = 405
     describes: ClassVar[str] = "pyinstrument: JSON tree (-r json) or saved session (.pyisession)"
-
-    def recognises(self, probe: Probe) -> bool:
-        """Whether the head has pyinstrument's keys."""
-        head = probe.head
-        if head.lstrip()[:1] != b"{":
-            return False
-        return _MARKS.search(head) is not None and _ALSO.search(head) is not None
+    marks = (_MARKS, _ALSO)
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
         """Put the file's tree or samples into `builder`."""
-        try:
-            file = msgspec.json.decode(data.strip(b"\x00 \t\r\n"), type=_File)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise FormatError(f"it cannot be read as pyinstrument's JSON ({error})") from error
+        file = decode_object(data, _File, "pyinstrument's")
         for key in ("sample_count", "target_description", "cpu_time"):
             if isinstance(value := getattr(file, key), str | int | float):
                 builder.metadata[key] = value

@@ -17,6 +17,7 @@ from ..trace.builder import TraceBuilder
 from ..trace.report import ImportReport
 from ..trace.trace import Trace
 from .base import HEAD_BYTES, PiecesReader, Probe, Reader
+from .collapsed import CollapsedReader
 from .compression import ZIP_MAGICS, decompress
 from .folder import Folder, FolderReader
 from .jax import JaxReader
@@ -50,6 +51,7 @@ def readers() -> tuple[Reader, ...]:
         If two readers share a name or a priority.
     """
     found: list[Reader] = [
+        CollapsedReader(),
         JaxReader(),
         KinetoReader(),
         MindSporeReader(),

@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar, Final
 
-import msgspec
 import numpy as np
 import pandas as pd
 from msgspec import Struct
 
 from ..errors import FormatError
 from ..trace.builder import TraceBuilder
-from .base import Probe, Reader
 from .call_tree import Frame, Sampled, add_samples
+from .marked_json import MarkedJsonReader, decode_object
 
 _MARKS: Final = re.compile(
     rb'"(?:n_cpu_percent_python|combined_stacks|elapsed_time_sec|entrypoint_dir|max_footprint_mb)"\s*:'
@@ -36,7 +35,7 @@ class _File(Struct):
     gpu_device: Any = None
 
 
-class ScaleneReader(Reader):
+class ScaleneReader(MarkedJsonReader):
     """Reads ``scalene --json``.
 
     Scalene gives shares, no time line: a slice is a call path with its share of the elapsed time, laid
@@ -47,20 +46,11 @@ class ScaleneReader(Reader):
     name: ClassVar[str] = "scalene"
     priority: ClassVar[int] = 400
     describes: ClassVar[str] = "Scalene JSON: Python, native and system time and memory by line"
-
-    def recognises(self, probe: Probe) -> bool:
-        """Whether the head has Scalene's keys."""
-        head = probe.head
-        if head.lstrip()[:1] != b"{":
-            return False
-        return _MARKS.search(head) is not None and _ALSO.search(head) is not None
+    marks = (_MARKS, _ALSO)
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
         """Put the file's call paths, lines and footprint into `builder`."""
-        try:
-            file = msgspec.json.decode(data.strip(b"\x00 \t\r\n"), type=_File)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise FormatError(f"it cannot be read as Scalene's JSON ({error})") from error
+        file = decode_object(data, _File, "Scalene's")
         tables = {kind: _table(file.files, kind) for kind in ("lines", "functions")}
         builder.metadata.setdefault("tables", {}).update(tables)
         for key in ("program", "max_footprint_mb", "gpu_device", "elapsed_time_sec"):

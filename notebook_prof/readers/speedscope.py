@@ -9,12 +9,11 @@ import msgspec
 import numpy as np
 from msgspec import Raw, Struct, field
 
-from ..errors import FormatError
 from ..trace.builder import TraceBuilder
 from ..trace.intervals import IntArray
 from ..trace.strings import Coded
-from .base import Probe, Reader
 from .call_tree import Frame, Sampled, add_samples
+from .marked_json import MarkedJsonReader, decode_object
 from .matching import match
 
 _MARKS: Final = re.compile(rb'speedscope\.app/file-format-schema|"shared"\s*:\s*\{\s*"frames"')
@@ -61,7 +60,7 @@ class _File(Struct):
     exporter: Any = None
 
 
-class SpeedscopeReader(Reader):
+class SpeedscopeReader(MarkedJsonReader):
     """Reads ``*.speedscope.json``: each profile is a track, evented or sampled.
 
     Samples that follow one another and agree in their outer frames share these slices. Units that are
@@ -71,17 +70,11 @@ class SpeedscopeReader(Reader):
     name: ClassVar[str] = "speedscope"
     priority: ClassVar[int] = 410
     describes: ClassVar[str] = "speedscope JSON, evented or sampled, as many Python profilers export it"
-
-    def recognises(self, probe: Probe) -> bool:
-        """Whether the head names speedscope's schema or has its table of frames."""
-        return probe.head.lstrip()[:1] == b"{" and _MARKS.search(probe.head) is not None
+    marks = (_MARKS,)
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
         """Put the file's profiles into `builder`."""
-        try:
-            file = msgspec.json.decode(data.strip(b"\x00 \t\r\n"), type=_File)
-        except _BROKEN as error:
-            raise FormatError(f"it cannot be read as speedscope's JSON ({error})") from error
+        file = decode_object(data, _File, "speedscope's")
         frames = [_frame(each) for each in file.shared.frames]
         if isinstance(file.exporter, str):
             builder.metadata["exporter"] = file.exporter

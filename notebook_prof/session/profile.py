@@ -14,6 +14,7 @@ from ..analysis.event_tables import Events
 from ..selection import Selection
 from ..trace.saving import format_of
 from ..trace.trace import Trace
+from ..writers.stacks import export_stacks
 from .event_text import event_text
 from .facade import method
 from .plot import Plot
@@ -37,6 +38,7 @@ class Profile:
     The methods `operators`, `kernels`, `steps`, `phases`, `memory`, `memory_peak`, `memory_live`,
     `hotspots` and `device` are the functions of `notebook_prof.analysis` with the trace filled in. They
     answer for the whole trace unless told otherwise, as in ``p.operators(window=p.selection.window)``.
+    `export_stacks` is `notebook_prof.writers.export_stacks` likewise.
 
     Examples
     --------
@@ -153,6 +155,7 @@ class Profile:
     cluster_steps = method(analysis.cluster_steps)
     cluster_links = method(analysis.cluster_links)
     cluster_advice = method(analysis.cluster_advice)
+    export_stacks = method(export_stacks)
 
     def summary(
         self,

@@ -18,6 +18,11 @@ from ..trace.intervals import IntArray, as_ints
 from ..trace.taxonomy import DEVICE_CATEGORIES
 
 METRICS: Final = ("self_ns", "device_ns")
+_TORCH_METRICS: Final = {
+    "self_cpu_time_total": "self_ns",
+    "self_cuda_time_total": "device_ns",
+    "self_device_time_total": "device_ns",
+}
 FORMATS: Final = ("collapsed", "speedscope")
 _SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
 
@@ -25,8 +30,8 @@ _SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
 def export_stacks(
     trace: Trace,
     path: str | os.PathLike[str],
-    *,
     metric: str = "self_ns",
+    *,
     format: Literal["collapsed", "speedscope"] | None = None,
 ) -> None:
     """Write the distinct call paths of a Trace with their weights.
@@ -38,7 +43,8 @@ def export_stacks(
         An existing file is replaced.
     metric : {"self_ns", "device_ns"}
         Own time on the host, or the device time of what was launched from a path; that path ends in
-        the kernel.
+        the kernel. PyTorch's ``self_cpu_time_total``, ``self_cuda_time_total`` and
+        ``self_device_time_total`` mean the same.
     format : {"collapsed", "speedscope"}, optional
         ``outer;inner 1234`` a line, as ``flamegraph.pl`` reads it, or JSON for speedscope.app; without
         it, speedscope if the path ends in ``.json``. Weights are whole nanoseconds.
@@ -52,7 +58,10 @@ def export_stacks(
     -----
     A path is the slices that enclose one another on a track; equal paths of several tracks are one.
     Paths are in the order of their first appearance, the outer one first. In collapsed text a semicolon
-    in a name becomes a colon.
+    in a name becomes a colon. `notebook_prof.read_trace` reads both again. After
+    ``torch.profiler.profile.export_stacks``
+    (https://pytorch.org/docs/stable/profiler.html#torch.profiler.profile.export_stacks), whose weights
+    are microseconds.
 
     Examples
     --------
@@ -66,6 +75,7 @@ def export_stacks(
     step 10
     step;mm 3
     """
+    metric = _TORCH_METRICS.get(metric, metric)
     if metric not in METRICS:
         raise OptionError(f"stacks have no weight {metric!r}: {nearest(metric, METRICS)}")
     target = Path(path)

@@ -1,0 +1,129 @@
+"""Collapsed stacks: what other tools write is told by its content, and what we write comes back."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+from notebook_prof import Profile, TraceBuilder, list_formats, read_trace
+from notebook_prof.errors import FormatError, NotebookProfError, OptionError
+from notebook_prof.trace import Trace
+from notebook_prof.writers import export_stacks
+
+
+def opened(tmp_path: Path, text: str | bytes, **options: object) -> Trace:
+    path = tmp_path / "unknown"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return read_trace(path, **options)
+
+
+def launched() -> Trace:
+    """A step that launches a kernel."""
+    b = TraceBuilder()
+    main, gpu = b.track("main", pid=1, tid=1), b.track("GPU 0", "stream", device=0, stream=7)
+    host = b.slices(ts=[0, 1], dur=[9, 5], track=main, name=["step", "mm"])
+    work = b.slices(ts=[20], dur=[4], track=gpu, name="gemm", category="kernel")
+    b.flows("launch", host[1:], work)
+    return b.seal()
+
+
+def rows(trace: Trace) -> list[list[object]]:
+    return trace.slices[["name", "ts", "dur", "depth"]].astype({"name": str}).to_numpy().tolist()
+
+
+def test_paths_and_weights_become_slices(tmp_path: Path) -> None:
+    trace = opened(tmp_path, "# comment\nmain;step 2\nmain;step;mm (a/ops.py:7) 5\n\nmain 1\nidle 4\n")
+    assert trace.metadata["source"] == "collapsed"
+    assert rows(trace) == [
+        ["main", 0, 8, 0],
+        ["step", 0, 7, 1],
+        ["mm (a/ops.py:7)", 2, 5, 2],
+        ["idle", 8, 4, 0],
+    ]
+    place = trace.stacks.set_index("name").loc["mm", ["file", "line"]]
+    assert place.tolist() == ["a/ops.py", 7]
+    assert [issue.code for issue in trace.report] == ["no-time-line"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # stackcollapse-perf.pl, py-spy record --format raw, async-profiler, Austin
+        "python;[libc.so.6];__libc_start_main_[k] 17\nswapper;start_kernel;cpu_idle 1",
+        "<module> (train.py:90);fit (lib/model.py:12) 31\n<module> (train.py:90);load data (x.py:3) 2\n",
+        "java/lang/Thread.run;Worker::run(int, char*) 12\njava/lang/Thread.run;operator new 3",
+        "P1;T0x7f3:1;/a b/c.py:main:4;sleep 100\n",
+        "a;b 1.5\r\na;c .25\r\n",
+        "функция;шаг 3\n",
+    ],
+)
+def test_other_tools_spellings_are_known(tmp_path: Path, text: str) -> None:
+    trace = opened(tmp_path, text)
+    assert trace.metadata["source"] == "collapsed"
+    assert "broken-row" not in trace.report
+    assert len(trace.slices) > 1
+
+
+def test_samples_get_their_length(tmp_path: Path) -> None:
+    trace = opened(tmp_path, "a;b 3\na 1\n", sample_ns=10_000_000)
+    assert trace.slices["self_ns"].tolist() == [10_000_000, 30_000_000]
+    for wrong in (0, -1, float("nan"), "10ms"):
+        with pytest.raises(OptionError, match="sample_ns"):
+            opened(tmp_path, "a;b 3\n", sample_ns=wrong)
+    with pytest.raises(OptionError, match="fp_point"):
+        opened(tmp_path, "a;b 3\n", fp_point="x")
+
+
+def test_broken_lines_are_counted(tmp_path: Path) -> None:
+    many = "".join(f"a;b{i % 99} {i % 7}\n" for i in range(20_000))
+    trace = opened(tmp_path, many + "no weight\n;x 3\na;b -4\na;b 1e9999\n" + f"a;c {'9' * 30}\n")
+    assert trace.report["broken-row"].count == 5
+    assert int(trace.slices["self_ns"].sum()) == sum(i % 7 for i in range(20_000))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a 3\nb 4\n",  # a list of numbers, no path
+        "0 1 1 0 2060530\n0 2 1 9 2060530\n",
+        "for i in x; do\n  y 3\ndone\n",
+        '{"a;b": 12,\n"c;d": 13\n',
+        "name;count 3\nname;total\n",
+        "",
+    ],
+)
+def test_other_text_is_not_taken_for_it(tmp_path: Path, text: str) -> None:
+    with pytest.raises(FormatError):
+        opened(tmp_path, text)
+
+
+def test_a_profile_exports_what_is_read_again(tmp_path: Path) -> None:
+    p = Profile(launched())
+    text, json = tmp_path / "stacks.txt", tmp_path / "stacks.json"
+    p.export_stacks(text)
+    p.export_stacks(json)
+    own = p.trace.slices[p.trace.slices["track"] == 0]
+    for path, source in ((text, "collapsed"), (json, "speedscope")):
+        again = read_trace(path)
+        assert again.metadata["source"] == source
+        assert again.slices["self_ns"].tolist() == own["self_ns"].tolist()
+        export_stacks(again, tmp_path / "second.txt")
+        assert (tmp_path / "second.txt").read_bytes() == text.read_bytes()
+
+
+def test_the_method_is_the_writer_with_pytorchs_metrics(tmp_path: Path) -> None:
+    p = Profile(launched())
+    for ours, theirs in (("self_ns", "self_cpu_time_total"), ("device_ns", "self_cuda_time_total")):
+        p.export_stacks(tmp_path / "ours", ours)
+        p.export_stacks(tmp_path / "theirs", theirs)
+        assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
+    assert Profile.export_stacks.__doc__ == export_stacks.__doc__
+    assert list(inspect.signature(Profile.export_stacks).parameters) == ["self", "path", "metric", "format"]
+    with pytest.raises(NotebookProfError, match="self_ns"):
+        p.export_stacks(tmp_path / "x", "self_nss")
+
+
+def test_it_is_listed() -> None:
+    assert list_formats()["format"].iloc[-1] == "collapsed"
