@@ -13,7 +13,7 @@ from .columns import SliceColumns
 BoolArray = npt.NDArray[np.bool_]
 Key = tuple[Any, ...]
 
-_FILTERS = ("name", "category", "track", "step", "phase")
+_FILTERS = ("name", "category", "track", "step", "phase", "rank")
 
 
 def matching_key(state: Mapping[str, Any], without: Sequence[str] = ()) -> Key:
@@ -31,21 +31,33 @@ def matching_key(state: Mapping[str, Any], without: Sequence[str] = ()) -> Key:
     )
 
 
-def matching_mask(columns: SliceColumns, key: Key) -> BoolArray:
+def matching_mask(
+    columns: SliceColumns, key: Key, slices: npt.NDArray[np.integer] | None = None
+) -> BoolArray:
     """Slices that satisfy every clause of `matching_key`.
+
+    Parameters
+    ----------
+    slices : ndarray of int, optional
+        Look at these rows of ``trace.slices`` only.
 
     Returns
     -------
     ndarray of bool, shape (n,)
-        In the row order of ``trace.slices``. Values that the trace does not know match nothing.
+        In the row order of ``trace.slices``, or in that of `slices`. Values that the trace does not know
+        match nothing.
     """
-    keep = np.ones(columns.n, bool)
+    some: Any = slice(None) if slices is None else slices
+    keep = np.ones(columns.n if slices is None else np.shape(slices), bool)
     for dimension, values in key:
         if dimension in ("track", "step"):
-            keep &= np.isin(getattr(columns, dimension), values)
+            keep &= np.isin(getattr(columns, dimension)[some], values)
+            continue
+        if dimension == "rank":
+            keep &= np.isin(columns.track[some], [t.track for t in columns.tracks if t.rank in values])
             continue
         known = {"name": columns.names, "category": columns.categories, "phase": columns.phases}[dimension]
         wanted = set(values)
         chosen = np.array([value in wanted for value in known] + [False])  # code -1 reads the False
-        keep &= chosen[getattr(columns, dimension)]
+        keep &= chosen[getattr(columns, dimension)[some]]
     return keep

@@ -16,9 +16,11 @@ from .. import analysis
 from ..analysis.launches import launching_rows
 from ..analysis.redispatch import redispatched
 from ..trace import DEVICE_CATEGORIES, Trace
+from .choosing import Choices
 from .columns import SliceColumns, coded
 from .counter_tracks import DrawnCounter, drawn_counters
 from .lod import GroupIndex, LaunchedIndex, RowIndex, StepCurve, WideSlices
+from .lod.chosen import Chosen
 from .lod.density import LongestBlocks
 from .matching import BoolArray, Key, matching_mask
 from .palette import name_colours
@@ -52,6 +54,8 @@ class ViewStore:
         self.trace = trace
         self.lock = threading.RLock()
         self._kept: OrderedDict[Key, Any] = OrderedDict()
+        self._keeping = threading.Lock()
+        self._whole: dict[str, GroupIndex] = {}
 
     @cached_property
     def columns(self) -> SliceColumns:
@@ -74,12 +78,10 @@ class ViewStore:
         """How long every slice and all inside it last; None where no slice outlasts the one around it."""
         c = self.columns
         parent = self.parent
-        inner = np.flatnonzero(parent >= 0)
-        around = parent[inner]
-        outlasts = c.ts[inner] + c.dur[inner] > c.ts[around] + c.dur[around]
-        if not outlasts.any():
-            return None
         reach = c.ts + c.dur
+        if not ((parent >= 0) & (reach > reach[parent])).any():  # -1 reads any end
+            return None
+        inner = np.flatnonzero(parent >= 0)
         for depth in range(int(c.depth.max()), 0, -1):
             at = inner[c.depth[inner] == depth]
             np.maximum.at(reach, parent[at], reach[at])
@@ -124,23 +126,19 @@ class ViewStore:
         work = np.array([name in DEVICE_CATEGORIES for name in c.categories] + [False])
         return np.asarray(c.of_kind("stream") & work[c.category])
 
-    def mask(self, key: Key) -> BoolArray | None:
-        """Slices (in row order of the trace) that match; None for all."""
-        if not key:
-            return None
-        return self.keep(("mask", key), lambda: matching_mask(self.columns, key))
+    @cached_property
+    def choices(self) -> Choices:
+        """What a selection keeps of the slices."""
+        return Choices(self.columns, self.rows)
 
-    def placed_mask(self, key: Key) -> tuple[BoolArray, IntArray] | tuple[None, None]:
-        """The mask by position of the RowIndex, and the running sum of what it keeps."""
-        mask = self.mask(key)
-        if mask is None:
-            return None, None
+    def chosen(self, key: Key) -> Chosen | None:
+        """Stretches of the RowIndex that match; None for all."""
+        key = self.choices.effective(key)
+        return self.keep(("chosen", key), lambda: self.choices.chosen(key)) if key else None
 
-        def make() -> tuple[BoolArray, IntArray]:
-            placed = mask[self.rows.order]
-            return placed, self.rows.masked(placed)
-
-        return self.keep(("placed", key), make)
+    def matches(self, key: Key, slices: npt.NDArray[np.integer]) -> BoolArray:
+        """Which of some slices match."""
+        return self.choices.matches(key, slices)
 
     def grouping(self, by: str) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.int32], list[str]]:
         """Group of every slice, the name code of every group (-1: none), and a second label.
@@ -170,41 +168,61 @@ class ViewStore:
         return self.keep(("labels", by), make)
 
     def groups(self, by: str, key: Key, side: str) -> GroupIndex:
-        """Running sums by group, of the slices of one side (``host`` or ``device``) that match."""
+        """Running sums by group, of the slices of one side (``host`` or ``device``) that match.
 
-        def make() -> GroupIndex:
-            c = self.columns
-            codes, names, _ = self.grouping(by)
-            mask, here = self.mask(key), self.side(side)
-            mask = here if mask is None else mask & here
-            again, around = self.again
-            return GroupIndex(
-                self.rows,
-                codes,
-                len(names),
-                ts=c.ts,
-                dur=c.dur,
-                self_ns=c.self_ns,
-                track=c.track,
-                again=again,
-                parent=around,
-                launched=self._launched(codes, len(names), key) if side == "host" else None,
-                mask=None if mask.all() else mask,
-            )
+        Those by name of everything are kept for good: every table that a name or a window narrows uses them.
+        """
+        key = self.choices.effective(key)
+        if by == "name" and not key:
+            if side not in self._whole:
+                self._whole[side] = self._grouped(by, key, side)
+            return self._whole[side]
+        return self.keep(("groups", by, key, side), lambda: self._grouped(by, key, side))
 
-        return self.keep(("groups", by, key, side), make)
+    def has_groups(self, by: str, key: Key) -> bool:
+        """Whether `groups` of both sides would be answered at once."""
+        key = self.choices.effective(key)
+        if by == "name" and not key:
+            return len(self._whole) == 2
+        return all(("groups", by, key, side) in self._kept for side in ("host", "device"))
+
+    def _grouped(self, by: str, key: Key, side: str) -> GroupIndex:
+        c = self.columns
+        codes, names, _ = self.grouping(by)
+        again, around = self.again
+        return GroupIndex(
+            self.rows,
+            codes,
+            len(names),
+            ts=c.ts,
+            dur=c.dur,
+            self_ns=c.self_ns,
+            track=c.track,
+            again=again,
+            parent=around,
+            launched=self._launched(codes, len(names), key) if side == "host" else None,
+            chosen=self._on_side(self.choices.slices(key), side),
+        )
+
+    def _on_side(self, slices: IntArray | None, side: str) -> IntArray | None:
+        here = self.side(side)
+        if slices is not None:
+            return slices[here[slices]]
+        return None if here.all() else np.flatnonzero(here)
 
     def _launched(self, codes: npt.NDArray[np.integer], n_groups: int, key: Key) -> LaunchedIndex | None:
         """Work of the selected steps and phases, launched from the selected names and tracks."""
         work, launcher = self.launches
-        of_work = self.mask(tuple(clause for clause in key if clause[0] in ("step", "phase", "rank")))
-        of_host = self.mask(tuple(clause for clause in key if clause[0] in ("name", "track", "rank")))
-        if of_work is not None:
-            work, launcher = work[of_work[work]], launcher[of_work[work]]
+        if not len(work):
+            return None
+        of_work = tuple(clause for clause in key if clause[0] in ("step", "phase", "rank"))
+        of_host = tuple(clause for clause in key if clause[0] in ("name", "track", "rank"))
+        kept = self.matches(of_work, work)
+        work, launcher = work[kept], launcher[kept]
         if not len(work):
             return None
         c = self.columns
-        members = codes if of_host is None else np.where(of_host, codes, -1)
+        members = np.where(matching_mask(c, of_host), codes, -1) if of_host else codes
         return LaunchedIndex(
             self.rows,
             members,
@@ -267,15 +285,20 @@ class ViewStore:
 
         A free is counted for the block that it frees: the last allocation at the same address.
         """
-        mask = self.mask(key)
-        if mask is None or (device == -1 and self.resident is not None):
+        key = self.choices.effective(key)
+        if not key or (device == -1 and self.resident is not None):
             return None
 
         def make() -> StepCurve:
-            rows = self._allocations(device)
+            ts = self.memory_curves(device)["allocated"].ts
             owner, size = self.memory_owners(device)
-            counted = mask[np.maximum(owner, 0)] & (owner >= 0)
-            return StepCurve(rows["ts"].to_numpy(np.int64), np.cumsum(np.where(counted, size, 0)))
+            counted = np.flatnonzero(self.matches(key, np.maximum(owner, 0)) & (owner >= 0))
+            if not len(ts):
+                return StepCurve(ts, ts)
+            # it begins and ends with the recording, at nothing
+            edges = np.append(np.append(ts[0], ts[counted]), ts[-1])
+            alive = np.append(0, np.cumsum(size[counted]))
+            return StepCurve(edges, np.append(alive, alive[-1]))
 
         return self.keep(("selected memory", device, key), make)
 
@@ -315,16 +338,19 @@ class ViewStore:
 
     def keep(self, key: Key, make: Callable[[], T]) -> T:
         """Make something once; the least recently used go when there are 40, or more than a gigabyte."""
-        if key in self._kept:
-            self._kept.move_to_end(key)
-        else:
-            self._kept[key] = make()
+        with self._keeping:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                kept: T = self._kept[key]
+                return kept
+        made = make()
+        with self._keeping:
+            self._kept[key] = made
             while len(self._kept) > 1 and (
                 len(self._kept) > _REMEMBERED or sum(map(_size, self._kept.values())) > _MOST_BYTES
             ):
                 self._kept.popitem(last=False)
-        value: T = self._kept[key]
-        return value
+        return made
 
 
 def _size(value: Any) -> int:

@@ -51,6 +51,9 @@ class Warming:
         try:
             table(self._store, nothing, {"top": 1})
             phases(self._store, nothing, nothing)
+            _ = self._store.choices.members  # for the first name that is selected
+            for device in self._store.memory_devices:
+                self._store.memory_owners(device)
         except Exception:
             pass
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from notebook_prof.views.lod import GroupIndex, RowIndex, StepCurve, WideSlices, density
+from notebook_prof.views.lod.chosen import Chosen
 from notebook_prof.views.lod.density import MAX_CELLS, LongestBlocks
-from notebook_prof.views.lod.rows import spread
+from notebook_prof.views.lod.rows import grouped_order, spread
 
 Drawn = tuple[Any, Any, Any, int]
 
@@ -54,13 +56,20 @@ def test_stretch_holds_exactly_the_slices_that_touch(drawn: Drawn, window: tuple
         assert found == np.flatnonzero((row == r) & _touches(ts, dur, *window)).tolist()
 
 
+def _stretches(index: RowIndex, mask: Any, joined: bool = True) -> Chosen:
+    """Stretches of a mask by position, as long as can be or one a slice."""
+    at = np.flatnonzero(mask)
+    heads = np.append(True, np.diff(at) > 1) if joined and len(at) else np.ones(len(at), bool)
+    stops = np.append(heads[1:], True) if len(at) else heads
+    return Chosen(index, at[heads], at[stops] + 1)
+
+
 @given(rows_of_slices(), windows, st.integers(1, 40), st.booleans())
 def test_density_conserves_busy_time(drawn: Drawn, window: tuple[int, int], bins: int, masked: bool) -> None:
     ts, dur, row, n_rows = drawn
     index = RowIndex(ts, dur, row, n_rows)
-    mask = (np.arange(len(ts)) % 2 == 0)[index.order] if masked else None
-    running = index.masked(mask) if mask is not None else None
-    d = density(index, LongestBlocks(index), np.arange(n_rows), window, bins, mask, running)
+    chosen = _stretches(index, (np.arange(len(ts)) % 2 == 0)[index.order]) if masked else None
+    d = density(index, LongestBlocks(index), np.arange(n_rows), window, bins, chosen)
     edges = np.rint(d.start + d.width * np.arange(d.busy_ns.shape[1] + 1)).astype(int)
     assert edges[0] <= window[0]
     assert edges[-1] >= window[1]
@@ -121,7 +130,16 @@ def test_totals_of_a_window_are_exact(
     mask = np.arange(len(t)) % 3 != 0 if masked else None
     none = np.empty(0, np.int64)
     groups = GroupIndex(
-        index, c, 4, ts=t, dur=d, self_ns=s, track=np.zeros(len(t), int), again=none, parent=none, mask=mask
+        index,
+        c,
+        4,
+        ts=t,
+        dur=d,
+        self_ns=s,
+        track=np.zeros(len(t), int),
+        again=none,
+        parent=none,
+        chosen=None if mask is None else np.flatnonzero(mask),
     )
     found = groups.totals(*window, np.array([1, -1]))
     inside = _clipped(t, d, *window)
@@ -201,6 +219,42 @@ def test_every_level_of_detail_accounts_for_the_same_time(
         named = index.order[d.longest[d.count > 0]]
         assert (ts[named] < end).all()
         assert ((ts + dur)[named] >= begin).all()
+
+
+@given(rows_of_slices(), windows, st.integers(1, 30), st.integers(2, 5), st.booleans(), st.data())
+def test_selected_time_is_that_of_the_selected_slices(
+    drawn: Drawn, window: tuple[int, int], bins: int, every: int, joined: bool, data: st.DataObject
+) -> None:
+    """In any rows, in any order, at any level, whatever stretches the selection is made of."""
+    ts, dur, row, n_rows = drawn
+    index = RowIndex(ts, dur, row, n_rows)
+    mask = np.arange(len(ts)) % every != 0
+    chosen = _stretches(index, mask[index.order], joined)
+    assert chosen.count == mask.sum()
+    assert np.array_equal(chosen.holds(np.arange(len(ts))), mask[index.order])
+    rows = np.array(data.draw(st.permutations(range(n_rows)))[: data.draw(st.integers(1, n_rows))])
+    d = density(index, LongestBlocks(index), rows, window, bins, chosen)
+    edges = np.rint(d.start + d.width * np.arange(d.busy_ns.shape[1] + 1)).astype(int)
+    assert d.matched_ns is not None
+    for slot, r in enumerate(rows.tolist()):
+        mine = mask & (row == r)
+        expected = [_clipped(ts[mine], dur[mine], int(a), int(b)).sum() for a, b in itertools.pairwise(edges)]
+        assert d.matched_ns[slot].tolist() == expected
+
+
+@given(rows_of_slices(), st.integers(2, 5), st.integers(2, 5), st.booleans(), st.booleans())
+def test_selections_intersect(drawn: Drawn, p: int, q: int, joined: bool, also: bool) -> None:
+    ts, dur, row, n_rows = drawn
+    index = RowIndex(ts, dur, row, n_rows)
+    at = np.arange(len(ts))
+    a, b = _stretches(index, at % p > 0, joined), _stretches(index, at // 3 % q > 0, also)
+    assert (a & b).positions().tolist() == np.flatnonzero((at % p > 0) & (at // 3 % q > 0)).tolist()
+
+
+@given(st.lists(st.integers(0, 200_000), max_size=50))
+def test_many_groups_sort_like_few(values: list[int]) -> None:
+    group = np.array(values, np.int64)
+    assert grouped_order(group, 200_001).tolist() == np.argsort(group, kind="stable").tolist()
 
 
 def test_cells_are_bounded() -> None:

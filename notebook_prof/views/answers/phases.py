@@ -70,11 +70,11 @@ def _phase_times(store: ViewStore, number: np.ndarray[Any, np.dtype[np.int64]]) 
 def _selected_times(store: ViewStore, number: np.ndarray[Any, np.dtype[np.int64]], key: Key) -> Any:
     """Self ns of the selected slices, shape (steps, phases); host slices if any match, else device ones."""
     c = store.columns
-    mask = store.mask(key)
-    assert mask is not None
-    device = c.on_device()
-    host = mask & ~device
-    chosen = np.flatnonzero((host if host.any() else mask) & (c.step >= 0))
+    chosen = store.choices.slices(store.choices.effective(key))
+    chosen = np.arange(c.n) if chosen is None else chosen
+    on_host = ~c.of_kind("stream")[chosen]
+    chosen = chosen[on_host] if on_host.any() else chosen
+    chosen = chosen[c.step[chosen] >= 0]
     at = np.minimum(np.searchsorted(number, c.step[chosen]), len(number) - 1)
     known = number[at] == c.step[chosen]
     place = np.array(

@@ -95,8 +95,6 @@ def _quads(
 ) -> dict[str, npt.NDArray[Any]]:
     c, index = store.columns, store.rows
     slices = index.order[at]
-    mask = store.mask(key)
-    match = np.ones(len(at), np.uint8) if mask is None else mask[slices].astype(np.uint8)
     return {
         "x0": index.starts(at).astype(np.float64),
         "dur": index.lengths(at).astype(np.float64),
@@ -104,7 +102,7 @@ def _quads(
         "name": _names(store, c.name[slices]),
         "tint": _tint(store, tint, slices),
         "id": slices.astype(np.uint32),
-        "match": match,
+        "match": store.matches(key, slices).astype(np.uint8),
     }
 
 
@@ -116,19 +114,18 @@ def _bins(
     width: int,
     tint: str,
 ) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    mask, running = store.placed_mask(key)
     window, width = _inside(store, window, width)
-    d = density(store.rows, store.blocks, rows, window, width, mask, running)
+    d = density(store.rows, store.blocks, rows, window, width, store.chosen(key))
     longest = store.rows.order[np.maximum(d.longest, 0)] if len(store.rows) else np.maximum(d.longest, 0)
     any_ = d.count > 0
     busy = np.where(any_, np.clip(np.ceil(d.busy_ns / d.width * 255), 1, 255), 0).astype(np.uint8)
-    if d.matched_ns is None or mask is None or not len(mask):
+    if d.matched_ns is None:
         bright = np.where(any_, 255, 0).astype(np.uint8)
     else:
         # a bin that holds instants only has no time to share: its longest slice speaks for it
-        share = np.where(
-            d.busy_ns > 0, d.matched_ns / np.maximum(d.busy_ns, 1), mask[np.maximum(d.longest, 0)]
-        )
+        share = d.matched_ns / np.maximum(d.busy_ns, 1)
+        instants = (d.busy_ns == 0) & any_
+        share[instants] = store.matches(key, longest[instants])
         bright = np.clip(np.ceil(share * 255), 0, 255).astype(np.uint8)
     where = {"mode": "dense", "bins": d.busy_ns.shape[1], "bin_start": d.start, "bin_ns": d.width}
     c = store.columns

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from .chosen import Chosen
 from .rows import BoolArray, IntArray, RowIndex, spread
 
 MAX_CELLS: Final = 65_536
@@ -56,7 +57,9 @@ class LongestBlocks:
     def __init__(self, index: RowIndex) -> None:
         self._index = index
         self._levels: list[IntArray] = []
-        best = _packed(index, np.arange(len(index), dtype=np.int64))
+        best = np.minimum(index.all_lengths(), _LONGEST_NS)
+        best <<= _POSITION_BITS
+        best |= np.arange(len(index), dtype=np.int64)
         while len(best) > _FAN:
             best = np.maximum.reduceat(best, np.arange(0, len(best), _FAN))
             self._levels.append(best)
@@ -91,8 +94,7 @@ def density(
     rows: IntArray,
     window: tuple[float, float],
     bins: int,
-    mask: BoolArray | None = None,
-    running: IntArray | None = None,
+    chosen: Chosen | None = None,
 ) -> Density:
     """Bin some rows of the index.
 
@@ -105,8 +107,8 @@ def density(
     bins : int
         How many bins are wanted; fewer are made where ``rows × bins`` would exceed 65,536 cells, and
         never narrower than 1 ns.
-    mask, running : ndarray, optional
-        Selected slices by position, and `RowIndex.masked` of it.
+    chosen : Chosen, optional
+        What is selected.
 
     Returns
     -------
@@ -120,29 +122,20 @@ def density(
     n = max(1, int(np.ceil((end - origin) / width)))
     edges = np.rint(origin + width * np.arange(n + 1)).astype(np.int64)
     stops = index.started_before(rows, edges)
-    busy = np.diff(index.busy_at(stops, rows, edges), axis=1)
-    matched = None
-    if mask is not None and running is not None:
-        matched = np.diff(index.busy_at(stops, rows, edges, running, mask), axis=1)
+    rest = index.rest(stops, rows, edges)
+    busy = np.diff(index.busy_before(stops) - rest, axis=1)
+    matched = None if chosen is None else np.diff(chosen.near(stops).busy_until(stops, rest), axis=1)
     first, stop = stops[:, :-1], stops[:, 1:]
-    carried = _carried(index, rows, edges, first)
-    longest = _longer(index, blocks.longest(first, stop), np.where(carried, first - 1, -1))
+    carried = rest[:, :-1] > 0
+    longest = _longer(index, blocks.longest(first, stop), carried, first)
     return Density(float(origin), float(width), busy, matched, (stop - first) + carried, longest)
 
 
-def _carried(index: RowIndex, rows: IntArray, edges: IntArray, first: IntArray) -> BoolArray:
-    if not len(index):
-        return np.zeros(first.shape, bool)
-    before = np.maximum(first - 1, 0)
-    return np.asarray((first > index.pointer[rows][:, None]) & (index.ends(before) > edges[None, :-1]))
-
-
-def _longer(index: RowIndex, a: IntArray, b: IntArray) -> IntArray:
-    if not len(index):
-        return a
-    length_a = np.where(a >= 0, index.lengths(a), -1)
-    length_b = np.where(b >= 0, index.lengths(b), -1)
-    return np.where(length_b > length_a, b, a)
+def _longer(index: RowIndex, inside: IntArray, carried: BoolArray, first: IntArray) -> IntArray:
+    """The longest slice of every bin: of those that begin inside, and the one that is carried into it."""
+    into, a = first[carried] - 1, inside[carried]
+    inside[carried] = np.where((a < 0) | (index.lengths(into) > index.lengths(a)), into, a)
+    return inside
 
 
 def _packed(index: RowIndex, at: IntArray) -> IntArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -51,8 +52,8 @@ class GroupIndex:
     parent : ndarray of int64
         The slice around each of `again`.
     launched : LaunchedIndex, optional
-    mask : ndarray of bool, optional
-        Count these slices only.
+    chosen : ndarray of int64, optional
+        Count these slices (ascending) only.
 
     Notes
     -----
@@ -75,33 +76,47 @@ class GroupIndex:
         again: IntArray,
         parent: IntArray,
         launched: LaunchedIndex | None = None,
-        mask: BoolArray | None = None,
+        chosen: IntArray | None = None,
     ) -> None:
         self._index, self.n_groups = index, n_groups
         self._codes, self._ts, self._dur, self._self_ns = codes, ts, dur, self_ns
-        self._keep = codes >= 0 if mask is None else mask & (codes >= 0)
         self._launched = launched
-        chosen = np.flatnonzero(self._keep)
-        order = chosen[grouped_order(codes[chosen], n_groups)]
-        self._key = codes[order].astype(np.int64) * index.stride + (ts[order] - index.origin)
-        self._late, self._fresh = _late(chosen, codes, track, ts, dur)
+        if chosen is None and (codes < 0).any():
+            chosen = np.flatnonzero(codes >= 0)
+        elif chosen is not None:
+            chosen = chosen[codes[chosen] >= 0]
+        self._chosen = chosen
+        mine = codes if chosen is None else codes[chosen]
+        order = grouped_order(mine, n_groups)
+        order = order if chosen is None else chosen[order]
+        count = np.bincount(mine, minlength=n_groups) if len(mine) else np.zeros(n_groups, np.int64)
         lengths = dur[order]
-        if len(self._late):
-            place = np.empty(len(codes), np.int32 if len(codes) < 2**31 else np.int64)
-            place[order] = np.arange(len(order), dtype=place.dtype)
-            lengths[place[self._late]] = self._lengths(self._late)
+        self._key = np.repeat(np.arange(n_groups) * index.stride - index.origin, count)
+        self._key += ts[order]
+        at, until = _late(order, count, track, ts, lengths)
+        lengths[at] -= until - ts[order[at]]
+        by_slice = np.argsort(order[at], kind="stable")
+        self._late, self._fresh = order[at][by_slice].astype(np.int64), until[by_slice]
         self._total, self._self = running_sum(lengths), running_sum(self_ns[order])
-        self._again = again[self._keep[again] & (codes[again] == codes[parent])]
-        repeats = np.zeros(len(codes), bool)
-        repeats[self._again] = True
-        self._calls = np.zeros(len(order) + 1, np.int32)
-        np.cumsum(~repeats[order], out=self._calls[1:])
+        again = again[codes[again] == codes[parent]]
+        self._again = again[self._keeps(again)]
+        self._calls = np.arange(len(order) + 1, dtype=np.int32)
+        if len(self._again):
+            repeats = np.zeros(len(codes), bool)
+            repeats[self._again] = True
+            self._calls[1:] -= np.cumsum(repeats[order], dtype=np.int32)
+
+    def _keeps(self, slices: IntArray) -> BoolArray:
+        if self._chosen is None:
+            return np.ones(len(slices), bool)
+        at = np.searchsorted(self._chosen, slices)
+        return np.asarray(np.append(self._chosen, -1)[at] == slices)
 
     @property
     def nbytes(self) -> int:
         """Memory in bytes, without columns that belong to the trace."""
-        parts = (self._key, self._total, self._self, self._calls, self._late, self._fresh, self._keep)
-        return sum(part.nbytes for part in parts)
+        parts = (self._key, self._total, self._self, self._calls, self._late, self._fresh)
+        return sum(part.nbytes for part in parts) + (0 if self._chosen is None else self._chosen.nbytes)
 
     def totals(self, start: int, end: int, row_below: IntArray) -> GroupTotals:
         """Totals of every group in ``[start, end)``.
@@ -162,7 +177,7 @@ class GroupIndex:
     def _crossing(self, edge: int) -> tuple[IntArray, IntArray]:
         at = self._index.crossing(edge)
         slices = self._index.order[at].astype(np.int64)
-        kept = self._keep[slices]
+        kept = self._keeps(slices)
         return slices[kept], self._index.row_at(at[kept])
 
     def _from(self, slices: IntArray) -> IntArray:
@@ -189,30 +204,48 @@ class GroupIndex:
 
 
 def _late(
-    chosen: IntArray,
-    codes: npt.NDArray[np.integer],
+    order: npt.NDArray[np.integer],
+    count: IntArray,
     track: npt.NDArray[np.integer],
     ts: IntArray,
     dur: IntArray,
 ) -> tuple[IntArray, IntArray]:
-    """Slices that earlier ones of their group and track cover at first, and until when; by slice."""
-    if not len(chosen):
+    """Slices that earlier ones of their group and track cover at first, and until when.
+
+    Parameters
+    ----------
+    order : ndarray of int, shape (k,)
+        Slices by group and start.
+    count : ndarray of int64
+        Slices of every group.
+    dur : ndarray of int64, shape (k,)
+        In the order of `order`.
+
+    Returns
+    -------
+    at, until : ndarray of int64
+        Where in `order`, and an instant.
+    """
+    if not len(order):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     tracks = int(track.max()) + 1
-    order = chosen  # two stable sorts: by track, and by group within
-    if tracks > 1:
-        order = order[grouped_order(track[order], tracks)]
-    order = order[grouped_order(codes[order], int(codes.max()) + 1)]
-    home = codes[order].astype(np.int64) * tracks + track[order]
-    heads = np.append(True, home[1:] != home[:-1])
-    del home
+    group = np.repeat(np.arange(len(count), dtype=np.uint16 if len(count) < 1 << 16 else np.int32), count)
     start = ts[order]
-    origin = int(start.min())
-    end = start + dur[order]
-    base = np.cumsum(heads, dtype=np.int64) * (int(end.max()) - origin + 1) - origin
-    reach = np.maximum.accumulate(end + base)
+    by_track: Any = slice(None)
+    if tracks > 1:
+        here = track.astype(np.uint16 if tracks < 1 << 16 else np.int32)[order]
+        by_track = grouped_order(here, tracks)
+        group, start, dur = group[by_track], start[by_track], dur[by_track]
+        turns = np.cumsum(np.bincount(here))[:-1]
+    heads = np.append(True, group[1:] != group[:-1])
+    if tracks > 1:
+        heads[turns[turns < len(heads)]] = True
+    end = start + dur
+    base = np.cumsum(heads, dtype=np.int64)
+    base *= int(end.max()) - int(ts[0]) + 1
+    end += base
+    reach = np.maximum.accumulate(end)
     reach[1:] = reach[:-1] - base[1:]
     late = np.flatnonzero(~heads & (reach > start))
-    slices, until = order[late], np.minimum(reach[late], end[late])
-    by_slice = np.argsort(slices, kind="stable")
-    return slices[by_slice].astype(np.int64), until[by_slice]
+    until = np.minimum(reach[late], end[late] - base[late])
+    return (late if tracks == 1 else by_track[late]), until

@@ -66,15 +66,16 @@ class RowIndex:
     ) -> None:
         self.n_rows = n_rows
         self.order = grouped_order(row, n_rows)
-        starts, lengths = np.asarray(ts, np.int64)[self.order], np.asarray(dur, np.int64)[self.order]
-        rows = np.asarray(row)[self.order]
-        self.pointer: IntArray = np.searchsorted(rows, np.arange(n_rows + 1)).astype(np.int64)
-        self.origin = int(starts.min()) if len(starts) else 0
-        last = int((starts + lengths).max()) if len(starts) else 1
+        count = np.bincount(row, minlength=n_rows) if len(row) else np.zeros(n_rows, np.int64)
+        self.pointer: IntArray = running_sum(count)
+        ts, dur = np.asarray(ts, np.int64), np.asarray(dur, np.int64)
+        final = self.order[self.pointer[1:][count > 0] - 1]  # the last of a row ends last
+        self.origin = int(ts.min()) if len(ts) else 0
+        last = int((ts[final] + dur[final]).max()) if len(ts) else 1
         self.stride = last - self.origin + 2
-        self._key: IntArray = rows.astype(np.int64) * self.stride
-        self._key += starts - self.origin
-        self._busy: IntArray = running_sum(lengths)
+        self._key: IntArray = np.repeat(np.arange(n_rows) * self.stride - self.origin, count)
+        self._key += ts[self.order]
+        self._busy: IntArray = running_sum(dur[self.order])
         self._extent_of = extent
 
     @cached_property
@@ -99,6 +100,14 @@ class RowIndex:
     def lengths(self, at: IntArray) -> IntArray:
         """Length of the slices at some positions, ns."""
         return np.asarray(self._busy[at + 1] - self._busy[at])
+
+    def all_lengths(self) -> IntArray:
+        """Length of every slice by position, ns."""
+        return np.diff(self._busy)
+
+    def busy_before(self, at: npt.NDArray[np.integer]) -> IntArray:
+        """Lengths of all slices before some positions, ns, over all rows."""
+        return np.asarray(self._busy[at])
 
     def ends(self, at: IntArray) -> IntArray:
         """End of the slices at some positions, ns."""
@@ -132,48 +141,42 @@ class RowIndex:
         reaches = (first > self.pointer[rows]) & (self.ends(before) > start) if len(self) else first < 0
         return first - reaches, np.maximum(stop, first - reaches)
 
-    def busy_until(
-        self,
-        rows: IntArray,
-        instants: IntArray,
-        running: IntArray | None = None,
-        mask: BoolArray | None = None,
-    ) -> IntArray:
+    def rest(self, stop: IntArray, rows: IntArray, instants: IntArray) -> IntArray:
+        """What the slice that is open at each instant still has to go, ns; 0 where none is.
+
+        Parameters
+        ----------
+        stop : ndarray of int64, shape (r, e)
+            ``started_before(rows, instants)``.
+
+        Returns
+        -------
+        ndarray of int64, shape (r, e)
+        """
+        if not len(self):
+            return np.zeros(stop.shape, np.int64)
+        last = np.maximum(stop - 1, 0)
+        ends = self._key[last] - (rows * self.stride - self.origin)[:, None]
+        ends += self._busy[last + 1]
+        ends -= self._busy[last]
+        ends -= instants
+        return np.where(stop > self.pointer[rows][:, None], np.maximum(ends, 0, out=ends), 0)
+
+    def busy_until(self, rows: IntArray, instants: IntArray) -> IntArray:
         """Busy ns of every row from its beginning to each instant.
 
         Parameters
         ----------
         rows : ndarray of int64, shape (r,)
         instants : ndarray of int64, shape (e,)
-        running, mask : ndarray, optional
-            Running sum (`masked`) and mask by position, to count some slices only.
 
         Returns
         -------
         ndarray of int64, shape (r, e)
             Differences of two columns are the exact busy time between the two instants.
         """
-        return self.busy_at(self.started_before(rows, instants), rows, instants, running, mask)
-
-    def busy_at(
-        self,
-        stop: IntArray,
-        rows: IntArray,
-        instants: IntArray,
-        running: IntArray | None = None,
-        mask: BoolArray | None = None,
-    ) -> IntArray:
-        """As `busy_until`, where ``stop = started_before(rows, instants)`` is already known."""
-        sums = self._busy if running is None else running
-        if not len(self):
-            return np.zeros((len(rows), len(instants)), np.int64)
-        floor = self.pointer[rows][:, None]
-        last = np.maximum(stop - 1, 0)
-        open_ = stop > floor
-        if mask is not None:
-            open_ &= mask[last]
-        rest = np.where(open_, np.maximum(self.ends(last) - instants[None, :], 0), 0)
-        return sums[stop] - sums[floor] - rest
+        stop = self.started_before(rows, instants)
+        return self._busy[stop] - self._busy[self.pointer[rows]][:, None] - self.rest(stop, rows, instants)
 
     def covered(self, rows: IntArray, left: IntArray, right: IntArray) -> IntArray:
         """Time between two instants of its own during which anything of a row, or inside it, is open.
@@ -214,20 +217,15 @@ class RowIndex:
         """Row of some positions."""
         return np.asarray(self._key[at] // self.stride)
 
-    def masked(self, mask: BoolArray) -> IntArray:
-        """Running sum of the lengths of the slices in `mask` (by position), shape (n + 1,)."""
-        out = np.zeros(len(self) + 1, np.int64)
-        at = np.flatnonzero(mask)
-        out[at + 1] = self.lengths(at)
-        return np.cumsum(out, out=out)
-
 
 def grouped_order(group: npt.NDArray[np.integer], n_groups: int) -> npt.NDArray[np.integer]:
-    """Stable order that sorts by group; a radix sort (linear) where the groups fit 16 bits."""
+    """Stable order that sorts by group (0 … n_groups - 1): one radix sort (linear) for every 16 bits."""
     keys = np.asarray(group)
-    keys = keys.astype(np.uint16) if n_groups < _RADIX else keys
-    order = np.argsort(keys, kind="stable")
-    return np.asarray(order, np.int32 if len(order) < 2**31 else np.int64)
+    order = np.argsort(keys.astype(np.uint16), kind="stable")  # the lower 16 bits
+    narrow = np.int32 if len(order) < 2**31 else np.int64
+    if n_groups > _RADIX:
+        order = order[np.argsort((keys[order] >> 16).astype(np.uint16), kind="stable")]
+    return np.asarray(order, narrow)
 
 
 def running_sum(values: npt.NDArray[np.integer]) -> IntArray:

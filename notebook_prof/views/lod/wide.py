@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .rows import IntArray, RowIndex, grouped_order, spread
+from .rows import IntArray, RowIndex, grouped_order, running_sum, spread
 
 
 class WideSlices:
@@ -16,10 +16,9 @@ class WideSlices:
 
     def __init__(self, index: RowIndex) -> None:
         self._index = index
-        lengths = index.lengths(np.arange(len(index), dtype=np.int64))
-        exponent = np.frexp(lengths.astype(np.float64))[1].astype(np.uint8)
+        exponent = np.frexp(index.all_lengths())[1].astype(np.uint8)
         self._order = grouped_order(exponent, 256)
-        self._pointer = np.searchsorted(exponent[self._order], np.arange(257))
+        self._pointer = running_sum(np.bincount(exponent, minlength=256))
 
     @property
     def nbytes(self) -> int:
@@ -50,8 +49,8 @@ class WideSlices:
             members = self._order[self._pointer[exponent] : self._pointer[exponent + 1]]
             if not len(members):
                 continue
-            a = np.searchsorted(members, first)
-            b = np.searchsorted(members, stop)
+            a = np.searchsorted(members, first.astype(members.dtype))  # of one dtype: no copy of the members
+            b = np.searchsorted(members, stop.astype(members.dtype))
             part = members[spread(a, b)].astype(np.int64)
             found.append(part)
             count += len(part)

@@ -1,0 +1,170 @@
+"""What a selection keeps, as stretches of positions: never as a mask of all slices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from .rows import BoolArray, IntArray, RowIndex, running_sum, spread
+
+Places = npt.NDArray[np.integer]
+
+
+class Chosen:
+    """Stretches of positions of a RowIndex that are selected.
+
+    Parameters
+    ----------
+    index : RowIndex
+    first, stop : ndarray of int32 or int64, shape (k,)
+        Stretches ``first:stop``: ascending, disjoint, none empty.
+
+    Notes
+    -----
+    A name is as many stretches as it has slices, a step or a track a few a row. Nothing here looks at a slice
+    outside the stretches: what a view of some rows costs depends on what is selected in it.
+
+    Examples
+    --------
+    >>> index = RowIndex(np.array([0, 10, 20]), np.array([5, 5, 5]), np.array([0, 0, 0]), 1)
+    >>> chosen = Chosen(index, np.array([1]), np.array([3]))
+    >>> chosen.holds(np.array([0, 1, 2])).tolist()
+    [False, True, True]
+    """
+
+    def __init__(self, index: RowIndex, first: Places, stop: Places) -> None:
+        self._index = index
+        self.first, self.stop = first, stop
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @property
+    def count(self) -> int:
+        """Selected slices."""
+        return int((self.stop.astype(np.int64) - self.first).sum())
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in bytes."""
+        return int(self.first.nbytes + self.stop.nbytes)
+
+    def positions(self) -> IntArray:
+        """Every selected position, ascending."""
+        return spread(self.first, self.stop)
+
+    def holds(self, at: IntArray) -> BoolArray:
+        """Which of some positions are selected."""
+        if not len(self):
+            return np.zeros(at.shape, bool)
+        k = np.searchsorted(self.first, at.astype(self.first.dtype), "right") - 1
+        return np.asarray((k >= 0) & (at < self.stop[np.maximum(k, 0)]))
+
+    def near(self, stops: IntArray) -> Chosen:
+        """The stretches that matter to bins of some rows.
+
+        Parameters
+        ----------
+        stops : ndarray of int64, shape (r, e)
+            `RowIndex.started_before` of the bins' edges.
+        """
+        if not len(stops):
+            return self
+        order = np.argsort(stops[:, 0], kind="stable")
+        kind = self.first.dtype
+        # one slice before: what is open at the first edge
+        low, high = stops[order, 0] - 1, stops[order, -1]
+        a = np.searchsorted(self.stop, low.astype(kind), "right")
+        b = np.searchsorted(self.first, high.astype(kind), "left")
+        a[1:] = np.maximum(a[1:], np.maximum.accumulate(b)[:-1])  # a stretch may reach over several rows
+        at = spread(a, b)
+        return Chosen(self._index, self.first[at], self.stop[at])
+
+    def busy_until(self, stops: IntArray, rest: IntArray) -> IntArray:
+        """Selected ns before the edges of bins, all rows together: differences within a row are exact.
+
+        Parameters
+        ----------
+        stops, rest : ndarray of int64, shape (r, e)
+            `RowIndex.started_before` and `RowIndex.rest` of the edges.
+        """
+        if not len(self):
+            return np.zeros(stops.shape, np.int64)
+        busy = self._index.busy_before
+        sums = running_sum(busy(self.stop) - busy(self.first))
+        k = np.searchsorted(self.first, stops.astype(self.first.dtype), "left")
+        end = self.stop[np.maximum(k - 1, 0)]
+        over = np.where((k > 0) & (end > stops), busy(end) - busy(stops), 0)
+        return sums[k] - over - np.where((k > 0) & (end >= stops), rest, 0)
+
+    def __and__(self, other: Chosen) -> Chosen:
+        few, many = (self, other) if len(self) <= len(other) else (other, self)
+        kind = many.first.dtype
+        a = np.searchsorted(many.stop, few.first.astype(kind), "right")
+        b = np.searchsorted(many.first, few.stop.astype(kind), "left")
+        at = spread(a, b)
+        count = np.maximum(b - a, 0)
+        first = np.maximum(many.first[at], np.repeat(few.first, count))
+        stop = np.minimum(many.stop[at], np.repeat(few.stop, count))
+        return Chosen(self._index, first, stop)
+
+
+class Members:
+    """Positions of every value of a column that takes many values and changes often (names).
+
+    Parameters
+    ----------
+    index : RowIndex
+    order : ndarray of int32 or int64, shape (n,)
+        Positions sorted by value, ascending within.
+    pointer : ndarray of int64, shape (values + 2,)
+        Where each value begins in it; the first is the missing one (-1).
+    """
+
+    def __init__(self, index: RowIndex, order: Places, pointer: IntArray) -> None:
+        self._index, self._order, self._pointer = index, order, pointer
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in bytes."""
+        return int(self._order.nbytes + self._pointer.nbytes)
+
+    def count(self, values: Iterable[int]) -> int:
+        """Slices that have one of some values."""
+        return sum(int(self._pointer[v + 2] - self._pointer[v + 1]) for v in values)
+
+    def chosen(self, values: Iterable[int]) -> Chosen:
+        """The slices that have one of some values (codes)."""
+        parts = [self._order[self._pointer[v + 1] : self._pointer[v + 2]] for v in values]
+        first = np.concatenate(parts) if parts else self._order[:0]
+        if len(parts) > 1:
+            first = np.sort(first)
+        return Chosen(self._index, first, first + first.dtype.type(1))
+
+
+class Runs:
+    """A column that keeps its value over many positions (step, phase, category).
+
+    Parameters
+    ----------
+    index : RowIndex
+    first : ndarray of int32 or int64, shape (k + 1,)
+        Where each run begins, and the number of positions.
+    value : ndarray, shape (k,)
+        Its value.
+    """
+
+    def __init__(self, index: RowIndex, first: Places, value: npt.NDArray[np.integer]) -> None:
+        self._index, self._first, self._value = index, first, value
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in bytes."""
+        return int(self._first.nbytes + self._value.nbytes)
+
+    def chosen(self, values: Iterable[int]) -> Chosen:
+        """The slices that have one of some values."""
+        keep = np.flatnonzero(np.isin(self._value, list(values)))
+        return Chosen(self._index, self._first[keep], self._first[keep + 1])
