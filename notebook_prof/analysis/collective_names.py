@@ -14,6 +14,8 @@ _OPERATIONS: Final = (
     ("alltoall", "all_to_all"),
     ("sendrecv", "send_recv"),
     ("broadcast", "broadcast"),
+    ("notify", "notify"),
+    ("dispatchlayout", "layout"),
     ("barrier", "barrier"),
     ("dispatch", "dispatch"),
     ("combine", "combine"),

@@ -40,6 +40,7 @@ def collectives(trace: Trace, *, window: WindowLike = None, step: Numbers = None
           ``name`` str: the kernel's or range's own;
         - ``group`` str: name of the process group, empty where it is not told; ``group_size`` Int64;
         - ``bytes`` Int64: the larger of what goes in and comes out on this rank; ``dtype`` str;
+        - ``peer`` Int64: the rank to which a send or from which a receive goes, where it is told;
         - ``step`` Int32; ``device`` int16, -1 on the host; ``stream`` Int64; ``slice`` int64: row in
           ``trace.slices``;
         - ``before`` str, ``before_ns`` int64: what took most time since the collective before, see
@@ -85,6 +86,7 @@ def _table(trace: Trace, chosen: Scope, on_gpu: bool) -> pd.DataFrame:
             "group_size": _optional(facts["group_size"]),
             "bytes": _optional(facts["bytes"]),
             "dtype": pd.Series(facts["dtype"], dtype="str").fillna(""),
+            "peer": _optional(facts["peer"]),
             "step": slices["step"].iloc[rows].array,
             "device": device.astype(np.int16),
             "stream": slices["stream"].iloc[rows].array,
@@ -123,7 +125,7 @@ def _told(told: pd.DataFrame | None, trace: Trace, rows: IntArray) -> dict[str, 
     """What the file says about these slices in so many words; rows of -1 and unknown ones stay missing."""
     count = len(rows)
     missing: dict[str, Any] = {key: np.full(count, None, dtype=object) for key in _TEXTS}
-    missing |= {"group_size": np.full(count, -1, np.int64), "bytes": np.full(count, -1, np.int64)}
+    missing |= {key: np.full(count, -1, np.int64) for key in ("group_size", "bytes", "peer")}
     if told is None or not count:
         return missing
     slices = trace.slices
@@ -137,6 +139,9 @@ def _told(told: pd.DataFrame | None, trace: Trace, rows: IntArray) -> dict[str, 
         words = known[key].astype(object).to_numpy()
         missing[key][here] = np.where(pd.notna(words), words, None)[at[here]]
     missing["group_size"][here] = _numbers(known["group_size"])[at[here]]
+    for key in ("src_rank", "dst_rank"):
+        if key in known:
+            missing["peer"][here] = np.maximum(missing["peer"][here], _numbers(known[key])[at[here]])
     size = np.array([element_bytes(str(dtype)) for dtype in known["dtype"]], np.int64)
     most = np.maximum(_numbers(known["in_elements"]), _numbers(known["out_elements"]))
     missing["bytes"][here] = np.where((size > 0) & (most >= 0), most * size, -1)[at[here]]

@@ -7,8 +7,11 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from .links import POINT_TO_POINT, point_to_point
+
 _SAME_SIZE: Final = ("all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter")
 _NO_STEP: Final = -1
+_UNKNOWN: Final = -1
 
 
 def matched(collectives: pd.DataFrame) -> pd.DataFrame:
@@ -30,7 +33,8 @@ def matched(collectives: pd.DataFrame) -> pd.DataFrame:
     Ranks issue the collectives of a process group in one order. So the n-th one of the same group, operation
     and size is the same on all ranks, where they have equally many over the same steps; else the n-th one of
     a step, for steps in which they have equally many. Sizes count only for operations whose message is of the
-    same size on every rank.
+    same size on every rank. The n-th send to a rank is that rank's n-th receive from there; sends and
+    receives whose other end is not told are not matched.
 
     Examples
     --------
@@ -49,6 +53,7 @@ def matched(collectives: pd.DataFrame) -> pd.DataFrame:
     by_step = _number(kind, step, rank, step)
     whole = by_run >= 0
     number = np.where(whole, by_run, by_step)
+    number[kind == _UNKNOWN] = -1
     number[~whole & (step == _NO_STEP)] = -1
     key, _ = pd.factorize(number * 2 + whole)
     ranks = pd.Series(rank).groupby(key).transform("nunique").to_numpy(np.int64)
@@ -67,8 +72,13 @@ def _kinds(frame: pd.DataFrame) -> Any:
     outer = frame.groupby(["group", "operation"], sort=False).ngroup()
     unknown = size.isna().groupby(outer).transform("any")
     size = size.where(same & ~unknown, -1).fillna(-1).to_numpy(np.int64)
-    kind, _ = pd.factorize(pd.MultiIndex.from_arrays([outer.to_numpy(), size]))
-    return kind
+    src, dst = np.full(len(frame), -1, np.int64), np.full(len(frame), -1, np.int64)
+    direct = frame["operation"].isin(POINT_TO_POINT).to_numpy()
+    told = point_to_point(frame)
+    src[told.index], dst[told.index] = told["src"], told["dst"]
+    outer = frame.groupby("group", sort=False).ngroup().where(direct, outer + frame["group"].nunique())
+    kind, _ = pd.factorize(pd.MultiIndex.from_arrays([outer.to_numpy(), size, src, dst]))
+    return np.where(direct & (src < 0), _UNKNOWN, kind)
 
 
 def _number(kind: Any, part: Any, rank: Any, step: Any) -> Any:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
 import pandas as pd
 
 from .. import analysis
 from ..analysis.breakdown import breakdown
 from ..analysis.collectives import collectives
+from ..analysis.work.slices import slice_work
 from ..trace import Trace
 from ..trace.taxonomy import phase_of
 from .reduction import Analyses
+from .stage_work import stage_work
 
 _OPERATORS: Final = ["name", "count", "total_ns", "self_ns", "device_ns"]
 
@@ -40,6 +43,24 @@ def idle_sums(trace: Trace) -> pd.DataFrame:
     return gaps.groupby(["device", "step"], as_index=False, dropna=False)[["dur", *causes]].sum()
 
 
+def work_sums(trace: Trace) -> pd.DataFrame:
+    """FLOPs and bytes of each step, as far as shapes tell them; see `notebook_prof.analysis.work`.
+
+    Returns
+    -------
+    DataFrame
+        ``step`` Int32 (missing outside steps), ``flops``, ``bytes`` float64, and ``known`` int64: how many
+        calls' work is known; no rows where none is.
+    """
+    work = slice_work(trace)
+    rows = np.flatnonzero(work.outermost)
+    parts = {"flops": work.flops[rows], "bytes": work.bytes[rows], "known": np.ones(len(rows), np.int64)}
+    frame = pd.DataFrame({"step": trace.slices["step"].to_numpy(dtype=np.int32, na_value=-1)[rows], **parts})
+    table = frame.groupby("step", as_index=False).sum()
+    number = table["step"].to_numpy()
+    return table.assign(step=pd.arrays.IntegerArray(number, number < 0))
+
+
 STANDARD: Final[Analyses] = {
     "breakdown": (breakdown, {}),
     "whole": (breakdown, {"by": "trace"}),
@@ -47,4 +68,6 @@ STANDARD: Final[Analyses] = {
     "operators": (operator_sums, {}),
     "idle": (idle_sums, {}),
     "memory": (analysis.memory_peak, {}),
+    "stages": (stage_work, {}),
+    "work": (work_sums, {}),
 }

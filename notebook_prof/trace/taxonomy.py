@@ -51,7 +51,7 @@ _PHASE_OF_PREFIX: Final = (
     ("record_param_comms", "communication"),
 )
 
-_COLLECTIVE_KERNELS: Final = ("nccl", "rccl", "deep_ep::", "nvshmem")
+_COLLECTIVE_KERNELS: Final = ("nccl", "rccl", "hccl", "hcom_", "deep_ep::", "nvshmem")
 _COLLECTIVE_RANGES: Final = ("nccl:", "gloo:", "mpi:", "ucc:", "xccl:", "hccl:")
 
 

@@ -15,6 +15,7 @@ from notebook_prof.ranks.clocks import clock_offsets
 from notebook_prof.ranks.folding import METRICS, fold
 from notebook_prof.ranks.matching import matched
 from notebook_prof.testing import draw
+from notebook_prof.trace.taxonomy import is_collective_kernel, is_collective_range
 
 from .drawn import write_rank, write_run
 
@@ -117,12 +118,33 @@ def test_imbalance_finds_the_slow_rank(tmp_path: Path):
         ("hcom_allReduce__360_0", "all_reduce"),
         ("void deep_ep::internode_ll::combine<true, 3, 7168>(void*)", "combine"),
         ("c_allreduce_sum compute", "all_reduce"),
+        ("void deep_ep::intranode::dispatch<8, 768, 8192>(int4*, float*)", "dispatch"),
+        ("void deep_ep::internode::notify_dispatch<false, 8>(int const*)", "notify"),
+        ("void deep_ep::layout::get_dispatch_layout<256, 32, 8>(long const*)", "layout"),
+        ("rcclGenericKernel_ReduceScatter_Sum_bf16", "reduce_scatter"),
+        ("HcclBatchSendRecv", "send_recv"),
+        ("hcom_broadcast__360_1", "broadcast"),
+        ("gloo:all_to_all", "all_to_all"),
         ("alltoallv", "all_to_all"),
         ("ncclDevKernel_Generic(ncclDevComm*)", "ncclDevKernel_Generic(ncclDevComm*)"),
     ],
 )
 def test_names_of_operations(name: str, operation: str):
     assert operation_of(name) == operation
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "void deep_ep::intranode::combine<8>(int4*)",
+        "rcclGenericKernel",
+        "hcom_allReduce__360_0",
+        "gloo:barrier",
+    ],
+)
+def test_what_moves_data_between_ranks(name: str):
+    assert is_collective_kernel(name) or is_collective_range(name)
+    assert not is_collective_kernel("ampere_sgemm_128x64_nn")
 
 
 def test_folding_a_thousand_ranks():

@@ -42,6 +42,8 @@ _COLLECTIVE: Final = {
     "in_split": "text",
     "out_split": "text",
     "sequence": "Int64",
+    "src_rank": "Int64",
+    "dst_rank": "Int64",
 }
 _PERCENT: Final = frozenset({"occupancy", "theoretical_occupancy"})
 
@@ -77,8 +79,9 @@ def attribute_tables(columns: KinetoColumns) -> dict[str, pd.DataFrame]:
           ``theoretical_occupancy`` float64, shares from 0 to 1; ``wait_on_stream sync_kind`` of waits;
         - ``collectives``, kernels and operators that tell what they exchange: ``device stream start_ns``
           int64 (Unix; device and stream are -1 on the host); ``operation dtype group group_description``
-          text; ``in_elements out_elements group_size sequence`` Int64; ``group_ranks in_split out_split``
-          text as in ``[0, 1]``. What is not told is missing.
+          text; ``in_elements out_elements group_size sequence`` Int64; ``src_rank dst_rank`` Int64, from
+          whom a receive and to whom a send goes; ``group_ranks in_split out_split`` text as in ``[0, 1]``.
+          What is not told is missing.
     """
     if columns.extra is None:
         return {}

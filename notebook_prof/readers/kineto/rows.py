@@ -15,6 +15,9 @@ from msgspec import Raw, Struct, field
 
 NOTHING: Final = Raw(b"")
 
+UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoders raise."""
+
 Scalar = Union[int, float, str, None]  # noqa: UP007
 Vector = Union[tuple[int | float, ...], str, int, None]  # noqa: UP007
 
@@ -63,6 +66,8 @@ class AllArguments(OldArguments, gc=False, frozen=True):
     group_description: Scalar = field(name="Process Group Description", default=None)
     group_ranks: Vector = field(name="Process Group Ranks", default=None)
     collective_sequence: Scalar = field(name="Seq", default=None)
+    src_rank: Scalar = field(name="Src Rank", default=None)
+    dst_rank: Scalar = field(name="Dst Rank", default=None)
     wait_on_stream: Scalar = None
     sync_kind: Scalar = field(name="cuda_sync_kind", default=None)
 

@@ -1,0 +1,97 @@
+"""Pipelines: bubbles that are known, and the matrix of messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import notebook_prof as nbp
+from notebook_prof.errors import OptionError
+
+from .drawn import write_rank, write_run
+from .piped import BACKWARD_US, BYTES, FORWARD_US, gpipe_length_us, write_gpipe
+
+
+@pytest.mark.parametrize(("stages", "microbatches"), [(4, 8), (2, 3)])
+def test_bubbles_of_gpipe(tmp_path: Path, stages: int, microbatches: int):
+    ranks = nbp.read_ranks(write_gpipe(tmp_path, stages, microbatches))
+    table = ranks.pipeline()
+    assert table[["stage", "rank"]].drop_duplicates().values.tolist() == [[s, s] for s in range(stages)]
+    assert table["step"].tolist() == [0, 1] * stages
+    both = FORWARD_US + BACKWARD_US
+    for stage, row in table[table["step"] == 1].set_index("stage").iterrows():
+        assert row["window_ns"] == 1000 * gpipe_length_us(stages, microbatches)
+        assert row["compute_ns"] == 1000 * microbatches * both
+        assert row["warmup_ns"] == 1000 * stage * FORWARD_US
+        assert row["drain_ns"] == 1000 * stage * BACKWARD_US
+        assert row["between_ns"] == 1000 * (stages - 1 - stage) * both
+        assert row["other_ns"] == 0
+    ideal = (stages - 1) / (microbatches + stages - 1)
+    assert table["bubble_share"].tolist() == pytest.approx([ideal] * len(table))
+    assert table["ideal_share"].tolist() == pytest.approx([ideal] * len(table))
+    assert set(table["microbatches"]) == {microbatches}
+
+
+def test_two_pipelines_beside_each_other(tmp_path: Path):
+    for first in (0, 2):
+        write_gpipe(tmp_path, 2, 4, first_rank=first, world=4)
+    table = nbp.read_ranks(tmp_path).pipeline()
+    assert table.groupby("pipeline")["rank"].unique().map(sorted).to_dict() == {0: [0, 1], 2: [2, 3]}
+    assert table["bubble_share"].tolist() == pytest.approx([1 / 5] * 8)
+
+
+def test_ranks_without_a_pipeline(tmp_path: Path):
+    ranks = nbp.read_ranks(write_run(tmp_path))
+    assert ranks.pipeline().empty
+    assert ranks.links().empty
+    assert ranks.matrix().isna().all(axis=None)
+    assert ranks.matrix().shape == (4, 4)
+    assert ranks.flops().empty
+
+
+def test_the_matrix_of_messages(tmp_path: Path):
+    steps, microbatches = 2, 8
+    ranks = nbp.read_ranks(write_gpipe(tmp_path, 4, microbatches, steps))
+    square = ranks.matrix("count")
+    expected = np.full((4, 4), np.nan)
+    for stage in range(3):
+        expected[stage, stage + 1] = expected[stage + 1, stage] = steps * microbatches
+    assert np.array_equal(square.to_numpy(), expected, equal_nan=True)
+    assert ranks.matrix().loc[0, 1] == steps * microbatches * BYTES
+    row = ranks.links().iloc[0]
+    # the receiver comes 20 µs before the sender, and both are in the message for 5 µs
+    assert row[["wait_ns", "transfer_ns"]].tolist() == [16 * 20_000, 16 * 5_000]
+    assert row["bytes_per_s"] == pytest.approx(BYTES / 5e-6)
+    assert ranks.stragglers()["collectives"].tolist() == [steps] * 4  # the all-reduces only
+    with pytest.raises(OptionError, match="no 'byte'"):
+        ranks.matrix("byte")
+
+
+def test_messages_of_which_one_end_is_missing(tmp_path: Path):
+    write_gpipe(tmp_path, 3, 4, 1)
+    (tmp_path / "rank1.json").unlink()
+    table = nbp.read_ranks(tmp_path).links()
+    assert table[["src", "dst", "count"]].values.tolist() == [[0, 1, 4], [1, 0, 4], [1, 2, 4], [2, 1, 4]]
+    assert table["wait_ns"].eq(0).all()
+    assert table["transfer_ns"].tolist() == [4 * 5_000, 4 * 25_000, 4 * 25_000, 4 * 5_000]
+
+
+def test_flops_of_ranks(tmp_path: Path):
+    write_rank(tmp_path / "rank0.json", 0, 1)
+    quiet = nbp.read_ranks(tmp_path)
+    assert quiet.flops().empty
+    for rank in range(2):
+        builder = nbp.TraceBuilder()
+        main = builder.track("main")
+        shapes = "[[2, 3], [3, 4]]" if rank == 0 else "[[2, 6], [6, 4]]"
+        builder.slices(ts=[0, 2], dur=[10, 6], name=["block", "aten::mm"], track=main,
+                       shapes=[None, shapes], step=[0, 0])  # fmt: skip
+        builder.steps(step=[0], ts=[0], dur=[1000], source="mark")
+        builder.seal().to_chrome(tmp_path / f"flop-rank{rank}.json")
+    ranks = nbp.read_ranks(sorted(tmp_path.glob("flop*")))
+    table = ranks.flops()
+    assert table[["rank", "flops", "known"]].values.tolist() == [[0, 48.0, 1], [1, 96.0, 1]]
+    assert ranks.imbalance("flops")["highest_rank"].tolist() == [1]
+    assert table["flops_per_s"].tolist() == pytest.approx([48 / 1e-6, 96 / 1e-6])
