@@ -49,6 +49,10 @@ class Collector(ABC):
     def availability(cls) -> Availability:
         """Whether it can record in this process; loads nothing heavy."""
 
+    def claims(self) -> frozenset[str]:
+        """What this one needs of `holds`; collectors with several ways to record override it."""
+        return self.holds
+
     def warm(self, clock: Clock) -> None:  # noqa: B027 (optional)
         """Run as in a recording, so that first-time costs are paid; what it sees is dropped."""
 
@@ -99,10 +103,10 @@ class Recording:
         self._stopped = False
         held: dict[str, str] = {}
         for collector in collectors:
-            if clash := sorted(collector.holds & held.keys()):
+            if clash := sorted(collector.claims() & held.keys()):
                 self._refuse(collector, clash[0], held[clash[0]])
                 continue
-            held.update(dict.fromkeys(collector.holds, collector.name))
+            held.update(dict.fromkeys(collector.claims(), collector.name))
             self._alive.append(collector)
 
     @property

@@ -96,7 +96,8 @@ def make(names: Sequence[str] | None = None, options: CollectorOptions | None = 
     names : sequence of str, optional
         As in `list_collectors`. Without names: `torch` if torch is imported already, else `python`; with
         `cupy` where CuPy is imported and has a GPU, and `cuda` where CuPy or Numba's CUDA is imported without
-        torch. `cuda` with `torch` is `torch` alone, which records the same. `options.python` adds `python`.
+        torch, or with a torch that cannot use the GPU. `cuda` with a `torch` for CUDA is `torch` alone, which
+        records the same. `options.python` adds `python`.
         `system` and `marks` are always added, `nvml` where there is an NVIDIA driver.
     options : CollectorOptions, optional
 
@@ -123,7 +124,7 @@ def make(names: Sequence[str] | None = None, options: CollectorOptions | None = 
         raise OptionError(
             f"no collector {unknown[0]!r}: {nearest(unknown[0], entries)}; see nbp.list_collectors()"
         )
-    if "torch" in wanted:
+    if "torch" in wanted and not _beside_torch():
         wanted.discard("cuda")
     if options.python is not None:
         wanted.add("python")
@@ -150,9 +151,17 @@ def _automatic() -> tuple[str, ...]:
     if "cupy" in sys.modules and _BUILT_IN["cupy"].availability().ok:
         chosen.append("cupy")
     launches = "cupy" in sys.modules or "numba.cuda" in sys.modules
-    if launches and chosen[0] != "torch" and _BUILT_IN["cuda"].availability().ok:
+    alone = chosen[0] != "torch" or _beside_torch()
+    if launches and alone and _BUILT_IN["cuda"].availability().ok:
         chosen.append("cuda")
     return tuple(chosen)
+
+
+def _beside_torch() -> bool:
+    """Whether CUDA's kernels come from elsewhere than torch's profiler, as for a torch without CUDA."""
+    from .cuda import choose, routes, survey
+
+    return choose(routes(survey())).name == "cupti"
 
 
 def _entries() -> dict[str, _Entry]:

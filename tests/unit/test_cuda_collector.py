@@ -31,7 +31,9 @@ home_routes = sys.modules["notebook_prof.collectors.cuda.routes"]
         (Facts(GPU, torch_cuda="12.8"), "kineto", "CUDA 12.8"),
         (Facts(GPU, torch_cuda="12.8", torch_sees_gpu=True, triton=True, cupti=True), "kineto", "CUDA 12.8"),
         (Facts(GPU, torch_cuda="13.0", torch_sees_gpu=False), "counters", "no kernels"),
-        (Facts(GPU, torch_cuda="", cupti=True, triton=True), "counters", "no kernels"),
+        (Facts(GPU, torch_cuda="", cupti=True, triton=True), "cupti", "read directly"),
+        (Facts(GPU, torch_cuda="13.0", torch_sees_gpu=False, cupti=True), "cupti", "read directly"),
+        (Facts(NO_DRIVER, torch_cuda="12.8", cupti=True), "counters", "no NVIDIA"),
         (Facts(GPU), "counters", "no kernels"),
         (
             Facts(NO_DRIVER, torch_cuda="12.8"),
@@ -231,3 +233,14 @@ def test_a_recording_is_never_stopped_by_a_lost_device(monkeypatch: pytest.Monke
     recording.result(builder)
     assert "the device was lost" in builder.report["collector-failed"].example
     assert "collector-failed" in set(nbp.Profile(builder.seal()).trust["code"])
+
+
+def test_a_torch_without_cuda_leaves_the_kernels_to_cupti(monkeypatch: pytest.MonkeyPatch) -> None:
+    home = sys.modules["notebook_prof.collectors.cuda"]
+    facts = Facts(GPU, torch_cuda="", cupti=True)
+    monkeypatch.setattr(home, "survey", lambda: facts)
+    monkeypatch.setattr(collector, "survey", lambda: facts)
+    made = make(["torch", "cuda"])
+    assert [one.name for one in made][:2] == ["torch", "cuda"]
+    assert not made[0].claims() & made[1].claims()
+    assert Recording(made).names[:2] == ["torch", "cuda"]

@@ -3,15 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Final, Protocol
 
-from ...errors import NotebookProfError
+from ...errors import RecordingError
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
+from ...trace.report import ImportReport
 from ..base import Availability, Collector
+from ..cupti import CuptiSession
 from ..options import CollectorOptions
 from ..torch import TorchCollector
 from .routes import Route, choose, routes, survey
+
+
+class Recorder(Protocol):
+    """What takes a route: the shape of a collector."""
+
+    @property
+    def report(self) -> ImportReport:
+        """Issues met so far."""
+
+    def warm(self, clock: Clock) -> None:
+        """Pay first-time costs."""
+
+    def start(self, clock: Clock) -> None:
+        """Begin."""
+
+    def stop(self) -> None:
+        """End."""
+
+    def result(self, builder: TraceBuilder) -> None:
+        """Hand over what was recorded."""
+
+    def abandon(self) -> None:
+        """Give back what was taken."""
+
+
+CUPTI: Final = frozenset({"CUPTI"})
 
 
 class CudaCollector(Collector):
@@ -19,7 +47,8 @@ class CudaCollector(Collector):
 
     CUPTI, NVIDIA's source of such records, has one client a process. Where a torch built for CUDA is
     installed, its profiler is that client, and sees the kernels of other libraries too; torch is imported
-    for it when the recording warms up. The route that was taken is in ``trace.metadata["cuda_route"]``.
+    for it when the recording warms up. Elsewhere the user's own libcupti is asked directly. The route that
+    was taken is in ``trace.metadata["cuda_route"]``.
 
     Parameters
     ----------
@@ -39,7 +68,15 @@ class CudaCollector(Collector):
     def __init__(self, options: CollectorOptions | None = None, route: str | None = None) -> None:
         options = options if options is not None else CollectorOptions()
         self._route: Route = choose(routes(survey()), route)
-        self._inner = TorchCollector(replace(options, modules=False, stack=False))
+        self._inner: Recorder = (
+            CuptiSession()
+            if self._route.name == "cupti"
+            else TorchCollector(replace(options, modules=False, stack=False))
+        )
+
+    def claims(self) -> frozenset[str]:
+        """torch's profiler on its route, and CUPTI alone on the direct one."""
+        return CUPTI if self._route.name == "cupti" else self.holds
 
     @classmethod
     def availability(cls) -> Availability:
@@ -57,7 +94,7 @@ class CudaCollector(Collector):
 
         Raises
         ------
-        NotebookProfError
+        RecordingError
             If no route leads to kernels here; every route's reason is told.
         """
         self._check()
@@ -78,7 +115,7 @@ class CudaCollector(Collector):
         self._inner.abandon()
 
     def _check(self) -> None:
-        if self._route.name == "kineto" and self._route.ok:
+        if self._route.name in ("kineto", "cupti") and self._route.ok:
             return
         told = "; ".join(f"{route.name}: {route.reason}" for route in routes(survey()))
-        raise NotebookProfError(f"no kernels can be recorded here. {told}")
+        raise RecordingError(f"no kernels can be recorded here. {told}")

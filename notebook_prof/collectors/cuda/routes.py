@@ -14,6 +14,7 @@ from typing import Any, Final
 from ...errors import OptionError, nearest
 from ...optional import installed
 from ..base import Availability
+from ..cupti import find_library
 from ..nvml import NvmlCollector
 
 ROUTES: Final = ("kineto", "proton", "cupti", "counters")
@@ -56,13 +57,13 @@ class Route:
 
 def survey() -> Facts:
     """Look around: files and loaded modules only; torch and CUDA are not initialised."""
-    torch: Any = sys.modules.get("torch")
+    cuda: Any = getattr(sys.modules.get("torch"), "cuda", None)
     return Facts(
         driver=_driver(),
         torch_cuda=_torch_build(),
-        torch_sees_gpu=None if torch is None else bool(torch.cuda.is_available()),
+        torch_sees_gpu=None if cuda is None else bool(cuda.is_available()),
         triton=installed("triton"),
-        cupti=ctypes.util.find_library("cupti") is not None or installed("nvidia.cuda_cupti"),
+        cupti=find_library() is not None,
     )
 
 
@@ -110,7 +111,8 @@ def choose(found: Sequence[Route], asked: str | None = None) -> Route:
 
 
 _NO_KERNELS: Final = (
-    "no kernels: allocations of CuPy's pool and the counters of NVML only; install a torch built for CUDA"
+    "no kernels: allocations of CuPy's pool and the counters of NVML only; install nvidia-cuda-cupti or a "
+    "torch built for CUDA"
 )
 
 
@@ -134,13 +136,11 @@ def _proton(facts: Facts) -> Route:
 
 
 def _cupti(facts: Facts) -> Route:
-    where = "a libcupti is there" if facts.cupti else "there is no libcupti"
-    return Route(
-        "cupti",
-        False,
-        f"{where}; this version of notebook_prof does not read its records by itself: their layout changes "
-        "between versions and was not verified on a GPU",
-    )
+    if not facts.cupti:
+        return Route(
+            "cupti", False, "there is no libcupti: pip install nvidia-cuda-cupti-cu12, or the CUDA toolkit"
+        )
+    return Route("cupti", True, "libcupti of this machine, read directly")
 
 
 def _driver() -> Availability:

@@ -1,0 +1,116 @@
+"""Names that records point to: kernels, calls, NVTX ranges, copies."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...trace.strings import Coded
+
+COPY: Final = ("unknown", *("HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"))
+MEMORY: Final = (
+    *("Unknown", "Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static"),
+)
+SYNC: Final = ("Unknown", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync")
+OVERHEAD: Final = {
+    0: "Unknown overhead",
+    1: "Driver compiler",
+    1 << 16: "Buffer flush",
+    2 << 16: "Instrumentation",
+    3 << 16: "Resource",
+    4 << 16: "Runtime triggered module loading",
+    5 << 16: "Lazy function loading",
+    6 << 16: "Command buffer full",
+    7 << 16: "Activity buffer request",
+    8 << 16: "UVM activity init",
+}
+"""As Kineto spells them; numbers from ``cupti_activity.h``."""
+
+
+def coded(numbers: npt.NDArray[Any], name: Callable[[int], str]) -> Coded:
+    """A column of names, each distinct number being named once."""
+    distinct, codes = np.unique(numbers, return_inverse=True)
+    texts = [name(int(number)) for number in distinct]
+    places: dict[str, int] = {}
+    again = np.array([places.setdefault(text, len(places)) for text in texts], np.int64)
+    return Coded(again[codes] if len(again) else codes, list(places))
+
+
+def kernel_name(address: int) -> str:
+    """Name of a kernel from the C string at `address`, demangled where that is possible."""
+    return demangle(text_at(address)) or "kernel"
+
+
+def text_at(address: int) -> str:
+    """The C string at an address of this process; empty for none."""
+    return ctypes.string_at(address).decode(errors="replace") if address else ""
+
+
+def copy_name(code: int) -> str:
+    """As Kineto names copies; `code` is kind, source and target, a byte each.
+
+    Examples
+    --------
+    >>> copy_name(1 << 16 | 2 << 8 | 3)
+    'Memcpy HtoD (Pinned -> Device)'
+    """
+    kind, source, target = code >> 16 & 255, code >> 8 & 255, code & 255
+    return f"Memcpy {_pick(COPY, kind)} ({_pick(MEMORY, source)} -> {_pick(MEMORY, target)})"
+
+
+def memset_name(kind: int) -> str:
+    """As Kineto names fills."""
+    return f"Memset ({_pick(MEMORY, kind)})"
+
+
+def sync_name(kind: int) -> str:
+    """As Kineto names waits."""
+    return _pick(SYNC, kind)
+
+
+def overhead_name(kind: int) -> str:
+    """What CUPTI or the driver did in the program's time."""
+    return OVERHEAD.get(kind, OVERHEAD[0])
+
+
+def demangle(name: str) -> str:
+    """A C++ name in readable form, by the C++ library of the process; itself where that cannot be done.
+
+    Examples
+    --------
+    >>> demangle("cupy_add__float32_float32_float32")
+    'cupy_add__float32_float32_float32'
+    """
+    if not name.startswith("_Z") or (call := _demangler()) is None:
+        return name
+    status = ctypes.c_int()
+    found = call(name.encode(), None, None, ctypes.byref(status))
+    if not found:
+        return name
+    try:
+        return ctypes.string_at(found).decode(errors="replace") if status.value == 0 else name
+    finally:
+        ctypes.CDLL(None).free(ctypes.c_void_p(found))
+
+
+@cache
+def _demangler() -> Any:
+    """``__cxa_demangle`` of the C++ ABI."""
+    for library in ("libstdc++.so.6", "libc++abi.so.1"):
+        try:
+            call = ctypes.CDLL(library).__cxa_demangle
+        except (OSError, AttributeError):
+            continue
+        call.restype = ctypes.c_void_p
+        call.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+        return call
+    return None
+
+
+def _pick(words: tuple[str, ...], number: int) -> str:
+    return words[number] if number < len(words) else words[0]

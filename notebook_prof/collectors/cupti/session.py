@@ -1,0 +1,226 @@
+"""One recording through libcupti: claim, start, stop, columns."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from ...errors import RecordingError
+from ...readers.kineto import assemble
+from ...trace.builder import TraceBuilder
+from ...trace.clocks import Clock
+from ...trace.report import ImportReport
+from . import layouts as kinds
+from .align import Alignment, Reading, read
+from .buffers import DESK, Buffers
+from .columns import columns
+from .driver_memory import driver_memory
+from .find import find_library
+from .library import Cupti, CuptiError
+from .walk import walk
+
+NEEDED: Final = (kinds.RUNTIME, kinds.DRIVER, kinds.CONCURRENT_KERNEL, kinds.MEMCPY, kinds.MEMSET)
+WELCOME: Final = (*(kinds.MEMCPY_P2P, kinds.MEMORY2, kinds.MARKER, kinds.SYNCHRONIZATION, kinds.OVERHEAD),)
+"""Recorded where the driver allows; what is refused is told."""
+_INJECTION: Final = "NVTX_INJECTION64_PATH"
+"""Where NVTX looks for who wants its ranges, at the first range of the process."""
+
+
+class CuptiSession:
+    """Records activity of the whole process; `warm start stop result`, or `abandon` from anywhere.
+
+    Ranges of `nbp.annotate` need no correlation of their own: calls carry the operating system's thread
+    number, so that they lie inside the ranges on the same track.
+
+    Parameters
+    ----------
+    open_library : callable, optional
+        Makes the binding. Called in `prepare`.
+    buffers : Buffers, optional
+    """
+
+    def __init__(
+        self, open_library: Callable[[], Cupti] | None = None, buffers: Buffers | None = None
+    ) -> None:
+        self.report = ImportReport()
+        self._open = open_library if open_library is not None else open_users
+        self._buffers = buffers if buffers is not None else Buffers()
+        self._cupti: Cupti | None = None
+        self._on: list[int] = []
+        self._claimed = self._injected = False
+        self._first: Reading | None = None
+        self._last: Reading | None = None
+        self._dropped = 0
+        self._now: Callable[[], int] = Clock().now_ns
+
+    def prepare(self) -> None:
+        """Load the library, check its layouts and claim the process's place.
+
+        Raises
+        ------
+        RecordingError
+            In words, if any of it fails.
+        """
+        if self._cupti is not None:
+            return
+        cupti = self._open()
+        cupti.subscribe()
+        self._cupti, self._claimed = cupti, True
+        cupti.system_threads()
+        cupti.register(DESK.request, DESK.complete)
+
+    def warm(self, clock: Clock) -> None:
+        """Prepare."""
+        self.prepare()
+
+    def start(self, clock: Clock) -> None:
+        """Begin to record; the clocks are compared first."""
+        self.prepare()
+        assert self._cupti is not None
+        self._now = clock.now_ns
+        self._first = read(self._now, self._cupti.timestamp_ns)
+        DESK.buffers = self._buffers
+        if _INJECTION not in os.environ:
+            os.environ[_INJECTION] = self._cupti.path
+            self._injected = True
+        atexit.register(self.abandon)
+        for kind in (*NEEDED, *WELCOME):
+            try:
+                self._cupti.enable(kind)
+            except CuptiError as error:
+                if kind in NEEDED:
+                    raise
+                self.report.add("activity-refused", "info", example=str(error), effect="not recorded")
+            else:
+                self._on.append(kind)
+
+    def stop(self) -> None:
+        """End, and have every buffer given back."""
+        if self._cupti is None or self._first is None or self._last is not None:
+            return
+        for kind in self._on:
+            with suppress(CuptiError):
+                self._cupti.disable(kind)
+        self._on.clear()
+        self._last = read(self._now, self._cupti.timestamp_ns)
+        try:
+            self._cupti.flush()
+            self._dropped = self._cupti.dropped()
+        except CuptiError as error:
+            self.report.add(
+                "buffers-not-given-back",
+                "error",
+                example=str(error),
+                effect="the end of the recording is missing",
+                advice="a lost device or a sticky CUDA error does this: restart the kernel",
+            )
+        self._release()
+
+    def result(self, builder: TraceBuilder) -> None:
+        """Put slices, flows, attributes and the driver's allocations into `builder`."""
+        if self._cupti is None or self._first is None or self._last is None:
+            return
+        self._tell_losses()
+        clock = Alignment(self._first, self._last)
+        filled = self._buffers.take()
+        records = walk(filled, self._cupti.strides)
+        if records.lost_bytes:
+            self.report.add(
+                "records-unreadable",
+                "loss",
+                example=f"{records.lost_bytes:,} bytes of CUPTI's buffers begin with no known record",
+                effect="what lay behind them in their buffers is missing",
+            )
+        table = columns(
+            records,
+            clock,
+            self._cupti.api_name,
+            self.report,
+            pid=os.getpid(),
+            thread_names=_thread_names(),
+        )
+        assemble(table, builder)
+        driver_memory(records, clock, builder)
+        builder.metadata["cupti"] = {
+            "version": self._cupti.version,
+            "records": sum(len(rows) for rows in records.of.values()),
+            "buffers": len(filled),
+            "dropped": self._dropped,
+            "clock_offset_ns": clock.offset_ns,
+            "clock_drift_ns": clock.drift_ns,
+            "clock_residual_ns": clock.residual_ns,
+        }
+
+    def abandon(self) -> None:
+        """Give everything back."""
+        if self._cupti is not None and self._first is not None and self._last is None:
+            with suppress(RecordingError):
+                self.stop()
+        self._release()
+
+    def _release(self) -> None:
+        atexit.unregister(self.abandon)
+        if self._injected:
+            self._injected = False
+            os.environ.pop(_INJECTION, None)
+        if self._cupti is not None and self._claimed:
+            self._claimed = False
+            with suppress(CuptiError):
+                self._cupti.unsubscribe()
+        if DESK.buffers is self._buffers:
+            DESK.buffers = None
+
+    def _tell_losses(self) -> None:
+        buffers = self._buffers
+        lost = self._dropped or buffers.refused
+        self.report.add(
+            "records-dropped",
+            "loss",
+            int(lost),
+            example=f"{self._dropped:,} records dropped by CUPTI, {buffers.refused:,} buffers refused at the "
+            "bound of memory",
+            effect="kernels and calls of the later part are missing",
+            advice="record fewer steps: --steps 3:14",
+        )
+        self.report.add(
+            "buffers-kept",
+            "loss",
+            buffers.outstanding,
+            example="buffers that CUPTI did not give back",
+            effect="what they hold is missing",
+        )
+        self.report.add("callback-failed", "loss", buffers.failed, effect="records of a buffer are missing")
+
+
+def open_users() -> Cupti:
+    """The user's own library; looked for, loaded and checked.
+
+    Some releases of it crash without a driver (13.2 in ``cuptiGetVersion``), so the driver comes first.
+
+    Raises
+    ------
+    RecordingError
+        Where there is none, or it cannot be used, in words.
+    """
+    path = find_library()
+    if path is None:
+        raise RecordingError(
+            "there is no libcupti: it comes with the CUDA toolkit, and as a wheel: "
+            "pip install nvidia-cuda-cupti-cu12 (or nvidia-cuda-cupti for CUDA 13)"
+        )
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        raise RecordingError(f"there is no NVIDIA driver: {error}") from error
+    return Cupti(path)
+
+
+def _thread_names() -> dict[tuple[int, int], str]:
+    pid = os.getpid()
+    known: dict[Any, str] = {thread.native_id: thread.name for thread in threading.enumerate()}
+    return {(pid, tid): name for tid, name in known.items() if tid is not None}
