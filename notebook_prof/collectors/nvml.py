@@ -11,11 +11,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
+import numpy as np
+
 from ..optional import installed
 from ..trace.builder import TraceBuilder
 from ..trace.clocks import Clock
 from .base import Availability, Collector
 from .nvml_metrics import METRICS, PCIE, Metric
+from .nvml_samples import NoSamplesError, samples_since
 from .system import Readings
 
 FAST_S: Final = 0.05
@@ -31,6 +34,10 @@ class _Gpu:
     handle: Any
     metrics: list[Metric]
     readings: dict[str, Readings] = field(default_factory=dict)
+    since_us: dict[str, int] = field(default_factory=dict)
+    """Time of the last value that was taken from a buffer of the driver."""
+    polled: set[str] = field(default_factory=set)
+    """Counters for which the driver keeps no buffer."""
     ended: dict[str, str] = field(default_factory=dict)
     """Counters that gave values and then failed, as when the GPU falls off the bus."""
 
@@ -38,9 +45,10 @@ class _Gpu:
 class NvmlCollector(Collector):
     """Counts use, memory, power and clocks of the GPUs that CUDA may use, in its own thread.
 
-    Memory and power every 50 ms; utilisation, clocks, temperature, energy, throttling and the number of
-    other processes every 200 ms; the driver averages utilisation over 0.2 to 1 s. The thread loads the
-    library itself, so that starting takes no time.
+    Memory and power every 50 ms; temperature, energy, throttling, the number of other processes and what goes
+    over NVLink every 200 ms, and as often what the driver has put into its own buffers of utilisation and
+    clocks; where it keeps none, they are asked for. The driver averages utilisation over 0.2 to 1 s. The
+    thread loads the library itself, so that starting takes no time.
 
     Parameters
     ----------
@@ -94,7 +102,7 @@ class NvmlCollector(Collector):
                 if readings is not None and len(readings.ts):
                     name = f"GPU {gpu.device} {metric.name}"
                     track = builder.track(name, "counter", device=gpu.device, unit=metric.unit)
-                    readings.put(builder, track)
+                    (_rates(readings) if metric.total else readings).put(builder, track)
 
     def abandon(self) -> None:
         """Join the thread."""
@@ -124,6 +132,8 @@ def _read(nvml: Any, gpu: _Gpu, clock: Clock, slow: bool) -> None:
     for metric in tuple(gpu.metrics):
         if metric.slow and not slow:
             continue
+        if metric.samples and metric.name not in gpu.polled and _from_buffer(nvml, gpu, metric, clock):
+            continue
         try:
             value = metric.read(nvml, gpu.handle)
         except (nvml.NVMLError, AttributeError) as error:
@@ -136,6 +146,31 @@ def _read(nvml: Any, gpu: _Gpu, clock: Clock, slow: bool) -> None:
             continue
         if value is not None:
             gpu.readings.setdefault(metric.name, Readings()).add(clock.now_ns(), float(value))
+
+
+def _from_buffer(nvml: Any, gpu: _Gpu, metric: Metric, clock: Clock) -> bool:
+    """Take what is new in the driver's buffer; False where it keeps none."""
+    name = metric.name
+    since = gpu.since_us.setdefault(name, clock.now_ns() // 1000)
+    try:
+        found = samples_since(nvml, gpu.handle, metric.samples, since)
+    except NoSamplesError:
+        gpu.polled.add(name)
+        return False
+    for at_us, value in found:
+        gpu.readings.setdefault(name, Readings()).add(at_us * 1000, value * metric.scale)
+        gpu.since_us[name] = at_us
+    return True
+
+
+def _rates(totals: Readings) -> Readings:
+    """How fast a total grew, a second, between readings; one that was reset grew by nothing."""
+    ts, values = np.array(totals.ts), np.array(totals.values)
+    grown = np.maximum(np.diff(values), 0) / np.maximum(np.diff(ts), 1) * 1e9
+    rates = Readings()
+    rates.ts.extend(ts[:-1].tolist())
+    rates.values.extend(grown.tolist())
+    return rates
 
 
 def _visible(nvml: Any) -> list[tuple[int, Any]]:

@@ -19,12 +19,22 @@ class Metric:
         From (pynvml, device handle) to a number, or None where there is nothing to say.
     slow : bool
         Read every fourth time only.
+    samples : str
+        pynvml's name for the buffer in which the driver keeps such values; empty for none. Where the driver
+        has it, its values are taken with their own times, and `read` is not called.
+    scale : float
+        Of a value in that buffer.
+    total : bool
+        It only grows; what is shown is how fast, a second.
     """
 
     name: str
     unit: str
     read: Callable[[Any, Any], float | None]
     slow: bool = False
+    samples: str = ""
+    scale: float = 1.0
+    total: bool = False
 
 
 def _own_memory(nvml: Any, handle: Any) -> float | None:
@@ -55,24 +65,45 @@ def _others(nvml: Any, handle: Any) -> float:
     return float(max(len(nvml.nvmlDeviceGetComputeRunningProcesses(handle)) - 1, 0))
 
 
+ALL_LINKS: Final = 0xFFFFFFFF
+"""Scope of a field that means the sum over all NVLinks. Source: ``nvml.h``."""
+
+
+def _nvlink(field: str) -> Callable[[Any, Any], float | None]:
+    """Reader of a total of bytes over all NVLinks; None for cards without."""
+
+    def read(nvml: Any, handle: Any) -> float | None:
+        told = nvml.nvmlDeviceGetFieldValues(handle, [(getattr(nvml, field), ALL_LINKS)])[0]
+        return None if told.nvmlReturn else float(told.value.ullVal) * 1024
+
+    return read
+
+
 METRICS: Final = (
     Metric("memory", "bytes", lambda nvml, gpu: nvml.nvmlDeviceGetMemoryInfo(gpu).used),
     Metric("memory of this process", "bytes", _own_memory),
     Metric("power", "W", lambda nvml, gpu: nvml.nvmlDeviceGetPowerUsage(gpu) / 1000),
     Metric(
-        "utilisation", "share", lambda nvml, gpu: nvml.nvmlDeviceGetUtilizationRates(gpu).gpu / 100, slow=True
+        "utilisation",
+        "share",
+        lambda nvml, gpu: nvml.nvmlDeviceGetUtilizationRates(gpu).gpu / 100,
+        slow=True,
+        samples="NVML_GPU_UTILIZATION_SAMPLES",
+        scale=0.01,
     ),
     Metric(
         "SM clock",
         "MHz",
         lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_SM),
         slow=True,
+        samples="NVML_PROCESSOR_CLK_SAMPLES",
     ),
     Metric(
         "memory clock",
         "MHz",
         lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_MEM),
         slow=True,
+        samples="NVML_MEMORY_CLK_SAMPLES",
     ),
     Metric(
         "temperature",
@@ -83,19 +114,23 @@ METRICS: Final = (
     Metric("energy", "J", lambda nvml, gpu: nvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1000, slow=True),
     Metric("throttle reasons", "", _throttled, slow=True),
     Metric("other processes", "", _others, slow=True),
+    Metric("NVLink sent", "bytes/s", _nvlink("NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX"), slow=True, total=True),
+    Metric(
+        "NVLink received", "bytes/s", _nvlink("NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX"), slow=True, total=True
+    ),
 )
 
 PCIE: Final = (
     Metric(
         "PCIe to the GPU",
-        "KB/s",
-        lambda nvml, gpu: nvml.nvmlDeviceGetPcieThroughput(gpu, nvml.NVML_PCIE_UTIL_RX_BYTES),
+        "bytes/s",
+        lambda nvml, gpu: 1000 * nvml.nvmlDeviceGetPcieThroughput(gpu, nvml.NVML_PCIE_UTIL_RX_BYTES),
         slow=True,
     ),
     Metric(
         "PCIe from the GPU",
-        "KB/s",
-        lambda nvml, gpu: nvml.nvmlDeviceGetPcieThroughput(gpu, nvml.NVML_PCIE_UTIL_TX_BYTES),
+        "bytes/s",
+        lambda nvml, gpu: 1000 * nvml.nvmlDeviceGetPcieThroughput(gpu, nvml.NVML_PCIE_UTIL_TX_BYTES),
         slow=True,
     ),
 )

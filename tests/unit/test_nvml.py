@@ -8,6 +8,7 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from notebook_prof.collectors import nvml
@@ -199,3 +200,84 @@ def test_a_gpu_that_is_lost_in_the_middle(driver: Driver, monkeypatch: pytest.Mo
     assert "GPU 0 memory" in set(trace.tracks["name"])  # what was read until then is kept
     issue = collector.report["gpu-counters-ended"]
     assert (issue.severity, issue.count, "GPU is lost" in issue.example) == ("loss", 2, True)
+
+
+def sample(at_us: int, value: int) -> Any:
+    return SimpleNamespace(timeStamp=at_us, sampleValue=SimpleNamespace(uiVal=value))
+
+
+class Buffering(Driver):
+    """Keeps utilisation in a buffer, from before the recording too, and clocks in none."""
+
+    NVML_GPU_UTILIZATION_SAMPLES = 1
+    NVML_ERROR_NOT_FOUND = 6
+    asked: list[int]
+
+    def nvmlDeviceGetSamples(self, gpu: int, kind: int, since_us: int) -> Any:
+        self.asked.append(since_us)
+        if len(self.asked) > 4:
+            error = NVMLError("Not Found")
+            error.value = 6  # type: ignore[attr-defined]
+            raise error
+        return 1, [sample(since_us - 10, 1), sample(since_us + 200, 30), sample(since_us + 100, 20)]
+
+
+def test_the_drivers_buffers_are_read_with_their_own_times(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    buffering = Buffering(asked=[])
+    monkeypatch.setattr(nvml.importlib, "import_module", lambda name: buffering)
+    trace = recorded(NvmlCollector())
+    values = trace.counters.merge(trace.tracks, on="track")
+    use = values[values["name"] == "GPU 0 utilisation"]
+    assert use["value"].tolist()[:2] == [0.2, 0.3]  # in order of time, and none from before
+    assert np.diff(use["ts"]).tolist()[:1] == [100_000]
+    assert buffering.asked[0] > 1_600_000_000_000_000  # Unix microseconds
+    assert (values["name"] == "GPU 0 SM clock").any()  # asked for, as there is no such buffer
+
+
+def test_buffers_on_another_clock_are_not_used(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    strange = Buffering(asked=[], nvmlDeviceGetSamples=lambda *_: (1, [sample(9 * 10**15, 99)]))
+    monkeypatch.setattr(nvml.importlib, "import_module", lambda name: strange)
+    trace = recorded(NvmlCollector())
+    values = trace.counters.merge(trace.tracks, on="track")
+    assert set(values.loc[values["name"] == "GPU 0 utilisation", "value"]) == {0.4}
+
+
+def test_nvlink_is_told_a_second(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Driver, "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX", 138, raising=False)
+    monkeypatch.setattr(nvml, "SLOW_EVERY", 1)
+    total = iter(range(0, 1_000_000, 1000))
+
+    def fields(self: Driver, gpu: int, ids: list[tuple[int, int]]) -> Any:
+        assert ids == [(138, 0xFFFFFFFF)]
+        return [SimpleNamespace(nvmlReturn=gpu, value=SimpleNamespace(ullVal=next(total)))]
+
+    monkeypatch.setattr(Driver, "nvmlDeviceGetFieldValues", fields, raising=False)
+    collector = NvmlCollector()
+    trace = recorded(collector)
+    tracks = trace.tracks.set_index("name")
+    assert tracks.loc["GPU 0 NVLink sent", "unit"] == "bytes/s"
+    assert not {"GPU 1 NVLink sent", "GPU 0 NVLink received"} & set(tracks.index)
+    readings = collector._gpus[0].readings["NVLink sent"]
+    rate = trace.counters[trace.counters["track"] == tracks.loc["GPU 0 NVLink sent", "track"]]
+    expected = np.diff(readings.values) / np.diff(readings.ts) * 1e9
+    assert rate["value"].to_numpy() == pytest.approx(expected)
+    assert not collector.report
+
+
+def test_an_old_driver_and_an_old_pynvml(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions that are not there, on either side, leave the counters that are."""
+
+    def missing(self: Driver, *_: object) -> None:
+        raise NVMLError("Function Not Found")
+
+    monkeypatch.delattr(Driver, "nvmlDeviceGetPowerUsage")
+    monkeypatch.setattr(Driver, "nvmlDeviceGetClockInfo", missing)
+    monkeypatch.setattr(Driver, "nvmlDeviceGetSamples", missing, raising=False)
+    monkeypatch.setattr(Driver, "NVML_GPU_UTILIZATION_SAMPLES", 1, raising=False)
+    collector = NvmlCollector()
+    names = set(recorded(collector).tracks["name"])
+    assert {"GPU 0 memory", "GPU 0 utilisation"} <= names
+    assert not {"GPU 0 power", "GPU 0 SM clock"} & names
+    assert not collector.report
