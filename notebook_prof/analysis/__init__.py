@@ -24,6 +24,7 @@ from .kernel_origins import kernel_origins
 from .kernels import kernels
 from .layers import layers
 from .memory import memory
+from .memory_blocks import memory_blocks
 from .memory_by import memory_by
 from .memory_growth import memory_growth
 from .memory_live import memory_live
@@ -64,6 +65,7 @@ __all__ = [
     "kernels",
     "layers",
     "memory",
+    "memory_blocks",
     "memory_by",
     "memory_growth",
     "memory_live",

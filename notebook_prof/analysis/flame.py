@@ -72,7 +72,9 @@ def flame(
     Notes
     -----
     A slice that is left out is not in the stacks either: what ran inside it hangs from the nearest slice
-    around it that is kept. Threads on which nothing is kept do not appear.
+    around it that is kept. Threads on which nothing is kept do not appear. A slice that
+    outlasts the one around it by more than half of itself is not in its stack: a step goes on after the call
+    that began it. The marks of all steps (``ProfilerStep#4``) are one node, ``ProfilerStep*``.
 
     Examples
     --------

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from ..trace import Trace
-from ..trace.intervals import IntArray
+from ..trace.intervals import IntArray, as_ints
+from ..trace.taxonomy import STEP_PREFIX
 from .scope import Scope, ints, texts
+
+MERGED_STEPS: Final = STEP_PREFIX.replace("#", "*")
+"""Name of the node of all steps, as PyTorch's ``key_averages`` calls it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +36,13 @@ class StackNodes:
 def stack_nodes(trace: Trace, scope: Scope, by_thread: bool) -> StackNodes:
     """Number the stacks: slices are one node if they and all around them agree in name and category.
 
-    Slices outside `scope` are skipped in the stacks. A loop over levels of nesting, not over rows.
+    Slices outside `scope` are skipped in the stacks, and the marks of steps are one node. A loop over levels
+    of nesting, not over rows.
     """
     slices = trace.slices
     count = len(slices)
-    parent = _kept_parent(ints(slices["parent"]), scope.rows, count)
-    name = slices["name"].cat.codes.to_numpy().astype(np.int64)
+    parent = _kept_parent(_inside(slices), scope.rows, count)
+    name = _merged_steps(slices["name"])
     kind = slices["category"].cat.codes.to_numpy().astype(np.int64)
     label = name * (len(slices["category"].cat.categories) + 1) + kind
     of_slice = np.full(count + 1, -1, dtype=np.int64)
@@ -71,6 +76,33 @@ def stack_nodes(trace: Trace, scope: Scope, by_thread: bool) -> StackNodes:
     return StackNodes(of_slice, _table(trace, joined))
 
 
+def _merged_steps(column: pd.Series[Any]) -> IntArray:
+    """Codes of names, the marks of all steps with the code of the first of them."""
+    words = column.cat.categories
+    marks = np.array([str(word).startswith(STEP_PREFIX) for word in words], dtype=bool)
+    code = np.append(np.arange(len(marks)), -1)
+    if marks.any():
+        code[:-1][marks] = int(np.flatnonzero(marks)[0])
+    return as_ints(code[column.cat.codes.to_numpy()])
+
+
+def _inside(slices: pd.DataFrame) -> IntArray:
+    """What each slice is inside of: the nearest one around it that it does not outlast by half of itself.
+
+    A step that begins inside the call which marks it lasts long after that call: it is not in its stack, and
+    neither is the next step, which would hang below it.
+    """
+    parent = ints(slices["parent"])
+    ts, dur = slices["ts"].to_numpy(), slices["dur"].to_numpy()
+    end = ts + dur
+    todo = np.flatnonzero(parent >= 0)
+    while len(todo):
+        todo = todo[2 * (end[todo] - end[parent[todo]]) > dur[todo]]
+        parent[todo] = parent[parent[todo]]
+        todo = todo[parent[todo] >= 0]
+    return parent
+
+
 def _kept_parent(parent: IntArray, rows: IntArray, count: int) -> IntArray:
     """Nearest kept ancestor of each kept slice."""
     kept = np.zeros(count + 1, dtype=bool)
@@ -98,6 +130,8 @@ def _table(trace: Trace, found: dict[str, IntArray]) -> pd.DataFrame:
     name = texts(
         slices["name"], np.append(slices["name"].cat.codes.to_numpy(), -1)[np.where(thread, -1, first)]
     )
+    step = np.array([str(word).startswith(STEP_PREFIX) for word in name], dtype=bool)
+    name = name.mask(step, MERGED_STEPS)
     if thread.any():
         called = tracks.set_index("track")["name"].reindex(-1 - first[thread])
         numbers = (-1 - first[thread]).astype(str)

@@ -92,6 +92,20 @@ def test_slices_that_are_left_out_are_skipped_in_the_stacks():
     }
 
 
+def test_a_step_is_not_in_the_stack_of_the_call_that_began_it():
+    b = TraceBuilder()
+    row = {"track": b.track("main")}
+    names = ["module", "begin", "ProfilerStep#0", "mm", "begin", "ProfilerStep#1", "mm"]
+    b.slices(ts=[0, 10, 15, 30, 60, 65, 80], dur=[200, 10, 43, 20, 10, 60, 20], name=names, **row)
+    table = flame(b.seal(), by_thread=False)
+    assert table[["name", "depth", "count"]].values.tolist() == [
+        ["module", 0, 1],
+        ["ProfilerStep*", 1, 2],
+        ["begin", 1, 2],
+        ["mm", 2, 2],
+    ]
+
+
 def test_empty_and_unknown():
     assert flame(TraceBuilder().seal()).empty
     assert flame(draw("stream 7: [gemm]")).empty
@@ -126,11 +140,17 @@ def test_stacks_by_definition(trace):
     kinds = trace.tracks.set_index("track")["kind"]
     own, device = Counter(), Counter()
 
+    def around(row):
+        end, dur, up = slices["ts"] + slices["dur"], slices["dur"], parent[row]
+        while up >= 0 and end[row] - end[up] > dur[row] / 2:
+            up = parent[up]
+        return up
+
     def path(row):
         names = []
         while row >= 0:
             names.append((slices["name"].iloc[row], slices["category"].iloc[row]))
-            row = parent[row]
+            row = around(row)
         return tuple(reversed(names))
 
     for row in range(len(slices)):

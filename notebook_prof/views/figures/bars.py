@@ -1,0 +1,187 @@
+"""Bars of the longest operators and kernels."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ... import analysis
+from ...analysis.kernels import LAUNCH
+from ...errors import OptionError, nearest
+from ...selection import Selection
+from ...trace import Trace
+from ...units import format_count, format_ns, format_share
+from ..palette import NAMES
+from .drawn import (
+    Drawn,
+    bar_ends,
+    counts,
+    opacity,
+    patches,
+    row_figure,
+    scope,
+    shares,
+    shortened,
+    source,
+    tell,
+    time_unit,
+    tip_columns,
+)
+
+TOP: Final = 20
+SIDES: Final = {"host": "self_ns", "device": "device_self_ns"}
+_TENSOR: Final = NAMES[2]
+_ARGUMENTS: Final = re.compile(r"(?<=[\w>])\([^()]*(\([^()]*\)[^()]*)*\)$")
+_SELECTABLE: Final = ("name", "category", "phase", "step")
+
+
+def operators_figure(
+    trace: Trace, selection: Selection, *, side: str = "host", by: str = "name", top: int = TOP
+) -> Drawn | None:
+    """Draw the operators that take most.
+
+    Parameters
+    ----------
+    trace : Trace
+    selection : Selection
+        Window, step, phase and category narrow what is counted; other names than the selected are pale.
+    side : {"host", "device"}
+        Self time on the host, or device time of what the operator itself launched.
+    by : str
+        As in `analysis.operators`.
+    top : int
+        How many bars.
+
+    Returns
+    -------
+    Drawn or None
+        A click on a bar selects the operator. None without operators.
+
+    Raises
+    ------
+    OptionError
+        If there is no such side, or operators cannot be grouped so.
+    """
+    if side not in SIDES:
+        raise OptionError(f"operators have no {side!r} time to draw: {nearest(side, tuple(SIDES))}")
+    table = analysis.operators(trace, by=by, **scope(selection, "window", "step", "phase", "category"))
+    spent = SIDES[side]
+    table = table[table[spent] > 0].sort_values(spent, ascending=False, kind="stable")
+    if not len(table):
+        return None
+    whole, first = int(table[spent].sum()), table.head(top)
+    values = [None if pd.isna(value) else value for value in first[by].tolist()]
+    columns: dict[str, Any] = {
+        "name": [f"no {by}" if value is None else str(value) for value in values],
+        "length": first[spent].to_numpy(),
+        "colour": [NAMES[0 if side == "host" else 1]] * len(first),
+        "alpha": opacity(values, selection.name if by == "name" else None),
+        "select": patches(by, values) if by in _SELECTABLE else [""] * len(first),
+    }
+    told = {"calls": counts(first["count"])}
+    others = len(table) - len(first)
+    what = "Self time on the host" if side == "host" else "Device time"
+    title = f"{what} of {format_count(len(table))} operators: {format_ns(whole)}"
+    return _drawn(columns, told, whole, others, title)
+
+
+def kernels_figure(
+    trace: Trace, selection: Selection, *, by: str = "name", top: int = TOP, category: str | None = "kernel"
+) -> Drawn | None:
+    """Draw the kernels that take most, with their occupancy and the use of tensor cores.
+
+    Parameters
+    ----------
+    trace : Trace
+    selection : Selection
+        Window, step and phase narrow what is counted; other names than the selected are pale.
+    by : {"name", "launch"}
+        By name, or by name and launch attributes (grid, block, registers, shared memory).
+    top : int
+        How many bars.
+    category : str, optional
+        None also draws copies, fills and collectives.
+
+    Returns
+    -------
+    Drawn or None
+        A click on a bar selects the kernel. None without kernels.
+
+    Raises
+    ------
+    OptionError
+        If there is no such grouping, or launch attributes were not recorded.
+    """
+    if by not in ("name", "launch"):
+        raise OptionError(f"kernels cannot be drawn by {by!r}: {nearest(by, ('name', 'launch'))}")
+    keys = ["name", *LAUNCH] if by == "launch" else ["name"]
+    narrowed = scope(selection, "window", "step", "phase")
+    table = analysis.kernels(trace, by=keys, category=category, **narrowed)
+    if not len(table):
+        return None
+    whole, first = int(table["total_ns"].sum()), table.head(top)
+    names = [str(name) for name in first["name"]]
+    columns: dict[str, Any] = {
+        "name": names,
+        "length": first["total_ns"].to_numpy(),
+        "colour": [_TENSOR if used else NAMES[1] for used in first["tensor_cores"]],
+        "alpha": opacity(names, selection.name),
+        "select": patches("name", names),
+    }
+    told = {"calls": counts(first["count"]), "mean": [format_ns(value) for value in first["mean_ns"]]}
+    if "occupancy" in first:
+        told["occupancy"] = [format_share(value) for value in first["occupancy"]]
+    if by == "launch":
+        told["launched with"] = _launches(first)
+    used = float(table.loc[table["tensor_cores"], "total_ns"].sum()) / max(whole, 1)
+    title = f"{format_count(len(table))} kernels: {format_ns(whole)} · {format_share(used)} on tensor cores"
+    legend = {"tensor cores": _TENSOR, "others": NAMES[1]} if used else {}
+    return _drawn(columns, told, whole, len(table) - len(first), title, legend)
+
+
+def _drawn(
+    columns: dict[str, Any],
+    told: dict[str, list[str]],
+    whole: int,
+    others: int,
+    title: str,
+    legend: dict[str, str] | None = None,
+) -> Drawn:
+    """Bars of `columns`; the title tells what is left out."""
+    length = [int(value) for value in columns["length"]]
+    if others:
+        title += f" · these {len(length)} are {format_share(sum(length) / max(whole, 1))} of it"
+    share = shares(length, whole)
+    told = {
+        "": [shortened(name, 200) for name in columns["name"]],
+        "in all": [format_ns(value) for value in length],
+        "of all": share,
+        **told,
+    }
+    scale, unit = time_unit(max(length))
+    columns |= {"length": np.array(length) / scale, "place": np.arange(len(length)), "share": share}
+    data = source(columns | tip_columns(told))
+    plot = row_figure([_plain(name) for name in columns["name"]], unit, max(length) / scale * 1.12)
+    bars = plot.hbar(
+        y="place", right="length", height=0.8, source=data, fill_color="colour", fill_alpha="alpha",
+        line_color=None,
+    )  # fmt: skip
+    bar_ends(plot, data)
+    tell(plot, bars, told)
+    return Drawn(plot, title, legend or {})
+
+
+def _plain(name: str) -> str:
+    """A kernel's name without ``void`` and the types of its arguments, which are alike in most."""
+    return _ARGUMENTS.sub("", name.removeprefix("void ")) or name
+
+
+def _launches(table: pd.DataFrame) -> list[str]:
+    parts = zip(*(table[name] for name in LAUNCH), strict=True)
+    return [
+        f"grid {grid}, block {block}, {registers:g} registers, {shared:g} B shared"
+        for grid, block, registers, shared in parts
+    ]

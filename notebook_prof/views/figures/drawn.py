@@ -1,0 +1,251 @@
+"""What a figure function of the tabs gives, and what those functions share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from bokeh.models import (
+    Axis,
+    BasicTickFormatter,
+    ColumnDataSource,
+    FixedTicker,
+    HoverTool,
+    Legend,
+    LegendItem,
+    PlainText,
+    Title,
+)
+from bokeh.plotting import figure
+
+from ...selection import Selection
+from ...units import format_count, format_share
+
+_TIMES: Final = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+_BYTES: Final = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
+BAR_PX: Final = 19
+HEAD_PX: Final = 48
+PALE: Final = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A figure with its data in it.
+
+    Attributes
+    ----------
+    figure : figure
+        Its hover tool tells columns of text, escaped; sources that can be clicked have a column ``select``: a
+        patch of the selection as JSON, or empty. Text named ``themed`` takes the colour of the page's text.
+    title : str
+        What is drawn, and what is left out.
+    legend : mapping of str to str
+        Colour (``#RRGGBB``) by text.
+    """
+
+    figure: figure
+    title: str
+    legend: Mapping[str, str] = field(default_factory=dict)
+
+
+def standalone(drawn: Drawn) -> figure:
+    """The figure with its title and legend in it, for a place that does not write them beside it."""
+    plot = drawn.figure
+    plot.title = Title(text=PlainText(text=drawn.title), text_font_size="12px")
+    items = []
+    for text, colour in drawn.legend.items():
+        mark = plot.scatter([], [], marker="square", size=9, fill_color=colour, line_color=None)
+        items.append(LegendItem(label=text, renderers=[mark]))
+    if items:
+        keys = Legend(
+            items=items, orientation="horizontal", border_line_color=None, background_fill_color=None
+        )
+        keys.label_text_font_size = "11px"
+        plot.add_layout(keys, "below")
+    return plot
+
+
+def canvas(height: int, tools: str = "", **options: Any) -> figure:
+    """A figure as wide as its place, on no background, with quiet axes; the wheel scrolls the page.
+
+    Parameters
+    ----------
+    height : int
+        Pixels.
+    tools : str
+        Bokeh's; without any there is no toolbar.
+    **options
+        Of `bokeh.plotting.figure`.
+    """
+    plot = figure(
+        height=height,
+        **{
+            "sizing_mode": "stretch_width",
+            "tools": tools,
+            "toolbar_location": "right" if tools else None,
+            "lod_threshold": None,
+            "output_backend": "canvas",
+            "outline_line_color": None,
+            "background_fill_color": None,
+            "border_fill_color": None,
+            "min_border_right": 14,
+            "min_border_top": 6,
+            **options,
+        },
+    )
+    plot.toolbar.logo = None
+    plot.xgrid.visible = False
+    plot.ygrid.grid_line_alpha = 0.5
+    for axis in plot.axis:
+        axis.axis_line_alpha = 0.4
+        axis.minor_tick_line_color = None
+        axis.major_tick_in, axis.major_tick_out = 0, 4
+        axis.major_label_text_font_size = axis.axis_label_text_font_size = "11px"
+        axis.axis_label_text_font_style = "normal"
+    return plot
+
+
+def time_unit(longest_ns: float) -> tuple[float, str]:
+    """How many ns the unit has in which times up to this are read best, and its name.
+
+    Examples
+    --------
+    >>> time_unit(45_600_000)
+    (1000000.0, 'ms')
+    """
+    return next((unit for unit in _TIMES if longest_ns >= unit[0]), _TIMES[-1])
+
+
+def byte_unit(most: float) -> tuple[float, str]:
+    """How many bytes the unit has in which sizes up to this are read best, and its name."""
+    return next((unit for unit in _BYTES if most >= unit[0]), _BYTES[-1])
+
+
+def label_axis(axis: Sequence[Axis], text: str) -> None:
+    """Say what an axis measures, and write its ticks as plain numbers."""
+    for part in axis:
+        part.axis_label = text
+        part.formatter = BasicTickFormatter(use_scientific=False)
+
+
+def name_axis(axis: Sequence[Axis], names: Sequence[str], most: int = 40) -> None:
+    """Write a name at 0, 1, 2 …; long ones are cut in the middle.
+
+    A name is plain text to Bokeh, whatever is in it: as a string it would be read as TeX between ``$$``.
+    """
+    for part in axis:
+        part.ticker = FixedTicker(ticks=list(range(len(names))))
+        part.major_label_overrides = {
+            place: PlainText(text=shortened(name, most)) for place, name in enumerate(names)
+        }
+        part.major_tick_line_color = None
+
+
+def shortened(name: object, most: int) -> str:
+    """Cut a long name in the middle: kernels often differ at the end of their names only.
+
+    Examples
+    --------
+    >>> shortened("volta_sgemm_64x64_nt", 11)
+    'volta…64_nt'
+    """
+    text = str(name).replace("\n", " ")
+    if len(text) <= most:
+        return text
+    kept = max(most - 1, 2)
+    return f"{text[: kept - kept // 2]}…{text[len(text) - kept // 2 :]}"
+
+
+def patches(dimension: str, values: Iterable[Any]) -> list[str]:
+    """What a click sets, a JSON patch of the selection for each value; empty where there is nothing to set.
+
+    Examples
+    --------
+    >>> patches("name", ["aten::mm", None])
+    ['{"name": ["aten::mm"]}', '']
+    """
+    return ["" if value is None else json.dumps({dimension: [value]}) for value in values]
+
+
+def windows(start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> list[str]:
+    """Patches that select stretches of time.
+
+    Examples
+    --------
+    >>> windows(np.array([3]), np.array([3]))
+    ['{"window": [3, 4]}']
+    """
+    stop = np.maximum(end, start + 1).tolist()
+    return [json.dumps({"window": list(pair)}) for pair in zip(start.tolist(), stop, strict=True)]
+
+
+def scope(selection: Selection, *dimensions: str) -> dict[str, Any]:
+    """The clauses of a selection as arguments of an analysis.
+
+    Examples
+    --------
+    >>> scope(Selection(step=[3], name="mm"), "step", "window")
+    {'step': (3,)}
+    """
+    found = {dimension: getattr(selection, dimension) for dimension in dimensions}
+    return {dimension: value for dimension, value in found.items() if value is not None}
+
+
+def opacity(values: Iterable[Any], wanted: Sequence[Any] | None) -> npt.NDArray[np.float64]:
+    """How opaque each is drawn: 1, or less where others are selected."""
+    return np.array([1.0 if wanted is None or value in wanted else PALE for value in values])
+
+
+def source(columns: Mapping[str, Any]) -> ColumnDataSource:
+    """A data source; arrays of objects become lists."""
+    return ColumnDataSource(
+        {
+            name: values.tolist() if isinstance(values, np.ndarray) and values.dtype.kind == "O" else values
+            for name, values in columns.items()
+        }
+    )
+
+
+def tip_columns(told: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    """Columns of a source for what `tell` tells, in the same order."""
+    return {f"tip{place}": values for place, values in enumerate(told.values())}
+
+
+def tell(plot: figure, renderer: Any, told: Iterable[str]) -> None:
+    """Show the columns of `tip_columns` beside the pointer, with their labels: text, which Bokeh escapes."""
+    rows = [(label, f"@{{tip{place}}}") for place, label in enumerate(told)]
+    plot.add_tools(HoverTool(tooltips=rows, renderers=[renderer], visible=False))
+
+
+def row_figure(names: Sequence[str], unit: str, longest: float) -> figure:
+    """A canvas with a named row for each bar, from the top down; `longest` is in `unit`."""
+    count = len(names)
+    plot = canvas(HEAD_PX + BAR_PX * count, x_range=(0, longest), y_range=(count - 0.5, -0.5))
+    label_axis(plot.xaxis, unit)
+    name_axis(plot.yaxis, names)
+    plot.ygrid.visible = False
+    plot.xgrid.visible = True
+    plot.xgrid.grid_line_alpha = 0.5
+    return plot
+
+
+def bar_ends(plot: figure, data: ColumnDataSource) -> None:
+    """Write the column ``share`` behind bars that end at ``length``."""
+    plot.text(
+        x="length", y="place", text="share", source=data, text_font_size="11px", text_baseline="middle",
+        x_offset=4, name="themed",
+    )  # fmt: skip
+
+
+def shares(values: Iterable[float], whole: float) -> list[str]:
+    """Each as a share of the whole."""
+    return [format_share(value / whole if whole else 0.0) for value in values]
+
+
+def counts(values: Iterable[Any]) -> list[str]:
+    """Whole numbers with their digits in groups."""
+    return [format_count(int(value)) for value in values]

@@ -1,0 +1,156 @@
+"""The icicle: stacks from the top down, each as wide as what it took."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from bokeh.models import Range1d
+
+from ... import analysis
+from ...analysis.stack_nodes import MERGED_STEPS
+from ...selection import Selection
+from ...trace import Trace
+from ...units import format_count, format_ns, format_share
+from ..palette import NAMES
+from .drawn import (
+    Drawn,
+    canvas,
+    counts,
+    label_axis,
+    opacity,
+    patches,
+    scope,
+    shortened,
+    source,
+    tell,
+    time_unit,
+    tip_columns,
+)
+
+_MOST: Final = 3000
+_LEVELS: Final = 40
+_LEVEL_PX: Final = 18
+_CHARACTERS: Final = 95
+"""About as many fit into the width of a tab."""
+_METRICS: Final = {"self_ns": "Time on the host", "device_ns": "Device time launched", "count": "Slices"}
+
+
+def flame_figure(
+    trace: Trace,
+    selection: Selection,
+    *,
+    metric: str = "self_ns",
+    category: str | None = None,
+    by_thread: bool = True,
+) -> Drawn | None:
+    """Draw the merged stacks of Python frames and operators as an icicle.
+
+    Parameters
+    ----------
+    trace : Trace
+    selection : Selection
+        Window, step, phase, category and track narrow what is drawn; other names than the selected are pale.
+        Without a track, threads are left out on which no operator runs, where there are others.
+    metric : {"self_ns", "device_ns", "count"}
+        What widths are.
+    category : str, optional
+        ``python`` or ``operator`` leaves only those frames.
+    by_thread : bool
+        Whether each thread has a root of its own.
+
+    Returns
+    -------
+    Drawn or None
+        At most 3,000 nodes, the widest, on 40 levels; the title says what is left out. A click selects a
+        name. None where there are no stacks with any of it.
+
+    Raises
+    ------
+    OptionError
+        If there is no such metric.
+    """
+    narrowed = scope(selection, "window", "step", "phase", "category", "track")
+    if category is not None:
+        narrowed["category"] = category
+    if "track" not in narrowed and (threads := _working(trace)) is not None:
+        narrowed["track"] = threads
+    table = analysis.flame(trace, metric=metric, by_thread=by_thread, **narrowed)
+    whole = int(table.loc[table["depth"] == 0, "total"].sum())
+    if not whole:
+        return None
+    levels = int(table["depth"].max()) + 1
+    some = table["total"] > 0
+    shown = table[some & (table["depth"] < _LEVELS)].nlargest(_MOST, "total").sort_index()
+    title = f"{_METRICS[metric]}: {_amount(whole, metric)}"
+    if len(shown) < int(some.sum()):
+        title += f" · the widest {format_count(len(shown))} of {format_count(int(some.sum()))} stacks"
+    if levels > _LEVELS:
+        title += f" · {_LEVELS} of {levels} levels"
+    return _draw(shown, selection, metric, whole, title)
+
+
+def _draw(shown: pd.DataFrame, selection: Selection, metric: str, whole: int, title: str) -> Drawn:
+    levels = int(shown["depth"].max()) + 1
+    scale, unit = (1.0, "slices") if metric == "count" else time_unit(whole)
+    plot = canvas(
+        48 + _LEVEL_PX * levels, "xpan,xbox_zoom,xzoom_in,xzoom_out,reset", x_range=Range1d(0, whole / scale),
+        y_range=Range1d(levels, 0), min_border_left=14,
+    )  # fmt: skip
+    label_axis(plot.xaxis, unit)
+    plot.yaxis.visible = False
+    plot.ygrid.visible = False
+    names = [str(name) for name in shown["name"]]
+    start, total, depth = (shown[name].to_numpy() for name in ("start", "total", "depth"))
+    room = (total / whole * _CHARACTERS).astype(int).tolist()
+    unnamed = (shown["category"].isna() | (shown["name"] == MERGED_STEPS)).tolist()
+    told = {
+        "": [shortened(name, 160) for name in names],
+        "with what it calls": [_amount(value, metric) for value in total.tolist()],
+        "itself": [_amount(value, metric) for value in shown["value"].tolist()],
+        "of all": [format_share(value) for value in shown["share"].tolist()],
+        "slices": counts(shown["count"]),
+    }
+    frames = source(
+        {
+            "left": start / scale,
+            "right": (start + total) / scale,
+            "top": depth + 0.04,
+            "bottom": depth + 0.96,
+            "colour": _colours(names),
+            "alpha": opacity(names, selection.name),
+            "select": patches("name", [None if no else n for n, no in zip(names, unnamed, strict=True)]),
+            "text": [shortened(n, fit) if fit >= 4 else "" for n, fit in zip(names, room, strict=True)],
+            "middle": depth + 0.5,
+            **tip_columns(told),
+        }
+    )
+    boxes = plot.quad(
+        left="left", right="right", top="top", bottom="bottom", source=frames, fill_color="colour",
+        fill_alpha="alpha", line_color=None,
+    )  # fmt: skip
+    plot.text(
+        x="left", y="middle", text="text", source=frames, text_font_size="11px", text_baseline="middle",
+        text_color="#000000", x_offset=3,
+    )  # fmt: skip
+    tell(plot, boxes, told)
+    return Drawn(plot, title)
+
+
+def _working(trace: Trace) -> list[int] | None:
+    """Threads on which operators run, where there are any: others mostly wait; None for all threads."""
+    tracks, slices = trace.tracks, trace.slices
+    threads = tracks.loc[tracks["kind"] == "thread", "track"].tolist()
+    work = slices["category"].isin(["operator", "launch", "collective"]).to_numpy()
+    busy = set(np.unique(slices["track"].to_numpy()[work]).tolist()) & set(threads)
+    return sorted(busy) if 0 < len(busy) < len(threads) else None
+
+
+def _amount(value: int, metric: str) -> str:
+    return format_count(int(value)) if metric == "count" else format_ns(value)
+
+
+def _colours(names: list[str]) -> list[str]:
+    codes, _ = pd.factorize(np.array(names, dtype=object))
+    return [NAMES[code % len(NAMES)] for code in codes.tolist()]

@@ -1,0 +1,168 @@
+"""When and where each block lay in memory."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from bokeh.models import Range1d
+
+from ... import analysis
+from ...selection import Selection
+from ...trace import Trace
+from ...units import format_bytes, format_count, format_ns
+from ..palette import NAMES
+from .drawn import (
+    Drawn,
+    byte_unit,
+    canvas,
+    label_axis,
+    opacity,
+    scope,
+    shortened,
+    source,
+    tell,
+    time_unit,
+    tip_columns,
+    windows,
+)
+
+_MOST: Final = 4000
+_HEIGHT: Final = 320
+KINDS: Final = {
+    "parameter": NAMES[2],
+    "activation": NAMES[0],
+    "gradient": NAMES[4],
+    "optimizer": NAMES[7],
+    "input": NAMES[3],
+    "temporary": "#C9C9C9",
+    "earlier": NAMES[9],
+    "other": "#999999",
+}
+"""What colour each kind of memory has."""
+
+
+def memory_flow_figure(
+    trace: Trace, selection: Selection, *, device: int | None = None, min_bytes: int = 0
+) -> Drawn | None:
+    """Draw each block as a rectangle: its life from left to right, its addresses upwards.
+
+    Stretches of addresses in which no drawn block lies are cut out, so that what is far apart in memory
+    stands together; the order of addresses stays.
+
+    Parameters
+    ----------
+    trace : Trace
+    selection : Selection
+        The window narrows what is drawn; blocks of other operators than the selected are pale.
+    device : int, optional
+        -1 is the host; the one on which most was taken unless given.
+    min_bytes : int
+        Leave out smaller blocks.
+
+    Returns
+    -------
+    Drawn or None
+        At most 4,000 blocks, the largest (bytes × time), coloured by kind. A click selects the time of a
+        block's life. None where no allocator was recorded.
+    """
+    blocks = analysis.memory_blocks(trace, min_bytes=min_bytes, **scope(selection, "window"))
+    blocks = blocks[blocks["bytes"] > 0]
+    if device is None and len(blocks):
+        device = int(blocks.groupby("device")["bytes"].sum().idxmax())
+    blocks = blocks[blocks["device"] == device]
+    if not len(blocks):
+        return None
+    area = blocks["bytes"].astype("float64") * (blocks["lifetime_ns"] + 1)
+    shown = blocks.loc[area.nlargest(_MOST).index].sort_index()
+    many = format_count(len(shown))
+    if len(shown) < len(blocks):
+        many = f"The {many} largest (bytes × time) of {format_count(len(blocks))}"
+    title = f"{many} blocks on {'the host' if device == -1 else f'device {device}'}"
+    cut = selection.window or (0, max(int(trace.span.end), 1))
+    return _draw(shown, selection, title, cut)
+
+
+def compacted(addr: npt.NDArray[np.uint64], size: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Addresses without the gaps between them.
+
+    Parameters
+    ----------
+    addr : ndarray of uint64, shape (n,)
+    size : ndarray of int64, shape (n,)
+        Bytes.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        From 0. Blocks that touch or overlap keep their distance; where nothing lies between two, they touch.
+
+    Examples
+    --------
+    >>> compacted(np.array([2**40, 0, 8, 2**40 + 4], np.uint64), np.array([8, 4, 4, 8])).tolist()
+    [8, 0, 4, 12]
+    """
+    if not len(addr):
+        return np.empty(0, np.int64)
+    order = np.argsort(addr, kind="stable")
+    start = (addr[order] - addr[order[0]]).astype(np.int64)
+    reach = np.maximum.accumulate(start + size[order])
+    gap = np.maximum(start[1:] - reach[:-1], 0)
+    place = np.empty(len(addr), np.int64)
+    place[order] = start - np.append(0, np.cumsum(gap))
+    return place
+
+
+def _draw(shown: pd.DataFrame, selection: Selection, title: str, cut: tuple[Any, ...]) -> Drawn:
+    size, life = shown["bytes"].to_numpy(), shown["lifetime_ns"].to_numpy()
+    bottom = compacted(shown["addr"].to_numpy(), size)
+    birth = shown["birth_ts"].to_numpy(dtype=np.int64, na_value=0)
+    kinds = shown["kind"].astype(str).tolist()
+    told = {
+        "": _words(shown["operator"]),
+        "size": [format_bytes(value) for value in size.tolist()],
+        "kind": kinds,
+        "module": _words(shown["module"]),
+        "lived": [format_ns(value) for value in life.tolist()],
+        "born": _instants(shown["birth_ts"], "before the recording"),
+        "freed": _instants(shown["death_ts"], "after the recording"),
+        "freed in": _words(shown["freed_by"]),
+        "address": [f"{value:#x}" for value in shown["addr"].tolist()],
+    }
+    high = int((bottom + size).max())
+    (memory, memory_unit), (time, unit) = byte_unit(high), time_unit(max(map(abs, cut)))
+    data = source(
+        {
+            "left": birth / time,
+            "right": (birth + life) / time,
+            "bottom": bottom / memory,
+            "top": (bottom + size) / memory,
+            "colour": [KINDS[kind] for kind in kinds],
+            "alpha": 0.85 * opacity(told[""], selection.name),
+            "select": windows(birth, birth + life),
+            **tip_columns(told),
+        }
+    )
+    plot = canvas(
+        _HEIGHT, "pan,box_zoom,zoom_in,zoom_out,reset", x_range=Range1d(cut[0] / time, cut[1] / time),
+        y_range=Range1d(0, high / memory * 1.02),
+    )  # fmt: skip
+    boxes = plot.quad(
+        left="left", right="right", bottom="bottom", top="top", source=data, fill_color="colour",
+        fill_alpha="alpha", line_color="#555555", line_width=0.4, line_alpha=0.5,
+    )  # fmt: skip
+    label_axis(plot.xaxis, unit)
+    label_axis(plot.yaxis, f"addresses without gaps, {memory_unit}")
+    tell(plot, boxes, told)
+    return Drawn(plot, title, {kind: colour for kind, colour in KINDS.items() if kind in kinds})
+
+
+def _words(column: pd.Series[str]) -> list[str]:
+    return [shortened(word, 120) if isinstance(word, str) else "–" for word in column]
+
+
+def _instants(column: pd.Series[int], unknown: str) -> list[str]:
+    values: list[float] = column.to_numpy(dtype=np.float64, na_value=np.nan).tolist()
+    return [format_ns(value) if value == value else unknown for value in values]

@@ -1,0 +1,185 @@
+"""The roofline: what operators attain, against what the machine can do."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from bokeh.models import Range1d
+from bokeh.plotting import figure
+
+from ... import analysis
+from ...selection import Selection
+from ...trace import Trace
+from ...units import format_count, format_ns, format_share
+from ..palette import NAMES
+from .drawn import Drawn, canvas, counts, opacity, patches, scope, shortened, source, tell, tip_columns
+
+_LABELLED: Final = 16
+_CHARACTERS: Final = 95
+"""About as many fit into the width of a tab."""
+_LINE: Final = 0.055
+"""Height of a line, of the figure's."""
+_MOST: Final = 500
+_HEIGHT: Final = 340
+_GIGA: Final = 1e9
+_CEILING: Final = "#D55E00"
+
+
+def roofline_figure(
+    trace: Trace,
+    selection: Selection,
+    *,
+    flops_per_s: float | None = None,
+    bytes_per_s: float | None = None,
+    by: str = "name",
+) -> Drawn | None:
+    """Draw the achieved FLOP/s of operators over their intensity, both axes logarithmic.
+
+    Parameters
+    ----------
+    trace : Trace
+        Recorded with shapes.
+    selection : Selection
+        Window, step and phase narrow what is counted; other names than the selected are pale.
+    flops_per_s, bytes_per_s : float, optional
+        The ceilings, given or measured by `notebook_prof.measure_device`; each is drawn if it is known.
+    by : str
+        As in `analysis.roofline`.
+
+    Returns
+    -------
+    Drawn or None
+        A point an operator, its area by time; those that take most time are labelled. A click selects one.
+        None without operators of known work.
+
+    Raises
+    ------
+    OptionError
+        If operators cannot be grouped by `by`, or a ceiling is not positive.
+    """
+    narrowed = scope(selection, "window", "step", "phase")
+    table = analysis.roofline(trace, by=by, flops_per_s=flops_per_s, bytes_per_s=bytes_per_s, **narrowed)
+    known = (table["flops"] > 0) & (table["bytes"] > 0) & (table["time_ns"] > 0)
+    silent = int((~known).sum())
+    table = table[known].nlargest(_MOST, "time_ns")
+    if not len(table):
+        return None
+    title = f"{format_count(len(table))} operators of known work"
+    if silent:
+        title += f" · {format_count(silent)} more have no FLOPs, or took no time"
+    x_range, y_range = _ranges(table, flops_per_s, bytes_per_s)
+    plot = canvas(
+        _HEIGHT,
+        "pan,box_zoom,zoom_in,zoom_out,reset",
+        x_axis_type="log",
+        y_axis_type="log",
+        x_range=x_range,
+        y_range=y_range,
+    )
+    plot.xgrid.visible = True
+    plot.xgrid.grid_line_alpha = 0.5
+    plot.xaxis.axis_label = "FLOP a byte"
+    plot.yaxis.axis_label = "GFLOP/s"
+    _draw_ceilings(plot, flops_per_s, bytes_per_s)
+    legend = _draw_points(plot, table, by, selection)
+    return Drawn(plot, title, legend)
+
+
+def _draw_points(plot: figure, table: pd.DataFrame, by: str, selection: Selection) -> dict[str, str]:
+    names = [str(name) for name in table[by]]
+    kinds, words = pd.factorize(table["kind"])
+    colours = [NAMES[code % len(NAMES)] for code in range(len(words))]
+    spent = table["time_ns"].to_numpy(dtype=np.float64)
+    attained = zip(table["attained_share"], table["bound"], strict=True)
+    told = {
+        "": [shortened(name, 160) for name in names],
+        "kind": [str(words[code]) for code in kinds.tolist()],
+        "in all": [format_ns(value) for value in spent.tolist()],
+        "calls": counts(table["count"]),
+        "computes": [_rate(value, "FLOP/s") for value in table["flops_per_s"]],
+        "moves": [_rate(value, "B/s") for value in table["bytes_per_s"]],
+        "of the ceiling": [
+            f"{format_share(share)} ({bound})" if share == share else "–" for share, bound in attained
+        ],
+    }
+    data = source(
+        {
+            "x": table["intensity"].to_numpy(),
+            "y": table["flops_per_s"].to_numpy() / _GIGA,
+            "size": 7 + 25 * np.sqrt(spent / spent.max()),
+            "colour": [colours[code] for code in kinds.tolist()],
+            "alpha": 0.85 * opacity(names, selection.name if by == "name" else None),
+            "label": _labels(plot, table, names),
+            "select": patches("name", names) if by == "name" else [""] * len(names),
+            **tip_columns(told),
+        }
+    )
+    points = plot.scatter(
+        "x", "y", size="size", source=data, fill_color="colour", fill_alpha="alpha", line_color="#444444",
+        line_alpha=0.6,
+    )  # fmt: skip
+    plot.text(
+        "x", "y", text="label", source=data, text_font_size="11px", x_offset=8, y_offset=-5, name="themed"
+    )
+    tell(plot, points, told)
+    return {str(word): colour for word, colour in zip(words, colours, strict=True)}
+
+
+def _labels(plot: figure, table: pd.DataFrame, names: list[str]) -> list[str]:
+    """Names of the points that take most time, except where one would lie on another."""
+    width = np.log10(plot.x_range.end / plot.x_range.start)
+    height = np.log10(plot.y_range.end / plot.y_range.start)
+    left = np.log10(table["intensity"].to_numpy() / plot.x_range.start) / width
+    up = np.log10(table["flops_per_s"].to_numpy() / _GIGA / plot.y_range.start) / height
+    taken: list[tuple[float, float, float]] = []
+    out = [""] * len(names)
+    for place in range(min(_LABELLED, len(names))):
+        text = shortened(names[place], 26)
+        box = (float(left[place]), float(left[place]) + len(text) / _CHARACTERS, float(up[place]))
+        if not any(box[0] < b[1] and b[0] < box[1] and abs(box[2] - b[2]) < _LINE for b in taken):
+            taken.append(box)
+            out[place] = text
+    return out
+
+
+def _rate(value: float, unit: str) -> str:
+    """A rate with the prefix that fits: ``15.7 TFLOP/s``."""
+    for prefix, size in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6)):
+        if value >= size:
+            return f"{value / size:.3g} {prefix}{unit}"
+    return f"{value:.3g} {unit}"
+
+
+def _ranges(table: pd.DataFrame, flops: float | None, moved: float | None) -> tuple[Range1d, Range1d]:
+    """Some air around the points and the ceilings; room for labels at the right."""
+    ridge = [flops / moved] if flops and moved else []
+    x = [*table["intensity"], *ridge]
+    y = [value / _GIGA for value in (*table["flops_per_s"], *([flops] if flops else []))]
+    return Range1d(min(x) / 3, max(x) * 12), Range1d(min(y) / 4, max(y) * 4)
+
+
+def _draw_ceilings(plot: figure, flops_per_s: float | None, bytes_per_s: float | None) -> None:
+    left, right = float(plot.x_range.start), float(plot.x_range.end)
+    low = float(plot.y_range.start)
+    line: dict[str, Any] = {"line_color": _CEILING, "line_width": 2}
+    text: dict[str, Any] = {"text_font_size": "11px", "text_color": _CEILING}
+    ridge = flops_per_s / bytes_per_s if flops_per_s and bytes_per_s else None
+    if flops_per_s:
+        top = flops_per_s / _GIGA
+        plot.line([max(ridge or left, left), right], [top, top], **line)
+        plot.text(
+            [right],
+            [top],
+            [_rate(flops_per_s, "FLOP/s")],
+            text_align="right",
+            y_offset=-4,
+            x_offset=-6,
+            **text,
+        )
+    if bytes_per_s:
+        slope, end = bytes_per_s / _GIGA, min(ridge or right, right)
+        plot.line([left, end], [left * slope, end * slope], line_dash="dashed", **line)
+        begin = max(left * 1.2, 1.5 * low / slope)
+        plot.text([begin], [begin * slope], [_rate(bytes_per_s, "B/s")], y_offset=-12, **text)

@@ -1,0 +1,207 @@
+"""Figures of the tabs: what is drawn, compared with the analyses; names stay text; a click selects."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from bokeh.embed import json_item
+from bokeh.models import PlainText
+
+from notebook_prof import analysis
+from notebook_prof.errors import OptionError
+from notebook_prof.selection import Selection
+from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.views import figures
+from notebook_prof.views.figures import Drawn
+from notebook_prof.views.figures.memory_flow import compacted
+
+from ..browser.drawn import drawn_trace
+
+ODD = "<img src=x onerror=alert(1)> $$\\frac{1}{2}$$ @{select}"
+EMPTY = TraceBuilder().seal()
+BUILDERS = [
+    "distributed_figure",
+    "flame_figure",
+    "idle_figure",
+    "input_figure",
+    "kernels_figure",
+    "layers_figure",
+    "memory_flow_figure",
+    "operators_figure",
+    "pipeline_figure",
+    "queues_figure",
+    "roofline_figure",
+    "steps_figure",
+]
+ALL = Selection()
+
+
+def _source(drawn: Drawn | None, glyph: int = 0) -> dict[str, Any]:
+    assert drawn is not None
+    return dict(drawn.figure.renderers[glyph].data_source.data)
+
+
+def odd_trace() -> Trace:
+    """A step with odd names everywhere: operators, kernels, modules, memory."""
+    b = TraceBuilder()
+    main, stream = b.track(ODD, tid=1), b.track("stream 7", "stream", device=0, stream=7)
+    names = ["step", ODD, "aten::mm", "aten::mm"]
+    b.slices(
+        ts=[0, 10, 20, 60],
+        dur=[100, 80, 20, 20],
+        name=names,
+        category=["module", "module", "operator", "operator"],
+        module=["Net", ODD, ODD, ODD],
+        phase="forward",
+        shapes=[None, None, "[[2, 3], [3, 4]]", "[[4, 3], [3, 4]]"],
+        track=main,
+    )
+    b.slices(ts=[30, 90], dur=[20, 20], name=[ODD, "gemm"], category="kernel", track=stream)
+    b.steps([0], [0], [100], "mark")
+    sizes = {"bytes": [64, 32, -64], "allocated": [64, 96, 32], "reserved": 128, "device": -1, "track": main}
+    b.allocations(ts=[25, 30, 70], addr=[2**40, 4096, 2**40], **sizes)
+    return b.seal()
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_nothing_recorded_draws_nothing(name: str) -> None:
+    assert getattr(figures, name)(EMPTY, ALL) is None
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_figures_can_be_embedded_with_odd_names(name: str) -> None:
+    for trace in (odd_trace(), drawn_trace(gpu=True)):
+        drawn = getattr(figures, name)(trace, ALL)
+        if drawn is None:
+            continue
+        text = json.dumps(json_item(figures.standalone(drawn)))
+        assert "{safe}" not in text
+        for axis in drawn.figure.axis:
+            assert all(isinstance(label, PlainText) for label in axis.major_label_overrides.values())
+        assert isinstance(drawn.figure.title.text, PlainText)
+        for renderer in drawn.figure.renderers:
+            for patch in renderer.data_source.data.get("select", ()):
+                assert not patch or Selection().apply_patch(json.loads(patch))
+
+
+def test_most_figures_are_drawn_of_the_odd_trace() -> None:
+    drawn = {name for name in BUILDERS if getattr(figures, name)(odd_trace(), ALL) is not None}
+    assert drawn >= {
+        "flame_figure",
+        "kernels_figure",
+        "layers_figure",
+        "memory_flow_figure",
+        "roofline_figure",
+    }
+    tips = _source(figures.kernels_figure(odd_trace(), ALL))["tip0"]
+    assert ODD in tips  # as it is: Bokeh and the page escape it
+
+
+def test_bars_are_as_long_as_the_table_says() -> None:
+    trace = drawn_trace(gpu=True)
+    table = analysis.operators(trace).sort_values("self_ns", ascending=False, kind="stable")
+    data = _source(figures.operators_figure(trace, ALL, top=3))
+    scale = data["length"][0] / table["self_ns"].iloc[0]
+    np.testing.assert_allclose(data["length"] / scale, table["self_ns"].head(3))
+    assert data["select"][0] == json.dumps({"name": [table["name"].iloc[0]]})
+    chosen = _source(figures.operators_figure(trace, Selection(name=table["name"].iloc[1]), top=3))
+    assert [value < 1 for value in chosen["alpha"]] == [True, False, True]
+    kernels = analysis.kernels(trace, category="kernel")
+    data = _source(figures.kernels_figure(trace, ALL))
+    np.testing.assert_allclose(
+        data["length"] / data["length"][0], kernels["total_ns"] / kernels["total_ns"][0]
+    )
+    with pytest.raises(OptionError, match="device"):
+        figures.operators_figure(trace, ALL, side="devices")
+
+
+def test_stacked_steps_are_as_high_as_the_steps() -> None:
+    trace = drawn_trace(gpu=True)
+    drawn = figures.steps_figure(trace, Selection(step=4))
+    assert drawn is not None
+    table = analysis.step_breakdown(trace)
+    top = np.max([renderer.data_source.data["top"] for renderer in drawn.figure.renderers], axis=0)
+    np.testing.assert_allclose(top / top[0], table["total_ns"] / table["total_ns"][0])
+    data = _source(drawn)
+    assert [a == 1 for a in data["alpha"]] == (table["step"] == 4).tolist()
+    assert json.loads(data["select"][0]) == {"step": [int(table["step"][0])]}
+    with pytest.raises(OptionError, match="step_trace"):
+        figures.steps_figure(trace, ALL, kind="trace")
+
+
+def test_idle_bars_sum_to_the_idle_time() -> None:
+    trace = drawn_trace(gpu=True)
+    data = _source(figures.idle_figure(trace, ALL))
+    idle = int(analysis.device(trace)["idle_ns"].sum())
+    assert data["length"].sum() * 1e6 == pytest.approx(idle) or data["length"].sum() * 1e3 == pytest.approx(
+        idle
+    )
+
+
+def test_flame_boxes_fill_their_level() -> None:
+    trace = drawn_trace(gpu=True)
+    drawn = figures.flame_figure(trace, ALL)
+    data = _source(drawn)
+    assert drawn is not None
+    roots = np.asarray(data["top"]) < 1
+    width = np.asarray(data["right"]) - np.asarray(data["left"])
+    assert width[roots].sum() == pytest.approx(drawn.figure.x_range.end)
+    python = figures.flame_figure(trace, ALL, category="operator", by_thread=False)
+    assert python is not None
+    assert python.title != drawn.title
+
+
+def test_memory_rectangles_do_not_overlap_and_gaps_are_gone() -> None:
+    rng = np.random.default_rng(3)
+    addr = rng.choice(np.arange(1, 2000), 300, replace=False).astype(np.uint64) * np.uint64(2**24)
+    size = rng.integers(1, 2**24, 300)
+    place = compacted(addr, size)
+    order = np.argsort(addr)
+    assert (np.argsort(place, kind="stable") == order).all()
+    assert (place[order][1:] == (place + size)[order][:-1]).all()
+    assert place.min() == 0
+    assert compacted(np.array([], np.uint64), np.array([], np.int64)).tolist() == []
+
+
+def test_memory_flow_draws_what_memory_blocks_lists() -> None:
+    trace = odd_trace()
+    blocks = analysis.memory_blocks(trace)
+    assert blocks["bytes"].tolist() == [64, 32]
+    assert blocks["lifetime_ns"].tolist() == [45, 80]
+    data = _source(figures.memory_flow_figure(trace, ALL))
+    height = np.asarray(data["top"]) - np.asarray(data["bottom"])
+    assert height.tolist() == [64, 32]
+    assert sorted(data["bottom"].tolist()) == [0, 32]
+    assert json.loads(data["select"][0]) == {"window": [25, 70]}
+
+
+def test_the_pipeline_stands_from_left_to_right() -> None:
+    table = pd.DataFrame(
+        {
+            "rank": 0,
+            "op_id": [0, 1, 2, 3],
+            "op_type": ["Zip", "Map", ODD, "Reader"],
+            "workers": 4,
+            "children": [[1, 3], [2], [], []],
+            "parent": [-1, 0, 1, 0],
+            "queue_usage": [np.nan, 0.1, 0.9, 0.5],
+            "queue_mean": [np.nan, 2, 14, 8],
+            "queue_length": 16.0,
+            "sizes": [[], [2, 2], [14, 14], [8, 8]],
+        }
+    )
+    trace = TraceBuilder(metadata={"tables": {"minddata_pipeline": table}}).seal()
+    drawn = figures.pipeline_figure(trace, ALL)
+    assert drawn is not None
+    assert "suspected bottleneck" in drawn.legend
+    boxes = next(r for r in drawn.figure.renderers if "frame" in r.data_source.data).data_source.data
+    assert boxes["x"].tolist() == [2, 1, 0, 1]
+    assert boxes["y"].tolist() == [0, 0, 0, 1]
+    queues = figures.queues_figure(trace, ALL)
+    assert queues is not None
+    assert len(queues.legend) == 3
+    assert _source(queues)["y"].tolist() == [12.5, 12.5]
