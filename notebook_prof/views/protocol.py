@@ -6,6 +6,7 @@ report), so that one controller serves both.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -14,6 +15,7 @@ from ..errors import NotebookProfError, nearest
 from ..selection import Selection
 from ..trace import Trace
 from . import answers
+from .beside import Beside
 from .packing import Answer
 from .store import ViewStore
 from .warming import Warming
@@ -45,6 +47,7 @@ class Protocol:
     def __init__(self, trace: Trace, selection: Selection) -> None:
         self.store = ViewStore(trace)
         self.warming = Warming(self.store)
+        self.beside: Beside[Answer] = Beside()
         self.selection = selection
 
     def answer(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
@@ -72,12 +75,26 @@ class Protocol:
                 raise NotebookProfError(f"no question {kind!r}: {nearest(kind, _QUESTIONS)}")
             if not self.warming.ready(kind):
                 return {"pending": True, "columns": [], "seq": request.get("seq")}, []
-            with self.store.lock:
-                found = ask(self.store, self.selection.to_state(), request)
+            if kind == "panel":
+                made = self._tab(request)
+                if made is None:
+                    return {"pending": True, "columns": [], "seq": request.get("seq")}, []
+                found = made
+            else:
+                with self.store.lock:
+                    found = ask(self.store, self.selection.to_state(), request)
         except Exception as error:  # a page must be told; the kernel's log is no place anyone looks
             found = Answer({"failed": f"{type(error).__name__}: {error}", "columns": []})
         content = {**found.content, "seq": request.get("seq"), "ms": (time.perf_counter() - began) * 1e3}
         return content, found.buffers
+
+    def _tab(self, request: Mapping[str, Any]) -> Answer | None:
+        """A tab: slow perhaps, and of the trace alone, so that it needs neither this thread nor the lock."""
+        state = {name: value for name, value in self.selection.to_state().items() if name != "revision"}
+        asked = {name: value for name, value in request.items() if name not in ("t", "seq", "rid")}
+        state["focus"] = None
+        key = json.dumps([asked, state], sort_keys=True, default=str)
+        return self.beside.get(key, lambda: answers.panel(self.store, state, request))
 
     def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
         """Apply what a page selects.

@@ -84,7 +84,7 @@ def _table(part: Table, place: int, most: int, columns: dict[str, npt.NDArray[An
     heads, texts = [], {}
     for key in map(str, frame.columns):
         unit = unit_of(frame, key, part.units)
-        if not unit:
+        if not unit or (len(frame) and frame[key].isna().all()):
             continue
         heads.append([key, part.heads.get(key) or head_of(key), unit])
         if unit in _NUMERIC:
@@ -107,4 +107,4 @@ def _table(part: Table, place: int, most: int, columns: dict[str, npt.NDArray[An
 def _document(figure: UIElement) -> str:
     document = Document()
     document.add_root(figure)
-    return str(serialize_json(document.to_json()))
+    return str(serialize_json(document.to_json(deferred=False)))

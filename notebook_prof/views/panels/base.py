@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import pandas as pd
-from bokeh.models import UIElement
+from bokeh.plotting import figure
 
 from ...trace import Trace
 
@@ -100,16 +100,15 @@ class Picture:
 
     Attributes
     ----------
-    figure : UIElement
-        Without tools: the page has its own. A source of its glyphs may have a column ``tip`` (text for the
-        tooltip, lines separated by a newline) and a column ``select`` (JSON of a `Patch`, or empty) that a
-        click sets. See `notebook_prof.views.figures.canvas`.
+    figure : figure
+        A source of its glyphs may have a column ``select``: the JSON of a `Patch` that a click sets, or
+        empty. What its hover tools would show (``@{column}`` only), the page shows in its own tooltip.
     title : str
     legend : mapping of str to str
         Colour (``#RRGGBB``) by text, written above the picture.
     """
 
-    figure: UIElement
+    figure: figure
     title: str = ""
     legend: Mapping[str, str] = field(default_factory=dict)
 

@@ -56,12 +56,14 @@ const absentPart = (ctx, {text}) => ({element: textElement('p', 'nbp-empty', tex
 const notePart = (ctx, {text, warns}) => ({element: textElement('p', warns ? 'nbp-part-note nbp-warns' : 'nbp-part-note', text)});
 
 function factsPart(ctx, {facts}) {
-  const list = textElement('dl', 'nbp-facts', '');
+  const list = textElement('div', 'nbp-facts', '');
+  list.setAttribute('role', 'list');
   for (const {label, value, note} of facts) {
-    const group = textElement('div', '', '');
-    group.append(textElement('dt', '', label), textElement('dd', '', value));
-    if (note) group.append(textElement('dd', 'nbp-fact-note', note));
-    list.append(group);
+    const one = textElement('div', 'nbp-one-fact', '');
+    one.setAttribute('role', 'listitem');
+    one.append(textElement('div', 'nbp-fact-label', label), textElement('div', 'nbp-fact-value', value));
+    if (note) one.append(textElement('div', 'nbp-fact-label', note));
+    list.append(one);
   }
   return {element: list};
 }

@@ -1,13 +1,5 @@
-// A Bokeh figure in a tab. Sources of its glyphs may have a column `tip` (text) and a column `select` (a patch as JSON).
-const TICKS = {
-  ns: (t) => formatTime(t),
-  share: (t) => formatShare(t).replace('.0 %', ' %'),
-  bytes: (t) => formatBytes(t),
-  flops: (t) => formatScaled(t, 'FLOP'),
-  'flops/s': (t) => formatScaled(t, 'FLOP/s'),
-  'bytes/s': (t) => `${formatBytes(t)}/s`,
-};
-
+// A Bokeh figure in a tab. Sources of its glyphs may have a column `select`: a patch of the selection as JSON. What a hover
+// tool of Bokeh would show is shown in the tooltip of all views instead: as text.
 function picturePart(ctx, {title, legend, document: json}, pick) {
   const box = textElement('figure', 'nbp-picture', ''),
     place = textElement('div', 'nbp-figure', '');
@@ -27,6 +19,7 @@ function picturePart(ctx, {title, legend, document: json}, pick) {
   place.setAttribute('role', 'img');
   place.setAttribute('aria-label', title || 'picture');
   box.append(place);
+  const hovers = new Map(); // renderer → [[label, column], …]
   let host = null,
     gone = false;
   const figures = () => [...(host?.doc._all_models.values() ?? [])].filter((model) => model.type === 'Figure' || model.type === 'Plot');
@@ -34,13 +27,28 @@ function picturePart(ctx, {title, legend, document: json}, pick) {
     if (host) paintFigures(host.doc, ctx.theme);
   };
   async function mount() {
-    const made = await mountDocument(ctx.host.Bokeh, JSON.parse(json), [place], writeUnits);
+    const made = await mountDocument(ctx.host.Bokeh, JSON.parse(json), [place], prepare);
     if (gone) {
       made.dispose();
       return;
     }
     host = made;
     theme();
+  }
+  function prepare(doc) {
+    for (const tool of doc._all_models.values()) {
+      if (tool.type !== 'HoverTool' || !Array.isArray(tool.tooltips)) continue;
+      const rows = tool.tooltips.map(([label, text]) => [label, /^@\{?([^{}]+)\}?$/.exec(text)?.[1]]);
+      for (const renderer of Array.isArray(tool.renderers) ? tool.renderers : []) hovers.set(renderer, rows);
+      tool.setv({tooltips: null});
+    }
+  }
+  function linesOf(renderer, index) {
+    const {data} = renderer.data_source;
+    return (hovers.get(renderer) ?? []).map(([label, column]) => {
+      const text = String(data[column]?.[index] ?? '');
+      return text && label ? `${text} ${label}` : text;
+    });
   }
   // the topmost mark under the pointer that has something to say
   function markAt(event) {
@@ -52,9 +60,9 @@ function picturePart(ctx, {title, legend, document: json}, pick) {
       for (const renderer of [...figure.renderers].reverse()) {
         const data = renderer.data_source?.data,
           of = view.renderer_view?.(renderer) ?? view.views?.find_one(renderer);
-        if (!data || !of || !(data.tip || data.select)) continue;
+        if (!data || !of || !(data.select || hovers.has(renderer))) continue;
         const index = of.hit_test(point)?.indices?.[0];
-        if (index !== undefined) return {tip: String(data.tip?.[index] ?? ''), patch: data.select?.[index] ? JSON.parse(data.select[index]) : null};
+        if (index !== undefined) return {lines: linesOf(renderer, index), patch: data.select?.[index] ? JSON.parse(data.select[index]) : null};
       }
     }
     return null;
@@ -62,7 +70,7 @@ function picturePart(ctx, {title, legend, document: json}, pick) {
   place.addEventListener('pointermove', (event) => {
     const mark = host && markAt(event);
     place.classList.toggle('nbp-pickable', Boolean(mark?.patch));
-    if (mark?.tip) ctx.tooltip.show(event, mark.tip.split('\n'));
+    if (mark?.lines.some(Boolean)) ctx.tooltip.show(event, mark.lines);
     else ctx.tooltip.hide();
   });
   place.addEventListener('pointerleave', () => ctx.tooltip.hide());
@@ -97,11 +105,3 @@ function picturePart(ctx, {title, legend, document: json}, pick) {
 }
 
 
-// Ticks are written by the page: the formatters' own code would be evaluated, which a strict CSP refuses.
-function writeUnits(doc) {
-  for (const model of doc._all_models.values()) {
-    if (model.tags?.[0] !== 'unit') continue;
-    const write = TICKS[model.tags[1]];
-    formatTicks(model, (ticks) => ticks.map((tick) => (tick === 0 ? '0' : write(tick))));
-  }
-}
