@@ -19,11 +19,15 @@ VIEWS: Final = {
 }
 """Method of `Plot` → function of `notebook_prof.views.single` that takes ``(trace, selection)``."""
 
+TABS: Final = ("steps", "input", "distributed", "device")
+"""Methods of `Plot` that draw what the tab of that name draws."""
+
 
 class Plot:
     """Single views of a Profile as Bokeh models, for ``bokeh.io.show`` or a layout of one's own.
 
-    Each call builds a new model under the selection of that moment.
+    Each call builds a new model under the selection of that moment. Where there is nothing to draw, the model
+    is the sentence why.
 
     Parameters
     ----------
@@ -50,9 +54,29 @@ class Plot:
         """A bar a step, divided into its phases."""
         return self._build("phases")
 
+    def steps(self) -> UIElement:
+        """A bar a step, divided by what ran, and by its gap, forward and backward, and tail."""
+        return self._tab("steps")
+
+    def input(self) -> UIElement:
+        """How steps got their data; of a data pipeline also its stages and queues."""
+        return self._tab("input")
+
+    def distributed(self) -> UIElement:
+        """A bar a step: computation, communication, and both at once."""
+        return self._tab("distributed")
+
+    def device(self) -> UIElement:
+        """Idle time of the devices by its causes."""
+        return self._tab("device")
+
     def _build(self, view: str) -> Any:
         single = importlib.import_module("notebook_prof.views.single")  # loads Bokeh
         return getattr(single, VIEWS[view])(self._trace, self._selection)
 
+    def _tab(self, name: str) -> Any:
+        models = importlib.import_module("notebook_prof.views.panels.models")  # loads Bokeh
+        return models.tab_pictures(self._trace, self._selection, name)
+
     def __repr__(self) -> str:
-        return "p.plot: " + ", ".join(f"{name}()" for name in VIEWS)
+        return "p.plot: " + ", ".join(f"{name}()" for name in (*VIEWS, *TABS))

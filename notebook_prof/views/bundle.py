@@ -42,7 +42,16 @@ PAGE: Final = (
     "controller",
 )
 LIVE: Final = (*PAGE, "glue_widget")
-REPORT: Final = (*PAGE, "local_columns", "local_query", "local_table", "local_find", "local", "glue_report")
+REPORT: Final = (
+    *PAGE,
+    "local_columns",
+    "local_query",
+    "local_table",
+    "local_find",
+    "local_panel",
+    "local",
+    "glue_report",
+)
 BOKEHJS: Final = ("bokeh",)
 
 

@@ -22,6 +22,7 @@ from .answers import meta, names, phases
 from .bundle import REPORT, bokehjs, script, stylesheet
 from .columns import coded
 from .dashboard import dashboard_document, dashboard_settings
+from .embedded import embedded
 from .packing import Answer
 from .reduced import MOST_SLICES, reduced
 from .store import ViewStore
@@ -50,6 +51,7 @@ def report_page(trace: Trace, selection: Selection, *, verdict: str, static: str
     """
     if not len(trace.slices):
         return _page([], [], static)
+    whole, tabs = trace, embedded(trace)
     memory_events = min(len(trace.allocations), MOST_SLICES)
     trace, note = reduced(trace, MOST_SLICES - memory_events // 2)
     store = ViewStore(trace)
@@ -59,6 +61,7 @@ def report_page(trace: Trace, selection: Selection, *, verdict: str, static: str
         "nbp-settings": settings,
         "nbp-document": json.loads(dashboard_document(trace)),
         "nbp-selection": selection.to_state(),
+        "nbp-panels": {"tabs": tabs, "focus": trace is whole},
     }
     scripts = [part.decode("utf-8") for part in bokehjs()]
     body = f'<div id="nbp-report" class="nbp-host nbp-report"></div><div id="nbp-static">{static}</div>'

@@ -10,8 +10,21 @@ from typing import Final
 
 from .advice import advice
 from .base import Absent, Card, Cards, Fact, Facts, Note, Panel, Picture, Tab, Table
+from .device import device
+from .distributed import distributed
+from .input import input_data
+from .memory import memory
+from .overview import overview
+from .recorded import without_collectives, without_device, without_input, without_memory, without_steps
+from .steps import steps
 
 PANELS: Final[dict[str, Tab]] = {
+    "overview": Tab("Overview", overview),
+    "memory": Tab("Memory", memory, without_memory),
+    "steps": Tab("Steps", steps, without_steps),
+    "input": Tab("Input", input_data, without_input),
+    "distributed": Tab("Distributed", distributed, without_collectives),
+    "device": Tab("Device", device, without_device),
     "advice": Tab("Advice", advice),
 }
 """Tabs by name; the operator table is the page's own and not among them."""

@@ -234,6 +234,7 @@ function createLocal(columns, given, store) {
     memory,
     phases,
     detail,
+    panel: createLocalPanel(given),
     ...createLocalFind(columns, given, index),
   };
   return {
@@ -241,7 +242,7 @@ function createLocal(columns, given, store) {
       const began = performance.now();
       let answer;
       try {
-        answer = answers[q.t](q, store.get());
+        answer = await answers[q.t](q, store.get());
       } catch (error) {
         answer = reply({failed: String(error)});
       }

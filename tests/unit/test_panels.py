@@ -1,0 +1,328 @@
+"""Tabs of the dashboard without a browser: their numbers, what they select, why they are absent, reports."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import threading
+import time
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from bokeh.embed import file_html
+
+from notebook_prof import analysis
+from notebook_prof.selection import Selection
+from notebook_prof.session.plot import TABS
+from notebook_prof.session.profile import Profile
+from notebook_prof.testing import draw
+from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.views import embedded as embedding
+from notebook_prof.views.answers.panel import MOST_ROWS, packed, panel
+from notebook_prof.views.beside import Beside
+from notebook_prof.views.dashboard import rail
+from notebook_prof.views.packing import Answer
+from notebook_prof.views.panels import PANELS, Card, Cards, Fact, Facts, Note, Panel, Tab, Table
+from notebook_prof.views.panels.asking import ask, followed
+from notebook_prof.views.protocol import Protocol
+from notebook_prof.views.store import ViewStore
+
+from ..browser.drawn import drawn_trace
+
+EMPTY = TraceBuilder().seal()
+EVERYTHING = Selection().to_state()
+EVIL = "<img src=x onerror=alert(1)>$$x^2$$"
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    return drawn_trace(gpu=True)
+
+
+def _ask(trace: Trace, name: str, selection: Selection | None = None, **request: Any) -> Answer:
+    state = (selection or Selection()).to_state()
+    answer = panel(ViewStore(trace), state, {"name": name, **request})
+    json.dumps(answer.content, allow_nan=False)
+    return answer
+
+
+def _tables(answer: Answer) -> list[tuple[dict[str, Any], pd.DataFrame]]:
+    """Each table with its columns put together again."""
+    arrays, out = answer.arrays(), []
+    for place, part in enumerate(answer.content["parts"]):
+        if part["kind"] == "table":
+            columns = {
+                key: arrays[f"{place}.{key}"] if unit != "text" else part["texts"][key]
+                for key, _, unit in part["heads"]
+            }
+            out.append((part, pd.DataFrame(columns)))
+    return out
+
+
+@pytest.mark.parametrize("name", PANELS)
+@pytest.mark.parametrize(
+    "picture",
+    [
+        "",
+        "main: [mm ]",
+        "steps: [0   ][1   ]\nmain: [load/data][mm/forward]\nstream 7: [k  ]  [ncclAllReduce:collective]",
+    ],
+)
+def test_every_tab_answers_or_says_why_not(name: str, picture: str) -> None:
+    trace = draw(picture) if picture else EMPTY
+    for selection in (Selection(), Selection(window=(0, 5), name="mm", step=0, phase="forward")):
+        content = _ask(trace, name, selection).content
+        if sentence := content.get("absent"):
+            assert sentence.endswith("."), sentence
+        else:
+            assert content["parts"], "a tab with nothing in it should say why"
+    missing = PANELS[name].missing(trace)
+    assert not missing or _ask(trace, name).content["absent"] == missing
+
+
+def test_the_rail_has_the_operators_second_and_greys_what_was_not_recorded() -> None:
+    tabs = rail(draw("main: [mm ]"))
+    assert [tab["name"] for tab in tabs][:2] == ["overview", "operators"]
+    assert {tab["name"] for tab in tabs if tab["missing"]} >= {"memory", "steps", "distributed", "device"}
+    assert not next(tab for tab in tabs if tab["name"] == "operators")["missing"]
+
+
+def test_tables_carry_the_numbers_of_the_analyses(trace: Trace) -> None:
+    (part, steps), (_, parts) = _tables(_ask(trace, "steps"))
+    expected = analysis.step_trace(trace)
+    for column in ("step", "total_ns", "gap_ns", "fp_bp_ns", "tail_ns", "data_ns"):
+        np.testing.assert_array_equal(steps[column], expected[column])
+    assert part["select"] == [{"step": [int(number)]} for number in expected["step"]]
+    np.testing.assert_array_equal(parts["kernel_ns"], analysis.step_breakdown(trace)["kernel_ns"])
+    gaps = _tables(_ask(trace, "device"))[-1][1]
+    assert (
+        gaps["dur"].tolist() == sorted(analysis.device_idle(trace)["dur"].tolist(), reverse=True)[: len(gaps)]
+    )
+    operators = _tables(_ask(trace, "memory"))[-1][1]
+    np.testing.assert_array_equal(
+        operators["allocated_bytes"], analysis.memory_operators(trace)["allocated_bytes"]
+    )
+
+
+def test_tabs_follow_the_selection_except_what_they_set_themselves(trace: Trace) -> None:
+    chosen = Selection(step=[4, 6])
+    assert _tables(_ask(trace, "steps", chosen))[0][1]["step"].tolist() == [4, 6]
+    assert len(_tables(_ask(trace, "steps", chosen, own=["step"]))[0][1]) == len(trace.steps)
+    start = int(trace.steps["ts"].iloc[2])
+    half = Selection(window=(start, int(trace.span.end)))
+    assert len(_tables(_ask(trace, "steps", half))[0][1]) == len(trace.steps) - 2
+    assert "window" in _ask(trace, "steps").content["under"]
+    assert followed(analysis.advice) == ("window",)
+
+
+def test_the_evidence_of_advice_is_what_its_card_selects(trace: Trace) -> None:
+    profile = Profile(trace)
+    profile.selection.name = "aten::relu"  # must not narrow the evidence
+    cards = _ask(trace, "advice").content["parts"][1]["cards"]
+    table = analysis.advice(trace)
+    assert [card["title"] for card in cards] == [rule.replace("-", " ") for rule in table["rule"]]
+    assert len(cards) >= 3
+    for card, rows in zip(cards, table["rows"], strict=True):
+        profile.selection.apply_patch(card["select"])
+        assert set(rows.tolist()) <= set(profile.selected.index), card["title"]
+        if len(rows):
+            assert profile.selection.focus == int(rows[0])
+
+
+def test_units_come_from_names_and_missing_numbers_are_told() -> None:
+    frame = pd.DataFrame(
+        {
+            "name": ["a", None],
+            "self_ns": [5, 7],
+            "peak_bytes": pd.array([None, 4096], dtype="Int64"),
+            "share": [0.5, np.nan],
+            "calls": [1, 2],
+            "ts": [0, 9],
+            "gone": [np.nan, np.nan],
+            "hidden": [1, 2],
+        }
+    )
+    answer = packed(
+        "x", Panel("X", (Table(frame, {"hidden": ""}, {"calls": "how often"}, [{"step": 1}, None]),))
+    )
+    ((part, table),) = _tables(answer)
+    assert part["heads"] == [
+        ["name", "name", "text"],
+        ["self_ns", "self", "ns"],
+        ["peak_bytes", "peak", "bytes"],
+        ["share", "share", "share"],
+        ["calls", "how often", "count"],
+        ["ts", "at", "instant"],
+    ]
+    assert table["name"].tolist() == ["a", ""]
+    assert np.isnan(table["peak_bytes"][0])
+    assert table["peak_bytes"][1] == 4096
+    assert part["select"] == [{"step": [1]}, None]
+
+
+def test_long_tables_are_cut_and_say_how_long_they_were() -> None:
+    frame = pd.DataFrame({"step": np.arange(5 * MOST_ROWS)})
+    many = Panel("X", (Table(frame, select=[{"step": k} for k in range(5 * MOST_ROWS)]),))
+    ((part, table),) = _tables(packed("x", many))
+    assert (part["size"], part["rows"], len(table), len(part["select"])) == (
+        MOST_ROWS,
+        5 * MOST_ROWS,
+        *2 * [MOST_ROWS],
+    )
+
+
+def test_facts_cards_and_notes_arrive_as_they_are() -> None:
+    made = Panel("X", (Note(EVIL, True), Facts((Fact("a", EVIL),)), Cards((Card("t", "b", (EVIL,)),))))
+    note, facts, cards = packed("x", made).content["parts"]
+    assert note == {"kind": "note", "text": EVIL, "warns": True}
+    assert facts["facts"] == [{"label": "a", "value": EVIL, "note": ""}] or facts["facts"][0]["value"] == EVIL
+    assert cards["cards"][0]["lines"][0] == EVIL
+    assert cards["cards"][0]["select"] is None
+
+
+def test_an_analysis_is_asked_under_the_selection() -> None:
+    trace = draw("steps: [0  ][1  ]\nmain: [mm ][add]")
+    state = Selection(step=1, name="mm").to_state()
+    assert ask(analysis.steps, trace, state)["step"].tolist() == [1]
+    assert ask(analysis.operators, trace, Selection(name="mm").to_state())["name"].tolist() == ["mm"]
+
+
+def _wait(protocol: Protocol, **request: Any) -> dict[str, Any]:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        content, _ = protocol.answer({"t": "panel", **request})
+        if not content.get("pending"):
+            return content
+    raise AssertionError("no answer within a minute")
+
+
+def test_a_slow_tab_holds_up_no_other_question(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    go, began = threading.Event(), threading.Event()
+
+    def slow(trace: Trace, state: Mapping[str, Any]) -> Panel:
+        began.set()
+        assert go.wait(60)
+        return Panel("Slow", (Note("done"),))
+
+    monkeypatch.setitem(PANELS, "slow", Tab("Slow", slow))
+    protocol = Protocol(trace, Selection())
+    assert protocol.answer({"t": "panel", "name": "slow", "seq": 3})[0]["pending"]
+    assert began.wait(60)
+    assert protocol.answer({"t": "table", "by": "name"})[0]["label"], "answered meanwhile"
+    assert protocol.answer({"t": "panel", "name": "slow", "seq": 4})[0]["pending"]
+    go.set()
+    assert _wait(protocol, name="slow")["title"] == "Slow"
+
+
+def test_a_tab_that_fails_says_so_and_may_be_asked_again(
+    trace: Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = []
+
+    def failing(trace: Trace, state: Mapping[str, Any]) -> Panel:
+        tries.append(1)
+        if len(tries) == 1:
+            raise ZeroDivisionError("no time at all")
+        return Panel("Fine", (Note("done"),))
+
+    monkeypatch.setitem(PANELS, "failing", Tab("Failing", failing))
+    protocol = Protocol(trace, Selection())
+    assert _wait(protocol, name="failing")["failed"] == "ZeroDivisionError: no time at all"
+    assert _wait(protocol, name="failing")["title"] == "Fine"
+    assert "did you mean 'steps'" in _wait(protocol, name="step")["failed"]
+
+
+def test_of_what_waits_only_the_newest_is_done() -> None:
+    go, began, done = threading.Event(), threading.Event(), []
+    beside: Beside[str] = Beside(patience_s=0.01)
+
+    def first() -> str:
+        began.set()
+        assert go.wait(60)
+        return "first"
+
+    def make(name: str) -> Any:
+        return lambda: done.append(name) or name
+
+    assert beside.get("first", first) is None
+    assert began.wait(60)
+    assert beside.get("dropped", make("dropped")) is None
+    assert beside.get("newest", make("newest")) is None
+    go.set()
+    until = time.monotonic() + 60
+    while (found := beside.get("newest", make("newest"))) is None and time.monotonic() < until:
+        pass
+    assert found == "newest"
+    assert beside.get("first", first) == "first", "what was begun is kept"
+    assert done == ["newest"]
+
+
+def _unpacked(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(text)))
+    return found
+
+
+def test_a_report_holds_the_tabs_of_the_whole_recording(trace: Trace) -> None:
+    found = embedding.embedded(trace)
+    assert set(found) == set(PANELS)
+    assert found["distributed"] == {"missing": PANELS["distributed"].missing(trace)}
+    steps = _unpacked(found["steps"]["data"])
+    place = [part["kind"] for part in steps["content"]["parts"]].index("table")
+    assert steps["data"][f"{place}.total_ns"] == analysis.step_trace(trace)["total_ns"].tolist()
+    assert sum(len(one.get("data", "")) for one in found.values()) < 150_000
+
+
+def test_a_picture_too_large_for_a_report_is_left_out_and_named(
+    trace: Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedding, "MOST_BYTES", 3000)
+    parts = _unpacked(embedding.embedded(trace)["device"]["data"])["content"]["parts"]
+    assert not [part for part in parts if part["kind"] == "picture"]
+    (note,) = [part["text"] for part in parts if part["kind"] == "note"]
+    assert "by its causes: too large for this file" in note
+
+
+def test_one_tab_that_fails_does_not_cost_the_report(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(trace: Trace, state: Mapping[str, Any]) -> Panel:
+        raise ZeroDivisionError("no time at all")
+
+    monkeypatch.setitem(PANELS, "steps", Tab("Steps", failing))
+    found = embedding.embedded(trace)
+    assert "ZeroDivisionError: no time at all" in found["steps"]["missing"]
+    assert "data" in found["advice"]
+
+
+@pytest.mark.parametrize("name", TABS)
+@pytest.mark.parametrize(
+    "picture", ["", "steps: [0   ]\nmain: [load/data][mm/forward]\nstream 7: [k  ]  [l ]"]
+)
+def test_what_a_tab_draws_is_also_a_model_for_python(name: str, picture: str) -> None:
+    profile = Profile(draw(picture) if picture else EMPTY)
+    profile.selection.update(step=0)
+    models = [getattr(profile.plot, name)() for _ in range(2)]
+    assert models[0].id != models[1].id
+    assert models[0].id in file_html(models[0], title=name)
+    assert name in repr(profile.plot)
+
+
+def test_names_of_strangers_are_text_in_the_documents_of_pictures() -> None:
+    builder = TraceBuilder()
+    main = builder.track("main")
+    stream = builder.track(EVIL, "stream", device=0, stream=7)
+    builder.slices(ts=[0, 10], dur=[10, 10], name=EVIL, track=main, phase=["data", "forward"], step=0)
+    builder.slices(ts=[2, 12], dur=[2, 3], name=EVIL, track=stream, category="kernel", device=0, stream=7)
+    builder.steps(step=[0], ts=[0], dur=[20], source="loop")
+    builder.allocations(
+        ts=[0, 8], addr=[1, 1], bytes=[64, -64], device=0, track=main, allocated=[64, 0], reserved=[64, 64]
+    )
+    trace = builder.seal()
+    for name in PANELS:
+        for part in _ask(trace, name).content.get("parts", ()):
+            if part["kind"] == "picture":
+                assert "{safe}" not in part["document"], "Bokeh inserts such a column as markup"
+                assert not re.search(r'"type":"object","name":"CustomJS[^"]*"', part["document"]), name
