@@ -109,6 +109,42 @@ def nested_in_own_group(code: IntArray, parent: IntArray, rows: IntArray) -> npt
     return found
 
 
+def inclusive(
+    groups: Groups, parent: IntArray, rows: IntArray, weights: npt.NDArray[np.float64]
+) -> tuple[IntArray, IntArray]:
+    """Sums of weights by group, each counted for every group around its row once; and for the row's only.
+
+    Parameters
+    ----------
+    groups : Groups
+    parent : ndarray of int64, shape (slices,)
+    rows : ndarray of int64
+        Slices that weights belong to; -1 for none.
+    weights : ndarray of float64
+        Whole numbers.
+
+    Returns
+    -------
+    total, own : ndarray of int64, a value a group
+    """
+    total = np.zeros(len(groups.keys), dtype=np.int64)
+    row, weight = _merge(rows, weights)
+    own = groups.sum(row, weight)
+    recursive = nested_in_own_group(groups.code, parent, row)
+    while len(row):
+        outermost = ~recursive[row]
+        total += groups.sum(row[outermost], weight[outermost])
+        row, weight = _merge(parent[row], weight)
+    return total, own
+
+
+def _merge(rows: IntArray, weights: npt.NDArray[np.float64]) -> tuple[IntArray, npt.NDArray[np.float64]]:
+    """Each row once, with the sum of its weights; without the missing ones."""
+    known = rows >= 0
+    row, inverse = np.unique(rows[known], return_inverse=True)
+    return row, np.bincount(inverse, weights[known], minlength=len(row)).astype(np.float64)
+
+
 def with_ancestors(parent: IntArray, rows: IntArray) -> IntArray:
     """The rows and everything around them, each once, in order."""
     seen = np.zeros(len(parent), dtype=bool)

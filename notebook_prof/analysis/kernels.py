@@ -10,6 +10,7 @@ import pandas as pd
 from ..errors import OptionError
 from ..trace import Trace
 from .device_attributes import device_attributes, uses_tensor_cores
+from .doubts import kernel_doubts, mark
 from .grouping import group
 from .scope import Numbers, Texts, WindowLike, many, on_device
 
@@ -53,7 +54,9 @@ def kernels(
         - ``share`` float64: of the summed durations in the same window, steps, phases and categories;
         - where launch attributes were recorded: ``blocks_per_sm``, ``occupancy`` (0–1) float64, weighted by
           duration, ``registers_per_thread``, ``shared_memory_bytes`` float64: the largest; NaN for copies;
-        - with `name` in `by`: ``tensor_cores`` bool, by the kernel's name.
+        - with `name` in `by`: ``tensor_cores`` bool, by the kernel's name;
+        - ``doubt`` str, only where there is any, and not by launch attributes: codes of `trust` that make at
+          least 1 % of the row's time wrong, as ``throttled``; empty for the others.
 
     Raises
     ------
@@ -82,8 +85,12 @@ def kernels(
     if attributes is not None:
         frame = pd.concat([frame, attributes], axis=1)
     table = _sums(frame, launched)
-    keys = groups.keys.iloc[table["code"].to_numpy()].reset_index(drop=True)
+    codes = table["code"].tolist()
+    keys = groups.keys.iloc[codes].reset_index(drop=True)
     table = pd.concat([keys, table.drop(columns="code")], axis=1)
+    if not launched:  # then groups of the table are those of names, in order
+        doubts = kernel_doubts(trace, device, groups.code[device.rows], len(groups.keys), window)
+        mark(table, [doubts[code] for code in codes])
     table["share"] = table["total_ns"] / max(int(table["total_ns"].sum()), 1)
     if attributes is not None:
         table = pd.concat([table, _means(frame, launched)], axis=1)

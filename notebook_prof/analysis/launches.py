@@ -34,15 +34,27 @@ def launching_rows(trace: Trace) -> IntArray:
     slices, flows = trace.slices, trace.flows
     launches = (flows["kind"] == "launch").to_numpy()
     src, dst = flows["src"].to_numpy()[launches], flows["dst"].to_numpy()[launches]
-    plumbing = slices["category"].isin(_PLUMBING).to_numpy()
-    parent = ints(slices["parent"])
-    owner = src.copy()
+    launcher = np.full(len(slices), -1, dtype=np.int64)
+    launcher[dst] = owning_rows(trace, src)
+    return launcher
+
+
+def owning_rows(trace: Trace, calls: IntArray) -> IntArray:
+    """The innermost slice around each call of the runtime that is no such call; itself where there is none.
+
+    Parameters
+    ----------
+    trace : Trace
+    calls : ndarray of int64
+        Rows of slices; those that are no calls of the runtime are their own owners.
+    """
+    plumbing = trace.slices["category"].isin(_PLUMBING).to_numpy()
+    parent = ints(trace.slices["parent"])
+    owner = calls.copy()
     todo = np.flatnonzero(plumbing[owner])
     while len(todo):
         above = parent[owner[todo]]
         owner[todo] = above
         todo = todo[above >= 0]
         todo = todo[plumbing[owner[todo]]]
-    launcher = np.full(len(slices), -1, dtype=np.int64)
-    launcher[dst] = np.where(owner >= 0, owner, src)
-    return launcher
+    return np.asarray(np.where(owner >= 0, owner, calls), dtype=np.int64)

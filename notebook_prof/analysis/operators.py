@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ..trace import Trace
 from ..trace.intervals import IntArray
-from .grouping import Groups, covered, group, nested_in_own_group
+from .doubts import mark, operator_doubts
+from .grouping import Groups, covered, group, inclusive
 from .launches import launching_rows
 from .redispatch import redispatched
 from .scope import Numbers, Scope, Texts, WindowLike, ints, many, on_device, on_host
@@ -53,7 +53,9 @@ def operators(
         - ``self_ns`` int64: less what ran inside. Over all rows it sums to the time that threads were busy;
         - ``device_self_ns`` int64: durations of the device work that it launched itself;
         - ``device_ns`` int64: the same, launched by it or by anything inside;
-        - ``share`` float64: of all self time in the same window, steps, phases and categories.
+        - ``share`` float64: of all self time in the same window, steps, phases and categories;
+        - ``doubt`` str, only where there is any: codes of `trust` that make at least 1 % of the row's device
+          time wrong, as ``kernels-lost-at-start``; empty for the others.
 
     Raises
     ------
@@ -83,6 +85,7 @@ def operators(
     total, own = _device_times(trace, device, groups, parent)
     table["device_ns"], table["device_self_ns"] = total, own
     table["share"] = table["self_ns"] / max(int(table["self_ns"].sum()), 1)
+    mark(table, operator_doubts(trace, host, device, groups, parent, window))
     ran = groups.sum(host.rows) > 0
     seen = ran if category is not None else ran | (total > 0)
     if name is not None and "name" in table:
@@ -99,22 +102,5 @@ def _again(trace: Trace, host: Scope, groups: Groups, parent: IntArray) -> IntAr
 
 def _device_times(trace: Trace, device: Scope, groups: Groups, parent: IntArray) -> tuple[IntArray, IntArray]:
     """Device time by group: launched by the group or inside it, and launched by it directly."""
-    total = np.zeros(len(groups.keys), dtype=np.int64)
-    if not len(device.rows):
-        return total, total.copy()
     launcher = launching_rows(trace)[device.rows]
-    row, spent = _merge(launcher, (device.end - device.ts).astype(np.float64))
-    own = groups.sum(row, spent)
-    recursive = nested_in_own_group(groups.code, parent, row)
-    while len(row):
-        outermost = ~recursive[row]
-        total += groups.sum(row[outermost], spent[outermost])
-        row, spent = _merge(parent[row], spent)
-    return total, own
-
-
-def _merge(rows: IntArray, weights: npt.NDArray[np.float64]) -> tuple[IntArray, npt.NDArray[np.float64]]:
-    """Each row once, with the sum of its weights; without the missing ones."""
-    known = rows >= 0
-    row, inverse = np.unique(rows[known], return_inverse=True)
-    return row, np.bincount(inverse, weights[known], minlength=len(row)).astype(np.float64)
+    return inclusive(groups, parent, launcher, (device.end - device.ts).astype(np.float64))

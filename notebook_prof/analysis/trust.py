@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 
 import pandas as pd
 
@@ -60,8 +59,7 @@ def trust(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     """
     findings = [*device_findings(trace, window), *run_findings(trace, window), *_reported(trace)]
     findings.sort(key=lambda finding: _ORDER[finding.severity])
-    rows = [asdict(finding) for finding in findings]
-    return TRUST.frame({name: [row[name] for row in rows] for name in TRUST.names})
+    return TRUST.frame({name: [getattr(finding, name) for finding in findings] for name in TRUST.names})
 
 
 def _reported(trace: Trace) -> Iterator[Finding]:

@@ -68,6 +68,7 @@ def _lost(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Finding]:
             effect="the device's part of this recording is missing: only the host can be judged",
             advice="record again; if it stays so, look at nbp.list_collectors() for what the driver allows",
             example=f"{format_count(len(calls.rows))} launches and not one kernel of theirs",
+            slices=calls.rows,
         )
         return
     first, last = np.flatnonzero(found)[[0, -1]]
@@ -104,6 +105,7 @@ def _lost(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Finding]:
                 effect="device time is too small by about this share (at the mean length of what was seen)",
                 advice=advice,
                 example=f"{call['name']} at {format_ns(call['ts'])} started nothing that was recorded",
+                slices=calls.rows[rows],
             )
 
 
@@ -204,6 +206,7 @@ def _overlapping(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
     """Work on one stream that runs at the same time, which streams forbid."""
     track = work.ints("track")
     count, doubled, example = 0, 0, ""
+    both: list[IntArray] = [np.empty(0, np.int64)]
     for stream in np.unique(track):
         rows = np.flatnonzero(track == stream)
         rows = rows[np.argsort(work.ts[rows], kind="stable")]
@@ -212,6 +215,7 @@ def _overlapping(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
         if not len(wrong):
             continue
         count += len(wrong)
+        both.append(work.rows[rows[np.union1d(wrong, wrong - 1)]])
         durs = work.end[rows] - work.ts[rows]
         doubled += int(durs.sum()) - length(union(work.ts[rows], work.end[rows]))
         example = example or _overlap_example(trace, work.rows[rows], int(wrong[0]))
@@ -226,6 +230,7 @@ def _overlapping(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
             advice="normal with programmatic dependent launch (Hopper and later) and with one row for "
             "several hardware queues; else the file is damaged",
             example=example,
+            slices=np.concatenate(both),
         )
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
+
+from ..trace.intervals import IntArray
 from ..trace.report import Severity
 from ..trace.schema import Column, Table
 
@@ -24,7 +27,13 @@ TRUST: Final = Table(
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A row of the trust report; see `TRUST` for the columns."""
+    """A row of the trust report; see `TRUST` for the columns.
+
+    Attributes
+    ----------
+    slices : ndarray of int64
+        Rows of the slices whose numbers it makes wrong, where it is about slices.
+    """
 
     code: str
     severity: Severity
@@ -33,3 +42,4 @@ class Finding:
     effect: str = ""
     advice: str = ""
     example: str = ""
+    slices: IntArray = field(default_factory=lambda: np.empty(0, np.int64), compare=False)

@@ -12,7 +12,7 @@ import pandas as pd
 from ..trace import Trace, Window, length, overlap, union
 from ..trace.intervals import Intervals
 from ..units import format_ns, format_share
-from .scope import WindowLike, on_device, on_host
+from .scope import Mask, Scope, WindowLike, on_device, on_host
 from .spans import step_spans
 from .trust_finding import Finding
 
@@ -38,7 +38,7 @@ def run_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding]:
     """What is wrong with the run, in the order of `trust`."""
     yield from _partial_steps(trace, window)
     yield from _one_time_work(trace, window)
-    yield from _card(trace, window)
+    yield from card_findings(trace, window)
     yield from _overhead(trace)
 
 
@@ -106,7 +106,7 @@ def _one_time_work(trace: Trace, window: WindowLike) -> Iterator[Finding]:
         )
 
 
-def _card(trace: Trace, window: WindowLike) -> Iterator[Finding]:
+def card_findings(trace: Trace, window: WindowLike) -> Iterator[Finding]:
     """Throttling and other users of the card, by the counters of the `nvml` collector."""
     work = on_device(trace, window)
     if not len(work.rows):
@@ -151,7 +151,15 @@ def _card(trace: Trace, window: WindowLike) -> Iterator[Finding]:
                 effect=effect,
                 advice=advice,
                 example=f"from {format_ns(int(during[0][0]))} on, {format_ns(length(during))} in all",
+                slices=work.rows[_touch(work, during)],
             )
+
+
+def _touch(work: Scope, during: Intervals) -> Mask:
+    """Which work has a part in these intervals."""
+    begin, end = during
+    place = np.searchsorted(end, work.ts, side="right")
+    return np.asarray((place < len(begin)) & (np.append(begin, 0)[place] < work.end))
 
 
 def _gpu_counters(trace: Trace) -> list[tuple[str, pd.DataFrame]]:

@@ -83,7 +83,8 @@ def operator_table(operators: pd.DataFrame, by: str, rows: int) -> Text:
     Returns
     -------
     Text
-        A heading, a line a row, and how many are left out; device columns only where there is device time.
+        A heading, a line a row, and how many are left out; device columns only where there is device time,
+        and a last one with the codes of the trust report only where it doubts a row.
     """
     shown = operators.head(rows)
     columns = {
@@ -96,6 +97,8 @@ def operator_table(operators: pd.DataFrame, by: str, rows: int) -> Text:
     if (operators["device_ns"] > 0).any():
         columns["device self"] = [format_ns(value) for value in shown["device_self_ns"]]
         columns["device total"] = [format_ns(value) for value in shown["device_ns"]]
+    if "doubt" in shown:
+        columns["doubt"] = list(shown["doubt"])
     widths = {head: max([len(head), *map(len, cells)]) for head, cells in columns.items()}
     lines = [_line(list(columns), list(widths.values()))]
     lines += [_line(list(cells), list(widths.values())) for cells in zip(*columns.values(), strict=True)]

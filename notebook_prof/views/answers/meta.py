@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...analysis.doubts import doubts_by_name
 from .. import palette
 from ..packing import Answer, pack
 from ..store import GROUPINGS, TINTS, ViewStore
@@ -56,6 +57,7 @@ def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
         "resident": store.resident is not None,
         "counters": [asdict(counter) for counter in store.counters],
         "steps": len(trace.steps),
+        "doubts": doubts_by_name(trace),
         "steps_source": str(trace.metadata.get("steps_source") or _first(trace.steps["source"])),
         "colours": {
             "names": list(palette.NAMES),

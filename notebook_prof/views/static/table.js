@@ -14,6 +14,17 @@ const GROUP_TEXTS = {name: 'name', shapes: 'name and shapes', module: 'module', 
 const NO_NAME = 0xffffffff,
   LONGEST_SHOWN = 500; // characters: more than any cell has room for
 
+function doubtMark(codes) {
+  const mark = document.createElement('span');
+  mark.className = 'nbp-doubt';
+  mark.textContent = ' ⚠';
+  mark.title = `times of this row are in doubt: ${codes} (p.trust says what to do)`;
+  mark.style.cssText = 'cursor: help; color: #b26a00';
+  mark.setAttribute('role', 'img');
+  mark.setAttribute('aria-label', `in doubt: ${codes}`);
+  return mark;
+}
+
 function createTable(ctx, section) {
   const {meta, store} = ctx;
   const state = {by: 'name', scope: meta.device ? 'all' : 'all', filter: '', sort: 'self_ns', descending: true, start: 0, top: FIRST_ROWS};
@@ -160,6 +171,8 @@ function createTable(ctx, section) {
           name.textContent = text.slice(0, LONGEST_SHOWN) || '(none)';
           cell.title = `${text.slice(0, 4 * LONGEST_SHOWN)}${detail[i] ? `\n${detail[i]}` : ''}`;
           cell.append(swatch, name);
+          const doubt = meta.doubts?.[data.side[i] ? 'device' : 'host']?.[text];
+          if (doubt && ['name', 'shapes'].includes(last.by)) cell.append(doubtMark(doubt));
           if (data.side[i]) {
             const where = document.createElement('span');
             where.className = 'nbp-side';

@@ -1,0 +1,115 @@
+"""Rows of tables that the trust report doubts are marked, and no others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from notebook_prof import Profile, TraceBuilder
+from notebook_prof.analysis import kernels, operators, trust
+from notebook_prof.analysis.doubts import doubts_by_name
+from notebook_prof.trace import Trace
+from notebook_prof.views.answers.meta import meta
+from notebook_prof.views.store import ViewStore
+
+
+def recording(
+    *, lost: tuple[int, ...] = (), long: tuple[int, ...] = (), throttled: tuple[int, int] | None = None
+) -> Trace:
+    """Two operators take turns inside of a step, each with a kernel of its own; planted faults."""
+    b, n = TraceBuilder(metadata={"source": "recording"}), 40
+    main, stream = b.track("main", tid=1), b.track("GPU 0 stream 7", "stream", device=0, stream=7)
+    at = 1_000_000 + 1_000 * np.arange(n)
+    turn = np.arange(n) % 2
+    b.slices(ts=999_000, dur=n * 1_000 + 2_000, name="epoch", track=main, category="annotation")
+    b.slices(ts=at, dur=np.full(n, 900), name=np.array(["mm", "add"])[turn], track=main)
+    calls = b.slices(ts=at + 100, dur=np.full(n, 50), name="cudaLaunchKernel", category="launch", track=main)
+    kept = np.setdiff1d(np.arange(n), lost)
+    dur = np.full(n, 600)
+    dur[list(long)] = 1_300
+    work = b.slices(
+        ts=at[kept] + 150,
+        dur=dur[kept],
+        name=np.array(["gemm", "plus"])[turn[kept]],
+        category="kernel",
+        track=stream,
+        device=0,
+    )
+    b.flows("launch", calls[kept], work)
+    counter = b.track("GPU 0 throttle reasons", "counter", device=0)
+    begin, end = throttled or (at[0], at[0])
+    b.counter(counter, [999_000, begin, end], [0.0, float(throttled is not None) * 4, 0.0])
+    return b.seal()
+
+
+def marks(table: object) -> dict[str, str]:
+    assert "doubt" in table  # type: ignore[operator]
+    marked = table[table["doubt"] != ""]  # type: ignore[index]
+    return dict(zip(marked["name"], marked["doubt"], strict=True))
+
+
+def test_a_clean_recording_has_no_such_column() -> None:
+    trace = recording()
+    assert "doubt" not in kernels(trace)
+    assert "doubt" not in operators(trace)
+    assert doubts_by_name(trace) == {}
+
+
+def test_lost_kernels_mark_the_operators_that_launched_them() -> None:
+    trace = recording(lost=(0, 2, 4))
+    assert "kernels-lost-at-start" in set(trust(trace)["code"])
+    found = marks(operators(trace))
+    code = "kernels-lost-at-start, kernels-lost-between"
+    assert found == {"mm": code, "epoch": code}
+    assert "doubt" not in kernels(trace)  # what was seen took what it took
+
+
+def test_a_few_in_a_hundred_are_needed() -> None:
+    b = TraceBuilder()
+    main, stream = b.track("main", tid=1), b.track("stream 7", "stream", device=0, stream=7)
+    at = 1_000 * np.arange(1_000)
+    b.slices(ts=at, dur=np.full(1_000, 900), name="add", track=main)
+    calls = b.slices(ts=at + 1, dur=np.full(1_000, 9), name="cudaLaunchKernel", category="launch", track=main)
+    work = b.slices(ts=at[5:] + 50, dur=np.full(995, 500), name="k", category="kernel", track=stream)
+    b.flows("launch", calls[5:], work)
+    assert "doubt" not in operators(b.seal())
+
+
+def test_overlap_marks_the_kernels_and_their_operators() -> None:
+    trace = recording(long=(6,))  # a gemm that runs into the plus after it
+    assert marks(kernels(trace)) == {"gemm": "stream-overlap", "plus": "stream-overlap"}
+    assert marks(operators(trace))["mm"] == "stream-overlap"
+
+
+@pytest.mark.parametrize(("window", "marked"), [(None, True), ((0, 5_000), False), ((20_000, 30_000), True)])
+def test_throttling_marks_what_ran_then(window: tuple[int, int] | None, marked: bool) -> None:
+    trace = recording(throttled=(1_020_000, 1_030_000))
+    table = kernels(trace, window=window)
+    assert ("doubt" in table) == marked
+    if marked:
+        assert marks(table) == {"gemm": "throttled", "plus": "throttled"}
+
+
+def test_only_the_steps_that_are_asked_for_count() -> None:
+    b, n = TraceBuilder(), 20
+    main, stream = b.track("main", tid=1), b.track("stream 7", "stream", device=0, stream=7)
+    at = 1_000 * np.arange(n)
+    b.slices(ts=at, dur=np.full(n, 900), name="mm", track=main)
+    calls = b.slices(ts=at + 1, dur=np.full(n, 9), name="cudaLaunchKernel", category="launch", track=main)
+    work = b.slices(ts=at[2:] + 50, dur=np.full(n - 2, 500), name="k", category="kernel", track=stream)
+    b.flows("launch", calls[2:], work)
+    b.steps(np.arange(n), at, np.full(n, 950), "mark")
+    trace = b.seal()
+    assert marks(operators(trace, step=1))["mm"] == "kernels-lost-at-start"
+    assert "doubt" not in operators(trace, step=9)
+
+
+def test_views_and_text_show_the_marks() -> None:
+    trace = recording(long=(6,), lost=(0, 2, 4))
+    told = meta(ViewStore(trace), {}, {}).content["doubts"]
+    assert told["device"] == marks(kernels(trace))
+    assert told["host"] == marks(operators(trace))
+    lines = str(Profile(trace).summary(by="name")).splitlines()
+    assert lines[0].split()[-1] == "doubt"
+    assert any(line.split()[0] == "mm" and "stream-overlap" in line for line in lines)
+    assert "doubt" not in str(Profile(recording()).summary(by="name"))
