@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING, Any, Final
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
+from ..session.rank_board import RankBoard
 from ..views.document import fragment
-from .widget import ProfileWidget, Shown
+from ..views.rank_page.static import rank_fragment
+from .rank_widget import RankWidget
+from .widget import LinkedWidget, ProfileWidget, Shown
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 _MIME: Final = "application/vnd.jupyter.widget-view+json"
-_SHOWN: Final[dict[str, list[weakref.ref[ProfileWidget]]]] = {}
+_SHOWN: Final[dict[str, list[weakref.ref[LinkedWidget]]]] = {}
 """Widgets by the cell that shows them."""
 
 
-def show(profile: Shown, **_options: Any) -> None:
+def show(profile: Shown | RankBoard, **_options: Any) -> None:
     """Show a Profile where it is evaluated.
 
     Two outputs are made: a static one (text, and HTML with a picture) that survives without a kernel, and
@@ -28,7 +31,7 @@ def show(profile: Shown, **_options: Any) -> None:
 
     Parameters
     ----------
-    profile : Profile
+    profile : Profile or RankBoard
     """
     shell = get_ipython()
     if shell is None or not has_front_end(shell):
@@ -38,26 +41,34 @@ def show(profile: Shown, **_options: Any) -> None:
         _show_views(profile, shell)
     except Exception as error:  # the cell has run; a view that fails must not look like its failure
         reason = f"The views could not be made ({type(error).__name__}: {error})."
-        display({"text/plain": f"{profile.trace!r}\n{reason}"}, raw=True)
+        display({"text/plain": f"{_text(profile)}\n{reason}"}, raw=True)
 
 
-def _show_views(profile: Shown, shell: InteractiveShell) -> None:
+def _show_views(profile: Shown | RankBoard, shell: InteractiveShell) -> None:
     cell = current_cell(shell)
     close_shown(cell, shell)
     uid = uuid.uuid4().hex[:12]
     verdict = profile.headline
-    static = {
-        "text/plain": repr(profile),
-        "text/html": fragment(profile.trace, profile.selection, verdict=verdict, uid=uid),
-    }
-    display(static, raw=True)
-    if not len(profile.trace.slices):
+    if isinstance(profile, RankBoard):
+        html = rank_fragment(profile.frames({}), verdict, uid)
+    else:
+        html = fragment(profile.trace, profile.selection, verdict=verdict, uid=uid)
+    display({"text/plain": repr(profile), "text/html": html}, raw=True)
+    widget: LinkedWidget
+    if isinstance(profile, RankBoard):
+        widget = RankWidget(profile, uid)
+    elif len(profile.trace.slices):
+        widget = ProfileWidget(profile, uid)
+    else:
         return
-    widget = ProfileWidget(profile, uid)
     widget.shown_at = getattr(shell, "execution_count", None)
     if cell:
         _SHOWN.setdefault(cell, []).append(weakref.ref(widget))
     display({_MIME: {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}}, raw=True)
+
+
+def _text(shown: Shown | RankBoard) -> str:
+    return repr(shown) if isinstance(shown, RankBoard) else repr(shown.trace)
 
 
 def has_front_end(shell: InteractiveShell) -> bool:

@@ -35,20 +35,32 @@ class Shown(Protocol):
         """The verdict, and what cannot be trusted, line by line."""
 
 
-class ProfileWidget(anywidget.AnyWidget):
-    """One display of a Profile; it may be shown in several places, and several may show one Profile.
+class Answering(Protocol):
+    """What answers a page's questions."""
+
+    def answer(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        """Content and buffers."""
+
+    def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
+        """Apply what the page selects, and give the state after it."""
+
+
+class LinkedWidget(anywidget.AnyWidget):
+    """A page of ours; it may be shown in several places, and several may show one selection.
 
     Parameters
     ----------
-    profile : Profile
-    uid : str
-        Marks the static output that the live view hides.
+    answers : Answering
+    selection : Selection
+    document : str
+        Figures without data, as JSON.
+    settings : dict
 
     Notes
     -----
-    Questions (`views.protocol`) come as custom messages and may be handled in another thread than the
-    cell's (subshells). The trait ``selection`` mirrors ``profile.selection``; only Python writes it, what
-    a page selects comes as a message with the revision it was made on.
+    Questions come as custom messages and may be handled in another thread than the cell's (subshells). The
+    trait ``selection`` mirrors the Selection; only Python writes it, what a page selects comes as a message
+    with the revision it was made on.
     """
 
     _esm = script()
@@ -60,25 +72,22 @@ class ProfileWidget(anywidget.AnyWidget):
     shown_at: int | None = None
     """Execution count of the cell run that displayed it."""
 
-    def __init__(self, profile: Shown, uid: str = "") -> None:
-        self._answers = answers_of(profile)
-        trace = profile.trace
-        super().__init__(
-            document=dashboard_document(trace),
-            settings={**dashboard_settings(trace, profile.headline), "uid": uid},
-            selection=profile.selection.to_state(),
-        )
+    def __init__(
+        self, answers: Answering, selection: Selection, document: str, settings: Mapping[str, Any]
+    ) -> None:
+        self._answers = answers
+        super().__init__(document=document, settings=dict(settings), selection=selection.to_state())
         mirror = weakref.WeakMethod(self._mirror)  # a Profile must not keep closed widgets alive
 
         def tell(selection: Selection, patch: Mapping[str, Any], source: Hashable) -> None:
             if (alive := mirror()) is not None:
                 alive(selection)
 
-        self._unwatch = profile.selection.watch(tell)
+        self._unwatch = selection.watch(tell)
         self.on_msg(self._asked)
 
     def close(self) -> None:
-        """Take the widget out of every page and let go of the Profile."""
+        """Take the widget out of every page and let go of what it shows."""
         self._unwatch()
         super().close()
 
@@ -95,6 +104,22 @@ class ProfileWidget(anywidget.AnyWidget):
         else:
             content, buffers = self._answers.answer(message)
             self.send({**content, **answer_to}, buffers)
+
+
+class ProfileWidget(LinkedWidget):
+    """One display of a Profile.
+
+    Parameters
+    ----------
+    profile : Profile
+    uid : str
+        Marks the static output that the live view hides.
+    """
+
+    def __init__(self, profile: Shown, uid: str = "") -> None:
+        trace = profile.trace
+        settings = {**dashboard_settings(trace, profile.headline), "uid": uid}
+        super().__init__(answers_of(profile), profile.selection, dashboard_document(trace), settings)
 
 
 _ANSWERS: weakref.WeakKeyDictionary[Shown, Answers] = weakref.WeakKeyDictionary()

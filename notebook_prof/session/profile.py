@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from importlib.metadata import entry_points
-from typing import Any, Final
+from typing import Any
 
 import pandas as pd
 
@@ -15,13 +14,12 @@ from ..selection import Selection
 from ..trace.saving import format_of
 from ..trace.trace import Trace
 from ..writers.stacks import export_stacks
+from .display import display
 from .event_text import event_text
 from .facade import method
 from .plot import Plot
 from .text import Text, operator_table, profile_text, trust_lines
 from .torch_text import torch_text
-
-DISPLAY_GROUP: Final = "notebook_prof.display"
 
 
 class Profile:
@@ -314,7 +312,4 @@ class Profile:
         The floor above registers what shows a Profile as an entry point. NotImplementedError sends
         IPython on to `_repr_mimebundle_`.
         """
-        for entry in entry_points(group=DISPLAY_GROUP):
-            entry.load()(self, **kwargs)
-            return
-        raise NotImplementedError
+        display(self, **kwargs)

@@ -15,6 +15,7 @@ from ..ranks.rankset import find_ranks
 from ..selection import Selection
 from ..trace import Trace
 from .profile import Profile
+from .rank_board import RankBoard
 from .rank_plot import RankPlot
 
 _MOST: Final = 8
@@ -72,6 +73,15 @@ class Ranks(RankAnswers[Profile]):
                     f"{len(self)} ranks are too many to stack: name some, as in timeline([0, 7])"
                 )
         return Profile(self.stacked(ranks), self.selection)
+
+    def dashboard(self) -> RankBoard:
+        """The linked dashboard: it shows itself in a notebook.
+
+        Choosing ranks, steps, a process group or a stretch of time filters the other figures; clicking on a
+        rank twice, or on *open timelines*, shows the timelines of the chosen ranks below. What is chosen is
+        in `selection`, which Python may read and set.
+        """
+        return RankBoard(self, self.selection, self.timeline)
 
     def _presented(self, trace: Trace) -> Profile:
         return Profile(trace)

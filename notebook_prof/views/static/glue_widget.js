@@ -95,7 +95,7 @@ export default {
       while (!host.isConnected && !gone) await new Promise((done) => setTimeout(done, 30)); // BokehJS mounts only into the page
       if (gone) return;
       host.textContent = '';
-      dispose = await mount({
+      dispose = await (settings.page === 'ranks' ? mountRanks : mount)({
         Bokeh,
         el: host,
         document: JSON.parse(model.get('document')),

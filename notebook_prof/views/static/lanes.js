@@ -7,6 +7,8 @@ function createLanes(meta) {
   let order = [...meta.tracks],
     filter = '',
     list = [];
+  // ranks above one another: a line for each thread, so that all of them are in sight
+  if (new Set(meta.tracks.map((t) => t.rank)).size > 1) for (const t of meta.tracks) if (t.depths > 3) folded.add(t.track);
   const groupsOf = () => [...new Set(order.map((t) => t.group))];
   const several = groupsOf().length > 1;
   const passes = (one) => !filter || `${one.name} ${one.group}`.toLowerCase().includes(filter);

@@ -1,0 +1,22 @@
+"""How this floor finds what shows its objects, on the floor above."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Any, Final
+
+DISPLAY_GROUP: Final = "notebook_prof.display"
+
+
+def display(shown: Any, **options: Any) -> None:
+    """Show something where it is evaluated; IPython calls this through ``_ipython_display_``.
+
+    Raises
+    ------
+    NotImplementedError
+        If nothing is registered that could: IPython goes on to ``_repr_mimebundle_``.
+    """
+    for entry in entry_points(group=DISPLAY_GROUP):
+        entry.load()(shown, **options)
+        return
+    raise NotImplementedError

@@ -1,0 +1,114 @@
+"""The linked page of many ranks, as far as it needs no browser."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import notebook_prof as nbp
+from notebook_prof.session.rank_board import RankBoard
+from notebook_prof.session.ranks import Ranks
+from notebook_prof.views.rank_page import RankProtocol
+
+from .drawn import write_rank, write_run
+from .piped import write_gpipe
+
+
+@pytest.fixture
+def ranks(tmp_path: Path) -> Ranks:
+    return nbp.read_ranks(write_run(tmp_path))
+
+
+@pytest.fixture
+def page(ranks: Ranks) -> RankProtocol:
+    return RankProtocol(ranks.dashboard())
+
+
+def drawn(page: RankProtocol, **selected: Any) -> dict[str, Any]:
+    page.selection.clear()
+    page.selection.update(**selected)
+    content, buffers = page.answer({"t": "ranks"})
+    assert buffers == []
+    assert json.loads(json.dumps(content)) == content  # nothing that JSON cannot carry
+    panels: dict[str, Any] = content["panels"]
+    return panels
+
+
+def test_ranks_fade_where_they_have_an_axis_and_filter_elsewhere(page: RankProtocol):
+    everything, some = drawn(page), drawn(page, rank=3)
+    assert some["bars"]["sources"]["bars_data"]["alpha"] == [0.18, 0.18, 0.18, 1.0]
+    assert some["late"]["rank"] == everything["late"]["rank"]  # lateness is between all ranks
+    length = "wait_ns_right"
+    whole, own = (panels["talk"]["sources"]["talk_data"][length] for panels in (everything, some))
+    assert whole == [3 * (3 * 45_000 + 25_000)]
+    assert own == [3 * 25_000]
+    assert "rank 3" in everything["late"]["tips"][0]
+    assert "gemm" in everything["late"]["tips"][0]
+
+
+def test_steps_and_a_brush_filter_figures_without_them(ranks: Ranks, page: RankProtocol):
+    one = drawn(page, step=1)
+    assert one["talk"]["sources"]["talk_data"]["wait_ns_right"] == [3 * 45_000 + 25_000]
+    heat = one["heat"]["sources"]["heat_data"]
+    assert [step for step, alpha in zip(heat["x"], heat["alpha"], strict=True) if alpha == 1] == [1] * 4
+    start = int(ranks.steps().query("step == 1")["start_ns"].min())
+    brushed = drawn(page, window=(start + 10_000, start + 20_000))
+    assert brushed["talk"] == one["talk"]
+    both = drawn(page, window=(start + 10_000, start + 20_000), step=[0, 2])
+    assert both["bars"]["rank"] == []
+
+
+def test_a_page_selects_and_a_group_is_its_ranks(page: RankProtocol):
+    panels = drawn(page)
+    assert panels["talk"]["members"] == [[0, 1, 2, 3]]
+    state = page.select({"rank": [1, 2], "step": [0]}, "heat", None)["state"]
+    assert (state["rank"], state["step"]) == ([1, 2], [0])
+    assert page.selection.clauses["rank"].source == "heat"
+    assert "no selection dimension" in page.select({"nonsense": [1]}, "heat", None)["failed"]
+
+
+def test_opening_timelines_under_one_selection(ranks: Ranks, page: RankProtocol):
+    page.selection.update(track=5, rank=[1, 3])
+    content, _ = page.answer({"t": "open", "ranks": [1, 3]})
+    assert content["ranks"] == [1, 3]
+    assert ranks.selection.track is None  # tracks of another trace
+    told, _ = page.answer({"t": "meta", "of": content["of"]})
+    assert {track["rank"] for track in told["tracks"]} == {1, 3}
+    assert ranks.selection.rank == (1, 3)
+    again, _ = page.answer({"t": "open", "ranks": [0]})
+    late, _ = page.answer({"t": "meta", "of": content["of"]})
+    assert "replaced" in late["failed"]
+    assert page.answer({"t": "meta", "of": again["of"]})[0]["slices"] == 15
+    assert "no rank 77" in page.answer({"t": "open", "ranks": [77]})[0]["failed"]
+
+
+def test_panels_that_have_nothing_to_show_are_left_out(ranks: Ranks, tmp_path: Path):
+    assert RankProtocol(ranks.dashboard()).panels == ["bars", "late", "heat", "marey", "talk"]
+    piped = tmp_path / "piped"
+    piped.mkdir()
+    page = RankProtocol(nbp.read_ranks(write_gpipe(piped)).dashboard())
+    assert page.panels[-2:] == ["links", "bubbles"]
+    panels = drawn(page, rank=1)
+    links = panels["links"]["sources"]["links_data"]
+    shown = zip(links["y"], links["x"], links["alpha"], strict=True)
+    assert sorted((src, dst) for src, dst, alpha in shown if alpha == 1) == [(0, 1), (1, 0), (1, 2), (2, 1)]
+    assert panels["bubbles"]["tips"][1].startswith("stage 1 · rank 1")
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    write_rank(alone / "rank0.json", 0, 1)
+    quiet = nbp.read_ranks(alone).dashboard()
+    assert "nobody is known to be late" in quiet.headline
+    assert "late" not in RankProtocol(quiet).panels
+
+
+def test_the_board_in_words_and_static(ranks: Ranks):
+    board = ranks.dashboard()
+    assert isinstance(board, RankBoard)
+    assert repr(board).startswith("4 ranks; rank 3 is the latest: 20 µs on average, last in 100.0 % of 3")
+    bundle = board._repr_mimebundle_()
+    assert "<script" not in bundle["text/html"]
+    assert bundle["text/html"].count("<tr>") == 5
+    assert board.frames({}).ranks["rank"].iloc[0] == 3
