@@ -123,7 +123,8 @@ def _member(window: _Window, report: ImportReport) -> Pieces:
         before = member.copy()
         try:
             parts = [member.decompress(piece, PIECE_BYTES)]
-            while member.unconsumed_tail:
+            # at its end a member keeps the tail that it was fed last
+            while member.unconsumed_tail and not member.eof:
                 yield parts.pop()
                 before, piece = member.copy(), member.unconsumed_tail
                 parts.append(member.decompress(piece, PIECE_BYTES))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
+import itertools
 import sys
 import time
 import zipfile
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from notebook_prof.errors import ExtraNotInstalledError, FormatError, NotebookProfError
 from notebook_prof.readers import read_trace
 from notebook_prof.readers.compression import decompress
+from notebook_prof.readers.stream import in_pieces
 from notebook_prof.trace import ImportReport
 
 TRACE = (
@@ -45,6 +47,17 @@ def test_gzip_members_follow_one_another() -> None:
     assert not report
     assert decompress(gzip.compress(b"{}") + b"rest", report) == b"{}"
     assert "bytes-after-gzip" in report
+
+
+@pytest.mark.parametrize("size", [1 << 20, (1 << 20) + 1, 3 << 20])
+def test_members_that_swell_beyond_a_piece_are_followed_by_others(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "two"
+    path.write_bytes(gzip.compress(b"x" * size) + gzip.compress(b"y" * 7) + gzip.compress(b"z"))
+    report = ImportReport()
+    pieces = in_pieces(path, report)
+    assert pieces is not None
+    assert b"".join(itertools.islice(pieces, 100)) == b"x" * size + b"y" * 7 + b"z"
+    assert not report
 
 
 def test_many_small_members_take_linear_time() -> None:
