@@ -11,6 +11,7 @@ from .cluster_advice import cluster_advice
 from .cluster_links import cluster_links
 from .cluster_steps import cluster_steps
 from .collectives import collectives
+from .copies import copies
 from .device import device
 from .device_idle import device_idle
 from .distributed import distributed
@@ -52,6 +53,7 @@ __all__ = [
     "cluster_links",
     "cluster_steps",
     "collectives",
+    "copies",
     "device",
     "device_idle",
     "distributed",

@@ -17,7 +17,7 @@ from ..optional import installed
 from ..trace.builder import TraceBuilder
 from ..trace.clocks import Clock
 from .base import Availability, Collector
-from .nvml_metrics import METRICS, PCIE, Metric
+from .nvml_metrics import METRICS, PCIE, Metric, pcie_link
 from .nvml_samples import NoSamplesError, samples_since
 from .system import Readings
 
@@ -33,6 +33,7 @@ class _Gpu:
     device: int
     handle: Any
     metrics: list[Metric]
+    link: dict[str, float] | None = None
     readings: dict[str, Readings] = field(default_factory=dict)
     since_us: dict[str, int] = field(default_factory=dict)
     """Time of the last value that was taken from a buffer of the driver."""
@@ -85,9 +86,12 @@ class NvmlCollector(Collector):
             self._thread = None
 
     def result(self, builder: TraceBuilder) -> None:
-        """Add one counter a GPU and metric, such as ``GPU 0 power`` in W."""
+        """Add one counter a GPU and metric, such as ``GPU 0 power`` in W, and its ``pcie_links``."""
         if self._failure is not None:
             self.report.add("gpu-counters-failed", "loss", example=repr(self._failure))
+        links = [{"device": gpu.device, **gpu.link} for gpu in self._gpus if gpu.link]
+        if links:
+            builder.metadata["pcie_links"] = links
         for gpu in self._gpus:
             for name, reason in gpu.ended.items():
                 self.report.add(
@@ -111,7 +115,10 @@ class NvmlCollector(Collector):
     def _run(self, clock: Clock) -> None:
         try:
             with _library() as nvml:
-                self._gpus = [_Gpu(device, handle, list(self._metrics)) for device, handle in _visible(nvml)]
+                self._gpus = [
+                    _Gpu(device, handle, list(self._metrics), pcie_link(nvml, handle))
+                    for device, handle in _visible(nvml)
+                ]
                 self._loop(nvml, clock)
         except Exception as error:
             self._failure = error

@@ -135,3 +135,23 @@ PCIE: Final = (
     ),
 )
 """Each takes 20 ms, in which the driver measures."""
+
+LANE_BYTES_PER_S: Final = {1: 0.25e9, 2: 0.5e9, 3: 0.9846e9, 4: 1.9692e9, 5: 3.9385e9, 6: 7.5625e9}
+"""By generation of PCIe: what a lane carries in one direction, after its line code (8b/10b or 128b/130b)."""
+
+
+def pcie_link(nvml: Any, handle: Any) -> dict[str, float] | None:
+    """The fastest PCIe link that this card and this machine can make; None where the driver does not tell.
+
+    Returns
+    -------
+    dict or None
+        ``generation``, ``width`` (lanes) and ``bytes_per_s`` in one direction, before PCIe's own packets.
+    """
+    try:
+        generation = int(nvml.nvmlDeviceGetMaxPcieLinkGeneration(handle))
+        width = int(nvml.nvmlDeviceGetMaxPcieLinkWidth(handle))
+    except (nvml.NVMLError, AttributeError):
+        return None
+    lane = LANE_BYTES_PER_S.get(generation)
+    return None if lane is None else {"generation": generation, "width": width, "bytes_per_s": lane * width}

@@ -128,6 +128,7 @@ class Profile:
     memory_blocks = method(analysis.memory_blocks)
     hotspots = method(analysis.hotspots)
     device = method(analysis.device)
+    copies = method(analysis.copies)
     device_idle = method(analysis.device_idle)
     distributed = method(analysis.distributed)
     step_breakdown = method(analysis.step_breakdown)

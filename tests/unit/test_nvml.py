@@ -281,3 +281,16 @@ def test_an_old_driver_and_an_old_pynvml(driver: Driver, monkeypatch: pytest.Mon
     assert {"GPU 0 memory", "GPU 0 utilisation"} <= names
     assert not {"GPU 0 power", "GPU 0 SM clock"} & names
     assert not collector.report
+
+
+def test_the_pcie_link_is_told_for_copies(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    def width(self: Driver, gpu: int) -> int:
+        if gpu == 1:
+            raise NVMLError("Not Supported")
+        return 16
+
+    monkeypatch.setattr(Driver, "nvmlDeviceGetMaxPcieLinkGeneration", lambda self, gpu: 4, raising=False)
+    monkeypatch.setattr(Driver, "nvmlDeviceGetMaxPcieLinkWidth", width, raising=False)
+    (link,) = recorded(NvmlCollector()).metadata["pcie_links"]
+    assert (link["device"], link["generation"], link["width"]) == (0, 4, 16)
+    assert link["bytes_per_s"] == pytest.approx(31.5e9, rel=0.001)  # 16 GT/s x 16 x 128/130 / 8
