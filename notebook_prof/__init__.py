@@ -37,6 +37,7 @@ _HOMES = {
     "export_chrome_tracing": "session.handlers",
     "list_collectors": "collectors.registry",
     "list_formats": "readers",
+    "measure_device": "collectors.ceilings",
     "merge_trace_events": "session.ranks",
     "open_profile": "session.files",
     "profile": "session.recorder",

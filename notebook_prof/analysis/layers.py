@@ -11,6 +11,7 @@ import pandas as pd
 from ..trace import Trace, Window
 from ..trace.intervals import IntArray
 from .module_tree import ModuleTree, module_tree
+from .recorded_steps import recorded_table
 from .scope import Numbers, Scope, WindowLike, ints, many, on_device, on_host
 
 _PHASES: Final = ("forward", "backward", "optimizer")
@@ -47,6 +48,8 @@ def layers(
           the same of the device work that they launched;
         - ``allocated_bytes`` int64: what was allocated in its forward; ``kept_bytes`` int64: less what was
           freed there, so what its forward keeps, for the backward mostly; both with its children;
+        - ``parameters``, ``parameter_bytes`` Int64: of the module with its children, missing where the
+          recording does not tell; a parameter that modules share counts once;
         - ``share`` float64: of the device time of the three phases, or of the host's where there is none.
 
     Notes
@@ -85,6 +88,7 @@ def layers(
         table["device_self_ns" if prefix else "host_self_ns"] = whole
     taken, kept = _memory(trace, tree, window, step)
     table["allocated_bytes"], table["kept_bytes"] = tree.with_children(taken), tree.with_children(kept)
+    table = table.assign(**_parameters(trace, tree))
     which = "device_" if table["device_self_ns"].any() else ""
     total = table[[f"{which}{phase}_ns" for phase in _PHASES]].sum(axis=1)
     table["share"] = total / max(int(table["device_self_ns" if which else "host_self_ns"].sum()), 1)
@@ -98,9 +102,28 @@ def _columns(table: pd.DataFrame) -> pd.DataFrame:
     names += [*(f"device_{phase}_ns" for phase in _PHASES), "device_self_ns", "allocated_bytes", "kept_bytes"]
     for name in names:
         table[name] = table[name].astype("int64") if name in table else np.empty(0, np.int64)
+    counted = ("parameters", "parameter_bytes")
+    for name in counted:
+        table[name] = table[name] if name in table else pd.array([], dtype="Int64")
     if "share" not in table:
         table["share"] = np.empty(0, np.float64)
-    return table[["module", "parent", "depth", *names, "share"]].reset_index(drop=True)
+    return table[["module", "parent", "depth", *names, *counted, "share"]].reset_index(drop=True)
+
+
+def _parameters(trace: Trace, tree: ModuleTree) -> dict[str, Any]:
+    """Parameters with those of children; missing where nothing below was counted."""
+    known = recorded_table(trace, "modules")
+    found: dict[str, Any] = {}
+    place = {str(name): number for number, name in enumerate(tree.names)}
+    for column in ("parameters", "parameter_bytes"):
+        own, told = np.zeros(tree.size + 1, np.int64), np.zeros(tree.size + 1, np.int64)
+        if known is not None:
+            for name, count in zip(known["module"], known[column], strict=True):
+                if (at := place.get(str(name))) is not None:
+                    own[at], told[at] = int(count), 1
+        missing = tree.with_children(told) == 0
+        found[column] = pd.arrays.IntegerArray(tree.with_children(own), missing)
+    return found
 
 
 def _sums(tree: ModuleTree, scope: Scope, weights: npt.NDArray[Any], phase: str) -> IntArray:

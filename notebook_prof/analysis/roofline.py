@@ -108,7 +108,7 @@ def roofline(
     table["on_device"] = (launched > 0) | on_stream
     seen = (table["count"] > 0).to_numpy()
     if name is not None and "name" in table:
-        seen &= table["name"].isin(many(name)).to_numpy()
+        seen = seen & table["name"].isin(many(name)).to_numpy()
     table = table[seen].sort_values(["flops", "bytes"], ascending=False, kind="stable", ignore_index=True)
     return _rates(table, flops_per_s, bytes_per_s)
 

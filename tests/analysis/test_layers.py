@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -109,3 +110,34 @@ def test_a_recorded_model(shared_traces: Path):
     optimizer = slices.loc[slices["phase"] == "optimizer", "self_ns"].sum()
     assert table["optimizer_ns"].iloc[-1] == optimizer
     assert np.isfinite(table["share"]).all()
+
+
+def test_parameters_add_up_the_tree():
+    b = TraceBuilder()
+    counted = pd.DataFrame({"module": ["Net", "fc", "conv", "never"], "parameters": [1, 10, 100, 7]})
+    counted["parameter_bytes"] = 4 * counted["parameters"]
+    b.metadata["tables"] = {"modules": counted}
+    row = {"category": "module", "name": "x", "phase": "forward", "track": b.track("main")}
+    b.slices(ts=[0, 10, 40], dur=[100, 20, 20], module=["Net", "fc", "conv"], **row)
+    table = layers(b.seal()).set_index("module")
+    assert table["parameters"].tolist()[:3] == [111, 10, 100]
+    assert table["parameter_bytes"].iloc[0] == 444
+    assert table["parameters"].isna().tolist() == [False, False, False, True]
+    assert layers(network())["parameters"].isna().all()
+    assert str(layers(TraceBuilder().seal())["parameters"].dtype) == "Int64"
+
+
+def test_a_recording_counts_what_torch_counts():
+    torch = pytest.importorskip("torch")
+    import notebook_prof as nbp
+
+    shared = torch.nn.Linear(8, 8)
+    model = torch.nn.Sequential(shared, torch.nn.ReLU(), shared, torch.nn.Linear(8, 2, bias=False))
+    model[3].weight.requires_grad_(False)
+    with nbp.profile("torch") as p:
+        model(torch.rand(4, 8))
+    table = p.layers().set_index("module")
+    assert table["parameters"].iloc[0] == sum(one.numel() for one in model.parameters()) == 88
+    assert table.loc["3", "parameters"] == 16
+    counted = p.trace.metadata["tables"]["modules"].set_index("module")
+    assert counted["trainable"].sum() == 72

@@ -13,6 +13,7 @@ from ..base import Availability, Collector
 from ..options import CollectorOptions
 from .frames import users_only
 from .modules import ModuleRanges
+from .parameters import ParameterCounts
 from .quiet import prime
 from .rivals import Rivals, profiling
 from .session import Session, open_session
@@ -42,6 +43,7 @@ class TorchCollector(Collector):
         self._torch: Any = None
         self._session: Session | None = None
         self._modules: ModuleRanges | None = None
+        self._counts: ParameterCounts | None = None
         self._rivals: Rivals | None = None
         self._running = False
         self._finished = False
@@ -113,6 +115,8 @@ class TorchCollector(Collector):
         columns = session.columns(self.report)
         if self._options.stack:
             columns = users_only(columns)
+        if self._counts is not None and (counts := self._counts.table()) is not None:
+            builder.metadata.setdefault("tables", {})["modules"] = counts
         builder.metadata["torch_version"] = str(self._torch.__version__)
         if self._torch.cuda.is_available():
             count = self._torch.cuda.device_count()
@@ -158,6 +162,7 @@ class TorchCollector(Collector):
     def _take_hooks_away(self) -> None:
         if self._modules is not None:
             self._modules.remove()
+            self._counts = self._modules.counts
             self._modules = None
         if self._rivals is not None:
             self._rivals.unwatch()

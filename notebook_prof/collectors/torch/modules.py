@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ...trace.taxonomy import MODULE_PREFIX
+from .parameters import ParameterCounts
 
 _HOOK_WARNING: Final = r"Using `torch\.compile\(module\)` when there are global hooks"
 
@@ -28,9 +29,15 @@ class ModuleRanges:
     Parameters
     ----------
     torch : module
+
+    Attributes
+    ----------
+    counts : ParameterCounts
+        Of the modules that were called.
     """
 
     def __init__(self, torch: Any) -> None:
+        self.counts = ParameterCounts()
         self._torch = torch
         self._open: Callable[[str], Range] = _range_type(torch)
         self._compiling: Callable[[], bool] = _compiling(torch)
@@ -117,6 +124,7 @@ class ModuleRanges:
             names[number] = MODULE_PREFIX + full
         for child in root.modules():
             self._known[id(child)] = (weakref.ref(child), names)
+        self.counts.add(root, names)
         return names
 
     def _free_prefix(self, kind: str) -> str:

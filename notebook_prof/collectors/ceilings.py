@@ -1,0 +1,190 @@
+"""Measure what a device can do at most: a large matrix product, and a large copy."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ..analysis.ceilings import HOST, Ceilings, remember
+from ..errors import OptionError, nearest
+
+DTYPES: Final = ("float16", "bfloat16", "float32", "float64")
+_SECONDS: Final = 0.4
+_FEWEST: Final = 3
+_HOST_SIZE: Final = 1024
+_HOST_BYTES: Final = 2**26
+_DEVICE_SIZE: Final = 8192
+_DEVICE_BYTES: Final = 2**29
+_KEPT: dict[tuple[str, str], Ceilings] = {}
+
+Timed = Callable[[], float]
+"""Runs once; seconds."""
+
+
+def measure_device(device: str | None = None, *, dtype: str = "float32", again: bool = False) -> Ceilings:
+    """Measure the ceilings of the roofline on this machine; about a second, once.
+
+    Parameters
+    ----------
+    device : str, optional
+        ``host``, or ``cuda`` with or without a number (``cuda:1``). Default: the first GPU that PyTorch or
+        CuPy finds, else the host.
+    dtype : {"float32", "float64", "float16", "bfloat16"}
+        Element type of the matrix product. The host needs PyTorch for ``bfloat16``.
+    again : bool
+        Measure even if it was measured before in this process.
+
+    Returns
+    -------
+    Ceilings
+        The best of several runs. It is remembered: the roofline of recordings of this device has these
+        ceilings from then on, and ``p.roofline(**nbp.measure_device().limits)`` compares with them.
+
+    Raises
+    ------
+    OptionError
+        If there is no such device, or it has no such type.
+
+    Notes
+    -----
+    FLOP/s: 2 n³ for the product of two square matrices, with PyTorch, CuPy or NumPy, whichever is there, with
+    the threads and the modes (TF32, say) that they are set to. Bytes/s: twice the bytes of a copy that is too
+    large for the caches, since each is read and written.
+
+    Examples
+    --------
+    >>> ceilings = measure_device("host")
+    >>> ceilings.flops_per_s > 1e6 and ceilings.bytes_per_s > 1e6
+    True
+    """
+    if dtype not in DTYPES:
+        raise OptionError(f"there is no element type {dtype!r} to measure: {nearest(dtype, DTYPES)}")
+    asked = _default() if device is None else device
+    kept = _KEPT.get((asked, dtype))
+    if kept is None or again:
+        kept = _KEPT[asked, dtype] = _measure(asked, dtype)
+    remember(kept)
+    return kept
+
+
+def _default() -> str:
+    torch = _library("torch")
+    if torch is not None and torch.cuda.is_available():
+        return "cuda:0"
+    cupy = _library("cupy")
+    return "cuda:0" if cupy is not None and _count(cupy) else HOST
+
+
+def _measure(device: str, dtype: str) -> Ceilings:
+    if device == HOST:
+        return _host(dtype)
+    kind, _, number = device.partition(":")
+    if kind != "cuda" or not (number or "0").isdigit():
+        raise OptionError(f"there is no device {device!r}: write host, cuda or cuda:1")
+    place = int(number or 0)
+    torch, cupy = _library("torch"), _library("cupy")
+    if torch is not None and torch.cuda.is_available() and place < torch.cuda.device_count():
+        return _torch_cuda(torch, place, dtype)
+    if cupy is not None and place < _count(cupy) and dtype != "bfloat16":
+        return _cupy(cupy, place, dtype)
+    raise OptionError(f"there is no GPU {place} that PyTorch or CuPy can use for {dtype}; the host is 'host'")
+
+
+def _host(dtype: str) -> Ceilings:
+    n = _HOST_SIZE
+    torch = _library("torch")
+    if torch is not None:
+        one = torch.rand(n, n).to(getattr(torch, dtype))
+        product: Callable[[], Any] = lambda: torch.mm(one, one)  # noqa: E731
+        how = "PyTorch"
+    elif dtype == "bfloat16":
+        raise OptionError("NumPy has no bfloat16: install PyTorch to measure it on the host")
+    else:
+        array = np.random.default_rng(0).random((n, n)).astype(dtype)
+        product = lambda: array @ array  # noqa: E731
+        how = "NumPy"
+    source = np.ones(_HOST_BYTES, np.uint8)
+    target = np.empty_like(source)
+    seconds = _best(lambda: _timed(product))
+    copied = _best(lambda: _timed(lambda: np.copyto(target, source)))
+    return Ceilings(HOST, 2 * n**3 / seconds, 2 * _HOST_BYTES / copied, dtype, f"{how}, {n} × {n} {dtype}")
+
+
+def _torch_cuda(torch: Any, place: int, dtype: str) -> Ceilings:
+    n, where = _DEVICE_SIZE, f"cuda:{place}"
+    one = torch.rand(n, n, device=where).to(getattr(torch, dtype))
+    source = torch.ones(_DEVICE_BYTES, dtype=torch.uint8, device=where)
+    target = torch.empty_like(source)
+
+    def timed(work: Callable[[], Any]) -> float:
+        torch.cuda.synchronize(place)
+        begin = time.perf_counter()
+        work()
+        torch.cuda.synchronize(place)
+        return time.perf_counter() - begin
+
+    seconds = _best(lambda: timed(lambda: torch.mm(one, one)))
+    copied = _best(lambda: timed(lambda: target.copy_(source)))
+    name = str(torch.cuda.get_device_name(place))
+    rates = 2 * n**3 / seconds, 2 * _DEVICE_BYTES / copied
+    return Ceilings(name, *rates, dtype, f"PyTorch, {n} × {n} {dtype}")
+
+
+def _cupy(cupy: Any, place: int, dtype: str) -> Ceilings:
+    n = _DEVICE_SIZE
+    with cupy.cuda.Device(place):
+        one = cupy.random.random((n, n)).astype(dtype)
+        source = cupy.ones(_DEVICE_BYTES, dtype=cupy.uint8)
+        target = cupy.empty_like(source)
+        stream = cupy.cuda.get_current_stream()
+
+        def timed(work: Callable[[], Any]) -> float:
+            stream.synchronize()
+            begin = time.perf_counter()
+            work()
+            stream.synchronize()
+            return time.perf_counter() - begin
+
+        seconds = _best(lambda: timed(lambda: cupy.matmul(one, one)))
+        copied = _best(lambda: timed(lambda: cupy.copyto(target, source)))
+        name = cupy.cuda.runtime.getDeviceProperties(place)["name"].decode()
+    rates = 2 * n**3 / seconds, 2 * _DEVICE_BYTES / copied
+    return Ceilings(name, *rates, dtype, f"CuPy, {n} × {n} {dtype}")
+
+
+def _timed(work: Callable[[], Any]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def _best(timed: Timed) -> float:
+    """Shortest of at least a few runs, for some tenths of a second; the first only warms up."""
+    timed()
+    best, spent, runs = float("inf"), 0.0, 0
+    while runs < _FEWEST or spent < _SECONDS:
+        seconds = timed()
+        best, spent, runs = min(best, seconds), spent + seconds, runs + 1
+    return max(best, 1e-9)
+
+
+def _library(name: str) -> Any:
+    """A library that is imported, or can be; None without it."""
+    if name not in sys.modules and importlib.util.find_spec(name) is None:
+        return None
+    try:
+        return importlib.import_module(name)
+    except Exception:  # an installation that cannot load is none
+        return None
+
+
+def _count(cupy: Any) -> int:
+    try:
+        return int(cupy.cuda.runtime.getDeviceCount())
+    except Exception:  # no driver
+        return 0

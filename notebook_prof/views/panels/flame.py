@@ -1,0 +1,34 @@
+"""The flame tab: stacks weighted by time on the host and by device time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ... import analysis
+from ...trace import Trace
+from ..figures import flame_figure
+from .asking import followed, selection_of
+from .base import Absent, Note, Panel
+from .pictures import pictures
+
+
+def flame(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
+    """Two icicles, by host and by device time; the second only where device work has a known launch."""
+    selection = selection_of(state)
+    drawn = pictures(flame_figure(trace, selection), flame_figure(trace, selection, metric="device_ns"))
+    if not drawn:
+        return Absent(without_stacks(trace) or "No stack lies in what is selected.")
+    note = Note(
+        "As wide as what it took, below what called it. A click selects the name; box zoom looks closer."
+    )
+    return Panel("Flame", (note, *drawn), (*followed(analysis.flame), "name"))
+
+
+def without_stacks(trace: Trace) -> str:
+    """Why there are no stacks."""
+    kinds = trace.tracks.set_index("track")["kind"]
+    used = set(trace.slices["track"].unique().tolist())
+    if any(kind in ("thread", "process") and track in used for track, kind in kinds.items()):
+        return ""
+    return "Nothing was recorded on the host, so there are no stacks: this is a trace of the device alone."
