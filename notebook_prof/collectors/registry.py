@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from typing import Any, Final
 
@@ -58,6 +58,11 @@ _BUILT_IN: Final = {
     "marks": _Entry(".marks", "MarksCollector", "nbp.annotate in your code"),
     "cuda": _Entry(".cuda", "CudaCollector", "kernels and copies of any CUDA library in the process"),
     "cupy": _Entry(".cupy", "CupyCollector", "allocations of CuPy's memory pool"),
+    "torch_memory": _Entry(
+        ".torch_memory",
+        "TorchMemoryCollector",
+        "blocks of PyTorch's CUDA allocator with stacks, when asked for",
+    ),
     "jax": _Entry(".jax", "JaxCollector", "operations and kernels of JAX"),
 }
 
@@ -97,7 +102,7 @@ def make(names: Sequence[str] | None = None, options: CollectorOptions | None = 
         As in `list_collectors`. Without names: `torch` if torch is imported already, else `python`; with
         `cupy` where CuPy is imported and has a GPU, and `cuda` where CuPy or Numba's CUDA is imported without
         torch, or with a torch that cannot use the GPU. `cuda` with a `torch` for CUDA is `torch` alone, which
-        records the same. `options.python` adds `python`.
+        records the same. With `torch_memory`, `torch` leaves memory to it. `options.python` adds `python`.
         `system` and `marks` are always added, `nvml` where there is an NVIDIA driver.
     options : CollectorOptions, optional
 
@@ -126,6 +131,8 @@ def make(names: Sequence[str] | None = None, options: CollectorOptions | None = 
         )
     if "torch" in wanted and not _beside_torch():
         wanted.discard("cuda")
+    if {"torch", "torch_memory"} <= wanted:
+        options = replace(options, memory=False)  # the same blocks, and without stacks
     if options.python is not None:
         wanted.add("python")
     if entries["nvml"].availability().ok:

@@ -1,0 +1,135 @@
+"""The history of the CUDA allocator, with a torch that plays a card."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import notebook_prof as nbp
+from notebook_prof.collectors.base import Recording
+from notebook_prof.collectors.options import CollectorOptions
+from notebook_prof.collectors.registry import make
+from notebook_prof.collectors.torch_memory import TorchMemoryCollector
+from notebook_prof.trace import TraceBuilder
+from notebook_prof.trace.clocks import Clock
+
+FRAMES = [{"name": "forward", "filename": "cell.py", "line": 3}]
+
+
+class Card:
+    """Two blocks of before, one of them freed within; one of within that stays."""
+
+    __spec__ = SimpleNamespace(name="torch")
+
+    def __init__(self, clock: Clock, history: bool = False) -> None:
+        self.calls: list[Any] = []
+        self.history = history
+        self._now = clock.now_ns
+        self.cuda = SimpleNamespace(
+            is_available=lambda: True,
+            memory=SimpleNamespace(_record_memory_history=self._record, _snapshot=self._snapshot),
+        )
+        self._C = SimpleNamespace(_cuda_isHistoryEnabled=lambda: self.history)
+
+    def _record(self, enabled: str | None, **told: Any) -> None:
+        self.calls.append((enabled, told.get("stacks")))
+        self.history = enabled is not None
+
+    def _snapshot(self) -> dict[str, Any]:
+        now = self._now() // 1000
+        event = {"frames": FRAMES, "stream": 0}
+        return {
+            "segments": [
+                {
+                    "device": 0,
+                    "address": 4096,
+                    "total_size": 8192,
+                    "stream": 0,
+                    "segment_type": "small",
+                    "blocks": [
+                        {"address": 4096, "size": 1024, "requested_size": 1000, "state": "active_allocated"},
+                        {"address": 5120, "size": 2048, "requested_size": 2000, "state": "active_allocated"},
+                    ],
+                }
+            ],
+            "device_traces": [
+                [
+                    event | {"action": "alloc", "addr": 4096, "size": 1000, "time_us": now - 9_000_000},
+                    event | {"action": "free_requested", "addr": 9216, "size": 500, "time_us": now},
+                    event | {"action": "alloc", "addr": 5120, "size": 2000, "time_us": now},
+                ]
+            ],
+        }
+
+
+@pytest.fixture
+def card(monkeypatch: pytest.MonkeyPatch) -> Card:
+    card = Card(Clock())
+    monkeypatch.setitem(sys.modules, "torch", card)
+    return card
+
+
+def record() -> tuple[Recording, TraceBuilder]:
+    recording, builder = Recording([TorchMemoryCollector()]), TraceBuilder()
+    recording.start()
+    recording.stop()
+    recording.result(builder)
+    return recording, builder
+
+
+def test_blocks_with_stacks_on_the_recordings_clock(card: Card) -> None:
+    recording, builder = record()
+    assert card.calls == [("all", "python"), (None, None)]
+    assert "collector-failed" not in recording.report
+    trace = builder.seal()
+    mine = trace.allocations[trace.allocations["device"] == 0]
+    assert {-500, 2000} <= set(mine["bytes"])
+    assert mine["allocated"].iloc[-1] == 3000  # what the blocks at the end hold
+    events = trace.metadata["tables"]["memory_events"]
+    assert events["action"].astype(str).tolist() == ["free_requested", "alloc"]  # none from before
+    assert trace.span.dur < 1_000_000_000
+    assert "forward" in set(trace.stacks["name"])
+
+
+def test_the_users_own_history_stays(card: Card) -> None:
+    card.history = True
+    record()
+    assert card.calls == []
+    assert card.history
+
+
+def test_a_failing_snapshot_turns_the_history_off(card: Card) -> None:
+    card.cuda.memory._snapshot = lambda: (_ for _ in ()).throw(RuntimeError("device lost"))
+    recording, _ = record()
+    assert "device lost" in recording.report["collector-failed"].example
+    assert not card.history
+
+
+def test_without_a_gpu_the_reason_is_told(card: Card) -> None:
+    card.cuda.is_available = lambda: False
+    assert "cannot use a GPU" in TorchMemoryCollector.availability().reason
+    recording, _ = record()
+    assert "cannot use a GPU" in recording.report["collector-failed"].example
+
+
+def test_an_old_torch(card: Card) -> None:
+    del card.cuda.memory._record_memory_history
+    card.__version__ = "1.13"  # type: ignore[attr-defined]
+    recording, _ = record()
+    assert "torch 1.13 keeps no history" in recording.report["collector-failed"].example
+
+
+def test_memory_is_recorded_once(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = {one.name: one for one in make(["torch", "torch_memory"], CollectorOptions(memory=True))}
+    assert made["torch"]._options.memory is False  # type: ignore[attr-defined]
+    alone = {one.name: one for one in make(["torch"], CollectorOptions(memory=True))}
+    assert alone["torch"]._options.memory is True  # type: ignore[attr-defined]
+    assert "torch_memory" not in [one.name for one in make()]  # only when asked for
+
+
+def test_it_is_listed() -> None:
+    table = nbp.list_collectors().set_index("name")
+    assert "stacks" in table.loc["torch_memory", "records"]
