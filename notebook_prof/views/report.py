@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from ..selection import Selection
 from ..trace import Trace
+from ..units import format_count
 from .answers import meta, names, phases
 from .bundle import REPORT, bokehjs, script, stylesheet
 from .columns import coded
@@ -27,6 +28,13 @@ from .packing import Answer
 from .reduced import MOST_SLICES, reduced
 from .store import ViewStore
 
+MOST_BYTES: Final = 15_000_000
+"""No report is longer, but for one of very many names."""
+MOST_EVENTS: Final = 100_000
+"""Of a device's memory events, where all would be too many; of the others the extremes are kept."""
+_FEWEST: Final = 10_000
+_AROUND: Final = 4_000
+"""Bytes of tags, policy and notice around the parts."""
 _PAGE_STYLE: Final = "body { margin: 12px; font-family: system-ui, sans-serif; } [hidden] { display: none; }"
 
 
@@ -36,8 +44,8 @@ def report_page(trace: Trace, selection: Selection, *, verdict: str, static: str
     Parameters
     ----------
     trace : Trace
-        Of more than a million slices (fewer with many memory events) the longest are in the file, and it
-        says so.
+        Of more than a million slices the longest are in the file; where it would be longer than 15 MB, thin
+        memory curves and then fewer slices. The file says what is left out.
     selection : Selection
         Selected when the file is opened.
     verdict : str
@@ -51,39 +59,56 @@ def report_page(trace: Trace, selection: Selection, *, verdict: str, static: str
     """
     if not len(trace.slices):
         return _page([], [], static)
-    whole, tabs = trace, embedded(trace)
-    memory_events = min(len(trace.allocations), MOST_SLICES)
-    trace, note = reduced(trace, MOST_SLICES - memory_events // 2)
-    store = ViewStore(trace)
-    settings = {**dashboard_settings(trace, verdict), "uid": "", "notice": note, "absent": _absent(trace)}
-    data = {
-        "nbp-given": given(store),
-        "nbp-settings": settings,
-        "nbp-document": json.loads(dashboard_document(trace)),
-        "nbp-selection": selection.to_state(),
-        "nbp-panels": {"tabs": tabs, "focus": trace is whole},
-    }
     scripts = [part.decode("utf-8") for part in bokehjs()]
+    whole, tabs = trace, embedded(trace)
+    settings = {**dashboard_settings(whole, verdict), "uid": "", "absent": _absent(whole)}
+    data = {
+        "nbp-document": _json(json.loads(dashboard_document(whole))),
+        "nbp-selection": _json(selection.to_state()),
+    }
+    texts = (*scripts, script(REPORT), stylesheet(), static, _json(settings), _json(tabs), *data.values())
+    room = MOST_BYTES - _AROUND - sum(len(text.encode()) for text in texts)
+    trace, data["nbp-given"], settings["notice"] = _fitting(whole, room)
+    data["nbp-settings"] = _json(settings)
+    data["nbp-panels"] = _json({"tabs": tabs, "focus": trace is whole})
     body = f'<div id="nbp-report" class="nbp-host nbp-report"></div><div id="nbp-static">{static}</div>'
     body += "".join(
-        f'<script type="application/json" id="{name}">{_json(value)}</script>' for name, value in data.items()
+        f'<script type="application/json" id="{name}">{text}</script>' for name, text in data.items()
     )
     return _page(scripts, [script(REPORT)], body)
 
 
-def given(store: ViewStore) -> dict[str, Any]:
-    """What ``local.js`` computes its answers from."""
+def _fitting(whole: Trace, room: int) -> tuple[Trace, str, str]:
+    """The trace, or as much of it as has room; its columns as JSON; what is left out."""
+    most, events = MOST_SLICES, MOST_SLICES
+    while True:
+        trace, note = reduced(whole, most)
+        store = ViewStore(trace)
+        columns = _json(given(store, events))
+        size = len(columns.encode())
+        if size <= room or most <= _FEWEST:
+            return trace, columns, " ".join(filter(None, (note, _thinned(store, events))))
+        if events > MOST_EVENTS and _thinned(store, MOST_EVENTS):
+            events = MOST_EVENTS
+        else:  # names and steps stay as long as they are: less than in proportion
+            most = max(_FEWEST, int(min(most, len(trace.slices)) * min(0.95, 0.98 * room / size)))
+
+
+def given(store: ViewStore, events: int = MOST_SLICES) -> dict[str, Any]:
+    """What ``local.js`` computes its answers from; memory curves of at most so many points."""
     c, trace = store.columns, store.trace
     columns: dict[str, Any] = {
         "ts": _packed(c.ts, delta=True),
         "dur": _packed(c.dur),
-        "inside": _packed(c.dur - c.self_ns),
         "row": _packed(c.row),
         "name": _packed(c.name),
         "category": _packed(c.category),
         "phase": _packed(c.phase),
         "step": _packed(c.step),
     }
+    inside = c.dur - c.self_ns
+    if not np.array_equal(inside, store.rows.covered(c.row_below[c.row], c.ts, c.ts + c.dur)):
+        columns["inside"] = _packed(inside)  # else the page can tell from the rows
     work, launcher = store.launches
     again, _ = store.again
     columns |= {
@@ -117,7 +142,7 @@ def given(store: ViewStore) -> dict[str, Any]:
         "trackOfRow": c.track_of_row.tolist(),
         "groups": groups,
         "phases": _contents(phases(store, {}, {})),
-        "memory": [_memory(store, device) for device in store.memory_devices],
+        "memory": [_memory(store, device, events) for device in store.memory_devices],
         "counters": {str(one.track): _counter(store, one.track) for one in store.counters},
         "flowKinds": kinds,
     }
@@ -128,12 +153,15 @@ def _counter(store: ViewStore, track: int) -> dict[str, Any]:
     return {"ts": _packed(curve.ts, delta=True), "value": _packed(curve.value, real=True)}
 
 
-def _memory(store: ViewStore, device: int) -> dict[str, Any]:
+def _memory(store: ViewStore, device: int, most: int) -> dict[str, Any]:
     curves = store.memory_curves(device)
     allocated, reserved = curves["allocated"], curves["reserved"]
     resident = device == -1 and store.resident is not None
     none = np.zeros(0, np.int64)
-    owner, size = (none, none) if resident else store.memory_owners(device)
+    rows = _extremes(allocated.value, most) if len(allocated.ts) > most else slice(None)
+    # which slice allocated a block is told only where every event is there
+    known = not resident and isinstance(rows, slice)
+    owner, size = store.memory_owners(device) if known else (none, none)
     top = int(allocated.value.argmax())
     return {
         "device": device,
@@ -142,13 +170,35 @@ def _memory(store: ViewStore, device: int) -> dict[str, Any]:
         "highest": float(max(allocated.value.max(), reserved.value.max())),
         "reserved": bool((reserved.value > 0).any()),
         "columns": {
-            "ts": _packed(allocated.ts, delta=True),
-            "allocated": _packed(allocated.value.astype(np.int64)),
-            "reserved": _packed(reserved.value.astype(np.int64)),
+            "ts": _packed(allocated.ts[rows], delta=True),
+            "allocated": _packed(allocated.value[rows].astype(np.int64)),
+            "reserved": _packed(reserved.value[rows].astype(np.int64)),
             "bytes": _packed(size),
             "owner": _packed(owner),
         },
     }
+
+
+def _extremes(values: npt.NDArray[Any], most: int) -> npt.NDArray[np.int64]:
+    """Rows of the lowest, the highest and the last value of each stretch, about `most` in all."""
+    wide = -(-len(values) // (most // 3))
+    full = len(values) // wide * wide
+    stretches = values[:full].reshape(-1, wide)
+    first = np.arange(0, full, wide)
+    chosen = (first + stretches.argmin(axis=1), first + stretches.argmax(axis=1), first + wide - 1)
+    return np.unique(np.concatenate([*chosen, np.arange(full, len(values))]))
+
+
+def _thinned(store: ViewStore, most: int) -> str:
+    """A sentence where memory curves are thinner than what was recorded."""
+    sizes = (len(store.memory_curves(device)["allocated"].ts) for device in store.memory_devices)
+    events = max(sizes, default=0)
+    if events <= most:
+        return ""
+    return (
+        f"Of {format_count(events)} memory events the file holds the lowest and the highest of each stretch, "
+        "not what the selection allocated."
+    )
 
 
 def _all_names(store: ViewStore) -> list[str]:

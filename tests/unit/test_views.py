@@ -305,8 +305,9 @@ def test_what_is_left_out_becomes_time_of_what_was_around_it() -> None:
     trace = drawn_trace(gpu=True)
     small, note = reduced(trace, 400)
     assert len(small.slices) == 400
-    assert "400 longest of 1,604" in note
-    assert small.slices["dur"].min() >= trace.slices["dur"].nlargest(400).min()
+    assert "400 of 1,604 slices" in note
+    longest = trace.slices["dur"].nlargest(200)  # half of them are of the whole recording
+    assert set(longest) <= set(small.slices["dur"])
     top = small.slices[small.slices["depth"] == 0]
     assert small.slices["self_ns"].sum() == top["dur"].sum()
     assert reduced(trace)[0] is trace

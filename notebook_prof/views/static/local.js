@@ -2,7 +2,7 @@
 // Python's twin of every function is in views/answers and views/lod; tests/browser/test_report.py holds them together.
 function createLocal(columns, given, store) {
   const {meta} = given,
-    index = createIndex(columns, given.trackOfRow.length),
+    index = createIndex(columns, given.trackOfRow),
     matching = createMatching(columns, given);
   const tintOf = (tint, i) => {
     if (tint === 'module' || tint === 'step') {
@@ -111,19 +111,14 @@ function createLocal(columns, given, store) {
         Object.fromEntries(['x', 'y', 'rx', 'ry', 'sx', 'sy'].map((name) => [name, new Float64Array(0)])),
       );
     const one = given.memory.find((m) => m.device === q.device) ?? given.memory[0],
-      {ts, allocated, reserved, bytes, owner} = one.columns,
+      {ts, allocated, reserved, owner} = one.columns,
       n = ts.length;
     const mask = matching(state, ['window']),
-      alive = mask && !one.resident ? new Float64Array(n) : null;
-    if (alive)
-      for (let i = 0, sum = 0; i < n; i++) {
-        if (owner[i] >= 0 && mask[owner[i]]) sum += bytes[i];
-        alive[i] = sum;
-      }
+      alive = mask && owner.length ? aliveOf(mask, one.columns) : null; // a thinned curve has no owners
     const sample = (values) => sampleCurve(ts, values, q.a, q.b, q.px ?? 1000),
       [x, y] = sample(allocated);
     const [rx, ry] = one.reserved ? sample(reserved) : [new Float64Array(0), new Float64Array(0)],
-      [sx, sy] = alive ? sample(alive) : [new Float64Array(0), new Float64Array(0)];
+      [sx, sy] = alive ? sampleCurve(...alive, q.a, q.b, q.px ?? 1000) : [new Float64Array(0), new Float64Array(0)];
     let inWindow = null;
     if (state.window) {
       const i = Math.max(lowerBound(ts, 0, n, state.window[0] + 1) - 1, 0),
@@ -134,6 +129,17 @@ function createLocal(columns, given, store) {
       {device: one.device, peak: one.peak, window_peak: inWindow, highest: one.highest, lowest: 0},
       {x, y, rx, ry, sx, sy},
     );
+  }
+  // bytes alive that slices of the mask have allocated; it begins and ends with the recording, at nothing
+  function aliveOf(mask, {ts, bytes, owner}) {
+    const x = [ts[0]],
+      y = [0];
+    for (let i = 0, sum = 0; i < ts.length; i++) {
+      if (owner[i] < 0 || !mask[owner[i]]) continue;
+      x.push(ts[i]);
+      y.push((sum += bytes[i]));
+    }
+    return [[...x, ts[ts.length - 1]], [...y, y[y.length - 1]]];
   }
   function counters(q) {
     const tracks = (q.tracks ?? []).filter((track) => given.counters[track]).slice(0, 24),

@@ -11,8 +11,9 @@ function lowerBound(values, lo, hi, x) {
 }
 
 // Slices in trace order (by start) and, per row, the positions that lod.rows.RowIndex has.
-function createIndex(columns, rows) {
+function createIndex(columns, trackOfRow) {
   const n = columns.row.length,
+    rows = trackOfRow.length,
     pointer = new Uint32Array(rows + 1),
     order = new Uint32Array(n);
   for (let i = 0; i < n; i++) pointer[columns.row[i] + 1]++;
@@ -44,6 +45,14 @@ function createIndex(columns, rows) {
     if (p > lo && extent(p - 1) > a) p--;
     for (; p < stop; p++) sum += Math.max(0, Math.min(extent(p), b) - Math.max(start[p], a));
     return sum;
+  }
+  if (!columns.inside) {
+    // time of the slices inside: where it is not in the file, the rows below tell
+    columns.inside = new Float64Array(n);
+    for (let row = 0; row + 1 < rows; row++) {
+      if (trackOfRow[row + 1] !== trackOfRow[row]) continue;
+      for (let p = pointer[row]; p < pointer[row + 1]; p++) columns.inside[order[p]] = covered(row + 1, start[p], end[p]);
+    }
   }
   return {order, start, end, pointer, stretch, covered};
 }
