@@ -22,7 +22,7 @@ FRAMES = [{"name": "forward", "filename": "cell.py", "line": 3}]
 class Card:
     """Two blocks of before, one of them freed within; one of within that stays."""
 
-    __spec__ = SimpleNamespace(name="torch")
+    __spec__ = SimpleNamespace(name="torch", origin=None)
 
     def __init__(self, clock: Clock, history: bool = False) -> None:
         self.calls: list[Any] = []
