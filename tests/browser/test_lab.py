@@ -129,46 +129,6 @@ def test_empty_views_say_why(notebook: NotebookPage) -> None:
     assert outputs == 1, "a Profile of nothing is told in words"
 
 
-HOSTILE = """
-from notebook_prof.trace import TraceBuilder
-from notebook_prof.session.profile import Profile
-evil = "<img src=x onerror='window.hacked=1'><script>window.hacked=1</script>{{7*7}}<%= 7 %>${7}$$x^2$$"
-b = TraceBuilder(metadata={"steps_source": evil})
-main = b.track(evil + "track", pid=1, tid=1)
-leaf = b.stack([(evil, evil, 3)])
-b.slices(ts=[0, 10**5], dur=[10**6, 10**5], name=[evil, evil + "inner"], track=main, shapes=evil,
-         module=evil, stack=leaf, phase="forward", step=0)
-b.steps(step=[0], ts=[0], dur=[10**6], source="loop")
-b.allocations(ts=[0, 10], addr=[1, 1], bytes=[100, -100], device=-1, allocated=[100, 0],
-              reserved=[0, 0], track=main)
-p = Profile(b.seal())
-"""
-
-
-@pytest.mark.parametrize("notebook", [[HOSTILE, "p"]], indirect=True)
-def test_markup_in_a_trace_stays_text(notebook: NotebookPage) -> None:
-    notebook.wait_ready()
-    page = notebook.page
-    page.evaluate("() => document.querySelector('.nbp-host').scrollIntoView()")
-    at = notebook.views("v.timeline.locate(v.meta.nameList[0])")
-    page.mouse.move(at["x"], at["y"])
-    page.locator(".nbp-tooltip:not([hidden])").wait_for()
-    page.mouse.click(at["x"], at["y"])
-    notebook.wait_views("v.detail()")
-    page.mouse.dblclick(at["x"], at["y"])
-    notebook.wait_views("v.store.get().name !== null")
-    for by in ("shapes", "module"):
-        page.locator("select[aria-label='group by']").select_option(by)
-        notebook.wait_views(f"v.table.snapshot().by === '{by}'")
-    assert page.evaluate("() => window.hacked") is None
-    assert page.locator(".nbp img, .nbp script").count() == 0
-    assert "<img src=x" in page.locator(".nbp-detail").inner_text()
-    assert "<img src" in page.locator(".nbp-track-name").nth(1).inner_text()
-    notebook.kernel("import ipywidgets\nipywidgets.Widget.close_all()")
-    page.locator(".nbp-static img").wait_for(state="visible")
-    assert page.evaluate("() => window.hacked") is None
-
-
 @pytest.mark.parametrize("notebook", [[SETUP, "p"]], indirect=True)
 def test_a_kernel_that_does_not_answer_is_told(notebook: NotebookPage) -> None:
     notebook.wait_ready()

@@ -175,33 +175,6 @@ def test_the_selection_is_kept(browser: Browser, tmp_path: Path) -> None:
     assert browser.page.locator(".nbp-chip").all_inner_texts() == ["aten::relu\n×", "step 5\n×"]
 
 
-def test_hostile_names_and_scripts_stay_text(browser: Browser, tmp_path: Path) -> None:
-    evil = "</script><script>window.hacked=1</script><img src=x onerror='window.hacked=1'>"
-    builder = TraceBuilder()
-    builder.slices(
-        ts=[0, 10],
-        dur=[100, 20],
-        name=[evil, evil + "2"],
-        track=builder.track(evil),
-        module=evil,
-        shapes=evil,
-    )
-    Profile(builder.seal()).to_html(tmp_path / "evil.html")
-    browser.page.goto((tmp_path / "evil.html").as_uri())
-    browser.page.wait_for_function("() => document.querySelector('.nbp-host')?.nbp?.counts.table")
-    assert browser.page.evaluate("() => window.hacked") is None
-    assert evil in browser.page.locator(".nbp tbody td").first.inner_text()
-    browser.forget()
-    # and the policy holds: a script that is not of the file does not run
-    browser.page.evaluate(
-        "() => { const s = document.createElement('script'); s.textContent = 'window.hacked = 1';"
-        " document.body.append(s); }"
-    )
-    assert browser.page.evaluate("() => window.hacked") is None
-    browser.page.goto("about:blank")
-    browser.forget()
-
-
 def test_a_profile_of_nothing_is_a_page_too(browser: Browser, tmp_path: Path) -> None:
     Profile(TraceBuilder().seal()).to_html(tmp_path / "nothing.html")
     browser.page.goto((tmp_path / "nothing.html").as_uri())
