@@ -1,0 +1,44 @@
+"""The scenes for a card run on the host as far as they can, and the benchmark says what it lacks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import notebook_prof as nbp
+from benchmarks import gpu
+from notebook_prof.collectors.base import Availability
+from tests.gpu.scenes import BY_NAME, LEAK_BYTES, SCENES
+
+
+@pytest.mark.parametrize("name", ["torch-cnn", "torch-transformer", "torch-growth"])
+def test_scenes_of_torch_run_on_the_host_too(name: str) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    body = BY_NAME[name].make("cpu")
+    with nbp.profile("torch", memory=True) as p:
+        body()
+    assert len(p.operators()) > 3
+    if name == "torch-growth":
+        assert p.memory_growth()["bytes_per_step"].max() == LEAK_BYTES
+
+
+def test_scenes_say_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.gpu.scenes.installed", lambda name: name == "torch")
+    told = {scene.name: scene.missing() for scene in SCENES}
+    assert told["torch-cnn"] == ""
+    assert told["cupy-and-torch"] == "cupy not installed"
+    assert told["jax"] == "jax not installed"
+
+
+def test_kept_figures_are_shown_where_there_is_no_card(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gpu.NvmlCollector, "availability", lambda: Availability(False, "no NVIDIA driver"))
+    monkeypatch.setattr(gpu, "KEPT", tmp_path)
+    assert gpu.run() == []
+    assert "no NVIDIA driver" in capsys.readouterr().err
+    rows = [{"card": "X", "wall ×": 1.1}]
+    (tmp_path / "performance.json").write_text(json.dumps(rows))
+    assert gpu.run() == rows
