@@ -1,0 +1,110 @@
+"""A saved notebook when there is no kernel: trusted, untrusted, and converted to HTML."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import SETUP
+from .jupyter_page import Browser, NotebookPage, Server, write_notebook
+
+SIZE = "image => [image.naturalWidth, image.naturalHeight, image.getBoundingClientRect().width]"
+TRUSTED = (
+    "() => window.jupyterapp.shell.currentWidget.content.widgets"
+    ".filter(c => c.model.type === 'code' && c.model.outputs.length).every(c => c.model.trusted)"
+)
+
+
+@pytest.fixture(scope="module")
+def saved(browser: Browser, lab: Server, root: Path) -> Iterator[Path]:
+    """A notebook that was run, saved and closed, with its kernel shut down."""
+    write_notebook(root / "saved.ipynb", [SETUP, "p"])
+    page = browser.page
+    page.goto("about:blank")
+    notebook = NotebookPage(browser, lab, "saved.ipynb").open()
+    notebook.run_all()
+    notebook.wait_ready()
+    page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
+    page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
+    page.evaluate("() => window.jupyterapp.shell.currentWidget.context.sessionContext.shutdown()")
+    page.goto("about:blank")
+    yield root / "saved.ipynb"
+    browser.forget()
+
+
+def _outputs(path: Path) -> list[dict[str, Any]]:
+    return [output for cell in json.loads(path.read_text())["cells"] for output in cell["outputs"]]
+
+
+def _assert_readable(page: Any) -> None:
+    """Verdict, picture, table and advice can be seen, and nothing of the live views is in the way."""
+    static = page.locator(".nbp-static").first
+    static.locator("img").wait_for(state="visible", timeout=60_000)
+    image = static.locator("img")
+    assert (image.get_attribute("src") or "").startswith("data:image/png;base64,")
+    wide, high, shown = image.evaluate(SIZE)
+    assert wide >= 600
+    assert high > 20
+    assert shown > 300, "and it is drawn"
+    text = static.inner_text()
+    assert "Sync-bound: the host waits for the device" in text
+    assert "1,604 slices on 3 tracks" in text
+    assert "Run the cell again for the interactive views." in text
+    assert static.locator("tr").count() == 13
+    assert static.locator("tr").nth(1).inner_text().split("\t")[0].strip().endswith("Tensor.backward")
+    assert page.locator(".nbp-host .nbp").count() == 0
+
+
+def test_what_is_saved_is_small_and_static(saved: Path) -> None:
+    first, second = _outputs(saved)
+    assert sorted(first["data"]) == ["text/html", "text/plain"]
+    html = "".join(first["data"]["text/html"])
+    assert "<script" not in html
+    assert "<svg" not in html
+    assert "Sync-bound" in "".join(first["data"]["text/plain"])
+    assert set(second["data"]) <= {"application/vnd.jupyter.widget-view+json", "text/plain"}
+    assert saved.stat().st_size < 300_000
+
+
+@pytest.mark.parametrize("trusted", [True, False], ids=["trusted", "untrusted"])
+def test_reopened(browser: Browser, lab: Server, saved: Path, trusted: bool) -> None:
+    """Who trusts nothing sees the same as who trusts: what a sanitiser keeps is enough."""
+    page = browser.page
+    name = "saved.ipynb"
+    if not trusted:
+        notebook = json.loads(saved.read_text())
+        notebook["cells"][0]["source"] = "'not what was signed'"
+        name = "stranger.ipynb"
+        (saved.parent / name).write_text(json.dumps(notebook))
+    page.goto("about:blank")
+    page.goto(lab.url(name))
+    page.wait_for_function("() => window.jupyterapp?.shell?.currentWidget?.content?.widgets?.length > 1")
+    page.locator(".nbp-static").first.wait_for(state="visible", timeout=60_000)
+    assert page.evaluate(TRUSTED) is trusted
+    _assert_readable(page)
+    page.evaluate("() => window.jupyterapp.shell.currentWidget.context.sessionContext.shutdown()")
+    page.goto("about:blank")
+
+
+def test_converted_to_html(browser: Browser, saved: Path, tmp_path: Path) -> None:
+    nbconvert = pytest.importorskip("nbconvert", reason="nbconvert is not installed")
+    body, _ = nbconvert.HTMLExporter().from_filename(str(saved))
+    (tmp_path / "saved.html").write_text(body, encoding="utf-8")
+    page = browser.page
+    page.route("http*://**", lambda route: route.abort())  # its own scripts come from elsewhere
+    try:
+        page.goto((tmp_path / "saved.html").as_uri(), wait_until="domcontentloaded")
+        _assert_readable(page)
+    finally:
+        page.unroute("http*://**")
+        page.goto("about:blank")
+
+
+def test_converted_to_text(saved: Path) -> None:
+    nbconvert = pytest.importorskip("nbconvert", reason="nbconvert is not installed")
+    body, _ = nbconvert.MarkdownExporter().from_filename(str(saved))
+    assert "Sync-bound" in body
