@@ -8,9 +8,10 @@ import pandas as pd
 
 from ..trace import Trace
 from .rules import RULES, Run
-from .scope import WindowLike
+from .scope import WindowLike, sharing
 
 
+@sharing
 def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) -> pd.DataFrame:
     """Say what could make the run faster or smaller, with the evidence and the size of the gain.
 

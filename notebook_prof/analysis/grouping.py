@@ -141,19 +141,22 @@ def inclusive(
 def _merge(rows: IntArray, weights: npt.NDArray[np.float64]) -> tuple[IntArray, npt.NDArray[np.float64]]:
     """Each row once, with the sum of its weights; without the missing ones."""
     known = rows >= 0
-    row, inverse = np.unique(rows[known], return_inverse=True)
+    row, inverse = _present(rows[known])
     return row, np.bincount(inverse, weights[known], minlength=len(row)).astype(np.float64)
 
 
 def with_ancestors(parent: IntArray, rows: IntArray) -> IntArray:
     """The rows and everything around them, each once, in order."""
-    seen = np.zeros(len(parent), dtype=bool)
+    seen = np.zeros(len(parent) + 1, dtype=bool)
+    seen[-1] = True  # what "no parent" reads
+    place = np.empty(len(parent), dtype=np.int32)
     while len(rows):
         seen[rows] = True
-        rows = np.unique(parent[rows])
-        rows = rows[rows >= 0]
-        rows = rows[~seen[rows]]
-    return np.flatnonzero(seen)
+        up = parent[rows]
+        up = up[~seen[up]]
+        place[up] = np.arange(len(up), dtype=np.int32)
+        rows = up[place[up] == np.arange(len(up))]  # each once: the last of its places
+    return np.flatnonzero(seen[:-1])
 
 
 def _codes(slices: pd.DataFrame, column: str) -> IntArray:

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..trace import Trace
 from ..trace.intervals import IntArray
-from .scope import ints
+from .scope import ints, once
 
 _PLUMBING = ("launch", "sync", "overhead")
 
@@ -31,6 +31,10 @@ def launching_rows(trace: Trace) -> IntArray:
     >>> launching_rows(b.seal()).tolist()
     [-1, -1, 0]
     """
+    return once(trace, "launching rows", lambda: _launching_rows(trace)).copy()
+
+
+def _launching_rows(trace: Trace) -> IntArray:
     slices, flows = trace.slices, trace.flows
     launches = (flows["kind"] == "launch").to_numpy()
     src, dst = flows["src"].to_numpy()[launches], flows["dst"].to_numpy()[launches]

@@ -13,7 +13,7 @@ from .operators import operators
 from .overview_devices import overview_devices
 from .overview_events import overview_events
 from .phases import phases
-from .scope import WindowLike
+from .scope import WindowLike, sharing
 from .spans import step_spans
 
 _STEP_PREFIXES: Final = ("ProfilerStep#", "ProfileStep#")
@@ -54,6 +54,7 @@ class Overview:
         return "\n\n".join(f"{name}\n{table.to_string(index=False)}" for name, table in parts if len(table))
 
 
+@sharing
 def overview(trace: Trace, *, window: WindowLike = None) -> Overview:
     """Sum the run up: configuration, devices, phases, steps, events and the user's own ranges.
 

@@ -72,7 +72,7 @@ def overview_devices(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame
     rows = _host(trace, steps)
     for number in np.unique(where).tolist():
         total = steps or int(busy.loc[number, "window_ns"])
-        rows.append({"device": number, **_properties(trace, number), "window_ns": total})
+        rows.append({"device": number, **device_properties(trace, number), "window_ns": total})
         rows[-1] |= _use(work, where == number, attributes, max(total, 1))
         rows[-1]["busy_share"] = int(busy.loc[number, "busy_ns"]) / max(total, 1)
     table = pd.DataFrame(rows, columns=list(_COLUMNS))
@@ -104,7 +104,8 @@ def _use(work: Scope, here: Mask, attributes: pd.DataFrame | None, total: int) -
     return use
 
 
-def _properties(trace: Trace, number: int) -> dict[str, Any]:
+def device_properties(trace: Trace, number: int) -> dict[str, Any]:
+    """What is told of a device itself: ``name``, and ``memory_bytes`` and ``capability`` where known."""
     names = trace.metadata.get("devices")
     known = isinstance(names, list | tuple) and number < len(names)
     found: dict[str, Any] = {

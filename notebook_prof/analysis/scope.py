@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import functools
+import threading
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +20,46 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 Texts: TypeAlias = str | Iterable[str] | None
 Numbers: TypeAlias = int | Iterable[int] | None
 WindowLike: TypeAlias = tuple[int, int] | None
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _Shared(threading.local):
+    """What the analysis that runs in this thread has worked out of its trace."""
+
+    def __init__(self) -> None:
+        self.trace: Trace | None = None
+        self.found: dict[Hashable, Any] = {}
+
+
+_shared = _Shared()
+
+
+def sharing(analysis: Callable[Concatenate[Trace, P], R]) -> Callable[Concatenate[Trace, P], R]:
+    """While this analysis runs, `once` works things out once for all that it calls; then they are dropped."""
+
+    @functools.wraps(analysis)
+    def run(trace: Trace, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        if _shared.trace is not None:
+            return analysis(trace, *args, **kwargs)
+        _shared.trace = trace
+        try:
+            return analysis(trace, *args, **kwargs)
+        finally:
+            _shared.trace = None
+            _shared.found.clear()
+
+    return run
+
+
+def once(trace: Trace, key: Hashable, make: Callable[[], R]) -> R:
+    """What `make` gives; inside an analysis that is `sharing`, what it gave before for this key."""
+    if _shared.trace is not trace:
+        return make()
+    if key not in _shared.found:
+        _shared.found[key] = make()
+    found: R = _shared.found[key]
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +115,26 @@ class Scope:
 
 def on_host(trace: Trace, window: WindowLike = None) -> Scope:
     """The slices of threads, cut at the window."""
-    return _scope(trace, of_kind(trace, ("thread", "process")), window)
+    key = ("host", window and tuple(window))
+    return once(trace, key, lambda: _scope(trace, of_kind(trace, ("thread", "process")), window))
 
 
 def on_device(trace: Trace, window: WindowLike = None) -> Scope:
     """The work on device streams, cut at the window; ranges drawn over it do not count."""
-    return _scope(trace, of_kind(trace, ("stream",)), window).where(category=DEVICE_CATEGORIES)
+    key = ("device", window and tuple(window))
+    return once(
+        trace,
+        key,
+        lambda: _scope(trace, of_kind(trace, ("stream",)), window).where(category=DEVICE_CATEGORIES),
+    )
 
 
 def of_kind(trace: Trace, kinds: Sequence[str]) -> Mask:
     """Which slices are on a track of one of these kinds; shape (slices,)."""
+    return once(trace, ("kind", *kinds), lambda: _of_kind(trace, kinds))
+
+
+def _of_kind(trace: Trace, kinds: Sequence[str]) -> Mask:
     tracks = trace.tracks
     keys = tracks.loc[tracks["kind"].isin(list(kinds)), "track"].to_numpy()
     track = trace.slices["track"].to_numpy()

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ..trace import Trace
 from ..units import format_count, format_ns, format_share
 from .facts import TINY_NS, Facts, gather
-from .scope import WindowLike
+from .scope import WindowLike, sharing
 from .verdict_lines import short, supporting_lines
 
 WAITING: Final = 0.25
@@ -53,6 +53,7 @@ class Verdict:
     __repr__ = __str__
 
 
+@sharing
 def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
     """Say what bounds the run.
 

@@ -14,6 +14,7 @@ from ...trace import Trace, Window
 from ...trace.intervals import IntArray
 from ..device_idle import device_idle
 from ..facts import Facts, gather
+from ..input_pipeline import input_pipeline
 from ..phases import stepping_track
 from ..scope import Mask, Scope, WindowLike, on_device, on_host
 
@@ -106,6 +107,11 @@ class Run:
         if len(spans):
             cut = Window(int(spans["ts"].min()), int((spans["ts"] + spans["dur"]).max()))
         return device_idle(self.trace, window=cut)
+
+    @cached_property
+    def loaders(self) -> frozenset[str]:
+        """How the steps got their data, as in `input_pipeline`."""
+        return frozenset(input_pipeline(self.trace, window=self.window)["loader"])
 
     @property
     def _numbers(self) -> list[int] | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...units import format_bytes, format_count, format_share
 from ..memory_growth import memory_growth
-from ..overview_devices import overview_devices
+from ..overview_devices import device_properties
 from .finding import Finding, Run, evidence, named
 
 _FULL: Final = 0.9
@@ -47,11 +47,10 @@ def near_full_memory(run: Run) -> Finding | None:
     """A device whose memory is nearly all reserved."""
     peaks = run.facts.peak
     peaks = peaks[peaks["device"] >= 0]
-    sizes = overview_devices(run.trace).set_index("device")["memory_bytes"] if len(peaks) else None
     for number, reserved, ts in zip(
         peaks["device"].tolist(), peaks["reserved_peak_bytes"].tolist(), peaks["ts"].tolist(), strict=True
     ):
-        size = sizes.get(number, np.nan) if sizes is not None else np.nan
+        size = device_properties(run.trace, number).get("memory_bytes", np.nan)
         if reserved >= _FULL * size:
             return Finding(
                 "memory-near-full",

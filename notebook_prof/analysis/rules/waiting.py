@@ -6,7 +6,6 @@ from typing import Final
 
 from ...units import format_ns, format_share
 from ..distributed import distributed
-from ..input_pipeline import input_pipeline
 from .finding import Finding, Run, evidence
 
 WAITS: Final = 0.05
@@ -28,7 +27,7 @@ def _data(run: Run, in_process: bool) -> Finding | None:
     share = spent / run.total_ns
     if share < WAITS:
         return None
-    loaders = set(input_pipeline(run.trace, window=run.window)["loader"])
+    loaders = run.loaders
     if ("in-process" in loaders and "workers" not in loaders) != in_process:
         return None
     rows, count = evidence(run.host, run.host.among("phase", ("data",)))
