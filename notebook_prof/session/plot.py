@@ -19,8 +19,11 @@ VIEWS: Final = {
 }
 """Method of `Plot` → function of `notebook_prof.views.single` that takes ``(trace, selection)``."""
 
-TABS: Final = ("steps", "input", "distributed", "device")
+TABS: Final = ("kernels", "steps", "input", "distributed", "device", "flame", "layers", "roofline")
 """Methods of `Plot` that draw what the tab of that name draws."""
+
+FIGURES: Final = {"memory_flow": "memory_flow_figure", "top": "operators_figure"}
+"""Method of `Plot` → function of `notebook_prof.views.figures`."""
 
 
 class Plot:
@@ -54,6 +57,30 @@ class Plot:
         """A bar a step, divided into its phases."""
         return self._build("phases")
 
+    def top(self) -> UIElement:
+        """A bar an operator, for the 20 that take most, and one for all others."""
+        return self._figure("top")
+
+    def memory_flow(self) -> UIElement:
+        """A rectangle a block: its life to the right, its addresses upwards, without gaps."""
+        return self._figure("memory_flow")
+
+    def kernels(self) -> UIElement:
+        """A bar a kernel, for those that take most."""
+        return self._tab("kernels")
+
+    def flame(self) -> UIElement:
+        """What called what, as wide as the time it took: on the host, and launched on devices."""
+        return self._tab("flame")
+
+    def layers(self) -> UIElement:
+        """Time of each module: forward, backward, and what it launched."""
+        return self._tab("layers")
+
+    def roofline(self) -> UIElement:
+        """Operators by FLOPs a byte and FLOP/s, under the ceilings of the device where they are known."""
+        return self._tab("roofline")
+
     def steps(self) -> UIElement:
         """A bar a step, divided by what ran, and by its gap, forward and backward, and tail."""
         return self._tab("steps")
@@ -78,5 +105,9 @@ class Plot:
         models = importlib.import_module("notebook_prof.views.panels.models")  # loads Bokeh
         return models.tab_pictures(self._trace, self._selection, name)
 
+    def _figure(self, view: str) -> Any:
+        models = importlib.import_module("notebook_prof.views.panels.models")  # loads Bokeh
+        return models.one_figure(self._trace, self._selection, FIGURES[view])
+
     def __repr__(self) -> str:
-        return "p.plot: " + ", ".join(f"{name}()" for name in (*VIEWS, *TABS))
+        return "p.plot: " + ", ".join(f"{name}()" for name in (*VIEWS, *FIGURES, *TABS))

@@ -18,7 +18,7 @@ from bokeh.embed import file_html
 
 from notebook_prof import analysis
 from notebook_prof.selection import Selection
-from notebook_prof.session.plot import TABS
+from notebook_prof.session.plot import FIGURES, TABS
 from notebook_prof.session.profile import Profile
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
@@ -297,7 +297,7 @@ def test_one_tab_that_fails_does_not_cost_the_report(trace: Trace, monkeypatch: 
     assert "data" in found["advice"]
 
 
-@pytest.mark.parametrize("name", TABS)
+@pytest.mark.parametrize("name", [*TABS, *FIGURES])
 @pytest.mark.parametrize(
     "picture", ["", "steps: [0   ]\nmain: [load/data][mm/forward]\nstream 7: [k  ]  [l ]"]
 )

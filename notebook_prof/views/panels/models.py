@@ -7,6 +7,7 @@ from bokeh.models import Column, Div, UIElement
 from ...errors import OptionError, nearest
 from ...selection import Selection
 from ...trace import Trace
+from .. import figures
 from ..figures.drawn import Drawn, standalone
 from . import PANELS
 from .base import Panel, Picture
@@ -41,6 +42,12 @@ def tab_pictures(trace: Trace, selection: Selection, name: str) -> UIElement:
     if not drawn:
         return _text(f"{made.title}: there is nothing to draw.")
     return Column(children=[standalone(one) for one in drawn], sizing_mode="stretch_width")
+
+
+def one_figure(trace: Trace, selection: Selection, name: str) -> UIElement:
+    """What a function of `notebook_prof.views.figures` draws, or a sentence where it has nothing to draw."""
+    drawn: Drawn | None = getattr(figures, name)(trace, selection)
+    return _text("Nothing of this was recorded.") if drawn is None else standalone(drawn)
 
 
 def _text(text: str) -> Div:

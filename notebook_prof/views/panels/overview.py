@@ -10,8 +10,10 @@ import pandas as pd
 from ... import analysis
 from ...trace import Trace
 from ...units import format_bytes, format_count, format_ns, format_share
-from .asking import followed
+from ..figures import operators_figure
+from .asking import followed, selection_of
 from .base import Absent, Fact, Facts, Panel, Part, Table
+from .pictures import pictures
 
 _EMPTY_PHASES = ("calls", "device_ns", "device_mean_ns", "device_min_ns", "device_max_ns", "device_share")
 
@@ -19,7 +21,8 @@ _EMPTY_PHASES = ("calls", "device_ns", "device_mean_ns", "device_min_ns", "devic
 def overview(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     """The tables of `analysis.overview`, its most telling numbers on top."""
     found = analysis.overview(trace, window=state.get("window"))
-    parts: list[Part] = [_facts(trace, found)]
+    drawn = operators_figure(trace, selection_of({**state, "name": None}), top=8)
+    parts: list[Part] = [_facts(trace, found), *pictures(drawn)]
     if len(found.devices):
         parts.append(Table(found.devices, _DEVICE_UNITS, title="Devices", call="p.overview().devices"))
     if len(found.phases):
@@ -35,7 +38,7 @@ def overview(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         select = [{"name": str(name)} for name in found.annotations["name"]]
         parts.append(Table(found.annotations, select=select, title="Your own ranges",
                            call="p.overview().annotations"))  # fmt: skip
-    parts.append(Table(found.configuration, title="Configuration", call="p.overview().configuration"))
+    parts.append(Table(_told(found.configuration), title="Configuration", call="p.overview().configuration"))
     return Panel("Overview", tuple(parts), followed(analysis.overview))
 
 
@@ -74,6 +77,11 @@ def _phases(phases: pd.DataFrame) -> Table:
     ]
     return Table(phases.drop(columns=list(gone)), select=select, title="Time by phase, over the steps",
                  call="p.overview().phases")  # fmt: skip
+
+
+def _told(configuration: pd.DataFrame) -> pd.DataFrame:
+    """Without what the facts on top say in better units."""
+    return configuration[~configuration["item"].isin(["recorded_ns", "slices", "steps"])]
 
 
 def _of_event(side: str, category: object, phase: object) -> dict[str, Any]:

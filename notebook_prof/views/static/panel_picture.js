@@ -74,7 +74,16 @@ function picturePart(ctx, {title, legend, document: json}, pick) {
     else ctx.tooltip.hide();
   });
   place.addEventListener('pointerleave', () => ctx.tooltip.hide());
+  let pressed = null;
+  place.addEventListener(
+    'pointerdown',
+    (event) => {
+      pressed = [event.clientX, event.clientY];
+    },
+    true,
+  );
   place.addEventListener('click', (event) => {
+    if (!pressed || Math.hypot(event.clientX - pressed[0], event.clientY - pressed[1]) > 4) return; // the end of a drag
     const mark = host && markAt(event);
     if (mark?.patch) pick(mark.patch);
   });
