@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Hashable, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import anywidget
 import traitlets
@@ -17,6 +17,8 @@ from ..trace import Trace
 from ..views.bundle import bokehjs, script, stylesheet
 from ..views.dashboard import dashboard_document, dashboard_settings
 from ..views.protocol import Protocol as Answers
+
+_MOST_PADDING: Final = 100_000
 
 
 class Shown(Protocol):
@@ -103,7 +105,7 @@ class LinkedWidget(anywidget.AnyWidget):
             self.send({**self._answers.select(patch, source, message.get("revision")), **answer_to})
         else:
             content, buffers = self._answers.answer(message)
-            self.send({**content, **answer_to}, buffers)
+            self.send({**content, **answer_to}, padded(buffers, message.get("pad")))
 
 
 class ProfileWidget(LinkedWidget):
@@ -120,6 +122,12 @@ class ProfileWidget(LinkedWidget):
         trace = profile.trace
         settings = {**dashboard_settings(trace, profile.headline), "uid": uid}
         super().__init__(answers_of(profile), profile.selection, dashboard_document(trace), settings)
+
+
+def padded(buffers: list[bytes], wanted: object) -> list[bytes]:
+    """The buffers, and one more that fills them up to so many bytes (at most 100,000)."""
+    missing = (wanted if isinstance(wanted, int) else 0) - sum(map(len, buffers))
+    return [*buffers, bytes(min(missing, _MOST_PADDING))] if missing > 0 else buffers
 
 
 _ANSWERS: weakref.WeakKeyDictionary[Shown, Answers] = weakref.WeakKeyDictionary()

@@ -62,7 +62,8 @@ class Protocol:
         Returns
         -------
         content : dict
-            JSON, with ``ms`` (how long it took) and the ``seq`` of the request. A question that cannot be
+            JSON, with ``ms`` (how long it took), the ``seq`` of the request and the ``revision`` of the
+            selection that it was answered under. A question that cannot be
             answered gives ``failed``: a sentence. ``pending`` says that an index is still being built and
             that the page should ask again.
         buffers : list of bytes
@@ -70,6 +71,7 @@ class Protocol:
         """
         began = time.perf_counter()
         kind = str(request.get("t"))
+        state = self.selection.to_state()
         try:
             if (ask := _QUESTIONS.get(kind)) is None:
                 raise NotebookProfError(f"no question {kind!r}: {nearest(kind, _QUESTIONS)}")
@@ -82,11 +84,11 @@ class Protocol:
                 found = made
             else:
                 with self.store.lock:
-                    found = ask(self.store, self.selection.to_state(), request)
+                    found = ask(self.store, state, request)
         except Exception as error:  # a page must be told; the kernel's log is no place anyone looks
             found = Answer({"failed": f"{type(error).__name__}: {error}", "columns": []})
-        content = {**found.content, "seq": request.get("seq"), "ms": (time.perf_counter() - began) * 1e3}
-        return content, found.buffers
+        told = {"seq": request.get("seq"), "revision": state["revision"]}
+        return {**found.content, **told, "ms": (time.perf_counter() - began) * 1e3}, found.buffers
 
     def _tab(self, request: Mapping[str, Any]) -> Answer | None:
         """A tab: slow perhaps, and of the trace alone, so that it needs neither this thread nor the lock."""

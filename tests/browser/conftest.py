@@ -13,11 +13,10 @@ SETUP = "from drawn import drawn_profile\np = drawn_profile(gpu=True)"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything in this folder drives a browser; a loaded machine gets a second try."""
+    """Everything in this folder drives a browser."""
     for item in items:
         if Path(__file__).parent in Path(item.fspath).parents:
             item.add_marker(pytest.mark.browser)
-            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 @pytest.fixture(scope="session")

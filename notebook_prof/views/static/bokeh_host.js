@@ -21,8 +21,10 @@ function quietStyles(Bokeh) {
 
 async function mountDocument(Bokeh, json, elements, prepare = () => {}) {
   quietStyles(Bokeh);
+  quietSheets(Bokeh);
   const {Document} = Bokeh.require('document');
   const doc = Document.from_json(json);
+  doc.nbp = true; // other figures of the page may use the same BokehJS
   prepare(doc);
   // bokeh#15290: PlotView never removes its visualViewport listener, so the whole document leaks
   const viewport = window.visualViewport,
@@ -53,6 +55,26 @@ async function mountDocument(Bokeh, json, elements, prepare = () => {}) {
 // Tick texts without CustomJSTickFormatter, whose code is eval'ed and so is refused by a strict CSP.
 function formatTicks(formatter, write) {
   formatter.doFormat = (ticks) => write(ticks);
+}
+
+// Every renderer writes its place into a style sheet of its own on every paint, the same one again and again: each time
+// the browser styles, lays out and layers JupyterLab's whole page. Nothing of ours hangs on the place of a glyph or a box.
+function quietSheets(Bokeh) {
+  const sheet = Bokeh.require('core/dom').InlineStyleSheet?.prototype,
+    renderer = Bokeh.require('models/renderers/renderer').RendererView.prototype;
+  if (!sheet?._update || sheet.__nbp) return;
+  sheet.__nbp = true;
+  const update = sheet._update,
+    place = renderer.update_position;
+  sheet._update = function (css) {
+    if (this.__nbpCss === css) return;
+    this.__nbpCss = css;
+    update.call(this, css);
+  };
+  if (place)
+    renderer.update_position = function () {
+      if (this.panel != null || !this.model.document?.nbp) place.call(this);
+    };
 }
 
 // Positions inside a figure's plot area.

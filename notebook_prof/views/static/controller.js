@@ -278,27 +278,30 @@ async function mount({Bokeh, el, document: json, settings, transport, store}) {
   const shade = () => showWindow(ctx);
   undo.push(
     store.subscribe((patch, origin) => {
-      header.draw();
-      if ('focus' in patch) details.update();
+      const has = (...keys) => keys.some((key) => key in patch),
+        filters = Object.keys(patch).some((key) => key !== 'window' && key !== 'focus');
+      // the questions first: the kernel works while the page draws what it knows
+      if (filters) timeline.refresh();
+      if (filters || has('window')) {
+        table.refresh();
+        if (filters) overview.refresh();
+        phases.refresh();
+        memory.refresh();
+      }
+      if (has('focus')) details.update();
       panels.changed(patch, origin);
-      if (Object.keys(patch).every((key) => key === 'focus')) return;
-      if ('window' in patch) {
+      header.draw();
+      if (has('window')) {
         shade();
         ruler.draw();
       }
-      if ('track' in patch) timeline.marks();
-      if (Object.keys(patch).some((key) => key !== 'window' && key !== 'focus')) {
-        timeline.refresh();
-        overview.refresh();
-      }
-      table.redraw();
-      phases.redraw();
-      table.refresh();
-      phases.refresh();
-      memory.refresh();
-      if (origin !== 'table' && 'name' in patch) requestAnimationFrame(() => table.reveal());
+      if (has('track')) timeline.marks();
+      if (filters) table.redraw();
+      if (has('step', 'phase')) phases.redraw();
+      if (origin !== 'table' && has('name')) requestAnimationFrame(() => table.reveal());
     }),
   );
+  undo.push(store.whenConfirmed(asker.confirm));
   const resize = new ResizeObserver(() => {
     if (root.offsetWidth) {
       timeline.refresh();

@@ -1,14 +1,15 @@
 // The selection as this page sees it, and the only place that writes it.
-// Truth is Profile.selection in Python. A gesture is applied here at once (pending) and sent with the revision
-// it was made on; the confirmed state that comes back, with pending patches on top, is what views see. So a
-// Python write and a gesture at the same moment both survive.
+// Truth is Profile.selection in Python. A gesture is applied here at once (pending) and sent as a patch of what it
+// changes; the confirmed state that comes back, with pending patches on top, is what views see. So a Python write and
+// a gesture at the same moment both survive, and a gesture that takes back one that is still on its way is not lost.
 const DIMENSIONS = ['window', 'name', 'category', 'track', 'step', 'phase', 'rank', 'focus'];
 
 function createStore(initial, send) {
   let confirmed = {...initial},
     current = {...initial};
   const pending = [],
-    subscribers = new Set();
+    subscribers = new Set(),
+    listeners = new Set();
   const same = (a, b) => JSON.stringify(a ?? null) === JSON.stringify(b ?? null);
 
   function settle(origin) {
@@ -19,9 +20,14 @@ function createStore(initial, send) {
     if (Object.keys(patch).length) for (const tell of [...subscribers]) tell(patch, origin);
   }
   function adopt(state, origin = 'python') {
-    if ((state.revision ?? 0) < (confirmed.revision ?? 0)) return; // late news
+    if ((state.revision ?? 0) < (confirmed.revision ?? 0)) {
+      settle(origin); // late news; but what it confirms is no longer pending
+      return;
+    }
+    const filters = DIMENSIONS.some((key) => key !== 'focus' && !same(confirmed[key], state[key]));
     confirmed = {...state};
     settle(origin);
+    if (filters) for (const tell of [...listeners]) tell(state.revision ?? 0);
   }
   function set(patch, origin) {
     const real = Object.fromEntries(Object.entries(patch).filter(([key, value]) => !same(current[key], value)));
@@ -33,7 +39,7 @@ function createStore(initial, send) {
       else settle(origin);
     };
     // sent before the views hear of it: messages keep their order, so what they ask next is answered under it
-    const sent = send(real, origin, confirmed.revision ?? 0);
+    const sent = send(real, origin);
     settle(origin);
     Promise.resolve(sent).then(done, () => done(null));
   }
@@ -43,6 +49,11 @@ function createStore(initial, send) {
     adopt,
     clear: (origin) => set(Object.fromEntries(DIMENSIONS.map((key) => [key, null])), origin),
     isEmpty: () => DIMENSIONS.every((key) => key === 'focus' || current[key] == null),
+    // told the revision of every confirmed change of what filters: answers from before it are out of date
+    whenConfirmed: (tell) => {
+      listeners.add(tell);
+      return () => listeners.delete(tell);
+    },
     subscribe: (tell) => {
       subscribers.add(tell);
       return () => subscribers.delete(tell);

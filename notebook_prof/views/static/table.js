@@ -149,18 +149,22 @@ function createTable(ctx, section) {
     const c = clauseOf(row);
     return c !== null && (store.get()[c.dimension] ?? []).includes(c.value);
   };
+  // what is chosen shows at once, before the kernel has answered
+  function mark(row, i) {
+    const chosen = isChosen(i),
+      any = ['name', 'category'].some((d) => store.get()[d]);
+    row.setAttribute('aria-selected', String(chosen));
+    row.classList.toggle('nbp-unchosen', any && !chosen && last.by !== 'module');
+  }
   function draw() {
     heads();
     const {data, label, detail} = last,
-      most = Math.max(1e-9, ...data.share),
-      any = ['name', 'category'].some((d) => store.get()[d]);
+      most = Math.max(1e-9, ...data.share);
     const rows = label.map((text, i) => {
-      const row = document.createElement('tr'),
-        chosen = isChosen(i);
+      const row = document.createElement('tr');
       row.tabIndex = i ? -1 : 0;
       row.dataset.name = text;
-      row.setAttribute('aria-selected', String(chosen));
-      if (any && !chosen && last.by !== 'module') row.classList.add('nbp-unchosen');
+      mark(row, i);
       for (const column of columns) {
         const cell = document.createElement('td');
         if (column.key === 'label') {
@@ -281,7 +285,7 @@ function createTable(ctx, section) {
   return {
     refresh: () => channel.run(),
     redraw: () => {
-      if (last) draw();
+      if (last) [...body.children].forEach(mark);
     },
     close: () => {
       clearTimeout(typing);

@@ -5,9 +5,11 @@ const RESEND_MS = 15000; // a message can be lost (rate limits): then the questi
 
 function createAsker(transport, onTrouble) {
   const log = {asked: 0, answered: 0, dropped: 0, bytes: 0, largest: 0, of: {}, kernelMs: [], roundTripMs: []};
+  const channels = new Set();
   let seq = 0,
     closed = false,
-    troubled = false;
+    troubled = false,
+    needed = 0; // the revision that an answer must have seen
   const trouble = (state) => {
     if (troubled === 'gone') return; // for good
     if (state !== troubled) {
@@ -56,11 +58,14 @@ function createAsker(transport, onTrouble) {
     }
   }
 
-  // channel(make, use): call it often; `make()` is asked for the request only when the line is free.
+  // channel(make, use): call it often; `make()` is asked for the request only when the line is free. An answer that has
+  // not seen the selection as it is confirmed (messages overtake one another where several threads answer) is asked anew.
   function channel(make, use, failed) {
     let busy = false,
       again = false,
-      closed = false;
+      closed = false,
+      seen = Infinity;
+    const late = () => !closed && seen < needed;
     async function run() {
       if (closed) return;
       if (busy) {
@@ -68,30 +73,41 @@ function createAsker(transport, onTrouble) {
         return;
       }
       busy = true;
-      const request = make();
-      if (request) {
-        try {
-          const answer = await ask(request);
-          if (!closed) use(answer, request, again);
-        } catch (error) {
-          if (!closed && troubled !== 'gone') failed(error);
+      try {
+        const request = make(),
+          answer = request && (await ask(request));
+        if (answer && !closed) {
+          seen = answer.revision ?? Infinity;
+          use(answer, request, again || late());
         }
+      } catch (error) {
+        if (!closed && troubled !== 'gone') failed(error);
       }
       busy = false;
-      if (again) {
+      if (again || late()) {
         again = false;
         run();
       }
     }
-    return {
+    const mine = {
       run,
+      check: () => {
+        if (!busy && late()) run();
+      },
       close: () => {
         closed = true;
+        channels.delete(mine);
       },
     };
+    channels.add(mine);
+    return mine;
+  }
+  function confirm(revision) {
+    needed = Math.max(needed, revision);
+    for (const one of channels) one.check();
   }
   const stop = transport.whenLost?.(() => trouble('gone'));
-  return {ask, channel, log, close: () => {
+  return {ask, channel, confirm, log, close: () => {
     closed = true;
     stop?.();
   }};
