@@ -169,6 +169,21 @@ def test_walking_is_the_same_as_record_by_record() -> None:
         assert end == (expected[-1] + steps[int(buffer[expected[-1]])] // 8 if expected else 0)
 
 
+def test_occupancy_where_the_card_is_known() -> None:
+    from notebook_prof.analysis import kernels
+    from notebook_prof.collectors.cupti.devices import Device
+
+    card = Device("A100", 40 << 30, 108, 2048, 8, 0, 167_936, 65_536, 32, 1024)
+    clock = Alignment(Reading(T0, T0, 1), Reading(T0 + 10**6, T0 + 10**6, 1))
+    table = columns(
+        walk([words(28)], strides(28)), clock, lambda d, n: "call", ImportReport(), pid=5, devices={1: card}
+    )
+    assemble(table, builder := TraceBuilder())
+    row = kernels(builder.seal()).set_index("name").loc["gemm(float*)"]
+    assert row["blocks_per_sm"] == pytest.approx(160 / 108)
+    assert row["occupancy"] == pytest.approx(160 / 108 * 256 / 2048)
+
+
 def test_what_cannot_be_read_is_counted() -> None:
     buffer = words(28).copy()
     steps = strides(28) | {37: 0}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +16,7 @@ from ...trace.strings import Coded
 from . import layouts as kinds
 from . import names
 from .align import Alignment
+from .devices import Device
 from .markers import ranges
 from .walk import Records
 
@@ -35,6 +36,7 @@ def columns(
     *,
     pid: int,
     thread_names: dict[tuple[int, int], str] | None = None,
+    devices: Mapping[int, Device] | None = None,
 ) -> KinetoColumns:
     """Make Kineto's columns of the records.
 
@@ -49,6 +51,8 @@ def columns(
     pid : int
         This process; records of containers may carry the host's number.
     thread_names : dict, optional
+    devices : mapping of int to Device, optional
+        For the occupancy of kernels.
 
     Returns
     -------
@@ -61,7 +65,7 @@ def columns(
     makers: tuple[tuple[int, Callable[[npt.NDArray[Any]], Part]], ...] = (
         (kinds.RUNTIME, lambda rows: _calls(rows, "cuda_runtime", names_of(2))),
         (kinds.DRIVER, lambda rows: _calls(_outer(rows, runtime), "cuda_driver", names_of(1))),
-        (kinds.CONCURRENT_KERNEL, _kernels),
+        (kinds.CONCURRENT_KERNEL, lambda rows: _kernels(rows, devices or {})),
         (kinds.MEMCPY, _copies),
         (kinds.MEMCPY_P2P, _copies),
         (kinds.MEMSET, _fills),
@@ -120,16 +124,22 @@ def _on_stream(rows: npt.NDArray[Any]) -> Part:
     }
 
 
-def _kernels(rows: npt.NDArray[Any]) -> Part:
-    configuration = {name: rows[name] for name in _CONFIGURATION}
+def _kernels(rows: npt.NDArray[Any], devices: Mapping[int, Device]) -> Part:
+    configuration = {name: rows[name] for name in (*_CONFIGURATION, "deviceId")}
     shared = rows["staticSharedMemory"].astype(np.int64) + rows["dynamicSharedMemory"]
 
     def text(row: tuple[int, ...]) -> str:
-        grid, block, registers, memory = row[:3], row[3:6], row[6], row[7]
-        return (
+        grid, block, registers, number, memory = row[:3], row[3:6], row[6], row[7], row[8]
+        told = (
             f'{{"grid":[{grid[0]},{grid[1]},{grid[2]}],"block":[{block[0]},{block[1]},{block[2]}],'
-            f'"registers":{registers},"shared_memory":{memory}}}'
+            f'"registers":{registers},"shared_memory":{memory}'
         )
+        if (device := devices.get(number)) is not None:
+            blocks, warps, share = device.occupancy(
+                (grid[0], grid[1], grid[2]), (block[0], block[1], block[2]), registers, memory
+            )
+            told += f',"blocks_per_sm":{blocks},"warps_per_sm":{warps},"occupancy":{100 * share}'
+        return told + "}"
 
     return {
         **_on_stream(rows),

@@ -19,6 +19,7 @@ from . import layouts as kinds
 from .align import Alignment, Reading, read
 from .buffers import DESK, Buffers
 from .columns import columns
+from .devices import Device, read_devices
 from .driver_memory import driver_memory
 from .find import find_library
 from .library import Cupti, CuptiError
@@ -42,14 +43,20 @@ class CuptiSession:
     open_library : callable, optional
         Makes the binding. Called in `prepare`.
     buffers : Buffers, optional
+    devices : callable, optional
+        Tells the cards.
     """
 
     def __init__(
-        self, open_library: Callable[[], Cupti] | None = None, buffers: Buffers | None = None
+        self,
+        open_library: Callable[[], Cupti] | None = None,
+        buffers: Buffers | None = None,
+        devices: Callable[[], dict[int, Device]] = read_devices,
     ) -> None:
         self.report = ImportReport()
         self._open = open_library if open_library is not None else open_users
         self._buffers = buffers if buffers is not None else Buffers()
+        self._devices = devices
         self._cupti: Cupti | None = None
         self._on: list[int] = []
         self._claimed = self._injected = False
@@ -136,6 +143,7 @@ class CuptiSession:
                 example=f"{records.lost_bytes:,} bytes of CUPTI's buffers begin with no known record",
                 effect="what lay behind them in their buffers is missing",
             )
+        devices = self._devices()
         table = columns(
             records,
             clock,
@@ -143,9 +151,11 @@ class CuptiSession:
             self.report,
             pid=os.getpid(),
             thread_names=_thread_names(),
+            devices=devices,
         )
         assemble(table, builder)
         driver_memory(records, clock, builder)
+        _tell_devices(devices, builder)
         builder.metadata["cupti"] = {
             "version": self._cupti.version,
             "records": sum(len(rows) for rows in records.of.values()),
@@ -218,6 +228,25 @@ def open_users() -> Cupti:
     except OSError as error:
         raise RecordingError(f"there is no NVIDIA driver: {error}") from error
     return Cupti(path)
+
+
+def _tell_devices(devices: dict[int, Device], builder: TraceBuilder) -> None:
+    """Names and properties of the cards, in the words of Kineto's files."""
+    if not devices:
+        return
+    builder.metadata.setdefault("devices", [devices[number].name for number in sorted(devices)])
+    properties = [
+        {
+            "id": number,
+            "name": device.name,
+            "totalGlobalMem": device.memory_bytes,
+            "computeMajor": device.major,
+            "computeMinor": device.minor,
+            "numSms": device.multiprocessors,
+        }
+        for number, device in sorted(devices.items())
+    ]
+    builder.metadata.setdefault("device_properties", properties)
 
 
 def _thread_names() -> dict[tuple[int, int], str]:

@@ -1,0 +1,116 @@
+"""Occupancy of kernels against the figures that Kineto wrote on five generations of cards."""
+
+from __future__ import annotations
+
+import ctypes
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from notebook_prof.collectors.cupti.devices import Device, read_devices
+
+MOST_BLOCKS = {60: 32, 70: 32, 75: 16, 80: 32, 90: 32}
+"""By compute capability; from the table of technical specifications in the CUDA programming guide."""
+FILES = {
+    "kineto_2021/resnet50_num_workers_4_worker0.1623212756351.pt.trace.json.gz": 8_868,
+    "hta/nccl_data.json.gz": 2_286,
+    "kineto_sync/after_fix_trace.json": 1,
+    "param_linear/linear_kineto.json.gz": 8_716,
+    "hta/with_gpu_user_annotation/step_based_trace_2543932.json.gz": 130,
+}
+
+
+def device_of(told: dict[str, Any]) -> Device:
+    return Device(
+        name=told["name"],
+        memory_bytes=told["totalGlobalMem"],
+        multiprocessors=told["numSms"],
+        threads=told["maxThreadsPerMultiprocessor"],
+        major=told["computeMajor"],
+        minor=told["computeMinor"],
+        shared_memory=told["sharedMemPerMultiprocessor"],
+        registers=told["regsPerMultiprocessor"],
+        blocks=MOST_BLOCKS[10 * told["computeMajor"] + told["computeMinor"]],
+        reserved_shared_memory=1024 if told["computeMajor"] >= 8 else 0,
+    )
+
+
+def kernels_of(path: Path) -> Iterator[tuple[Device, dict[str, Any]]]:
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        content = json.load(file)
+    devices = {told["id"]: device_of(told) for told in content["deviceProperties"]}
+    for event in content["traceEvents"]:
+        told = event.get("args") or {}
+        share = told.get("est. achieved occupancy %")
+        # for more than 48 KiB Kineto's own calculation gives up and says 0
+        if share is not None and (share or told["shared memory"] <= 49_152):
+            yield devices[told["device"]], told
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_figures_are_kinetos(shared_traces: Path, name: str) -> None:
+    seen = 0
+    for device, told in kernels_of(shared_traces / name):
+        blocks, warps, share = device.occupancy(
+            tuple(told["grid"]), tuple(told["block"]), told["registers per thread"], told["shared memory"]
+        )
+        assert blocks == pytest.approx(float(told["blocks per SM"]), rel=1e-4, abs=1e-6)
+        assert warps == pytest.approx(float(told["warps per SM"]), rel=1e-4, abs=1e-6)
+        assert 100 * share == pytest.approx(told["est. achieved occupancy %"], abs=1.01)  # whole per cents
+        seen += 1
+    assert seen == FILES[name]
+
+
+class Driver:
+    """libcuda with one card, an H100."""
+
+    values: ClassVar = {16: 132, 39: 2048, 75: 9, 76: 0, 81: 233_472, 82: 65_536, 106: 32, 111: 1024}
+    fails = ""
+
+    def cuInit(self, flags: int) -> int:
+        return 100 if self.fails == "cuInit" else 0
+
+    def cuDeviceGetCount(self, count: Any) -> int:
+        count._obj.value = 1
+        return 0
+
+    def cuDeviceGet(self, handle: Any, number: int) -> int:
+        return 0
+
+    def cuDeviceGetName(self, name: Any, size: int, handle: Any) -> int:
+        name.value = b"NVIDIA H100"
+        return 0
+
+    def cuDeviceTotalMem_v2(self, memory: Any, handle: Any) -> int:
+        memory._obj.value = 80 << 30
+        return 0
+
+    def cuDeviceGetAttribute(self, value: Any, code: int, handle: Any) -> int:
+        value._obj.value = self.values[code]
+        return 1 if self.fails == "cuDeviceGetAttribute" else 0
+
+
+def test_the_driver_is_asked() -> None:
+    (device,) = read_devices(lambda name: Driver()).values()
+    assert (device.name, device.memory_bytes, device.multiprocessors) == ("NVIDIA H100", 80 << 30, 132)
+    assert device.resident_blocks(1024, 32, 0) == 2
+    assert device.resident_blocks(128, 32, 200_000) == 1
+    assert device.resident_blocks(1024, 255, 0) == 0  # cannot be launched
+
+
+@pytest.mark.parametrize("fails", ["cuInit", "cuDeviceGetAttribute"])
+def test_a_driver_that_does_not_answer(fails: str) -> None:
+    driver = Driver()
+    driver.fails = fails
+    assert read_devices(lambda name: driver) == {}
+
+
+def test_no_driver() -> None:
+    def fail(name: str) -> ctypes.CDLL:
+        raise OSError("not found")
+
+    assert read_devices(fail) == {}
