@@ -13,9 +13,10 @@ from ..trace import Trace
 from ..units import format_bytes, format_count, format_ns, format_share
 from .answers import table
 from .palette import NAMES
-from .picture import data_uri, density_picture
+from .picture import MOST_ROWS, data_uri
 from .report import report_page
 from .store import ViewStore
+from .thumbnail import thumbnail
 
 _ROWS: Final = 12
 _NAME: Final = 90
@@ -79,12 +80,13 @@ def _picture(store: ViewStore) -> str:
     peak = store.trace.allocations["allocated"].max() if len(store.trace.allocations) else None
     if peak is not None and np.isfinite(peak):
         text += f", memory peak {format_bytes(float(peak))}"
-    names = ", ".join(escape(track.name[:60]) for track in tracks[:6]) + (" …" if len(tracks) > 6 else "")
-    image = data_uri(density_picture(store))
+    shown = sum(track.first_row < MOST_ROWS for track in tracks)
+    more = f"; drawn are the first {shown}" if shown < len(tracks) else ""
+    image = data_uri(thumbnail(store))
     return (
         f'<p><img alt="timeline: {escape(text, quote=True)}" src="{image}" '
         'style="width:100%;max-width:1000px;border:1px solid #ccc"><br>'
-        f"{escape(text)}. From top to bottom: {names}.</p>"
+        f"{escape(text)}{more}.</p>"
     )
 
 
@@ -95,13 +97,17 @@ def _operators(store: ViewStore, selection: Selection) -> str:
     device, share, codes = data["device_ns"], data["share"], data["name"]
     with_device = bool(device.any())
     heads = ["name", "count", "total", "self", *(["device"] if with_device else []), "self share"]
-    lines = ["".join(f'<th style="{_CELL}">{head}</th>' for head in heads)]
+    lines = [
+        "".join(
+            f'<th style="{_CELL}{";text-align:left" if head == "name" else ""}">{head}</th>' for head in heads
+        )
+    ]
     for k, label in enumerate(answer.content["label"]):
         colour = NAMES[int(store.name_colours[codes[k]])]
         swatch = f'<span style="color:{colour}">&#9632;</span> '
         name = label if len(label) <= _NAME else label[: _NAME - 1] + "…"
         cells = [format_count(int(count[k])), format_ns(total[k]), format_ns(own[k])]
-        cells += [format_ns(device[k])] if with_device else []
+        cells += [format_ns(device[k]) if device[k] else ""] if with_device else []
         cells.append(format_share(share[k]))
         row = f'<td style="{_CELL};text-align:left">{swatch}{escape(name)}</td>'
         lines.append(row + "".join(f'<td style="{_CELL}">{escape(cell)}</td>' for cell in cells))

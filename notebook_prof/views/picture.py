@@ -15,12 +15,12 @@ from .palette import NAMES, rgba
 from .store import ViewStore
 
 _LANE: Final = 7
-_MOST_ROWS: Final = 40
+MOST_ROWS: Final = 40
 _BACKGROUND: Final = (246, 247, 249)
 _RULE: Final = (205, 209, 214)
 
 
-def density_picture(store: ViewStore, width: int = 1000) -> npt.NDArray[np.uint8]:
+def density_picture(store: ViewStore, width: int = 1000, lane: int = _LANE) -> npt.NDArray[np.uint8]:
     """The whole timeline as an image: a lane a row (track × depth), coloured by the longest slice.
 
     Parameters
@@ -28,6 +28,8 @@ def density_picture(store: ViewStore, width: int = 1000) -> npt.NDArray[np.uint8
     store : ViewStore
     width : int
         Pixels.
+    lane : int
+        Height of a row, pixels.
 
     Returns
     -------
@@ -35,8 +37,8 @@ def density_picture(store: ViewStore, width: int = 1000) -> npt.NDArray[np.uint8
         At most 40 rows; of shape (7, width, 3) and blank for a trace without slices.
     """
     c = store.columns
-    rows = np.arange(min(c.n_rows, _MOST_ROWS), dtype=np.int64)
-    image = np.full((max(len(rows), 1) * _LANE, width, 3), _BACKGROUND, np.uint8)
+    rows = np.arange(min(c.n_rows, MOST_ROWS), dtype=np.int64)
+    image = np.full((max(len(rows), 1) * lane, width, 3), _BACKGROUND, np.uint8)
     if not len(rows):
         return image
     span = (float(store.trace.span.start), float(max(store.trace.span.end, 1)))
@@ -47,12 +49,12 @@ def density_picture(store: ViewStore, width: int = 1000) -> npt.NDArray[np.uint8
     colour = palette[store.name_colours[np.maximum(c.name[longest], 0)]]
     share = np.where(d.count > 0, np.clip(d.busy_ns / d.width, 0.3, 1), 0)[:, :, None]
     cells = (colour * share + np.array(_BACKGROUND) * (1 - share)).astype(np.uint8)
-    lanes = np.repeat(cells[:, np.minimum(np.arange(width) * n // width, n - 1)], _LANE, axis=0)
-    lanes[_LANE - 1 :: _LANE] = _BACKGROUND
+    lanes = np.repeat(cells[:, np.minimum(np.arange(width) * n // width, n - 1)], lane, axis=0)
+    lanes[lane - 1 :: lane] = _BACKGROUND
     image[:] = lanes
     for track in c.tracks:
         if 0 < track.first_row < len(rows):
-            image[track.first_row * _LANE - 1] = _RULE
+            image[track.first_row * lane - 1] = _RULE
     return image
 
 

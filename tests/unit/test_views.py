@@ -23,6 +23,7 @@ from notebook_prof.views.picture import density_picture, png
 from notebook_prof.views.protocol import Protocol
 from notebook_prof.views.reduced import reduced
 from notebook_prof.views.store import ViewStore
+from notebook_prof.views.thumbnail import thumbnail
 from notebook_prof.views.warming import Warming
 
 from ..browser.drawn import drawn_trace
@@ -255,7 +256,7 @@ def test_fragment_survives_untrusted_notebooks_and_names() -> None:
     parsed = _Tags()
     parsed.feed(html)
     assert set(parsed.tags) <= {"div", "p", "b", "br", "img", "table", "tr", "th", "td", "span"}
-    assert parsed.text.count(evil) == 3
+    assert parsed.text.count(evil) == 2, "in the verdict and the table; the track is in the picture"
     assert "data:image/png;base64," in html
 
 
@@ -318,3 +319,17 @@ def test_tables_page_through_all_rows(protocol: Protocol) -> None:
     pages = [_ask(protocol, t="table", start=start, top=5)[0] for start in range(0, len(whole), 5)]
     assert [label for page in pages for label in page["label"]] == whole
     assert {page["rows"] for page in pages} == {len(whole)}
+
+
+def test_thumbnail_names_tracks_and_times() -> None:
+    store = ViewStore(drawn_trace(gpu=True))
+    image = thumbnail(store, 800)
+    rows = store.columns.n_rows
+    assert image.shape == (26 + 14 * rows, 800, 3)
+    dark = image.max(axis=2) < 100
+    assert dark[:14].any(), "times on top"
+    for track in store.columns.tracks:
+        top = 26 + 14 * track.first_row
+        assert dark[top : top + 14, 6:140].any(), track.name
+    lanes = image[26:, 150:786]
+    np.testing.assert_array_equal(lanes, density_picture(store, 636, 14))

@@ -37,7 +37,7 @@ def timeline(store: ViewStore, selection: Selection, width: int) -> Scene:
         {"a": start, "b": end, "px": room, "rows": list(range(rows))},
     )
     content, data = answer.content, answer.arrays()
-    _time_axis(scene, start, end, 26)
+    time_axis(scene, start, end, 26)
     if content["mode"] == "dense":
         _density(scene, content, data, rows, start, room / (end - start))
     scale = room / (end - start)
@@ -126,7 +126,7 @@ def memory_curve(store: ViewStore, selection: Selection, width: int) -> Scene:
         at = GUTTER + (peak["ts"] - start) / (end - start) * room
         y = base - (base - top) * peak["bytes"] / high
         scene.parts.append(Rect(at - 3, y - 3, 6, 6, MEMORY["peak"]))
-    _time_axis(scene, start, end, base + 12)
+    time_axis(scene, start, end, base + 12)
     return scene
 
 
@@ -179,7 +179,8 @@ def _window(store: ViewStore, selection: Selection) -> tuple[float, float]:
     return float(start), float(max(end, start + 1))
 
 
-def _time_axis(scene: Scene, start: float, end: float, y: float) -> None:
+def time_axis(scene: Scene, start: float, end: float, y: float) -> None:
+    """Ticks and times between the gutter and the margin of a scene."""
     room = scene.width - GUTTER - MARGIN
     raw = (end - start) / _TICKS
     unit = 10.0 ** np.floor(np.log10(raw))
