@@ -52,6 +52,8 @@ class Facts:
         As `memory_peak`.
     growth_bytes : dict of int to int
         By device: what memory grows by in every step, if it grows in every one.
+    thread : Scope
+        Slices of the thread of the steps.
     """
 
     total_ns: int
@@ -67,6 +69,7 @@ class Facts:
     device: pd.DataFrame
     peak: pd.DataFrame
     growth_bytes: dict[int, int]
+    thread: Scope
 
 
 def gather(trace: Trace, window: WindowLike = None) -> Facts:
@@ -94,6 +97,7 @@ def gather(trace: Trace, window: WindowLike = None) -> Facts:
         device=device(trace, window=extent),
         peak=memory_peak(trace, window=window),
         growth_bytes=_growth(trace, spans),
+        thread=mine,
     )
 
 

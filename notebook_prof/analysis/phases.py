@@ -11,7 +11,7 @@ from ..trace import PHASES, Trace, subtract, union
 from ..trace.intervals import IntArray, Intervals
 from .grouping import covered
 from .measure import length_within
-from .scope import Mask, Numbers, Scope, WindowLike, on_device, on_host
+from .scope import Mask, Numbers, Scope, WindowLike, on_device, on_host, once
 from .spans import step_spans
 
 PRIORITY: Final = ("communication", "data", "optimizer", "backward", "forward")
@@ -90,6 +90,10 @@ def stepping_track(trace: Trace) -> int:
     It is the one with the most self time in data, forward, optimizer and communication slices; without
     any, the one with the most self time at all.
     """
+    return once(trace, "stepping track", lambda: _stepping_track(trace))
+
+
+def _stepping_track(trace: Trace) -> int:
     host = on_host(trace)
     if not len(host.rows):
         return -1

@@ -12,6 +12,7 @@ from ..units import format_count, format_ns, format_share
 from .facts import TINY_NS, Facts, gather
 from .scope import WindowLike, sharing
 from .verdict_lines import short, supporting_lines
+from .verdict_python import python_verdict
 
 WAITING: Final = 0.25
 """Share of the time in data, communication or synchronisation from which a run is bound by it."""
@@ -27,7 +28,7 @@ class Verdict:
     ----------
     kind : str
         ``input-bound``, ``communication-bound``, ``sync-bound``, ``launch-bound``, ``overhead-bound``,
-        ``compute-bound``, ``python-bound`` or ``nothing-recorded``.
+        ``compute-bound``, ``python-bound``, ``library-bound``, ``wait-bound`` or ``nothing-recorded``.
     sentence : str
         The verdict in words.
     share : float
@@ -80,7 +81,9 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
        does not launch fast enough.
     3. Without: *overhead-bound* if at least half of the time is Python between operators, or operators of
        less than 10 µs; else *compute-bound*.
-    4. Where no framework was recorded: *python-bound*, with the function that takes most.
+    4. Where no framework was recorded: *wait-bound* if half of the time is waiting for locks, sockets,
+       processes or the clock; *library-bound* if the function that takes most is an installed library's, with
+       the line that called it; else *python-bound*, with the line or function that takes most.
 
     Examples
     --------
@@ -93,7 +96,7 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
     'Input-bound: 70.0 % of each step waits for data (70 µs of 100 µs).'
     """
     facts = gather(trace, window)
-    found = _judge(facts)
+    found = _judge(trace, facts)
     return Verdict(
         found.kind,
         found.sentence,
@@ -104,7 +107,7 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
     )
 
 
-def _judge(facts: Facts) -> Verdict:
+def _judge(trace: Trace, facts: Facts) -> Verdict:
     if not facts.total_ns:
         return Verdict("nothing-recorded", "Nothing was recorded: the trace has no slices.", 0.0)
     waiting = {name: facts.phase_ns.get(name, 0) for name in ("communication", "data")}
@@ -117,7 +120,7 @@ def _judge(facts: Facts) -> Verdict:
     if facts.top.empty:
         return Verdict("nothing-recorded", "Nothing was recorded in the steps: no slice lies in them.", 0.0)
     if facts.top_is_python:
-        return _python(facts)
+        return _python(trace, facts)
     outside = facts.total_ns - facts.operator_ns - sum(waiting.values())
     overhead = max(outside, 0) + facts.tiny_ns
     if overhead >= TINY * facts.total_ns and facts.calls:
@@ -208,15 +211,9 @@ def _compute(facts: Facts) -> Verdict:
     return Verdict("compute-bound", sentence, share, evidence, {"name": first["name"]})
 
 
-def _python(facts: Facts) -> Verdict:
-    first = facts.top.iloc[0]
-    share = min(int(first["self_ns"]) / facts.total_ns, 1.0)
-    sentence = (
-        f"Python-bound: {short(first['name'])} itself takes {format_share(share)} of the time "
-        f"({format_ns(int(first['self_ns']))} of {format_ns(facts.total_ns)})."
-    )
-    evidence = {"name": first["name"], "self_ns": int(first["self_ns"])}
-    return Verdict("python-bound", sentence, share, evidence, {"name": first["name"]})
+def _python(trace: Trace, facts: Facts) -> Verdict:
+    found = python_verdict(trace, facts, facts.thread)
+    return Verdict(found.kind, found.sentence, found.share, found.evidence, found.select)
 
 
 def _plural(count: int, noun: str) -> str:

@@ -120,6 +120,75 @@ def test_python_bound():
     assert any(line.startswith("Functions: parse") for line in found.lines)
 
 
+def sampled(*rows):
+    """A thread of Python frames: ``(ts, dur, name, file of its frame)``."""
+    b = TraceBuilder()
+    keys = [b.stack([(name, file, 939)]) for _, _, name, file in rows]
+    ts, dur, names, _ = zip(*rows, strict=True)
+    b.slices(ts=ts, dur=dur, name=names, category="python", stack=keys, track=b.track("main"))
+    return verdict(b.seal())
+
+
+NUMPY = "/venv/lib/python3.12/site-packages/numpy/_core/fromnumeric.py"
+
+
+def test_one_line_of_a_product():
+    found = sampled((0, 100, "main (run.py)", "run.py"), (0, 80, "run.py:3  b = a@a", "run.py"))
+    assert found.sentence == (
+        "One line takes 80.0 % of the time (80 ns of 100 ns): `b = a@a`, a matrix product, in run.py:3."
+    )
+    assert found.kind == "python-bound"
+    assert found.select == {"name": "run.py:3  b = a@a"}
+    decorator = sampled((0, 100, "run.py:3  @cached(1)", "run.py"))
+    assert "product" not in decorator.sentence
+
+
+def test_a_loop_in_python():
+    found = sampled((0, 100, "run.py:8  for i in range(n):", "run.py"))
+    assert found.sentence.startswith("Python-bound: the loop `for i in range(n):` in run.py:8 takes 100.0 %")
+    found = sampled((0, 100, "run.py:8  for i in range(n): slow(i)", "run.py"))
+    assert found.sentence.startswith("One line takes 100.0 %")
+
+
+def test_a_library():
+    found = sampled(
+        (0, 100, "run.py:7  c = np.sort(b)", "run.py"),
+        (5, 70, "sort (fromnumeric.py)", NUMPY),
+        (80, 10, "sum (fromnumeric.py)", NUMPY),
+    )
+    assert found.kind == "library-bound"
+    assert found.share == 0.8
+    assert found.sentence == (
+        "Library-bound: 80.0 % of the time (80 ns of 100 ns) is in NumPy, most of it in "
+        "sort (fromnumeric.py:939), called from `c = np.sort(b)` in run.py:7."
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "lock.acquire",
+        "_thread.lock.acquire",
+        "time.sleep",
+        "<built-in method acquire of _thread.lock object>",
+        "Thread._wait_for_tstate_lock (python3.11/threading.py:1125)",
+        "select.epoll",
+        "run.py:4  time.sleep(1)",
+    ],
+)
+def test_waiting(name):
+    found = sampled((0, 100, "main", "run.py"), (10, 60, name, "run.py"))
+    assert found.kind == "wait-bound"
+    assert found.share == 0.6
+    assert found.select == {"name": [name]}
+    assert sampled((0, 100, "main", "run.py"), (10, 40, name, "run.py")).kind == "python-bound"
+
+
+@pytest.mark.parametrize("name", ["acquire_data", "run.py:4  x = sleepy(1)", "select_rows", "awaits"])
+def test_names_that_only_sound_like_waiting(name):
+    assert sampled((0, 100, name, "run.py")).kind == "python-bound"
+
+
 def test_a_recording_of_the_device_alone():
     found = verdict(draw("stream 7: [gemm           ][copy]", categories={"copy": "memcpy"}))
     assert found.kind == "compute-bound"
