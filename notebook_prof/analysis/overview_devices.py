@@ -10,6 +10,7 @@ import pandas as pd
 from ..trace import DEVICE_CATEGORIES, Trace, length, union
 from .device import device, device_of
 from .device_attributes import device_attributes, uses_tensor_cores
+from .device_counters import device_counters
 from .scope import Mask, Scope, WindowLike, on_device
 from .spans import step_spans
 
@@ -51,7 +52,9 @@ def overview_devices(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame
         - ``sm_efficiency`` float64: estimated share of multiprocessors in use, ``Σ min(blocks per SM, 1) ·
           duration / window``; ``occupancy`` float64: estimated, weighted by duration; both NaN where launch
           attributes were not recorded;
-        - ``tensor_core_share`` float64: of the kernels' summed time, by their names.
+        - ``tensor_core_share`` float64: of the kernels' summed time, by their names;
+        - where the `nvml` collector read a card, the columns of `device_counters`: power, energy,
+          temperature, clock, memory.
 
     Notes
     -----
@@ -78,7 +81,9 @@ def overview_devices(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame
     table = pd.DataFrame(rows, columns=list(_COLUMNS))
     # astype makes the text "nan" of what is missing in pandas 2
     table["capability"] = pd.Series([row.get("capability") for row in rows], dtype="str")
-    return table.astype({name: kind for name, kind in _COLUMNS.items() if name != "capability"})
+    table = table.astype({name: kind for name, kind in _COLUMNS.items() if name != "capability"})
+    counters = device_counters(trace, window=window)
+    return table if counters.empty else table.join(counters, on="device")
 
 
 def _use(work: Scope, here: Mask, attributes: pd.DataFrame | None, total: int) -> dict[str, float]:
