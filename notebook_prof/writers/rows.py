@@ -62,7 +62,8 @@ def slice_rows(trace: Trace) -> Rows:
     names = [str(name) for name in slices["name"].cat.categories]
     words = slices["category"].cat.categories
     plain = [f'{{"ph":"X","name":{json.dumps(name)}' for name in names]
-    module = [f'{{"ph":"X","name":{json.dumps(MODULE_PREFIX + name)}' for name in names]
+    bare = [name.removeprefix(MODULE_PREFIX) for name in names]
+    module = [f'{{"ph":"X","name":{json.dumps(MODULE_PREFIX + name)}' for name in bare]
     kinds = [f',"cat":"{_KIND[word]}"' for word in words]
     args = {
         "category": [f',"args":{{"category":"{word}"' for word in words],

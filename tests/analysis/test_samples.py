@@ -1,0 +1,122 @@
+"""speedscope's four checks for every sample of every format.
+
+The figures are those expected; a copy called ``unknown``, however packed, gives the same; what is exported
+and read again is the same; and what is exported from that is the same to the byte.
+
+``NBP_UPDATE_SAMPLES=1`` writes the expectations anew: look at the difference before you keep it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import zlib
+from pathlib import Path
+
+import pytest
+
+from notebook_prof.errors import NotebookProfError
+from notebook_prof.readers import read_trace
+from notebook_prof.readers.compression import decompress
+from notebook_prof.trace import ImportReport, Trace
+from notebook_prof.trace.taxonomy import MODULE_PREFIX, STEP_PREFIX
+
+from .. import samples
+
+KNOWN = samples.expected()
+LARGE = 1_500
+
+
+def opened(sample: str) -> Path:
+    path = samples.path_of(sample)
+    if sample.startswith("shared/") and not samples.ROOTS["shared"].is_dir():
+        pytest.skip("the shared recordings are not here")
+    return path
+
+
+def packing_of(sample: str) -> str:
+    """One a sample, so that all of them have their turn with every format."""
+    return sorted(samples.PACKINGS)[zlib.crc32(sample.encode()) % len(samples.PACKINGS)]
+
+
+def spans(trace: Trace) -> list[tuple[int, int, str]]:
+    """Start, length and name of all slices, without what Chrome's dialect spells in its own way."""
+    s = trace.slices
+    first = int(s["ts"].min()) if len(s) else 0
+    names = s["name"].astype(str).str.removeprefix(MODULE_PREFIX)
+    rows = zip((s["ts"] - first).tolist(), s["dur"].tolist(), names, strict=True)
+    return sorted(row for row in rows if not row[2].startswith((STEP_PREFIX, "[memory]")))
+
+
+@pytest.mark.parametrize("sample", KNOWN)
+def test_four_checks(sample: str, tmp_path: Path) -> None:
+    path = opened(sample)
+    trace = read_trace(path)
+    known = samples.figures(trace)
+    assert known == KNOWN[sample]
+    unknown = tmp_path / "unknown"
+    if path.is_dir():
+        shutil.copytree(path, unknown)
+    else:
+        if packing_of(sample) == "zstd":
+            pytest.importorskip("zstandard")
+        unknown.write_bytes(samples.PACKINGS[packing_of(sample)](samples.unpacked(sample)))
+    assert samples.figures(read_trace(unknown)) == known, packing_of(sample)
+    if len(trace.slices) > LARGE:
+        return
+    first, second = tmp_path / "first.nbprof", tmp_path / "second.nbprof"
+    trace.save(first)
+    again = read_trace(first)
+    assert samples.figures(again) == known
+    again.save(second)
+    for file in sorted(first.iterdir()):
+        assert (second / file.name).read_bytes() == file.read_bytes(), file.name
+    check_chrome(trace, tmp_path / "chrome.json")
+
+
+def check_chrome(trace: Trace, path: Path) -> None:
+    """Kineto's dialect has no words for some things, but every slice comes back, twice."""
+    for _ in range(2):
+        trace.to_chrome(path)
+        before, trace = spans(trace), read_trace(path)
+        assert spans(trace) == before
+
+
+def test_every_file_is_a_sample_or_none(tmp_path: Path) -> None:
+    """What is not in the list is no recording, or one that is in it under another name."""
+    if not samples.ROOTS["shared"].is_dir():
+        pytest.skip("the shared recordings are not here")
+    asked = os.environ.get("NBP_UPDATE_SAMPLES")
+    seen, found = {_checksum(sample) for sample in KNOWN if not asked}, {}
+    for sample in samples.files():
+        if (mark := _checksum(sample)) in seen:
+            continue
+        seen.add(mark)
+        try:
+            found[sample] = samples.figures(read_trace(samples.path_of(sample)))
+        except NotebookProfError:
+            continue
+    if asked:
+        found |= {name: samples.figures(read_trace(samples.path_of(name))) for name in samples.FOLDERS}
+        lines = (f"{json.dumps(name)}: {json.dumps(told)}" for name, told in found.items())
+        samples.EXPECTED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    else:
+        assert found == {}
+
+
+def _checksum(sample: str) -> int:
+    return 0 if samples.path_of(sample).is_dir() else zlib.crc32(samples.unpacked(sample))
+
+
+def test_every_packing_of_every_sample_is_undone() -> None:
+    pytest.importorskip("zstandard")
+    for sample in KNOWN:
+        shared = sample.startswith("shared/") and not samples.ROOTS["shared"].is_dir()
+        if shared or sample in samples.FOLDERS or "truncated" in sample:
+            continue
+        content = samples.unpacked(sample)[:20_000]
+        for name, pack in samples.PACKINGS.items():
+            report = ImportReport()
+            assert decompress(pack(content), report) == content, (sample, name)
+            assert not report
