@@ -327,7 +327,7 @@ def test_thumbnail_names_tracks_and_times() -> None:
     rows = store.columns.n_rows
     assert image.shape == (26 + 14 * rows, 800, 3)
     dark = image.max(axis=2) < 100
-    assert dark[:14].any(), "times on top"
+    assert (image[:14] < 160).any(), "times on top"
     for track in store.columns.tracks:
         top = 26 + 14 * track.first_row
         assert dark[top : top + 14, 6:140].any(), track.name
