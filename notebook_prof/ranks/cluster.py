@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ..optional import require
+from ..trace import ImportReport
 from .cache import Cache
 from .files import RankFile, listed, looked_at
 from .reduction import Analyses, Reduction, reduce_rank
@@ -55,13 +56,13 @@ def find_there(paths: Sequence[str], client: Any) -> list[RankFile]:
 
 
 def run_there(
-    files: Iterable[RankFile], analyses: Analyses, cache: Cache, client: Any
+    files: Iterable[RankFile], analyses: Analyses, cache: Cache, client: Any, report: ImportReport
 ) -> Iterator[Reduction]:
     """Reductions in the order in which they are ready.
 
-    Dask itself runs a lost worker's tasks again on another one that sees the file. Where it gives up, or its
-    scheduler goes away, the rank comes back as not read, with the reason. An interrupt cancels what has not
-    begun.
+    Dask itself runs a lost worker's tasks again on another one that sees the file, and `report` is told
+    (``worker-lost``). Where it gives up, or its scheduler goes away, the rank comes back as not read, with
+    the reason. An interrupt cancels what has not begun.
     """
     as_completed = require("distributed", extra="ranks", purpose="reading ranks on a cluster").as_completed
     name = f"notebook-prof-{uuid.uuid4().hex[:8]}"
@@ -72,17 +73,31 @@ def run_there(
         ): file
         for file in files
     }  # fmt: skip
+    workers = set(client.nthreads())
     try:
         completed = as_completed(list(waiting))
         for future in _ready(completed, client):
             file = waiting.pop(future)
             yield _result(future, file)
             future.release()
+        if client.status == "running":
+            _tell_lost(workers - set(client.nthreads()), report)
         yield from (_gone(file, "the scheduler went away", "scheduler-lost") for file in waiting.values())
         waiting.clear()
     finally:
         if waiting and client.status not in _ENDED:
             client.cancel(list(waiting), force=True)
+
+
+def _tell_lost(workers: set[str], report: ImportReport) -> None:
+    report.add(
+        "worker-lost",
+        "info",
+        len(workers),
+        example=min(workers, default=""),
+        effect="workers went away in between: what they had not finished was read again elsewhere",
+        advice="see whether they had enough memory, if this was not meant",
+    )
 
 
 def _ready(completed: Any, client: Any) -> Iterator[Any]:

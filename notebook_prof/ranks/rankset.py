@@ -211,7 +211,7 @@ class RankSet(Mapping[int, T], Generic[T]):
     def _run(self, analyses: Analyses) -> Iterator[Reduction]:
         files = list(self._files.values())
         if self._client is not None:
-            return run_there(files, analyses, self._cache, self._client)
+            return run_there(files, analyses, self._cache, self._client, self._report)
         work = functools.partial(reduce_rank, analyses=analyses, cache=self._cache)
         return run_here(files, work, processes_for(files, self._processes), self._report)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -23,8 +24,9 @@ distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def local() -> Iterator[Any]:
+    """One cluster for all tests but those that end it; its nannies start killed workers again."""
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
     ) as running:
@@ -34,6 +36,7 @@ def local() -> Iterator[Any]:
 @pytest.fixture
 def client(local: Any) -> Iterator[Any]:
     with distributed.Client(local) as connected:
+        connected.wait_for_workers(2, timeout=60)
         yield connected
 
 
@@ -44,6 +47,7 @@ def test_the_cluster_gives_the_same(tmp_path: Path, client: Any):
     pd.testing.assert_frame_equal(there.map(analysis.device), here.map(analysis.device))
     pd.testing.assert_frame_equal(there.stragglers(), here.stragglers())
     assert "on a Dask cluster" in repr(there)
+    assert not there.report
     (folder / "rank1.json.gz").write_bytes(b"broken")
     again = nbp.read_ranks(folder, client)
     assert again.map(analysis.device)["rank"].tolist() == [0, 2, 3]
@@ -60,9 +64,11 @@ def test_a_killed_worker_costs_nothing(tmp_path: Path, client: Any):
         return len(trace)
 
     (tmp_path / "run").mkdir()
-    table = nbp.read_ranks(write_run(tmp_path / "run"), client).map(kills_once)
+    ranks = nbp.read_ranks(write_run(tmp_path / "run"), client)
+    table = ranks.map(kills_once)
     assert mark.exists()
     assert table["value"].tolist() == [15] * 4
+    assert "read again elsewhere" in ranks.report["worker-lost"].effect
 
 
 def test_results_lost_before_they_were_fetched(tmp_path: Path, client: Any):
@@ -88,28 +94,38 @@ def test_results_lost_before_they_were_fetched(tmp_path: Path, client: Any):
     assert len(list(begun.iterdir())) > 4
 
 
-def test_a_scheduler_that_goes_away(tmp_path: Path, local: Any, monkeypatch: pytest.MonkeyPatch):
+def test_a_scheduler_that_goes_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(cluster, "_PATIENCE_S", 0.5)
+    released = tmp_path / "released"
 
     def slow(trace: Trace) -> int:
-        if trace.metadata["rank"] > 0:
-            time.sleep(60)
+        deadline = time.monotonic() + 60
+        while trace.metadata["rank"] > 0 and not released.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
         return 1
 
-    connected = distributed.Client(local, timeout=3)
+    (tmp_path / "run").mkdir()
+    doomed = distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50
+    )
+    connected = distributed.Client(doomed, timeout=3)
+
+    def gone(done: int, total: int) -> None:
+        if done == 1:
+            doomed.sync(doomed.scheduler.close)
+
     try:
-        ranks = nbp.read_ranks(write_run(tmp_path), connected, progress=lambda done, total: gone(done))
-
-        def gone(done: int) -> None:
-            if done == 1:
-                local.sync(local.scheduler.close)
-
+        ranks = nbp.read_ranks(write_run(tmp_path / "run"), connected, progress=gone)
         table = ranks.map(slow)
     finally:
+        released.touch()
         connected.close(timeout=1)
+        with contextlib.suppress(TimeoutError):  # it waits for a scheduler that is gone
+            doomed.close(timeout=1)
     assert table["rank"].tolist() == [0]
     assert ranks.report["scheduler-lost"].count == 3
     assert "rank 1" in ranks.report["scheduler-lost"].example
+    assert list(ranks) == [0, 1, 2, 3]  # the rest is shown
 
 
 def test_an_interrupt_cancels(tmp_path: Path, client: Any):
