@@ -12,7 +12,7 @@ from ..trace import Trace
 from ..trace.intervals import IntArray
 from .grouping import Groups, group, inclusive
 from .launches import launching_rows, owning_rows
-from .scope import Scope, WindowLike, ints, on_device, on_host
+from .scope import Scope, WindowLike, ints, on_device, on_host, once
 from .trust_device import device_findings
 from .trust_finding import Finding
 from .trust_run import card_findings
@@ -118,7 +118,10 @@ def mark(table: pd.DataFrame, texts: list[str]) -> None:
 
 def _serious(trace: Trace, window: WindowLike, codes: Iterable[str]) -> Iterator[Finding]:
     wanted = frozenset(codes)
-    for finding in (*device_findings(trace, window), *card_findings(trace, window)):
+    cut = None if window is None else (int(window[0]), int(window[1]))
+    for finding in once(
+        trace, ("doubts", cut), lambda: (*device_findings(trace, cut), *card_findings(trace, cut))
+    ):
         if finding.severity != "info" and finding.code in wanted and len(finding.slices):
             yield finding
 

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from types import CodeType, FrameType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -40,6 +40,31 @@ class Edges(NamedTuple):
     def none(cls) -> Edges:
         """No edges."""
         return cls(np.empty(0, np.int64), np.empty(0, np.int64), [])
+
+
+class Watcher(Protocol):
+    """Wants to know of annotations as they open and close, in their threads."""
+
+    def opened(self, span: Span) -> None:
+        """It opened now."""
+
+    def closed(self, span: Span) -> None:
+        """It closed now."""
+
+
+_watchers: tuple[Watcher, ...] = ()
+
+
+def watch(watcher: Watcher) -> None:
+    """Tell `watcher` of every annotation from now on. It must not raise."""
+    global _watchers
+    _watchers = (*_watchers, watcher)
+
+
+def unwatch(watcher: Watcher) -> None:
+    """Tell it no more; safe to repeat."""
+    global _watchers
+    _watchers = tuple(one for one in _watchers if one is not watcher)
 
 
 class Span:
@@ -88,10 +113,14 @@ class Journal:
             known = {thread.native_id: thread.name for thread in threading.enumerate()}
             self._names[span.tid] = known.get(span.tid, f"thread {span.tid}")
         self._open[id(span)] = span
+        for watcher in _watchers:
+            watcher.opened(span)
         return span
 
     def closed(self, span: Span) -> None:
         """Take a closed annotation, if a recording runs."""
+        for watcher in _watchers:
+            watcher.closed(span)
         if self._open.pop(id(span), None) is not None and self._recording:
             self._keep(span)
 

@@ -168,7 +168,8 @@ def _beside_torch() -> bool:
     """Whether CUDA's kernels come from elsewhere than torch's profiler, as for a torch without CUDA."""
     from .cuda import choose, routes, survey
 
-    return choose(routes(survey())).name == "cupti"
+    best = choose(routes(survey()))
+    return best.ok and best.name != "kineto"
 
 
 def _entries() -> dict[str, _Entry]:

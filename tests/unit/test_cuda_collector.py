@@ -138,7 +138,7 @@ def test_cupy_without_torch_brings_kernels(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("notebook_prof.collectors.cupy.collector.installed", lambda name: True)
     monkeypatch.setattr(collector, "survey", lambda: Facts(GPU, torch_cuda="12.8"))
     assert [one.name for one in make()][:2] == ["cuda", "cupy"]
-    monkeypatch.setattr(collector, "survey", lambda: Facts(GPU))
+    monkeypatch.setattr(collector, "survey", lambda: Facts(NO_DRIVER))
     assert make()[0].name == "cupy"
 
 

@@ -13,6 +13,7 @@ from ..base import Availability, Collector
 from ..cupti import CuptiSession
 from ..options import CollectorOptions
 from ..torch import TorchCollector
+from .events import EventRanges
 from .routes import Route, choose, routes, survey
 
 
@@ -47,8 +48,8 @@ class CudaCollector(Collector):
 
     CUPTI, NVIDIA's source of such records, has one client a process. Where a torch built for CUDA is
     installed, its profiler is that client, and sees the kernels of other libraries too; torch is imported
-    for it when the recording warms up. Elsewhere the user's own libcupti is asked directly. The route that
-    was taken is in ``trace.metadata["cuda_route"]``.
+    for it when the recording warms up. Elsewhere the user's own libcupti is asked directly, and where there
+    is none, CUDA events time the annotated ranges. ``trace.metadata["cuda_route"]`` tells which it was.
 
     Parameters
     ----------
@@ -68,21 +69,17 @@ class CudaCollector(Collector):
     def __init__(self, options: CollectorOptions | None = None, route: str | None = None) -> None:
         options = options if options is not None else CollectorOptions()
         self._route: Route = choose(routes(survey()), route)
-        self._inner: Recorder = (
-            CuptiSession()
-            if self._route.name == "cupti"
-            else TorchCollector(replace(options, modules=False, stack=False))
-        )
+        self._inner = _recorder(self._route, options)
 
     def claims(self) -> frozenset[str]:
-        """torch's profiler on its route, and CUPTI alone on the direct one."""
-        return CUPTI if self._route.name == "cupti" else self.holds
+        """torch's profiler on its route, CUPTI alone on the direct one, nothing on the last."""
+        return {"cupti": CUPTI, "counters": frozenset[str]()}.get(self._route.name, self.holds)
 
     @classmethod
     def availability(cls) -> Availability:
-        """Whether kernels can be recorded, and by which route; loads neither torch nor CUDA."""
+        """Whether anything of a GPU can be recorded, and by which route; loads neither torch nor CUDA."""
         best = choose(routes(survey()))
-        return Availability(best.ok and best.name != "counters", best.reason)
+        return Availability(best.ok, best.reason)
 
     def warm(self, clock: Clock) -> None:
         """Initialise the route's recorder, which takes a second the first time in a process."""
@@ -115,7 +112,15 @@ class CudaCollector(Collector):
         self._inner.abandon()
 
     def _check(self) -> None:
-        if self._route.name in ("kineto", "cupti") and self._route.ok:
+        if self._route.ok:
             return
         told = "; ".join(f"{route.name}: {route.reason}" for route in routes(survey()))
         raise RecordingError(f"no kernels can be recorded here. {told}")
+
+
+def _recorder(route: Route, options: CollectorOptions) -> Recorder:
+    if route.name == "cupti":
+        return CuptiSession()
+    if route.name == "counters":
+        return EventRanges()
+    return TorchCollector(replace(options, modules=False, stack=False))

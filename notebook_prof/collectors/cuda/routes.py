@@ -77,7 +77,8 @@ def routes(facts: Facts) -> list[Route]:
     Returns
     -------
     list of Route
-        Always all four. ``counters`` records no kernels: pool hooks and NVML only.
+        Always all four. ``counters`` records no kernels: CUDA events around annotated
+        ranges, pool hooks and NVML.
 
     Examples
     --------
@@ -111,8 +112,8 @@ def choose(found: Sequence[Route], asked: str | None = None) -> Route:
 
 
 _NO_KERNELS: Final = (
-    "no kernels: allocations of CuPy's pool and the counters of NVML only; install nvidia-cuda-cupti or a "
-    "torch built for CUDA"
+    "no kernels: CUDA events around nbp.annotate ranges, CuPy's pool and NVML only; install "
+    "nvidia-cuda-cupti or a torch built for CUDA"
 )
 
 

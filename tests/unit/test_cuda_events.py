@@ -1,0 +1,122 @@
+"""CUDA events around annotated ranges, with a CuPy that plays a device with a clock of its own."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import notebook_prof as nbp
+from notebook_prof.collectors import journal
+from notebook_prof.collectors.base import Availability
+from notebook_prof.collectors.cuda import CudaCollector, collector, events
+from notebook_prof.collectors.cuda.routes import Facts
+
+
+class Device:
+    """A stream that is always 100 µs behind; events cost nothing."""
+
+    def __init__(self) -> None:
+        self.now_ms = 5.0
+        self.fails = False
+        stream = SimpleNamespace(ptr=7, synchronize=lambda: None)
+        self.cuda = SimpleNamespace(
+            Event=lambda: Event(self),
+            Device=lambda: SimpleNamespace(id=1),
+            get_current_stream=lambda: stream,
+            get_elapsed_time=lambda a, b: b.at_ms - a.at_ms,
+            runtime=SimpleNamespace(getDeviceCount=lambda: 2),
+        )
+
+
+class Event:
+    """Takes the device's time when it is recorded."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.at_ms = 0.0
+
+    def record(self, stream: Any) -> None:
+        if self.device.fails:
+            raise RuntimeError("cudaErrorDevicesUnavailable")
+        self.device.now_ms += 0.25
+        self.at_ms = self.device.now_ms
+
+    def synchronize(self) -> None:
+        if self.device.fails:
+            raise RuntimeError("cudaErrorDevicesUnavailable")
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> Device:
+    device = Device()
+    monkeypatch.setitem(sys.modules, "cupy", device)
+    monkeypatch.setattr(collector, "survey", lambda: Facts(Availability(True)))
+    return device
+
+
+def on_device(trace: Any) -> Any:
+    streams = trace.tracks.loc[trace.tracks["kind"] == "stream", "track"]
+    return trace.slices[trace.slices["track"].isin(streams)]
+
+
+def test_ranges_are_timed_on_their_stream(device: Device) -> None:
+    with nbp.profile(CudaCollector()) as p:
+        with nbp.annotate("outer"), nbp.annotate("inner"):
+            pass
+        with nbp.annotate("alone"):
+            pass
+    assert p.trace.metadata["cuda_route"] == "counters"
+    found = on_device(p.trace).set_index("name")
+    assert found["dur"].to_dict() == {"outer": 750_000, "inner": 250_000, "alone": 250_000}
+    assert (found["category"] == "annotation").all()
+    assert set(found["device"]) == {1}
+    assert p.kernels().empty  # a range is no kernel
+    assert p.trace.metadata["cuda_events"]["ranges"] == 3
+    assert p.trace.metadata["cuda_events"]["clock_residual_ns"] >= 0
+    assert journal._watchers == ()
+
+
+def test_a_range_that_is_open_at_the_end(device: Device) -> None:
+    recording = nbp.profile(CudaCollector())
+    recording.start()
+    span = nbp.annotate("open").begin()
+    recording.stop()
+    span.end()
+    assert on_device(recording.trace)["dur"].tolist() == [250_000]
+
+
+def test_too_many_are_counted(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "MOST_RANGES", 3)
+    with nbp.profile(CudaCollector()) as p:
+        for _ in range(5):
+            with nbp.annotate("again"):
+                pass
+    assert len(on_device(p.trace)) == 3
+    assert p.trace.report["ranges-dropped"].count == 2
+
+
+@pytest.mark.parametrize("when", ["inside", "after"])
+def test_a_device_lost_in_the_middle_leaves_the_cell_alone(device: Device, when: str) -> None:
+    recording = nbp.profile(CudaCollector())
+    recording.start()
+    with nbp.annotate("work"):
+        device.fails = when == "inside"
+        done = sum(range(10))
+    device.fails = True
+    recording.stop()
+    assert done == 45
+    assert "cudaErrorDevicesUnavailable" in recording.trace.report["events-failed"].example
+    assert on_device(recording.trace).empty
+
+
+def test_without_cupy_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    monkeypatch.setattr(collector, "survey", lambda: Facts(Availability(True)))
+    assert CudaCollector.availability().ok
+    with nbp.profile(CudaCollector()) as p:
+        pass
+    assert "CuPy is not imported" in p.trace.report["no-kernel-records"].example
+    assert CudaCollector().claims() == frozenset()
