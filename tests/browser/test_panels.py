@@ -13,6 +13,7 @@ from notebook_prof.session.profile import Profile
 from notebook_prof.trace import TraceBuilder
 
 from .drawn import drawn_profile
+from .drawn_gpu import drawn_training
 from .jupyter_page import Browser, NotebookPage
 
 SHOWN = "v.panels.snapshot().state === 'shown' && v.panels.snapshot().title === {title!r}"
@@ -267,23 +268,26 @@ IMAGES = Path(__file__).parents[2] / "docs" / "images"
 
 
 @pytest.mark.skipif(not os.environ.get("NBP_UPDATE_IMAGES"), reason="only to take docs/images anew")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_take_a_picture_of_each_tab(report: Any, scheme: str) -> None:
-    from .drawn_gpu import drawn_training
-
+@pytest.mark.parametrize(("scheme", "suffix"), [("light", ""), ("dark", "-dark")])
+def test_take_a_picture_of_each_tab(report: Any, scheme: Any, suffix: str) -> None:
     browser = report(Profile(drawn_training()))
     page = browser.page
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": 1240, "height": 1300})
+    settle = "() => new Promise(done => setTimeout(done, 500))"
     try:
         for tab in page.locator(".nbp-rail button").all():
             name = tab.get_attribute("data-tab")
+            if suffix and name not in ("overview", "advice"):
+                continue
             tab.click()
             page.wait_for_function(f"() => !['asked', 'failed'].includes({VIEW}.panels.snapshot().state)")
             page.mouse.move(2, 2)
-            page.evaluate("() => new Promise(done => setTimeout(done, 400))")
-            page.locator(".nbp-row").screenshot(
-                path=IMAGES / f"tab-{name}{'' if scheme == 'light' else '-dark'}.png"
-            )
+            page.evaluate(settle)
+            page.locator(".nbp-row").screenshot(path=IMAGES / f"tab-{name}{suffix}.png")
+        page.locator(".nbp-card").nth(1).click()
+        page.mouse.move(2, 2)
+        page.evaluate(settle)
+        page.locator(".nbp-host").screenshot(path=IMAGES / f"tab-evidence{suffix}.png")
     finally:
         page.emulate_media(color_scheme="light")
