@@ -54,11 +54,11 @@ def _one_track(slices: pd.DataFrame) -> pd.DataFrame:
 def compared(trace: Trace, csv: Path, by: str | list[str] = "name") -> pd.DataFrame:
     """Torch's figures beside ours, with which of them agree: counts exactly, times within 1 µs."""
     told = pd.read_csv(csv)
-    told["shapes"] = told["input_shapes"].fillna("")
+    told["shapes"] = told["input_shapes"].astype(object).where(told["input_shapes"].notna(), "")
     want = told.groupby(by).agg(
         count=("count", "sum"), total=("cpu_time_total_us", "sum"), own=("self_cpu_time_total_us", "sum")
     )
-    both = want.join(key_averages(trace, by), rsuffix="_ours")
+    both = want.join(key_averages(trace, by).add_suffix("_ours"))
     return both.assign(
         counted=both["count"] == both["count_ours"],
         timed=(both["total"] - both["total_ours"]).abs().le(1),

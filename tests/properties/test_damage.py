@@ -1,0 +1,135 @@
+"""Whatever is done to a file of any format: a Trace with a report, or an error that says what was seen."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zipfile
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from notebook_prof.errors import NotebookProfError
+from notebook_prof.readers import list_formats, read_trace
+from notebook_prof.testing import draw
+from notebook_prof.trace import Trace
+
+from ..damage import damaged
+
+DATA = Path(__file__).parents[1] / "data"
+WRITTEN = {
+    "trace_event": b'[{"ph": "B", "name": "a", "pid": 1, "tid": 2, "ts": 1, "args": {"k": [1, "x"]}},\n'
+    b'{"ph": "E", "name": "a", "pid": 1, "tid": 2, "ts": 9.5},\n'
+    b'{"ph": "b", "cat": "c", "id": "0x1", "name": "r", "pid": 1, "ts": 2}, '
+    b'{"ph": "e", "cat": "c", "id": "0x1", "name": "r", "pid": 1, "ts": 3},\n'
+    b'{"ph": "X", "name": "x", "pid": 1, "tid": 2, "ts": 2, "dur": 3, "sf": 5},\n'
+    b'{"ph": "C", "name": "mem", "pid": 1, "ts": 4, "args": {"used": 1, "free": 2.5}},\n'
+    b'{"ph": "s", "id": 7, "name": "f", "pid": 1, "tid": 2, "ts": 2},\n'
+    b'{"ph": "f", "bp": "e", "id": 7, "name": "f", "pid": 1, "tid": 2, "ts": 4},\n'
+    b'{"ph": "M", "name": "thread_name", "pid": 1, "tid": 2, "args": {"name": "main"}}]',
+    "scalene": b'{"elapsed_time_sec": 1.5, "entrypoint_dir": "/", "max_footprint_mb": 3.5,\n'
+    b'"samples": [[0.1, 2.5], [0.2, 3.5]], "stacks": [[["a.py f:1;", "b.py g:2;"], {"cpu_samples": 3.0}]],\n'
+    b'"files": {"a.py": {"functions": [], "lines": [{"lineno": 1, "line": "x", "n_cpu_percent_python": 9.0,'
+    b'"n_cpu_percent_c": 1.0, "n_sys_percent": 0.5}]}}}',
+    "collapsed": b"main;step;mm (ops.py:3) 17\nmain;step 4\nmain;load 2.5\nidle 9\n",
+}
+SAMPLES = {
+    "jax": ("jax_cpu/vm.trace.json.gz", "jax_cpu/vm.xplane.pb.gz"),
+    "kineto": ("torch213_cpu/mini_noschedule.pt.trace.json.gz", "torch213_cpu/odd_names.pt.trace.json.gz"),
+    "megengine": (
+        "megengine/cli.chrome_timeline.json.gz",
+        "megengine/memory_flow.svg.gz",
+        "megengine/profiling_train.json.gz",
+    ),
+    "mindspore": (
+        "mindspore/v200_graph/profiler/cpu_op_execute_timestamp_0.txt.gz",
+        "mindspore/v200_minddata/minddata_cpu_utilization_0.json",
+        "mindspore/v200_minddata/minddata_pipeline_raw_0.csv",
+        "mindspore/v2100_graph/vm_5010_20261121082513922_ascend_ms/ASCEND_PROFILER_OUTPUT/trace_view.json.gz",
+    ),
+    "paddle": (
+        "paddle/synthetic_rank0.json.gz",
+        "paddle/synthetic_rank0.pb.gz",
+        "paddle/v262_static.json.gz",
+        "paddle/v262_static.pb.gz",
+    ),
+    "pstats": ("python_profilers/profile.pstats",),
+    "pyinstrument": ("python_profilers/pyinstrument.json", "python_profilers/session.pyisession.gz"),
+    "speedscope": ("python_profilers/pyinstrument.speedscope.json",),
+    "torch_memory": (
+        "torch213_cpu/cnn_sgd.memory_timeline.json.gz",
+        "torch_memory/profile.snapshot.pickle.gz",
+    ),
+    "viztracer": ("viztracer/numpy_loop.min.json.gz",),
+    **{name: (name,) for name in (*WRITTEN, "native")},
+}
+CASES = [(name, file) for name, files in SAMPLES.items() for file in files]
+QUICK = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@cache
+def content(file: str) -> bytes:
+    if file == "native":
+        with TemporaryDirectory() as folder:
+            draw("main: [aten::mm ]\nstream 7: [gemm ]").save(Path(folder) / "run.nbprof.zip")
+            return (Path(folder) / "run.nbprof.zip").read_bytes()
+    if file in WRITTEN:
+        return WRITTEN[file]
+    raw = (DATA / file).read_bytes()
+    return gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw
+
+
+def survives(raw: bytes, name: str | None) -> None:
+    with TemporaryDirectory(prefix="nbp-damage-") as folder:
+        path = Path(folder) / "unknown"
+        path.write_bytes(raw)
+        try:
+            trace = read_trace(path, name, max_bytes=1 << 26)
+        except NotebookProfError:
+            return
+    assert isinstance(trace, Trace)
+    assert (trace.slices["dur"] >= 0).all()
+    assert (trace.slices["self_ns"] >= 0).all()
+
+
+def test_every_reader_is_damaged() -> None:
+    assert set(SAMPLES) == set(list_formats()["format"])
+
+
+@pytest.mark.parametrize(("name", "file"), CASES, ids=[file.rsplit("/", 1)[-1] for _, file in CASES])
+def test_samples_are_sound(name: str, file: str, tmp_path: Path) -> None:
+    path = tmp_path / "unknown"
+    path.write_bytes(content(file))
+    assert read_trace(path).metadata.get("source", "native") == name
+
+
+@pytest.mark.parametrize(("name", "file"), CASES, ids=[file.rsplit("/", 1)[-1] for _, file in CASES])
+@QUICK
+@given(st.data())
+def test_damage_is_survived(name: str, file: str, draw: st.DataObject) -> None:
+    survives(draw.draw(damaged(content(file))), draw.draw(st.sampled_from([None, name])))
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+@QUICK
+@given(st.data())
+def test_the_start_and_then_anything_is_survived(name: str, draw: st.DataObject) -> None:
+    start = content(draw.draw(st.sampled_from(SAMPLES[name])))[: draw.draw(st.integers(0, 60))]
+    survives(start + draw.draw(st.binary(max_size=200)), name)
+
+
+@pytest.mark.parametrize("pack", ["gzip", "zip"])
+@QUICK
+@given(st.data())
+def test_damage_to_the_packing_is_survived(pack: str, draw: st.DataObject) -> None:
+    name, file = draw.draw(st.sampled_from(CASES))
+    raw = content(file)[:50_000]
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("../../unknown", raw)
+    packed = gzip.compress(raw, 1) if pack == "gzip" else out.getvalue()
+    survives(draw.draw(damaged(packed)), draw.draw(st.sampled_from([None, name])))
