@@ -98,7 +98,10 @@ class LinkedWidget(anywidget.AnyWidget):
 
     def _asked(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:
         kind, answer_to = message.get("t"), {"rid": message.get("rid")}
-        if kind == "bokehjs":
+        if kind == "several":
+            for one in message.get("messages") or ():
+                self._asked(_widget, one, _buffers)
+        elif kind == "bokehjs":
             self.send(answer_to, bokehjs())
         elif kind == "select":
             patch, source = message.get("patch") or {}, str(message.get("origin") or "page")

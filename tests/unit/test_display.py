@@ -127,3 +127,25 @@ def test_the_widget_mirrors_the_selection_and_lets_go(monkeypatch: pytest.Monkey
     monkeypatch.undo()
     gc.collect()
     assert alive() is None
+
+
+def test_what_a_gesture_asks_is_answered_in_order_under_what_it_selects(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    profile = drawn_profile()
+    widget = ProfileWidget(profile)
+    sent: list[tuple[dict[str, Any], int]] = []
+    monkeypatch.setattr(
+        widget,
+        "send",
+        lambda content, buffers=(): sent.append((content, sum(map(len, buffers)))),
+    )
+    select = {"t": "select", "patch": {"name": ["aten::conv2d"]}, "origin": "table", "rid": "1"}
+    phases = {"t": "phases", "rid": "2"}
+    filled = {"t": "table", "rid": "3", "pad": 66_000}
+    widget._asked(widget, {"t": "several", "messages": [select, phases, filled]}, [])
+    assert [content["rid"] for content, _ in sent] == ["1", "2", "3"]
+    assert sent[1][0]["filtered"]
+    assert [content["revision"] for content, _ in sent[1:]] == [profile.selection.revision] * 2
+    assert sent[1][1] < 66_000 == sent[2][1]
+    widget.close()

@@ -289,6 +289,7 @@ async function mount({Bokeh, el, document: json, settings, transport, store}) {
         memory.refresh();
       }
       if (has('focus')) details.update();
+      transport.flush?.();
       panels.changed(patch, origin);
       header.draw();
       if (has('window')) {

@@ -51,7 +51,14 @@ function lineTo(model) {
     done({content, buffers: buffers ?? []});
   };
   model.on('msg:custom', listen);
-  const padding = createPadding();
+  const padding = createPadding(),
+    batch = [];
+  // what one gesture asks goes as one message: every message makes the kernel busy and idle again, and JupyterLab draws
+  // its toolbar anew each time
+  const flush = () => {
+    const messages = batch.splice(0);
+    if (messages.length) model.send(messages.length > 1 ? {t: 'several', messages} : messages[0]);
+  };
   const request = (message) =>
     new Promise((resolve, reject) => {
       if (lost) {
@@ -65,7 +72,8 @@ function lineTo(model) {
         padding.note(pad, performance.now() - began - (answer.content.ms ?? NaN));
         resolve(answer);
       });
-      model.send({...message, rid, pad});
+      batch.push({...message, rid, pad});
+      if (batch.length === 1) queueMicrotask(flush);
     });
   // a selection is told again where no answer comes: said twice it is the same
   async function select(patch, origin) {
@@ -82,7 +90,7 @@ function lineTo(model) {
   }
   const store = createStore(model.get('selection'), select);
   model.on('change:selection', () => store.adopt(model.get('selection')));
-  return (model.nbpLine = {request, store, whenLost});
+  return (model.nbpLine = {request, flush, store, whenLost, padding});
 }
 
 const findBokeh = (version) => (window.Bokeh?.version === version ? window.Bokeh : window.Bokeh?.[version]) ?? null;

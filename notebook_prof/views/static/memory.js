@@ -41,7 +41,7 @@ function createMemory(ctx, element) {
       device,
     };
   };
-  const channel = ctx.asker.channel(request, arrived, (error) => ctx.trouble(error));
+  const channel = ctx.asker.channel(request, arrived, (error) => ctx.trouble(error), DIMENSIONS);
   function arrived(answer) {
     last = answer;
     const {data, peak} = answer;

@@ -17,6 +17,7 @@ function createOverview(ctx, element) {
       ctx.count('overview');
     },
     (error) => ctx.trouble(error),
+    PICTURED,
   );
   function seen() {
     const whole = range.start <= begin && range.end >= end;

@@ -14,6 +14,7 @@ function createPhases(ctx, element, legend, title) {
     () => ({t: 'phases'}),
     arrived,
     (error) => ctx.trouble(error),
+    ['name', 'category', 'track', 'rank'],
   );
   const clause = (name) => store.get()[name];
   const inWindow = (i) => {

@@ -3,6 +3,7 @@
 // changes; the confirmed state that comes back, with pending patches on top, is what views see. So a Python write and
 // a gesture at the same moment both survive, and a gesture that takes back one that is still on its way is not lost.
 const DIMENSIONS = ['window', 'name', 'category', 'track', 'step', 'phase', 'rank', 'focus'];
+const PICTURED = ['name', 'category', 'step', 'phase', 'rank']; // what dims slices in the timeline and the overview
 
 function createStore(initial, send) {
   let confirmed = {...initial},
@@ -24,10 +25,10 @@ function createStore(initial, send) {
       settle(origin); // late news; but what it confirms is no longer pending
       return;
     }
-    const filters = DIMENSIONS.some((key) => key !== 'focus' && !same(confirmed[key], state[key]));
+    const changed = DIMENSIONS.filter((key) => key !== 'focus' && !same(confirmed[key], state[key]));
     confirmed = {...state};
     settle(origin);
-    if (filters) for (const tell of [...listeners]) tell(state.revision ?? 0);
+    if (changed.length) for (const tell of [...listeners]) tell(state.revision ?? 0, changed);
   }
   function set(patch, origin) {
     const real = Object.fromEntries(Object.entries(patch).filter(([key, value]) => !same(current[key], value)));
@@ -49,7 +50,7 @@ function createStore(initial, send) {
     adopt,
     clear: (origin) => set(Object.fromEntries(DIMENSIONS.map((key) => [key, null])), origin),
     isEmpty: () => DIMENSIONS.every((key) => key === 'focus' || current[key] == null),
-    // told the revision of every confirmed change of what filters: answers from before it are out of date
+    // told the revision and the dimensions of every confirmed change: answers from before it are out of date
     whenConfirmed: (tell) => {
       listeners.add(tell);
       return () => listeners.delete(tell);

@@ -138,6 +138,7 @@ function createTable(ctx, section) {
       ctx.totals(answer);
     },
     (error) => ctx.trouble(error),
+    DIMENSIONS,
   );
 
   function clauseOf(row) {

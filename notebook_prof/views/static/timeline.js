@@ -34,7 +34,7 @@ function createTimeline(ctx, element) {
 
   const counters = createCounters(ctx, element, view, lanes);
   lanes.visible = () => lanes.all().slice(...visibleSpan());
-  const channel = ctx.asker.channel(request, arrived, (error) => ctx.trouble(error));
+  const channel = ctx.asker.channel(request, arrived, (error) => ctx.trouble(error), PICTURED);
   const timeScale = () => frameOf(view, element).width / (range.end - range.start);
 
   function relayout() {

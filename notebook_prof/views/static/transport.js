@@ -8,8 +8,7 @@ function createAsker(transport, onTrouble) {
   const channels = new Set();
   let seq = 0,
     closed = false,
-    troubled = false,
-    needed = 0; // the revision that an answer must have seen
+    troubled = false;
   const trouble = (state) => {
     if (troubled === 'gone') return; // for good
     if (state !== troubled) {
@@ -58,13 +57,15 @@ function createAsker(transport, onTrouble) {
     }
   }
 
-  // channel(make, use): call it often; `make()` is asked for the request only when the line is free. An answer that has
-  // not seen the selection as it is confirmed (messages overtake one another where several threads answer) is asked anew.
-  function channel(make, use, failed) {
+  // channel(make, use): call it often; `make()` is asked for the request only when the line is free. `filters` are the
+  // dimensions of the selection that the answer depends on: one that has not seen them as they are confirmed (messages
+  // overtake one another where several threads answer) is asked for anew.
+  function channel(make, use, failed, filters = []) {
     let busy = false,
       again = false,
       closed = false,
-      seen = Infinity;
+      seen = Infinity,
+      needed = 0; // the revision that an answer must have seen
     const late = () => !closed && seen < needed;
     async function run() {
       if (closed) return;
@@ -91,7 +92,8 @@ function createAsker(transport, onTrouble) {
     }
     const mine = {
       run,
-      check: () => {
+      confirm: (revision, changed) => {
+        if (changed.some((key) => filters.includes(key))) needed = Math.max(needed, revision);
         if (!busy && late()) run();
       },
       close: () => {
@@ -102,9 +104,8 @@ function createAsker(transport, onTrouble) {
     channels.add(mine);
     return mine;
   }
-  function confirm(revision) {
-    needed = Math.max(needed, revision);
-    for (const one of channels) one.check();
+  function confirm(revision, changed) {
+    for (const one of channels) one.confirm(revision, changed);
   }
   const stop = transport.whenLost?.(() => trouble('gone'));
   return {ask, channel, confirm, log, close: () => {
