@@ -21,6 +21,7 @@ from .profile import Profile
 if TYPE_CHECKING:
     from ..views.rank_page import PageFrames
 
+_MOST_GROUPS: Final = 11
 _TALK: Final = ("operation", "group")
 _BUBBLES: Final = ("compute_ns", "other_ns", "warmup_ns", "between_ns", "drain_ns")
 
@@ -44,6 +45,7 @@ class RankBoard:
     def __init__(self, ranks: RankAnswers[Any], selection: Selection, timeline: Stacking) -> None:
         self.ranks, self._selection, self._timeline = ranks, selection, timeline
         self._steps, self._pipeline = _every_step(ranks), ranks.pipeline()
+        self._groups = _groups(ranks.fold().ranks)
 
     @property
     def selection(self) -> Selection:
@@ -58,6 +60,11 @@ class RankBoard:
     def timeline(self, ranks: Sequence[int] | None = None) -> Profile:
         """Stack the timelines of some ranks."""
         return self._timeline(ranks)
+
+    @property
+    def groups(self) -> list[tuple[str, str, list[int]]]:
+        """Ranks that do the same and ranks that differ: label, explanation, ranks; at most a dozen."""
+        return self._groups
 
     def frames(self, state: Mapping[str, Any]) -> PageFrames:
         """What the figures draw under a selection, as `Selection.to_state` gives it."""
@@ -97,6 +104,22 @@ class RankBoard:
 def _every_step(ranks: RankAnswers[Any]) -> pd.DataFrame:
     table = ranks.breakdown()
     return table.merge(ranks.steps(), on=["rank", "step"], how="left")
+
+
+def _groups(folded: pd.DataFrame) -> list[tuple[str, str, list[int]]]:
+    """Groups of ranks, where there are several, and the outliers."""
+    found = []
+    for group, part in folded.groupby("group"):
+        like = int(part.loc[part["representative"], "rank"].iloc[0])
+        label = f"{len(part)} rank{'' if len(part) == 1 else 's'} like rank {like}"
+        found.append((label, f"group {group}: these run nearly the same operators", part["rank"].tolist()))
+    found = found[:_MOST_GROUPS] if len(found) > 1 else []
+    odd = folded[folded["outlier"]]
+    if len(odd):
+        why = "; ".join(f"rank {r}: {text}" for r, text in zip(odd["rank"], odd["why"], strict=True))
+        count = f"{len(odd)} outlier{'' if len(odd) == 1 else 's'}"
+        found.append((count, why[:600], odd["rank"].tolist()))
+    return found
 
 
 def _kept(steps: pd.DataFrame, state: Mapping[str, Any]) -> Any:

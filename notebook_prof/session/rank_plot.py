@@ -26,6 +26,18 @@ class Answers(Protocol):
         """The latest rank first."""
         ...
 
+    def links(self) -> pd.DataFrame:
+        """A row for each sender and receiver."""
+        ...
+
+    def pipeline(self) -> pd.DataFrame:
+        """A row a rank and step of pipelines."""
+        ...
+
+    def fold(self) -> Any:
+        """Groups of ranks: ``ranks`` and ``bands``."""
+        ...
+
 
 class RankPlot:
     """Pictures of many ranks as Bokeh models, for ``bokeh.io.show`` or a layout of one's own.
@@ -60,13 +72,31 @@ class RankPlot:
         """How late each rank comes to shared collectives."""
         return self._views().lateness(self._ranks.stragglers())
 
+    def matrix(self) -> UIElement:
+        """Messages from rank to rank."""
+        return self._more().rank_matrix(self._ranks.links())
+
+    def bubbles(self) -> UIElement:
+        """Pipeline bubbles of each rank."""
+        return self._more().rank_bubbles(self._ranks.pipeline())
+
+    def spread(self) -> UIElement:
+        """Groups of ranks that do the same, each with its spread, its representative and its outliers."""
+        folded = self._ranks.fold()
+        metrics = list(dict.fromkeys(folded.bands["metric"]))
+        middle = self._ranks.breakdown().groupby("rank")[metrics].median().reset_index()
+        return self._more().rank_spread(folded.ranks, folded.bands, middle.melt("rank", var_name="metric"))
+
     def dashboard(self) -> UIElement:
-        """All four, linked: ranks that are chosen in one stand out in all."""
+        """Four of them, linked in any page; ``ranks.dashboard()`` is linked with Python and the timelines."""
         ranks = self._ranks
         return self._views().rank_dashboard(ranks.breakdown(), ranks.steps(), ranks.stragglers())
+
+    def _more(self) -> Any:
+        return importlib.import_module("notebook_prof.views.rank_pictures")
 
     def _views(self) -> Any:
         return importlib.import_module("notebook_prof.views.ranks")  # loads Bokeh
 
     def __repr__(self) -> str:
-        return "ranks.plot: bars(), heat(), marey(), lateness(), dashboard()"
+        return "ranks.plot: bars(), heat(), marey(), lateness(), matrix(), bubbles(), spread(), dashboard()"

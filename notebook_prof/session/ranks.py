@@ -88,7 +88,7 @@ class Ranks(RankAnswers[Profile]):
 
     @property
     def plot(self) -> RankPlot:
-        """Pictures, as in ``ranks.plot.bars()``; also ``heat``, ``marey``, ``lateness``, ``dashboard``."""
+        """Pictures, as in ``ranks.plot.bars()``; see `RankPlot`."""
         return RankPlot(self)
 
 

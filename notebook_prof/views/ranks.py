@@ -80,7 +80,7 @@ def rank_heat(breakdown: pd.DataFrame, value: str = "step_ns") -> figure:
     low, high = (float(cells[value].min()), float(cells[value].max())) if len(cells) else (0.0, 1.0)
     colours = LinearColorMapper(palette=Cividis256, low=low, high=max(high, low + 1))
     more = "" if len(cells) == len(breakdown) else f", the first {MAX_CELLS:,} of {len(breakdown):,}"
-    plot = _figure(f"{value.removesuffix('_ns').replace('_', ' ')} by rank and step{more}", "step", "rank")
+    plot = picture(f"{value.removesuffix('_ns').replace('_', ' ')} by rank and step{more}", "step", "rank")
     plot.rect(
         x="step", y="rank", width=1, height=1, source=source, line_color=None,
         fill_color={"field": "value", "transform": colours}, nonselection_fill_alpha=0.25, name="ranks",
@@ -100,7 +100,7 @@ def marey(steps: pd.DataFrame) -> figure:
     steps : DataFrame
         ``rank step start_ns end_ns`` on one clock. A line that bends to the right shows a late rank.
     """
-    plot = _figure("the start of each step on each rank", "", "rank")
+    plot = picture("the start of each step on each rank", "", "rank")
     plot.xaxis.formatter = CustomJSTickFormatter(code=TIME_CODE)
     plot.yaxis.ticker = BasicTicker(min_interval=1)
     groups = list(steps.groupby("step", sort=True))[:_MAX_LINES]
@@ -206,7 +206,7 @@ def _median_source(breakdown: pd.DataFrame) -> dict[str, Any]:
 
 
 def _bars(data: dict[str, Any]) -> figure:
-    plot = _figure("the median step of each rank", "rank", "")
+    plot = picture("the median step of each rank", "rank", "")
     plot.yaxis.formatter = CustomJSTickFormatter(code=TIME_CODE)
     plot.xaxis.ticker = BasicTicker(min_interval=1)
     source = ColumnDataSource(data)
@@ -223,7 +223,8 @@ def _bars(data: dict[str, Any]) -> figure:
     return plot
 
 
-def _figure(title: str, x_label: str, y_label: str) -> figure:
+def picture(title: str, x_label: str, y_label: str) -> figure:
+    """An empty figure of a few ranks or steps, with the tools that all of them have."""
     plot = figure(
         title=title, height=260, sizing_mode="stretch_width", tools=_TOOLS, active_scroll=None,
         x_axis_label=x_label, y_axis_label=y_label,

@@ -15,7 +15,8 @@ from notebook_prof.errors import OptionError
 from notebook_prof.session.ranks import Ranks
 from notebook_prof.views.ranks import PARTS
 
-from .drawn import write_run
+from .drawn import write_rank, write_run
+from .piped import gpipe_length_us, write_gpipe
 
 
 @pytest.fixture
@@ -82,3 +83,27 @@ def test_pictures_of_nothing(tmp_path: Path):
         ranks.plot.dashboard,
     ):
         assert view() is not None
+
+
+def test_messages_bubbles_and_spread(tmp_path: Path):
+    ranks = nbp.read_ranks(write_gpipe(tmp_path, 3, 4))
+    links = ranks.plot.matrix().select_one({"name": "links"}).data_source.data
+    pairs = list(zip(links["src"].tolist(), links["dst"].tolist(), strict=True))
+    assert pairs == [(0, 1), (1, 0), (1, 2), (2, 1)]
+    bubbles = ranks.plot.bubbles().select_one({"name": "drain_ns"}).data_source.data
+    assert bubbles["bubble"] == bubbles["ideal"] == ["33.3 %"] * 3
+    assert bubbles["drain_ns_top"].tolist() == [1000 * gpipe_length_us(3, 4)] * 3
+    spread = ranks.plot.spread()
+    assert len(spread.select({"name": "bands"})) == ranks.fold().ranks["group"].nunique()
+
+
+def test_the_outlier_is_a_point_above_its_band(tmp_path: Path):
+    for rank in range(8):
+        write_rank(tmp_path / f"rank{rank}.json", rank, 8, late_us=30 if rank == 5 else 0)
+    ranks = nbp.read_ranks(tmp_path)
+    points = ranks.plot.spread().select_one({"name": "outlier"}).data_source.data
+    assert set(points["rank"]) == {5}
+    assert 70_000 in points["y"]
+    label, why, members = ranks.dashboard().groups[-1]
+    assert (label, members) == ("1 outlier", [5])
+    assert "rank 5: " in why

@@ -43,6 +43,10 @@ class RankSource(Protocol):
     def headline(self) -> str:
         """What the ranks show, in lines."""
 
+    @property
+    def groups(self) -> list[tuple[str, str, list[int]]]:
+        """What may be chosen at once: label, explanation, ranks."""
+
     def frames(self, state: Mapping[str, Any]) -> PageFrames:
         """Everything that is drawn, under a selection."""
 
@@ -72,7 +76,8 @@ class RankProtocol:
     def settings(self) -> dict[str, Any]:
         """Small facts for the page."""
         told = page_settings(self.panels)
-        return {"page": "ranks", "bokeh": bokeh.__version__, "verdict": self.source.headline, "panels": told}
+        facts = {"verdict": self.source.headline, "groups": self.source.groups}
+        return {"page": "ranks", "bokeh": bokeh.__version__, "panels": told, **facts}
 
     def answer(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         """Answer one question.

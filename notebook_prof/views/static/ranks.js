@@ -53,9 +53,16 @@ async function mountRanks({Bokeh, el, document: json, settings, transport, store
     panels = Object.fromEntries(settings.panels.map((panel) => [panel.name, createRankPanel(ctx, panel, boxes[panel.name])]));
   const bar = element('div', 'nbp-rank-bar', list),
     button = element('button', '', bar),
+    sets = element('span', 'nbp-rank-sets', bar),
     hint = element('span', 'nbp-hint', bar),
     table = element('table', '', element('div', 'nbp-rank-scroll', list));
   button.addEventListener('click', () => open(store.get().rank));
+  for (const [label, why, ranks] of settings.groups) {
+    const set = element('button', '', sets);
+    set.textContent = label;
+    set.title = why;
+    set.addEventListener('click', () => store.set({rank: ranks}, 'groups'));
+  }
   hint.textContent = 'click or drag in any figure: select · Ctrl adds · double click: open the timeline';
 
   function drawBar() {
