@@ -42,16 +42,29 @@ def fragment(trace: Trace, selection: Selection, *, verdict: str = "", uid: str 
     store = ViewStore(trace)
     mark = f"nbp-static nbp-static-{escape(uid, quote=True)}" if uid else "nbp-static"
     parts = [f'<div class="{mark}" style="font-size:13px">']
+    if not store.columns.n:
+        return "".join([*parts, _nothing(verdict), "</div>"])
     first, *rest = [line for line in verdict.split("\n") if line] or [""]
     if first:
         parts.append(f"<p><b>{escape(first)}</b>{''.join('<br>' + escape(line) for line in rest)}</p>")
-    if store.columns.n:
-        parts += [_picture(store), _operators(store, selection)]
-    else:
-        parts.append("<p>Nothing was recorded.</p>")
-    if uid and store.columns.n:
+    parts += [_picture(store), _operators(store, selection)]
+    if uid:
         parts.append("<p>Run the cell again for the interactive views.</p>")
     return "".join([*parts, "</div>"])
+
+
+def _nothing(verdict: str) -> str:
+    """What is said of a trace without slices: what may have been the reason, and what to do."""
+    lines = [line for line in verdict.split("\n") if line]
+    first = next((k for k, line in enumerate(lines) if line.startswith(("!", "✗"))), len(lines))
+    told = "".join(f"<p>{escape(line)}</p>" for line in lines[first:])
+    return (
+        '<p style="font-size:16px"><b>Nothing was recorded: the trace has no slices.</b></p>'
+        f"{told}<p>Did the code run while it was recorded? Put <code>%%profile</code> on top of the cell "
+        "that trains, or <code>with nbp.profile() as p:</code> around the code. With <code>steps=</code> or "
+        "a schedule, the loop must come as far as the first step that is recorded.</p>"
+        "<p><code>p.trace.report</code> lists what was found and could not be used.</p>"
+    )
 
 
 def write_report(

@@ -35,7 +35,12 @@ MOST_EVENTS: Final = 100_000
 _FEWEST: Final = 10_000
 _AROUND: Final = 4_000
 """Bytes of tags, policy and notice around the parts."""
-_PAGE_STYLE: Final = "body { margin: 12px; font-family: system-ui, sans-serif; } [hidden] { display: none; }"
+_PAGE_STYLE: Final = (
+    "body { margin: 12px; font-family: system-ui, sans-serif; } [hidden] { display: none; } "
+    ".nbp-nothing { max-width: 620px; margin: 14vh auto; padding: 14px 28px 18px; line-height: 1.5; "
+    "border: 1px solid #8884; border-left: 4px solid #1976d2; border-radius: 4px; } "
+    "@media (prefers-color-scheme: dark) { body:has(> .nbp-nothing) { background: #111; color: #eee; } }"
+)
 
 
 def report_page(trace: Trace, selection: Selection, *, verdict: str, static: str) -> str:
@@ -58,7 +63,7 @@ def report_page(trace: Trace, selection: Selection, *, verdict: str, static: str
     Content-Security-Policy allows only the scripts of the file itself, by their hashes.
     """
     if not len(trace.slices):
-        return _page([], [], static)
+        return _page([], [], f'<main class="nbp-nothing">{static}</main>')
     scripts = [part.decode("utf-8") for part in bokehjs()]
     whole, tabs = trace, embedded(trace)
     settings = {**dashboard_settings(whole, verdict), "uid": "", "absent": _absent(whole)}
