@@ -59,7 +59,7 @@ def test_the_page_python_and_the_timelines_share_one_selection(board: NotebookPa
     mouse.up()
     board.wait_kernel("print(ranks.selection.window is not None)", "True")
     board.kernel("ranks.selection.clear('window', 'step')")
-    board.page.locator(".nbp-rank-bar button").click()
+    board.page.locator(".nbp-rank-bar > button").click()
     wait(board, "page.timeline?.counts.timeline && page.timeline.counts.table")
     ranks = board.page.evaluate(f"() => [...new Set(({PAGE}).timeline.meta.tracks.map((t) => t.rank))]")
     assert ranks == [0, 3]
