@@ -76,8 +76,9 @@ def roofline(
     -----
     Formulas and their sources are in `notebook_prof.analysis.work`: those of
     `torch.utils.flop_counter.FlopCounterMode` for matrix products, convolutions and attention; MegEngine's
-    for elementwise operators. Bytes are the least that must be moved: every input once, every output once.
-    The roofline model is that of S. Williams, A. Waterman and D. Patterson, CACM 52 (2009).
+    for elementwise operators and for its own graphs; Paddle's operators have what their inputs tell. Bytes
+    are the least that must be moved: every input once, every output once. The roofline model is that of
+    S. Williams, A. Waterman and D. Patterson, CACM 52 (2009).
 
     Examples
     --------

@@ -32,7 +32,8 @@ def add_convert(commands: Any) -> None:
     )
     parser = commands.add_parser("convert", help="write a recording in another format", description=told)
     parser.add_argument("file", metavar="FILE")
-    parser.add_argument("output", metavar="OUTPUT")
+    parser.add_argument("output", metavar="OUTPUT", nargs="?")
+    parser.add_argument("-o", "--output", dest="named", metavar="OUTPUT", help="the same, as for report")
     parser.add_argument(
         "--from", dest="format", metavar="FORMAT", help="format of FILE, to skip the guessing"
     )
@@ -57,9 +58,12 @@ def report(options: argparse.Namespace) -> int:
 
 def convert(options: argparse.Namespace) -> int:
     """Write the file; tells where it is."""
-    _not_the_same(options.file, options.output)
-    open_profile(options.file, format=options.format).save(options.output)
-    say(options.output)
+    outputs = [path for path in (options.output, options.named) if path]
+    if len(outputs) != 1:
+        raise OptionError("convert writes one file: name it once, as in notebook-prof convert FILE -o OUTPUT")
+    _not_the_same(options.file, outputs[0])
+    open_profile(options.file, format=options.format).save(outputs[0])
+    say(outputs[0])
     return 0
 
 

@@ -54,6 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except FileNotFoundError as error:
+        sys.stderr.write(f"notebook-prof: there is no file or folder {error.filename!r} here\n")
+        return FAILED
     except (NotebookProfError, OSError) as error:
         sys.stderr.write(f"notebook-prof: {' '.join(str(error).split())}\n")
         return FAILED

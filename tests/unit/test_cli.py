@@ -68,6 +68,8 @@ def test_help_names_every_command(capsys) -> None:
         (["analyze", "{trace}", "--order-by", "tiem"], "did you mean 'time'"),
         (["analyze", "{trace}", "--opr-name", "("], "not a regular expression"),
         (["convert", "{trace}", "{out}/x.xyz"], "x.xyz"),
+        (["convert", "{trace}"], "name it once"),
+        (["convert", "{trace}", "{out}/a.json", "-o", "{out}/b.json"], "name it once"),
         (["report", "{trace}", "-o", "{trace}"], "choose another name"),
     ],
 )
@@ -123,6 +125,7 @@ def test_report_and_convert(trace: str, tmp_path: Path, capsys) -> None:
     assert said(capsys, "report", str(copy)).strip() == str(tmp_path / "run.html")
     assert "<html" in (tmp_path / "run.html").read_text()[:500]
     assert said(capsys, "convert", str(copy), str(tmp_path / "run.nbprof")).strip().endswith("run.nbprof")
+    assert said(capsys, "convert", str(copy), "-o", str(tmp_path / "c.json")).strip().endswith("c.json")
     again, first = read_trace(tmp_path / "run.nbprof"), read_trace(trace)
     assert again.slices["name"].astype(str).tolist() == first.slices["name"].astype(str).tolist()
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from .calls import Call, Work
 from .contraction import attention, convolution, convolution_backward, matmul
+from .paddle import paddle_formula
 from .pointwise import copy, elementwise, embedding, norm, pooling, reduction, softmax
 
 Formula = Callable[[Call], "Work | None"]
@@ -38,7 +39,12 @@ _PATTERNS: Final = tuple((re.compile(pattern), formula) for pattern, formula in 
 
 
 def work_of(
-    name: str, shapes: str, dtypes: str | None = None, concrete: str | None = None, element_bytes: float = 4
+    name: str,
+    shapes: str,
+    dtypes: str | None = None,
+    concrete: str | None = None,
+    element_bytes: float = 4,
+    source: str = "",
 ) -> Work | None:
     """FLOPs and bytes of one call.
 
@@ -52,6 +58,8 @@ def work_of(
         JSON lists, as in ``metadata["tables"]["operator_arguments"]``.
     element_bytes : float
         Size of the elements of tensors whose type is not known.
+    source : str
+        ``paddle`` for Paddle's operators and not PyTorch's.
 
     Returns
     -------
@@ -65,7 +73,7 @@ def work_of(
     >>> work_of("aten::view", "[[2, 3], []]") is None
     True
     """
-    formula = formula_of(name)
+    formula = formula_of(name, source)
     if formula is None:
         return None
     try:
@@ -74,14 +82,16 @@ def work_of(
         return None  # shapes that the formula does not expect: an operator of the same name
 
 
-def formula_of(name: str) -> Formula | None:
-    """The formula for an operator's name; None without one.
+def formula_of(name: str, source: str = "") -> Formula | None:
+    """The formula for an operator's name in recordings of `source`; None without one.
 
     Examples
     --------
     >>> formula_of("aten::_softmax").__name__, formula_of("aten::view")
     ('softmax', None)
     """
+    if source == "paddle":
+        return paddle_formula(name)
     if not name.startswith("aten::"):
         return None
     word = name[len("aten::") :]

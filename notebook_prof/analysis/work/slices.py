@@ -13,6 +13,7 @@ from ...trace import Trace
 from ...trace.intervals import IntArray, as_ints
 from ..scope import Mask, ints, of_kind
 from .formulas import formula_of, work_of
+from .megengine import can_tell, footprints
 
 KINDS: Final = (
     "matmul",
@@ -127,7 +128,8 @@ def _distinct(trace: Trace, element_bytes: float) -> pd.DataFrame:
     """``code flops bytes kind`` of each name and shapes with known work, by code."""
     slices = trace.slices
     names, shapes = slices["name"].cat.categories, slices["shapes"].cat.categories
-    wanted = np.array([formula_of(str(name)) is not None for name in names], dtype=bool)
+    source = str(trace.metadata.get("source", ""))
+    wanted = np.array([formula_of(str(name), source) is not None for name in names], dtype=bool)
     code = _call_codes(slices, of_kind(trace, ("thread", "process")))
     codes = np.unique(code[code >= 0])
     codes = codes[np.append(wanted, False)[codes // max(len(shapes), 1)]]
@@ -137,7 +139,7 @@ def _distinct(trace: Trace, element_bytes: float) -> pd.DataFrame:
     for number, key in zip(codes.tolist(), keys, strict=True):
         found, weight = [], 0
         for dtypes, concrete, count in variants.get(key, [(None, None, 1)]):
-            if work := work_of(*key, dtypes, concrete, element_bytes):
+            if work := work_of(*key, dtypes, concrete, element_bytes, source):
                 found.append((work.flops * count, work.bytes * count, KINDS.index(work.kind)))
                 weight += count
         if found:
@@ -167,6 +169,8 @@ def _given(trace: Trace) -> tuple[IntArray, Floats, Floats] | None:
     """Work that the file tells for each operator by its number, as MegEngine's static graphs do."""
     tables = trace.metadata.get("tables")
     table = tables.get("operators") if isinstance(tables, dict) else None
+    if isinstance(table, pd.DataFrame) and can_tell(table):
+        table = footprints(table)
     if not isinstance(table, pd.DataFrame) or not {"id", "flop_count", "memory_bytes"} <= set(table.columns):
         return None
     number = pd.to_numeric(table["id"], errors="coerce").fillna(-1).astype("int64").to_numpy()

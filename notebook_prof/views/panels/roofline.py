@@ -13,6 +13,10 @@ from .asking import ask, followed, selection_of
 from .base import Absent, Note, Panel, Table
 from .pictures import pictures
 
+_UNKNOWN = (
+    "No ceilings are known: nbp.measure_device() measures those of this machine{}; "
+    "p.plot.roofline(flops_per_s=…, bytes_per_s=…) takes those of a data sheet."
+)
 _UNITS = {
     "flops": "flops",
     "bytes": "bytes",
@@ -34,9 +38,7 @@ def roofline(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     note = (
         Note(f"Ceilings of {known.name}, measured here ({known.how}).")
         if known is not None
-        else Note(
-            "Without ceilings: nbp.measure_device() measures them once, and they are drawn from then on."
-        )
+        else Note(_UNKNOWN.format("" if "file" in trace.metadata else ", and draws them here from then on"))
     )
     shown = table.dropna(axis=1, how="all").assign(
         on_device=["yes" if on else "no" for on in table["on_device"]]

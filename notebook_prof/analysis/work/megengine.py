@@ -1,0 +1,116 @@
+"""Work of MegEngine's operators, by its own footprints, where a dynamic graph tells shapes only."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+_BYTES: Final = {
+    "Float32": 4,
+    "Int32": 4,
+    "Float16": 2,
+    "Int16": 2,
+    "Int8": 1,
+    "Uint8": 1,
+    "Bool": 1,
+    "Int64": 8,
+}
+Shape: TypeAlias = tuple[int, ...]
+_NEEDED: Final = ("id", "name", "in_shapes", "out_shapes")
+_PLAIN: Final = re.compile(
+    "Elemwise|ADD|SUB|MUL|TRUE_DIV|FLOOR_DIV|MAX|MIN|MOD|POW|RELU|SIGMOID|TANH|EXP|LOG|ABS|NEGATE|SQRT|ERF|GELU"
+    "|SILU|EQ|LT|LEQ|SWITCH_GT0|COND_LEQ_MOV|FUSE_MUL_ADD3|FUSE_ADD_RELU|H_SWISH|CEIL|FLOOR|ROUND|SIN|COS|SQUARE"
+    "|SIGN"
+)
+"""Elementwise modes, which are the names of these operators."""
+
+
+def footprints(table: pd.DataFrame) -> pd.DataFrame:
+    """Add ``flop_count`` and ``memory_bytes`` to the operators of a dynamic graph.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``id name in_shapes out_shapes``, and ``in_dtypes out_dtypes`` where known: JSON texts or lists.
+
+    Returns
+    -------
+    DataFrame
+        The table with two more columns, float64; NaN where there is no formula.
+
+    Notes
+    -----
+    MegEngine's own (``opr_footprint``). Elementwise: elements of the output × (inputs − 1), at least 1 each.
+    Convolution and each of its gradients: elements of the forward's output × those of one filter × 2. Matrix
+    product: 2·m·n·k. Memory: bytes of all inputs and outputs, of a gradient those of the forward.
+
+    Examples
+    --------
+    >>> row = {"id": [1], "name": ["MatrixMul"], "in_shapes": ["[[8, 1152], [64, 1152]]"]}
+    >>> footprints(pd.DataFrame({**row, "out_shapes": ["[[8, 64]]"]}))[["flop_count", "memory_bytes"]].values
+    array([[1179648.,  333824.]])
+    """
+    keys = [name for name in (*_NEEDED[1:], "in_dtypes", "out_dtypes") if name in table]
+    texts = table[keys].astype(str).fillna("")
+    code = texts.groupby(keys, sort=False).ngroup().to_numpy()
+    first = pd.Series(np.arange(len(table))).groupby(code).first().to_numpy()
+    each = [_footprint(table.iloc[int(row)]) for row in first]
+    found = np.array(each, dtype=np.float64).reshape(-1, 2)
+    return table.assign(flop_count=found[code, 0], memory_bytes=found[code, 1])
+
+
+def can_tell(table: pd.DataFrame) -> bool:
+    """Whether a table of operators has what `footprints` needs, and no figures of its own."""
+    return set(_NEEDED) <= set(table.columns) and "flop_count" not in table
+
+
+def _footprint(row: Any) -> tuple[float, float]:
+    given, made = _shapes(row["in_shapes"]), _shapes(row["out_shapes"])
+    if given is None or not made:
+        return np.nan, np.nan
+    moved = _moved(given, row.get("in_dtypes")) + _moved(made, row.get("out_dtypes"))
+    out = math.prod(made[0])
+    name = str(row["name"])
+    if name in ("MatrixMul", "BatchedMatrixMul") and len(given) > 1:
+        # out is m·n, the two inputs m·k and k·n of each matrix of the batch
+        batch = math.prod(made[0][:-2])
+        inner = math.sqrt(math.prod(given[0]) * math.prod(given[1]) / max(out * batch, 1))
+        return 2.0 * out * round(inner), moved
+    if name.startswith("Convolution") and len(given) > 1:
+        weights, result = _convolution(name, given, made[0])
+        three = _moved([*given[:2], made[0]], _first_types(row))
+        return 2.0 * math.prod(result) * math.prod(weights[-3:]), three
+    if _PLAIN.fullmatch(name):
+        return float(out * (max(len(given), 2) - 1)), moved
+    return np.nan, moved
+
+
+def _convolution(name: str, given: list[Shape], made: Shape) -> tuple[Shape, Shape]:
+    """Shapes of the filter, and of the output of the forward, of a convolution or one of its gradients."""
+    if "BackwardData" in name:
+        return given[0], given[1]
+    return (made, given[1]) if "BackwardFilter" in name else (given[1], made)
+
+
+def _first_types(row: Any) -> list[Any] | None:
+    """Types of two inputs and the output."""
+    given, made = row.get("in_dtypes"), row.get("out_dtypes")
+    return [*given[:2], made[0]] if isinstance(given, list) and isinstance(made, list) and made else None
+
+
+def _shapes(value: Any) -> list[Shape] | None:
+    try:
+        parsed = json.loads(value) if isinstance(value, str) else value
+        return [tuple(int(size) for size in shape) for shape in parsed]
+    except (TypeError, ValueError):
+        return None
+
+
+def _moved(shapes: list[Shape], dtypes: Any) -> float:
+    words = dtypes if isinstance(dtypes, list | tuple) and len(dtypes) == len(shapes) else [""] * len(shapes)
+    return float(sum(math.prod(s) * _BYTES.get(str(w), 4) for s, w in zip(shapes, words, strict=True)))
