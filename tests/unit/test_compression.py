@@ -6,8 +6,10 @@ import contextlib
 import gzip
 import io
 import itertools
+import shutil
 import sys
 import time
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -106,13 +108,59 @@ def test_without_a_library_zstd_names_the_extra(monkeypatch: pytest.MonkeyPatch)
         decompress(b"\x28\xb5\x2f\xfd rest", ImportReport())
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, zstd, lambda b: zipped(**{"a.json": b})])
-def test_a_bomb_is_refused_and_a_higher_limit_opens_it(tmp_path: Path, pack: object) -> None:
-    path = tmp_path / "bomb"
-    path.write_bytes(pack(TRACE + b" " * (32 << 20)))  # type: ignore[operator]
+def members(content: bytes) -> bytes:
+    """Many gzip members, none of them large."""
+    return b"".join(gzip.compress(content[at : at + 900_000]) for at in range(0, len(content), 900_000))
+
+
+PACKINGS = {
+    "gzip": gzip.compress,
+    "gzip members": members,
+    "zstd": zstd,
+    "zstd frames": lambda b: zstd(b[:900_000]) + zstd(b[900_000:]),
+    "zip": lambda b: zipped(**{"a.json": b}),
+    "zip beside others": lambda b: zipped(readme=b"x", **{"../../a.json": b, "/etc/b.txt": b"y"}),
+    "zip of gzip": lambda b: zipped(**{"a.json.gz": gzip.compress(b)}),
+    "gzip of gzip": lambda b: gzip.compress(members(b)),
+    "zip of zip": lambda b: zipped(**{"a.zip": zipped(**{"a.json": b})}),
+}
+
+
+@pytest.mark.parametrize("kind", PACKINGS)
+def test_a_bomb_is_refused_and_a_higher_limit_opens_it(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "in" / "bomb"
+    path.parent.mkdir()
+    path.write_bytes(PACKINGS[kind](TRACE + b" " * (32 << 20)))
+    assert path.stat().st_size < 1 << 20
+    tracemalloc.start()
     with pytest.raises(FormatError, match=r"bomb: .*larger than 1 MiB.*max_bytes="):
         read_trace(path, max_bytes=1 << 20)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 12 << 20
     assert len(read_trace(path, max_bytes=40 << 20)) == 1
+    assert sorted(file.name for file in tmp_path.rglob("*")) == ["bomb", "in"]
+
+
+def test_an_archive_that_lies_about_its_sizes_is_no_way_around_the_limit(tmp_path: Path) -> None:
+    packed = bytearray(zipped(**{"a.json": TRACE + b" " * (32 << 20)}))
+    size = len(TRACE) + (32 << 20)
+    for _ in range(2):
+        packed = packed.replace(size.to_bytes(4, "little"), (1000).to_bytes(4, "little"))
+    path = tmp_path / "bomb"
+    path.write_bytes(packed)
+    with pytest.raises(FormatError, match=r"cannot be read|larger than"):
+        read_trace(path, max_bytes=1 << 20)
+
+
+def test_a_bomb_in_a_folder_is_refused(data: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "recording"
+    shutil.copytree(data / "mindspore" / "v200_minddata", folder)
+    file = folder / "pipeline_profiling_0.json"
+    file.write_bytes(gzip.compress(file.read_bytes() + b" " * (32 << 20)))
+    with pytest.raises(FormatError, match="larger than 1 MiB"):
+        read_trace(folder, max_bytes=1 << 20)
+    assert read_trace(folder).metadata["source"] == "mindspore"
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd, lambda b: zipped(**{"t.json.gz": gzip.compress(b)})])
