@@ -14,7 +14,7 @@ from typing import Any, Final
 from ...errors import OptionError, nearest
 from ...optional import installed
 from ..base import Availability
-from ..cupti import find_library
+from ..cupti import find_library, possible
 from ..nvml import NvmlCollector
 
 ROUTES: Final = ("kineto", "proton", "cupti", "counters")
@@ -63,7 +63,7 @@ def survey() -> Facts:
         torch_cuda=_torch_build(),
         torch_sees_gpu=None if cuda is None else bool(cuda.is_available()),
         triton=installed("triton"),
-        cupti=find_library() is not None,
+        cupti=possible() and find_library() is not None,
     )
 
 
@@ -133,13 +133,16 @@ def _kineto(facts: Facts) -> Route:
 
 def _proton(facts: Facts) -> Route:
     where = "Triton is installed" if facts.triton else "Triton is not installed"
-    return Route("proton", False, f"{where}; this version of notebook_prof does not record through Proton")
+    return Route("proton", False, f"{where}; the libcupti that it brings is read directly instead")
 
 
 def _cupti(facts: Facts) -> Route:
     if not facts.cupti:
         return Route(
-            "cupti", False, "there is no libcupti: pip install nvidia-cuda-cupti-cu12, or the CUDA toolkit"
+            "cupti",
+            False,
+            "there is no libcupti for Linux on x86-64: it comes with the wheel nvidia-cuda-cupti-cu12 and "
+            "with the CUDA toolkit",
         )
     return Route("cupti", True, "libcupti of this machine, read directly")
 

@@ -15,6 +15,7 @@ _NAME: Final = "libcupti.so*"
 _MAPPED: Final = re.compile(r"\s(/\S*/lib(cupti|cudart)(?:[-.]\w+)*\.so(?:\.[\d.]+)?)$", re.M)
 _MAJOR: Final = re.compile(r"\.so\.(\d+)")
 _WHEELS: Final = ("cuda_cupti/lib", "cu13/lib", "cu14/lib")
+_TRITONS: Final = "backends/nvidia/lib/cupti"
 _TOOLKIT: Final = ("lib64", "extras/CUPTI/lib64", "lib", "targets/*/lib")
 
 
@@ -22,9 +23,9 @@ def find_library() -> str | None:
     """Path or name of the libcupti to use; None where there is none.
 
     One that the process has loaded already wins, as two of them cannot record together. Then those of
-    the ``nvidia-cuda-cupti`` wheels, of the toolkits in ``CUDA_HOME`` and ``CUDA_PATH``, of
-    ``/usr/local/cuda``, and what the loader finds; among these, one of the CUDA runtime's major version
-    first. Nothing is loaded here.
+    the ``nvidia-cuda-cupti`` wheels, the one that Triton brings, those of the toolkits in ``CUDA_HOME`` and
+    ``CUDA_PATH``, of ``/usr/local/cuda``, and what the loader finds; among these, one of the CUDA runtime's
+    major version first. Nothing is loaded here.
     """
     loaded = mapped()
     if "cupti" in loaded:
@@ -58,6 +59,12 @@ def _folders() -> Iterator[Path]:
     for home in (spec.submodule_search_locations or ()) if spec is not None else ():
         for part in _WHEELS:
             yield Path(home) / part
+    try:
+        triton = find_spec("triton")
+    except (ImportError, ValueError):
+        triton = None
+    for home in (triton.submodule_search_locations or ()) if triton is not None else ():
+        yield Path(home) / _TRITONS
     toolkits = (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda", sys.prefix)
     for home in filter(None, toolkits):
         for part in _TOOLKIT:

@@ -9,15 +9,6 @@ from typing import Any, Final
 from ...errors import RecordingError
 from .layouts import EITHER, STRUCTS, release, sizes
 
-RequestCallback: Final = ctypes.CFUNCTYPE(
-    None,
-    ctypes.POINTER(ctypes.c_void_p),
-    ctypes.POINTER(ctypes.c_size_t),
-    ctypes.POINTER(ctypes.c_size_t),
-)
-CompleteCallback: Final = ctypes.CFUNCTYPE(
-    None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t
-)
 _ApiCallback: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p)
 _nothing: Final = _ApiCallback(lambda *told: None)
 """The subscriber's callback: no domain is ever enabled, so it is never called."""
@@ -115,9 +106,14 @@ class Cupti:
             self._call("cuptiUnsubscribe", self._subscriber, doing="give its place back")
             self._subscriber = ctypes.c_void_p()
 
-    def register(self, request: Any, complete: Any) -> None:
-        """Name the callbacks for empty and for filled buffers."""
-        self._call("cuptiActivityRegisterCallbacks", request, complete, doing="take buffers")
+    def register(self, request: int, complete: int) -> None:
+        """Name the callbacks for empty and for filled buffers, by their addresses."""
+        self._call(
+            "cuptiActivityRegisterCallbacks",
+            ctypes.c_void_p(request),
+            ctypes.c_void_p(complete),
+            doing="take buffers",
+        )
 
     def system_threads(self) -> bool:
         """Let records carry the operating system's thread numbers; False where it cannot (before 12.0)."""

@@ -17,13 +17,13 @@ from ...trace.clocks import Clock
 from ...trace.report import ImportReport
 from . import layouts as kinds
 from .align import Alignment, Reading, read
-from .buffers import DESK, Buffers
+from .arena import MOST_BYTES, Arena, arena
 from .columns import columns
 from .devices import Device, read_devices
 from .driver_memory import driver_memory
 from .find import find_library
 from .library import Cupti, CuptiError
-from .walk import walk
+from .walk import Words, walk
 
 NEEDED: Final = (kinds.RUNTIME, kinds.DRIVER, kinds.CONCURRENT_KERNEL, kinds.MEMCPY, kinds.MEMSET)
 WELCOME: Final = (*(kinds.MEMCPY_P2P, kinds.MEMORY2, kinds.MARKER, kinds.SYNCHRONIZATION, kinds.OVERHEAD),)
@@ -42,7 +42,8 @@ class CuptiSession:
     ----------
     open_library : callable, optional
         Makes the binding. Called in `prepare`.
-    buffers : Buffers, optional
+    most_bytes : int
+        Bound of the buffers.
     devices : callable, optional
         Tells the cards.
     """
@@ -50,12 +51,15 @@ class CuptiSession:
     def __init__(
         self,
         open_library: Callable[[], Cupti] | None = None,
-        buffers: Buffers | None = None,
+        most_bytes: int = MOST_BYTES,
         devices: Callable[[], dict[int, Device]] = read_devices,
     ) -> None:
         self.report = ImportReport()
         self._open = open_library if open_library is not None else open_users
-        self._buffers = buffers if buffers is not None else Buffers()
+        self._most_bytes = most_bytes
+        self._arena: Arena | None = None
+        self._filled: list[Words] = []
+        self._losses = (0, 0, 0)
         self._devices = devices
         self._cupti: Cupti | None = None
         self._on: list[int] = []
@@ -79,7 +83,8 @@ class CuptiSession:
         cupti.subscribe()
         self._cupti, self._claimed = cupti, True
         cupti.system_threads()
-        cupti.register(DESK.request, DESK.complete)
+        self._arena = arena(self._most_bytes)
+        cupti.register(self._arena.request, self._arena.complete)
 
     def warm(self, clock: Clock) -> None:
         """Prepare."""
@@ -89,9 +94,10 @@ class CuptiSession:
         """Begin to record; the clocks are compared first."""
         self.prepare()
         assert self._cupti is not None
+        assert self._arena is not None
         self._now = clock.now_ns
         self._first = read(self._now, self._cupti.timestamp_ns)
-        DESK.buffers = self._buffers
+        self._arena.open()
         if _INJECTION not in os.environ:
             os.environ[_INJECTION] = self._cupti.path
             self._injected = True
@@ -126,6 +132,10 @@ class CuptiSession:
                 effect="the end of the recording is missing",
                 advice="a lost device or a sticky CUDA error does this: restart the kernel",
             )
+        if self._arena is not None:
+            found = self._arena
+            self._losses = found.refused, found.wasted_bytes, found.outstanding
+            self._filled = found.take()
         self._release()
 
     def result(self, builder: TraceBuilder) -> None:
@@ -134,7 +144,7 @@ class CuptiSession:
             return
         self._tell_losses()
         clock = Alignment(self._first, self._last)
-        filled = self._buffers.take()
+        filled, self._filled = self._filled, []
         records = walk(filled, self._cupti.strides)
         if records.lost_bytes:
             self.report.add(
@@ -182,29 +192,28 @@ class CuptiSession:
             self._claimed = False
             with suppress(CuptiError):
                 self._cupti.unsubscribe()
-        if DESK.buffers is self._buffers:
-            DESK.buffers = None
+        if self._arena is not None and not self._arena.outstanding:
+            self._arena.close()
+        self._arena = None
 
     def _tell_losses(self) -> None:
-        buffers = self._buffers
-        lost = self._dropped or buffers.refused
+        refused, wasted, outstanding = self._losses
         self.report.add(
             "records-dropped",
             "loss",
-            int(lost),
-            example=f"{self._dropped:,} records dropped by CUPTI, {buffers.refused:,} buffers refused at the "
-            "bound of memory",
+            self._dropped or refused,
+            example=f"CUPTI dropped {self._dropped:,} records; {wasted:,} bytes of others lay behind the "
+            f"bound of {self._most_bytes >> 20:,} MiB",
             effect="kernels and calls of the later part are missing",
             advice="record fewer steps: --steps 3:14",
         )
         self.report.add(
             "buffers-kept",
             "loss",
-            buffers.outstanding,
+            outstanding,
             example="buffers that CUPTI did not give back",
             effect="what they hold is missing",
         )
-        self.report.add("callback-failed", "loss", buffers.failed, effect="records of a buffer are missing")
 
 
 def open_users() -> Cupti:

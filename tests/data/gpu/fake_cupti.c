@@ -3,6 +3,7 @@
    FAKE_CUPTI_FAIL "cuptiActivityEnable:35", FAKE_CUPTI_COPIES, FAKE_CUPTI_KEEP (never gives a buffer back). */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,4 +85,30 @@ int cuptiActivityFlushAll(uint32_t flag) {
     pthread_create(&thread, 0, serve, 0);
     pthread_join(thread, 0);
     return 0;
+}
+
+/* Many threads ask for buffers, write into them and give them back, all at once. */
+struct work { request_t request; complete_t complete; int turns; uint64_t number; };
+static void *ask(void *given) {
+    struct work *work = given;
+    for (int i = 0; i < work->turns; i++) {
+        uint8_t *buffer = 0;
+        size_t size = 0, most = 0;
+        uint64_t mark = 1 + work->number * 1000 + i;
+        work->request(&buffer, &size, &most);
+        ((volatile uint64_t *)buffer)[0] = mark;
+        sched_yield();
+        ((volatile uint64_t *)buffer)[1] = mark;
+        work->complete(0, 0, buffer, size, 16);
+    }
+    return 0;
+}
+void hammer(request_t request_, complete_t complete_, int threads, int turns) {
+    pthread_t made[64];
+    struct work work[64];
+    for (int i = 0; i < threads; i++) {
+        work[i] = (struct work){request_, complete_, turns, i};
+        pthread_create(&made[i], 0, ask, &work[i]);
+    }
+    for (int i = 0; i < threads; i++) pthread_join(made[i], 0);
 }
