@@ -6,6 +6,9 @@ repeated with later times until it has 200 MB. ``columns`` ends with numpy colum
 with the sealed, nested and linked Trace that `read_trace` gives, ``json.load`` with lists and dicts.
 Memory is the peak of the resident set of the process, with Python and all imports in it.
 
+HolisticTraceAnalysis pins other versions of libraries, so it may live elsewhere: the environment variable
+``HTA_PYTHON`` names an interpreter that has it. Its side parses the file into its data frame, once.
+
 Run ``python -m benchmarks.read_kineto [--file FILE] [--megabytes 200] [--repeat 3]``.
 """
 
@@ -15,6 +18,7 @@ import argparse
 import gc
 import gzip
 import json
+import os
 import re
 import resource
 import subprocess
@@ -41,17 +45,19 @@ def write_large(source: Path, target: Path, size: int) -> None:
     text = gzip.decompress(text) if text.startswith(b"\x1f\x8b") else text
     start = text.index(b"[", text.index(b'"traceEvents"')) + 1
     events, tail = text[start:].rsplit(b"]", 1)
+    between = text[start : start + len(events) - len(events.lstrip())]
+    events = events.strip()
     pieces = _TIMES.split(events)
     with target.open("wb") as file:
-        written = file.write(text[:start])
+        written = file.write(text[:start] + between)
         for turn in range(1 + size // len(events)):
             if turn:
-                written += file.write(b",")
+                written += file.write(b",\n  ")
             pieces[2::3] = [str(int(at) + _LATER_US * (turn > 0)).encode() for at in pieces[2::3]]
             written += file.write(b"".join(pieces))
             if written >= size:
                 break
-        file.write(b"]" + tail)
+        file.write(b"\n  ]" + tail)
 
 
 def _json_load(path: Path) -> int:
@@ -76,9 +82,11 @@ def _trace(path: Path) -> int:
 
 
 def _hta(path: Path) -> int:
-    from hta.trace_analysis import TraceAnalysis
+    from hta.common.trace_parser import parse_trace_dataframe
+    from hta.configs.parser_config import ParserConfig
 
-    return len(TraceAnalysis(trace_files={0: str(path)}).t.get_trace(0))
+    _, frame, _ = parse_trace_dataframe(str(path), ParserConfig.get_default_cfg())
+    return len(frame)
 
 
 WORK: dict[str, Callable[[Path], int]] = {
@@ -93,6 +101,8 @@ def measure(side: str, path: Path) -> dict[str, Any]:
     """One measurement, in this process; imports are not timed."""
     if side in ("columns", "trace"):
         import notebook_prof.readers.registry  # noqa: F401
+    if side == "hta":
+        import hta.common.trace_parser  # noqa: F401
     begin, cpu = time.perf_counter(), time.process_time()
     rows = WORK[side](path)
     return {
@@ -103,13 +113,22 @@ def measure(side: str, path: Path) -> dict[str, Any]:
     }
 
 
+def hta_python() -> str | None:
+    """An interpreter that can import HTA: that of ``HTA_PYTHON``, or this one; None if there is none."""
+    if named := os.environ.get("HTA_PYTHON"):
+        return named
+    return sys.executable if find_spec("hta") is not None else None
+
+
 def compare(path: Path, repeat: int) -> list[dict[str, Any]]:
     """All sides in turn; for each the repetition with the least CPU time."""
-    sides = [side for side in SIDES if side != "hta" or find_spec("hta") is not None]
+    pythons = {side: sys.executable for side in SIDES if side != "hta"} | {"hta": hta_python()}
     best: dict[str, dict[str, Any]] = {}
-    for _ in range(repeat):
-        for side in sides:
-            command = [sys.executable, "-m", "benchmarks.read_kineto", "--side", side, "--file", str(path)]
+    for turn in range(repeat):
+        for side, python in pythons.items():
+            if python is None or (side == "hta" and turn):
+                continue
+            command = [python, "-m", "benchmarks.read_kineto", "--side", side, "--file", str(path)]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             found = json.loads(done.stdout.splitlines()[-1])
             if side not in best or found["cpu_s"] < best[side]["cpu_s"]:
@@ -124,11 +143,16 @@ def compare(path: Path, repeat: int) -> list[dict[str, Any]]:
             "wall s": found["s"],
             "CPU s": found["cpu_s"],
             "times faster than json.load": round(base / found["cpu_s"], 2),
+            "times faster than HTA": _times_faster(best.get("hta"), found),
             "peak MB": found["peak_mb"],
             "peak / file": round(found["peak_mb"] * 1e6 / size, 2),
         }
         for side, found in best.items()
     ]
+
+
+def _times_faster(hta: dict[str, Any] | None, found: dict[str, Any]) -> str | float:
+    return "not installed" if hta is None else round(hta["cpu_s"] / found["cpu_s"], 1)
 
 
 def run(source: Path = SOURCE, megabytes: int = MEGABYTES, repeat: int = 3) -> list[dict[str, Any]]:

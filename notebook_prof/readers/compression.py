@@ -24,11 +24,11 @@ ZIP_MAGICS: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _HEAD: Final = 64 * 1024
 _CHUNK: Final = 1 << 20
 _SMALL: Final = 4096
-_ZSTD_STEP: Final = 1024  # a block of 4 bytes can become 128 KiB: 32 MiB a step at most
+ZSTD_STEP: Final = 256  # a block of 4 bytes can become 128 KiB: 8 MiB a step at most
 _GZIP_WINDOW: Final = 31
-_LAYERS: Final = 4
+LAYERS: Final = 4
 _MEMBERS: Final = 1000
-_BROKEN_ZIP: Final = (
+BROKEN_ZIP: Final = (
     zipfile.BadZipFile,
     zlib.error,
     struct.error,
@@ -80,7 +80,7 @@ def decompress(
     b'{}'
     """
     limit = MAX_BYTES if max_bytes is None else max_bytes
-    for _ in range(_LAYERS):
+    for _ in range(LAYERS):
         if raw.startswith(GZIP_MAGIC):
             raw = _gunzip(raw, report, limit)
         elif raw.startswith(ZSTD_MAGIC):
@@ -92,8 +92,8 @@ def decompress(
     return raw
 
 
-class _Output:
-    """Collects pieces, and refuses more than the limit."""
+class Output:
+    """Collects or counts pieces, and refuses more than the limit."""
 
     def __init__(self, limit: int) -> None:
         self.parts: list[bytes] = []
@@ -104,33 +104,38 @@ class _Output:
         return min(_CHUNK, self.limit - self.size + 1)
 
     def add(self, part: bytes) -> None:
-        if not part:
-            return
+        """Keep a piece."""
+        if part:
+            self.count(part)
+            self.parts.append(part)
+
+    def count(self, part: bytes) -> None:
+        """Refuse a piece that is too much."""
         self.size += len(part)
         if self.size > self.limit:
             raise FormatError(
                 f"it is compressed, and becomes larger than {format_bytes(self.limit)}; if the file is "
                 "trusted, give a higher limit with max_bytes="
             )
-        self.parts.append(part)
 
     def joined(self) -> bytes:
+        """All pieces that were kept."""
         return self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
 
 
 def _gunzip(raw: bytes, report: ImportReport, limit: int) -> bytes:
-    out, view, at = _Output(limit), memoryview(raw), 0
+    out, view, at = Output(limit), memoryview(raw), 0
     while raw.startswith(GZIP_MAGIC, at):
         at, problem = _member(view, at, out)
         if problem:
-            _lost(report, "gzip", problem)
+            lost(report, "gzip", problem)
             return out.joined()
     if raw[at:].strip(b"\x00"):
         report.add("bytes-after-gzip", "info", example=repr(raw[at : at + 20]), effect="ignored")
     return out.joined()
 
 
-def _member(view: memoryview, at: int, out: _Output) -> tuple[int, str]:
+def _member(view: memoryview, at: int, out: Output) -> tuple[int, str]:
     """One member of a gzip file: where the next one begins, and what was wrong."""
     member, begin, step, kept = zlib.decompressobj(wbits=_GZIP_WINDOW), at, _SMALL, 0
     while not member.eof:
@@ -172,24 +177,24 @@ def _before_damage(view: memoryview, known: int) -> bytes:
 
 
 def _unzstd(raw: bytes, report: ImportReport, limit: int) -> bytes:
-    out, view, at = _Output(limit), memoryview(raw), 0
-    frame, broken = _zstd()
+    out, view, at = Output(limit), memoryview(raw), 0
+    frame, broken = zstd_frames()
     while raw.startswith(ZSTD_MAGIC, at):
         stream = frame()
         try:
             while not stream.eof and at < len(view):
-                piece = view[at : at + _ZSTD_STEP]
+                piece = view[at : at + ZSTD_STEP]
                 out.add(stream.decompress(piece))
                 at += len(piece) - len(stream.unused_data)
         except broken as error:
-            _lost(report, "zstd", str(error))
+            lost(report, "zstd", str(error))
             return out.joined()
         if not stream.eof:
-            _lost(report, "zstd", "the compressed stream ends in the middle")
+            lost(report, "zstd", "the compressed stream ends in the middle")
     return out.joined()
 
 
-def _zstd() -> tuple[Callable[[], Any], type[Exception]]:
+def zstd_frames() -> tuple[Callable[[], Any], type[Exception]]:
     """What makes a decompressor of one frame: Python's own from 3.14 on, or a library."""
     try:
         own = require("compression.zstd", extra="zstd", purpose="reading zstd")
@@ -202,19 +207,23 @@ def _zstd() -> tuple[Callable[[], Any], type[Exception]]:
 def _unzip(raw: bytes, report: ImportReport, limit: int, wanted: Wanted | None) -> bytes:
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-            members = [info for info in archive.infolist() if not info.is_dir() and info.file_size]
-            if not members:
-                raise FormatError("it is a zip archive without files")
-            chosen = members[0] if len(members) == 1 else _choose(archive, members, report, wanted)
-            out = _Output(limit)
-            with archive.open(chosen) as file:
+            out = Output(limit)
+            with archive.open(chosen_member(archive, report, wanted)) as file:
                 while part := file.read(out.room()):
                     out.add(part)
             return out.joined()
     except FormatError:
         raise
-    except _BROKEN_ZIP as error:
+    except BROKEN_ZIP as error:
         raise FormatError(f"it is a zip archive that cannot be read ({error})") from error
+
+
+def chosen_member(archive: zipfile.ZipFile, report: ImportReport, wanted: Wanted | None) -> zipfile.ZipInfo:
+    """The file of an archive that `decompress` takes; see there."""
+    members = [info for info in archive.infolist() if not info.is_dir() and info.file_size]
+    if not members:
+        raise FormatError("it is a zip archive without files")
+    return members[0] if len(members) == 1 else _choose(archive, members, report, wanted)
 
 
 def _choose(
@@ -242,7 +251,7 @@ def _head(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     try:
         with archive.open(info) as file:
             head = file.read(_HEAD)
-    except _BROKEN_ZIP:
+    except BROKEN_ZIP:
         return b""
     if head.startswith(GZIP_MAGIC):
         try:
@@ -252,7 +261,8 @@ def _head(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     return head
 
 
-def _lost(report: ImportReport, kind: str, problem: str) -> None:
+def lost(report: ImportReport, kind: str, problem: str) -> None:
+    """Report a stream that breaks off, or is damaged."""
     report.add(
         f"truncated-{kind}",
         "loss",

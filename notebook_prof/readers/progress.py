@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
 PATIENCE_S: Final = 2.0
+_BEAT_S: Final = 0.5
 
 
 class Progress:
-    """Shows how far a file has been read, from two seconds on.
+    """Shows how far a file has been read, and then that it is being worked on, from two seconds on.
 
     Nothing is imported or shown before. In a notebook it is a widget, on a terminal a line that goes away;
-    where output goes to a file, nothing.
+    where output goes to a file, nothing. A thread of its own keeps the elapsed time moving while a reader
+    is busy; it ends with the block.
 
     Parameters
     ----------
-    path : Path
-        Its name and size are shown.
+    path : path
+        Its name and size are shown; of a folder, the sizes of its files are not.
 
     Examples
     --------
@@ -28,27 +32,61 @@ class Progress:
     ...     progress.at(10)
     """
 
-    def __init__(self, path: Path) -> None:
-        self._name, self._size = path.name, path.stat().st_size
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._name, self._size = Path(path).name, _size(Path(path))
         self._begin = time.monotonic()
+        self._position = 0
         self._bar: Any = None
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._beat = threading.Thread(target=self._beats, name="notebook_prof progress", daemon=True)
 
     def __enter__(self) -> Progress:
+        self._beat.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._over.set()
+        self._beat.join()
         if self._bar is not None:
             self._bar.close()
 
     def at(self, position: int) -> None:
         """Tell how many bytes of the file have been read."""
-        if self._bar is None:
-            if time.monotonic() - self._begin < PATIENCE_S:
+        self._position = position
+        self._show()
+
+    def _beats(self) -> None:
+        wait = PATIENCE_S
+        while not self._over.wait(max(wait, 0)):
+            self._show()
+            wait = _BEAT_S
+
+    def _show(self) -> None:
+        if self._bar is None and time.monotonic() - self._begin < PATIENCE_S:
+            return
+        with self._lock:
+            if self._over.is_set():
                 return
-            self._bar = _bar(self._name, self._size)
-        self._bar.update(position - self._bar.n)
+            if self._bar is None:
+                self._bar = _bar(self._name, self._size)
+            bar, position = self._bar, self._position
+            if position < self._size:
+                bar.update(position - bar.n)
+                return
+            if bar.total is not None:
+                bar.total, bar.n = None, position
+                bar.set_description(f"{self._name}: making tables", refresh=False)
+            bar.refresh()
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except OSError:
+        return 0
 
 
 def _bar(name: str, size: int) -> Any:

@@ -18,7 +18,7 @@ from ..trace.report import ImportReport
 from ..trace.trace import Trace
 from .base import HEAD_BYTES, PiecesReader, Probe, Reader
 from .collapsed import CollapsedReader
-from .compression import ZIP_MAGICS, decompress
+from .compression import decompress
 from .folder import Folder, FolderReader
 from .jax import JaxReader
 from .kineto import KinetoReader
@@ -27,12 +27,13 @@ from .mindspore import MindSporeReader
 from .native import NativeReader
 from .paddle import PaddleReader
 from .place import PlaceReader
+from .progress import Progress
 from .pstats import PstatsReader
 from .pyinstrument import PyinstrumentReader
 from .scalene import ScaleneReader
 from .sight import describe
 from .speedscope import SpeedscopeReader
-from .stream import in_pieces
+from .stream import Pieces, in_one_piece, in_pieces
 from .torch_memory import TorchMemoryReader
 from .trace_event import TraceEventReader
 from .viztracer import VizTracerReader
@@ -140,24 +141,28 @@ def read_trace(
     """
     if format is not None and format not in (names := [reader.name for reader in readers()]):
         raise OptionError(f"no format {format!r}: {nearest(format, names)}")
-    path = Path(path)
-    if (opener := _opener(path, format)) is not None:
+    with Progress(path) as progress:
+        return _read(Path(path), format, max_bytes, options, progress)
+
+
+def _read(
+    path: Path, name: str | None, max_bytes: int | None, options: Mapping[str, object], progress: Progress
+) -> Trace:
+    if (opener := _opener(path, name)) is not None:
         opener.configured(**options)
         return opener.open(path, max_bytes)
     report = ImportReport()
     if path.is_dir():
-        return _read_folder(Folder(path, report, max_bytes), report, format, options)
-    if (trace := _read_pieces(path, format, max_bytes, options)) is not None:
-        return trace
-    data = _unpacked(path, report, max_bytes).removeprefix(_BOM)
-    reader = _choose(Probe(path, data[:HEAD_BYTES]), format).configured(**options)
-    builder = TraceBuilder(metadata={"source": reader.name, "file": path.name})
-    builder.report.extend(report)
+        return _read_folder(Folder(path, report, max_bytes), report, name, options)
     try:
-        reader.read(data, builder)
+        pieces = in_pieces(path, report, max_bytes, wanted=_known, progress=progress)
+        if pieces is None:
+            whole = decompress(path.read_bytes(), report, max_bytes=max_bytes, wanted=_known)
+            pieces = in_one_piece(whole)
+        with closing(pieces):
+            return _read_pieces(path, pieces, report, name, options)
     except FormatError as error:
         raise FormatError(f"{path.name}: {error}") from error
-    return builder.seal()
 
 
 def _opener(path: Path, name: str | None) -> PlaceReader | None:
@@ -171,40 +176,18 @@ def _opener(path: Path, name: str | None) -> PlaceReader | None:
 
 
 def _read_pieces(
-    path: Path, name: str | None, max_bytes: int | None, options: Mapping[str, object]
-) -> Trace | None:
-    """Read a file without having it in memory as a whole; None if its reader or compression needs that."""
-    report = ImportReport()
-    pieces = in_pieces(path, report, max_bytes)
-    if pieces is None:
-        return None
-    with closing(pieces):
-        first = next(pieces, b"")
-        probe = Probe(path, first.removeprefix(_BOM)[:HEAD_BYTES])
-        reader = next(
-            (r for r in readers() if r.name == name or (name is None and r.recognises(probe))), None
-        )
-        if not isinstance(reader, PiecesReader):
-            return None
-        reader.configured(**options)
-        builder = TraceBuilder(metadata={"source": reader.name, "file": path.name})
-        try:
-            reader.read_pieces(chain([first.removeprefix(_BOM)], pieces), builder)
-        except FormatError as error:
-            raise FormatError(f"{path.name}: {error}") from error
+    path: Path, pieces: Pieces, report: ImportReport, name: str | None, options: Mapping[str, object]
+) -> Trace:
+    """Read a file without having it in memory as a whole, if its reader can do that."""
+    first = next(pieces, b"").removeprefix(_BOM)
+    reader = _choose(Probe(path, first[:HEAD_BYTES]), name).configured(**options)
+    builder = TraceBuilder(metadata={"source": reader.name, "file": path.name})
+    if isinstance(reader, PiecesReader):
+        reader.read_pieces(chain([first], pieces), builder)
+    else:
+        reader.read(b"".join(chain([first], pieces)), builder)
     builder.report.extend(report)
     return builder.seal()
-
-
-def _unpacked(path: Path, report: ImportReport, max_bytes: int | None) -> bytes:
-    """The file after decompression; an archive that is a format of its own stays as it is."""
-    raw = path.read_bytes()
-    if raw.startswith(ZIP_MAGICS) and _known(raw[:HEAD_BYTES]):
-        return raw
-    try:
-        return decompress(raw, report, max_bytes=max_bytes, wanted=_known)
-    except FormatError as error:
-        raise FormatError(f"{path.name}: {error}") from error
 
 
 def _known(head: bytes) -> bool:
@@ -263,6 +246,6 @@ def _choose(probe: Probe, name: str | None) -> Reader:
             return reader
     names = ", ".join(reader.name for reader in readers())
     raise FormatError(
-        f"{probe.path.name}: the format is not recognised ({describe(probe.head)}). "
+        f"the format is not recognised ({describe(probe.head)}). "
         f"Formats that can be read: {names}. Name one with format= if the file is one of them."
     )

@@ -69,7 +69,7 @@ class EventText:
                     self._buffer[self._at - 1], self._buffer[match.start() + 1] = _OPEN, _CLOSE
                     return memoryview(self._buffer)[self._at - 1 : match.start() + 2], False
                 begin = max(begin, len(self._buffer) - self._at - _LONGEST_KEY)
-            if not self._grow():
+            if not self._grow(begin + 2 * _LONGEST_KEY - len(self._buffer) + self._at):
                 self._next = len(self._buffer)
                 self._buffer[self._at - 1] = _OPEN
                 return memoryview(self._buffer)[self._at - 1 :], True
@@ -83,14 +83,14 @@ class EventText:
         yield bytes(self._buffer[self._next :])
         yield from self._pieces
 
-    def _grow(self) -> bool:
+    def _grow(self, at_least: int = 0) -> bool:
         """Add to the buffer and forget what was skipped; False at the end.
 
         It grows by at least a half, so that an event of any length is copied few times.
         """
         kept = max(self._at - 1, 0)
         parts: list[bytes | bytearray] = [self._buffer[kept:]] if self._buffer else []
-        wanted = (len(self._buffer) - kept) // 2
+        wanted = max((len(self._buffer) - kept) // 2, at_least)
         while (piece := next(self._pieces, None)) is not None:
             parts.append(piece)  # one that is empty changes nothing
             wanted -= len(piece)

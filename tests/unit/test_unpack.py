@@ -1,0 +1,137 @@
+"""Compressed files are read in pieces, a bar shows what takes long, an interrupt leaves nothing behind."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import threading
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from notebook_prof.errors import FormatError
+from notebook_prof.readers import read_trace, registry
+from notebook_prof.readers.progress import Progress
+from notebook_prof.readers.stream import in_pieces
+from notebook_prof.trace import ImportReport, TraceBuilder
+
+LINES = b"".join(b"%d,%d\n" % (i, i * i) for i in range(300_000)) * 4
+GENERIC = b'{"traceEvents": [{"ph": "B", "name": "a", "ts": 1}, {"ph": "E", "ts": 2}]}'
+
+
+def zipped(content: bytes, name: str = "a.json") -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, content)
+    return out.getvalue()
+
+
+def zstd(content: bytes) -> bytes:
+    library = pytest.importorskip("zstandard")
+    half = len(content) // 2
+    return b"".join(library.ZstdCompressor().compress(part) for part in (content[:half], content[half:]))
+
+
+@pytest.mark.parametrize(
+    "pack",
+    [
+        bytes,
+        lambda text: gzip.compress(text, 1),
+        zstd,
+        zipped,
+        lambda text: zipped(gzip.compress(text, 1)),
+        lambda text: gzip.compress(zstd(text)),
+    ],
+    ids=["plain", "gzip", "zstd", "zip", "zip of gzip", "gzip of zstd"],
+)
+def test_the_text_is_never_in_memory_as_a_whole(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "unknown"
+    path.write_bytes(pack(LINES))
+    report = ImportReport()
+    tracemalloc.start()
+    pieces = in_pieces(path, report)
+    assert pieces is not None
+    at = 0
+    for piece in pieces:
+        assert piece == LINES[at : at + len(piece)]
+        at += len(piece)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert at == len(LINES)
+    assert peak < len(LINES) * 0.75
+    assert not report
+
+
+def test_an_archive_in_an_archive_needs_the_whole_file(tmp_path: Path) -> None:
+    path = tmp_path / "unknown"
+    path.write_bytes(gzip.compress(zipped(GENERIC)))
+    assert in_pieces(path, ImportReport()) is None
+    assert read_trace(path).slices["name"].tolist() == ["a"]
+
+
+@pytest.mark.parametrize("pack", [zstd, zipped])
+def test_a_broken_end_is_told(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "unknown"
+    path.write_bytes(pack(LINES)[:-2000])
+    report = ImportReport()
+    if pack is zipped:
+        with pytest.raises(FormatError, match="zip archive that cannot be read"):
+            in_pieces(path, report)
+        return
+    pieces = in_pieces(path, report)
+    assert pieces is not None
+    got = b"".join(pieces)
+    assert len(LINES) * 0.4 < len(got) < len(LINES)
+    assert LINES.startswith(got)
+    assert "truncated-zstd" in report
+
+
+def test_every_reader_has_a_bar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "slow.json"
+    path.write_bytes(GENERIC)
+    monkeypatch.setattr("notebook_prof.readers.progress.PATIENCE_S", -1.0)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert read_trace(path, format="trace_event").slices["name"].tolist() == ["a"]
+    assert "slow.json" in capsys.readouterr().err
+    read_trace(tmp_path / "slow.json", format="viztracer")
+    assert "slow.json" in capsys.readouterr().err
+
+
+def test_a_bar_appears_while_a_reader_is_busy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "busy.bin"
+    path.write_bytes(b"x" * 100)
+    monkeypatch.setattr("notebook_prof.readers.progress.PATIENCE_S", 0.01)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    shown = threading.Event()
+    real = Progress._show
+    monkeypatch.setattr(Progress, "_show", lambda self: (real(self), shown.set()))
+    with Progress(path) as progress:
+        progress._position = 100
+        assert shown.wait(60)
+    assert "busy.bin: making tables" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["trace_event", "kineto"])
+def test_an_interrupt_leaves_neither_a_trace_nor_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    path = tmp_path / "trace.json"
+    path.write_bytes(GENERIC)
+
+    def interrupted(self: TraceBuilder) -> None:
+        raise KeyboardInterrupt
+
+    before = threading.active_count()
+    with monkeypatch.context() as patch:
+        patch.setattr(TraceBuilder, "seal", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            registry.read_trace(path, format=name)
+    assert threading.active_count() == before
+    assert len(read_trace(path, format=name).slices) == 1
