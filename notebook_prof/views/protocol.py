@@ -20,9 +20,9 @@ from .packing import Answer
 from .store import ViewStore
 from .warming import Warming
 
-_QUESTIONS: Final[Mapping[str, Callable[[ViewStore, Mapping[str, Any], Mapping[str, Any]], Answer]]] = {
-    name: getattr(answers, name) for name in answers.QUESTIONS
-}
+_Ask = Callable[[ViewStore, Mapping[str, Any], Mapping[str, Any]], Answer]
+
+_QUESTIONS: Final[Mapping[str, _Ask]] = {name: getattr(answers, name) for name in answers.QUESTIONS}
 
 
 class Protocol:
@@ -75,28 +75,32 @@ class Protocol:
         try:
             if (ask := _QUESTIONS.get(kind)) is None:
                 raise NotebookProfError(f"no question {kind!r}: {nearest(kind, _QUESTIONS)}")
-            if not self.warming.ready(kind):
+            made = self._made(kind, ask, state, request) if self.warming.ready(kind) else None
+            if made is None:
                 return {"pending": True, "columns": [], "seq": request.get("seq")}, []
-            if kind == "panel":
-                made = self._tab(request)
-                if made is None:
-                    return {"pending": True, "columns": [], "seq": request.get("seq")}, []
-                found = made
-            else:
-                with self.store.lock:
-                    found = ask(self.store, state, request)
+            found = made
         except Exception as error:  # a page must be told; the kernel's log is no place anyone looks
             found = Answer({"failed": f"{type(error).__name__}: {error}", "columns": []})
         told = {"seq": request.get("seq"), "revision": state["revision"]}
         return {**found.content, **told, "ms": (time.perf_counter() - began) * 1e3}, found.buffers
 
-    def _tab(self, request: Mapping[str, Any]) -> Answer | None:
-        """A tab: slow perhaps, and of the trace alone, so that it needs neither this thread nor the lock."""
-        state = {name: value for name, value in self.selection.to_state().items() if name != "revision"}
-        asked = {name: value for name, value in request.items() if name not in ("t", "seq", "rid")}
-        state["focus"] = None
-        key = json.dumps([asked, state], sort_keys=True, default=str)
-        return self.beside.get(key, lambda: answers.panel(self.store, state, request))
+    def _made(
+        self, kind: str, ask: _Ask, state: Mapping[str, Any], request: Mapping[str, Any]
+    ) -> Answer | None:
+        if self._slow(kind, state, request):
+            return self._beside(ask, state, request)
+        with self.store.lock:
+            return ask(self.store, state, request)
+
+    def _slow(self, kind: str, state: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
+        """Whether a question needs a thread of its own: then neither this one nor the lock is held up."""
+        return kind == "panel" or (kind == "table" and answers.table_is_slow(self.store, state, request))
+
+    def _beside(self, ask: _Ask, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer | None:
+        still = {**state, "revision": None, "focus": None}
+        asked = {name: value for name, value in request.items() if name not in ("seq", "rid", "pad")}
+        key = json.dumps([asked, still], sort_keys=True, default=str)
+        return self.beside.get(key, lambda: ask(self.store, still, request))
 
     def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
         """Apply what a page selects.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import combinations
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from notebook_prof.selection import Selection
+from notebook_prof.views.answers import table
 from notebook_prof.views.choosing import Choices
 from notebook_prof.views.matching import matching_key, matching_mask
 from notebook_prof.views.protocol import Protocol
@@ -79,3 +81,19 @@ def test_selected_memory_is_that_of_the_selected_slices() -> None:
         for instant in ts[:: max(len(ts) // 40, 1)].tolist():
             alive = int(size[mine & (ts <= instant)].sum())
             assert curve.value[np.searchsorted(curve.ts, instant, "right") - 1] == alive
+
+
+def test_a_table_of_very_many_slices_is_made_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until its sums are there the page is told to come again, and other questions are answered."""
+    monkeypatch.setattr(sys.modules[table.__module__], "_MANY", 100)
+    protocol = Protocol(drawn_trace(gpu=True), Selection(step=list(range(4, 12))))
+    asked = {"t": "table", "top": 1000}
+    found = protocol.answer(asked)[0]
+    while found.get("pending"):
+        assert "failed" not in protocol.answer({"t": "lod", "a": 0, "b": 1e9, "px": 10, "rows": [0]})[0]
+        found = protocol.answer(asked)[0]
+    plain = table(ViewStore(protocol.store.trace), protocol.selection.to_state(), asked).content
+    assert found["label"] == plain["label"]
+    assert found["revision"] == protocol.selection.revision
+    key = matching_key(protocol.selection.to_state())
+    assert protocol.store.has_groups("name", key), "a window of it is answered at once"

@@ -7,7 +7,7 @@ from .memory import memory
 from .meta import meta, names
 from .panel import panel
 from .phases import phases
-from .table import table
+from .table import table, table_is_slow
 from .timeline import MAX_ROWS, lod, strip
 
 QUESTIONS = (
@@ -43,4 +43,5 @@ __all__ = [
     "search",
     "strip",
     "table",
+    "table_is_slow",
 ]

@@ -19,6 +19,7 @@ from ..packing import Answer, pack
 from ..store import GROUPINGS, SCOPES, ViewStore
 
 _MOST_ROWS: Final = 1000
+_MANY: Final = 500_000
 _LONGEST_DETAIL: Final = 600
 _SORTS: Final = ("label", "count", "total_ns", "self_ns", "device_ns")
 
@@ -60,11 +61,9 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
         ``self_ns`` of all slices that are selected, and ``error`` (a sentence) where the filter cannot be
         understood.
     """
-    by = str(request.get("by", "name"))
     scope = str(request.get("scope", "all"))
-    by, scope = by if by in GROUPINGS else "name", scope if scope in SCOPES else "all"
-    own = {"name": ("name",), "category": ("category",)}.get(by, ())
-    key = matching_key(state, without=own)
+    scope = scope if scope in SCOPES else "all"
+    by, own, key = _grouped(state, request)
     span = store.trace.span
     window = state.get("window") or (span.start, span.end + 1)
     _, names, details = store.grouping(by)
@@ -132,6 +131,20 @@ def _frame(by: str, rows: _Rows, labels: list[str], details: list[str]) -> pd.Da
     out |= {name: getattr(rows, name) for name in ("count", "total_ns", "self_ns", "device_ns", "share")}
     out["mean_ns"] = rows.total_ns / np.maximum(rows.count, 1)
     return pd.DataFrame(out)
+
+
+def table_is_slow(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
+    """Whether a table needs running sums of very many slices that are not there yet."""
+    by, _, key = _grouped(state, request)
+    return not store.has_groups(by, key) and store.choices.count(store.choices.effective(key)) > _MANY
+
+
+def _grouped(state: Mapping[str, Any], request: Mapping[str, Any]) -> tuple[str, tuple[str, ...], Key]:
+    """The grouping, the dimensions that do not filter it, and the clauses that do."""
+    by = str(request.get("by", "name"))
+    by = by if by in GROUPINGS else "name"
+    own = {"name": ("name",), "category": ("category",)}.get(by, ())
+    return by, own, matching_key(state, without=own)
 
 
 def _rows(store: ViewStore, by: str, key: Key, sides: tuple[str, ...], window: tuple[int, int]) -> _Rows:
