@@ -13,7 +13,7 @@ from ..session.rank_board import RankBoard
 from ..views.document import fragment
 from ..views.rank_page.static import rank_fragment
 from .rank_widget import RankWidget
-from .widget import LinkedWidget, ProfileWidget, Shown
+from .widget import LinkedWidget, ProfileWidget, Shown, answers_of
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -52,7 +52,8 @@ def _show_views(profile: Shown | RankBoard, shell: InteractiveShell) -> None:
     if isinstance(profile, RankBoard):
         html = rank_fragment(profile.frames({}), verdict, uid)
     else:
-        html = fragment(profile.trace, profile.selection, verdict=verdict, uid=uid)
+        store = answers_of(profile).store  # its indexes serve the live views next
+        html = fragment(profile.trace, profile.selection, verdict=verdict, uid=uid, store=store)
     display({"text/plain": repr(profile), "text/html": html}, raw=True)
     widget: LinkedWidget
     if isinstance(profile, RankBoard):

@@ -23,7 +23,9 @@ _NAME: Final = 90
 _CELL: Final = "padding:2px 10px;text-align:right;white-space:nowrap"
 
 
-def fragment(trace: Trace, selection: Selection, *, verdict: str = "", uid: str = "") -> str:
+def fragment(
+    trace: Trace, selection: Selection, *, verdict: str = "", uid: str = "", store: ViewStore | None = None
+) -> str:
     """A picture, the verdict and the longest operators, as HTML without script, SVG or style sheet.
 
     What untrusted notebooks, GitHub, nbviewer and nbconvert keep: a table, an image as data URI, inline
@@ -38,8 +40,10 @@ def fragment(trace: Trace, selection: Selection, *, verdict: str = "", uid: str 
         Lines of text to put on top.
     uid : str
         Marks the fragment, so that a live view beside it can hide it.
+    store : ViewStore, optional
+        Indexes of the trace, if there are some.
     """
-    store = ViewStore(trace)
+    store = store or ViewStore(trace)
     mark = f"nbp-static nbp-static-{escape(uid, quote=True)}" if uid else "nbp-static"
     parts = [f'<div class="{mark}" style="font-size:13px">']
     if not store.columns.n:
