@@ -13,7 +13,7 @@ from ..trace.intervals import IntArray
 from .lives import FOREVER, Lives
 from .scope import ints
 
-KINDS: Final = ("activation", "gradient", "optimizer", "input", "temporary", "earlier", "other")
+KINDS: Final = ("activation", "gradient", "optimizer", "input", "temporary", "parameter", "earlier", "other")
 
 
 def block_kinds(trace: Trace, events: pd.DataFrame, found: Lives) -> npt.NDArray[np.int8]:
@@ -38,6 +38,8 @@ def block_kinds(trace: Trace, events: pd.DataFrame, found: Lives) -> npt.NDArray
     kind         rule
     ===========  =====================================================================================
     earlier      from before the recording: parameters and state, mostly
+    parameter    born before the first of these phases, and alive two steps later: what belongs to a model
+                 that was made while recording, its buffers too
     input        born in phase data
     activation   born in phase forward, and not gone before the forward is over
     gradient     born in phase backward, and not gone before the backward is over
@@ -65,8 +67,24 @@ def block_kinds(trace: Trace, events: pd.DataFrame, found: Lives) -> npt.NDArray
         kind[mine] = KINDS.index(lasting)
         if phase != "data":
             kind[mine & brief] = KINDS.index("temporary")
+    kind[_lasting(trace, found) & (kind == KINDS.index("other"))] = KINDS.index("parameter")
     kind[found.birth < 0] = KINDS.index("earlier")
     return kind
+
+
+def _lasting(trace: Trace, found: Lives) -> npt.NDArray[np.bool_]:
+    """Which blocks are older than the first work of any phase and outlive two steps; none without steps."""
+    slices, steps = trace.slices, trace.steps
+    words = slices["phase"].cat.categories.isin(["data", "forward", "backward", "optimizer"])
+    work = np.append(words, False)[slices["phase"].cat.codes.to_numpy()]
+    calls = work & (slices["category"] == "module").to_numpy()
+    work = calls if calls.any() else work  # what sets a module up may look like a forward
+    if not len(steps) or not work.any():
+        return np.zeros(len(found.birth), dtype=bool)
+    start = int(slices["ts"].to_numpy()[int(work.argmax())])  # slices stand by start
+    ends = np.sort((steps["ts"] + steps["dur"]).to_numpy())
+    ends = ends[ends > start]
+    return (found.birth < start) & (found.death > (ends[:2].max() if len(ends) else start))
 
 
 def step_index(trace: Trace, instants: IntArray) -> IntArray:

@@ -37,8 +37,8 @@ def memory_live(trace: Trace, at: int | str | None = None, *, device: int | None
         - ``death_ts`` Int64 ns: missing if it outlived the recording;
         - ``operator`` str: innermost slice in which it was born, ``aten::empty`` and the like left aside;
           ``module``, ``phase`` str and ``step`` Int32 of it; ``slice`` Int64: its row in ``trace.slices``;
-        - ``kind`` category: ``activation gradient optimizer input temporary earlier other``, as far as its
-          life tells; see `memory_by`.
+        - ``kind`` category: ``activation gradient optimizer input temporary parameter earlier other``, as far
+          as its life tells; see `memory_by`.
 
     Notes
     -----

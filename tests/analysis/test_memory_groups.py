@@ -80,6 +80,36 @@ def test_blocks_are_told_apart_by_their_lives():
     assert by["largest_bytes"].tolist() == [9 * MB, 7 * MB, 5 * MB, 3 * MB]
 
 
+def test_what_a_model_takes_before_the_first_step_is_its_parameters():
+    b = TraceBuilder()
+    main = b.track("main")
+    b.slices(
+        ts=[0, 100, 200],
+        dur=[50, 80, 80],
+        name=["init", "mm", "mm"],
+        phase=[None, "forward", "forward"],
+        track=main,
+    )
+    b.steps([0, 1], [100, 200], [90, 90], "loop")
+    sizes = {"bytes": [40, 7, -7, 5, 3], "allocated": [40, 47, 40, 45, 48], "reserved": 100}
+    b.allocations(ts=[10, 20, 150, 110, 195], addr=[1, 2, 2, 3, 4], device=0, track=main, **sizes)
+    table = memory_by(b.seal(window=(0, 300)), ["kind"], at=199).set_index("kind")["bytes"]
+    assert table.to_dict() == {"parameter": 40, "activation": 5, "other": 3}  # 7 bytes went in the first step
+
+
+def test_parameters_of_a_recorded_model():
+    torch = pytest.importorskip("torch")
+    import notebook_prof as nbp
+
+    with nbp.profile("torch") as p:
+        model = torch.nn.Linear(300, 200)
+        for _ in nbp.steps(range(3)):
+            model(torch.ones(8, 300)).sum().backward()
+    found = p.memory_by("kind", at=int(p.steps()["ts"].iloc[1])).set_index("kind")["bytes"]
+    assert found["parameter"] >= 4 * (300 * 200 + 200)
+    assert found["gradient"] == 4 * (300 * 200 + 200)
+
+
 def test_what_was_there_before_is_known_when_it_is_freed():
     b = TraceBuilder()
     b.allocations(ts=[5], addr=[1], bytes=[-64], device=0, allocated=[0], reserved=0)
