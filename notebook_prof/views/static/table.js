@@ -294,7 +294,13 @@ function createTable(ctx, section) {
     },
     focusFilter: () => filter.focus(),
     reveal() {
-      body.querySelector('[aria-selected=true]')?.scrollIntoView({block: 'nearest'});
+      // in the table's own box: the page stays where it is, with the timeline in sight
+      const row = body.querySelector('[aria-selected=true]'),
+        head = theadEl.offsetHeight;
+      if (!row) return;
+      if (row.offsetTop - head < scroll.scrollTop) scroll.scrollTop = row.offsetTop - head;
+      else if (row.offsetTop + row.offsetHeight > scroll.scrollTop + scroll.clientHeight)
+        scroll.scrollTop = row.offsetTop + row.offsetHeight - scroll.clientHeight;
     },
     snapshot: () => ({
       by: last?.by,
