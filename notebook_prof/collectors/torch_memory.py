@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, ClassVar, Final
 
 from ..errors import RecordingError
@@ -11,6 +10,7 @@ from ..readers.torch_memory.snapshot import read_snapshot
 from ..trace.builder import TraceBuilder
 from ..trace.clocks import Clock
 from .base import Availability, Collector
+from .cuda import survey
 
 MOST_EVENTS: Final = 1_000_000
 """The allocator's ring: the latest are kept."""
@@ -44,9 +44,13 @@ class TorchMemoryCollector(Collector):
         """Whether a torch for CUDA is installed and, once imported, finds a GPU."""
         if not installed("torch"):
             return Availability(False, 'torch is not installed: pip install "notebook-prof[torch]"')
-        cuda: Any = getattr(sys.modules.get("torch"), "cuda", None)
-        if cuda is not None and not cuda.is_available():
+        facts = survey()
+        if facts.torch_cuda == "":
+            return Availability(False, "the installed torch is built without CUDA")
+        if facts.torch_sees_gpu is False:
             return Availability(False, "the installed torch cannot use a GPU")
+        if not facts.driver.ok:
+            return facts.driver
         return Availability(True, "blocks of the CUDA allocator with stacks, by its own history")
 
     def start(self, clock: Clock) -> None:

@@ -244,3 +244,16 @@ def test_a_torch_without_cuda_leaves_the_kernels_to_cupti(monkeypatch: pytest.Mo
     assert [one.name for one in made][:2] == ["torch", "cuda"]
     assert not made[0].claims() & made[1].claims()
     assert Recording(made).names[:2] == ["torch", "cuda"]
+
+
+def test_jax_on_a_gpu_and_cuda_want_the_same_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    from notebook_prof.collectors.jax import JaxCollector
+
+    monkeypatch.setattr(collector, "survey", lambda: Facts(GPU, cupti=True))
+    for plugin, together in (("jax_cuda13_plugin", False), ("none", True)):
+        monkeypatch.setattr(
+            "notebook_prof.collectors.jax.collector.installed", lambda name, plugin=plugin: name == plugin
+        )
+        recording = Recording([CudaCollector(), JaxCollector()])
+        assert (recording.names == ["cuda", "jax"]) == together
+        assert ("collector-conflict" in recording.report) != together

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof.collectors.base import Recording
+from notebook_prof.collectors.base import Availability, Recording
 from notebook_prof.collectors.options import CollectorOptions
 from notebook_prof.collectors.registry import make
 from notebook_prof.collectors.torch_memory import TorchMemoryCollector
 from notebook_prof.trace import TraceBuilder
 from notebook_prof.trace.clocks import Clock
 
+home_routes = sys.modules["notebook_prof.collectors.cuda.routes"]
 FRAMES = [{"name": "forward", "filename": "cell.py", "line": 3}]
 
 
@@ -108,8 +109,9 @@ def test_a_failing_snapshot_turns_the_history_off(card: Card) -> None:
     assert not card.history
 
 
-def test_without_a_gpu_the_reason_is_told(card: Card) -> None:
+def test_without_a_gpu_the_reason_is_told(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
     card.cuda.is_available = lambda: False
+    monkeypatch.setattr(home_routes, "_torch_build", lambda: "12.8")
     assert "cannot use a GPU" in TorchMemoryCollector.availability().reason
     recording, _ = record()
     assert "cannot use a GPU" in recording.report["collector-failed"].example
@@ -133,3 +135,14 @@ def test_memory_is_recorded_once(card: Card, monkeypatch: pytest.MonkeyPatch) ->
 def test_it_is_listed() -> None:
     table = nbp.list_collectors().set_index("name")
     assert "stacks" in table.loc["torch_memory", "records"]
+
+
+@pytest.mark.parametrize(("build", "words"), [("", "built without CUDA"), ("12.8", "no NVIDIA")])
+def test_availability_loads_nothing(monkeypatch: pytest.MonkeyPatch, build: str, words: str) -> None:
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setattr("notebook_prof.collectors.torch_memory.installed", lambda name: True)
+    monkeypatch.setattr(home_routes, "_torch_build", lambda: build)
+    monkeypatch.setattr(home_routes, "_driver", lambda: Availability(False, "no NVIDIA driver"))
+    state = TorchMemoryCollector.availability()
+    assert (state.ok, words in state.reason) == (False, True)
+    assert "torch" not in sys.modules

@@ -72,8 +72,8 @@ class CudaCollector(Collector):
         self._inner = _recorder(self._route, options)
 
     def claims(self) -> frozenset[str]:
-        """torch's profiler on its route, CUPTI alone on the direct one, nothing on the last."""
-        return {"cupti": CUPTI, "counters": frozenset[str]()}.get(self._route.name, self.holds)
+        """CUPTI, by torch's profiler on its route; nothing on the last."""
+        return {"cupti": CUPTI, "counters": frozenset[str]()}.get(self._route.name, self.holds | CUPTI)
 
     @classmethod
     def availability(cls) -> Availability:

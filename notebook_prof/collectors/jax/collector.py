@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from ...optional import installed, require
 from ...readers.jax import assemble, decode
@@ -13,6 +13,8 @@ from ..base import Availability, Collector
 from ..options import CollectorOptions
 from .rivals import Rivals
 from .session import Session, open_session
+
+_CUDA_PLUGINS: Final = ("jax_cuda13_plugin", "jax_cuda12_plugin")
 
 
 class JaxCollector(Collector):
@@ -44,6 +46,11 @@ class JaxCollector(Collector):
             return Availability(False, 'jax is not installed: pip install "notebook-prof[jax]"')
         loaded = "" if "jax" in sys.modules else "; JAX is not imported yet"
         return Availability(True, f"operations and kernels by JAX's profiler{loaded}")
+
+    def claims(self) -> frozenset[str]:
+        """CUPTI too, where JAX's own part for NVIDIA's GPUs is installed."""
+        on_gpu = any(installed(plugin) for plugin in _CUDA_PLUGINS)
+        return self.holds | {"CUPTI"} if on_gpu else self.holds
 
     def start(self, clock: Clock) -> None:
         """Begin to record.
