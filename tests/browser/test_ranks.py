@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from ..ranks.drawn import write_run
+from ..ranks.piped import write_gpipe
 from .jupyter_page import Browser, NotebookPage, Server, write_notebook
 
 PAGE = "[...document.querySelectorAll('.nbp-host')].find((host) => host.nbpRanks)?.nbpRanks"
@@ -68,3 +70,55 @@ def test_the_page_python_and_the_timelines_share_one_selection(board: NotebookPa
     mouse.dblclick(*place(board, "late", 0, 1_000))
     wait(board, "page.timeline?.meta.tracks.every((t) => t.rank === 3)")
     board.page.keyboard.press("Escape")
+
+
+@pytest.mark.skipif(not os.environ.get("NBP_UPDATE_IMAGES"), reason="only to take docs/images anew")
+def test_pictures_for_the_documentation(
+    browser: Browser, lab: Server, root: Path, shared_traces: Path
+) -> None:
+    (root / "piped").mkdir(exist_ok=True)
+    write_gpipe(root / "piped", 4, 8, 6)
+    (root / "run-81").symlink_to(shared_traces / "param_dlrm_8rank")
+    before = browser.page.viewport_size
+    browser.page.set_viewport_size({"width": 1400, "height": 1500})
+    try:
+        notebook = _shown(browser, lab, root, "piped")
+        notebook.kernel("ranks.selection.step = 3")
+        wait(notebook, "page.draws > 1")
+        _shoot(browser, "ranks-pipeline.png", ".nbp-rank-grid")
+        notebook = _shown(browser, lab, root, "run-81")
+        notebook.kernel("ranks.selection.rank = [2, 7]")
+        wait(notebook, "page.draws > 1")
+        _shoot(browser, "ranks-light.png", ".nbp-ranks")
+        browser.page.locator(".nbp-rank-bar > button").click()
+        wait(notebook, "page.timeline?.counts.timeline && page.timeline.counts.table")
+        _shoot(browser, "ranks-timelines.png", ".nbp-rank-below .nbp-timeline")
+        _theme(browser, "Dark")
+        _shoot(browser, "ranks-dark.png", ".nbp-rank-grid")
+        _theme(browser, "Light")
+    finally:
+        browser.page.set_viewport_size(before or {"width": 1400, "height": 1250})
+
+
+def _shown(browser: Browser, lab: Server, root: Path, folder: str) -> NotebookPage:
+    cell = f"import notebook_prof as nbp\nranks = nbp.read_ranks({folder!r})\nranks.dashboard()"
+    write_notebook(root / f"{folder}.ipynb", [cell])
+    browser.page.goto("about:blank")
+    notebook = NotebookPage(browser, lab, f"{folder}.ipynb").open()
+    notebook.run_all()
+    wait(notebook, "page.draws > 0")
+    return notebook
+
+
+def _theme(browser: Browser, name: str) -> None:
+    change = "(theme) => window.jupyterapp.commands.execute('apputils:change-theme', {theme})"
+    browser.page.evaluate(change, f"JupyterLab {name}")
+    light = "true" if name == "Light" else "false"
+    browser.page.wait_for_function(f"() => document.body.dataset.jpThemeLight === '{light}'")
+
+
+def _shoot(browser: Browser, name: str, selector: str) -> None:
+    browser.page.mouse.move(0, 0)
+    browser.page.wait_for_timeout(800)  # figures paint a frame after their data
+    images = Path(__file__).parents[2] / "docs" / "images"
+    browser.page.locator(selector).first.screenshot(path=images / name)
