@@ -23,6 +23,7 @@ _COLLECTIVE: Final = re.compile(
 _CALL: Final = re.compile(r"(?:cuda|hip|cu(?=[A-Z])|hsa_|nccl|rccl)\w*")
 _WAIT: Final = re.compile(
     r"(?:cuda|hip|cu)\w*Synchronize|BlockUntilReady|BlockHostUntil\w+|AwaitValue|\w*::Await\w*"
+    r"|\$\S+:\d+ (?:\w+\.)*block_until_ready$"
 )
 _OVERHEAD: Final = re.compile(r"end: |ThreadpoolListener::|ThreadPool|Wait for completion")
 _DERIVED: Final = ("XLA Modules", "Framework", "Source", "TensorFlow", "XLA TraceMe", "Launch Stats", "Scope")
@@ -33,7 +34,8 @@ def assemble(space: Space, builder: TraceBuilder, *, rank: int | None = None) ->
     """Put a recording into `builder`.
 
     Threads of ``/host:CPU`` are threads; Python's frames are category python, events with a ``step_num``
-    are steps, XLA's operations on the processor are operators, calls of the GPU's runtime are launches.
+    are steps, XLA's operations on the processor are operators, calls of the GPU's runtime are launches,
+    and what waits (``block_until_ready`` too) is sync.
     Streams of a device are streams with kernels, copies and collectives; so is ``XLA Ops`` where a device
     has no streams (TPU). Rows that were worked out from these (modules, name scopes) are annotations on
     tracks of their own. ``module`` is the HLO module. ``metadata["tables"]["hlo_ops"]`` has a row for each
