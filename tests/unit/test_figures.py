@@ -14,6 +14,8 @@ from bokeh.models import PlainText
 from notebook_prof import analysis
 from notebook_prof.errors import OptionError
 from notebook_prof.selection import Selection
+from notebook_prof.session.plot import FIGURES
+from notebook_prof.session.profile import Profile
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views import figures
 from notebook_prof.views.figures import Drawn
@@ -205,3 +207,30 @@ def test_the_pipeline_stands_from_left_to_right() -> None:
     assert queues is not None
     assert len(queues.legend) == 3
     assert _source(queues)["y"].tolist() == [12.5, 12.5]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("flame", {"metric": "count"}),
+        ("roofline", {"flops_per_s": 1e9, "bytes_per_s": 1e9}),
+        ("kernels", {"top": 1}),
+        ("steps", {"kind": "step_trace"}),
+        ("layers", {"depth": 0}),
+        ("top", {"by": "module"}),
+        ("memory_flow", {"min_bytes": 40}),
+    ],
+)
+def test_plots_take_the_options_of_their_figures(name: str, options: dict[str, Any]) -> None:
+    trace = odd_trace()
+    p = Profile(trace)
+    p.selection.step = 0
+    figure = getattr(p.plot, name)(**options)
+    assert isinstance(figure.title.text, PlainText)
+    builder = getattr(figures, FIGURES[name])
+    assert figure.title.text.text == builder(trace, p.selection, **options).title
+
+
+def test_an_unknown_option_is_refused() -> None:
+    with pytest.raises(TypeError, match="colour"):
+        Profile(odd_trace()).plot.flame(colour="red")

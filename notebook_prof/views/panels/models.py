@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from bokeh.models import Column, Div, UIElement
 
 from ...errors import OptionError, nearest
@@ -44,9 +46,9 @@ def tab_pictures(trace: Trace, selection: Selection, name: str) -> UIElement:
     return Column(children=[standalone(one) for one in drawn], sizing_mode="stretch_width")
 
 
-def one_figure(trace: Trace, selection: Selection, name: str) -> UIElement:
+def one_figure(trace: Trace, selection: Selection, name: str, **options: Any) -> UIElement:
     """What a function of `notebook_prof.views.figures` draws, or a sentence where it has nothing to draw."""
-    drawn: Drawn | None = getattr(figures, name)(trace, selection)
+    drawn: Drawn | None = getattr(figures, name)(trace, selection, **options)
     return _text("Nothing of this was recorded.") if drawn is None else standalone(drawn)
 
 
