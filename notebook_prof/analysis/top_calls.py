@@ -58,7 +58,7 @@ def top_calls(
         ``time computation memory flops bandwidth in_shapes out_shapes``: largest first; with ``+`` in front
         smallest first. What is not known counts as largest.
     min_time_s, max_time_s : float
-        Keep rows (after aggregation) with a time between these, both included.
+        Keep calls (before aggregation) with a time between these, both included.
 
     Returns
     -------
@@ -91,7 +91,9 @@ def top_calls(
     column = f"{on}_ns" if end_key == "end" else f"{on}_kern_ns"
     total = float(calls[f"{on}_ns"].sum()) / _SECOND
     ran = calls[calls[column].notna()]
-    kept = ran[_kept(ran, types, name, input_dtype)]
+    time_s = ran[column].astype("float64") / _SECOND
+    in_time = (time_s >= min_time_s) & (time_s <= max_time_s)
+    kept = ran[_kept(ran, types, name, input_dtype) & in_time]
     table = (
         _rows(kept, column)
         if not (aggregate or aggregate_by)
@@ -100,7 +102,6 @@ def top_calls(
     for rate, work in (("flops_per_s", "computation"), ("bytes_per_s", "memory_bytes")):
         with np.errstate(divide="ignore", invalid="ignore"):
             table[rate] = table[work].to_numpy() / table["time_s"].to_numpy()
-    table = table[(table["time_s"] >= min_time_s) & (table["time_s"] <= max_time_s)]
     table = _ordered(table, order_by)
     table = table.head(top) if top > 0 else table
     table["cumulative_s"] = table["time_s"].cumsum()

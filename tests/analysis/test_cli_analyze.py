@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -37,6 +39,20 @@ CRASHED = [
 ]
 TIED = ["t0_all", "orderby_bandwidth", "t5_orderby_plus_time"]
 """Equal but for the order of operators with equal times, which nothing defines."""
+
+
+MORE = json.loads(
+    gzip.decompress((Path(__file__).parents[1] / "data/megengine/analyze_more.json.gz").read_bytes())
+)
+"""25 more runs of ``profile_analyze`` 1.13 on the same file, by name: ``arguments`` and ``text``."""
+MORE_TIED = {
+    "agg_by_type_t0",
+    "agg_type_sum_plus",
+    "kern_host",
+    "only_host_kern",
+    "orderby_memory",
+    "orderby_plus_memory",
+}
 
 
 @pytest.fixture
@@ -80,6 +96,24 @@ def test_the_same_rows_but_for_ties(shared_traces: Path, static: str, name: str,
         [cell for cell in found if cell and cell[0] in "0123456789i" and "%" not in cell] for found in rows
     ]
     assert times[0] == times[1]
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_more_runs_of_the_flags(static: str, name: str, capsys) -> None:
+    text = MORE[name]["text"]
+    ours = said(capsys, static, "--format", "grid", *MORE[name]["arguments"])
+    if name not in MORE_TIED:
+        assert ours == text
+        return
+    # the same times; which of two equals comes first, nothing defines
+    assert sorted(own_times(ours)) == sorted(own_times(text))
+    assert len(own_times(text)) >= 3
+
+
+def own_times(text: str) -> list[str]:
+    """The time of each row, which stands below its number."""
+    rows = re.findall(r"^│ #\d+ .*\n│ (\S+)", text, re.MULTILINE)
+    return [row for row in rows if row]
 
 
 @pytest.mark.parametrize("name", CRASHED)
