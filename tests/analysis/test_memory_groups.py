@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from notebook_prof.analysis import memory_by, memory_growth, memory_live, memory_operators
+from notebook_prof.analysis import memory_blocks, memory_by, memory_growth, memory_live, memory_operators
 from notebook_prof.errors import OptionError, SelectionError
 from notebook_prof.readers import read_trace
 from notebook_prof.testing import traces
@@ -197,3 +198,47 @@ def test_nothing_recorded():
         memory_by(empty, "kinds")
     with pytest.raises(OptionError, match="operator"):
         memory_growth(empty, by="operators")
+
+
+def test_blocks_are_those_of_visualdl(shared_traces: Path):
+    """Every block that VisualDL lists with birth and death, in milliseconds of two decimals and KB."""
+    folder = shared_traces / "paddle"
+    trace = read_trace(next((folder / "v262_full").glob("*.paddle_trace.json")))
+    oracle = folder / "visualdl_oracle/v262_full/worker_f_span0/memory_events_Place_cpu.json"
+    told = pd.DataFrame(json.loads(oracle.read_text())["data"]).dropna(
+        subset=["AllocatedTimestamp", "FreeTimestamp"]
+    )
+    told["addr"] = [int(text, 16) for text in told["MemoryAddr"]]
+    told = told.astype({"AllocatedTimestamp": "float64"}).sort_values("AllocatedTimestamp")
+    blocks = memory_blocks(trace)
+    blocks = blocks[blocks["birth_ts"].notna() & blocks["death_ts"].notna()].copy()
+    blocks["addr"] = blocks["addr"].astype("int64")
+    blocks["at"] = blocks["birth_ts"].astype("float64") / 1e6
+    near = pd.merge_asof(
+        told, blocks.sort_values("at"), left_on="AllocatedTimestamp", right_on="at", by="addr",
+        direction="nearest", tolerance=0.02,
+    )  # fmt: skip
+    assert len(near) == 632
+    np.testing.assert_allclose(near["bytes"] / 1024, near["Size"], atol=0.006)
+    np.testing.assert_allclose(near["lifetime_ns"] / 1e6, near["Duration"], atol=0.02)
+
+
+def test_blocks_by_size_and_lifetime():
+    trace = training()
+    blocks = memory_blocks(trace)
+    assert len(memory_blocks(trace, min_bytes=5 * MB)) == int((blocks["bytes"] >= 5 * MB).sum())
+    assert memory_blocks(trace, max_bytes=1 * MB)["kind"].unique().tolist() == ["temporary"]
+    short = memory_blocks(trace, max_lifetime="5ns")
+    assert (short["lifetime_ns"] <= 5).all()
+    assert len(short) + len(memory_blocks(trace, min_lifetime=6)) == len(blocks)
+    assert short["freed_by"].tolist() == ["conv"] * len(short)
+    in_one = memory_blocks(trace, window=(22, 27))
+    assert in_one["bytes"].tolist() == [3 * MB, 5 * MB, MB]
+    assert set(in_one["operator"]) == {"next", "conv"}
+    for at in (25, 125, 250):  # what is alive is the same as memory_live's
+        alive = memory_blocks(trace, window=(at, at + 1))
+        live = memory_live(trace, at)
+        assert sorted(alive["bytes"]) == sorted(live["bytes"])
+    assert memory_blocks(TraceBuilder().seal()).empty
+    with pytest.raises(OptionError, match="duration"):
+        memory_blocks(trace, min_lifetime="soon")
