@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -55,11 +55,14 @@ class NvmlCollector(Collector):
     ----------
     pcie : bool
         PCIe throughput too; each reading takes the thread 20 ms.
+    devices : sequence of int, optional
+        CUDA's numbers of the GPUs to read; all unless given.
     """
 
     name: ClassVar[str] = "nvml"
 
-    def __init__(self, pcie: bool = False) -> None:
+    def __init__(self, pcie: bool = False, devices: Sequence[int] | None = None) -> None:
+        self._keep = devices
         self._metrics = (*METRICS, *PCIE) if pcie else METRICS
         self._gpus: list[_Gpu] = []
         self._quit = threading.Event()
@@ -118,6 +121,7 @@ class NvmlCollector(Collector):
                 self._gpus = [
                     _Gpu(device, handle, list(self._metrics), pcie_link(nvml, handle))
                     for device, handle in _visible(nvml)
+                    if self._keep is None or device in self._keep
                 ]
                 self._loop(nvml, clock)
         except Exception as error:

@@ -29,11 +29,15 @@ class CollectorOptions:
         ``None`` lets the collector choose.
     min_duration_ns : int
         Python calls shorter than this are dropped.
+    devices : tuple of int or None
+        Keep device work, memory and counters of these GPUs only; None for all.
+    pcie : bool
+        Throughput of PCIe too (nvml): each reading takes its thread 20 ms.
 
     Raises
     ------
     OptionError
-        For an unknown `python` mode or a negative duration.
+        For an unknown `python` mode, a negative duration, or no device or a negative one.
 
     Examples
     --------
@@ -47,6 +51,8 @@ class CollectorOptions:
     stack: bool = False
     python: PythonMode | None = None
     min_duration_ns: int = 0
+    devices: tuple[int, ...] | None = None
+    pcie: bool = False
 
     def __post_init__(self) -> None:
         modes = get_args(PythonMode)
@@ -54,6 +60,8 @@ class CollectorOptions:
             raise OptionError(
                 f"python={self.python!r} is not a way to record: {nearest(str(self.python), modes)}"
             )
+        if self.devices is not None and (not self.devices or min(self.devices) < 0):
+            raise OptionError(f"devices={self.devices!r}: give numbers of GPUs from 0, as in (0, 1)")
         if self.min_duration_ns < 0:
             raise OptionError(
                 f"min_duration_ns={self.min_duration_ns} is negative; give nanoseconds, 0 for all"

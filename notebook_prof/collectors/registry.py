@@ -142,7 +142,7 @@ def make(names: Sequence[str] | None = None, options: CollectorOptions | None = 
     tracers = bool(made)
     made.append(SystemCollector(rss=not samples))
     if "nvml" in wanted:
-        made.append(entries["nvml"].load()())
+        made.append(entries["nvml"].load()(options.pcie, options.devices))
     marks = MarksCollector()
     made.append(marks)
     if "python" in wanted:

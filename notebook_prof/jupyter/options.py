@@ -120,6 +120,8 @@ def build_parser(named: bool = True) -> argparse.ArgumentParser:
     )
     add("--stop-after", action="store_true", help="leave the loop when the last asked step is recorded")
     add("--min-duration", default="0", metavar="TIME", help="drop Python calls shorter than this, as in 5us")
+    add("--devices", metavar="LIST", help="keep work, memory and counters of these GPUs only, as in 0,1")
+    add("--pcie", action="store_true", help="throughput of PCIe too, beside the other counters of GPUs")
     add("--quiet", action="store_true", help="do not display the Profile")
     add("--save", metavar="FILE", help="also save the Profile to this file")
     add("-h", "--help", action="store_true", help="show this text")
@@ -161,6 +163,8 @@ def _checked(given: argparse.Namespace, prog: str) -> MagicOptions:
             stack=given.stack,
             python=cast("PythonMode | None", given.python),
             min_duration_ns=minimum,
+            devices=_devices(given.devices),
+            pcie=given.pcie,
         )
     except OptionError as error:
         raise OptionError(f"{prog}: {error}") from None
@@ -177,6 +181,15 @@ def _checked(given: argparse.Namespace, prog: str) -> MagicOptions:
         quiet=given.quiet,
         save=None if given.save is None else Path(given.save).expanduser(),
     )
+
+
+def _devices(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    words = _names(text)
+    if not all(word.isdecimal() for word in words):
+        raise OptionError(f"--devices {text!r} is not a list of numbers, as in 0,1")
+    return tuple(map(int, words))
 
 
 def _names(text: str | None) -> tuple[str, ...]:

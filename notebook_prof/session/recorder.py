@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, TypeVar, cast
@@ -51,6 +51,10 @@ class profile(Profile):
         How the Python collector works.
     min_duration : str or number
         Shorter Python calls are dropped: ``"5us"``, or nanoseconds.
+    devices : iterable of int, optional
+        Keep device work, memory and counters of these GPUs only.
+    pcie : bool
+        Throughput of PCIe too, in the thread that reads counters of GPUs.
     stop_after : bool
         Leave the ``with`` block, by an exception that ends there, when the last asked step is recorded.
     measure_overhead : bool
@@ -84,6 +88,8 @@ class profile(Profile):
         stack: bool = False,
         python: PythonMode | None = None,
         min_duration: str | float = 0,
+        devices: Iterable[int] | None = None,
+        pcie: bool = False,
         stop_after: bool = False,
         measure_overhead: bool = False,
     ) -> None:
@@ -94,7 +100,10 @@ class profile(Profile):
             raise OptionError(
                 "measure_overhead and schedule were both given: measuring has its own schedule; give steps"
             )
-        recorded = CollectorOptions(shapes, memory, modules, stack, python, parse_ns(min_duration))
+        kept = None if devices is None else tuple(devices)
+        recorded = CollectorOptions(
+            shapes, memory, modules, stack, python, parse_ns(min_duration), kept, pcie
+        )
         self._on_trace_ready = on_trace_ready
         self._cycles: list[Profile] = []
         self._session: Session | None = None

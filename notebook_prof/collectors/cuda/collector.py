@@ -120,7 +120,7 @@ class CudaCollector(Collector):
 
 def _recorder(route: Route, options: CollectorOptions) -> Recorder:
     if route.name == "cupti":
-        return CuptiSession()
+        return CuptiSession(keep=options.devices)
     if route.name == "counters":
         return EventRanges()
     return TorchCollector(replace(options, modules=False, stack=False))

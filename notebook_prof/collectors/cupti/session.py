@@ -6,7 +6,7 @@ import atexit
 import ctypes
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from ...readers.kineto import assemble
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ...trace.report import ImportReport
+from ..devices import of_devices
 from . import layouts as kinds
 from .align import Alignment, Reading, read
 from .arena import MOST_BYTES, Arena, arena
@@ -46,6 +47,8 @@ class CuptiSession:
         Bound of the buffers.
     devices : callable, optional
         Tells the cards.
+    keep : sequence of int, optional
+        Numbers of the cards whose work is kept; all unless given.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class CuptiSession:
         open_library: Callable[[], Cupti] | None = None,
         most_bytes: int = MOST_BYTES,
         devices: Callable[[], dict[int, Device]] = read_devices,
+        keep: Sequence[int] | None = None,
     ) -> None:
         self.report = ImportReport()
         self._open = open_library if open_library is not None else open_users
@@ -61,6 +65,7 @@ class CuptiSession:
         self._filled: list[Words] = []
         self._losses = (0, 0, 0)
         self._devices = devices
+        self._keep = keep
         self._cupti: Cupti | None = None
         self._on: list[int] = []
         self._claimed = self._injected = False
@@ -163,7 +168,7 @@ class CuptiSession:
             thread_names=_thread_names(),
             devices=devices,
         )
-        assemble(table, builder)
+        assemble(of_devices(table, self._keep, self.report), builder)
         driver_memory(records, clock, builder)
         _tell_devices(devices, builder)
         builder.metadata["cupti"] = {

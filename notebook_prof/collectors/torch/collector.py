@@ -10,6 +10,7 @@ from ...readers.kineto import assemble
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ..base import Availability, Collector
+from ..devices import of_devices
 from ..options import CollectorOptions
 from .frames import users_only
 from .modules import ModuleRanges
@@ -113,6 +114,7 @@ class TorchCollector(Collector):
             return
         session, self._session = self._session, None
         columns = session.columns(self.report)
+        columns = of_devices(columns, self._options.devices, self.report)
         if self._options.stack:
             columns = users_only(columns)
         if self._counts is not None and (counts := self._counts.table()) is not None:
