@@ -418,3 +418,49 @@ def test_counters_are_drawn_under_the_tracks(shown: NotebookPage) -> None:
     text = shown.page.locator(".nbp-track-counter").nth(2).inner_text()
     assert "GPU 0 power" in text
     assert "660 W" in text
+
+
+def test_tab_reaches_everything_and_shows_where_it_is(shown: NotebookPage) -> None:
+    shown.page.locator(".nbp").focus()
+    border = "() => getComputedStyle(document.querySelector('.nbp')).borderTopColor"
+    inside = shown.page.evaluate(border)
+    look = """() => {
+        const e = document.activeElement, style = getComputedStyle(e);
+        if (!e.closest('.nbp')) return null;
+        const name = e.getAttribute('aria-label') || e.title || e.textContent;
+        return [name, style.outlineStyle, style.outlineWidth];
+    }"""
+    stops: list[str] = []
+    for _ in range(80):
+        shown.page.keyboard.press("Tab")
+        stop = shown.page.evaluate(look)
+        if stop is None:
+            break
+        name, style, width = stop
+        assert style != "none", f"{name} has the focus and does not show it"
+        assert width != "0px", name
+        stops.append(name)
+    assert shown.page.evaluate(border) != inside, "the frame shows whether the keys are the views'"
+    for wanted in (
+        *("zoom in", "find slices", "tracks", "track MainThread", "filter tracks", "select the phase data"),
+        *("steps:", "group by", "filter rows", "Tensor.backward"),
+    ):
+        assert any(name.startswith(wanted) for name in stops), wanted
+
+
+def test_find_marks_where_matches_are(shown: NotebookPage) -> None:
+    shown.page.locator(".nbp-find input").fill("step=5 /add_$/")
+    shown.wait_views("v.finder.snapshot().count === 8 && v.finder.snapshot().marks > 0")
+    marks = shown.views(
+        "(m => [Math.min(...m.x0), Math.max(...m.x1)])(v.doc.get_model_by_name('marks').data)"
+    )
+    start, end = (int(x) for x in shown.kernel(
+        "s = p.trace.slices; s = s[(s.step == 5) & (s.name == 'aten::add_')]; print(s.ts.min(), s.ts.max())"
+    ).split())  # fmt: skip
+    bin_ns = shown.views("v.meta.span[1]") / 1000
+    assert marks[0] <= start <= marks[0] + bin_ns
+    assert marks[1] - bin_ns <= end <= marks[1]
+    shown.page.locator(".nbp-find input").fill("phsae=forward")
+    shown.page.locator(".nbp-find-status.nbp-problem").wait_for()
+    assert "did you mean 'phase'" in shown.page.locator(".nbp-find-status").inner_text()
+    shown.page.locator(".nbp-find input").fill("")

@@ -333,3 +333,14 @@ def test_thumbnail_names_tracks_and_times() -> None:
         assert dark[top : top + 14, 6:140].any(), track.name
     lanes = image[26:, 150:786]
     np.testing.assert_array_equal(lanes, density_picture(store, 636, 14))
+
+
+def test_long_names_are_whole_so_that_a_click_selects_them() -> None:
+    name = "void kernel<" + "at::native::Functor, " * 300 + ">"
+    builder = TraceBuilder()
+    builder.slices(ts=[0, 9], dur=[5, 5], name=[name + "a", name + "b"], track=builder.track("main"))
+    protocol = Protocol(builder.seal(), Selection())
+    assert _ask(protocol, t="names", start=0)[0]["names"] == [name + "a", name + "b"]
+    label = _ask(protocol, t="table")[0]["label"][0]
+    protocol.select({"name": [label]}, "table", 0)
+    assert _ask(protocol, t="lod", a=0, b=20, px=100, rows=[0])[1]["match"].sum() == 1

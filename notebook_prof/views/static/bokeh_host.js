@@ -40,6 +40,7 @@ async function mountDocument(Bokeh, json, elements, prepare = () => {}) {
   } finally {
     if (viewport) delete viewport.addEventListener;
   }
+  elements.forEach(skipByTab);
   const model = (name) => doc.get_model_by_name(name);
   const viewOf = (figure) => views.find_one?.(figure) ?? Bokeh.index.find_one(figure);
   function dispose() {
@@ -50,6 +51,14 @@ async function mountDocument(Bokeh, json, elements, prepare = () => {}) {
     if (i >= 0) Bokeh.documents.splice(i, 1);
   }
   return {Bokeh, doc, model, viewOf, dispose, ndarray: Bokeh.require('core/util/ndarray').ndarray};
+}
+
+// A figure is a stop of the Tab key without anything to do there: the keys belong to the page around it.
+function skipByTab(element) {
+  for (const inner of element.querySelectorAll('*')) {
+    if (inner.shadowRoot) skipByTab(inner.shadowRoot);
+    if (inner.tabIndex === 0) inner.tabIndex = -1;
+  }
 }
 
 // Tick texts without CustomJSTickFormatter, whose code is eval'ed and so is refused by a strict CSP.

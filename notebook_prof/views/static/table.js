@@ -12,6 +12,7 @@ const COLUMNS = [
 ];
 const GROUP_TEXTS = {name: 'name', shapes: 'name and shapes', module: 'module', category: 'category'};
 const NO_NAME = 0xffffffff,
+  TAIL = 16, // characters of a long name's end
   LONGEST_SHOWN = 500; // characters: more than any cell has room for
 
 function doubtMark(codes) {
@@ -157,6 +158,28 @@ function createTable(ctx, section) {
     row.setAttribute('aria-selected', String(chosen));
     row.classList.toggle('nbp-unchosen', any && !chosen && last.by !== 'module');
   }
+  // swatch, name, marks; of a long name the end stays, by which kernels differ
+  function nameLine(i) {
+    const line = document.createElement('div'),
+      {data, label, detail} = last,
+      text = label[i].length > LONGEST_SHOWN ? `${label[i].slice(0, LONGEST_SHOWN)}…${label[i].slice(-TAIL)}` : label[i];
+    const add = (tag, className, content) => {
+      const part = document.createElement(tag);
+      part.className = className;
+      part.textContent = content;
+      line.append(part);
+      return part;
+    };
+    add('i', '', '').style.background = swatchColour(i);
+    const cut = text.length > 3 * TAIL ? text.length - TAIL : text.length;
+    add('span', 'nbp-name', text.slice(0, cut) || '(none)');
+    if (cut < text.length) add('span', 'nbp-name-end', text.slice(cut));
+    const doubt = meta.doubts?.[data.side[i] ? 'device' : 'host']?.[label[i]];
+    if (doubt && ['name', 'shapes'].includes(last.by)) line.append(doubtMark(doubt));
+    if (data.side[i]) add('span', 'nbp-side', 'GPU');
+    if (detail[i]) add('span', 'nbp-shapes', detail[i]);
+    return line;
+  }
   function draw() {
     heads();
     const {data, label, detail} = last,
@@ -169,28 +192,9 @@ function createTable(ctx, section) {
       for (const column of columns) {
         const cell = document.createElement('td');
         if (column.key === 'label') {
-          const swatch = document.createElement('i');
-          swatch.style.background = swatchColour(i);
-          const name = document.createElement('span');
-          name.className = 'nbp-name';
-          name.textContent = text.slice(0, LONGEST_SHOWN) || '(none)';
           cell.title = `${text.slice(0, 4 * LONGEST_SHOWN)}${detail[i] ? `\n${detail[i]}` : ''}`;
-          cell.append(swatch, name);
-          const doubt = meta.doubts?.[data.side[i] ? 'device' : 'host']?.[text];
-          if (doubt && ['name', 'shapes'].includes(last.by)) cell.append(doubtMark(doubt));
-          if (data.side[i]) {
-            const where = document.createElement('span');
-            where.className = 'nbp-side';
-            where.textContent = 'GPU';
-            cell.append(where);
-          }
-          if (detail[i]) {
-            const more = document.createElement('span');
-            more.className = 'nbp-shapes';
-            more.textContent = detail[i];
-            cell.append(more);
-          }
           cell.className = 'nbp-name-cell';
+          cell.append(nameLine(i));
         } else {
           const value = data[column.key][i];
           cell.className = 'nbp-number';
