@@ -7,9 +7,11 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from ..analysis.collective_names import operation_of
 from ..analysis.collectives import collectives
 from ..analysis.grouping import covered
-from ..analysis.scope import Mask, on_device
+from ..analysis.recorded_steps import recorded_table
+from ..analysis.scope import Mask, Scope, on_device
 from ..trace import Trace
 from ..trace.intervals import IntArray, as_ints
 
@@ -33,10 +35,9 @@ def stage_work(trace: Trace) -> pd.DataFrame:
     step = work.ints("step")
     talks = work.among("category", ("collective",))
     moves = work.among("category", ("memcpy", "memset"))
-    found = collectives(trace)
-    direct = found[found["operation"].isin(_DIRECT) & (found["device"] >= 0)]
     computes = ~talks & ~moves & (step >= 0)
-    if not len(direct) or not computes.any():
+    direct = _messages(trace, work.only(talks)) if computes.any() else None
+    if direct is None or not len(direct):
         return pd.DataFrame({name: np.empty(0, np.int64) for name in COLUMNS}).astype({"step": "int32"})
     steps, code = np.unique(step, return_inverse=True)
     first, last = np.full(len(steps), np.iinfo(np.int64).max), np.full(len(steps), np.iinfo(np.int64).min)
@@ -63,6 +64,19 @@ def stage_work(trace: Trace) -> pd.DataFrame:
         }
     )
     return table[last > first].reset_index(drop=True)
+
+
+def _messages(trace: Trace, talks: Scope) -> pd.DataFrame | None:
+    """Sends and receives on devices; None, without a closer look, where no name or argument tells of any."""
+    words = trace.slices["name"].cat.categories
+    names = {operation_of(str(words[code])) for code in np.unique(talks.codes("name")) if code >= 0}
+    told = recorded_table(trace, "collectives")
+    if told is not None and "operation" in told:
+        names |= {operation_of(str(word)) for word in told["operation"].cat.categories}
+    if names.isdisjoint(_DIRECT):
+        return None
+    found = collectives(trace)
+    return found[found["operation"].isin(_DIRECT) & (found["device"] >= 0)]
 
 
 def _count(direct: pd.DataFrame, operation: str, steps: IntArray) -> IntArray:
