@@ -150,3 +150,41 @@ def test_after_a_restart_the_old_views_say_what_to_run(notebook: NotebookPage) -
     notebook.page.locator(".nbp-phases").click()
     assert "Run this cell again" in note.inner_text(), "and it stays"
     notebook.browser.forget()
+
+
+@pytest.mark.parametrize("notebook", [[SETUP, "p"]], indirect=True)
+def test_a_running_cell_does_not_freeze_the_views(notebook: NotebookPage, root: Path) -> None:
+    notebook.wait_ready()
+    begun, go_on = root / "begun", root / "go_on"
+    features = notebook.page.evaluate(
+        """async () => {
+            const {kernel} = window.jupyterapp.shell.currentWidget.context.sessionContext.session;
+            return (await kernel.info).supported_features ?? []; }"""
+    )
+    if "kernel subshells" not in features:
+        pytest.skip("this kernel has no subshells: its views wait for the cell, and say so")
+    code = (
+        f"import pathlib, time\npathlib.Path({str(begun)!r}).touch()\n"
+        f"while not pathlib.Path({str(go_on)!r}).exists(): time.sleep(0.01)"
+    )
+    notebook.page.evaluate(
+        """(code) => { window.nbpEnded = false;
+            const {kernel} = window.jupyterapp.shell.currentWidget.context.sessionContext.session;
+            kernel.requestExecute({code}).done.then(() => { window.nbpEnded = true; }); }""",
+        code,
+    )
+    try:
+        while not begun.exists():
+            notebook.page.wait_for_timeout(20)
+        drawn = notebook.views("v.counts.timeline")
+        notebook.views(
+            "(v.setView(v.meta.span[1] / 4, v.meta.span[1] / 3), v.store.set({step: [4]}, 'test'))"
+        )
+        notebook.wait_views(f"v.counts.timeline > {drawn} && v.timeline.snapshot().filtered")
+        notebook.wait_views("v.table.snapshot().rows > 0 && v.phases.snapshot().drawn > 0")
+        assert notebook.page.evaluate("() => window.nbpEnded") is False, "all that while the cell was running"
+        assert notebook.page.locator(".nbp-trouble:not([hidden])").count() == 0
+    finally:
+        go_on.touch()
+    notebook.page.wait_for_function("() => window.nbpEnded")
+    assert notebook.kernel("print(p.selection.step)") == "(4,)", "what was selected meanwhile is there"
