@@ -1,8 +1,8 @@
 """What the kernel needs for the views: 64 tracks, up to 5,000 names, 10 k to 10 M slices, and 2,000 lanes.
 
 Whole: the whole recording in 28 lanes and 1,100 pixels. Window: random windows of it, from 0.001 % to all, as
-a hand that zooms and pans asks for them. Brush: the table of a random window. p50 and p95 in ms; the update
-is the largest answer in kB.
+a hand that zooms and pans asks for them. Brush: the table of a random window. Name: the whole recording after
+a name was selected, another one each time. p50 and p95 in ms; the update is the largest answer in kB.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def measured(trace: Trace) -> dict[str, Any]:
     index = time.perf_counter() - start
     store = protocol.store
     size = sum(getattr(store, part).nbytes for part in INDEX_PARTS) + store.groups("name", (), "host").nbytes
-    size += store.columns.row.nbytes + store.columns.step.nbytes
+    size += store.columns.row.nbytes + store.columns.step.nbytes + store.choices.nbytes
 
     def window() -> tuple[float, float]:
         width = end * 10 ** rng.uniform(-5, 0)
@@ -97,11 +97,18 @@ def measured(trace: Trace) -> dict[str, Any]:
         protocol.selection.window = (int(a), int(b) + 1)
         return {"t": "table", "top": 60}
 
+    names = iter(rng.permutation(store.columns.names)[:30].tolist())
+
+    def named() -> dict[str, Any]:
+        protocol.selection.update(name=next(names), window=None)
+        return whole
+
     whole = {"t": "lod", "a": -end / 2, "b": 1.5 * end, "px": 2200, "rows": LANES}
     texts = {
         "whole p50, p95": _asked(protocol, lambda: whole, 30),
         "window p50, p95": _asked(protocol, lod, 100),
         "brush p50, p95": _asked(protocol, brush, 40),
+        "name p50, p95": _asked(protocol, named, len(store.columns.names[:30])),
     }
     update = max(kb for *_, kb in texts.values())
     return {
