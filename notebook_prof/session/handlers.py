@@ -67,7 +67,7 @@ def export_chrome_tracing(dir_name: str | os.PathLike[str], worker_name: str | N
     dir_name : path
         Folder for the files; made if it does not exist.
     worker_name : str, optional
-        Start of the files' names; ``<host>_<pid>`` when not given.
+        Start of the files' names; Paddle's ``host_<host>pid_<pid>`` when not given.
 
     Returns
     -------
@@ -96,7 +96,7 @@ def export_chrome_tracing(dir_name: str | os.PathLike[str], worker_name: str | N
     >>> [file.name[:13] for file in folder.glob("*.paddle_trace.json")]
     ['worker0_time_']
     """
-    folder, worker = _folder(dir_name), _worker(worker_name)
+    folder, worker = _folder(dir_name), _worker(worker_name, "host_{host}pid_{pid}")
 
     def name() -> Path:
         stamp = datetime.now().strftime("%Y_%m_%d_%H_%M_%S_%f")
@@ -119,11 +119,11 @@ def _folder(dir_name: str | os.PathLike[str]) -> Path:
     return folder
 
 
-def _worker(name: str | None) -> Callable[[], str]:
+def _worker(name: str | None, otherwise: str = "{host}_{pid}") -> Callable[[], str]:
     """What files begin with; asked at every write, as a fork has another process id."""
     if name is not None and (not name or name != os.path.basename(name) or name in (".", "..")):
         raise OptionError(f"worker_name={name!r}: the start of a file's name is needed, without a folder")
-    return lambda: name or f"{socket.gethostname()}_{os.getpid()}"
+    return lambda: name or otherwise.format(host=socket.gethostname(), pid=os.getpid())
 
 
 def _unused(name: Callable[[], Path]) -> Path:
