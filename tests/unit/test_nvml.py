@@ -248,14 +248,22 @@ def test_nvlink_is_told_a_second(driver: Driver, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Driver, "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX", 138, raising=False)
     monkeypatch.setattr(nvml, "SLOW_EVERY", 1)
     total = iter(range(0, 1_000_000, 1000))
+    asked: list[int] = []
 
     def fields(self: Driver, gpu: int, ids: list[tuple[int, int]]) -> Any:
         assert ids == [(138, 0xFFFFFFFF)]
+        asked.extend([gpu] if gpu == 0 else [])
         return [SimpleNamespace(nvmlReturn=gpu, value=SimpleNamespace(ullVal=next(total)))]
 
     monkeypatch.setattr(Driver, "nvmlDeviceGetFieldValues", fields, raising=False)
     collector = NvmlCollector()
-    trace = recorded(collector)
+    collector.start(Clock())
+    until = time.monotonic() + 60
+    while len(asked) < 3 and time.monotonic() < until:
+        time.sleep(0.01)
+    collector.stop()
+    collector.result(builder := TraceBuilder())
+    trace = builder.seal()
     tracks = trace.tracks.set_index("name")
     assert tracks.loc["GPU 0 NVLink sent", "unit"] == "bytes/s"
     assert not {"GPU 1 NVLink sent", "GPU 0 NVLink received"} & set(tracks.index)
