@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import json
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -353,3 +354,18 @@ def test_damage_gives_a_trace_or_an_error_of_ours(
                 assert read_trace(path).report is not None
 
     damaged()
+
+
+def test_what_events_were_called_with_is_kept(shared_traces: Path) -> None:
+    trace = read_trace(shared_traces / "ascend_msprof" / "trace_view.json.gz")
+    told = tables(trace)["event_arguments"]
+    with gzip.open(shared_traces / "ascend_msprof" / "trace_view.json.gz") as file:
+        rows = [row for row in json.load(file) if row["ph"] == "X" and row.get("args")]
+    slices = trace.slices.assign(start=trace.slices["ts"] + trace.metadata["start_unix_ns"])
+    keys = ["track", "start", "dur", "name"]
+    places = set(slices[keys].astype({"name": str}).itertuples(index=False, name=None))
+    mine = told[["track", "start_unix_ns", "dur_ns", "name"]].astype({"name": str})
+    assert set(mine.itertuples(index=False, name=None)) <= places
+    assert Counter(told["arguments"].map(lambda text: json.dumps(json.loads(text)))) == Counter(
+        json.dumps(row["args"]) for row in rows
+    )

@@ -103,6 +103,7 @@ def _lane(lane: Lane, found: list[Lane], staging: Staging, how: Placement, move:
     if how.shapes and lane.role in ("device", "host"):
         shapes = rows["full"].map(how.shapes)
     device, track, streams = _track(lane, found, staging, how)
+    _keep_arguments(rows, name, track, move, staging)
     return staging.builder.slices(
         ts=rows["ts"].to_numpy() + move,
         dur=rows["dur"].to_numpy(),
@@ -115,6 +116,22 @@ def _lane(lane: Lane, found: list[Lane], staging: Staging, how: Placement, move:
         device=device,
         stream=streams,
     )
+
+
+def _keep_arguments(rows: pd.DataFrame, name: Any, track: Any, move: int, staging: Staging) -> None:
+    """Everything that the events told, as the table ``event_arguments`` that generic trace events have."""
+    has = np.flatnonzero((rows["args"] != "").to_numpy())
+    if not len(has):
+        return
+    words = np.array(name.values, dtype=object)[name.codes] if isinstance(name, Coded) else name.to_numpy()
+    place = {
+        "track": np.broadcast_to(np.asarray(track, np.int32), len(rows))[has],
+        "start_unix_ns": rows["ts"].to_numpy()[has] + move,
+        "dur_ns": np.maximum(rows["dur"].to_numpy()[has], 0),
+        "name": words[has],
+        "arguments": rows["args"].to_numpy()[has],
+    }
+    staging.tables.setdefault("event_arguments", []).append(pd.DataFrame(place))
 
 
 def _words(lane: Lane, rows: pd.DataFrame) -> tuple[Any, Any, Any, Any]:

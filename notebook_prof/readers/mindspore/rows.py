@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 import pandas as pd
 from msgspec import Raw, Struct, field
@@ -31,6 +32,21 @@ class Args(Struct, gc=False):
     iteration: Scalar = field(name="Iteration ID", default=None)
 
 
+class Told(NamedTuple):
+    """Arguments as the file has them.
+
+    Attributes
+    ----------
+    text : str
+        A compact JSON object; empty for none.
+    known : Args
+        Those that matter.
+    """
+
+    text: str
+    known: Args
+
+
 class Row(Struct, gc=False):
     """One element of the list."""
 
@@ -43,7 +59,7 @@ class Row(Struct, gc=False):
     ts: Raw = _NOTHING
     dur: Raw = _NOTHING
     scope_level: Scalar = None
-    args: Args | None = None
+    args: Raw = _NOTHING
 
 
 class Envelope(Struct):
@@ -52,7 +68,7 @@ class Envelope(Struct):
     traceEvents: list[Row]
 
 
-_NO_ARGS: Final = Args()
+_NOT_TOLD: Final = Told("", Args())
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +78,8 @@ class Timeline:
     Attributes
     ----------
     slices : DataFrame
-        ``ts dur`` (int64 ns, as in the file), and text: ``name full type cat pid tid stream iteration``, and
-        ``scope`` (bool).
+        ``ts dur`` (int64 ns, as in the file), and text: ``name full type cat pid tid stream iteration args``
+        (JSON objects), and ``scope`` (bool).
     ends : DataFrame
         Ends of arrows: ``ph cat id pid tid ts``.
     processes : dict of str to str
@@ -100,25 +116,48 @@ def timeline(data: bytes, report: ImportReport) -> Timeline:
     """
     envelope, listed = decode_events(data, Envelope, Row, report)
     rows = listed if listed is not None else (envelope.traceEvents if envelope else [])
-    named = [row for row in rows if row.ph == "M" and row.args is not None]
-    processes = {
-        _text(row.pid): _text((row.args or _NO_ARGS).labels) for row in named if row.name == "process_labels"
-    } | {_text(row.pid): _text((row.args or _NO_ARGS).name) for row in named if row.name == "process_name"}
-    threads = {
-        (_text(row.pid), _text(row.tid)): _text((row.args or _NO_ARGS).name)
-        for row in named
-        if row.name == "thread_name"
-    }
+    known: dict[bytes, Told] = {}
+    named = [row for row in rows if row.ph == "M"]
+    labels = _names(named, "process_labels", "labels", known)
+    processes = {pid: name for (pid, _), name in [*labels, *_names(named, "process_name", "name", known)]}
+    threads = dict(_names(named, "thread_name", "name", known))
     other = sum(row.ph not in "XMstf" or not row.ph for row in rows)
     report.add("row-not-used", "info", other, effect="rows of a kind that these tools do not write")
-    return Timeline(_slices(rows, report), _ends(rows, report), processes, threads)
+    return Timeline(_slices(rows, known, report), _ends(rows, report), processes, threads)
 
 
-def _slices(rows: list[Row], report: ImportReport) -> pd.DataFrame:
+def _names(
+    rows: list[Row], kind: str, word: str, known: dict[bytes, Told]
+) -> list[tuple[tuple[str, str], str]]:
+    """What the rows of a kind call their process and thread; the last one counts."""
+    return [
+        ((_text(row.pid), _text(row.tid)), _text(getattr(_told(row.args, known).known, word)))
+        for row in rows
+        if row.name == kind and len(row.args) > 2
+    ]
+
+
+def _told(raw: Raw, known: dict[bytes, Told]) -> Told:
+    """Arguments, each distinct text taken apart once."""
+    if len(raw) <= 2:
+        return _NOT_TOLD
+    text = bytes(raw)
+    if (found := known.get(text)) is None:
+        try:
+            plain = msgspec.json.format(text, indent=-1)
+            found = Told(plain.decode(errors="replace"), msgspec.json.decode(plain, type=Args))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            found = _NOT_TOLD
+        known[text] = found
+    return found
+
+
+def _slices(rows: list[Row], known: dict[bytes, Told], report: ImportReport) -> pd.DataFrame:
     rows = [row for row in rows if row.ph == "X"]
     ts, timed = to_ns([row.ts for row in rows])
     dur, lasting = to_ns([row.dur for row in rows])
-    args = [row.args or _NO_ARGS for row in rows]
+    told = [_told(row.args, known) for row in rows]
+    args = [each.known for each in told]
     frame = pd.DataFrame(
         {
             "ts": ts,
@@ -131,6 +170,7 @@ def _slices(rows: list[Row], report: ImportReport) -> pd.DataFrame:
             "tid": _texts([row.tid for row in rows]),
             "stream": _texts([a.stream for a in args]),
             "iteration": _texts([a.iteration for a in args]),
+            "args": pd.Series([each.text for each in told], dtype="object"),
             "scope": np.fromiter((row.scope_level is not None for row in rows), bool, len(rows)),
         }
     )
