@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +15,7 @@ from .lod.rows import IntArray, RowIndex, grouped_order, running_sum
 from .matching import BoolArray, Key, matching_mask
 
 _FEW: Final = 16  # up to 1 in so many slices are sorted, more are found by a look at all
+_REMEMBERED: Final = 6  # clauses
 _RUNS: Final = ("step", "phase", "category")
 
 
@@ -41,6 +42,7 @@ class Choices:
     def __init__(self, columns: SliceColumns, index: RowIndex) -> None:
         self._columns, self._index = columns, index
         self._runs: dict[str, Runs] = {}
+        self._clause = lru_cache(_REMEMBERED)(self._found)
 
     @cached_property
     def members(self) -> Members:
@@ -91,7 +93,7 @@ class Choices:
     def _keeps_all(self, dimension: str, values: tuple[Any, ...]) -> bool:
         return self._clause(dimension, values).count == self._columns.n
 
-    def _clause(self, dimension: str, values: tuple[Any, ...]) -> Chosen:
+    def _found(self, dimension: str, values: tuple[Any, ...]) -> Chosen:
         c = self._columns
         if dimension == "track":
             return self._tracks(track for track in c.tracks if track.track in values)
