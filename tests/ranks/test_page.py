@@ -17,9 +17,15 @@ from .drawn import write_rank, write_run
 from .piped import write_gpipe
 
 
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Ranks:
+    return nbp.read_ranks(write_run(tmp_path_factory.mktemp("run")))
+
+
 @pytest.fixture
-def ranks(tmp_path: Path) -> Ranks:
-    return nbp.read_ranks(write_run(tmp_path))
+def ranks(run: Ranks) -> Ranks:
+    run.selection.clear()
+    return run
 
 
 @pytest.fixture
