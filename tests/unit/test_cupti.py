@@ -6,6 +6,7 @@ import ctypes
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -413,6 +414,29 @@ def test_a_failure_is_an_issue_and_the_cell_runs(fake: str, playing: Any) -> Non
     recording.start()
     recording.stop()
     assert "another CUPTI client" in recording.report["collector-failed"].example
+
+
+def test_a_cell_from_end_to_end(fake: str, playing: Any) -> None:
+    import notebook_prof as nbp
+    from notebook_prof.collectors.cuda import CudaCollector, collector
+    from notebook_prof.collectors.cuda.routes import Availability, Facts
+
+    playing.setattr(collector, "survey", lambda: Facts(Availability(True), cupti=True))
+    playing.setenv("FAKE_CUPTI_NOW", "1")
+    playing.setattr("notebook_prof.collectors.cupti.session.open_users", lambda: Cupti(fake))
+    with nbp.profile(CudaCollector()) as p, nbp.annotate("work"):
+        begun = time.monotonic()
+        while time.monotonic() < begun + 0.05:  # the records are of the first millisecond
+            pass
+    assert p.trace.metadata["cuda_route"] == "cupti"
+    assert "collector-failed" not in p.trace.report
+    assert dict(zip(p.kernels()["name"], p.kernels()["count"], strict=True))["gemm(float*)"] == 10
+    assert p.copies()["pinned"].dropna().tolist() == [False, True]
+    assert p.copies()["bytes"].sum() == (1 << 20) + (1 << 19) + 4096
+    delays = p.kernel_launches()["delay_ns"]
+    assert (delays.iloc[:20] == 5_000).all()
+    assert not set(p.trust["code"]) & {"kernels-lost-between", "no-device-records", "kernels-before-launch"}
+    assert "GPU 1 stream 7" in set(p.trace.tracks["name"])
 
 
 def test_where_the_library_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

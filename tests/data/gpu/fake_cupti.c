@@ -1,6 +1,7 @@
 /* A libcupti that plays: it serves the bytes of a file from a thread of its own, which holds no GIL.
    Environment: FAKE_CUPTI_VERSION, FAKE_CUPTI_STRIDES "10:208,5:40", FAKE_CUPTI_BYTES (a file),
-   FAKE_CUPTI_FAIL "cuptiActivityEnable:35", FAKE_CUPTI_COPIES, FAKE_CUPTI_KEEP (never gives a buffer back). */
+   FAKE_CUPTI_FAIL "cuptiActivityEnable:35", FAKE_CUPTI_COPIES, FAKE_CUPTI_KEEP (never gives a buffer back),
+   FAKE_CUPTI_NOW (times of the file become times of this recording). */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -41,7 +42,11 @@ int cuptiSubscribe(void **handle, void *callback, void *data) { *handle = (void 
 int cuptiUnsubscribe(void *handle) { return 0; }
 int cuptiSetThreadIdType(int type) { return 0; }
 int cuptiActivityRegisterCallbacks(request_t r, complete_t c) { request = r; complete = c; return 0; }
-int cuptiActivityEnable(int kind) { return kind == 10 || kind == 38 ? fail("cuptiActivityEnable") : 0; }
+static uint64_t began;
+int cuptiActivityEnable(int kind) {
+    if (!began) cuptiGetTimestamp(&began);
+    return kind == 10 || kind == 38 ? fail("cuptiActivityEnable") : 0;
+}
 int cuptiActivityDisable(int kind) { return 0; }
 int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *n) { *n = dropped; dropped = 0; return 0; }
 int cuptiGetCallbackName(int domain, uint32_t id, const char **name) {
@@ -68,6 +73,10 @@ static void *serve(void *nothing) {
     size_t n = fread(bytes, 1, sizeof bytes, file);
     const char *copies = getenv("FAKE_CUPTI_COPIES");
     fclose(file);
+    const uint64_t zero = 1700000000000000000ull;
+    for (uint64_t *word = (uint64_t *)bytes; getenv("FAKE_CUPTI_NOW") && (uint8_t *)word < bytes + n; word++)
+        if (*word >= zero && *word < zero + 1000000000) *word += began - zero;
+    began = 0;
     for (int i = copies ? atoi(copies) : 1; i > 0; i--) {
         uint8_t *buffer = 0;
         size_t size = 0, most = 0;
