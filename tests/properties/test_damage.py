@@ -67,16 +67,22 @@ SAMPLES = {
     "viztracer": ("viztracer/numpy_loop.min.json.gz",),
     **{name: (name,) for name in (*WRITTEN, "native")},
 }
+if "chrome" in set(list_formats()["format"]):
+    SAMPLES["chrome"] = ("chrome",)
 CASES = [(name, file) for name, files in SAMPLES.items() for file in files]
 QUICK = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 
+OURS = {"native": "run.nbprof.zip", "chrome": "run.json"}
+
+
 @cache
 def content(file: str) -> bytes:
-    if file == "native":
+    if file in OURS:
         with TemporaryDirectory() as folder:
-            draw("main: [aten::mm ]\nstream 7: [gemm ]").save(Path(folder) / "run.nbprof.zip")
-            return (Path(folder) / "run.nbprof.zip").read_bytes()
+            path = Path(folder) / OURS[file]
+            draw("main: [aten::mm ]\nstream 7: [gemm ]").save(path)
+            return path.read_bytes()
     if file in WRITTEN:
         return WRITTEN[file]
     raw = (DATA / file).read_bytes()
@@ -104,7 +110,7 @@ def test_every_reader_is_damaged() -> None:
 def test_samples_are_sound(name: str, file: str, tmp_path: Path) -> None:
     path = tmp_path / "unknown"
     path.write_bytes(content(file))
-    assert read_trace(path).metadata.get("source", "native") == name
+    assert read_trace(path).metadata.get("source", name) == name
 
 
 @pytest.mark.parametrize(("name", "file"), CASES, ids=[file.rsplit("/", 1)[-1] for _, file in CASES])
