@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -118,12 +118,19 @@ def user_table(
     return found.assign(thread=pd.array(found["thread"].tolist(), dtype="Int64"))
 
 
+def _flops(events: Events, mine: IntArray, table: pd.DataFrame) -> Any:
+    """FLOPs of each name; 0 for Paddle's recordings, whose own summary counts none of what they hold."""
+    if events.own_types or table.empty:
+        return 0.0
+    flops, _ = inclusive(slice_work(events.trace), events.trace.slices["depth"].to_numpy(), events.parent)
+    sums = pd.Series(flops[mine]).groupby(events.names[mine].astype(object), sort=False).sum()
+    return sums.reindex(table["name"]).to_numpy(dtype=np.float64)
+
+
 def _one(events: Events, mine: IntArray, sorted_by: str, op_detail: bool) -> pd.DataFrame:
     table = spread(events.names[mine], events.dur[mine], events.gpu_ns[mine])
     table = ratios(table, float(events.dur[mine].sum()), float(events.gpu_ns[mine].sum()))
-    flops, _ = inclusive(slice_work(events.trace), events.trace.slices["depth"].to_numpy(), events.parent)
-    sums = pd.Series(flops[mine]).groupby(events.names[mine].astype(object), sort=False).sum()
-    table["flops"] = sums.reindex(table["name"]).to_numpy(dtype=np.float64) if len(table) else 0.0
+    table["flops"] = _flops(events, mine, table)
     table = ranked(table, sorted_by).assign(level=0)
     if not op_detail or table.empty:
         return table
