@@ -51,7 +51,7 @@ SELECTIONS: list[dict[str, Any]] = [
     {"category": "kernel"},
 ]
 # which of several equally long slices names a bin, and the order of equal values, are free
-FREE = {"ms", "seq", "columns"}
+FREE = {"ms", "revision", "seq", "columns"}
 
 
 def _tangled() -> Profile:
