@@ -269,7 +269,9 @@ class Profile:
 
         write_report(self.trace, self.selection, path, verdict=self.headline)
 
-    def to_png(self, path: str | os.PathLike[str], view: str = "all", *, width: int = 1000) -> None:
+    def to_png(
+        self, path: str | os.PathLike[str], view: str = "all", *, width: int = 1000, theme: str = "light"
+    ) -> None:
         """Write the views as a picture, without a browser; what is not selected is pale.
 
         Parameters
@@ -279,21 +281,25 @@ class Profile:
             ``timeline``, ``operators``, ``memory``, ``phases``, or ``all`` of them.
         width : int
             Pixels of the layout, at least 480; the picture has two dots a pixel.
+        theme : str
+            ``light`` or ``dark``.
 
         Raises
         ------
         OptionError
-            If there is no such view, or `width` is too small.
+            If there is no such view or theme, or `width` is too small.
         """
         from ..views.drawing import write_png
 
-        write_png(self.trace, self.selection, path, view, width)
+        write_png(self.trace, self.selection, path, view, width, theme)
 
-    def to_svg(self, path: str | os.PathLike[str], view: str = "all", *, width: int = 1000) -> None:
+    def to_svg(
+        self, path: str | os.PathLike[str], view: str = "all", *, width: int = 1000, theme: str = "light"
+    ) -> None:
         """Write the views as a vector picture, without a browser; arguments as for `to_png`."""
         from ..views.drawing import write_svg
 
-        write_svg(self.trace, self.selection, path, view, width)
+        write_svg(self.trace, self.selection, path, view, width, theme)
 
     def __repr__(self) -> str:
         return profile_text(self.trace, self.verdict, self.trust)

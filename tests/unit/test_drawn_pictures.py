@@ -16,6 +16,7 @@ from notebook_prof.session.profile import Profile
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.drawing import CHOICES, scene, write_png, write_svg
 from notebook_prof.views.drawing.font import dots
+from notebook_prof.views.drawing.scene import Line, Text
 from notebook_prof.views.palette import MEMORY, NAMES, PHASES, rgba
 
 from ..browser.drawn import drawn_trace
@@ -99,3 +100,39 @@ def test_a_profile_draws_itself(trace: Trace, tmp_path: Path) -> None:
     assert Image.open(tmp_path / "p.png").size == (1200, 440)
     profile.to_svg(tmp_path / "p.svg", "timeline")
     assert (tmp_path / "p.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
+@pytest.mark.parametrize("view", CHOICES)
+def test_dark_pictures_have_light_texts_and_the_same_data(trace: Trace, view: str, tmp_path: Path) -> None:
+    selection = Selection(name="aten::add_")
+    light, dark = (scene(trace, selection, view, theme=theme) for theme in ("light", "dark"))
+    assert len(light.parts) == len(dark.parts)
+    data = {rgba(colour)[:3] for colour in (*NAMES, *PHASES.values(), *MEMORY.values())}
+    for before, after in zip(light.parts, dark.parts, strict=True):
+        assert isinstance(before, Line) or before._replace(colour=after.colour) == after
+        if rgba(before.colour)[:3] in data:
+            assert after.colour == before.colour
+    write_png(trace, selection, tmp_path / "dark.png", view, theme="dark")
+    image = np.asarray(Image.open(tmp_path / "dark.png"))
+    assert tuple(image[0, 0]) == (17, 17, 17)
+    assert image.mean() < 128
+    write_svg(trace, selection, tmp_path / "dark.svg", view, theme="dark")
+    assert 'fill="#111111"' in (tmp_path / "dark.svg").read_text()
+
+
+def test_the_table_of_a_picture_pales_what_is_not_selected(trace: Trace) -> None:
+    drawn = scene(trace, Selection(name="aten::add_"), "operators").parts
+    ink = {part.text: part.colour for part in drawn if isinstance(part, Text)}
+    assert ink["aten::add_"] != ink["Tensor.backward"] == ink["aten::relu"]
+
+
+def test_very_long_names_stay_in_their_room() -> None:
+    builder = TraceBuilder()
+    builder.slices(ts=[0], dur=[10**6], name="kernel<" * 300, track=builder.track("thread " * 99))
+    drawn = scene(builder.seal(), Selection(), width=480)
+    for part in drawn.parts:
+        if isinstance(part, Text):
+            wide = 6 * len(part.text)
+            left = part.x - {"start": 0, "middle": wide / 2, "end": wide}[part.anchor]
+            assert left >= 0
+            assert left + wide <= 480, part

@@ -11,7 +11,7 @@ from ...trace import Trace
 from ..picture import png
 from ..store import ViewStore
 from .raster import pixels
-from .scene import Scene
+from .scene import THEMES, Scene
 from .views import VIEWS
 
 ALL: Final = "all"
@@ -19,13 +19,15 @@ CHOICES: Final = (ALL, *VIEWS)
 _NARROWEST: Final = 480
 
 
-def scene(trace: Trace, selection: Selection, view: str = ALL, width: int = 1000) -> Scene:
+def scene(
+    trace: Trace, selection: Selection, view: str = ALL, width: int = 1000, theme: str = "light"
+) -> Scene:
     """Draw a view, or all of them one below the other, under a selection.
 
     Raises
     ------
     OptionError
-        If there is no such view, or `width` is under 480.
+        If there is no such view or theme (``light``, ``dark``), or `width` is under 480.
 
     Examples
     --------
@@ -39,28 +41,38 @@ def scene(trace: Trace, selection: Selection, view: str = ALL, width: int = 1000
         raise OptionError(f"there is no view {view!r}: {nearest(view, CHOICES)}")
     if width < _NARROWEST:
         raise OptionError(f"width={width} is too narrow for a picture: take {_NARROWEST} pixels or more")
+    if theme not in THEMES:
+        raise OptionError(f"there is no theme {theme!r}: {nearest(theme, THEMES)}")
     store = ViewStore(trace)
-    if view != ALL:
-        return VIEWS[view](store, selection, width)
     whole = Scene(width, 0)
-    for draw in VIEWS.values():
+    for draw in VIEWS.values() if view == ALL else [VIEWS[view]]:
         whole.below(draw(store, selection, width))
-    return whole
+    return whole.darkened() if theme == "dark" else whole
 
 
 def write_png(
-    trace: Trace, selection: Selection, path: str | os.PathLike[str], view: str = ALL, width: int = 1000
+    trace: Trace,
+    selection: Selection,
+    path: str | os.PathLike[str],
+    view: str = ALL,
+    width: int = 1000,
+    theme: str = "light",
 ) -> None:
     """Write a view as PNG, two dots a pixel; see `scene`."""
-    data = png(pixels(scene(trace, selection, view, width)))
+    data = png(pixels(scene(trace, selection, view, width, theme)))
     with open(path, "wb") as file:
         file.write(data)
 
 
 def write_svg(
-    trace: Trace, selection: Selection, path: str | os.PathLike[str], view: str = ALL, width: int = 1000
+    trace: Trace,
+    selection: Selection,
+    path: str | os.PathLike[str],
+    view: str = ALL,
+    width: int = 1000,
+    theme: str = "light",
 ) -> None:
     """Write a view as SVG; see `scene`."""
-    text = scene(trace, selection, view, width).svg()
+    text = scene(trace, selection, view, width, theme).svg()
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)

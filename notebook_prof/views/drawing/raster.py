@@ -30,7 +30,7 @@ def pixels(scene: Scene, scale: int = 2) -> Image:
     >>> pixels(Scene(3, 2, [Rect(0, 0, 1, 2, "#FF0000")]), 1)[0].tolist()
     [[255, 0, 0], [255, 255, 255], [255, 255, 255]]
     """
-    image = np.full((scene.height * scale, scene.width * scale, 3), 255, np.uint8)
+    image = np.full((scene.height * scale, scene.width * scale, 3), rgba(scene.paper)[:3], np.uint8)
     for part in scene.parts:
         if isinstance(part, Rect):
             _rect(image, part, scale)

@@ -14,6 +14,22 @@ CHARACTER_PX: Final = 6
 INK: Final = "#1A1A1A"
 MUTED: Final = "#666666"
 RULE: Final = "#D5D9E0"
+PAPER: Final = "#FFFFFF"
+STRIPE: Final = "#F5F6F8"
+FADED: Final = "#DDDDDD"
+ON_COLOUR: Final = "#1A1A1B"
+"""Of texts on slices, whose colours are light in both themes."""
+
+DARK: Final = {
+    INK: "#EEEEEE",
+    MUTED: "#A6A6A6",
+    RULE: "#3A3D42",
+    PAPER: "#111111",
+    STRIPE: "#1A1B1D",
+    FADED: "#3C3C3C",
+}
+"""What the colours that are not data become on a dark background."""
+THEMES: Final = ("light", "dark")
 
 
 class Rect(NamedTuple):
@@ -55,6 +71,8 @@ class Scene:
     width, height : int
         Pixels.
     parts : list of Rect, Line or Text
+    paper : str
+        The background.
 
     Examples
     --------
@@ -67,6 +85,18 @@ class Scene:
     width: int
     height: int
     parts: list[Rect | Line | Text] = field(default_factory=list)
+    paper: str = PAPER
+
+    def darkened(self) -> Scene:
+        """The scene on a dark background; colours of data stay.
+
+        Examples
+        --------
+        >>> Scene(9, 9, [Rect(0, 0, 9, 9, RULE), Rect(0, 0, 1, 1, "#FF0000")]).darkened().parts[1].colour
+        '#FF0000'
+        """
+        parts: list[Any] = [part._replace(colour=DARK.get(part.colour, part.colour)) for part in self.parts]
+        return Scene(self.width, self.height, parts, DARK[self.paper])
 
     def below(self, other: Scene) -> None:
         """Put another scene under this one."""
@@ -81,7 +111,7 @@ class Scene:
         head = (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width}" height="{self.height}" '
             f'viewBox="0 0 {self.width} {self.height}" font-family="Helvetica, Arial, sans-serif" '
-            'font-size="11"><rect width="100%" height="100%" fill="#FFFFFF"/>'
+            f'font-size="11"><rect width="100%" height="100%" fill="{self.paper}"/>'
         )
         return head + "".join(map(_element, self.parts)) + "</svg>\n"
 

@@ -14,14 +14,13 @@ from ...units import format_bytes, format_count, format_ns, format_share
 from ..answers import lod, memory, phases, table
 from ..palette import MEMORY, NAMES, PHASES
 from ..store import ViewStore
-from .scene import INK, MUTED, RULE, Line, Rect, Scene, Text, fit
+from .scene import FADED, INK, MUTED, ON_COLOUR, RULE, STRIPE, Line, Rect, Scene, Text, fit
 
 GUTTER: Final = 150
 MARGIN: Final = 14
 LANE: Final = 16
 _MOST_LANES: Final = 120
 _MOST_ROWS: Final = 30
-_FADED: Final = "#DDDDDD"
 _TICKS: Final = 6
 
 
@@ -44,12 +43,14 @@ def timeline(store: ViewStore, selection: Selection, width: int) -> Scene:
     x0 = GUTTER + (np.maximum(data["x0"], start) - start) * scale
     x1 = GUTTER + (np.minimum(data["x0"] + data["dur"], end) - start) * scale
     for k in range(len(x0)):  # at most 4,000: what a picture shows one by one
-        colour = NAMES[int(data["tint"][k]) % len(NAMES)] if data["match"][k] else _FADED
+        colour = NAMES[int(data["tint"][k]) % len(NAMES)] if data["match"][k] else FADED
         y = 30 + LANE * float(data["slot"][k])
         wide = max(float(x1[k] - x0[k]) - 0.4, 0.6)
         scene.parts.append(Rect(float(x0[k]), y + 1, wide, LANE - 2, colour))
         if text := fit(c.names[int(data["name"][k])], wide - 6):
-            scene.parts.append(Text(float(x0[k]) + 3, y + LANE / 2, text, INK if data["match"][k] else MUTED))
+            scene.parts.append(
+                Text(float(x0[k]) + 3, y + LANE / 2, text, ON_COLOUR if data["match"][k] else MUTED)
+            )
     for track in c.tracks:
         if track.first_row < rows:
             y = 30 + LANE * track.first_row
@@ -70,7 +71,7 @@ def operators(store: ViewStore, selection: Selection, width: int) -> Scene:
     for k, label in enumerate(labels):
         y = 24 + LANE * k + LANE / 2
         if k % 2:
-            scene.parts.append(Rect(0, y - LANE / 2, width, LANE, "#F5F6F8"))
+            scene.parts.append(Rect(0, y - LANE / 2, width, LANE, STRIPE))
         code = int(data["name"][k])
         scene.parts.append(Rect(10, y - 4, 8, 8, NAMES[int(store.name_colours[code])]))
         cells = (
@@ -80,8 +81,9 @@ def operators(store: ViewStore, selection: Selection, width: int) -> Scene:
             format_ns(float(data["device_ns"][k])) if data["device_ns"][k] else "",
             format_share(float(data["share"][k])),
         )
-        scene.parts.append(Text(24, y, fit(label, right[0] - 80)))
-        scene.parts += [Text(x, y, cell, INK, "end") for x, cell in zip(right, cells, strict=True)]
+        ink = INK if selection.name is None or label in selection.name else MUTED
+        scene.parts.append(Text(24, y, fit(label, right[0] - 80), ink))
+        scene.parts += [Text(x, y, cell, ink, "end") for x, cell in zip(right, cells, strict=True)]
     more = answer.content["rows"] - len(labels)
     if more > 0:
         scene.parts.append(Text(24, scene.height - 10, f"and {format_count(more)} more", MUTED))
@@ -213,7 +215,7 @@ def _density(
         for a, b in zip(heads.tolist(), stops.tolist(), strict=True):
             if look[a]:
                 x = GUTTER + (content["bin_start"] + a * content["bin_ns"] - start) * scale
-                colour = NAMES[int(tint[row, a]) % len(NAMES)] if bright[row, a] else _FADED
+                colour = NAMES[int(tint[row, a]) % len(NAMES)] if bright[row, a] else FADED
                 alpha = min(1.0, 0.45 + 0.55 * float(busy[row, a]) / 255)
                 left = max(x, GUTTER)
                 scene.parts.append(
