@@ -1,0 +1,65 @@
+"""Ten million slices in a real JupyterLab: they are shown, and look as before."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .jupyter_page import Browser, NotebookPage, Server, write_notebook
+from .test_pictures import _compare
+
+SLICES = 10_000_384
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def shown(browser: Browser, lab: Server, root: Path) -> Iterator[NotebookPage]:
+    """A dashboard of ten million slices."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if memory < 6 * 2**30:
+        pytest.skip("ten million slices need 6 GiB of memory here")
+    setup = "from ten_million import ten_million_profile\np = ten_million_profile()"
+    write_notebook(root / "ten_million.ipynb", [setup, "p"])
+    browser.page.set_viewport_size({"width": 1400, "height": 1250})
+    browser.page.goto("about:blank")
+    browser.forget()
+    notebook = NotebookPage(browser, lab, "ten_million.ipynb").open()
+    browser.page.evaluate("() => window.jupyterapp.commands.execute('application:toggle-left-area')")
+    notebook.run_all()
+    notebook.wait_ready()
+    browser.page.evaluate("() => document.querySelector('.nbp-host').scrollIntoView()")
+    yield notebook
+    browser.page.evaluate("() => window.jupyterapp.shell.currentWidget.context.sessionContext.shutdown()")
+    browser.page.goto("about:blank")
+
+
+@pytest.mark.parametrize("scheme", ["Light", "Dark"])
+def test_it_looks_as_before(shown: NotebookPage, scheme: str) -> None:
+    change = "name => window.jupyterapp.commands.execute('apputils:change-theme', {theme: name})"
+    page = shown.page
+    page.evaluate(change, f"JupyterLab {scheme}")
+    background = {"Light": "rgb(255, 255, 255)", "Dark": "rgb(17, 17, 17)"}[scheme]
+    try:
+        shown.wait_views(f"v.theme().background === {background!r} && v.counts.phases")
+        page.mouse.move(5, 5)
+        page.evaluate("() => new Promise(done => setTimeout(done, 500))")
+        _compare(f"ten-million-{scheme.lower()}", page.locator(".nbp-host").screenshot())
+    finally:
+        page.evaluate(change, "JupyterLab Light")
+    assert shown.views("v.meta.slices") == SLICES
+    assert shown.browser.errors == []
+
+
+def test_its_picture_needs_no_browser(shown: NotebookPage, root: Path) -> None:
+    shown.kernel("p.to_png('ten.png', 'timeline', width=480)")
+    _compare("ten-million-png", (root / "ten.png").read_bytes())
+    outputs = json.dumps(shown.page.evaluate(
+        "() => window.jupyterapp.shell.currentWidget.content.widgets[1].model.outputs.toJSON()"
+    ))  # fmt: skip
+    assert "10,000,384 slices on 64 tracks" in outputs
+    assert len(outputs) < 400_000, "and the notebook stays small"
