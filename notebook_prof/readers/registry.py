@@ -25,6 +25,7 @@ from .kineto import KinetoReader
 from .megengine import MegEngineReader
 from .mindspore import MindSporeReader
 from .native import NativeReader
+from .own_chrome import OwnChromeReader
 from .paddle import PaddleReader
 from .place import PlaceReader
 from .progress import Progress
@@ -58,6 +59,7 @@ def readers() -> tuple[Reader, ...]:
         MindSporeReader(),
         MegEngineReader(),
         NativeReader(),
+        OwnChromeReader(),
         PaddleReader(),
         PstatsReader(),
         PyinstrumentReader(),

@@ -41,6 +41,8 @@ class TraceBuilder:
     metadata : dict
     report : ImportReport
         Anything that could not be used goes here.
+    window : (int, int) or None
+        What was recorded, in absolute ns, where a source tells it.
 
     Examples
     --------
@@ -67,6 +69,7 @@ class TraceBuilder:
         self._allocations: list[dict[str, IntArray]] = []
         self._frames: dict[tuple[int, str, str, int], int] = {}
         self._sealed = False
+        self.window: tuple[int, int] | None = None
 
     def track(
         self,
@@ -240,8 +243,9 @@ class TraceBuilder:
         Parameters
         ----------
         window : (int, int), optional
-            Absolute ns, half-open. Slices outside are dropped and slices across its edges are cut, both
-            counted in the report; counters and allocations outside are dropped.
+            Absolute ns, half-open; the attribute `window` when not given. Slices outside are dropped and
+            slices across its edges are cut, both counted in the report; counters and allocations outside
+            are dropped.
 
         Returns
         -------
@@ -264,7 +268,7 @@ class TraceBuilder:
                 metadata=self.metadata,
                 report=self.report,
             ),
-            window,
+            window if window is not None else self.window,
         )
 
     def _text(self, key: str, value: Any, n: int) -> npt.NDArray[np.int32]:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..trace import Trace
-from .rows import Rows, counter_rows, flow_rows, memory_rows, slice_rows, step_rows, track_rows
+from .rows import Rows, counter_rows, flow_rows, memory_rows, slice_rows, step_rows, tables, track_rows
 
 _PLAIN: Final = (str, int, float, bool, type(None))
 
@@ -32,7 +32,9 @@ def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> None:
     Slices become complete events with Kineto's category names; times are microseconds with three
     decimals relative to ``baseTimeNanoseconds``, so that no nanosecond is lost. Streams, launches,
     counters and allocations are written as Kineto writes them. What Kineto has no place for (phase,
-    step, module) is in each event's ``args``, and the metadata is under ``notebook_prof``. Steps that
+    step, module) is in each event's ``args``, the metadata is under ``notebook_prof``, and tracks and steps
+    are under ``notebook_prof_tables``: `read_trace` gives all of it back. Call stacks, tables in the
+    metadata and values of counters that are not finite are not written. Steps that
     are not slices already become ``ProfilerStep#N`` on the thread that they were recorded on.
 
     Examples
@@ -82,6 +84,7 @@ def _all_rows(trace: Trace) -> Iterator[Rows]:
 def _head(trace: Trace) -> str:
     top: dict[str, Any] = {
         "schemaVersion": 1,
+        "notebook_prof_tables": tables(trace),
         "displayTimeUnit": "ns",
         "baseTimeNanoseconds": int(trace.metadata.get("start_unix_ns", 0)),
         "deviceProperties": _devices(trace),

@@ -39,6 +39,22 @@ _NO_PROCESS: Final = 999_999
 _FRACTIONS: Final = np.array([f".{ns:03d}" for ns in range(1000)], dtype=object)
 
 
+def tables(trace: Trace) -> dict[str, Any]:
+    """Tracks, steps and the recorded window, for which events have no place."""
+    places = _places(trace)
+    tracks = trace.tracks.drop(columns="track").astype(object).where(trace.tracks.notna(), None)
+    rows = [
+        {**{name: value for name, value in row.items() if value not in (None, "")}, "place": places[track]}
+        for track, row in zip(trace.tracks["track"], tracks.to_dict("records"), strict=True)
+    ]
+    steps = [trace.steps[name].tolist() for name in ("step", "ts", "dur", "source")]
+    found: dict[str, Any] = {"tracks": rows, "steps": list(zip(*steps, strict=True))}
+    moments = (trace.slices["ts"], trace.counters["ts"], trace.allocations["ts"])
+    if all((ts < trace.span.end).all() for ts in moments):
+        found["window"] = [int(trace.span.start), int(trace.span.end)]
+    return found
+
+
 def track_rows(trace: Trace) -> Rows:
     """Names of processes and threads; metadata events."""
     places = _places(trace)
@@ -65,6 +81,7 @@ def slice_rows(trace: Trace) -> Rows:
     bare = [name.removeprefix(MODULE_PREFIX) for name in names]
     module = [f'{{"ph":"X","name":{json.dumps(MODULE_PREFIX + name)}' for name in bare]
     kinds = [f',"cat":"{_KIND[word]}"' for word in words]
+    shared = _shared_places(trace)
     args = {
         "category": [f',"args":{{"category":"{word}"' for word in words],
         "phase": [f',"phase":"{word}"' for word in slices["phase"].cat.categories],
@@ -82,7 +99,8 @@ def slice_rows(trace: Trace) -> Rows:
         text = text + kind + _place_texts(trace, part["track"]) + _times(part)
         for column, texts in args.items():
             text = text + _table(texts, part[column])
-        yield ",\n".join(text + _numbers(part) + "}}")
+        text = text + shared[part["track"].to_numpy()] + _numbers(part)
+        yield ",\n".join(text + "}}")
 
 
 def step_rows(trace: Trace) -> Rows:
@@ -117,7 +135,8 @@ def flow_rows(trace: Trace, first: int = 0) -> Rows:
             at = slices.iloc[part[end].to_numpy()]
             bind = ',"bp":"e"' if phase == "f" else ""
             text = f'{{"ph":"{phase}"{bind},"id":' + number + category + _place_texts(trace, at["track"])
-            yield ",\n".join(text + ',"ts":' + _decimal(at["ts"].to_numpy()) + "}")
+            text = text + ',"ts":' + _decimal(at["ts"].to_numpy())
+            yield ",\n".join(text + ',"args":{"slice":' + _digits(part[end].to_numpy()) + "}}")
 
 
 def counter_rows(trace: Trace) -> Rows:
@@ -142,12 +161,15 @@ def counter_rows(trace: Trace) -> Rows:
 
 def memory_rows(trace: Trace) -> Rows:
     """Allocations and frees, as Kineto's ``[memory]`` instants."""
-    slices, events = trace.slices, trace.allocations
+    events, shared = trace.allocations, _shared_places(trace)
     for chunk in _chunks(len(events)):
         part = events.iloc[chunk]
-        home = part["slice"].to_numpy(dtype=np.int64, na_value=-1)
+        track = ints(part["track"])
+        known = np.flatnonzero(track >= 0)
         where = np.full(len(part), f',"pid":{_NO_PROCESS},"tid":0', dtype=object)
-        where[home >= 0] = _place_texts(trace, slices["track"].iloc[home[home >= 0]])
+        where[known] = _place_texts(trace, part["track"].iloc[known].astype(np.int64))
+        number = np.full(len(part), "", dtype=object)
+        number[known] = shared[track[known]]
         text = '{"ph":"i","s":"t","cat":"cpu_instant_event","name":"[memory]"' + where
         text = text + ',"ts":' + _decimal(part["ts"].to_numpy()) + ',"args":{"Addr":'
         text = text + part["addr"].to_numpy().astype("U20").astype(object)
@@ -158,8 +180,8 @@ def memory_rows(trace: Trace) -> Rows:
             ("Device Id", "device"),
         ):
             text = text + f',"{label}":' + _digits(part[column].to_numpy())
-        kind = np.where(part["device"].to_numpy() < 0, ',"Device Type":0}}', ',"Device Type":1}}')
-        yield ",\n".join(text + kind.astype(object))
+        kind = np.where(part["device"].to_numpy() < 0, ',"Device Type":0', ',"Device Type":1')
+        yield ",\n".join(text + kind.astype(object) + number + "}}")
 
 
 def _numbers(part: pd.DataFrame) -> TextArray:
@@ -193,6 +215,17 @@ def _places(trace: Trace) -> dict[int, tuple[int, int]]:
     key = tracks["track"].to_numpy()
     pid, tid = np.where(pid < 0, _NO_PROCESS, pid), np.where(tid < 0, _NO_PROCESS + key, tid)
     return dict(zip(key.tolist(), zip(pid.tolist(), tid.tolist(), strict=True), strict=True))
+
+
+def _shared_places(trace: Trace) -> TextArray:
+    """For each track, its number as an argument if others have the same process and thread; else nothing."""
+    places = _places(trace)
+    seen = pd.Series(list(places.values())).duplicated(keep=False).to_numpy()
+    result = np.full(1 + max(places, default=0), "", dtype=object)
+    for (track, _), shared in zip(places.items(), seen, strict=True):
+        if shared:
+            result[track] = f',"track":{track}'
+    return result
 
 
 def _place_texts(trace: Trace, track: pd.Series[Any]) -> TextArray:

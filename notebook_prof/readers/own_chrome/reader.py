@@ -1,0 +1,258 @@
+"""The reader of Chrome traces that ``Trace.to_chrome`` has written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar, Final
+
+import msgspec
+import numpy as np
+
+from ...errors import FormatError
+from ...trace.builder import TraceBuilder
+from ...trace.intervals import IntArray
+from ...trace.report import ImportReport
+from ...trace.strings import Coded
+from ...trace.taxonomy import CATEGORIES, MODULE_PREFIX, PHASES, STEP_SOURCES, TRACK_KINDS
+from ..base import PiecesReader, Probe
+from ..kineto import repair
+from ..kineto.coding import Numbers
+from ..kineto.identifiers import integers
+from ..kineto.numbers import to_ns
+from ..kineto.split import CHUNK_BYTES, EventText
+from .rows import (
+    UNDECODABLE,
+    Head,
+    Memory,
+    Slice,
+    Source,
+    Tables,
+    Target,
+    Value,
+    list_decoder,
+    row_decoder,
+)
+
+_MARK: Final = b'"notebook_prof_tables"'
+_LIMIT: Final = 16 << 20
+_MOST_NS: Final = 1 << 61
+_MOST_NUMBER: Final = {"step": (1 << 31) - 1, "device": (1 << 15) - 1}
+_WORD: Final = (1 << 64) - 1
+_ARROWS: Final = {"ac2g": "launch", "fwdbwd": "fwdbwd", "flow": "link"}
+_NUMBERS: Final = ("step", "correlation", "device", "stream")
+
+
+class OwnChromeReader(PiecesReader):
+    """Reads what ``Trace.to_chrome`` writes: phases, modules, steps, counters and links are as they were."""
+
+    name: ClassVar[str] = "chrome"
+    priority: ClassVar[int] = 690
+    describes: ClassVar[str] = "Chrome trace JSON that notebook_prof wrote (Trace.to_chrome)"
+
+    def recognises(self, probe: Probe) -> bool:
+        """Whether our own tables are in the head."""
+        return probe.head.lstrip()[:1] == b"{" and _MARK in probe.head
+
+    def read_pieces(self, pieces: Iterable[bytes], builder: TraceBuilder) -> None:
+        """Put the file's rows into `builder`."""
+        text = EventText(pieces)
+        try:
+            head = msgspec.json.decode(text.head + b"]}", type=Head)
+        except UNDECODABLE as error:
+            raise FormatError(f"it does not start as Trace.to_chrome writes it ({error})") from error
+        if not text.found or abs(head.base) >= 1 << 62:
+            raise FormatError("there is no list 'traceEvents' in it: not written by Trace.to_chrome")
+        known = {key: value for key, value in head.metadata.items() if key not in ("file", "tables")}
+        builder.metadata.update(known)
+        _Rows(head, builder).take(_parts(text, builder.report))
+
+
+def _parts(text: EventText, report: ImportReport) -> Iterator[list[Any]]:
+    """The events, a handful at a time."""
+    wanted = CHUNK_BYTES
+    while True:
+        part, last = text.peek(wanted)
+        listed = bytes(part)
+        try:
+            rows = list_decoder.decode(listed[: listed.rfind(b"]") + 1] if last else listed)
+        except UNDECODABLE as error:
+            if not last and "truncated" in str(error) and len(listed) < _LIMIT:
+                wanted *= 2
+                continue
+            rows = _one_by_one(listed, last, report)
+        yield rows
+        if last:
+            return
+        text.skip()
+        wanted = CHUNK_BYTES
+
+
+def _one_by_one(listed: bytes, last: bool, report: ImportReport) -> list[Any]:
+    texts, _, complete = repair.row_texts(listed.decode(errors="replace"), 1)
+    if last and not complete:
+        report.add("truncated-file", "loss", effect="the last events are missing", advice="write it again")
+    rows = []
+    for text in texts:
+        try:
+            rows.append(row_decoder.decode(text))
+        except UNDECODABLE as error:
+            report.add("broken-row", "loss", example=str(error), effect="these rows are left out")
+    return rows
+
+
+class _Rows:
+    """Gives typed rows to a builder."""
+
+    def __init__(self, head: Head, builder: TraceBuilder) -> None:
+        self._base, self._builder = head.base, builder
+        self._handles: list[IntArray] = []
+        self._arrows: dict[type[Any], list[tuple[int, int, str]]] = {Source: [], Target: []}
+        self._places: dict[tuple[int, int], int] = {}
+        self._counters: dict[tuple[str, int], int] = {}
+        self._tracks = self._named_tracks(head.tables)
+        self._steps(head.tables)
+        window = head.tables.window
+        if window is not None and window[0] < window[1] and max(map(abs, window)) < _MOST_NS:
+            builder.window = self._base + window[0], self._base + window[1]
+
+    def take(self, parts: Iterable[list[Any]]) -> None:
+        """All rows of the file."""
+        for rows in parts:
+            # steps are told by the tables; for other readers they are slices without a category
+            self._slices([row for row in rows if type(row) is Slice and row.args.category])
+            self._memory([row for row in rows if type(row) is Memory])
+            self._values([row for row in rows if type(row) is Value])
+            for kind, arrows in self._arrows.items():
+                arrows += [
+                    (row.id, row.args.slice, getattr(row, "cat", "")) for row in rows if type(row) is kind
+                ]
+        self._flows()
+
+    def _steps(self, tables: Tables) -> None:
+        steps = [step for step in tables.steps if max(map(abs, step[:3])) < _MOST_NS]
+        for source in STEP_SOURCES:
+            if mine := [step[:3] for step in steps if step[3] == source]:
+                number, ts, dur = np.array(mine, np.int64).T
+                self._builder.steps(number, ts + self._base, dur, source)
+
+    def _named_tracks(self, tables: Tables) -> list[int]:
+        tracks = []
+        for row in tables.tracks:
+            place = {key: getattr(row, key) for key in ("pid", "tid", "device", "stream", "rank")}
+            sound = {key: value for key, value in place.items() if value is not None and abs(value) < 1 << 31}
+            kind = row.kind if row.kind in TRACK_KINDS else "thread"
+            tracks.append(self._builder.track(row.name, kind, unit=row.unit, **sound))
+            if kind in ("counter", "memory"):
+                self._counters[row.name, row.place[0]] = tracks[-1]
+            else:
+                self._places[row.place] = tracks[-1]
+        return tracks
+
+    def _slices(self, rows: list[Slice]) -> None:
+        ts, dur, ok = self._times(rows)
+        ok &= np.fromiter((row.args.category in CATEGORIES for row in rows), bool, len(rows))
+        self._lost(ok)
+        handles = np.full(len(rows), -1, np.int64)
+        self._handles.append(handles)
+        args = [row.args for row, good in zip(rows, ok.tolist(), strict=True) if good]
+        rows = [row for row, good in zip(rows, ok.tolist(), strict=True) if good]
+        if not rows:
+            return
+        numbers = {key: integers([getattr(each, key) for each in args]) for key in _NUMBERS}
+        handles[ok] = self._builder.slices(
+            ts=ts[ok] + self._base,
+            dur=dur[ok],
+            track=np.array([self._track(row) for row in rows], np.int64),
+            name=_coded([_name(row) for row in rows]),
+            category=_chosen(CATEGORIES, [each.category for each in args]),
+            phase=_chosen(PHASES, [each.phase for each in args]),
+            shapes=_coded([each.shapes or bytes(each.dims).decode() or None for each in args]),
+            module=_coded([each.module for each in args]),
+            **{
+                key: np.where((values >= 0) & (values <= _MOST_NUMBER.get(key, _WORD)), values, -1)
+                for key, values in numbers.items()
+            },
+        )
+
+    def _track(self, row: Slice) -> int:
+        if (known := self._known_track(row)) < 0:
+            known = self._places[row.pid, row.tid] = self._builder.track(f"thread {row.tid}")
+        return known
+
+    def _known_track(self, row: Slice | Memory) -> int:
+        if 0 <= row.args.track < len(self._tracks):
+            return self._tracks[row.args.track]
+        return self._places.get((row.pid, row.tid), -1)
+
+    def _memory(self, rows: list[Memory]) -> None:
+        ts, ok = to_ns([row.ts for row in rows])
+        self._lost(ok)
+        rows = [row for row, good in zip(rows, ok.tolist(), strict=True) if good]
+        if rows:
+            args = [row.args for row in rows]
+            self._builder.allocations(
+                ts=ts[ok] + self._base,
+                addr=np.array([each.addr & _WORD for each in args], np.uint64),
+                bytes=integers([each.size for each in args]),
+                device=np.clip(integers([each.device for each in args]), -1, np.iinfo(np.int16).max),
+                allocated=integers([each.allocated for each in args]),
+                reserved=integers([each.reserved for each in args]),
+                track=np.array([self._known_track(row) for row in rows], np.int64),
+            )
+
+    def _values(self, rows: list[Value]) -> None:
+        ts, ok = to_ns([row.ts for row in rows])
+        self._lost(ok)
+        rows = [row for row, good in zip(rows, ok.tolist(), strict=True) if good]
+        for row in rows:
+            key = row.name, row.pid
+            if key not in self._counters:
+                self._counters[key] = self._builder.track(row.name, "counter")
+        if rows:
+            track = np.array([self._counters[row.name, row.pid] for row in rows], np.int64)
+            self._builder.counter(track, ts[ok] + self._base, [row.args.value for row in rows])
+
+    def _flows(self) -> None:
+        """Links, told by row numbers; these mean nothing any more if a row is lost."""
+        handles = np.concatenate([np.empty(0, np.int64), *self._handles])
+        sound = "broken-row" not in self._builder.report
+        ends = {number: row for number, row, _ in self._arrows[Target]}
+        for kind, flow in _ARROWS.items():
+            pairs = [(row, ends.get(number, -1)) for number, row, cat in self._arrows[Source] if cat == kind]
+            whole = [pair for pair in pairs if sound and min(pair) >= 0 and max(pair) < len(handles)]
+            self._builder.report.add(
+                "arrow-without-slice", "loss", len(pairs) - len(whole), effect="these links are left out"
+            )
+            if whole:
+                src, dst = np.array(whole, np.int64).T
+                self._builder.flows(flow, handles[src], handles[dst])
+
+    def _times(self, rows: list[Slice]) -> tuple[IntArray, IntArray, np.ndarray[Any, np.dtype[np.bool_]]]:
+        ts, ts_ok = to_ns([row.ts for row in rows])
+        dur, dur_ok = to_ns([row.dur for row in rows])
+        return ts, dur, ts_ok & dur_ok
+
+    def _lost(self, ok: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
+        self._builder.report.add(
+            "broken-row",
+            "loss",
+            int((~ok).sum()),
+            example="no time or category",
+            effect="these rows are left out",
+        )
+
+
+def _name(row: Slice) -> str:
+    return row.name.removeprefix(MODULE_PREFIX) if row.args.category == "module" else row.name
+
+
+def _chosen(words: Sequence[str], texts: list[str]) -> Coded:
+    codes = {word: i for i, word in enumerate(words)}
+    return Coded(np.array([codes.get(text, -1) for text in texts], np.int32), words)
+
+
+def _coded(texts: Sequence[str | None]) -> Coded:
+    numbers = Numbers({None: -1})
+    codes = np.array([numbers[text] for text in texts], np.int32)
+    # the first number that is given is 1
+    return Coded(np.where(codes > 0, codes - 1, -1), list(numbers)[1:])
