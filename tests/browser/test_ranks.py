@@ -51,6 +51,12 @@ def test_the_page_python_and_the_timelines_share_one_selection(board: NotebookPa
     mouse.click(*place(board, "bars", 2, 20_000))
     board.wait_kernel("print(ranks.selection.rank)", "(2,)")
     wait(board, "page.panels.bars.drawn().sources.bars_data.alpha.join() === '0.18,0.18,1,0.18'")
+    mouse.click(*place(board, "heat", 1, 3))
+    board.wait_kernel("print(ranks.selection.rank, ranks.selection.step)", "(3,) (1,)")
+    mouse.move(*place(board, "heat", 0, 0))
+    board.page.wait_for_function(
+        "() => document.querySelector('.nbp-ranks .nbp-tooltip').textContent === 'rank 0, step 0100 µs'"
+    )
     board.kernel("ranks.selection.update(rank=[0, 3], step=1)")
     wait(board, "page.store.get().rank.join() === '0,3'")
     wait(board, "page.panels.talk.drawn().sources.talk_data.wait_ns_right[0] === 70000")

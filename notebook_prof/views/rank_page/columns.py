@@ -35,9 +35,12 @@ def page_columns(frames: PageFrames, state: Mapping[str, Any]) -> dict[str, Draw
     -------
     dict
         By panel: ``sources`` (columns of lists by source), ``x``, ``y`` (ranges), ``tips`` (text for each
-        row), and what clicks select: ``rank``, ``step`` (lists) or ``members`` (list of lists); ``colours``
-        and ``scale`` (two texts) where there is a colour scale. Ranks and steps that are not selected are
-        pale in figures that have them on an axis; figures without them are of what is selected.
+        row), and what clicks select: ``rank`` (list) or ``members`` (list of lists); ``colours`` and
+        ``scale`` (two texts) where there is a colour scale. The heat map and Marey's figure have a row for
+        each rank and step: the page makes their texts of ``x y value`` and ``y step left right``.
+
+        Ranks and steps that are not selected are pale in figures that have them on an axis; figures without
+        them are of what is selected.
     """
     return {
         "bars": _bars(frames, state),
@@ -89,6 +92,12 @@ def _alpha(values: Any, wanted: Any) -> list[float]:
 
 def _both(a: list[float], b: list[float]) -> list[float]:
     return [min(pair) for pair in zip(a, b, strict=True)]
+
+
+def _whole(values: Any) -> list[int]:
+    """As whole numbers, which are shorter to write."""
+    numbers: list[int] = np.rint(values).astype(np.int64).tolist()
+    return numbers
 
 
 def _around(values: Any) -> list[float]:
@@ -159,11 +168,8 @@ def _heat(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
     value = cells["step_ns"].to_numpy(np.float64)
     rank, step = cells["rank"].tolist(), cells["step"].astype("int64").tolist()
     alpha = _both(_alpha(rank, state.get("rank")), np.where(cells["kept"], 1.0, _FADED).tolist())
-    times = [format_ns(ns) for ns in value.tolist()]
-    tips = [f"rank {r}, step {s}\n{time}" for r, s, time in zip(rank, step, times, strict=True)]
-    columns = {"x": step, "y": rank, "value": value.tolist(), "alpha": alpha}
-    drawn = {"sources": {"heat_data": columns}, "x": _around(step), "y": _around(rank), "tips": tips,
-             "rank": rank, "step": step}  # fmt: skip
+    columns = {"x": step, "y": rank, "value": _whole(value), "alpha": alpha}
+    drawn = {"sources": {"heat_data": columns}, "x": _around(step), "y": _around(rank)}
     return drawn | _scale(value, format_ns)
 
 
@@ -178,22 +184,15 @@ def _marey(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
     start, end = (known[name].to_numpy(np.float64) for name in ("start_ns", "end_ns"))
     rank, step = known["rank"].tolist(), known["step"].astype("int64").tolist()
     alpha = _both(_alpha(rank, state.get("rank")), np.where(known["kept"], 1.0, _FADED).tolist())
-    times = [format_ns(ns) for ns in (end - start).tolist()]
-    tips = [f"rank {r}, step {s}\n{time}" for r, s, time in zip(rank, step, times, strict=True)]
-    spans = {
-        "y": rank,
-        "left": start.tolist(),
-        "right": end.tolist(),
-        "alpha": (0.45 * np.array(alpha)).tolist(),
-    }
+    pale = (0.45 * np.array(alpha)).round(3).tolist()
+    spans = {"y": rank, "step": step, "left": _whole(start), "right": _whole(end), "alpha": pale}
     lines: Drawn = {"xs": [], "ys": [], "alpha": []}
     for number, part in list(known.groupby("step", sort=True))[:_MAX_LINES]:
-        lines["xs"].append(part["start_ns"].to_numpy(np.float64).tolist())
+        lines["xs"].append(_whole(part["start_ns"].to_numpy(np.float64)))
         lines["ys"].append(part["rank"].tolist())
         lines["alpha"].append(_alpha([number], state.get("step"))[0])
     x = [float(start.min()), float(end.max())] if len(start) else [0.0, 1.0]
-    return {"sources": {"marey_data": spans, "marey_lines": lines}, "x": x, "y": _around(rank), "tips": tips,
-            "rank": rank, "step": step}  # fmt: skip
+    return {"sources": {"marey_data": spans, "marey_lines": lines}, "x": x, "y": _around(rank)}
 
 
 def _talk(frames: PageFrames) -> Drawn:

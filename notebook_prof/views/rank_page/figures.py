@@ -115,7 +115,7 @@ def _square(plot: figure) -> figure:
 
 
 def _marey(plot: figure) -> figure:
-    spans = empty_source("marey_data", "y left right alpha")
+    spans = empty_source("marey_data", "y step left right alpha")
     style = {"fill_color": PHASES["forward"], "line_color": None, "fill_alpha": "alpha"}
     plot.hbar(y="y", left="left", right="right", height=0.5, source=spans, **style)
     lines = empty_source("marey_lines", "xs ys alpha")

@@ -75,11 +75,24 @@ function createRankPanel(ctx, spec, box) {
     }
     return drawn.rank.indexOf(Math.round(x));
   }
+  // the heat map and Marey's figure have a row for each rank and step: too many to write out
+  const byStep = spec.name === 'heat' || spec.name === 'marey';
+  const rowOf = (i) => {
+    const data = drawn.sources[`${spec.name}_data`];
+    if (spec.name === 'heat') return {rank: data.y[i], step: data.x[i], ns: data.value[i]};
+    return {rank: data.y[i], step: data.step[i], ns: data.right[i] - data.left[i]};
+  };
+  const linesOf = (i) => {
+    if (!byStep) return drawn.tips[i].split('\n');
+    const {rank, step, ns} = rowOf(i);
+    return [`rank ${rank}, step ${step}`, formatTime(ns)];
+  };
+  const ranksOf = (i) => (byStep ? [rowOf(i).rank] : drawn.members ? drawn.members[i] : [drawn.rank[i]]);
   const unique = (values) => [...new Set(values)].sort((a, b) => a - b);
   function choose(i, extend) {
     const now = store.get(),
-      patch = {rank: drawn.members ? drawn.members[i] : [drawn.rank[i]]};
-    if (drawn.step) patch.step = [drawn.step[i]];
+      patch = {rank: ranksOf(i)};
+    if (byStep) patch.step = [rowOf(i).step];
     if (extend) for (const key of Object.keys(patch)) patch[key] = unique([...(now[key] ?? []), ...patch[key]]);
     const same = Object.keys(patch).every((key) => JSON.stringify(now[key]) === JSON.stringify(patch[key]));
     if (same) for (const key of Object.keys(patch)) patch[key] = null;
@@ -91,7 +104,7 @@ function createRankPanel(ctx, spec, box) {
     if (spec.name === 'marey') store.set({window: [Math.min(x0, x1), Math.max(x0, x1)]}, 'marey');
     else if (spec.name === 'late') store.set({rank: some(drawn.rank.filter((_, i) => within(i, x0, x1)))}, 'late');
     else if (spec.name === 'heat')
-      store.set({rank: some(drawn.rank.filter((r) => within(r, y0, y1))), step: some(drawn.step.filter((s) => within(s, x0, x1)))}, 'heat');
+      store.set({rank: some(drawn.sources.heat_data.y.filter((r) => within(r, y0, y1))), step: some(drawn.sources.heat_data.x.filter((s) => within(s, x0, x1)))}, 'heat');
     else if (spec.name === 'links') store.set({rank: some(drawn.members.filter(([s, d]) => within(s, y0, y1) && within(d, x0, x1)).flat())}, 'links');
     else if (drawn.rank) store.set({rank: some(drawn.rank.filter((r) => within(r, x0, x1)))}, spec.name);
   }
@@ -108,7 +121,7 @@ function createRankPanel(ctx, spec, box) {
         const i = hit(event);
         figure.style.cursor = i < 0 ? '' : 'pointer';
         if (i < 0) ctx.tooltip.hide();
-        else ctx.tooltip.show(event, drawn.tips[i].split('\n'));
+        else ctx.tooltip.show(event, linesOf(i));
         return;
       }
       if (!drag.moved && Math.hypot(event.clientX - drag.event.clientX, event.clientY - drag.event.clientY) < RANK_DRAG_PX) return;
@@ -144,7 +157,7 @@ function createRankPanel(ctx, spec, box) {
     pointerleave: () => ctx.tooltip.hide(),
     dblclick(event) {
       const i = hit(event);
-      if (i >= 0) ctx.open(drawn.members ? drawn.members[i] : [drawn.rank[i]]);
+      if (i >= 0) ctx.open(ranksOf(i));
     },
   };
   for (const [name, listener] of Object.entries(listeners)) figure.addEventListener(name, listener);
