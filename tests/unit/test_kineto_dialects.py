@@ -202,3 +202,12 @@ def test_numbers_out_of_all_bounds(tmp_path: Path) -> None:
     trace = read_trace(write(tmp_path, *rows))
     assert sorted(names(trace)) == ["a", "b"]
     assert len(trace.allocations) == len(trace.counters) == 1
+
+
+def test_a_wait_tells_what_it_waits_for(shared_traces: Path) -> None:
+    path = shared_traces / "hta" / "critical_path" / "event_sync_multi_stream" / "event_sync_trace.json.gz"
+    table = read_trace(path).metadata["tables"]["device_events"]
+    waits = table[table["sync_kind"].notna()]
+    assert sorted(waits["wait_on_event"].dropna().tolist()) == [9, 9, 9, 19]
+    assert sorted(waits["wait_on_correlation"].dropna().tolist()) == [-1, 32, 62, 1385]
+    assert sorted(waits["wait_on_stream"].dropna().tolist()) == [-1, 20, 20, 28]

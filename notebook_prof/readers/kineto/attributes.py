@@ -28,6 +28,8 @@ _LAUNCH: Final = {
     "theoretical_occupancy": "float64",
     "bytes": "Int64",
     "wait_on_stream": "Int64",
+    "wait_on_event": "Int64",
+    "wait_on_correlation": "Int64",
     "sync_kind": "text",
 }
 _COLLECTIVE: Final = {
@@ -76,7 +78,9 @@ def attribute_tables(columns: KinetoColumns) -> dict[str, pd.DataFrame]:
           int64, which find the slice; ``correlation`` int64; ``name kind`` category; ``grid block`` text as
           in ``[40, 1, 1]``; ``registers_per_thread shared_memory_bytes bytes`` Int64; ``blocks_per_sm
           warps_per_sm`` float64; ``occupancy`` (achieved, estimated by CUPTI) and
-          ``theoretical_occupancy`` float64, shares from 0 to 1; ``wait_on_stream sync_kind`` of waits;
+          ``theoretical_occupancy`` float64, shares from 0 to 1; ``wait_on_stream wait_on_event
+          wait_on_correlation sync_kind`` of waits (the correlation is that of the call that recorded the
+          event);
         - ``collectives``, kernels and operators that tell what they exchange: ``device stream start_ns``
           int64 (Unix; device and stream are -1 on the host); ``operation dtype group group_description``
           text; ``in_elements out_elements group_size sequence`` Int64; ``src_rank dst_rank`` Int64, from

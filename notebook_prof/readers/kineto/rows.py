@@ -69,6 +69,8 @@ class AllArguments(OldArguments, gc=False, frozen=True):
     src_rank: Scalar = field(name="Src Rank", default=None)
     dst_rank: Scalar = field(name="Dst Rank", default=None)
     wait_on_stream: Scalar = None
+    wait_on_event: Scalar = field(name="wait_on_cuda_event_id", default=None)
+    wait_on_correlation: Scalar = field(name="wait_on_cuda_event_record_corr_id", default=None)
     sync_kind: Scalar = field(name="cuda_sync_kind", default=None)
 
 
