@@ -52,7 +52,8 @@ async ({seed, loss}) => {
     store.whenConfirmed(asker.confirm);
     const shown = {}, failures = [];
     const channels = ['lod', 'table', 'phases'].map((t) => asker.channel(
-        () => ({t}), (answer) => { shown[t] = answer.saw; }, (error) => failures.push(String(error)), DIMENSIONS));
+        () => ({t}), (answer) => { shown[t] = answer.saw; },
+        (error) => failures.push(String(error)), DIMENSIONS));
     store.subscribe((patch) => {
         if (Object.keys(patch).some((k) => k !== 'focus')) for (const one of channels) one.run();
     });
