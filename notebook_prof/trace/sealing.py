@@ -124,6 +124,10 @@ def _inherit(columns: Columns, parent: IntArray, flows: Columns, steps: Columns)
         # the launch decides, also where the device runs late into the next step
         known = columns[name][src] >= 0
         columns[name][dst[known]] = columns[name][src[known]]
+    for name in ("phase", "module"):  # what was launched may enclose slices that were not
+        value = columns[name]
+        if ((parent >= 0) & (value < 0) & (value[parent] >= 0)).any():
+            columns[name] = inherit(parent, value)
 
 
 def step_at(ts: IntArray, steps: Columns) -> IntArray:

@@ -218,3 +218,16 @@ def test_tables_validate_names_and_dtypes():
 def test_the_repr_says_what_is_in_it(trace):
     assert "5 slices over 250 ns on 1 thread, 1 stream, 1 counter" in repr(trace)
     assert "steps 4 … 5, found by loop" in repr(trace)
+
+
+def test_what_a_launched_slice_encloses_takes_its_module_too():
+    b = TraceBuilder()
+    main, stream = b.track("main"), b.track("stream 7", "stream", device=0, stream=7)
+    call = b.slices(ts=0, dur=5, name="launch", track=main, module="net", phase="forward")
+    outer, _inner = b.slices(
+        ts=[10, 12], dur=[9, 3], name=["graph", "kernel"], track=stream, category="kernel", device=0, stream=7
+    )
+    b.flows("launch", call, [outer])
+    slices = b.seal().slices
+    assert slices["module"].tolist() == ["net"] * 3
+    assert slices["phase"].tolist() == ["forward"] * 3
