@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,13 @@ from hypothesis import HealthCheck, settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
-settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("house")  # laws are tested, not the speed of a loaded machine
+settings.register_profile(
+    "house",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],  # laws are tested, not the speed of a loaded machine
+    derandomize="NBP_EXPLORE" not in os.environ,  # the same examples in every run; NBP_EXPLORE=1 draws others
+)
+settings.load_profile("house")
 
 
 @pytest.fixture(scope="session")
