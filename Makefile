@@ -29,12 +29,17 @@ demo: $(BIN)/.demo ## run the quickstart for real, print the verdict, write an H
 lab: $(BIN)/.demo ## open the quickstart in JupyterLab
 	$(BIN)/jupyter lab $(QUICKSTART)
 
+# What needs the machine for itself: kernels and browsers with real clocks. All other folders share the cores.
+ALONE := tests/notebook tests/browser tests/gpu
+TOGETHER := $(addprefix --ignore=,$(ALONE)) --numprocesses logical --maxprocesses 4 --dist worksteal
+
 test: $(BIN)/.test ## install everything including a browser and run all tests
 	tests/install_browser.sh
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(TOGETHER) $(PYTEST_ARGS); together=$$?; \
+	$(BIN)/python -m pytest $(ALONE) $(PYTEST_ARGS) && exit $$together
 
 test-fast: $(BIN)/.test ## all tests that need neither a kernel nor a browser
-	$(BIN)/python -m pytest tests/unit tests/analysis tests/properties tests/codebase $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(TOGETHER) $(PYTEST_ARGS)
 
 check: $(BIN)/.test ## ruff and mypy --strict
 	$(BIN)/ruff check .

@@ -34,16 +34,16 @@ def shared_traces() -> Path:
     return folder
 
 
-REAL_CLOCKS = {"notebook", "test_cluster", "test_sampler", "test_marks", "test_system", "test_nvml"}
-"""Folders and modules whose tests drive real processes or compare with real clocks."""
+PURE = {"analysis", "properties", "codebase"}
+"""Folders whose tests compute from what lies on the disk: there a failure is never chance."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A stalled machine gets a second try where clocks and processes are real; the summary lists it.
+    """Where clocks, processes and browsers are real, a test gets a second try; the summary lists it.
 
     Browser tests run last: their driver leaves an event loop running in this thread.
     """
     for item in items:
-        if REAL_CLOCKS & {item.path.stem, item.path.parent.name}:
+        if not PURE & set(item.path.relative_to(REPOSITORY).parts):
             item.add_marker(pytest.mark.flaky(reruns=1))
     items.sort(key=lambda item: "browser" in item.path.relative_to(REPOSITORY).parts)
