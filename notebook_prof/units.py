@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Final
 
 from .errors import OptionError
 
+CLOCK_FROM_NS: Final = 120e9
+"""From here on `format_ns` writes minutes, and positions on time axes are written by `format_clock`."""
 _TIME_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s]*)\s*")
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -39,7 +42,7 @@ def format_ns(ns: float, digits: int = 3) -> str:
     if not math.isfinite(ns):
         return "–"
     sign, size = ("-" if ns < 0 else ""), abs(ns)
-    if size >= 120e9:
+    if size >= CLOCK_FROM_NS:
         minutes, seconds = divmod(round(size / 1e9), 60)
         return f"{sign}{minutes} min {seconds} s" if seconds else f"{sign}{minutes} min"
     for unit, scale in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
@@ -47,6 +50,44 @@ def format_ns(ns: float, digits: int = 3) -> str:
         if float(f"{size / scale:.{digits}g}") >= 1:
             return f"{sign}{_significant(size / scale, digits)} {unit}"
     return f"{sign}{_significant(size, digits)} ns"
+
+
+def format_clock(ns: float, resolution_ns: float = 1e9, of_ns: float | None = None) -> str:
+    """Write a position on a long time axis as minutes and seconds, or hours and minutes.
+
+    Parameters
+    ----------
+    ns : float
+        Nanoseconds; may be negative.
+    resolution_ns : float
+        Distance to what it must be told from: decimals of a second are written below one.
+    of_ns : float, optional
+        The largest position of the axis, which decides between ``min`` and ``h``; `ns` when not given.
+
+    Returns
+    -------
+    str
+        ``"16:40 min"``, ``"2:05.25 min"``, ``"1:30 h"``, ``"1:30:05 h"``; ``"–"`` for NaN.
+
+    Examples
+    --------
+    >>> format_clock(1000e9), format_clock(5400e9, 60e9), format_clock(900e9, 60e9, 7200e9)
+    ('16:40 min', '1:30 h', '0:15 h')
+    """
+    if not math.isfinite(ns):
+        return "–"
+    hours = abs(ns if of_ns is None else of_ns) >= 3600e9
+    decimals = min(9, max(0, math.ceil(-math.log10(max(resolution_ns, 1e-3) / 1e9) - 1e-9)))
+    whole = 60 if hours and resolution_ns >= 60e9 else 1
+    scale = 10**decimals
+    total = math.floor(abs(ns) / 1e9 * scale / whole + 0.5) * whole / scale
+    minutes, seconds = divmod(total, 60)
+    sign = "-" if ns < 0 and total else ""
+    after = f"{seconds:0{3 + decimals if decimals else 2}.{decimals}f}"
+    if not hours:
+        return f"{sign}{int(minutes)}:{after} min"
+    clock = f"{sign}{int(minutes) // 60}:{int(minutes) % 60:02d}"
+    return f"{clock} h" if whole == 60 else f"{clock}:{after} h"
 
 
 def format_bytes(count: float, digits: int = 3) -> str:

@@ -22,7 +22,7 @@ from ..units import format_bytes, format_count, format_ns
 from .palette import MEMORY, NAMES
 from .rank_page.figures import BUBBLES
 from .ranks import picture
-from .single import TIME_CODE
+from .time_axis import TIME_CODE
 
 _HALF: Final = 0.5
 _POINTS: Final = {

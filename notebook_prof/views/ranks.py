@@ -25,7 +25,7 @@ from bokeh.plotting import figure
 from ..errors import OptionError, nearest
 from ..units import format_ns
 from .palette import CATEGORIES, PHASES
-from .single import TIME_CODE
+from .time_axis import TIME_CODE, time_ticker
 
 PARTS: Final = {
     "compute_ns": ("compute", CATEGORIES["kernel"]),
@@ -102,6 +102,7 @@ def marey(steps: pd.DataFrame) -> figure:
     """
     plot = picture("the start of each step on each rank", "", "rank")
     plot.xaxis.formatter = CustomJSTickFormatter(code=TIME_CODE)
+    plot.xaxis.ticker = time_ticker()
     plot.yaxis.ticker = BasicTicker(min_interval=1)
     groups = list(steps.groupby("step", sort=True))[:_MAX_LINES]
     source = ColumnDataSource(

@@ -26,16 +26,13 @@ from ..units import format_bytes, format_count, format_ns, format_share
 from .palette import MEMORY, NAMES
 from .palette import PHASES as PHASE_COLOURS
 from .store import ViewStore
+from .time_axis import TIME_CODE, time_ticker
 
 MAX_SLICES: Final = 4000
 MAX_OPERATORS: Final = 1000
 _MAX_POINTS: Final = 4000
 _LANE_PX: Final = 18
 _FADED: Final = 0.25
-TIME_CODE: Final = (
-    "const [d, u] = Math.abs(tick) >= 1e9 ? [1e9, 's'] : Math.abs(tick) >= 1e6 ? [1e6, 'ms'] "
-    ": Math.abs(tick) >= 1e3 ? [1e3, 'µs'] : [1, 'ns']; return `${+(tick / d).toFixed(3)} ${u}`"
-)
 _BYTES_CODE: Final = (
     "let u = 0, b = tick; const n = ['B', 'KiB', 'MiB', 'GiB', 'TiB']; "
     "while (Math.abs(b) >= 1024 && u < 4) { b /= 1024; u += 1 } return `${+b.toFixed(1)} ${n[u]}`"
@@ -188,6 +185,7 @@ def _figure(title: str, height: int, start: float, end: float) -> figure:
         tools="xpan,xwheel_zoom,xbox_zoom,reset", active_drag="xpan", output_backend="canvas",
     )  # fmt: skip
     plot.xaxis.formatter = CustomJSTickFormatter(code=TIME_CODE)
+    plot.xaxis.ticker = time_ticker()
     plot.grid.visible = False
     return plot
 

@@ -10,11 +10,12 @@ import numpy.typing as npt
 
 from ...selection import Selection
 from ...trace import PHASES as PHASE_NAMES
-from ...units import format_bytes, format_count, format_ns, format_share
+from ...units import CLOCK_FROM_NS, format_bytes, format_clock, format_count, format_ns, format_share
 from ..answers import lod, memory, phases, table
 from ..palette import MEMORY, NAMES, PHASES
 from ..store import ViewStore
 from .scene import FADED, INK, MUTED, ON_COLOUR, RULE, STRIPE, Line, Rect, Scene, Text, fit
+from .ticks import tick_step_ns
 
 GUTTER: Final = 150
 MARGIN: Final = 14
@@ -184,15 +185,13 @@ def _window(store: ViewStore, selection: Selection) -> tuple[float, float]:
 def time_axis(scene: Scene, start: float, end: float, y: float) -> None:
     """Ticks and times between the gutter and the margin of a scene."""
     room = scene.width - GUTTER - MARGIN
-    raw = (end - start) / _TICKS
-    unit = 10.0 ** np.floor(np.log10(raw))
-    step = float(unit * min((m for m in (1, 2, 5, 10) if m * unit >= raw), default=10))
+    step = tick_step_ns((end - start) / _TICKS)
+    as_clock = end >= CLOCK_FROM_NS
     for tick in np.arange(np.ceil(start / step) * step, end, step).tolist():
         x = GUTTER + (tick - start) / (end - start) * room
         scene.parts.append(Rect(x, y - 12 if y > 100 else y - 4, 0.7, 4, MUTED))
-        scene.parts.append(
-            Text(x, y if y > 100 else y - 12, format_ns(tick) if tick else "0", MUTED, "middle")
-        )
+        text = format_clock(tick, step, end) if as_clock else format_ns(tick)
+        scene.parts.append(Text(x, y if y > 100 else y - 12, text if tick else "0", MUTED, "middle"))
 
 
 def _density(

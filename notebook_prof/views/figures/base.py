@@ -19,6 +19,8 @@ from bokeh.models import (
 )
 from bokeh.plotting import figure
 
+from ..time_axis import time_ticker
+
 GUTTER_PX: Final = 184
 MARGIN_PX: Final = 14
 LANE_PX: Final = 18
@@ -61,6 +63,7 @@ def bare_figure(name: str, height: int, x_range: Range1d, y_range: Range1d, axis
     plot.ygrid.visible = False
     for part in plot.xaxis:
         part.formatter = BasicTickFormatter(name=f"{name}_time")
+        part.ticker = time_ticker()
         _thin(part)
     for part in plot.yaxis:
         _thin(part)
@@ -95,6 +98,18 @@ def bytes_axis(plot: figure, name: str) -> None:
 def empty_source(name: str, columns: str) -> ColumnDataSource:
     """A data source with empty columns that the page fills."""
     return ColumnDataSource(data={column: [] for column in columns.split()}, name=name)
+
+
+def add_boxes(plot: figure, source: str, columns: str = "", **look: object) -> None:
+    """Boxes from (x0, y0) to (x1, y1) that the page fills; `columns` are further ones that `look` names."""
+    plot.quad(
+        left="x0",
+        right="x1",
+        bottom="y0",
+        top="y1",
+        source=empty_source(source, f"x0 x1 y0 y1 {columns}"),
+        **look,
+    )
 
 
 def _thin(axis: LinearAxis) -> None:

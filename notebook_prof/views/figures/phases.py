@@ -5,7 +5,8 @@ from __future__ import annotations
 from bokeh.models import BasicTicker, BasicTickFormatter, Range1d
 from bokeh.plotting import figure
 
-from .base import bare_figure, empty_source
+from ..time_axis import time_ticker
+from .base import add_boxes, bare_figure
 
 
 def phase_figure() -> figure:
@@ -15,30 +16,12 @@ def phase_figure() -> figure:
     plot.ygrid.visible = True
     plot.ygrid.grid_line_alpha = 0.5
     plot.yaxis.formatter = BasicTickFormatter(name="phases_duration")
+    plot.yaxis.ticker = time_ticker()
     plot.xaxis.formatter = BasicTickFormatter(name="phases_step")
     plot.xaxis.ticker = BasicTicker(min_interval=1, num_minor_ticks=0, desired_num_ticks=10)
     plot.xaxis.axis_label = "step"
     plot.axis.axis_label_text_font_size = "11px"
     plot.axis.axis_label_text_font_style = "normal"
-    plot.quad(
-        left="x0",
-        right="x1",
-        bottom="y0",
-        top="y1",
-        fill_color="color",
-        fill_alpha="alpha",
-        line_color=None,
-        source=empty_source("bars", "x0 x1 y0 y1 color alpha"),
-    )
-    plot.quad(
-        left="x0",
-        right="x1",
-        bottom="y0",
-        top="y1",
-        fill_color=None,
-        line_color="#000000",
-        line_width=1.5,
-        name="chosen_glyph",
-        source=empty_source("chosen", "x0 x1 y0 y1"),
-    )
+    add_boxes(plot, "bars", "color alpha", fill_color="color", fill_alpha="alpha", line_color=None)
+    add_boxes(plot, "chosen", fill_color=None, line_color="#000000", line_width=1.5, name="chosen_glyph")
     return plot

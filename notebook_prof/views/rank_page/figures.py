@@ -14,6 +14,7 @@ from bokeh.plotting import figure
 from ..figures.base import empty_source
 from ..palette import CATEGORIES, MEMORY, PHASES
 from ..ranks import PARTS
+from ..time_axis import time_ticker
 
 BUBBLES: Final = {
     "compute_ns": ("compute", CATEGORIES["kernel"]),
@@ -80,8 +81,8 @@ def _panel(name: str) -> figure:
         axis.axis_line_alpha = 0.4
         axis.major_tick_in = 0
         axis.major_label_text_font_size = "11px"
-        if PANELS[name][letter] != "time":
-            axis.ticker = BasicTicker(min_interval=1, num_minor_ticks=0)
+        whole = BasicTicker(min_interval=1, num_minor_ticks=0)
+        axis.ticker = time_ticker() if PANELS[name][letter] == "time" else whole
     return plot
 
 

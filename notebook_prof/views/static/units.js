@@ -20,7 +20,8 @@ function formatTime(ns, digits = 3, keepZeros = false) {
   if (!Number.isFinite(ns)) return '–';
   const sign = ns < 0 ? '−' : '',
     size = Math.abs(ns);
-  if (size >= 120e9) {
+  if (size >= CLOCK_FROM_NS) {
+    if (keepZeros) return formatClock(ns, 1e9); // short enough for a column
     const all = Math.round(size / 1e9),
       minutes = Math.floor(all / 60),
       seconds = all % 60;
@@ -33,8 +34,25 @@ function formatTime(ns, digits = 3, keepZeros = false) {
   return '';
 }
 
+// A position on an axis of minutes or hours, as notebook_prof.units.format_clock writes it.
+const CLOCK_FROM_NS = 120e9;
+function formatClock(ns, resolution, unitOf = ns) {
+  const hours = Math.abs(unitOf) >= 3600e9,
+    decimals = Math.min(9, Math.max(0, Math.ceil(-Math.log10(Math.max(resolution, 1e-3) / 1e9) - 1e-9))),
+    whole = hours && resolution >= 60e9 ? 60 : 1,
+    size = Math.abs(ns) / 1e9,
+    total = decimals ? Math.round(size * 10 ** decimals) / 10 ** decimals : Math.round(size / whole) * whole,
+    minutes = Math.floor(total / 60),
+    sign = ns < 0 && total ? '−' : '',
+    after = (total - 60 * minutes).toFixed(decimals).padStart(decimals ? decimals + 3 : 2, '0');
+  if (!hours) return `${sign}${minutes}:${after} min`;
+  const clock = `${sign}${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, '0')}`;
+  return whole === 60 ? `${clock} h` : `${clock}:${after} h`;
+}
+
 // A position on the time axis: as many digits as the distance between ticks (or pixels) deserves.
 function formatInstant(ns, resolution, unitOf = ns) {
+  if (Math.abs(unitOf) >= CLOCK_FROM_NS) return formatClock(ns, resolution, unitOf);
   const [unit, scale] = TIME_UNITS.find(([, s]) => Math.abs(unitOf) >= s) ?? ['ns', 1];
   const decimals = Math.max(0, Math.ceil(-Math.log10(Math.max(resolution, 1e-3) / scale) - 1e-9));
   return `${(ns / scale).toFixed(Math.min(decimals, 9))} ${unit}`.replace(/^-/, '−');
