@@ -64,9 +64,9 @@ def test_members_that_swell_beyond_a_piece_are_followed_by_others(tmp_path: Path
 
 def test_many_small_members_take_linear_time() -> None:
     member = gzip.compress(b"x", mtime=0)
-    started = time.perf_counter()
+    started = time.thread_time()
     assert len(decompress(member * 100_000, ImportReport())) == 100_000
-    assert time.perf_counter() - started < 5
+    assert time.thread_time() - started < 15  # half a second; quadratic takes minutes
 
 
 @pytest.mark.parametrize("cut", [1, 9, 2000, 150_000])

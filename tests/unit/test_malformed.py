@@ -136,10 +136,10 @@ def test_every_file_of_the_folder_is_tested_here(folder: Path) -> None:
     ids=["names", "lines", "spaces", "rows", "brackets", "exponents"],
 )
 def test_repairs_stay_linear(hostile: bytes) -> None:
-    started = time.perf_counter()
+    started = time.thread_time()
     report = ImportReport()
     repair.split_rows(repair.mend(hostile, "test", report))
-    assert time.perf_counter() - started < 20
+    assert time.thread_time() - started < 60
 
 
 @given(

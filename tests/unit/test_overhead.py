@@ -123,7 +123,7 @@ def test_a_known_cost_is_found_exactly(played: None) -> None:
 def test_a_known_cost_is_found_in_real_time() -> None:
     """6 ms against 4 ms. Other jobs share the processors, so the quickest steps of some runs are compared."""
     on, off = [], []
-    for _ in range(6):
+    for _ in range(40):  # rarely more than one
         measured = recorded(3 + 12 * PAIR).trace.metadata["overhead"]
         assert measured["low"] <= measured["ratio"] <= measured["high"]
         on.append(min(measured["recorded_ns"]))

@@ -190,7 +190,7 @@ def test_watchers_are_told_outside_the_lock():
     def other_thread_reads(s, patch, source):
         thread = threading.Thread(target=lambda: (s.to_state(), done.set()))
         thread.start()
-        thread.join(5)
+        thread.join(60)
 
     selection.watch(other_thread_reads)
     selection.apply_patch({"step": [1]}, "page")

@@ -159,7 +159,8 @@ def test_times_are_unix_nanoseconds() -> None:
     before = time.time_ns()
     trace = record()
     start = trace.metadata["start_unix_ns"]
-    assert before < start < start + trace.span.end < time.time_ns()
+    second = 10**9  # Kineto reads another clock and converts
+    assert before - second < start < start + trace.span.end < time.time_ns() + second
 
 
 def test_a_running_profiler_is_respected() -> None:
