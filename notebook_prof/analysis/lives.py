@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..trace import Trace
 from ..trace.intervals import IntArray
-from .scope import ints
+from ..trace.nesting import climb
 
 FOREVER: Final = np.iinfo(np.int64).max
 """Death of a block that outlived the recording."""
@@ -72,14 +72,4 @@ def lives(events: pd.DataFrame) -> Lives:
 
 def meaningful(trace: Trace, rows: IntArray) -> IntArray:
     """The slices themselves or, where one only allocates for another, the one around it; -1 stays -1."""
-    slices = trace.slices
-    parent = np.append(ints(slices["parent"]), -1)
-    merely = np.append(slices["name"].isin(_MERELY_ALLOCATE).to_numpy(), False)
-    rows = rows.copy()
-    todo = np.flatnonzero(merely[rows])
-    while len(todo):
-        above = parent[rows[todo]]
-        rows[todo[above >= 0]] = above[above >= 0]
-        todo = todo[above >= 0]
-        todo = todo[merely[rows[todo]]]
-    return rows
+    return climb(trace.slices["parent"], rows, trace.slices["name"].isin(_MERELY_ALLOCATE).to_numpy())

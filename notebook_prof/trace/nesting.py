@@ -117,6 +117,39 @@ def inherit(parent: npt.ArrayLike, codes: npt.ArrayLike) -> npt.NDArray[np.int64
     return out
 
 
+def climb(parent: npt.ArrayLike, rows: npt.ArrayLike, passed: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Go up from rows that shall be passed over to the first ancestor that shall not.
+
+    Parameters
+    ----------
+    parent : array_like of int64, shape (n,)
+        Row of the enclosing slice, -1 at the top.
+    rows : array_like of int64, shape (m,)
+        Where to start; -1 stays -1.
+    passed : ndarray of bool, shape (n,)
+        Rows to pass over.
+
+    Returns
+    -------
+    ndarray of int64, shape (m,)
+        In the order of `rows`; where every ancestor is passed over, the outermost of them.
+
+    Examples
+    --------
+    >>> climb([-1, 0, 1], [2, 0, -1], np.array([False, True, True])).tolist()
+    [0, 0, -1]
+    """
+    up, skip = np.append(as_ints(parent), -1), np.append(passed, False)  # -1 reads the last place
+    out = np.array(rows, dtype=np.int64)
+    todo = np.flatnonzero(skip[out])
+    while len(todo):
+        above = up[out[todo]]
+        todo, above = todo[above >= 0], above[above >= 0]
+        out[todo] = above
+        todo = todo[skip[above]]
+    return out
+
+
 def _order(tracks: npt.NDArray[np.integer[Any]], starts: IntArray, durs: IntArray) -> IntArray | None:
     """Rows by track, start, longest first; None if they are so already."""
     same = tracks[1:] == tracks[:-1]

@@ -3,6 +3,7 @@
 import numpy as np
 
 from notebook_prof.trace import inherit, nest
+from notebook_prof.trace.nesting import climb
 
 
 def nested(*slices, track=None):
@@ -73,3 +74,12 @@ def test_codes_come_down_from_the_nearest_ancestor_that_has_one():
 def test_a_long_chain_without_a_code_is_climbed():
     n = 1000
     assert (inherit(np.arange(-1, n - 1), np.r_[9, np.full(n - 1, -1)]) == 9).all()
+
+
+def test_climbing_stops_at_the_first_that_counts_or_at_the_top() -> None:
+    parent = [-1, 0, 1, 2, -1, 4]
+    passed = np.array([False, True, True, True, True, True])
+    rows = np.array([3, 5, 0, -1])
+    assert climb(parent, rows, passed).tolist() == [0, 4, 0, -1]
+    assert rows.tolist() == [3, 5, 0, -1]
+    assert climb([], [], np.zeros(0, bool)).tolist() == []

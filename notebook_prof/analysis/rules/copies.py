@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from ...trace.intervals import IntArray
+from ...trace.nesting import climb
 from ...units import format_count, format_ns, format_share
 from ..launch_calls import launch_calls
-from ..scope import ints
 from .finding import Finding, Run, evidence, named, names_of
 
 _PLUMBING: Final = ("launch", "sync", "overhead")
@@ -49,15 +49,7 @@ def sync_points(run: Run) -> Finding | None:
 def _callers(run: Run, rows: IntArray) -> pd.Series[int]:
     """Names of the innermost operators around calls, most frequent first."""
     slices = run.trace.slices
-    parent = np.append(ints(slices["parent"]), -1)
-    plumbing = np.append(slices["category"].isin(_PLUMBING).to_numpy(), False)
-    rows = rows.copy()
-    todo = np.flatnonzero(plumbing[rows])
-    while len(todo):
-        above = parent[rows[todo]]
-        rows[todo[above >= 0]] = above[above >= 0]
-        todo = todo[above >= 0]
-        todo = todo[plumbing[rows[todo]]]
+    rows = climb(slices["parent"], rows, slices["category"].isin(_PLUMBING).to_numpy())
     return slices["name"].iloc[rows].astype("str").value_counts()
 
 
