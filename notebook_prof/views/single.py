@@ -83,7 +83,7 @@ def timeline(trace: Trace, selection: Selection) -> figure:
 def operator_table(trace: Trace, selection: Selection) -> DataTable:
     """The operators under the selection, by self time; at most 1,000."""
     table = analysis.operators(
-        trace,
+        _of_tracks(trace, selection),
         window=selection.window,
         name=selection.name,
         step=selection.step,
@@ -116,6 +116,14 @@ def operator_table(trace: Trace, selection: Selection) -> DataTable:
         source=ColumnDataSource(cells), columns=shown, index_position=None, reorderable=False,
         sizing_mode="stretch_width", height=400,
     )  # fmt: skip
+
+
+def _of_tracks(trace: Trace, selection: Selection) -> Trace:
+    """The slices on the selected tracks, and on those of the selected ranks."""
+    if selection.track is None and selection.rank is None:
+        return trace
+    tracks = trace.tracks
+    return trace.sel(track=tracks.loc[selection.mask(tracks[["track", "rank"]]), "track"].tolist())
 
 
 def memory_curve(trace: Trace, selection: Selection) -> figure:

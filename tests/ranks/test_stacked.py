@@ -14,6 +14,7 @@ from notebook_prof.ranks.clocks import clock_offsets
 from notebook_prof.ranks.stacking import RankClock, retimed, stacked
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.nesting import nest
+from notebook_prof.views.drawing import scene
 from notebook_prof.views.protocol import Protocol
 
 from .drawn import write_rank
@@ -99,6 +100,25 @@ def test_one_selection_for_the_ranks_and_their_timelines(tmp_path: Path):
     found = np.frombuffer(buffers[columns.index("id")], np.uint32)
     assert np.array_equal(shown == 1, profile.trace.slices["rank"].to_numpy()[found] == 2)
     assert 0 < shown.sum() < len(shown)
+
+
+def test_pictures_and_single_views_are_of_the_selected_ranks(tmp_path: Path):
+    profile = nbp.read_ranks(shifted_run(tmp_path)).timeline([0, 1, 2])
+
+    def calls() -> int:
+        shown = profile.plot.operators().source.data
+        return int(shown["count"][shown["name"].tolist().index("cudaLaunchKernel")])
+
+    assert calls() == 18  # two in each of three steps and ranks
+    for chosen in ({"rank": 2}, {"track": profile.trace.tracks.query("rank == 2")["track"].tolist()}):
+        profile.selection.clear()
+        profile.selection.update(**chosen)
+        assert calls() == 6
+    profile.selection.update(rank=[0, 2], track=None)
+    assert calls() == 12
+    drawn = scene(profile.trace, profile.selection, "operators").svg()
+    assert ">12<" in drawn
+    assert ">18<" not in drawn
 
 
 def test_ranks_that_cannot_be_stacked(tmp_path: Path):
