@@ -13,6 +13,7 @@ from .facts import TINY_NS, Facts, gather
 from .scope import WindowLike, sharing
 from .verdict_lines import short, supporting_lines
 from .verdict_python import python_verdict
+from .verdict_runtime import runtime_verdict
 
 WAITING: Final = 0.25
 """Share of the time in data, communication or synchronisation from which a run is bound by it."""
@@ -81,9 +82,11 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
        does not launch fast enough.
     3. Without: *overhead-bound* if at least half of the time is Python between operators, or operators of
        less than 10 µs; else *compute-bound*.
-    4. Where no framework was recorded: *wait-bound* if half of the time is waiting for locks, sockets,
-       processes or the clock; *library-bound* if the function that takes most is an installed library's, with
-       the line that called it; else *python-bound*, with the line or function that takes most.
+    4. Where the thread of the steps ran no operator: *compute-bound* if a runtime's own threads run
+       operators, while it waits, for longer than anything it does by itself (XLA on a CPU); else *wait-bound*
+       if half of the time is waiting for locks, sockets, processes, a runtime or the clock; *library-bound*
+       if the function that takes most is an installed library's, with the line that called it; else
+       *python-bound*, with the line or function that takes most.
 
     Examples
     --------
@@ -96,7 +99,7 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
     'Input-bound: 70.0 % of each step waits for data (70 µs of 100 µs).'
     """
     facts = gather(trace, window)
-    found = _judge(trace, facts)
+    found = _judge(trace, facts, window)
     return Verdict(
         found.kind,
         found.sentence,
@@ -107,7 +110,7 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
     )
 
 
-def _judge(trace: Trace, facts: Facts) -> Verdict:
+def _judge(trace: Trace, facts: Facts, window: WindowLike) -> Verdict:
     if not facts.total_ns:
         return Verdict("nothing-recorded", "Nothing was recorded: the trace has no slices.", 0.0)
     waiting = {name: facts.phase_ns.get(name, 0) for name in ("communication", "data")}
@@ -120,7 +123,7 @@ def _judge(trace: Trace, facts: Facts) -> Verdict:
     if facts.top.empty:
         return Verdict("nothing-recorded", "Nothing was recorded in the steps: no slice lies in them.", 0.0)
     if facts.top_is_python:
-        return _python(trace, facts)
+        return _python(trace, facts, window)
     outside = facts.total_ns - facts.operator_ns - sum(waiting.values())
     overhead = max(outside, 0) + facts.tiny_ns
     if overhead >= TINY * facts.total_ns and facts.calls:
@@ -211,8 +214,9 @@ def _compute(facts: Facts) -> Verdict:
     return Verdict("compute-bound", sentence, share, evidence, {"name": first["name"]})
 
 
-def _python(trace: Trace, facts: Facts) -> Verdict:
-    found = python_verdict(trace, facts, facts.thread)
+def _python(trace: Trace, facts: Facts, window: WindowLike) -> Verdict:
+    found, own = runtime_verdict(trace, facts, window)
+    found = found or python_verdict(trace, own, facts.thread)
     return Verdict(found.kind, found.sentence, found.share, found.evidence, found.select)
 
 

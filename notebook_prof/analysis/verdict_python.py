@@ -11,7 +11,7 @@ import numpy as np
 
 from ..trace import Trace
 from ..trace.intervals import IntArray
-from ..units import format_ns, format_share
+from ..units import format_count, format_ns, format_share
 from .facts import Facts
 from .frames import Frames, frames
 from .scope import Scope, ints
@@ -23,6 +23,7 @@ _WAITS: Final = re.compile(
     r"(?:^|[\s.<(])(?:lock\.acquire|acquire of _thread|time\.sleep|sleep>|_wait_for_tstate_lock|Thread\.join"
     r"|Condition\.wait|Event\.wait|(?:Simple)?Queue\.get|select\.\w+|epoll|waitpid|Popen\.wait|sock(?:et)?\.recv)"
     r"|^wait \(threading\.py|^_wait_for_tstate_lock|^\S+:\d+  (?:\w+ = )?(?:time\.)?sleep\("
+    r"|(?:^|[\s.])(?:block_until_ready|try_to_block|BlockHostUntilReady)\b"
 )
 _PACKAGES: Final = re.compile(r"(?:site|dist)-packages[\\/](?P<name>[^\\/]+)")
 _BINARY: Final = re.compile(r"<(?:built-in|slot wrapper).* (?P<name>\w+) of .*numpy|^(?P<pure>numpy\.[\w.]+)")
@@ -58,7 +59,10 @@ def python_verdict(trace: Trace, facts: Facts, mine: Scope) -> PythonVerdict:
         ``wait-bound``: at least half of the time is waiting for locks, sockets, processes or the clock;
         ``library-bound``: the function that takes most is a library's; else ``python-bound``.
     """
-    waits = np.array([bool(_WAITS.search(str(name))) for name in facts.top["name"]], dtype=bool)
+    sync = mine.slices["name"].cat.categories[
+        np.unique(mine.codes("name")[mine.among("category", ("sync",))])
+    ]
+    waits = np.array([name in sync or _waits(str(name)) for name in facts.top["name"]], dtype=bool)
     waited = int(facts.top["self_ns"].to_numpy()[waits].sum())
     if waited >= _MOSTLY * facts.total_ns:
         return _waiting(facts, waits, waited)
@@ -73,6 +77,25 @@ def python_verdict(trace: Trace, facts: Facts, mine: Scope) -> PythonVerdict:
     of = f"{format_share(share)} of the time ({format_ns(spent)} of {format_ns(facts.total_ns)})"
     evidence = {"name": name, "self_ns": spent}
     return PythonVerdict("python-bound", _own_sentence(name, of), share, evidence, {"name": name})
+
+
+def is_wait(scope: Scope) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which slices wait: of category sync, or for a lock, a socket, a process, the clock or a runtime."""
+    named = np.array([*map(_waits, scope.slices["name"].cat.categories.astype("str")), False], dtype=bool)
+    return np.asarray(named[scope.codes("name")] | scope.among("category", ("sync",)))
+
+
+def compute_sentence(share: float, spent: int, total: int, name: str, own: int, calls: int) -> str:
+    """What `verdict` says where a runtime's threads compute while Python waits."""
+    return (
+        f"Compute-bound on the CPU: the runtime's threads run operators {format_share(share)} of the time "
+        f"({format_ns(spent)} of {format_ns(total)}) while Python waits for them; "
+        f"{_cut(name)} takes {format_ns(own)} in {format_count(calls)} calls."
+    )
+
+
+def _waits(name: str) -> bool:
+    return _WAITS.search(name) is not None
 
 
 def _own_sentence(name: str, of: str) -> str:

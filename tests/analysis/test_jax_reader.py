@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from notebook_prof.analysis import device, kernels, operators, steps
+from notebook_prof.analysis import device, kernels, operators, steps, verdict
 from notebook_prof.errors import NotebookProfError
 from notebook_prof.readers import read_trace
 from notebook_prof.readers.jax import decoder, wire
@@ -44,6 +44,20 @@ def test_xplane_and_json_give_the_same_slices(folder: Path) -> None:
     # the wall clock is in the planes only
     assert planes.metadata["start_unix_ns"] == 1795250314707983678 + 10165
     assert planes.metadata["jax_version"] == "0.10.2"
+
+
+def test_the_verdict_counts_what_xla_ran_while_python_waited(folder: Path) -> None:
+    trace = read_trace(folder / "vm.xplane.pb.gz")
+    found = verdict(trace)
+    assert found.kind == "compute-bound"
+    # all of XLA's operators lie in the steps, and none while a Python frame works
+    slices = trace.slices[trace.slices["category"] == "operator"]
+    pieces = sorted(zip(slices["ts"], slices["ts"] + slices["dur"], strict=True))
+    covered, at = 0, 0
+    for start, end in pieces:
+        covered, at = covered + max(0, end - max(start, at)), max(at, end)
+    assert found.evidence["operator_ns"] == pytest.approx(covered, rel=0.02)
+    assert found.evidence["operator_ns"] <= covered
 
 
 def test_steps_operators_and_frames(folder: Path) -> None:

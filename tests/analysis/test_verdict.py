@@ -189,6 +189,46 @@ def test_names_that_only_sound_like_waiting(name):
     assert sampled((0, 100, name, "run.py")).kind == "python-bound"
 
 
+def through_xla(wait: str, dot: int, between: int = 10) -> TraceBuilder:
+    """A thread that calls a runtime and waits for it, and the runtime's thread with one operator."""
+    b = TraceBuilder()
+    main, pool = b.track("main", pid=1, tid=1), b.track("tf_XLA", pid=1, tid=2)
+    rows = {"loop": (0, 200, "python"), "batch": (5, 40, "python"), wait: (between + 50, 120, "annotation")}
+    for name, (ts, dur, category) in rows.items():
+        b.slices(ts=[ts], dur=[dur], name=name, category=category, track=main)
+    b.slices(ts=[between + 60], dur=[dot], name="dot.1", category="operator", track=pool)
+    return b
+
+
+@pytest.mark.parametrize("wait", ["train", "api.py:31 try_to_block", "block_until_ready (array.py)"])
+def test_waiting_for_a_runtime_on_the_cpu_is_not_python(wait: str) -> None:
+    found = verdict(through_xla(wait, 100).seal())
+    assert found.kind == "compute-bound"
+    assert found.evidence["operator_ns"] == 100
+    assert found.share == 0.5
+    assert found.select == {"name": "dot.1"}
+    assert "50.0 % of the time (100 ns of 200 ns)" in found.sentence
+
+
+def test_python_that_runs_beside_a_runtime_is_still_python() -> None:
+    # the operator runs while ``batch`` works: nothing waits for it
+    found = verdict(through_xla("train", 30, between=-50).seal())
+    assert found.kind == "python-bound"
+    # 20 ns of the wait are the runtime's: what Python does alone comes first
+    found = verdict(through_xla("train", 20).seal())
+    assert (found.kind, found.evidence["name"], found.evidence["self_ns"]) == ("python-bound", "train", 100)
+
+
+def test_a_window_cuts_what_a_runtime_did() -> None:
+    found = verdict(through_xla("train", 100).seal(), window=(100, 200))
+    assert found.evidence["operator_ns"] == 70
+
+
+def test_a_wait_without_the_operators_of_the_runtime() -> None:
+    found = sampled((0, 100, "main", "run.py"), (10, 60, "block_until_ready (array.py)", "run.py"))
+    assert found.kind == "wait-bound"
+
+
 def test_a_recording_of_the_device_alone():
     found = verdict(draw("stream 7: [gemm           ][copy]", categories={"copy": "memcpy"}))
     assert found.kind == "compute-bound"

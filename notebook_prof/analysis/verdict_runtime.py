@@ -1,0 +1,96 @@
+"""Operators that a runtime's own threads run while the thread of the steps waits for them: XLA's on a CPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from ..trace import Intervals, Trace, union
+from ..trace.intervals import IntArray
+from .facts import Facts
+from .scope import Scope, WindowLike, ints, on_host
+from .verdict_python import PythonVerdict, compute_sentence, is_wait
+
+_OPERATORS = ("operator", "collective")
+
+
+def runtime_verdict(trace: Trace, facts: Facts, window: WindowLike) -> tuple[PythonVerdict | None, Facts]:
+    """Tell time in which other threads run operators from time that is this thread's own.
+
+    Parameters
+    ----------
+    trace : Trace
+    facts : Facts
+        Of a thread without operators.
+    window : (int, int), optional
+        The one of `facts`.
+
+    Returns
+    -------
+    verdict : PythonVerdict or None
+        ``compute-bound`` if these operators take more time than anything that the thread does by itself.
+    facts : Facts
+        The same with that time taken out of `top`.
+
+    Notes
+    -----
+    Python frames that do not wait are work, also while operators run; in an annotation, and in a call that
+    waits, the thread is taken to wait for the operators that run meanwhile.
+    """
+    mine = facts.thread
+    others = on_host(trace, window)
+    others = others.only((others.ints("track") != _track(mine)) & others.among("category", _OPERATORS))
+    if not len(others.rows) or not len(mine.rows):
+        return None, facts
+    waits = is_wait(mine) | mine.among("category", ("annotation",))
+    hidden = np.where(waits, _own_inside(mine, union(others.ts, others.end)), 0)
+    total = int(hidden.sum())
+    rest = _rest(facts.top, mine, hidden)
+    share = min(total / max(facts.total_ns, 1), 1.0)
+    if total <= int(rest["self_ns"].max()):
+        return None, replace(facts, top=rest)
+    codes = others.codes("name")
+    longest = int(np.bincount(codes, weights=others.self_ns).argmax())
+    name = str(others.slices["name"].cat.categories[longest])
+    taken, calls = int(others.self_ns[codes == longest].sum()), int((codes == longest).sum())
+    sentence = compute_sentence(share, total, facts.total_ns, name, taken, calls)
+    evidence = {"operator_ns": total, "name": name, "self_ns": taken, "calls": calls}
+    return PythonVerdict("compute-bound", sentence, share, evidence, {"name": name}), facts
+
+
+def _track(mine: Scope) -> int:
+    return int(mine.slices["track"].to_numpy()[mine.rows[0]])
+
+
+def _own_inside(mine: Scope, busy: Intervals) -> IntArray:
+    """How much of each slice's own time lies in `busy`: what is in it less what is in its children."""
+    whole: IntArray = _until(busy, mine.end) - _until(busy, mine.ts)
+    place = np.full(len(mine.slices), -1, np.int64)
+    place[mine.rows] = np.arange(len(mine.rows))
+    parent = ints(mine.slices["parent"])[mine.rows]
+    parent = np.where(parent >= 0, place[parent], -1)
+    child = parent >= 0
+    last = np.minimum(mine.end[child], mine.end[parent[child]])
+    inside = np.maximum(_until(busy, last) - _until(busy, mine.ts[child]), 0)
+    covered = np.bincount(parent[child], weights=inside, minlength=len(whole)).astype(np.int64)
+    return np.asarray(np.clip(whole - covered, 0, mine.self_ns))
+
+
+def _until(intervals: Intervals, instants: IntArray) -> IntArray:
+    """Time in the intervals up to each instant."""
+    starts, ends = intervals
+    before = np.concatenate([[0], np.cumsum(ends - starts)])
+    at = np.searchsorted(starts, instants, side="right") - 1
+    known = np.maximum(at, 0)
+    return np.where(at >= 0, before[known] + np.minimum(instants, ends[known]) - starts[known], 0)
+
+
+def _rest(top: pd.DataFrame, mine: Scope, hidden: IntArray) -> pd.DataFrame:
+    """`top` without the hidden time, longest first."""
+    words = mine.slices["name"].cat.categories
+    taken = np.bincount(mine.codes("name"), weights=hidden, minlength=len(words))
+    less = pd.Series(taken.astype(np.int64), index=words).reindex(top["name"].astype("str")).to_numpy()
+    table: pd.DataFrame = top.assign(self_ns=top["self_ns"].to_numpy() - less)
+    return table.sort_values("self_ns", ascending=False, kind="stable").reset_index(drop=True)
