@@ -19,6 +19,7 @@ from .columns import MAX_DEVICE, KinetoColumns, MemoryColumns
 from .kinds import categories, rows_of
 from .links import Mask
 from .old_texts import stack_frames
+from .ranges import range_counters, range_table
 
 _OF_DEVICE: Final = re.compile(r"GPU (?P<device>\d{1,4})? ?(?:Utilization|Est\. SM Efficiency)")
 """Counters that the TensorBoard plugin writes; shares from 0 to 1."""
@@ -79,6 +80,9 @@ def assemble(columns: KinetoColumns, builder: TraceBuilder) -> IntArray:
     )
     if tables := attribute_tables(columns):
         builder.metadata.setdefault("tables", {}).update(tables)
+    if columns.ranges is not None:
+        table = range_table(columns.ranges, columns)
+        builder.metadata.setdefault("tables", {})["profiler_ranges"] = table
     if columns.shapes is not None:
         builder.metadata.setdefault("tables", {})["operator_arguments"] = argument_table(columns)
     _steps(columns, is_a["annotation"] | is_a["operator"], builder)
@@ -88,13 +92,15 @@ def assemble(columns: KinetoColumns, builder: TraceBuilder) -> IntArray:
 
 
 def _counters(columns: KinetoColumns, builder: TraceBuilder) -> None:
-    for counter in columns.counters:
+    ranges = columns.ranges
+    for counter in [*columns.counters, *(range_counters(ranges) if ranges is not None else ())]:
         known = _OF_DEVICE.fullmatch(counter.name)
+        of_device = counter.device if counter.device >= 0 else None
         number = builder.track(
             counter.name,
             "counter",
-            pid=None if known else counter.pid,
-            device=int(known["device"] or min(max(counter.pid, 0), MAX_DEVICE)) if known else None,
+            pid=None if known or of_device is not None else counter.pid,
+            device=int(known["device"] or min(max(counter.pid, 0), MAX_DEVICE)) if known else of_device,
             rank=columns.rank,
             unit="1" if known else "",
         )

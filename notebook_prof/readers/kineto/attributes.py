@@ -12,6 +12,7 @@ import pandas as pd
 
 from ...trace.strings import Coded
 from .columns import Ints, KinetoColumns
+from .launched import with_launches
 from .rows import EXTRA
 
 extra_of: Final = attrgetter(*EXTRA)
@@ -87,15 +88,16 @@ def attribute_tables(columns: KinetoColumns) -> dict[str, pd.DataFrame]:
           whom a receive and to whom a send goes; ``group_ranks in_split out_split`` text as in ``[0, 1]``.
           What is not told is missing.
     """
-    if columns.extra is None:
+    extra = with_launches(columns)
+    if extra is None:
         return {}
-    distinct = [_spelled(msgspec.json.decode(text)) for text in columns.extra.values]
+    distinct = [_spelled(msgspec.json.decode(text)) for text in extra.values]
     tables: dict[str, pd.DataFrame] = {}
     for name, wanted, start in (
         ("device_events", _LAUNCH, "start_unix_ns"),
         ("collectives", _COLLECTIVE, "start_ns"),
     ):
-        rows, facts = _facts(columns.extra, distinct, wanted)
+        rows, facts = _facts(extra, distinct, wanted)
         if name == "device_events":
             facts, rows = facts[columns.device[rows] >= 0], rows[columns.device[rows] >= 0]
         if not len(rows):

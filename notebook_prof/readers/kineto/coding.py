@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ OPERATOR, CALL, DEVICE, UNKNOWN, EXTRAS, CONCRETE, BOOKKEEPING, NAMELESS = (1 <<
 ANY: Final = OPERATOR | CALL | DEVICE | UNKNOWN | EXTRAS
 
 _COLLECTIVE_OPERATORS: Final = ("record_param_comms", "nccl:", "c10d::")
+_AMD_LAUNCH: Final = re.compile(r"hip\w*LaunchKernel")
 
 
 class Numbers(dict[Any, int]):
@@ -67,8 +69,8 @@ def flag_of_kind(kind: str | None) -> int:
 
 
 def flag_of_name(name: str | None) -> int:
-    """What a name tells: that there is none, or that collectives' arguments come with it."""
+    """What a name tells: that there is none, or that arguments of a collective or a launch come with it."""
     if name is None:
         return NAMELESS
-    flag = EXTRAS if name.startswith(_COLLECTIVE_OPERATORS) else 0
+    flag = EXTRAS if name.startswith(_COLLECTIVE_OPERATORS) or _AMD_LAUNCH.match(name) else 0
     return flag | CONCRETE if concrete_matters(name) else flag

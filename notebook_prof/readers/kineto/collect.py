@@ -29,6 +29,7 @@ from .coding import (
 from .columns import Ints
 from .identifiers import identifiers, integers
 from .numbers import exact_ns, to_ns
+from .ranges import KIND, Ranges
 from .rows import EXTRA, AllArguments, Arguments, OldArguments, Variant, complete_type
 from .sundries import Sundries
 
@@ -58,6 +59,10 @@ class Collector:
         Distinct values behind the columns of codes.
     sundries : Sundries
         Everything that has no duration.
+    ranges : Ranges
+        Counters of ranges; the parser fills it.
+    range_count : int
+        How many ranges there are among the events that were taken last.
     present : int
         Flags of all kinds among the events that were taken last.
     """
@@ -69,8 +74,8 @@ class Collector:
         # number 0 is "nothing"
         self.dims, self.dtypes, self.concrete = (Numbers({b"": 0}) for _ in range(3))
         self.extras, self.stacks, self.paths = Numbers({_NOTHING: 0}), Numbers({"": 0}), Numbers({"": 0})
-        self.sundries = Sundries(report)
-        self.present = self._bare = 0
+        self.sundries, self.ranges = Sundries(report), Ranges()
+        self.present = self.range_count = self._bare = 0
         self._parts: list[dict[str, Column]] = []
         self._counts: list[int] = []
 
@@ -96,6 +101,8 @@ class Collector:
         kind = self.kinds.column([row.cat for row in spans], count)
         flags = self.kinds.flags(kind) | self.names.flags(name)
         self.present = int(np.bitwise_or.reduce(flags)) if count else 0
+        ranges = self.kinds.get(KIND, -1)
+        self.range_count = int(np.count_nonzero(kind == ranges)) if ranges >= 0 else 0
         if needed := self._needed(variant):
             return variant._replace(arguments=needed)
         times = self._times(spans, variant)

@@ -72,12 +72,15 @@ class CounterColumns:
     ts : ndarray of int64
         Unix nanoseconds.
     value : ndarray of float64
+    device : int
+        -1 where it is no device's, or its name tells.
     """
 
     name: str
     pid: int
     ts: Ints
     value: npt.NDArray[np.float64]
+    device: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,8 @@ class KinetoColumns:
     thread_names : mapping of (pid, tid) to str
     memory : MemoryColumns
     counters : sequence of CounterColumns
+    ranges : RangeColumns or None
+        Counters of CUPTI's range profiler; see `ranges`.
     rank : int or None
     """
 
@@ -141,6 +146,7 @@ class KinetoColumns:
     thread_names: Mapping[tuple[int, int], str] = field(default_factory=dict)
     memory: MemoryColumns = field(default_factory=MemoryColumns.empty)
     counters: Sequence[CounterColumns] = ()
+    ranges: Any = None
     rank: int | None = None
 
     def __len__(self) -> int:

@@ -103,6 +103,8 @@ def _read_events(text: EventText, collector: Collector, report: ImportReport) ->
         while (needed := collector.take(decoded.rows, decoded.variant)) != decoded.variant:
             decoded = again(decoded, needed, report)
             variant = needed
+        if collector.range_count:
+            collector.ranges.take(decoded.text, collector.range_count, report)
         variant = collector.next_variant(variant)
         if decoded.tail is not None:
             return decoded.tail + b"".join(text.rest())
@@ -145,6 +147,7 @@ def _columns(collector: Collector, base: int, rank: int | None, report: ImportRe
         thread_names=collector.sundries.thread_names,
         memory=collector.sundries.memory(base),
         counters=collector.sundries.counters(base),
+        ranges=collector.ranges.columns(base),
         rank=rank,
     )
     return columns.where(~_never(columns.ts - base, columns.dur, report))

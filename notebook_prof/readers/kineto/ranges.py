@@ -1,0 +1,181 @@
+"""Hardware counters of CUPTI's range profiler: one row a kernel, its counters as arguments."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pandas as pd
+from msgspec import Raw, Struct
+
+from ...trace.nesting import nest
+from ...trace.report import ImportReport
+from .columns import MAX_DEVICE, CounterColumns, Ints, KinetoColumns
+from .identifiers import identifiers
+from .kinds import rows_of
+from .numbers import to_ns
+from .rows import NOTHING, UNDECODABLE
+
+KIND: Final = "cuda_profiler_range"
+
+
+class _Row(Struct, gc=False):
+    cat: Any = ""
+    name: Any = None
+    pid: Any = None
+    ts: Raw = NOTHING
+    dur: Raw = NOTHING
+    args: Raw = NOTHING
+
+
+_ROWS: Final = msgspec.json.Decoder(list[_Row])
+_ARGS: Final = msgspec.json.Decoder(dict[str, Any])
+
+
+class RangeColumns(Struct):
+    """Ranges, in the order of the file.
+
+    Attributes
+    ----------
+    ts, dur : ndarray of int64
+        Unix nanoseconds and nanoseconds.
+    device : ndarray of int64
+    names : list of str
+        The kernel of each range, as CUPTI names it.
+    values : DataFrame
+        A column of float64 for each counter, by its full name; NaN where it was not measured.
+    """
+
+    ts: Ints
+    dur: Ints
+    device: Ints
+    names: list[str]
+    values: pd.DataFrame
+
+
+class Ranges:
+    """Collects them while a file is read."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[_Row, dict[str, float]]] = []
+
+    def take(self, text: bytes | memoryview, expected: int, report: ImportReport) -> None:
+        """Read the counters of the ranges in a list of events.
+
+        Parameters
+        ----------
+        text : bytes or memoryview
+            Empty where the events could not be read as a list.
+        expected : int
+            How many ranges there are in it.
+        report : ImportReport
+            Counts ranges whose counters cannot be read (``range-without-counters``).
+        """
+        found = 0
+        try:
+            rows = [row for row in _ROWS.decode(text) if row.cat == KIND] if text else []
+        except UNDECODABLE:
+            rows = []
+        for row in rows:
+            try:
+                told = _ARGS.decode(row.args) if row.args else {}
+            except UNDECODABLE:
+                continue
+            values = {name: float(value) for name, value in told.items() if _is_number(value)}
+            if values:
+                self._rows.append((row, values))
+                found += 1
+        report.add(
+            "range-without-counters",
+            "loss",
+            expected - found,
+            example=KIND,
+            effect="these ranges are slices, but have no row in the table profiler_ranges",
+        )
+
+    def columns(self, base: int) -> RangeColumns | None:
+        """All ranges, `base` later; None if there are none."""
+        ts, ts_ok = to_ns([row.ts for row, _ in self._rows])
+        dur, dur_ok = to_ns([row.dur for row, _ in self._rows])
+        keep = np.flatnonzero(ts_ok & dur_ok)
+        if not len(keep):
+            return None
+        rows = [self._rows[i] for i in keep.tolist()]
+        device = identifiers([row.pid if isinstance(row.pid, int | str) else None for row, _ in rows])
+        return RangeColumns(
+            ts=ts[keep] + base,
+            dur=dur[keep],
+            device=np.clip(device, 0, MAX_DEVICE),
+            names=[str(row.name) for row, _ in rows],
+            values=pd.DataFrame([values for _, values in rows]).astype("float64"),
+        )
+
+
+def range_counters(ranges: RangeColumns) -> list[CounterColumns]:
+    """A counter for each metric of each device: what a range measured while it lasts, else 0."""
+    found = []
+    for device in np.unique(ranges.device).tolist():
+        mine = np.flatnonzero(ranges.device == device)
+        mine = mine[np.argsort(ranges.ts[mine], kind="stable")]
+        start = ranges.ts[mine]
+        end = start + ranges.dur[mine]
+        gap = np.append(end[:-1] < start[1:], True)
+        ts = np.concatenate([start, end[gap]])
+        order = np.argsort(ts, kind="stable")
+        for name in ranges.values.columns:
+            values = ranges.values[name].to_numpy()[mine]
+            if not np.isnan(values).all():
+                value = np.concatenate([np.nan_to_num(values), np.zeros(int(gap.sum()))])
+                found.append(CounterColumns(str(name), -1, ts[order], value[order], device))
+    return found
+
+
+def range_table(ranges: RangeColumns, columns: KinetoColumns) -> pd.DataFrame:
+    """For ``metadata["tables"]["profiler_ranges"]``.
+
+    Returns
+    -------
+    DataFrame
+        By start: ``device start_unix_ns dur_ns`` int64; ``name`` category; ``top_operator
+        operator`` category, the outermost and the innermost operator around the call that launched the
+        kernel, missing where they are not known; then a column of float64 for each counter.
+
+    Notes
+    -----
+    Ranges carry no correlation, and their times are not those of the run. CUPTI replays kernels one by
+    one, so if a file has as many calls that launch kernels as it has ranges, the calls and the ranges in
+    the order of time belong together (as HTA takes them).
+    """
+    order = np.argsort(ranges.ts, kind="stable")
+    outer, inner = _operators(columns, len(order))
+    place = {"device": ranges.device, "start_unix_ns": ranges.ts, "dur_ns": ranges.dur}
+    table = pd.DataFrame({name: values[order] for name, values in place.items()})
+    table["name"] = pd.Categorical([ranges.names[i] for i in order.tolist()])
+    table["top_operator"] = pd.Categorical(outer)
+    table["operator"] = pd.Categorical(inner)
+    return pd.concat([table, ranges.values.iloc[order].reset_index(drop=True)], axis=1)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _operators(columns: KinetoColumns, count: int) -> list[list[str | None]]:
+    """Names of the outermost and the innermost operator around each launch, if there are so many."""
+    launches = np.array([name.endswith(("LaunchKernel", "LaunchKernelExC")) for name in columns.name.values])
+    call = np.flatnonzero(rows_of(columns.name, launches) & (columns.device < 0))
+    if len(call) != count:
+        return [[None] * count] * 2
+    call = call[np.argsort(columns.ts[call], kind="stable")]
+    is_operator = np.array([kind == "cpu_op" for kind in columns.kind.values], bool)
+    operator = np.flatnonzero(rows_of(columns.kind, is_operator))
+    both = np.concatenate([operator, call])
+    thread = columns.tid[both]
+    _, parent, _ = nest(thread, columns.ts[both], columns.dur[both])
+    inner = parent[len(operator) :].copy()
+    outer = inner.copy()
+    while (higher := (outer >= 0) & (parent[outer] >= 0)).any():
+        outer[higher] = parent[outer[higher]]
+    names = [columns.name.values[i] for i in columns.name.codes[operator].tolist()]
+    return [[names[i] if i >= 0 else None for i in at.tolist()] for at in (outer, inner)]

@@ -1,0 +1,105 @@
+"""What a file tells of kernels elsewhere than on their own rows: AMD's launches, CUPTI's range profiler."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from notebook_prof.readers import read_trace
+from tests.unit.test_kineto_reader import op, write
+
+FADD = "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum"
+SHAPE = {"grid": [3, 1, 1], "block": [128, 1, 1], "shared memory": 64}
+
+
+def kernel(ts: str, correlation: int, **told: object) -> str:
+    return op("k", ts, "5", tid=0, cat="kernel", device=0, stream=0, correlation=correlation, **told)
+
+
+def test_amd_tells_the_grid_on_the_call(tmp_path: Path) -> None:
+    rows = (
+        op("hipLaunchKernel", "1", "1", cat="cuda_runtime", correlation=3, kernel="k", cid=1, **SHAPE),
+        op("hipGraphLaunch", "3", "1", cat="cuda_runtime", correlation=4),
+        kernel("10", 3, kind="Dispatch Kernel"),
+        kernel("20", 4),
+        kernel("30", 3, grid=[9, 9, 9], block=[1, 1, 1]),
+        op("copy", "40", "5", tid=0, cat="gpu_memcpy", device=0, stream=0, correlation=3, bytes=8),
+        kernel("50", 99),
+    )
+    told = read_trace(write(tmp_path, *rows)).metadata["tables"]["device_events"].set_index("correlation")
+    own, other = told[told["kind"] == "kernel"].loc[3].to_dict("records")
+    assert (own["grid"], own["block"], own["shared_memory_bytes"]) == ("[3, 1, 1]", "[128, 1, 1]", 64)
+    assert (other["grid"], other["block"], other["shared_memory_bytes"]) == ("[9, 9, 9]", "[1, 1, 1]", 64)
+    assert told[told["kind"] == "gpu_memcpy"]["grid"].isna().all()
+    assert set(told.index) == {3}, "a graph's kernels and those launched before tell nothing"
+
+
+def test_kernels_of_mi250_have_the_grids_of_their_calls(shared_traces: Path) -> None:
+    path = shared_traces / "hta" / "amd_trace" / "mi250_minitoy_train_ROCm6_2_kineto.json.gz"
+    rows = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    calls = {row["args"]["correlation"]: row["args"] for row in rows if "grid" in row.get("args", {})}
+    told = read_trace(path).metadata["tables"]["device_events"]
+    kernels = told[told["kind"] == "kernel"]
+    assert len(kernels) == 14
+    for name, spelled in (("grid", str), ("block", str)):
+        want = [spelled(calls[number][name]) for number in kernels["correlation"]]
+        assert kernels[name].astype(object).tolist() == want
+
+
+def ranged(name: str, ts: str, device: int = 0, **values: object) -> str:
+    text = op(name, ts, "10", tid=0, cat="cuda_profiler_range", **values)
+    return text.replace('"pid": 5', f'"pid": {device}') if '"pid": 5' in text else text
+
+
+def test_ranges_of_cupti_are_counters_and_a_table(tmp_path: Path) -> None:
+    rows = (
+        op("aten::conv2d", "100", "30", cat="cpu_op"),
+        op("aten::cudnn", "105", "20", cat="cpu_op"),
+        op("cudaLaunchKernel", "110", "1", cat="cuda_runtime", correlation=1),
+        op("cudaLaunchKernel", "140", "1", cat="cuda_runtime", correlation=2),
+        ranged("fft", "1", **{FADD: 86, "dram.pct": 0.5}),
+        ranged("gemm", "11", **{FADD: 7, "note": "text"}),
+    )
+    trace = read_trace(write(tmp_path, *rows))
+    table = trace.metadata["tables"]["profiler_ranges"]
+    assert table["name"].tolist() == ["fft", "gemm"]
+    assert table["top_operator"].astype(object).fillna("").tolist() == ["aten::conv2d", ""]
+    assert table["operator"].astype(object).fillna("").tolist() == ["aten::cudnn", ""]
+    assert table[FADD].tolist() == [86.0, 7.0]
+    assert table["dram.pct"].isna().tolist() == [False, True]
+    assert "note" not in table
+    tracks = trace.tracks.set_index("name")["track"]
+    curve = trace.counters[trace.counters["track"] == tracks[FADD]]
+    base = trace.metadata["start_unix_ns"]
+    start = (table["start_unix_ns"] - base).tolist()
+    assert curve[["ts", "value"]].values.tolist() == [[start[0], 86], [start[1], 7], [start[1] + 10_000, 0]]
+    assert not trace.report
+
+
+def test_ranges_among_events_that_are_read_one_by_one_are_counted(tmp_path: Path) -> None:
+    path = write(
+        tmp_path, ranged("fft", "1", **{FADD: 86}), '{"ph": "X", "name": ["no"], "ts": {}, "dur": 1}'
+    )
+    trace = read_trace(path)
+    assert trace.report["range-without-counters"].count == 1
+    assert len(trace.slices) == 1
+
+
+def test_hta_reads_the_same_counters(shared_traces: Path) -> None:
+    """Its test of the counters of a recording on A100: 77 rows, and what the sixth of them is."""
+    folder = shared_traces / "hta" / "cupti_profiler"
+    table = read_trace(next(folder.glob("*.json.gz"))).metadata["tables"]["profiler_ranges"]
+    assert len(table) == 77
+    sixth = table.iloc[5]
+    assert str(sixth["name"]).startswith("void fft2d_r2c_32x32")
+    assert sixth[FADD] == 86_114_304
+    assert (sixth["top_operator"], sixth["operator"]) == ("aten::conv2d", "aten::cudnn_convolution")
+    assert sum(name.startswith("smsp__") for name in table) == 9
+    trace = read_trace(next(folder.glob("*.json.gz")))
+    counted = trace.counters.merge(trace.tracks[["track", "name"]], on="track").groupby("name")["value"].sum()
+    for name in counted.index:
+        assert counted[name] == pytest.approx(float(np.nansum(table[name])))
