@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import re
 import textwrap
 import time
@@ -14,6 +13,9 @@ from typing import Any
 
 import pytest
 from jupyter_client.manager import KernelManager, start_new_kernel
+
+PATIENCE_S = 240
+"""For an answer of a kernel; a loaded machine may need a minute to import torch."""
 
 SETUP = """
 %load_ext notebook_prof
@@ -46,7 +48,7 @@ class Kernel:
     def __init__(self, manager: KernelManager, client: Any) -> None:
         self.manager, self.client = manager, client
 
-    def run(self, code: str, *, timeout: float = 60, interrupt_after: float | None = None) -> Reply:
+    def run(self, code: str, *, timeout: float = PATIENCE_S, interrupt_after: float | None = None) -> Reply:
         """Run a cell; interrupt it this many seconds after it printed something, if asked."""
         reply, armed = Reply(), interrupt_after is not None
 
@@ -90,7 +92,7 @@ class Kernel:
             assert self.reply_to(asked)["content"]["status"] == "ok"
         return asked
 
-    def reply_to(self, asked: str, timeout: float = 60) -> dict[str, Any]:
+    def reply_to(self, asked: str, timeout: float = PATIENCE_S) -> dict[str, Any]:
         """The shell's reply to a request; replies to others are dropped."""
         while True:
             answer: dict[str, Any] = self.client.get_shell_msg(timeout=timeout)
@@ -99,12 +101,12 @@ class Kernel:
 
     def subshell(self) -> str:
         """Make a subshell; skips the test where the kernel has none."""
+        told = self.client.kernel_info(reply=True, timeout=PATIENCE_S)
+        if "kernel subshells" not in told["content"].get("supported_features", []):
+            pytest.skip("this ipykernel has no subshells")
         message = self.client.session.msg("create_subshell_request")
         self.client.control_channel.send(message)
-        try:
-            answer = self.client.get_control_msg(timeout=5)
-        except queue.Empty:
-            pytest.skip("this ipykernel has no subshells")
+        answer = self.client.get_control_msg(timeout=PATIENCE_S)
         return str(answer["content"]["subshell_id"])
 
     def value(self, expression: str) -> Any:
@@ -129,7 +131,7 @@ def _kernel(directory: Any) -> Iterator[Kernel]:
     env = {**os.environ, "IPYTHONDIR": str(directory), "PYTHONDONTWRITEBYTECODE": "1"}
     # the cost of a debugger's checks at every start is not what is tested here
     env["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
-    manager, client = start_new_kernel(kernel_name="python3", env=env)
+    manager, client = start_new_kernel(startup_timeout=PATIENCE_S, kernel_name="python3", env=env)
     try:
         kernel = Kernel(manager, client)
         kernel.must(SETUP)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.notebook.conftest import Kernel
+from tests.notebook.conftest import PATIENCE_S, Kernel
 
 FACTS = (
     "{'steps': p.trace.steps['step'].tolist(), **{k: p.trace.metadata[k] for k in "
@@ -98,7 +98,7 @@ def test_interrupt_keeps_what_was_recorded(kernel: Kernel) -> None:
         %%profile p --steps 2:1000000
         import time
         for i in range(1000000):
-            if i == 10: print('go', flush=True)
+            if i == 20: print('go', flush=True)
             time.sleep(0.005)
         """,
         interrupt_after=0.3,
@@ -109,7 +109,7 @@ def test_interrupt_keeps_what_was_recorded(kernel: Kernel) -> None:
 
 
 def test_interrupt_of_an_awaiting_cell(kernel: Kernel) -> None:
-    source = "%%profile p --quiet\nimport asyncio\nprint('go', flush=True)\nawait asyncio.sleep(2)"
+    source = "%%profile p --quiet\nimport asyncio\nprint('go', flush=True)\nawait asyncio.sleep(100)"
     reply = kernel.run(source, interrupt_after=0.3)
     assert reply.status == "error"
     assert kernel.must("%%profile --quiet\n1").results == ["1"]
@@ -174,8 +174,8 @@ def test_a_nested_cell_does_not_end_the_recording(kernel: Kernel) -> None:
 
 def test_a_cell_of_a_subshell_neither_ends_it_nor_counts(kernel: Kernel) -> None:
     subshell = kernel.subshell()
-    kernel.must("globals().pop('i', None);")
-    source = "%%profile p --quiet --steps 2:9\nimport time\nfor i in range(12):\n    time.sleep(0.1)"
+    kernel.must("import threading\ngate = threading.Event()\nglobals().pop('i', None);")
+    source = "%%profile p --quiet --steps 2:9\nfor i in range(12):\n    if i == 5: gate.wait(200)"
     asked = kernel.rerun(source, "one", wait=False)
     aside = (
         "from time import sleep\nwhile 'i' not in globals(): sleep(0.01)\nfor j in range(50):\n    aside = j"
@@ -183,6 +183,7 @@ def test_a_cell_of_a_subshell_neither_ends_it_nor_counts(kernel: Kernel) -> None
     kernel.rerun(aside, "two", subshell=subshell)
     other = kernel.rerun("%%profile q\nran_aside = True", "three", subshell=subshell, wait=False)
     assert kernel.reply_to(other)["content"]["ename"] == "UsageError"
+    kernel.rerun("gate.set()", "four", subshell=subshell)
     assert kernel.reply_to(asked)["content"]["status"] == "ok"
     facts = kernel.value(FACTS)
     assert (facts["steps"], facts["steps_seen"]) == ([2, 3, 4, 5, 6, 7, 8], 12)
@@ -227,15 +228,15 @@ def test_line_magic(kernel: Kernel) -> None:
 
 def test_help(kernel: Kernel) -> None:
     assert "--stop-after" in kernel.must("%%profile --help\n").stdout
-    answer = kernel.client.inspect("%%profile", 5, reply=True, timeout=20)
+    answer = kernel.client.inspect("%%profile", 5, reply=True, timeout=PATIENCE_S)
     assert "--steps A:B" in answer["content"]["data"]["text/plain"]
 
 
 def test_is_complete_and_completion_start_nothing(kernel: Kernel) -> None:
     kernel.client.is_complete("%%profile p\nfor i in range(3):")
-    assert kernel.client.get_shell_msg(timeout=20)["content"]["status"] == "incomplete"
+    assert kernel.client.get_shell_msg(timeout=PATIENCE_S)["content"]["status"] == "incomplete"
     kernel.client.is_complete("%%profile p\nx = 1")
-    assert kernel.client.get_shell_msg(timeout=20)["content"]["status"] == "complete"
+    assert kernel.client.get_shell_msg(timeout=PATIENCE_S)["content"]["status"] == "complete"
     assert kernel.must("%%profile --quiet\n1").results == ["1"]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.notebook.conftest import PATIENCE_S
+
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
 
@@ -15,13 +17,13 @@ def notebook(*cells: str) -> object:
 def test_stops_at_a_failing_profiled_cell() -> None:
     book = notebook("%load_ext notebook_prof", "%%profile --quiet\n1/0", "reached = True")
     with pytest.raises(nbclient.exceptions.CellExecutionError, match="ZeroDivisionError"):
-        nbclient.NotebookClient(book, timeout=120).execute()
+        nbclient.NotebookClient(book, timeout=PATIENCE_S, startup_timeout=PATIENCE_S).execute()
     assert book["cells"][2]["execution_count"] is None  # type: ignore[index]
 
 
 def test_runs_through_and_keeps_the_output() -> None:
     book = notebook("%load_ext notebook_prof", "%%profile p\nprint('mine')\n41 + 1", "_")
-    nbclient.NotebookClient(book, timeout=120).execute()
+    nbclient.NotebookClient(book, timeout=PATIENCE_S, startup_timeout=PATIENCE_S).execute()
     first, second = (book["cells"][i]["outputs"] for i in (1, 2))  # type: ignore[index]
     assert first[0]["text"] == "mine\n"
     assert [out["data"]["text/plain"] for out in first if out["output_type"] == "execute_result"] == ["42"]

@@ -237,7 +237,7 @@ def test_a_gradient_function_and_pickling(library: Kernel) -> None:
 def test_what_is_left_behind_by_many_profiles(library: Kernel) -> None:
     library.must(
         """
-        import gc, psutil, threading
+        import gc, psutil, threading, time
         from torch.optim import optimizer as optimizer_module
         def left():
             gc.collect()
@@ -247,17 +247,22 @@ def test_what_is_left_behind_by_many_profiles(library: Kernel) -> None:
                 len(optimizer_module._global_optimizer_pre_hooks),
                 len(torch.nn.modules.module._global_forward_hooks),
                 len(torch.nn.modules.module._global_forward_pre_hooks),
-                threading.active_count(),
                 len(ip.ast_transformers),
                 sum(map(len, ip.events.callbacks.values())),
                 torch.utils.data.dataloader._BaseDataLoaderIter.__next__.__qualname__,
             ]
+        def threads(before):
+            until = time.monotonic() + 100
+            while set(threading.enumerate()) - before and time.monotonic() < until:
+                time.sleep(0.01)  # others' may end meanwhile, ours must
+            return [thread.name for thread in set(threading.enumerate()) - before]
         def rss():
             gc.collect()
             return psutil.Process().memory_info().rss
         """
     )
     before = library.value("left()")
+    library.must("there = set(threading.enumerate())")
     cell = f"%%profile p --quiet --steps 3:6\nfor x in loader:\n    {BODY}"
     for _ in range(20):
         library.must(cell)
@@ -266,6 +271,7 @@ def test_what_is_left_behind_by_many_profiles(library: Kernel) -> None:
         library.must(cell)
     grown = library.value("rss()") - start
     assert library.value("left()") == before
+    assert library.value("threads(there)") == []
     assert grown < 12 * 2**20, f"{grown / 2**20:.1f} MiB in 50 profiles"
 
 
