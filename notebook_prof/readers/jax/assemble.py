@@ -12,6 +12,7 @@ from ...trace.builder import TraceBuilder
 from ...trace.intervals import IntArray
 from ...trace.strings import Coded
 from ...trace.taxonomy import is_collective_kernel
+from ..event_arguments import NAME, argument_rows, argument_table
 from .columns import Line, Space
 
 _DEVICE: Final = re.compile(r"/device:([A-Za-z_]+):(\d{1,4})")
@@ -39,7 +40,8 @@ def assemble(space: Space, builder: TraceBuilder, *, rank: int | None = None) ->
     Streams of a device are streams with kernels, copies and collectives; so is ``XLA Ops`` where a device
     has no streams (TPU). Rows that were worked out from these (modules, name scopes) are annotations on
     tracks of their own. ``module`` is the HLO module. ``metadata["tables"]["hlo_ops"]`` has a row for each
-    ``hlo_module hlo_op category``: ``count total_ns``.
+    ``hlo_module hlo_op category``: ``count total_ns``; ``["event_arguments"]`` what else events tell, as in
+    generic traces.
 
     Parameters
     ----------
@@ -50,10 +52,12 @@ def assemble(space: Space, builder: TraceBuilder, *, rank: int | None = None) ->
     """
     base = _base(space)
     parts: list[tuple[IntArray, pd.DataFrame]] = []
+    told: list[pd.DataFrame] = []
     with_streams = {line.plane for line in space.lines if _STREAM.match(line.name)}
     for number, line in enumerate(space.lines):
         if len(line.ts):
-            parts.append(_line(line, number, base, line.plane in with_streams, builder, space, rank))
+            parts.append(_line(line, number, base, line.plane in with_streams, builder, space, rank, told))
+    _arguments(told, builder)
     _facts(space, builder, rank)
     if parts:
         rows = pd.concat([part.assign(handle=handles) for handles, part in parts], ignore_index=True)
@@ -75,6 +79,7 @@ def _line(
     builder: TraceBuilder,
     space: Space,
     rank: int | None,
+    told: list[pd.DataFrame],
 ) -> tuple[IntArray, pd.DataFrame]:
     n = len(line.ts)
     ts = line.ts + (base if int(line.ts.max()) < _RELATIVE_NS else 0)
@@ -108,6 +113,8 @@ def _line(
         module=module.where(module.notna(), None),
         stack=stack,
     )
+    if line.args is not None:
+        told.append(argument_rows(track, ts, line.dur, names, line.args))
     rows = pd.DataFrame({"ts": ts, "dur": line.dur, "category": category, "correlation": correlation})
     is_step = step.notna() & (step.abs() < 2**31) & (not match)
     return handles, rows.assign(step=step.where(is_step), hlo_op=hlo, hlo_module=module, device=bool(match))
@@ -213,6 +220,13 @@ def _table(rows: pd.DataFrame, builder: TraceBuilder) -> None:
     tables = builder.metadata.setdefault("tables", {})
     earlier = tables.get("hlo_ops")
     tables["hlo_ops"] = table if earlier is None else pd.concat([earlier, table], ignore_index=True)
+
+
+def _arguments(told: list[pd.DataFrame], builder: TraceBuilder) -> None:
+    tables = builder.metadata.setdefault("tables", {})
+    earlier = [tables[NAME]] if NAME in tables else []
+    if (table := argument_table([*earlier, *told])) is not None:
+        tables[NAME] = table
 
 
 def _facts(space: Space, builder: TraceBuilder, rank: int | None) -> None:

@@ -13,22 +13,10 @@ from ...errors import FormatError
 from ...trace.report import ImportReport
 from ..kineto.numbers import to_ns
 from ..tolerant_json import decode_events
-from .columns import WANTED, Line, Space, coded
+from .columns import WANTED, Line, Space, as_arguments, coded
 
 Scalar = int | float | str | None
 _NOTHING: Final = Raw(b"")
-
-
-class Args(Struct, gc=False):
-    """The arguments that are kept."""
-
-    name: Scalar = None
-    step_num: Scalar = None
-    hlo_op: Scalar = None
-    hlo_module: Scalar = None
-    correlation_id: Scalar = None
-    tf_op: Scalar = None
-    memcpy_details: Scalar = None
 
 
 class Row(Struct, gc=False):
@@ -40,16 +28,13 @@ class Row(Struct, gc=False):
     tid: int | None = None
     ts: Raw = _NOTHING
     dur: Raw = _NOTHING
-    args: Args | None = None
+    args: dict[str, Any] | None = None
 
 
 class Envelope(Struct):
     """The file around the rows."""
 
     traceEvents: list[Row]
-
-
-_NO_ARGS: Final = Args()
 
 
 def read_space(data: bytes, report: ImportReport) -> Space:
@@ -81,18 +66,23 @@ def read_space(data: bytes, report: ImportReport) -> Space:
     for chosen in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(order) else []:
         pid, tid = places[codes[chosen[0]]]
         mine = kept[chosen]
-        args = [rows[i].args or _NO_ARGS for i in mine]
-        columns: dict[str, list[Any]] = {name: [getattr(own, name) for own in args] for name in WANTED}
+        args = [rows[i].args or {} for i in mine]
+        columns: dict[str, list[Any]] = {name: [_scalar(own.get(name)) for own in args] for name in WANTED}
         stats = {name: values for name, values in columns.items() if any(v is not None for v in values)}
         names = coded([str(rows[i].name) for i in mine])
         line = lines.get((pid, tid), f"thread {tid}")
-        found.append(Line(planes.get(pid, ""), line, int(tid), ts[mine], dur[mine], names, stats))
+        told = as_arguments(args)
+        found.append(Line(planes.get(pid, ""), line, int(tid), ts[mine], dur[mine], names, stats, told))
     return Space(found)
 
 
 def _named(rows: list[Row], kind: str, key: Callable[[Row], Any]) -> dict[Any, str]:
     return {
-        key(row): str(row.args.name)
+        key(row): str(row.args["name"])
         for row in rows
-        if row.ph == "M" and row.name == kind and row.args is not None and row.args.name is not None
+        if row.ph == "M" and row.name == kind and row.args and row.args.get("name") is not None
     }
+
+
+def _scalar(value: Any) -> Scalar:
+    return value if isinstance(value, int | float | str) else None

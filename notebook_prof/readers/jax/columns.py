@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -13,7 +14,35 @@ from ...trace.strings import Coded
 Ints = npt.NDArray[np.int64]
 
 WANTED: Final = ("step_num", "hlo_op", "hlo_module", "correlation_id", "tf_op", "memcpy_details")
-"""Statistics of events that are kept."""
+"""Statistics of events that the tables are made of."""
+_ELSEWHERE: Final = frozenset({"step_num", "hlo_module", "correlation_id"})
+"""Told by columns of the slices."""
+_SOURCE: Final = "_src"
+
+
+def is_told(name: str) -> bool:
+    """Whether a statistic of an event is more than what joins threads, as ``_pt`` does.
+
+    Examples
+    --------
+    >>> is_told("batch"), is_told("_src"), is_told("_pt")
+    (True, True, False)
+    """
+    return name == _SOURCE or not name.startswith("_")
+
+
+def as_arguments(own: list[dict[str, Any]]) -> Coded | None:
+    """What no column tells of each event, as JSON objects; None where no event tells more."""
+    texts: dict[str, int] = {}
+    codes = np.full(len(own), -1, np.int64)
+    for row, stats in enumerate(own):
+        if rest := {name: _plain(v) for name, v in stats.items() if name not in _ELSEWHERE and is_told(name)}:
+            codes[row] = texts.setdefault(msgspec.json.encode(rest).decode(errors="replace"), len(texts))
+    return Coded(codes, list(texts)) if texts else None
+
+
+def _plain(value: Any) -> Any:
+    return f"{len(value)} bytes" if isinstance(value, bytes) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +60,8 @@ class Line:
     names : Coded
     stats : dict of str to list
         A value or None for each event, by the names in `WANTED`; absent where no event has it.
+    args : Coded or None
+        From `as_arguments`.
     """
 
     plane: str
@@ -40,6 +71,7 @@ class Line:
     dur: Ints
     names: Coded
     stats: dict[str, list[Any]] = field(default_factory=dict)
+    args: Coded | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from ...errors import ExtraNotInstalledError, FormatError
 from ...optional import installed, require
 from ...trace.report import ImportReport
 from . import wire
-from .columns import WANTED, Line, Space, coded
+from .columns import WANTED, Line, Space, as_arguments, coded
 
 _EXACT: Final = 1 << 53
 """JAX gives times as doubles of ns: whole only below this."""
@@ -75,4 +75,5 @@ def _line(plane: str, line: Any) -> Line | None:
         np.floor(dur).astype(np.int64),
         coded(list(names)),
         kept,
+        as_arguments(list(stats)),
     )

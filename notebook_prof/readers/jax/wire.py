@@ -17,7 +17,7 @@ import numpy as np
 
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
-from .columns import WANTED, Line, Space
+from .columns import WANTED, Line, Space, as_arguments, is_told
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _TOP: Final = 1 << 63
@@ -145,7 +145,7 @@ def _plane(data: bytes, at: int, stop: int, space: Space, report: ImportReport) 
     except BrokenMessageError as error:
         _broken(report, f"plane {name!r}: {error}")
     space.planes.append(name)
-    wanted = {key: text for key, text in statistic.items() if text in WANTED}
+    wanted = {key: text for key, text in statistic.items() if is_told(text)}
     known: dict[int, tuple[str, dict[str, Any]]] = {}
     for a, b in events:
         try:
@@ -187,7 +187,8 @@ def _entry(
 def _stat(
     data: bytes, at: int, stop: int, wanted: dict[int, str], refs: dict[int, str], into: dict[str, Any]
 ) -> None:
-    name, value = "", None
+    name = ""
+    value: Any = None
     try:
         for number, wire, a, b in fields(data, at, stop):
             if number == 1 and wire == _VARINT:
@@ -200,6 +201,8 @@ def _stat(
                 value = struct.unpack_from("<d", data, a)[0]
             elif number == 5 and wire == _BYTES:
                 value = data[a:b].decode(errors="replace")
+            elif number == 6 and wire == _BYTES:
+                value = data[a:b]
     except BrokenMessageError:
         return
     if name and value is not None:
@@ -230,15 +233,24 @@ def _line(
                 start = a
     except BrokenMessageError as error:
         _broken(report, f"line {name!r}: {error}")
-    rows, stats = _events(data, events, known, wanted, refs, report)
+    rows, told = _events(data, events, known, wanted, refs, report)
     ids, offset, dur = (
         np.array(column, np.int64) for column in (zip(*rows, strict=True) if rows else ((),) * 3)
     )
     distinct, codes = np.unique(ids, return_inverse=True)
     names = [known.get(int(key), (f"event {key}", {}))[0] for key in distinct]
     start = start if start < _LIMIT else 0
+    stats = {key: [own.get(key) for own in told] for key in WANTED}
+    stats = {key: values for key, values in stats.items() if any(value is not None for value in values)}
     return Line(
-        plane, display or name, number_of, offset // _PS + start, dur // _PS, Coded(codes, names), stats
+        plane,
+        display or name,
+        number_of,
+        offset // _PS + start,
+        dur // _PS,
+        Coded(codes, names),
+        stats,
+        as_arguments(told),
     )
 
 
@@ -249,9 +261,10 @@ def _events(
     wanted: dict[int, str],
     refs: dict[int, str],
     report: ImportReport,
-) -> tuple[list[tuple[int, int, int]], dict[str, list[Any]]]:
+) -> tuple[list[tuple[int, int, int]], list[dict[str, Any]]]:
+    """Metadata, offset and duration of whole events, and their statistics."""
     rows: list[tuple[int, int, int]] = []
-    stats: dict[str, list[Any]] = {}
+    told: list[dict[str, Any]] = []
     for at, stop in spans:
         key = offset = dur = 0
         own: dict[str, Any] = {}
@@ -274,7 +287,6 @@ def _events(
                 "broken-row", "loss", example=f"offset {offset} ps", effect="these events are left out"
             )
             continue
-        for name, value in ({**known[key][1], **own} if key in known else own).items():
-            stats.setdefault(name, [None] * len(spans))[len(rows)] = value
+        told.append({**known[key][1], **own} if key in known else own)
         rows.append((key, offset, dur))
-    return rows, {name: values[: len(rows)] for name, values in stats.items()}
+    return rows, told

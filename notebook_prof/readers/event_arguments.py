@@ -1,0 +1,53 @@
+"""What events were called with, beside the slices, as a table that all readers share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ..trace.intervals import IntArray
+from ..trace.strings import Coded
+
+NAME: Final = "event_arguments"
+"""In ``metadata["tables"]``."""
+
+
+def argument_rows(
+    track: npt.ArrayLike, ts: IntArray, dur: IntArray, name: Coded, arguments: Coded
+) -> pd.DataFrame:
+    """Rows of the slices that have arguments.
+
+    Parameters
+    ----------
+    track : int or ndarray of int, shape (n,)
+    ts, dur : ndarray of int64, shape (n,)
+        Unix nanoseconds and nanoseconds; negative durations become 0, as in the slices.
+    name : Coded, shape (n,)
+    arguments : Coded, shape (n,)
+        JSON objects as text; code -1 for none.
+
+    Returns
+    -------
+    DataFrame
+        ``track`` int32, ``start_unix_ns dur_ns`` int64 and ``name``, which find the slice; ``arguments``.
+    """
+    has = np.flatnonzero(np.asarray(arguments.codes) >= 0)
+    place: dict[str, Any] = {
+        "track": np.broadcast_to(np.asarray(track, np.int32), len(ts))[has],
+        "start_unix_ns": np.asarray(ts, np.int64)[has],
+        "dur_ns": np.maximum(np.asarray(dur, np.int64)[has], 0),
+    }
+    for key, part in (("name", name), ("arguments", arguments)):
+        place[key] = np.array([*part.values, None], dtype=object)[np.asarray(part.codes)[has]]
+    return pd.DataFrame(place)
+
+
+def argument_table(parts: Sequence[pd.DataFrame]) -> pd.DataFrame | None:
+    """The table ``event_arguments`` of rows from `argument_rows`: texts are categories; None for no rows."""
+    if not any(map(len, parts)):
+        return None
+    return pd.concat(parts, ignore_index=True).astype({"name": "category", "arguments": "category"})
