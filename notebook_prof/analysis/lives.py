@@ -10,6 +10,7 @@ import pandas as pd
 from ..trace import Trace
 from ..trace.intervals import IntArray
 from ..trace.nesting import climb
+from .scope import ints
 
 FOREVER: Final = np.iinfo(np.int64).max
 """Death of a block that outlived the recording."""
@@ -72,4 +73,4 @@ def lives(events: pd.DataFrame) -> Lives:
 
 def meaningful(trace: Trace, rows: IntArray) -> IntArray:
     """The slices themselves or, where one only allocates for another, the one around it; -1 stays -1."""
-    return climb(trace.slices["parent"], rows, trace.slices["name"].isin(_MERELY_ALLOCATE).to_numpy())
+    return climb(ints(trace.slices["parent"]), rows, trace.slices["name"].isin(_MERELY_ALLOCATE).to_numpy())

@@ -11,6 +11,7 @@ from ...trace.intervals import IntArray
 from ...trace.nesting import climb
 from ...units import format_count, format_ns, format_share
 from ..launch_calls import launch_calls
+from ..scope import ints
 from .finding import Finding, Run, evidence, named, names_of
 
 _PLUMBING: Final = ("launch", "sync", "overhead")
@@ -49,7 +50,7 @@ def sync_points(run: Run) -> Finding | None:
 def _callers(run: Run, rows: IntArray) -> pd.Series[int]:
     """Names of the innermost operators around calls, most frequent first."""
     slices = run.trace.slices
-    rows = climb(slices["parent"], rows, slices["category"].isin(_PLUMBING).to_numpy())
+    rows = climb(ints(slices["parent"]), rows, slices["category"].isin(_PLUMBING).to_numpy())
     return slices["name"].iloc[rows].astype("str").value_counts()
 
 
