@@ -10,8 +10,8 @@ from IPython.core.getipython import get_ipython
 from IPython.display import display
 
 from ..session.rank_board import RankBoard
-from ..views.document import fragment
 from ..views.rank_page.static import rank_fragment
+from .late import first_form, goes_late, show_rest, static_form
 from .rank_widget import RankWidget
 from .widget import LinkedWidget, ProfileWidget, Shown, answers_of
 
@@ -27,7 +27,8 @@ def show(profile: Shown | RankBoard, **_options: Any) -> None:
     """Show a Profile where it is evaluated.
 
     Two outputs are made: a static one (text, and HTML with a picture) that survives without a kernel, and
-    the live views, which hide it as long as they are there. A shell without a front-end gets the text.
+    the live views, which hide it as long as they are there. A shell without a front-end gets the text. A
+    long Profile shows its views first (`notebook_prof.jupyter.late`).
 
     Parameters
     ----------
@@ -48,20 +49,21 @@ def _show_views(profile: Shown | RankBoard, shell: InteractiveShell) -> None:
     cell = current_cell(shell)
     close_shown(cell, shell)
     uid = uuid.uuid4().hex[:12]
-    verdict = profile.headline
-    if isinstance(profile, RankBoard):
-        html = rank_fragment(profile.frames({}), verdict, uid)
-    else:
-        store = answers_of(profile).store  # its indexes serve the live views next
-        html = fragment(profile.trace, profile.selection, verdict=verdict, uid=uid, store=store)
-    display({"text/plain": repr(profile), "text/html": html}, raw=True)
     widget: LinkedWidget
     if isinstance(profile, RankBoard):
+        html = rank_fragment(profile.frames({}), profile.headline, uid)
+        display({"text/plain": repr(profile), "text/html": html}, raw=True)
         widget = RankWidget(profile, uid)
-    elif len(profile.trace.slices):
-        widget = ProfileWidget(profile, uid)
+    elif goes_late(profile, cell):
+        answers_of(profile).warming.start()
+        display(first_form(profile, uid), raw=True, display_id=uid)
+        widget = ProfileWidget(profile, uid, late=True)
+        show_rest(profile, widget, uid)
     else:
-        return
+        display(static_form(profile, uid), raw=True)
+        if not len(profile.trace.slices):
+            return
+        widget = ProfileWidget(profile, uid)
     widget.shown_at = getattr(shell, "execution_count", None)
     if cell:
         _SHOWN.setdefault(cell, []).append(weakref.ref(widget))

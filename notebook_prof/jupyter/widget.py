@@ -119,11 +119,16 @@ class ProfileWidget(LinkedWidget):
     profile : Profile
     uid : str
         Marks the static output that the live view hides.
+    late : bool
+        Whether the trait ``headline`` is set later; until then the page says that it is being worked out.
     """
 
-    def __init__(self, profile: Shown, uid: str = "") -> None:
+    headline = traitlets.Unicode().tag(sync=True)
+
+    def __init__(self, profile: Shown, uid: str = "", late: bool = False) -> None:
         trace = profile.trace
-        settings = {**dashboard_settings(trace, profile.headline), "uid": uid}
+        verdict = "" if late else profile.headline
+        settings = {**dashboard_settings(trace, verdict), "uid": uid, "late": late}
         super().__init__(answers_of(profile), profile.selection, dashboard_document(trace), settings)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from .built import built
 from .columns import SliceColumns
 from .lod.chosen import Chosen, Members, Runs
 from .lod.rows import IntArray, RowIndex, grouped_order, running_sum
@@ -44,7 +45,7 @@ class Choices:
         self._runs: dict[str, Runs] = {}
         self._clause = lru_cache(_REMEMBERED)(self._found)
 
-    @cached_property
+    @built
     def members(self) -> Members:
         """Positions of every name; 4 bytes a slice."""
         c, index = self._columns, self._index
@@ -100,12 +101,12 @@ class Choices:
         if dimension == "rank":
             return self._tracks(track for track in c.tracks if track.rank in values)
         if dimension == "step":
-            return self._runs_of("step").chosen(values)
+            return self.runs_of("step").chosen(values)
         known = {"name": c.names, "category": c.categories, "phase": c.phases}[dimension]
         wanted = set(values)
         codes = [code for code, value in enumerate(known) if value in wanted]
         if dimension in _RUNS:
-            return self._runs_of(dimension).chosen(codes)
+            return self.runs_of(dimension).chosen(codes)
         if self.members.count(codes) * _FEW > c.n and len(codes) > 1:
             keep = np.zeros(len(known) + 1, bool)
             keep[codes] = True
@@ -118,7 +119,8 @@ class Choices:
         both = np.array(pairs, self._index.order.dtype).reshape(-1, 2)
         return Chosen(self._index, both[:, 0], both[:, 1])
 
-    def _runs_of(self, dimension: str) -> Runs:
+    def runs_of(self, dimension: str) -> Runs:
+        """Where ``step``, ``phase`` or ``category`` change, by position; made once."""
         if dimension not in self._runs:
             value = getattr(self._columns, dimension)[self._index.order]
             heads = _heads(self._index, value)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..trace import Trace
+from .built import built
 
 IntArray = npt.NDArray[np.int64]
 
@@ -55,12 +56,12 @@ class SliceColumns:
     name, category, phase : ndarray of int8, int16 or int32
         Codes; -1 where missing. As narrow as the trace has them: not copied.
     names, categories, phases : list of str
-    step : ndarray of int32
-        -1 where missing.
     row : ndarray of uint16 or int32
         Drawn row.
     tracks : list of DrawnTrack
         In drawing order: threads (the main one, then the busiest), then streams by device, then the rest.
+    busy_ns : ndarray of int64, shape (tracks,)
+        Time that the outermost slices of each of `tracks` take.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -72,20 +73,27 @@ class SliceColumns:
         self.name, self.names = coded(slices["name"])
         self.category, self.categories = coded(slices["category"])
         self.phase, self.phases = coded(slices["phase"])
-        self.step = slices["step"].to_numpy(dtype=np.int32, na_value=-1)
+        self._step = slices["step"]
         self.track = slices["track"].to_numpy()
         self.depth = slices["depth"].to_numpy()
-        self.tracks = _drawn_tracks(trace.tracks, self.track, self.depth, self.dur)
+        deepest, busy = _sizes(self.track, self.depth, self.dur)
+        self.tracks = _drawn_tracks(trace.tracks, deepest, busy)
+        self.busy_ns: IntArray = busy[[track.track for track in self.tracks]]
         self.n_rows = sum(track.depths for track in self.tracks)
-        highest = max((track.track for track in self.tracks), default=-1)
-        offset = np.zeros(max(highest, 0) + 1, np.int64)
+        narrow = np.uint16 if self.n_rows < 1 << 16 else np.int32
+        offset = np.zeros(max(len(deepest), 1), narrow)
         for track in self.tracks:
             offset[track.track] = track.first_row
-        narrow = np.uint16 if self.n_rows < 1 << 16 else np.int32
-        self.row = offset.astype(narrow)[self.track] + self.depth.astype(narrow)
+        self.row = offset[self.track]
+        self.row += self.depth.astype(narrow)
         self.track_of_row = np.repeat(
             np.array([t.track for t in self.tracks], np.int64), [t.depths for t in self.tracks]
         )
+
+    @built
+    def step(self) -> npt.NDArray[np.int32]:
+        """Step of every slice; -1 where missing."""
+        return np.asarray(self._step.to_numpy(dtype=np.int32, na_value=-1))
 
     @property
     def row_below(self) -> IntArray:
@@ -114,17 +122,24 @@ def coded(column: pd.Series[Any]) -> tuple[npt.NDArray[np.signedinteger[Any]], l
     return column.cat.codes.to_numpy(), [str(value) for value in column.cat.categories]
 
 
-def _drawn_tracks(
-    tracks: pd.DataFrame, track: npt.NDArray[Any], depth: npt.NDArray[Any], dur: IntArray
-) -> list[DrawnTrack]:
+def _sizes(
+    track: npt.NDArray[Any], depth: npt.NDArray[Any], dur: IntArray
+) -> tuple[npt.NDArray[np.integer], IntArray]:
+    """Greatest depth of every track (-1 where it has no slices), and the time of its outermost slices, ns."""
     if not len(track):
-        return []
-    highest = int(track.max())
-    used = np.flatnonzero(np.bincount(track, minlength=highest + 1))
-    deepest = np.zeros(highest + 1, depth.dtype)
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    deepest = np.full(int(track.max()) + 1, -1, depth.dtype)
     np.maximum.at(deepest, track, depth)
-    top = depth == 0
-    busy = np.bincount(track[top], weights=dur[top], minlength=len(deepest)).astype(np.float64)
+    top = np.flatnonzero(depth == 0)
+    # sums of whole nanoseconds stay exact in float64 below 2**53 (104 days)
+    busy = np.bincount(track[top], weights=dur[top], minlength=len(deepest))
+    return deepest, busy.astype(np.int64)
+
+
+def _drawn_tracks(tracks: pd.DataFrame, deepest: npt.NDArray[np.integer], busy: IntArray) -> list[DrawnTrack]:
+    used = np.flatnonzero(deepest >= 0)
+    if not len(used):
+        return []
     table = tracks.set_index("track")
     keyed = [(_order(table, int(key), busy), int(key)) for key in used]
     out: list[DrawnTrack] = []
@@ -138,7 +153,7 @@ def _drawn_tracks(
     return out
 
 
-def _order(table: pd.DataFrame, key: int, busy: npt.NDArray[np.float64]) -> tuple[Any, ...]:
+def _order(table: pd.DataFrame, key: int, busy: IntArray) -> tuple[Any, ...]:
     info = table.loc[key]
     kinds = ("thread", "stream", "process")
     kind = kinds.index(str(info["kind"])) if str(info["kind"]) in kinds else len(kinds)

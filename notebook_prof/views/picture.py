@@ -42,9 +42,10 @@ def density_picture(store: ViewStore, width: int = 1000, lane: int = _LANE) -> n
     if not len(rows):
         return image
     span = (float(store.trace.span.start), float(max(store.trace.span.end, 1)))
-    d = density(store.rows, store.blocks, rows, span, width)
+    drawn = store.drawn(rows)
+    d = density(drawn.rows, drawn.blocks, rows, span, width)
     n = min(d.busy_ns.shape[1], width)
-    longest = store.rows.order[np.maximum(d.longest, 0)]
+    longest = drawn.rows.order[np.maximum(d.longest, 0)]
     palette = np.array([rgba(colour)[:3] for colour in NAMES], np.float64)
     colour = palette[store.name_colours[np.maximum(c.name[longest], 0)]]
     share = np.where(d.count > 0, np.clip(d.busy_ns / d.width, 0.3, 1), 0)[:, :, None]

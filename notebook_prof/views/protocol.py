@@ -81,6 +81,7 @@ class Protocol:
             found = made
         except Exception as error:  # a page must be told; the kernel's log is no place anyone looks
             found = Answer({"failed": f"{type(error).__name__}: {error}", "columns": []})
+        self.warming.answered(kind)
         told = {"seq": request.get("seq"), "revision": state["revision"]}
         return {**found.content, **told, "ms": (time.perf_counter() - began) * 1e3}, found.buffers
 
@@ -94,7 +95,9 @@ class Protocol:
 
     def _slow(self, kind: str, state: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
         """Whether a question needs a thread of its own: then neither this one nor the lock is held up."""
-        return kind == "panel" or (kind == "table" and answers.table_is_slow(self.store, state, request))
+        return kind in ("panel", "doubts") or (
+            kind == "table" and answers.table_is_slow(self.store, state, request)
+        )
 
     def _beside(self, ask: _Ask, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer | None:
         still = {**state, "revision": None, "focus": None}

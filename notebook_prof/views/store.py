@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -16,10 +15,11 @@ from .. import analysis
 from ..analysis.launches import launching_rows
 from ..analysis.redispatch import redispatched
 from ..trace import DEVICE_CATEGORIES, Trace
+from .built import built, is_built
 from .choosing import Choices
 from .columns import SliceColumns, coded
 from .counter_tracks import DrawnCounter, drawn_counters
-from .lod import GroupIndex, LaunchedIndex, RowIndex, StepCurve, WideSlices
+from .lod import DrawnIndex, EarlyIndex, GroupIndex, LaunchedIndex, RowIndex, StepCurve, WideSlices
 from .lod.chosen import Chosen
 from .lod.density import LongestBlocks
 from .matching import BoolArray, Key, matching_mask
@@ -33,6 +33,9 @@ TINTS: Final = ("name", "category", "phase", "module", "step")
 """What slices can be coloured by."""
 SCOPES: Final = {"all": ("host", "device"), "host": ("host",), "device": ("device",)}
 """What the table may be of: the host's operators, the device's kernels, or one after the other."""
+_EARLY_ROWS: Final = 40
+"""Rows, and tracks, from the top that the first picture may show."""
+_EARLY_SHARE: Final = 0.6
 _REMEMBERED: Final = 40
 _MOST_BYTES: Final = 1 << 30
 
@@ -47,7 +50,8 @@ class ViewStore:
     Notes
     -----
     Questions come from two threads (JupyterLab answers comms in a subshell): `lock` is held while one is
-    answered. Nothing here changes the Trace.
+    answered. What others than the questions prepare is made under locks of its own (`built`). Nothing here
+    changes the Trace.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -56,24 +60,25 @@ class ViewStore:
         self._kept: OrderedDict[Key, Any] = OrderedDict()
         self._keeping = threading.Lock()
         self._whole: dict[str, GroupIndex] = {}
+        self._early: EarlyIndex | None = None
 
-    @cached_property
+    @built
     def columns(self) -> SliceColumns:
         """The slices as NumPy columns."""
         return SliceColumns(self.trace)
 
-    @cached_property
+    @built
     def rows(self) -> RowIndex:
         """Slices by drawn row."""
         c = self.columns
         return RowIndex(c.ts, c.dur, c.row, c.n_rows, lambda: self.extent)
 
-    @cached_property
+    @built
     def parent(self) -> IntArray:
         """Slice around every slice; -1 at the top."""
         return np.asarray(self.trace.slices["parent"].to_numpy(dtype=np.int64, na_value=-1))
 
-    @cached_property
+    @built
     def extent(self) -> IntArray | None:
         """How long every slice and all inside it last; None where no slice outlasts the one around it."""
         c = self.columns
@@ -87,17 +92,47 @@ class ViewStore:
             np.maximum.at(reach, parent[at], reach[at])
         return np.asarray(reach - c.ts, np.int64)
 
-    @cached_property
+    @built
     def wide(self) -> WideSlices:
         """Slices by width."""
         return WideSlices(self.rows)
 
-    @cached_property
+    @built
     def blocks(self) -> LongestBlocks:
         """Longest slice of blocks."""
         return LongestBlocks(self.rows)
 
-    @cached_property
+    def draw_early(self) -> None:
+        """Index the rows that the first picture shows, so that it need not wait for all the others.
+
+        Where most of the slices lie in them, nothing is gained and nothing is done.
+        """
+        c = self.columns
+        held = np.zeros(c.n_rows, bool)
+        held[:_EARLY_ROWS] = True
+        held[[track.first_row for track in c.tracks[:_EARLY_ROWS]]] = True
+        slices = np.flatnonzero(held[c.row])
+        if len(slices) <= _EARLY_SHARE * c.n:
+            self._early = EarlyIndex(c.ts, c.dur, c.row, held, slices)
+
+    def drawn(self, rows: IntArray, key: Key = ()) -> DrawnIndex:
+        """What a picture of some rows is drawn from: while not all are indexed, the early rows' own index.
+
+        Parameters
+        ----------
+        rows : ndarray of int64
+        key : tuple
+            What is selected; what is, is found by positions of all slices only.
+        """
+        early = self._early
+        if early is not None:
+            if is_built(self, "rows", "wide", "blocks"):
+                self._early = None
+            elif not key and early.holds(rows):
+                return early.drawn
+        return DrawnIndex(self.rows, self.wide, self.blocks)
+
+    @built
     def name_colours(self) -> npt.NDArray[np.uint8]:
         """Place in the palette of every name."""
         c = self.columns
@@ -105,14 +140,14 @@ class ViewStore:
         total = np.bincount(named, weights=c.self_ns, minlength=len(c.names) + 1)[1:]
         return name_colours(total.astype(np.int64))
 
-    @cached_property
+    @built
     def launches(self) -> tuple[IntArray, IntArray]:
         """Device slices that are known to be launched, and the host slice that launched each."""
         launcher = launching_rows(self.trace)
         work = np.flatnonzero((launcher >= 0) & self.side("device"))
         return work, launcher[work]
 
-    @cached_property
+    @built
     def again(self) -> tuple[IntArray, IntArray]:
         """Slices that pass on the call of the one around them, and that one."""
         rows = np.flatnonzero(redispatched(self.trace))
@@ -126,19 +161,21 @@ class ViewStore:
         work = np.array([name in DEVICE_CATEGORIES for name in c.categories] + [False])
         return np.asarray(c.of_kind("stream") & work[c.category])
 
-    @cached_property
+    @built
     def choices(self) -> Choices:
         """What a selection keeps of the slices."""
         return Choices(self.columns, self.rows)
 
     def chosen(self, key: Key) -> Chosen | None:
         """Stretches of the RowIndex that match; None for all."""
+        if not key:
+            return None
         key = self.choices.effective(key)
         return self.keep(("chosen", key), lambda: self.choices.chosen(key)) if key else None
 
     def matches(self, key: Key, slices: npt.NDArray[np.integer]) -> BoolArray:
         """Which of some slices match."""
-        return self.choices.matches(key, slices)
+        return matching_mask(self.columns, key, slices)
 
     def grouping(self, by: str) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.int32], list[str]]:
         """Group of every slice, the name code of every group (-1: none), and a second label.
@@ -234,7 +271,7 @@ class ViewStore:
             parent=self.parent,
         )
 
-    @cached_property
+    @built
     def counters(self) -> list[DrawnCounter]:
         """Counter tracks with their ranges, in the order of ``trace.tracks``."""
         return drawn_counters(self.trace)
@@ -248,7 +285,7 @@ class ViewStore:
 
         return self.keep(("counter", track), make)
 
-    @cached_property
+    @built
     def memory_devices(self) -> list[int]:
         """Devices with a memory curve, the one with the highest peak first; -1 is the host.
 
@@ -258,7 +295,7 @@ class ViewStore:
         devices = [int(device) for device in peaks.sort_values(ascending=False, kind="stable").index]
         return [*devices, -1] if self.resident is not None else devices
 
-    @cached_property
+    @built
     def resident(self) -> pd.DataFrame | None:
         """``analysis.memory`` of the host where it is a counter (RSS) and not an allocator's events."""
         if (self.trace.allocations["device"] == -1).any():

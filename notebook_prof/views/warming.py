@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from .answers import phases, table
 from .store import ViewStore
 
-LONG: Final = 2_000_000
-"""Slices from which on the first table and phases are made in a thread of their own."""
+LONG: Final = 1_000_000
+"""Slices from which on indexes are made in a thread of their own."""
 
-SLOW: Final = ("table", "phases")
+SLOW: Final = ("table", "phases", "doubts")
+"""Questions that wait for it."""
+
+FIRST_PICTURE_S: Final = 3.0
+"""How long the rest waits at most for the page to ask for its first picture."""
 
 
 class Warming:
-    """Whether the slow questions can be answered now.
+    """Builds what questions about a long trace need, in the order in which a page comes to need it.
+
+    First the rows of the first picture; when that has been asked for, the rows of all slices, the table and
+    the phases, then what the first selection of each kind needs.
 
     Parameters
     ----------
@@ -27,34 +33,58 @@ class Warming:
 
     def __init__(self, store: ViewStore, long: int = LONG) -> None:
         self._store = store
-        self._ready = threading.Event()
+        self._ready, self._done, self._drawn = threading.Event(), threading.Event(), threading.Event()
+        self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         if len(store.trace.slices) < long:
             self._ready.set()
+            self._done.set()
+
+    def start(self) -> None:
+        """Begin, unless that has been done, or the trace is short."""
+        with self._starting:
+            if self._thread is None and not self._done.is_set():
+                self._thread = threading.Thread(target=self._work, name="notebook_prof views", daemon=True)
+                self._thread.start()
 
     def ready(self, kind: str) -> bool:
         """True unless the question must wait; the first one that must starts the work."""
         if kind not in SLOW or self._ready.is_set():
             return True
-        if self._thread is None:
-            _ = self._store.columns, self._store.rows  # what both sides need, built once
-            self._thread = threading.Thread(target=self._work, name="notebook_prof views", daemon=True)
-            self._thread.start()
+        self._drawn.set()  # who asks for a table has seen the first picture, or does not want it
+        self.start()
         return False
 
+    def answered(self, kind: str) -> None:
+        """Note what was answered: after the first picture there is time for the rest."""
+        if kind == "lod":
+            self._drawn.set()
+
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait for it; for scripts and tests."""
-        return self._ready.wait(seconds)
+        """Wait until everything is there; for scripts and tests."""
+        return self._done.wait(seconds)
 
     def _work(self) -> None:
-        nothing: Mapping[str, Any] = {}
         try:
-            table(self._store, nothing, {"top": 1})
-            phases(self._store, nothing, nothing)
-            _ = self._store.choices.members  # for the first name that is selected
-            for device in self._store.memory_devices:
-                self._store.memory_owners(device)
-        except Exception:
+            self._store.draw_early()
+            _ = self._store.name_colours
+            self._drawn.wait(FIRST_PICTURE_S)
+            _ = self._store.rows, self._store.wide, self._store.blocks
+            table(self._store, {}, {"top": 1})
+            phases(self._store, {}, {})
+            self._ready.set()
+            self._for_selections()
+        except Exception:  # who asks builds it anew, and is told what is wrong
             pass
         finally:
             self._ready.set()
+            self._done.set()
+
+    def _for_selections(self) -> None:
+        """What the first name, phase, category and step that are selected need, and memory by slice."""
+        store = self._store
+        _ = store.choices.members
+        for dimension in ("phase", "category", "step"):
+            store.choices.runs_of(dimension)
+        for device in store.memory_devices:
+            store.memory_owners(device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import time
 import weakref
 from collections.abc import Iterator
@@ -12,8 +13,10 @@ import pytest
 from ipywidgets.widgets import widget as ipywidgets_widget
 
 from notebook_prof.jupyter import display as display_module
+from notebook_prof.jupyter import late
 from notebook_prof.jupyter.display import show
 from notebook_prof.jupyter.widget import ProfileWidget
+from notebook_prof.session import current
 from notebook_prof.session.profile import Profile
 from notebook_prof.trace import TraceBuilder
 
@@ -69,6 +72,71 @@ def test_a_kernel_gets_a_static_form_and_the_views(
     ]
     (widget,) = _widgets()
     assert f"nbp-static-{widget.settings['uid']}" in shown[0]["text/html"]
+
+
+def _long(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
+    """Every Profile is a long one; gives the threads that show the rest."""
+    started: list[threading.Thread] = []
+    rest = display_module.show_rest
+    monkeypatch.setattr(late, "LONG", 0)
+    monkeypatch.setattr(display_module, "show_rest", lambda *given: started.append(rest(*given)))
+    return started
+
+
+def test_a_long_profile_shows_its_views_first(
+    monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
+) -> None:
+    told: list[tuple[dict[str, Any], str | None, bool]] = []
+
+    def note(bundle: dict[str, Any], raw: bool, display_id: str | None = None, update: bool = False) -> None:
+        told.append((bundle, display_id, update))
+
+    monkeypatch.setattr(display_module, "display", note)
+    monkeypatch.setattr(late, "display", note)
+    monkeypatch.setattr(current, "running", lambda: "a recording")
+    started, profile = _long(monkeypatch), drawn_profile()
+    _use(monkeypatch, _Shell())
+    show(profile)
+    (widget,), (thread,) = _widgets(), started
+    uid = widget.settings["uid"]
+    assert widget.settings["late"] is True
+    assert widget.settings["verdict"] == widget.headline == "", "nothing is worked out while code is measured"
+    assert [(set(bundle), key, update) for bundle, key, update in told] == [
+        ({"text/plain", "text/html"}, uid, False),
+        ({"application/vnd.jupyter.widget-view+json"}, None, False),
+    ]
+    assert f"nbp-static-{uid}" in told[0][0]["text/html"]
+    assert "run the cell again" in told[0][0]["text/plain"]
+    monkeypatch.setattr(current, "running", lambda: None)
+    thread.join(120)
+    assert widget.headline == profile.headline
+    bundle, key, update = told[2]
+    assert (key, update) == (uid, True)
+    assert bundle == late.static_form(profile, uid)
+    assert "data:image/png" in bundle["text/html"]
+
+
+def test_nothing_comes_late_where_nobody_waits(
+    monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
+) -> None:
+    started = _long(monkeypatch)
+    _use(monkeypatch, _Shell(cell=""))
+    show(drawn_profile())
+    assert started == [], "nbclient tells no cell, and drops what comes after it"
+    assert "data:image/png" in shown[0]["text/html"]
+    (widget,) = _widgets()
+    assert widget.settings["verdict"] == drawn_profile().headline
+    assert widget.settings["late"] is False
+
+
+def test_a_verdict_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]) -> None:
+    monkeypatch.setattr(Profile, "headline", property(lambda self: 1 // 0))
+    monkeypatch.setattr(display_module, "display", lambda *_, **__: None)
+    started = _long(monkeypatch)
+    _use(monkeypatch, _Shell())
+    show(drawn_profile())
+    started[0].join(120)
+    assert "could not be worked out (ZeroDivisionError" in _widgets()[0].headline
 
 
 def test_running_a_cell_again_closes_what_it_showed(

@@ -4,7 +4,7 @@ from .counters import counters
 from .detail import detail
 from .find import find, neighbour, search
 from .memory import memory
-from .meta import meta, names
+from .meta import doubts, meta, names
 from .panel import panel
 from .phases import phases
 from .table import table, table_is_slow
@@ -13,6 +13,7 @@ from .timeline import MAX_ROWS, lod, strip
 QUESTIONS = (
     "counters",
     "detail",
+    "doubts",
     "find",
     "lod",
     "memory",
@@ -32,6 +33,7 @@ __all__ = [
     "QUESTIONS",
     "counters",
     "detail",
+    "doubts",
     "find",
     "lod",
     "memory",

@@ -21,6 +21,11 @@ _MOST_STEPS: Final = 20_000
 def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
     """Span, tracks with their rows and busy shares, steps, categories, colours.
 
+    Parameters
+    ----------
+    request : mapping
+        ``doubts="later"``: without what `doubts` tells, which takes seconds for a long recording.
+
     Returns
     -------
     Answer
@@ -28,8 +33,6 @@ def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
     """
     c, trace = store.columns, store.trace
     span = max(trace.span.dur, 1)
-    first_rows = np.array([track.first_row for track in c.tracks], np.int64)
-    busy = store.rows.busy_until(first_rows, np.array([trace.span.end], np.int64))[:, 0]
     steps = trace.steps.head(_MOST_STEPS)
     content = {
         "span": [int(trace.span.start), int(max(trace.span.end, trace.span.start + 1))],
@@ -45,19 +48,19 @@ def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
                 "rank": t.rank,
                 "busy": round(float(b) / span, 6),
             }
-            for t, b in zip(c.tracks, busy.tolist(), strict=True)
+            for t, b in zip(c.tracks, c.busy_ns.tolist(), strict=True)
         ],
         "names": len(c.names),
         "categories": c.categories,
         "phases": c.phases,
         "tints": [tint for tint in TINTS if tint == "name" or _used(store, tint)],
         "groupings": [by for by in GROUPINGS if by == "name" or _used(store, by)],
-        "device": bool(c.on_device().any()),
+        "device": any(track.kind == "stream" for track in c.tracks),
         "memory": store.memory_devices,
         "resident": store.resident is not None,
         "counters": [asdict(counter) for counter in store.counters],
         "steps": len(trace.steps),
-        "doubts": doubts_by_name(trace),
+        **({} if request.get("doubts") == "later" else doubts(store, state, request).content),
         "steps_source": str(trace.metadata.get("steps_source") or _first(trace.steps["source"])),
         "colours": {
             "names": list(palette.NAMES),
@@ -75,6 +78,17 @@ def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
         "dur": steps["dur"].to_numpy(np.float64),
     }
     return pack(content, columns)
+
+
+def doubts(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
+    """Which names the trust report doubts, and why.
+
+    Returns
+    -------
+    Answer
+        ``content["doubts"]``: as `notebook_prof.analysis.doubts.doubts_by_name` gives it.
+    """
+    return Answer({"doubts": doubts_by_name(store.trace), "columns": []})
 
 
 def names(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:

@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ..lod import density
-from ..lod.rows import spread
+from ..lod import DrawnIndex, density
+from ..lod.rows import RowIndex, spread
 from ..matching import matching_key
 from ..packing import Answer, pack
 from ..palette import NAMES
@@ -48,17 +48,19 @@ def lod(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) 
     slot_of = np.zeros(store.columns.n_rows + 1, np.uint16)
     slot_of[rows] = [asked.index(row) for row in rows.tolist()]
     key = matching_key(state, without=_NOT_FILTERED_BY)
-    first, stop = store.rows.stretch(rows, int(np.floor(a)), int(np.ceil(b)))
+    drawn = store.drawn(rows, key)
+    first, stop = drawn.rows.stretch(rows, int(np.floor(a)), int(np.ceil(b)))
     total = int((stop - first).sum())
     if total <= limit:
         at = spread(first, stop)
         bins: dict[str, npt.NDArray[Any]] = {}
         where: dict[str, Any] = {"mode": "all", "bins": 0}
     else:
-        at = store.wide.find(first, stop, _NARROWEST_PX * (b - a) / width, limit)
-        where, bins = _bins(store, key, rows, (a, b), width, str(request.get("tint", "name")))
+        at = drawn.wide.find(first, stop, _NARROWEST_PX * (b - a) / width, limit)
+        where, bins = _bins(store, drawn, key, rows, (a, b), width, str(request.get("tint", "name")))
     content = {"total": total, "quads": len(at), "filtered": bool(key), **where}
-    return pack(content, {**_quads(store, key, at, slot_of, str(request.get("tint", "name"))), **bins})
+    tint = str(request.get("tint", "name"))
+    return pack(content, {**_quads(store, drawn.rows, key, at, slot_of, tint), **bins})
 
 
 def strip(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
@@ -79,21 +81,21 @@ def strip(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     rows = np.array([track.first_row for track in chosen], np.int64)
     key = matching_key(state, without=_NOT_FILTERED_BY)
     span = (float(store.trace.span.start), float(max(store.trace.span.end, 1)))
-    where, bins = _bins(
-        store, key, rows, span, int(request.get("px", 1000)), str(request.get("tint", "name"))
-    )
+    drawn, px, tint = store.drawn(rows, key), int(request.get("px", 1000)), str(request.get("tint", "name"))
+    where, bins = _bins(store, drawn, key, rows, span, px, tint)
     del bins["count"]
     return pack({"rows": len(rows), "filtered": bool(key), **where}, bins)
 
 
 def _quads(
     store: ViewStore,
+    index: RowIndex,
     key: tuple[Any, ...],
     at: npt.NDArray[np.int64],
     slot_of: npt.NDArray[np.uint16],
     tint: str,
 ) -> dict[str, npt.NDArray[Any]]:
-    c, index = store.columns, store.rows
+    c = store.columns
     slices = index.order[at]
     return {
         "x0": index.starts(at).astype(np.float64),
@@ -108,6 +110,7 @@ def _quads(
 
 def _bins(
     store: ViewStore,
+    drawn: DrawnIndex,
     key: tuple[Any, ...],
     rows: npt.NDArray[np.int64],
     window: tuple[float, float],
@@ -115,8 +118,9 @@ def _bins(
     tint: str,
 ) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     window, width = _inside(store, window, width)
-    d = density(store.rows, store.blocks, rows, window, width, store.chosen(key))
-    longest = store.rows.order[np.maximum(d.longest, 0)] if len(store.rows) else np.maximum(d.longest, 0)
+    index = drawn.rows
+    d = density(index, drawn.blocks, rows, window, width, store.chosen(key))
+    longest = index.order[np.maximum(d.longest, 0)] if len(index) else np.maximum(d.longest, 0)
     any_ = d.count > 0
     busy = np.where(any_, np.clip(np.ceil(d.busy_ns / d.width * 255), 1, 255), 0).astype(np.uint8)
     if d.matched_ns is None:

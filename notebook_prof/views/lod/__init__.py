@@ -2,6 +2,7 @@
 
 from .curve import StepCurve
 from .density import Density, density
+from .drawn import DrawnIndex, EarlyIndex
 from .groups import GroupIndex, GroupTotals
 from .launched import LaunchedIndex
 from .rows import RowIndex
@@ -9,6 +10,8 @@ from .wide import WideSlices
 
 __all__ = [
     "Density",
+    "DrawnIndex",
+    "EarlyIndex",
     "GroupIndex",
     "GroupTotals",
     "LaunchedIndex",

@@ -10,7 +10,7 @@ function element(tag, className, parent) {
 }
 
 async function fetchMeta(asker) {
-  const meta = await asker.ask({t: 'meta'});
+  const meta = await asker.ask({t: 'meta', doubts: 'later'});
   meta.stepColumns = {step: meta.data.step, ts: meta.data.ts, dur: meta.data.dur};
   const names = [],
     colours = [];
@@ -57,7 +57,7 @@ function skeleton(el, settings) {
   return parts;
 }
 
-async function mount({Bokeh, el, document: json, settings, transport, store}) {
+async function mount({Bokeh: loading, el, document: json, settings, transport, store}) {
   const parts = skeleton(el, settings),
     {root} = parts;
   const say = (text) => {
@@ -89,7 +89,8 @@ async function mount({Bokeh, el, document: json, settings, transport, store}) {
   };
   let meta;
   try {
-    meta = await fetchMeta(asker);
+    const [facts, Bokeh] = await Promise.all([fetchMeta(asker), loading]);
+    meta = facts;
     host = await mountDocument(
       Bokeh,
       json,
@@ -111,6 +112,7 @@ async function mount({Bokeh, el, document: json, settings, transport, store}) {
     meta,
     store,
     asker,
+    whenTold: transport.whenTold,
     range,
     theme: readTheme(root),
     tint: 'name',
@@ -248,7 +250,7 @@ async function mount({Bokeh, el, document: json, settings, transport, store}) {
     },
     undo,
   );
-  undo.push(attachKeyboard(ctx, root), () => {
+  undo.push(attachKeyboard(ctx, root), header.close, () => {
     clearTimeout(hintTimer);
     bar.finder.close();
     for (const view of [timeline, overview, memory, phases, table, panels]) view.close();
@@ -316,6 +318,15 @@ async function mount({Bokeh, el, document: json, settings, transport, store}) {
   await new Promise((done) => requestAnimationFrame(done));
   everything();
   if (store.get().focus != null) details.update();
+  // which names are in doubt takes the kernel seconds for a long recording: the rows are marked when it is known
+  if (!meta.doubts)
+    asker.ask({t: 'doubts'}, () => !disposed).then(
+      (answer) => {
+        meta.doubts = answer.doubts;
+        if (!disposed) table.doubted();
+      },
+      () => {}, // no row is marked then
+    );
   el.nbp = {
     store,
     transport,

@@ -44,6 +44,16 @@ function lineTo(model) {
     if (lost) tell();
     return () => mourners.delete(tell);
   };
+  // the verdict of a long recording comes when it has been worked out
+  const whenTold = (tell) => {
+    const told = () => {
+      const text = model.get('headline');
+      if (text) tell(text);
+    };
+    model.on('change:headline', told);
+    told();
+    return () => model.off('change:headline', told);
+  };
   const listen = (content, buffers) => {
     const done = waiting.get(content.rid);
     if (!done) return;
@@ -90,7 +100,7 @@ function lineTo(model) {
   }
   const store = createStore(model.get('selection'), select);
   model.on('change:selection', () => store.adopt(model.get('selection')));
-  return (model.nbpLine = {request, flush, store, whenLost, padding});
+  return (model.nbpLine = {request, flush, store, whenLost, whenTold, padding});
 }
 
 const findBokeh = (version) => (window.Bokeh?.version === version ? window.Bokeh : window.Bokeh?.[version]) ?? null;
@@ -120,15 +130,15 @@ async function loadBokeh(line, version) {
   return findBokeh(version);
 }
 
-// The static picture beside the widget is for readers without a kernel: it hides while the live view is there.
+// The static picture beside the widget is for readers without a kernel: it hides while the live view is there, also
+// where it comes later than that.
 function hideStatic(uid) {
-  const hidden = [...document.querySelectorAll(`.nbp-static-${CSS.escape(uid)}`)].map(
-    (mark) => mark.closest('.jp-OutputArea-child') ?? mark,
-  );
-  for (const output of hidden) output.style.display = 'none';
-  return () => {
-    for (const output of hidden) output.style.display = '';
-  };
+  const mark = `.nbp-static-${CSS.escape(uid)}`,
+    sheet = document.createElement('style');
+  // two rules: a browser that does not know :has() drops the one with it
+  sheet.textContent = `${mark} { display: none !important }\n.jp-OutputArea-child:has(${mark}) { display: none !important }`;
+  document.head.append(sheet);
+  return () => sheet.remove();
 }
 
 export default {
@@ -143,11 +153,13 @@ export default {
       gone = false,
       show = () => {};
     const start = async () => {
-      const Bokeh = await loadBokeh(line, settings.bokeh);
+      const loading = loadBokeh(line, settings.bokeh);
       while (!host.isConnected && !gone) await new Promise((done) => setTimeout(done, 30)); // BokehJS mounts only into the page
       if (gone) return;
+      const ranks = settings.page === 'ranks',
+        Bokeh = ranks ? await loading : loading; // the dashboard asks for its facts meanwhile
       host.textContent = '';
-      dispose = await (settings.page === 'ranks' ? mountRanks : mount)({
+      dispose = await (ranks ? mountRanks : mount)({
         Bokeh,
         el: host,
         document: JSON.parse(model.get('document')),

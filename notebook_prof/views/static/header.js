@@ -13,15 +13,34 @@ function foldable(first, rest) {
   return box;
 }
 
-function createHeader(ctx, box) {
-  const {settings, store} = ctx;
-  const [first, ...rest] = (settings.verdict || '').split('\n').filter(Boolean);
-  const trust = rest.findIndex((text) => /^[!✗] Trust/.test(text));
-  if (first) box.append(foldable(first, trust < 0 ? rest : rest.slice(0, trust)));
+// the verdict, and what cannot be trusted: the lines of Profile.headline
+function headlineOf(text) {
+  const [first, ...rest] = text.split('\n').filter(Boolean),
+    trust = rest.findIndex((line) => /^[!✗] Trust/.test(line)),
+    parts = [];
+  if (first) parts.push(foldable(first, trust < 0 ? rest : rest.slice(0, trust)));
   if (trust >= 0) {
     const warning = foldable(rest[trust], rest.slice(trust + 1));
     warning.classList.add('nbp-trust');
-    box.append(warning);
+    parts.push(warning);
+  }
+  return parts;
+}
+
+function createHeader(ctx, box) {
+  const {settings, store} = ctx;
+  const headline = document.createElement('div');
+  headline.className = 'nbp-headline';
+  headline.replaceChildren(...headlineOf(settings.verdict || ''));
+  box.append(headline);
+  let close = () => {};
+  if (settings.late) {
+    const working = document.createElement('div');
+    working.className = 'nbp-verdict nbp-working';
+    working.textContent = 'working out the verdict …';
+    headline.setAttribute('role', 'status');
+    headline.append(working);
+    close = ctx.whenTold?.((text) => headline.replaceChildren(...headlineOf(text))) ?? close;
   }
   const line = document.createElement('div');
   line.className = 'nbp-selection';
@@ -75,6 +94,7 @@ function createHeader(ctx, box) {
   draw();
   return {
     draw,
+    close,
     totals: ({count, self_ns: self}) => {
       totals.textContent = `${formatCount(count)} ${count === 1 ? 'slice' : 'slices'} · ${formatTime(self)} self time`;
     },

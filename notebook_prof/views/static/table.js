@@ -292,6 +292,9 @@ function createTable(ctx, section) {
     redraw: () => {
       if (last) [...body.children].forEach(mark);
     },
+    doubted: () => {
+      if (last) draw();
+    },
     close: () => {
       clearTimeout(typing);
       channel.close();

@@ -1,0 +1,115 @@
+"""What a long Profile shows after its views: the verdict, and the static form for readers without a kernel.
+
+Both take seconds at ten million slices, and the views need neither. So the views go out at once, beside a
+short text, and a thread works out the rest while they are looked at: the verdict comes as a trait of the
+widget, the static form replaces the text under its display id.
+
+A message that comes after its cell has ended reaches front-ends that keep listening (JupyterLab, Notebook 7).
+What only executes (nbclient, and with it nbconvert, papermill and Voilà) drops it. Front-ends tell the cell's
+id with what they execute and the others do not: without one, and below a million slices, everything is shown
+before the cell ends. A kernel that is shut down seconds after the cell leaves the short text, which says what
+to run.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+from collections.abc import Callable
+from html import escape
+from typing import Final
+
+from IPython.display import display
+
+from ..session import current
+from ..units import format_count, format_ns
+from ..views.document import fragment
+from .widget import ProfileWidget, Shown, answers_of
+
+LONG: Final = 1_000_000
+"""Slices from which on a Profile is shown in two parts."""
+
+_LOOK_S: Final = 0.2
+
+
+def goes_late(profile: Shown, cell: str) -> bool:
+    """Whether a Profile is so long, and its front-end such, that the rest may come after the cell.
+
+    Parameters
+    ----------
+    profile : Profile
+    cell : str
+        Identity of the cell that runs; empty where the front-end does not tell.
+    """
+    return bool(cell) and len(profile.trace.slices) >= LONG
+
+
+def first_form(profile: Shown, uid: str) -> dict[str, str]:
+    """The short text that stands for the static form until that is there."""
+    trace = profile.trace
+    facts = f"{format_count(len(trace.slices))} slices over {format_ns(trace.span.dur)}"
+    told = "Its verdict and picture were still being made. Where this text stays, run the cell again."
+    html = f"<p><b>{escape(facts)}</b><br>{told}</p>"
+    return {
+        "text/plain": f"{facts}. {told}",
+        "text/html": f'<div class="nbp-static nbp-static-{escape(uid, quote=True)}">{html}</div>',
+    }
+
+
+def static_form(profile: Shown, uid: str) -> dict[str, str]:
+    """Text, and HTML with a picture and a table, that live without a kernel."""
+    store = answers_of(profile).store  # its indexes serve the live views too
+    html = fragment(profile.trace, profile.selection, verdict=profile.headline, uid=uid, store=store)
+    return {"text/plain": repr(profile), "text/html": html}
+
+
+def show_rest(profile: Shown, widget: ProfileWidget, uid: str) -> threading.Thread:
+    """Work out the verdict and the static form in a thread, and show them when they are there.
+
+    Parameters
+    ----------
+    profile : Profile
+    widget : ProfileWidget
+        Shows the profile; when it is closed the work ends.
+    uid : str
+        Display id of the first form.
+
+    Returns
+    -------
+    Thread
+        It lets recordings of the process pass, and does not keep the kernel alive.
+    """
+
+    def work() -> None:
+        parts: tuple[Callable[[], None], ...] = (
+            lambda: _tell_verdict(profile, widget),
+            lambda: _show_static(profile, uid),
+        )
+        answers_of(profile).warming.wait()
+        for part in parts:
+            while current.running() is not None:  # the user's code is measured: it must not feel us
+                time.sleep(_LOOK_S)
+            if widget.comm is None:
+                return
+            part()
+
+    own = contextvars.copy_context()  # messages belong to the cell that showed the profile
+    thread = threading.Thread(target=own.run, args=(work,), name="notebook_prof late", daemon=True)
+    thread.start()
+    return thread
+
+
+def _tell_verdict(profile: Shown, widget: ProfileWidget) -> None:
+    try:
+        widget.headline = profile.headline
+    except Exception as error:
+        widget.headline = f"The verdict could not be worked out ({type(error).__name__}: {error})."
+
+
+def _show_static(profile: Shown, uid: str) -> None:
+    try:
+        form = static_form(profile, uid)
+    except Exception:  # the first form stays, and says what to do
+        return
+    display(form, raw=True, display_id=uid, update=True)

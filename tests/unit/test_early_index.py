@@ -1,0 +1,122 @@
+"""What the first picture is drawn from while the index of all slices is being built."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from notebook_prof.selection import Selection
+from notebook_prof.views.built import built
+from notebook_prof.views.lod import DrawnIndex, EarlyIndex, RowIndex, density
+from notebook_prof.views.protocol import Protocol
+from notebook_prof.views.store import ViewStore
+from notebook_prof.views.warming import Warming
+
+from ..browser.drawn import drawn_trace
+from .test_lod import Drawn, rows_of_slices, windows
+
+
+@given(rows_of_slices(), windows, st.integers(1, 40), st.lists(st.booleans(), min_size=4, max_size=4))
+def test_its_bins_and_slices_are_those_of_all(
+    drawn: Drawn, window: tuple[int, int], bins: int, held: list[bool]
+) -> None:
+    ts, dur, row, n_rows = drawn
+    mask = np.array(held[:n_rows])
+    early, rows = EarlyIndex(ts, dur, row, mask), np.flatnonzero(mask)
+    assert early.holds(rows)
+    assert early.holds(np.arange(n_rows)) == mask.all()
+    some, whole = early.drawn, DrawnIndex.of(RowIndex(ts, dur, row, n_rows))
+    a = density(some.rows, some.blocks, rows, window, bins)
+    b = density(whole.rows, whole.blocks, rows, window, bins)
+    assert (a.start, a.width) == (b.start, b.width)
+    assert np.array_equal(a.busy_ns, b.busy_ns)
+    assert np.array_equal(a.count, b.count)
+    assert np.array_equal(_slices(some, a.longest), _slices(whole, b.longest))
+    for index in (some, whole):
+        first, stop = index.rows.stretch(rows, *window)
+        found = [index.rows.order[i:j].tolist() for i, j in zip(first, stop, strict=True)]
+        assert found == [
+            np.flatnonzero(
+                (row == r) & (ts < window[1]) & ((ts >= window[0]) | (ts + dur > window[0]))
+            ).tolist()
+            for r in rows
+        ]
+
+
+def _slices(index: DrawnIndex, at: Any) -> Any:
+    order = np.append(index.rows.order, -1)
+    return np.where(at >= 0, order[np.maximum(at, 0)], -1)
+
+
+def test_the_first_picture_is_the_one_that_stays() -> None:
+    asked = {"t": "lod", "a": 0, "b": 2e8, "px": 500, "rows": [0, 1]}
+    early, late = Protocol(drawn_trace(), Selection()), Protocol(drawn_trace(), Selection())
+    held = np.arange(early.store.columns.n_rows) < 2
+    c = early.store.columns
+    early.store._early = EarlyIndex(c.ts, c.dur, c.row, held)
+    first, second = early.answer(asked), late.answer(asked)
+    assert "rows" not in early.store.__dict__, "nothing else was indexed for it"
+    drop = ("ms", "revision")
+    assert {k: v for k, v in first[0].items() if k not in drop} == {
+        k: v for k, v in second[0].items() if k not in drop
+    }
+    assert first[1] == second[1]
+    early.selection.step = 4
+    assert early.answer(asked)[0]["filtered"], "what is selected is found in the index of all"
+    assert early.store.drawn(np.arange(2)).rows is early.store.rows
+
+
+def test_few_rows_are_not_indexed_twice() -> None:
+    store = ViewStore(drawn_trace())
+    store.draw_early()
+    assert store.drawn(np.array([0])).rows is store.rows
+
+
+def test_warming_begins_with_the_first_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Warming.__init__, "__defaults__", (1000,))
+    protocol = Protocol(drawn_trace(gpu=True), Selection())
+    protocol.warming.start()
+    protocol.answer({"t": "lod", "a": 0, "b": 1e9, "px": 100, "rows": [0]})
+    assert protocol.warming.wait(120)
+    assert {"rows", "wide", "blocks", "name_colours", "choices"} <= set(protocol.store.__dict__)
+    assert protocol.store.has_groups("name", ())
+    assert "members" in protocol.store.choices.__dict__
+    assert set(protocol.store.choices._runs) == {"phase", "category", "step"}
+
+
+def test_doubts_come_apart_where_they_are_asked_so() -> None:
+    protocol = Protocol(drawn_trace(gpu=True), Selection())
+    assert "doubts" not in protocol.answer({"t": "meta", "doubts": "later"})[0]
+    known = protocol.answer({"t": "meta"})[0]["doubts"]
+    while "doubts" not in (told := protocol.answer({"t": "doubts"})[0]):
+        assert told["pending"] is True
+    assert told["doubts"] == known
+
+
+class _Counted:
+    def __init__(self) -> None:
+        self.made = 0
+        self.go_on = threading.Event()
+
+    @built
+    def value(self) -> int:
+        """Made slowly."""
+        assert self.go_on.wait(60)
+        self.made += 1
+        return self.made
+
+
+def test_threads_wait_for_what_another_builds() -> None:
+    one, seen = _Counted(), []
+    threads = [threading.Thread(target=lambda: seen.append(one.value)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    one.go_on.set()
+    for thread in threads:
+        thread.join(60)
+    assert seen == [1, 1, 1, 1]
