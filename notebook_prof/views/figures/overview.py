@@ -6,7 +6,7 @@ from bokeh.models import BoxAnnotation, Range1d
 from bokeh.plotting import figure
 
 from ..palette import MEMORY
-from .base import add_veils, bare_figure, empty_source
+from .base import add_boxes, add_veils, bare_figure, empty_source
 
 
 def overview_figure(start: float, end: float) -> figure:
@@ -14,15 +14,7 @@ def overview_figure(start: float, end: float) -> figure:
     plot = bare_figure("overview", 40, Range1d(start, end), Range1d(1, 0, name="strip_rows"), axis="below")
     plot.axis.visible = False
     plot.image_rgba("image", "x", "y", "dw", "dh", source=empty_source("strip", "image x y dw dh"))
-    plot.quad(
-        left="x0",
-        right="x1",
-        bottom="y0",
-        top="y1",
-        fill_color=MEMORY["peak"],
-        line_color=None,
-        source=empty_source("marks", "x0 x1 y0 y1"),
-    )
+    add_boxes(plot, "marks", fill_color=MEMORY["peak"], line_color=None)
     for side in ("left", "right"):
         plot.add_layout(
             BoxAnnotation(

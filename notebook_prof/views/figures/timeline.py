@@ -6,7 +6,7 @@ from bokeh.models import BoxAnnotation, Range1d
 from bokeh.plotting import figure
 
 from ..palette import COUNTER
-from .base import AXIS_PX, LANE_PX, add_veils, bare_figure, empty_source
+from .base import AXIS_PX, LANE_PX, add_boxes, add_veils, bare_figure, empty_source
 
 
 def timeline_figure(view: Range1d, lanes: int) -> figure:
@@ -28,26 +28,8 @@ def timeline_figure(view: Range1d, lanes: int) -> figure:
         "x0", "y0", "x1", "y1", source=empty_source("rules", "x0 y0 x1 y1"), line_width=1, name="rules_glyph"
     )
     plot.image_rgba("image", "x", "y", "dw", "dh", source=empty_source("density", "image x y dw dh"))
-    plot.quad(
-        left="x0",
-        right="x1",
-        bottom="y0",
-        top="y1",
-        fill_color="color",
-        line_color=None,
-        source=empty_source("slices", "x0 x1 y0 y1 color"),
-    )
-    plot.quad(
-        left="x0",
-        right="x1",
-        bottom="y0",
-        top="y1",
-        fill_color=None,
-        line_color="#000000",
-        line_width=2,
-        name="focus_glyph",
-        source=empty_source("focus", "x0 x1 y0 y1"),
-    )
+    add_boxes(plot, "slices", "color", fill_color="color", line_color=None)
+    add_boxes(plot, "focus", fill_color=None, line_color="#000000", line_width=2, name="focus_glyph")
     plot.multi_line("xs", "ys", source=empty_source("counters", "xs ys"), line_width=1.3, line_color=COUNTER)
     plot.multi_line(
         "xs",
