@@ -20,6 +20,9 @@ ATTRIBUTES: Final = (
     "warps_per_sm",
     "occupancy",
     "bytes",
+    "graph",
+    "graph_node",
+    "priority",
 )
 _KEYS: Final = ["device", "stream", "start"]
 _TENSOR_CORES: Final = (

@@ -14,7 +14,10 @@ from .doubts import kernel_doubts, mark
 from .grouping import group
 from .scope import Numbers, Texts, WindowLike, many, on_device
 
-LAUNCH: Final = ("grid", "block", "registers_per_thread", "shared_memory_bytes")
+LAUNCH: Final = (
+    *("grid", "block", "registers_per_thread", "shared_memory_bytes"),
+    *("graph", "graph_node", "priority"),
+)
 """Launch attributes that kernels can be grouped by."""
 
 
@@ -37,7 +40,8 @@ def kernels(
         Half-open, in ns; durations are cut at its edges.
     by : str or sequence of str
         ``name``, or any of ``name category module phase step track device stream`` together and, where launch
-        attributes were recorded, of ``grid block registers_per_thread shared_memory_bytes``.
+        attributes were recorded, of ``grid block registers_per_thread shared_memory_bytes graph graph_node
+        priority``; missing where a piece of work has none.
     name, phase, category : str or iterable of str, optional
         Keep these; `name` does not change anyone's `share`.
     step : int or iterable of int, optional
@@ -79,8 +83,9 @@ def kernels(
     device = on_device(trace, window).where(step=step, phase=phase, category=category)
     groups = group(device.slices, [column for column in columns if column not in LAUNCH])
     attributes = device_attributes(trace, device)
-    if launched and attributes is None:
-        raise OptionError(f"launch attributes were not recorded, so there is no {launched[0]!r} to group by")
+    for column in launched:
+        if attributes is None or column not in attributes:
+            raise OptionError(f"{column!r} of launches was not recorded, so kernels cannot be grouped by it")
     frame = pd.DataFrame({"code": groups.code[device.rows], "dur": device.end - device.ts})
     if attributes is not None:
         frame = pd.concat([frame, attributes], axis=1)

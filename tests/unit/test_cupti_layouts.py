@@ -16,6 +16,7 @@ from notebook_prof.collectors.cupti.find import find_library
 from notebook_prof.collectors.cupti.layouts import (
     EITHER,
     FIELDS,
+    LATER,
     STRUCTS,
     VERSIONS,
     record,
@@ -51,7 +52,8 @@ def generations(header: str) -> dict[str, str]:
 
 
 def printed(folder: Path, names: dict[str, str], tmp_path: Path) -> list[list[str]]:
-    """What a C program says of sizes and places."""
+    """What a C program says of sizes and places; of later fields, those that these headers name."""
+    header = (folder / "cupti_activity.h").read_text(encoding="latin1")
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("no C compiler")
@@ -59,7 +61,9 @@ def printed(folder: Path, names: dict[str, str], tmp_path: Path) -> list[list[st
     for struct, fields in FIELDS.items():
         c = names[struct]
         lines.append(f'printf("size {struct} %zu\\n", sizeof({c}));')
-        for field in ("kind", *fields):
+        body = header[: header.index(f"}} {c};")].rpartition("typedef struct")[2]
+        later = [field for field in LATER.get(struct, {}) if f" {field};" in body]
+        for field in ("kind", *fields, *later):
             lines.append(
                 f'printf("field {struct} {field} %zu %zu\\n", '
                 f"offsetof({c}, {field}), sizeof((({c}*)0)->{field}));"
@@ -97,6 +101,7 @@ def test_the_tables_are_those_of_the_headers(tmp_path: Path) -> None:
         field, place, width = told[0], int(told[1]), int(told[2])
         dtype = record(struct, known[struct])
         assert dtype.fields is not None
+        assert field in dtype.fields, (struct, field)
         kind, offset = dtype.fields[field][:2]
         assert (offset, kind.itemsize) == (place, width), (struct, field)
 

@@ -23,6 +23,8 @@ from .walk import Records
 Part = dict[str, Any]
 NameOfCall = Callable[[int, int], str]
 
+_LAUNCHED: Final = {"graphId": "graph", "graphNodeId": "graph_node", "priority": "priority"}
+"""Fields that not every launch or not every release has, and what they are called in Kineto's columns."""
 _CONFIGURATION: Final = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ", "registersPerThread")
 _NO_STREAM: Final = 0xFFFFFFFF
 _THREAD: Final = 2
@@ -126,6 +128,7 @@ def _on_stream(rows: npt.NDArray[Any]) -> Part:
 
 def _kernels(rows: npt.NDArray[Any], devices: Mapping[int, Device]) -> Part:
     configuration = {name: rows[name] for name in (*_CONFIGURATION, "deviceId")}
+    launched = _launched(rows)
     shared = rows["staticSharedMemory"].astype(np.int64) + rows["dynamicSharedMemory"]
 
     def text(row: tuple[int, ...]) -> str:
@@ -139,14 +142,34 @@ def _kernels(rows: npt.NDArray[Any], devices: Mapping[int, Device]) -> Part:
                 (grid[0], grid[1], grid[2]), (block[0], block[1], block[2]), registers, memory
             )
             told += f',"blocks_per_sm":{blocks},"warps_per_sm":{warps},"occupancy":{100 * share}'
-        return told + "}"
+        return told + _more(launched, row[9:]) + "}"
 
     return {
         **_on_stream(rows),
         "name": names.coded(rows["name"], names.kernel_name),
         "kind": "kernel",
-        "extra": _texts({**configuration, "shared": shared}, text),
+        "extra": _texts({**configuration, "shared": shared, **launched}, text),
     }
+
+
+def _launched(rows: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
+    """How a graph or a stream launched the rows, where the records have it."""
+    return {name: rows[name] for name in _LAUNCHED if name in (rows.dtype.names or ())}
+
+
+def _more(launched: Mapping[str, Any], values: tuple[int, ...]) -> str:
+    """The same in JSON, to be appended; a graph of number 0 is none."""
+    told = zip(launched, values, strict=True)
+    return "".join(f',"{_LAUNCHED[name]}":{value}' for name, value in told if value or name == "priority")
+
+
+def _moved(rows: npt.NDArray[Any]) -> Coded:
+    """Bytes, and the graph that asked for it."""
+    launched = _launched(rows)
+    return _texts(
+        {"bytes": rows["bytes"], **launched},
+        lambda row: f'{{"bytes":{row[0]}{_more(launched, row[1:])}}}',
+    )
 
 
 def _copies(rows: npt.NDArray[Any]) -> Part:
@@ -155,7 +178,7 @@ def _copies(rows: npt.NDArray[Any]) -> Part:
         **_on_stream(rows),
         "name": names.coded(code, names.copy_name),
         "kind": "gpu_memcpy",
-        "extra": _texts({"bytes": rows["bytes"]}, lambda row: f'{{"bytes":{row[0]}}}'),
+        "extra": _moved(rows),
     }
 
 
@@ -164,7 +187,7 @@ def _fills(rows: npt.NDArray[Any]) -> Part:
         **_on_stream(rows),
         "name": names.coded(rows["memoryKind"], names.memset_name),
         "kind": "gpu_memset",
-        "extra": _texts({"bytes": rows["bytes"]}, lambda row: f'{{"bytes":{row[0]}}}'),
+        "extra": _moved(rows),
     }
 
 

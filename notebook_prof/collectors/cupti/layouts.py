@@ -66,6 +66,7 @@ FIELDS: Final[dict[str, dict[str, tuple[int, str]]]] = {
         "contextId": (36, "u4"),
         "streamId": (40, "u4"),
         "correlationId": (44, "u4"),
+        "graphNodeId": (64, "u8"),
         "graphId": (72, "u4"),
     },
     "MemcpyPtoP": {
@@ -82,6 +83,8 @@ FIELDS: Final[dict[str, dict[str, tuple[int, str]]]] = {
         "srcDeviceId": (44, "u4"),
         "dstDeviceId": (52, "u4"),
         "correlationId": (60, "u4"),
+        "graphNodeId": (72, "u8"),
+        "graphId": (80, "u4"),
     },
     "Memset": {
         "bytes": (8, "u8"),
@@ -92,6 +95,8 @@ FIELDS: Final[dict[str, dict[str, tuple[int, str]]]] = {
         "streamId": (40, "u4"),
         "correlationId": (44, "u4"),
         "memoryKind": (50, "u2"),
+        "graphNodeId": (64, "u8"),
+        "graphId": (72, "u4"),
     },
     "API": {
         "cbid": (4, "u4"),
@@ -149,6 +154,9 @@ FIELDS: Final[dict[str, dict[str, tuple[int, str]]]] = {
     },
 }
 """Fields that are read: place in the record and type. Every record begins with its kind, ``u4``."""
+
+LATER: Final[dict[str, dict[str, tuple[int, str]]]] = {"Kernel": {"priority": (216, "i4")}}
+"""Fields that only records have which are long enough for them: priorities from CUDA 13.1 on."""
 
 _FIRST: Final = {
     "API": 40,
@@ -231,7 +239,7 @@ def sizes(version: int) -> dict[str, int]:
 
 @cache
 def record(struct: str, size: int) -> np.dtype[Any]:
-    """The record as numpy sees it.
+    """The record as numpy sees it; of `LATER` fields, those that it is long enough for.
 
     Parameters
     ----------
@@ -239,8 +247,14 @@ def record(struct: str, size: int) -> np.dtype[Any]:
         One of `FIELDS`.
     size : int
         Bytes from one record to the next.
+
+    Examples
+    --------
+    >>> "priority" in record("Kernel", 216).names, "priority" in record("Kernel", 224).names
+    (False, True)
     """
-    fields = {"kind": (0, "u4"), **FIELDS[struct]}
+    later = {name: at for name, at in LATER.get(struct, {}).items() if at[0] < size}
+    fields = {"kind": (0, "u4"), **FIELDS[struct], **later}
     return np.dtype(
         {
             "names": list(fields),

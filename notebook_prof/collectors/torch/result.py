@@ -15,9 +15,11 @@ import numpy.typing as npt
 
 from ...readers.kineto import KinetoColumns, MemoryColumns
 from ...readers.kineto.arguments import concrete_matters, to_json
+from ...readers.kineto.coding import EXTRAS, flag_of_name
 from ...readers.kineto.kinds import DEVICE_KINDS
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
+from .details import Place, details
 
 _CHUNK: Final = 2048
 """Events read before the next property: they stay in the cache, which halves the time."""
@@ -94,8 +96,11 @@ def take(
             effect="these events are called 'unknown', as in the files that torch writes",
         )
         rows = columns.without(names.get(_MEMORY_EVENT, -2))
-        allocations = _memory(result) if memory else MemoryColumns.empty()
-    return rows.to_kineto(kinds, names, shape_texts, allocations, pid)
+        place = rows.place(kinds, names)
+        activities = result.trace_activities() if memory or len(place.rows) else []
+        allocations = _memory(activities) if memory else MemoryColumns.empty()
+        extra = details(activities, place, len(rows.arrays["ts"]), report)
+    return rows.to_kineto(kinds, names, shape_texts, allocations, extra, pid)
 
 
 class _Columns:
@@ -192,20 +197,33 @@ class _Columns:
             self.arrays = {key: column[keep] for key, column in self.arrays.items()}
         return self
 
+    def _on_device(self, kinds: _Codes) -> npt.NDArray[np.bool_]:
+        marked = np.array([kind in DEVICE_KINDS for kind in kinds] + [False], bool)
+        return np.asarray(marked[self.arrays["kind"]] & self.with_device)
+
+    def place(self, kinds: _Codes, names: _Codes) -> Place:
+        """Rows on devices, and those of threads that tell of a launch or of what is exchanged."""
+        a, on_device = self.arrays, self._on_device(kinds)
+        telling = [bool(flag_of_name(name) & EXTRAS) for name in names]
+        host = np.array([*telling, False], bool)[a["name"]] & ~on_device
+        rows = np.flatnonzero(on_device | host)
+        device = np.where(on_device, a["device"], -1) if self.with_device else np.full(len(host), -1)
+        called = frozenset(name for name, tells in zip(names, telling, strict=True) if tells)
+        return Place(called, rows, device[rows], a["resource"][rows], a["ts"][rows])
+
     def to_kineto(
         self,
         kinds: _Codes,
         names: _Codes,
         texts: _Codes,
         memory: MemoryColumns,
+        extra: Coded | None,
         pid: int,
     ) -> KinetoColumns:
         a = self.arrays
         n = len(a["ts"])
         nowhere = np.full(n, -1, np.int64)
-        on_device = (
-            np.array([kind in DEVICE_KINDS for kind in kinds], bool)[a["kind"]] if n else np.zeros(0, bool)
-        )
+        on_device = self._on_device(kinds)
         device = np.where(on_device, a["device"], -1) if self.with_device else nowhere
         return KinetoColumns(
             ts=a["ts"],
@@ -223,6 +241,7 @@ class _Columns:
             shapes=Coded(a["shapes"], list(texts)) if "shapes" in a else None,
             dtypes=Coded(a["dtypes"], list(map(to_json, self.dtypes))) if "dtypes" in a else None,
             concrete=Coded(a["concrete"], list(self.concrete)) if "concrete" in a else None,
+            extra=extra,
             thread_names={(pid, tid): name for tid, name in live_threads().items()},
             memory=memory,
         )
@@ -238,9 +257,9 @@ def live_threads() -> dict[int, str]:
     return {thread.native_id: thread.name for thread in threading.enumerate() if thread.native_id is not None}
 
 
-def _memory(result: Any) -> MemoryColumns:
+def _memory(activities: list[Any]) -> MemoryColumns:
     """The ``[memory]`` instants; only their JSON metadata tell addresses and totals."""
-    instants = [activity for activity in result.trace_activities() if activity.type() == _INSTANT]
+    instants = [activity for activity in activities if activity.type() == _INSTANT]
     found = [activity for activity in instants if activity.name() == _MEMORY_EVENT]
     if not found:
         return MemoryColumns.empty()

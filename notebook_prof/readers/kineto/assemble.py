@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -14,7 +15,7 @@ from ...trace.strings import Coded
 from ...trace.taxonomy import CATEGORIES, DEVICE_CATEGORIES, MODULE_PREFIX, STEP_PREFIX
 from . import links, seeds
 from .arguments import argument_table
-from .attributes import attribute_tables
+from .attributes import attribute_tables, stream_priorities
 from .columns import MAX_DEVICE, KinetoColumns, MemoryColumns
 from .kinds import categories, rows_of
 from .links import Mask
@@ -35,8 +36,9 @@ def assemble(columns: KinetoColumns, builder: TraceBuilder) -> IntArray:
     A phase or module that a row proves is written on that row; the builder hands it down.
     ``metadata["tables"]["operator_arguments"]`` tells element types and arguments (see `arguments`),
     ``["device_events"]`` and ``["collectives"]`` how kernels were launched and what was exchanged (see
-    `attributes`). Call stacks that the file writes as text become `stacks`; stacks of Python calls do
-    not, as the slices around an operator tell them.
+    `attributes`); a stream of another priority than 0 has it in its track's name. Call stacks that the
+    file writes as text become `stacks`; stacks of Python calls do not, as the slices around an operator
+    tell them.
 
     Parameters
     ----------
@@ -49,7 +51,8 @@ def assemble(columns: KinetoColumns, builder: TraceBuilder) -> IntArray:
         Handle of every row; empty for no rows.
     """
     category = categories(columns)
-    track = _tracks(columns, builder)
+    tables = attribute_tables(columns)
+    track = _tracks(columns, builder, stream_priorities(tables.get("device_events")))
     is_a = {word: np.asarray(category.codes) == i for i, word in enumerate(CATEGORIES)}
     nodes = links.backward_nodes(columns)
     forward = links.forward_links(columns, nodes, is_a["operator"])
@@ -78,7 +81,7 @@ def assemble(columns: KinetoColumns, builder: TraceBuilder) -> IntArray:
         int(work.sum()) - len(launch.dst),
         effect="kernels and copies launched before the recording have no step, phase or module",
     )
-    if tables := attribute_tables(columns):
+    if tables:
         builder.metadata.setdefault("tables", {}).update(tables)
     if columns.ranges is not None:
         table = range_table(columns.ranges, columns)
@@ -119,7 +122,9 @@ def _names(name: Coded) -> Coded:
     return Coded(name.codes, [text.removeprefix(MODULE_PREFIX) for text in name.values])
 
 
-def _tracks(columns: KinetoColumns, builder: TraceBuilder) -> IntArray:
+def _tracks(
+    columns: KinetoColumns, builder: TraceBuilder, priorities: Mapping[tuple[int, int], int]
+) -> IntArray:
     """Track of every row: one for each thread, one for each stream."""
     result = np.empty(len(columns), np.int64)
     on_device = columns.device >= 0
@@ -136,8 +141,10 @@ def _tracks(columns: KinetoColumns, builder: TraceBuilder) -> IntArray:
         for i in np.argsort(begin, kind="stable").tolist():  # so that the order of the file does not matter
             code = pairs[i]
             a, b = int(outers[code // len(inners)]), int(inners[code % len(inners)])
-            stream = first is columns.device
-            keys[i] = _stream(builder, a, b, columns.rank) if stream else thread_track(builder, columns, a, b)
+            if first is columns.device:
+                keys[i] = _stream(builder, a, b, columns.rank, priorities.get((a, b), 0))
+            else:
+                keys[i] = thread_track(builder, columns, a, b)
         result[rows] = keys[pair]
     return result
 
@@ -148,10 +155,12 @@ def thread_track(builder: TraceBuilder, columns: KinetoColumns, pid: int, tid: i
     return builder.track(name, pid=pid, tid=tid, rank=columns.rank)
 
 
-def _stream(builder: TraceBuilder, device: int, stream: int, rank: int | None) -> int:
+def _stream(builder: TraceBuilder, device: int, stream: int, rank: int | None, priority: int) -> int:
     if stream < 0:
         return builder.track(f"GPU {device}", "stream", device=device, rank=rank)
-    return builder.track(f"GPU {device} stream {stream}", "stream", device=device, stream=stream, rank=rank)
+    told = f" (priority {priority})" if priority else ""
+    name = f"GPU {device} stream {stream}{told}"
+    return builder.track(name, "stream", device=device, stream=stream, rank=rank)
 
 
 def _steps(columns: KinetoColumns, ranges: Mask, builder: TraceBuilder) -> None:

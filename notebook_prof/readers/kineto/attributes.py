@@ -32,6 +32,9 @@ _LAUNCH: Final = {
     "wait_on_event": "Int64",
     "wait_on_correlation": "Int64",
     "sync_kind": "text",
+    "graph": "Int64",
+    "graph_node": "Int64",
+    "priority": "Int64",
 }
 _COLLECTIVE: Final = {
     "operation": "text",
@@ -48,6 +51,8 @@ _COLLECTIVE: Final = {
     "src_rank": "Int64",
     "dst_rank": "Int64",
 }
+_ZERO_IS_NONE: Final = frozenset({"graph", "graph_node"})
+"""Kineto writes 0 for what was not launched by a graph."""
 _PERCENT: Final = frozenset({"occupancy", "theoretical_occupancy"})
 
 
@@ -59,7 +64,11 @@ def extra_text(values: Sequence[Any]) -> str:
     >>> extra_text([(1, 1, 1)] + [None] * (len(EXTRA) - 1))
     '{"grid":[1,1,1]}'
     """
-    known = {name: value for name, value in zip(EXTRA, values, strict=True) if value is not None}
+    known = {
+        name: value
+        for name, value in zip(EXTRA, values, strict=True)
+        if value is not None and not (value == 0 and name in _ZERO_IS_NONE)
+    }
     return msgspec.json.encode(known).decode() if known else ""
 
 
@@ -81,7 +90,8 @@ def attribute_tables(columns: KinetoColumns) -> dict[str, pd.DataFrame]:
           warps_per_sm`` float64; ``occupancy`` (achieved, estimated by CUPTI) and
           ``theoretical_occupancy`` float64, shares from 0 to 1; ``wait_on_stream wait_on_event
           wait_on_correlation sync_kind`` of waits (the correlation is that of the call that recorded the
-          event);
+          event); ``graph graph_node`` Int64, of what a CUDA graph launched; ``priority`` Int64, of the
+          launch (0 is usual, lower numbers go first);
         - ``collectives``, kernels and operators that tell what they exchange: ``device stream start_ns``
           int64 (Unix; device and stream are -1 on the host); ``operation dtype group group_description``
           text; ``in_elements out_elements group_size sequence`` Int64; ``src_rank dst_rank`` Int64, from
@@ -109,6 +119,28 @@ def attribute_tables(columns: KinetoColumns) -> dict[str, pd.DataFrame]:
             table["name"], table["kind"] = (_words(part, rows) for part in (columns.name, columns.kind))
         tables[name] = pd.concat([table, facts.reset_index(drop=True)], axis=1)
     return tables
+
+
+def stream_priorities(device_events: pd.DataFrame | None) -> dict[tuple[int, int], int]:
+    """Priority of each stream, by device and stream, where all of its launches had the same.
+
+    Parameters
+    ----------
+    device_events : DataFrame or None
+        As in `attribute_tables`.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"device": [0, 0], "stream": [7, 9], "priority": [0, -5]})
+    >>> stream_priorities(table)
+    {(0, 7): 0, (0, 9): -5}
+    """
+    if device_events is None or "priority" not in device_events:
+        return {}
+    told = device_events[["device", "stream", "priority"]].dropna().drop_duplicates()
+    alone = told[~told.duplicated(["device", "stream"], keep=False)]
+    rows = zip(*(alone[name].astype("int64").tolist() for name in alone), strict=True)
+    return {(device, stream): priority for device, stream, priority in rows}
 
 
 def _spelled(told: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,11 +180,17 @@ def _text(values: list[Any]) -> pd.Series[Any]:
 
 
 def _number(values: list[Any], kind: str) -> pd.Series[Any]:
+    if kind == "Int64" and all(value is None or isinstance(value, int) for value in values):
+        return pd.Series([_within(value) for value in values], dtype="Int64")
     numbers = pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").astype("float64")
     if kind == "float64":
         return numbers
     whole = numbers.where(numbers.abs() < float(1 << 53)).round()
     return whole.astype("Int64")
+
+
+def _within(value: int | None) -> int | None:
+    return value if value is not None and abs(value) < 1 << 63 else None
 
 
 def _words(part: Coded, rows: Ints) -> pd.Categorical:

@@ -72,6 +72,9 @@ class AllArguments(OldArguments, gc=False, frozen=True):
     wait_on_event: Scalar = field(name="wait_on_cuda_event_id", default=None)
     wait_on_correlation: Scalar = field(name="wait_on_cuda_event_record_corr_id", default=None)
     sync_kind: Scalar = field(name="cuda_sync_kind", default=None)
+    graph: Scalar = field(name="graph id", default=None)
+    graph_node: Scalar = field(name="graph node id", default=None)
+    priority: Scalar = None
 
 
 EXTRA: Final = tuple(
