@@ -32,9 +32,10 @@ def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> None:
     Slices become complete events with Kineto's category names; times are microseconds with three
     decimals relative to ``baseTimeNanoseconds``, so that no nanosecond is lost. Streams, launches,
     counters and allocations are written as Kineto writes them. What Kineto has no place for (phase,
-    step, module) is in each event's ``args``, the metadata is under ``notebook_prof``, and tracks and steps
-    are under ``notebook_prof_tables``: `read_trace` gives all of it back. Call stacks, tables in the
-    metadata and values of counters that are not finite are not written. Steps that
+    step, module, what it was called and launched with) is in each event's ``args``, the metadata is under
+    ``notebook_prof``, and tracks and steps are under ``notebook_prof_tables``: `read_trace` gives all of it
+    back. Call stacks, values of counters that are not finite, and tables in the metadata are not written, but
+    for ``event_arguments`` and the devices' rows of ``device_events`` and ``collectives``. Steps that
     are not slices already become ``ProfilerStep#N`` on the thread that they were recorded on.
 
     Examples
@@ -88,7 +89,7 @@ def _head(trace: Trace) -> str:
         "displayTimeUnit": "ns",
         "baseTimeNanoseconds": int(trace.metadata.get("start_unix_ns", 0)),
         "deviceProperties": _devices(trace),
-        "notebook_prof": _jsonable(trace.metadata),
+        "notebook_prof": _jsonable({key: part for key, part in trace.metadata.items() if key != "tables"}),
     }
     rank = trace.metadata.get("rank")
     if isinstance(rank, int):

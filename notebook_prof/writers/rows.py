@@ -13,6 +13,7 @@ import pandas as pd
 from ..trace import Trace
 from ..trace.intervals import IntArray, as_ints
 from ..trace.taxonomy import MODULE_PREFIX, STEP_PREFIX
+from .arguments import argument_texts
 
 Rows: TypeAlias = Iterable[str]
 """Chunks of events, each joined with commas; a chunk may be empty."""
@@ -88,6 +89,7 @@ def slice_rows(trace: Trace) -> Rows:
         "module": [f',"module":{json.dumps(path)}' for path in slices["module"].cat.categories],
         "shapes": [_dims(shape) for shape in slices["shapes"].cat.categories],
     }
+    told = argument_texts(trace)
     for chunk in _chunks(len(slices)):
         part = slices.iloc[chunk]
         text = _table(plain, part["name"])
@@ -100,6 +102,7 @@ def slice_rows(trace: Trace) -> Rows:
         for column, texts in args.items():
             text = text + _table(texts, part[column])
         text = text + shared[part["track"].to_numpy()] + _numbers(part)
+        text = text if told is None else text + told[chunk]
         yield ",\n".join(text + "}}")
 
 

@@ -32,6 +32,7 @@ from .rows import (
     list_decoder,
     row_decoder,
 )
+from .told import Told
 
 _MARK: Final = b'"notebook_prof_tables"'
 _LIMIT: Final = 16 << 20
@@ -104,7 +105,7 @@ class _Rows:
     """Gives typed rows to a builder."""
 
     def __init__(self, head: Head, builder: TraceBuilder) -> None:
-        self._base, self._builder = head.base, builder
+        self._base, self._builder, self._told = head.base, builder, Told()
         self._handles: list[IntArray] = []
         self._arrows: dict[type[Any], list[tuple[int, int, str]]] = {Source: [], Target: []}
         self._places: dict[tuple[int, int], int] = {}
@@ -127,6 +128,7 @@ class _Rows:
                     (row.id, row.args.slice, getattr(row, "cat", "")) for row in rows if type(row) is kind
                 ]
         self._flows()
+        self._told.put(self._builder)
 
     def _steps(self, tables: Tables) -> None:
         steps = [step for step in tables.steps if max(map(abs, step[:3])) < _MOST_NS]
@@ -159,11 +161,14 @@ class _Rows:
         if not rows:
             return
         numbers = {key: integers([getattr(each, key) for each in args]) for key in _NUMBERS}
+        track = np.array([self._track(row) for row in rows], np.int64)
+        names = _coded([_name(row) for row in rows])
+        self._told.take(args, track, ts[ok] + self._base, dur[ok], names, numbers)
         handles[ok] = self._builder.slices(
             ts=ts[ok] + self._base,
             dur=dur[ok],
-            track=np.array([self._track(row) for row in rows], np.int64),
-            name=_coded([_name(row) for row in rows]),
+            track=track,
+            name=names,
             category=_chosen(CATEGORIES, [each.category for each in args]),
             phase=_chosen(PHASES, [each.phase for each in args]),
             shapes=_coded([each.shapes or bytes(each.dims).decode() or None for each in args]),

@@ -54,6 +54,9 @@ class SliceArguments(Struct, gc=False):
     device: int = -1
     stream: int = -1
     track: int = -1
+    arguments: Raw = NOTHING
+    device_events: Raw = NOTHING
+    collectives: Raw = NOTHING
 
 
 class MemoryArguments(Struct, gc=False):

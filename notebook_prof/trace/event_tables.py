@@ -1,0 +1,88 @@
+"""Where the slices are that rows of tables beside them tell more of."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from .intervals import IntArray, as_ints
+from .trace import Trace
+
+ARGUMENTS: Final = "event_arguments"
+DEVICE_TABLES: Final = {"device_events": "start_unix_ns", "collectives": "start_ns"}
+"""Tables of slices on a device, and their column of Unix nanoseconds."""
+
+
+def event_table(trace: Trace, name: str) -> pd.DataFrame | None:
+    """A table of ``trace.metadata["tables"]`` whose rows tell of slices; None without rows."""
+    table = (trace.metadata.get("tables") or {}).get(name)
+    if not isinstance(table, pd.DataFrame) or not len(table):
+        return None
+    wanted = {"track", "start_unix_ns", "dur_ns", "name", "arguments"}
+    if name in DEVICE_TABLES:
+        wanted = {"device", "stream", DEVICE_TABLES[name]}
+    return table if wanted <= set(table.columns) else None
+
+
+def slice_rows_of(trace: Trace, name: str) -> IntArray:
+    """Row of ``trace.slices`` that each row of an event table tells of.
+
+    Parameters
+    ----------
+    trace : Trace
+    name : str
+        ``event_arguments``, whose rows have the track, start, length and name of their slice, or one of
+        ``device_events collectives``, whose rows have the device, stream and start.
+
+    Returns
+    -------
+    ndarray of int64
+        -1 where there is none: rows on the host of `collectives`, and slices that were left out. Where
+        several slices fit, rows and slices are taken in their order. Empty where there is no such table.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> slice_rows_of(draw("main: [mm]"), "event_arguments").tolist()
+    []
+    """
+    table = event_table(trace, name)
+    if table is None:
+        return np.empty(0, np.int64)
+    when = DEVICE_TABLES.get(name, "start_unix_ns")
+    start = as_ints(table[when].to_numpy()) - int(trace.metadata.get("start_unix_ns", 0))
+    slices = trace.slices
+    ts = slices["ts"].to_numpy()
+    moments = np.unique(start)
+    at = np.minimum(np.searchsorted(moments, ts), len(moments) - 1)
+    near = np.flatnonzero(moments[at] == ts)
+    ours, theirs = {"ts": ts[near]}, {"ts": start}
+    if name == ARGUMENTS:
+        words = slices["name"].cat.categories
+        code = words.get_indexer(table["name"].astype("object"))
+        theirs |= {"track": table["track"], "dur": table["dur_ns"], "name": code}
+        ours |= {"track": slices["track"].to_numpy()[near], "dur": slices["dur"].to_numpy()[near]}
+        ours["name"] = slices["name"].cat.codes.to_numpy()[near]
+    else:
+        for column in ("device", "stream"):
+            theirs[column] = table[column]
+            ours[column] = slices[column].to_numpy(dtype=np.int64, na_value=-1)[near]
+    return _matched(theirs, ours, near)
+
+
+def _matched(theirs: dict[str, Any], ours: dict[str, npt.NDArray[Any]], rows: IntArray) -> IntArray:
+    """The row behind the k-th of ours that equals the k-th of theirs."""
+    left, right = (pd.DataFrame({k: as_ints(v) for k, v in part.items()}) for part in (theirs, ours))
+    both = pd.concat([left, right], ignore_index=True)
+    number = both.groupby(list(both.columns), sort=False).ngroup().to_numpy()
+    for part, first in ((left, 0), (right, len(left))):
+        part["group"] = number[first : first + len(part)]
+        part["again"] = part.groupby("group").cumcount()
+    if "device" in left:
+        left.loc[left["device"] < 0, "again"] = -1
+    right["row"] = rows
+    found = left[["group", "again"]].merge(right[["group", "again", "row"]], "left", ["group", "again"])
+    return as_ints(found["row"].fillna(-1).to_numpy())

@@ -1,0 +1,71 @@
+"""What the tables beside the slices tell of each slice, as text for its event."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ..trace import Trace
+from ..trace.event_tables import ARGUMENTS, DEVICE_TABLES, event_table, slice_rows_of
+from ..trace.intervals import IntArray
+
+_OF_SLICE: Final = frozenset({"device", "stream", "name", "start_unix_ns", "start_ns"})
+"""Columns that the slice tells itself."""
+
+
+def argument_texts(trace: Trace) -> npt.NDArray[np.object_] | None:
+    """Members for the ``args`` of every slice, each with a comma before; None where nothing is told.
+
+    ``arguments`` is the object that the event was called with; ``device_events`` and ``collectives`` are the
+    row of the table of that name, without what the slice itself tells.
+    """
+    texts: npt.NDArray[np.object_] | None = None
+    for name in (ARGUMENTS, *DEVICE_TABLES):
+        table = event_table(trace, name)
+        if table is None:
+            continue
+        rows = slice_rows_of(trace, name)
+        told = _arguments(table) if name == ARGUMENTS else _attributes(_shorter(trace, table, rows), name)
+        known = np.flatnonzero((rows >= 0) & (told != ""))
+        if texts is None:
+            texts = np.full(len(trace.slices), "", dtype=object)
+        texts[rows[known]] = texts[rows[known]] + told[known]
+    return texts
+
+
+def _arguments(table: pd.DataFrame) -> npt.NDArray[np.object_]:
+    column = table["arguments"].astype("category")
+    words = [f',"arguments":{text}' for text in column.cat.categories]
+    return np.asarray(np.array([*words, ""], dtype=object)[column.cat.codes.to_numpy()])
+
+
+def _shorter(trace: Trace, table: pd.DataFrame, rows: IntArray) -> pd.DataFrame:
+    """Without the correlations that the slices tell."""
+    if "correlation" not in table:
+        return table
+    own = np.append(trace.slices["correlation"].to_numpy(np.int64, na_value=-1), -1)[rows]
+    number = table["correlation"].astype("Int64")
+    return table.assign(correlation=number.mask(number == own))
+
+
+def _attributes(table: pd.DataFrame, name: str) -> npt.NDArray[np.object_]:
+    """Each distinct row is written once."""
+    facts = table.drop(columns=[column for column in table if column in _OF_SLICE])
+    key = np.zeros(len(facts), np.int64)
+    for column in facts:
+        code, values = pd.factorize(facts[column])
+        key, _ = pd.factorize(key * (len(values) + 1) + code + 1)
+    _, first, place = np.unique(key, return_index=True, return_inverse=True)
+    rows = facts.iloc[first].astype(object)
+    rows = rows.where(rows.notna(), None)
+    texts = [_text({k: v for k, v in row.items() if v is not None}, name) for row in rows.to_dict("records")]
+    return np.array(texts, dtype=object)[place]
+
+
+def _text(facts: dict[Any, Any], name: str) -> str:
+    plain = {str(k): v.item() if isinstance(v, np.generic) else v for k, v in facts.items()}
+    return f',"{name}":{msgspec.json.encode(plain).decode()}' if plain else ""
