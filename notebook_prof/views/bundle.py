@@ -45,6 +45,8 @@ LIVE: Final = (*PAGE, "glue_widget")
 REPORT: Final = (
     *PAGE,
     "local_columns",
+    "local_left_out",
+    "local_bins",
     "local_query",
     "local_table",
     "local_find",

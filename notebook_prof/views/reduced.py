@@ -1,4 +1,4 @@
-"""A trace small enough for a file: the longest slices, and a sentence on what was left out."""
+"""Which slices a file holds one by one: the longest ones, and whatever is around them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ..trace import Trace
-from ..units import format_count, format_ns, format_share
+from ..units import format_count, format_ns
+from .store import ViewStore
 
 MOST_SLICES: Final = 1_000_000
 """As many as a report of 12 MB holds."""
@@ -17,49 +17,62 @@ _SHARED: Final = 0.5
 """Of the slices of a file: this share goes to the longest of every track, so that no track disappears."""
 
 
-def reduced(trace: Trace, most: int = MOST_SLICES) -> tuple[Trace, str]:
-    """Keep the longest slices, of the whole recording and of every track.
+def longest_slices(store: ViewStore, most: int) -> npt.NDArray[np.bool_]:
+    """The longest slices, of the whole recording and of every track.
 
     Parameters
     ----------
-    trace : Trace
+    store : ViewStore
     most : int
 
     Returns
     -------
-    trace : Trace
-        With at most `most` slices, nested anew: the time of what was left out is self time of what was around
-        it. The trace itself where it is small enough.
-    note : str
-        What was left out; empty where nothing was.
+    ndarray of bool, shape (slices,)
+        At most `most`, and what is around them: of equally long ones, and where a slice outlasts the one
+        around it, a few more.
 
     Examples
     --------
     >>> from notebook_prof import TraceBuilder
     >>> b = TraceBuilder()
     >>> _ = b.slices(ts=[0, 1], dur=[9, 2], name=["linear", "mm"], track=b.track("main"))
-    >>> small, note = reduced(b.seal(), 1)
-    >>> small.slices["self_ns"].tolist(), note[:37]
-    ([9], 'This file holds 1 of 2 slices: all of')
+    >>> longest_slices(ViewStore(b.seal()), 1).tolist()
+    [True, False]
     """
-    n = len(trace.slices)
-    if n <= most:
-        return trace, ""
-    dur = trace.slices["dur"].to_numpy()
-    keep = _longest_of_tracks(trace.slices["track"].to_numpy(), dur, int(_SHARED * most))
+    c = store.columns
+    if c.n <= most:
+        return np.ones(c.n, bool)
+    keep = _longest_of_tracks(c.track, c.dur, int(_SHARED * most))
     left = most - int(keep.sum())
     rest = np.flatnonzero(~keep)
     if 0 < left < len(rest):
-        keep[rest[np.argpartition(-dur[rest], left)[:left]]] = True
-    small = trace.only(keep)
-    busy, shown = int(trace.slices["self_ns"].sum()), int(small.slices["self_ns"].sum())
-    least = int(dur[~keep].max()) if most else 0
-    lost = format_share(max(0.0, 1 - shown / max(busy, 1)))
-    return small, (
-        f"This file holds {format_count(int(keep.sum()))} of {format_count(n)} slices: all of more than "
-        f"{format_ns(least)}, and the longest of every track. The time of the others is self time of what "
-        f"was around them, {lost} of the busy time is not in it, and the tables count what is in it. "
-        "Every slice is in the trace itself: open it in a notebook."
+        keep[rest[np.argpartition(-c.dur[rest], left)[:left]]] = True
+    around = store.parent[keep]
+    while len(around := np.unique(around[around >= 0])) and not keep[around].all():
+        around = around[~keep[around]]
+        keep[around] = True
+        around = store.parent[around]
+    return keep
+
+
+def note_of(store: ViewStore, keep: npt.NDArray[np.bool_], cell_ns: int) -> str:
+    """What is left out, in sentences.
+
+    Parameters
+    ----------
+    store : ViewStore
+    keep : ndarray of bool, shape (slices,)
+    cell_ns : int
+        Width of the cells that hold the sums of the others.
+    """
+    held, n, least = int(keep.sum()), len(keep), int(store.columns.dur[~keep].max())
+    return (
+        f"This file holds {format_count(held)} of {format_count(n)} slices one by one: all of more than "
+        f"{format_ns(least)}, and the longest of every track. Of the other {format_count(n - held)} it holds "
+        f"how busy they keep every row, in cells of {format_ns(cell_ns)}, and the totals of every name. "
+        "Numbers of the whole recording are exact; those of a part of it are estimates, marked ≈, and "
+        "find walks the slices that are in the file. Every slice is in the trace itself: open it in a "
+        "notebook."
     )
 
 

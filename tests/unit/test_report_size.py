@@ -10,8 +10,11 @@ import pytest
 
 from notebook_prof.selection import Selection
 from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.units import format_ns
 from notebook_prof.views import report
-from notebook_prof.views.reduced import reduced
+from notebook_prof.views.in_file import extremes
+from notebook_prof.views.reduced import longest_slices, note_of
+from notebook_prof.views.store import ViewStore
 
 MIB = 1_000_000
 
@@ -97,7 +100,7 @@ def test_memory_is_thinned_before_slices_go(trace: Trace, monkeypatch: pytest.Mo
 
 def test_extremes_keep_the_peak() -> None:
     values = np.random.default_rng(1).integers(0, 10**6, 12_345)
-    rows = report._extremes(values, 900)
+    rows = extremes(values, 900)
     assert len(rows) <= 900 + 14
     assert values[rows].max() == values.max()
     assert values[rows].min() == values.min()
@@ -106,13 +109,16 @@ def test_extremes_keep_the_peak() -> None:
 
 def test_every_track_keeps_its_longest() -> None:
     trace = _trace(2_000, tracks=4)
-    small, note = reduced(trace, 100)
-    assert len(small.slices) == 100
-    assert "100 of 2,000 slices" in note
-    kept = small.slices.groupby("track")["dur"]
+    store = ViewStore(trace)
+    keep = longest_slices(store, 100)
+    assert 100 <= keep.sum() <= 140, "and what is around them"
+    kept = trace.slices[keep].groupby("track")["dur"]
     for track, rows in trace.slices.groupby("track"):
         assert kept.count()[track] >= 12
         assert kept.max()[track] == rows["dur"].max()
     # of all slices, none that is left out is longer than the note says
     longest = trace.slices["dur"].nlargest(50).min()
-    assert set(trace.slices["dur"][trace.slices["dur"] > longest]) <= set(small.slices["dur"])
+    assert keep[(trace.slices["dur"] > longest).to_numpy()].all()
+    note = note_of(store, keep, 64)
+    assert f"holds {keep.sum()} of 2,000 slices" in note
+    assert format_ns(int(trace.slices["dur"][~keep].max())) in note

@@ -21,7 +21,6 @@ from notebook_prof.views.document import fragment, write_report
 from notebook_prof.views.palette import CATEGORIES, NAMES, PHASES, rgba
 from notebook_prof.views.picture import density_picture, png
 from notebook_prof.views.protocol import Protocol
-from notebook_prof.views.reduced import reduced
 from notebook_prof.views.store import ViewStore
 from notebook_prof.views.thumbnail import thumbnail
 from notebook_prof.views.warming import Warming
@@ -300,18 +299,6 @@ def test_a_long_trace_draws_while_its_table_is_prepared(monkeypatch: pytest.Monk
     assert protocol.warming.wait(120)
     assert _ask(protocol, t="table")[0]["rows"] > 10
     assert _ask(protocol, t="phases")[0]["bars"] == 10
-
-
-def test_what_is_left_out_becomes_time_of_what_was_around_it() -> None:
-    trace = drawn_trace(gpu=True)
-    small, note = reduced(trace, 400)
-    assert len(small.slices) == 400
-    assert "400 of 1,604 slices" in note
-    longest = trace.slices["dur"].nlargest(200)  # half of them are of the whole recording
-    assert set(longest) <= set(small.slices["dur"])
-    top = small.slices[small.slices["depth"] == 0]
-    assert small.slices["self_ns"].sum() == top["dur"].sum()
-    assert reduced(trace)[0] is trace
 
 
 def test_tables_page_through_all_rows(protocol: Protocol) -> None:

@@ -35,6 +35,7 @@ async function startReport() {
     for (const one of given.memory) one.columns = await inflateAll(one.columns);
     for (const track of Object.keys(given.counters)) given.counters[track] = await inflateAll(given.counters[track]);
     if (given.groups.shapes) given.groups.shapes.labels = given.groups.shapes.names.map((code) => given.names[code]);
+    if (given.left) for (const part of ['columns', 'kinds', 'totals']) given.left[part] = await inflateAll(given.left[part]);
     given.panels = jsonOf('nbp-panels');
     for (const tab of settings.tabs) tab.missing = given.panels.tabs[tab.name]?.missing ?? '';
     given.groups.name = {labels: given.names};

@@ -95,8 +95,8 @@ function createHeader(ctx, box) {
   return {
     draw,
     close,
-    totals: ({count, self_ns: self}) => {
-      totals.textContent = `${formatCount(count)} ${count === 1 ? 'slice' : 'slices'} · ${formatTime(self)} self time`;
+    totals: ({count, self_ns: self, estimate}) => {
+      totals.textContent = `${estimate ? '≈ ' : ''}${formatCount(count)} ${count === 1 ? 'slice' : 'slices'} · ${formatTime(self)} self time`;
     },
   };
 }

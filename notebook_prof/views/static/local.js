@@ -2,8 +2,10 @@
 // Python's twin of every function is in views/answers and views/lod; tests/browser/test_report.py holds them together.
 function createLocal(columns, given, store) {
   const {meta} = given,
+    left = createLeftOut(given),
     index = createIndex(columns, given.trackOfRow),
-    matching = createMatching(columns, given);
+    matching = createMatching(columns, given),
+    leftMatching = (state, without) => left?.shares(state, without) ?? null;
   const tintOf = (tint, i) => {
     if (tint === 'module' || tint === 'step') {
       const own = columns[tint]?.[i] ?? -1;
@@ -13,64 +15,17 @@ function createLocal(columns, given, store) {
     return code < 0 ? 255 : code;
   };
 
-  function bins(rows, a, b, wanted, mask, tint) {
-    // only what lies in the recording, with its share of the pixels
-    const [first, last] = [meta.span[0], Math.max(meta.span[1], 1)],
-      asked = b - a;
-    a = Math.min(Math.max(a, first), last);
-    b = Math.max(Math.min(b, last), a + 1);
-    wanted = Math.max(1, Math.ceil((wanted * (b - a)) / asked));
-    const count = Math.max(1, Math.min(wanted, Math.floor(MOST_CELLS / Math.max(rows.length, 1)) - 2)),
-      width = Math.max((b - a) / count, 1);
-    const origin = Math.floor(a / width) * width,
-      n = Math.max(1, Math.ceil((b - origin) / width)),
-      cells = n * rows.length;
-    const busy = new Float64Array(cells),
-      lit = new Float64Array(cells),
-      touches = new Uint32Array(cells),
-      longest = new Int32Array(cells).fill(-1);
-    rows.forEach((row, slot) => {
-      const [first, stop] = index.stretch(row, origin, origin + n * width);
-      for (let p = first; p < stop; p++) {
-        const i = index.order[p],
-          s = index.start[p],
-          e = index.end[p];
-        const k0 = Math.max(0, Math.floor((s - origin) / width)),
-          k1 = Math.min(n - 1, Math.max(k0, Math.ceil((e - origin) / width) - 1));
-        for (let k = k0; k <= k1; k++) {
-          const cell = slot * n + k,
-            part = Math.max(0, Math.min(e, origin + (k + 1) * width) - Math.max(s, origin + k * width));
-          busy[cell] += part;
-          if (!mask || mask[i]) lit[cell] += part;
-          touches[cell]++;
-          if (longest[cell] < 0 || columns.dur[i] > columns.dur[longest[cell]]) longest[cell] = i;
-        }
-      }
-    });
-    const out = {
-      busy: new Uint8Array(cells),
-      bright: new Uint8Array(cells),
-      count: touches,
-      dname: new Uint32Array(cells),
-      dtint: new Uint8Array(cells),
-    };
-    for (let c = 0; c < cells; c++) {
-      if (!touches[c]) continue;
-      out.busy[c] = Math.min(255, Math.max(1, Math.ceil((busy[c] / width) * 255)));
-      out.bright[c] = mask ? Math.min(255, Math.ceil((busy[c] > 0 ? lit[c] / busy[c] : mask[longest[c]]) * 255)) : 255;
-      out.dname[c] = Math.max(columns.name[longest[c]], 0);
-      out.dtint[c] = tintOf(tint, longest[c]);
-    }
-    return {where: {mode: 'dense', bins: n, bin_start: origin, bin_ns: width}, out};
-  }
+  const estimate = (part) => (left && part ? {estimate: true} : {});
+  const bins = createLocalBins(columns, given, index, tintOf, left);
   function lod(q, state) {
     const limit = Math.min(q.max_quads ?? 4000, 4000),
       rows = q.rows ?? [],
       mask = matching(state, ['window', 'track']),
       tint = q.tint ?? 'name';
     const stretches = rows.map((row) => index.stretch(row, Math.floor(q.a), Math.ceil(q.b)));
-    const total = stretches.reduce((sum, [first, stop]) => sum + stop - first, 0),
-      least = total <= limit ? -1 : (2 * (q.b - q.a)) / q.px;
+    const summed = left ? rows.reduce((sum, row) => sum + left.among(row, q.a, q.b), 0) : 0,
+      single = stretches.reduce((sum, [first, stop]) => sum + stop - first, 0),
+      least = single <= limit ? -1 : (2 * (q.b - q.a)) / q.px;
     let chosen = [];
     stretches.forEach(([first, stop], slot) => {
       for (let p = first; p < stop; p++) if (index.end[p] - index.start[p] >= least) chosen.push([p, slot]);
@@ -79,7 +34,12 @@ function createLocal(columns, given, store) {
       const lengths = Float64Array.from(chosen, ([p]) => index.start[p] - index.end[p]).sort();
       chosen = chosen.filter(([p]) => index.start[p] - index.end[p] <= lengths[limit - 1]).slice(0, limit);
     }
-    const dense = total > limit ? bins(rows, q.a, q.b, q.px, mask, tint) : {where: {mode: 'all', bins: 0}, out: {}};
+    const drawn = left && new Set(chosen.map(([p]) => p)),
+      dense =
+        single > limit || summed
+          ? bins(rows, q.a, q.b, q.px, mask, leftMatching(state, ['window', 'track']), tint, drawn)
+          : {where: {mode: 'all', bins: 0}, out: {}},
+      total = single + Math.ceil(summed);
     const of = (Kind, value) => Kind.from(chosen, value),
       slice = ([p]) => index.order[p];
     return reply(
@@ -99,11 +59,12 @@ function createLocal(columns, given, store) {
   function strip(q, state) {
     const rows = meta.tracks.slice(0, 14).map((track) => track.row),
       mask = matching(state, ['window', 'track']);
-    const {where, out} = bins(rows, meta.span[0], meta.span[1], q.px, mask, q.tint ?? 'name');
+    const crumbMask = leftMatching(state, ['window', 'track']),
+      {where, out} = bins(rows, meta.span[0], meta.span[1], q.px, mask, crumbMask, q.tint ?? 'name');
     delete out.count;
     return reply({rows: rows.length, filtered: mask !== null, ...where}, out);
   }
-  const table = createLocalTable(columns, given, index, matching);
+  const table = createLocalTable(columns, given, index, matching, left);
   function memory(q, state) {
     if (!given.memory.length)
       return reply(
@@ -114,7 +75,7 @@ function createLocal(columns, given, store) {
       {ts, allocated, reserved, owner} = one.columns,
       n = ts.length;
     const mask = matching(state, ['window']),
-      alive = mask && owner.length ? aliveOf(mask, one.columns) : null; // a thinned curve has no owners
+      alive = mask && owner.length ? aliveOf(mask, leftMatching(state, ['window']), one.columns) : null; // a thinned curve has no owners
     const sample = (values) => sampleCurve(ts, values, q.a, q.b, q.px ?? 1000),
       [x, y] = sample(allocated);
     const [rx, ry] = one.reserved ? sample(reserved) : [new Float64Array(0), new Float64Array(0)],
@@ -131,13 +92,15 @@ function createLocal(columns, given, store) {
     );
   }
   // bytes alive that slices of the mask have allocated; it begins and ends with the recording, at nothing
-  function aliveOf(mask, {ts, bytes, owner}) {
+  function aliveOf(mask, crumbMask, {ts, bytes, owner}) {
     const x = [ts[0]],
       y = [0];
     for (let i = 0, sum = 0; i < ts.length; i++) {
-      if (owner[i] < 0 || !mask[owner[i]]) continue;
+      if (owner[i] < 0) continue;
+      const share = owner[i] < mask.length ? mask[owner[i]] : crumbMask[owner[i] - mask.length];
+      if (!share) continue;
       x.push(ts[i]);
-      y.push((sum += bytes[i]));
+      y.push((sum += share * bytes[i]));
     }
     return [[...x, ts[ts.length - 1]], [...y, y[y.length - 1]]];
   }
@@ -157,6 +120,8 @@ function createLocal(columns, given, store) {
         host = (i) => !stream.has(given.trackOfRow[columns.row[i]]);
       let any = false;
       for (let i = 0; i < mask.length && !any; i++) any = mask[i] === 1 && host(i);
+      const crumbMask = leftMatching(state, ['step', 'phase', 'window']);
+      left?.selfOf(crumbMask, 'host', () => (any = true));
       const place = [...meta.phases.map((name) => content.phases.indexOf(name)), cells - 1];
       for (let i = 0; i < mask.length; i++) {
         if (!mask[i] || columns.step[i] < 0 || (any && !host(i))) continue;
@@ -166,9 +131,22 @@ function createLocal(columns, given, store) {
           cell = bar * cells + (phase < 0 ? cells - 1 : place[phase]);
         part[cell] += (columns.dur[i] - columns.inside[i]) / (data.last[bar] - data.first[bar] + 1);
       }
+      if (left) addCrumbs(part, crumbMask, any ? 'host' : 'device', place, cells);
       for (let c = 0; c < part.length; c++) part[c] = Math.min(part[c], data.total[c]);
     }
-    return reply({...content, filtered: mask !== null}, {...data, part});
+    return reply({...content, filtered: mask !== null, ...estimate(mask !== null)}, {...data, part});
+  }
+  // self time of what was left out, spread evenly over its coarse cell
+  function addCrumbs(part, crumbMask, which, place, cells) {
+    const {first, last, ts, end} = given.phases.data,
+      ofCell = Array.from({length: left.coarse}, () => []);
+    for (let bar = 0; bar < ts.length; bar++)
+      left.timeShares([[ts[bar], end[bar]]]).forEach((share, cell) => {
+        if (share) ofCell[cell].push([bar, share / (last[bar] - first[bar] + 1)]);
+      });
+    left.selfOf(crumbMask, which, (cell, phase, ns) => {
+      for (const [bar, share] of ofCell[cell]) part[bar * cells + (phase < 0 ? cells - 1 : place[phase])] += ns * share;
+    });
   }
   function detail(q) {
     const i = q.id;

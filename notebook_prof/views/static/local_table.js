@@ -4,7 +4,7 @@
 const SIDES = {all: ['host', 'device'], host: ['host'], device: ['device']};
 const TABLE_NUMBERS = ['count', 'total_ns', 'self_ns', 'device_ns', 'touched'];
 
-function createLocalTable(columns, given, index, matching) {
+function createLocalTable(columns, given, index, matching, left) {
   const {meta} = given,
     n = columns.row.length,
     kindOf = new Map(meta.tracks.map((t) => [t.track, t.kind])),
@@ -13,13 +13,14 @@ function createLocalTable(columns, given, index, matching) {
     working = meta.categories.map((name) => work.has(name)),
     again = new Set(columns.again);
   const parent = parentsOf(columns, given, index);
+  const covered = (row, a, b) => index.covered(row, a, b) + (left?.busyIn(row, a, b) ?? 0);
   const rowBelow = (row) => (given.trackOfRow[row + 1] === given.trackOfRow[row] ? row + 1 : -1);
   const onSide = {
     host: (i) => rowKinds[columns.row[i]] === 'thread' || rowKinds[columns.row[i]] === 'process',
     device: (i) => rowKinds[columns.row[i]] === 'stream' && columns.category[i] >= 0 && working[columns.category[i]],
   };
 
-  function side(which, group, codes, own, state, [a, b]) {
+  function side(which, by, group, codes, own, state, [a, b]) {
     const mask = matching(state, own.concat('window')),
       size = group.labels.length,
       reach = new Map(),
@@ -35,14 +36,15 @@ function createLocalTable(columns, given, index, matching) {
         from = Math.max(s, reach.get(home) ?? -Infinity);
       if (e > (reach.get(home) ?? -Infinity)) reach.set(home, e);
       if (s < a && e <= a) continue;
-      const left = Math.max(s, a),
-        right = Math.min(e, b);
+      const since = Math.max(s, a),
+        until = Math.min(e, b);
       out.touched[g]++;
       if (!(again.has(i) && codes[parent[i]] === g)) out.count[g]++;
-      out.total_ns[g] += Math.max(0, right - Math.max(from, a));
+      out.total_ns[g] += Math.max(0, until - Math.max(from, a));
       if (s >= a && e <= b) out.self_ns[g] += e - s - columns.inside[i];
-      else out.self_ns[g] += Math.max(0, right - left - index.covered(rowBelow(row), left, right));
+      else out.self_ns[g] += Math.max(0, until - since - covered(rowBelow(row), since, until));
     }
+    left?.addTo(out, by, group, which, state, own);
     if (which === 'host') launched(codes, state, own, [a, b], out.device_ns);
     return out;
   }
@@ -58,11 +60,11 @@ function createLocalTable(columns, given, index, matching) {
       for (const g of seen) if (g >= 0) out[g] += part;
     });
   }
-  function rowsOf(scope, group, codes, own, state) {
+  function rowsOf(scope, by, group, codes, own, state) {
     const window = state.window ?? [meta.span[0], meta.span[1] + 1],
       rows = [];
     for (const which of SIDES[scope]) {
-      const out = side(which, group, codes, own, state, window),
+      const out = side(which, by, group, codes, own, state, window),
         mine = [];
       let every = 0;
       for (let g = 0; g < group.labels.length; g++) {
@@ -81,8 +83,8 @@ function createLocalTable(columns, given, index, matching) {
     let rows = everything;
     try {
       const parsed = parseQuery(q.filter ?? ''),
-        [query, narrow, left] = narrowed(given, parsed, state, own);
-      if (query.conditions.length < parsed.conditions.length) rows = rowsOf('all', group, columns[by], left, narrow);
+        [query, narrow, rest] = narrowed(given, parsed, state, own);
+      if (query.conditions.length < parsed.conditions.length) rows = rowsOf('all', by, group, columns[by], rest, narrow);
       rows = rows.filter(isSide);
       if (query.conditions.length || hasText(query)) rows = passing(rows.map(seen(by, group)), filterColumns(by), query);
       return [rows, ''];
@@ -107,10 +109,10 @@ function createLocalTable(columns, given, index, matching) {
       codes = columns[by],
       picked = own.length && state[own[0]] ? new Set(state[own[0]]) : null,
       isPicked = (row) => !picked || picked.has(group.labels[row.g]);
-    const everything = rowsOf('all', group, codes, own, state),
+    const everything = rowsOf('all', by, group, codes, own, state),
       scope = q.scope ?? 'all';
     const sum = (name) => everything.reduce((s, row) => s + (isPicked(row) ? row[name] : 0), 0),
-      content = {by, count: sum('touched'), self_ns: sum('self_ns')};
+      content = {by, count: sum('touched'), self_ns: sum('self_ns'), ...(left?.isPart(state, own) ? {estimate: true} : {})};
     const isSide = (row) => scope === 'all' || row.side === (scope === 'device' ? 1 : 0),
       [rows, error] = filtered(q, state, own, everything, isSide);
     content.error = error;

@@ -112,7 +112,7 @@ function createPhases(ctx, element, legend, title) {
         return item;
       }),
     );
-    title.textContent = last.filtered ? 'Step phases · solid: the selected slices' : 'Step phases';
+    title.textContent = last.filtered ? `Step phases · solid: the selected slices${last.estimate ? ' (≈)' : ''}` : 'Step phases';
   }
   function toggle(dimension, value, extend = false) {
     const now = store.get()[dimension] ?? [];

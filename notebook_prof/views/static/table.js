@@ -229,6 +229,7 @@ function createTable(ctx, section) {
           ? 'no row passes the filter'
           : 'nothing is selected by the other views',
     );
+    if (last.estimate) foot.append(' · ≈ estimates: many slices are in this file as sums only');
     const turn = (text, change) => {
       const button = document.createElement('button');
       button.textContent = text;

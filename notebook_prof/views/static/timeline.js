@@ -317,6 +317,7 @@ function createTimeline(ctx, element) {
       busy: data.busy[cell] / 255,
       ts: have.answer.bin_start + k * have.answer.bin_ns,
       dur: have.answer.bin_ns,
+      sums: have.answer.sums,
       track: lane.track,
     };
   }

@@ -29,7 +29,7 @@ function watchPointer(ctx, timeline, memory, parts, setPointer, undo) {
           tip.show(event, [
             `${formatCount(found.count)} slices in ${formatTime(found.dur)}, busy ${formatShare(Math.min(1, found.busy))}`,
             `longest: ${found.name}`,
-            'zoom in to see each',
+            found.sums ? 'this file holds them as a sum only' : 'zoom in to see each',
           ]);
         else if (found.kind === 'step') tip.show(event, [`step ${found.step}`, formatTime(found.dur), 'click: select the step']);
         else if (found.kind === 'counter')

@@ -1,0 +1,84 @@
+// Density of some rows in a report: twin of views/lod/density.py. What is in the file as sums only comes from its cells.
+function createLocalBins(columns, given, index, tintOf, left) {
+  const [first, last] = [given.meta.span[0], Math.max(given.meta.span[1], 1)];
+
+  // Bins as wide as pixels or, where the cells of what was left out are wider, the cells. `drawn` (positions) are drawn
+  // one by one: in bins wider than pixels they are not counted again.
+  function place(rows, a, b, wanted) {
+    // only what lies in the recording, with its share of the pixels
+    const asked = b - a;
+    a = Math.min(Math.max(a, first), last);
+    b = Math.max(Math.min(b, last), a + 1);
+    wanted = Math.max(1, Math.ceil((wanted * (b - a)) / asked));
+    const most = Math.max(1, Math.floor(MOST_CELLS / Math.max(rows.length, 1)) - 2);
+    let width = Math.max((b - a) / Math.min(wanted, most), 1),
+      origin = Math.floor(a / width) * width,
+      whole = false;
+    if (left && left.cell > width && rows.some((row) => left.among(row, a, b))) {
+      width = left.cell;
+      origin = left.origin + Math.floor((a - left.origin) / width) * width;
+      whole = true;
+    }
+    return {origin, width, n: Math.max(1, Math.ceil((b - origin) / width)), whole};
+  }
+
+  return function bins(rows, a, b, wanted, mask, crumbMask, tint, drawn = null) {
+    const {origin, width, n, whole} = place(rows, a, b, wanted),
+      cells = n * rows.length;
+    const busy = new Float64Array(cells),
+      lit = new Float64Array(cells),
+      touches = new Float64Array(cells),
+      longest = new Int32Array(cells).fill(-1),
+      most = new Float64Array(left ? cells : 0),
+      crumb = new Int32Array(left ? cells : 0).fill(-1);
+    rows.forEach((row, slot) => {
+      const [from, stop] = index.stretch(row, origin, origin + n * width);
+      for (let p = from; p < stop; p++) {
+        if (whole && drawn?.has(p)) continue;
+        const i = index.order[p],
+          s = index.start[p],
+          e = index.end[p];
+        const k0 = Math.max(0, Math.floor((s - origin) / width)),
+          k1 = Math.min(n - 1, Math.max(k0, Math.ceil((e - origin) / width) - 1));
+        for (let k = k0; k <= k1; k++) {
+          const cell = slot * n + k,
+            part = Math.max(0, Math.min(e, origin + (k + 1) * width) - Math.max(s, origin + k * width));
+          busy[cell] += part;
+          if (!mask || mask[i]) lit[cell] += part;
+          touches[cell]++;
+          if (longest[cell] < 0 || columns.dur[i] > columns.dur[longest[cell]]) longest[cell] = i;
+        }
+      }
+      left?.spread(row, origin, width, n, crumbMask, (k, ns, selected, slices, p) => {
+        const cell = slot * n + k;
+        busy[cell] += ns;
+        lit[cell] += selected;
+        touches[cell] += slices;
+        if (ns + slices > most[cell]) {
+          most[cell] = ns + slices;
+          crumb[cell] = p;
+        }
+      });
+    });
+    const out = {
+      busy: new Uint8Array(cells),
+      bright: new Uint8Array(cells),
+      count: new Uint32Array(cells),
+      dname: new Uint32Array(cells),
+      dtint: new Uint8Array(cells),
+    };
+    for (let c = 0; c < cells; c++) {
+      const sums = left && crumb[c] >= 0;
+      if (!touches[c] && !sums) continue;
+      out.count[c] = Math.max(1, Math.round(touches[c]));
+      out.busy[c] = Math.min(255, Math.max(1, Math.ceil((busy[c] / width) * 255)));
+      const instants = () => (longest[c] >= 0 ? mask[longest[c]] : 1);
+      out.bright[c] = mask ? Math.min(255, Math.ceil((busy[c] > 0 ? lit[c] / busy[c] : instants()) * 255)) : 255;
+      // a slice that is in the file is longer than those that are not
+      out.dname[c] = Math.max(longest[c] >= 0 ? columns.name[longest[c]] : left.name(crumb[c]), 0);
+      out.dtint[c] = longest[c] >= 0 ? tintOf(tint, longest[c]) : left.tintOf(tint, crumb[c]);
+    }
+    const where = {mode: 'dense', bins: n, bin_start: origin, bin_ns: width};
+    return {where: whole ? {...where, sums: true} : where, out};
+  };
+}

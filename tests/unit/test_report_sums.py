@@ -1,0 +1,143 @@
+"""What a report holds of the slices that are not in it one by one: sums that lose nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from notebook_prof import analysis
+from notebook_prof.testing.strategies import traces
+from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.views.in_file import Part
+from notebook_prof.views.left_totals import SIDES, totals_left_out
+from notebook_prof.views.lod import RowIndex
+from notebook_prof.views.store import ViewStore
+
+Rows = npt.NDArray[np.int64]
+
+
+def _busy_by_hand(store: ViewStore, slices: Rows, edges: Rows) -> Rows:
+    """Busy ns of every row between edges, slice by slice."""
+    c = store.columns
+    out = np.zeros((c.n_rows, len(edges) - 1), np.int64)
+    for i in slices.tolist():
+        start, end = c.ts[i], c.ts[i] + c.dur[i]
+        out[c.row[i]] += np.clip(np.minimum(end, edges[1:]) - np.maximum(start, edges[:-1]), 0, None)
+    return out
+
+
+def _busy_in_file(part: Part, n_rows: int) -> Rows:
+    """Of the cells, shape (rows, cells)."""
+    out = np.zeros(n_rows * part.cells.per_row, np.int64)
+    out[part.cells.at] = part.cells.busy_ns
+    return out.reshape(n_rows, part.cells.per_row)
+
+
+def _edges(part: Part) -> Rows:
+    return part.cells.origin + part.cells.width_ns * np.arange(part.cells.per_row + 1)
+
+
+@settings(max_examples=25)
+@given(traces(), st.integers(1, 12))
+def test_slices_and_cells_are_as_busy_as_the_recording(trace: Trace, most: int) -> None:
+    """The law of every level of detail: between edges, nothing appears and nothing is lost."""
+    store = ViewStore(trace)
+    if store.columns.n <= most:
+        return
+    part = Part.of(store, most)
+    kept, edges, every = np.flatnonzero(part.keep), _edges(part), np.arange(store.columns.n)
+    if part.keep.all():
+        return
+    found = _busy_by_hand(store, kept, edges) + _busy_in_file(part, store.columns.n_rows)
+    np.testing.assert_array_equal(found, _busy_by_hand(store, every, edges))
+    assert part.cells.count.sum() + len(kept) == store.columns.n
+    _assert_longest(store, part.keep)
+    assert edges[0] <= store.columns.ts.min()
+    assert edges[-1] >= (store.columns.ts + store.columns.dur).max()
+
+
+def _assert_longest(store: ViewStore, keep: npt.NDArray[np.bool_]) -> None:
+    """The longest of every track are kept, and whatever is around a slice that is."""
+    c, around = store.columns, store.parent[keep]
+    assert keep[around[around >= 0]].all()
+    needed = np.isin(np.arange(len(keep)), around)
+    for track in np.unique(c.track):
+        left, there = (c.track == track) & ~keep, (c.track == track) & keep & ~needed
+        assert c.dur[left].max(initial=0) <= c.dur[there].min(initial=2**62)
+
+
+def test_cells_are_as_fine_as_their_number_allows() -> None:
+    """A thousand slices a row and 300 cells: cells of half the width would be too many."""
+    store = ViewStore(_regular(4, 1_000))
+    part = Part.of(store, 500)
+    assert 150 < len(part.cells.at) <= 300
+    index = RowIndex(store.columns.ts, store.columns.dur, store.columns.row, store.columns.n_rows)
+    rows, edges = np.arange(store.columns.n_rows), _edges(part)
+    whole = np.diff(index.busy_until(rows, edges), axis=1)
+    kept = _busy_by_hand(store, np.flatnonzero(part.keep), edges)
+    np.testing.assert_array_equal(kept + _busy_in_file(part, store.columns.n_rows), whole)
+
+
+@pytest.mark.parametrize(("tracks", "each"), [(3, 1_000), (900, 4)])
+def test_crumbs_weigh_what_was_left_out(tracks: int, each: int) -> None:
+    """Also where there are so many rows that they are added up by kind of track."""
+    store = ViewStore(_regular(tracks, each))
+    part = Part.of(store, 300)
+    c, crumbs, out = store.columns, part.crumbs, np.flatnonzero(~part.keep)
+    assert len(crumbs.at) <= 120
+    assert (len(set(crumbs.place_of_row.tolist())) == 1) == (tracks == 900)
+    weight = np.bincount(crumbs.of_slice, weights=c.dur[out] + 1, minlength=len(crumbs.at))
+    np.testing.assert_array_equal(weight, crumbs.weight)
+    np.testing.assert_array_equal(c.name[part.kinds[crumbs.kind[crumbs.of_slice]]], c.name[out])
+    cell = (c.ts[out] - part.cells.origin) // (part.cells.width_ns * crumbs.fine)
+    np.testing.assert_array_equal(
+        crumbs.at[crumbs.of_slice], crumbs.place_of_row[c.row[out]] * crumbs.per_place + cell
+    )
+    assert (np.diff(crumbs.at) >= 0).all()
+
+
+def test_totals_are_those_of_the_analyses() -> None:
+    """Of the whole recording: what is in the file and what was left out."""
+    trace = _regular(5, 400)
+    store = ViewStore(trace)
+    part = Part.of(store, 300)
+    small = trace.only(part.keep)
+    for side, analyse in zip(SIDES, (analysis.operators, analysis.kernels), strict=True):
+        left = totals_left_out(store, part.keep, "name", side)
+        whole, there = (analyse(one).set_index("name") for one in (trace, small))
+        for k, name in enumerate(store.columns.names):
+            if name not in whole.index:
+                assert left.count[k] == 0
+                continue
+            kept = there.loc[name] if name in there.index else None
+            assert left.count[k] == whole.loc[name, "count"] - (0 if kept is None else kept["count"])
+            assert left.total_ns[k] == whole.loc[name, "total_ns"] - (0 if kept is None else kept["total_ns"])
+        assert left.self_ns.sum() == store.columns.self_ns[~part.keep & store.side(side)].sum()
+
+
+def _regular(tracks: int, each: int) -> Trace:
+    """Blocks of one outer and three inner slices on threads and a stream."""
+    builder = TraceBuilder()
+    rng = np.random.default_rng(3)
+    for k in range(tracks):
+        on_stream = k == 1 and tracks < 10
+        track = (
+            builder.track("stream 7", "stream", device=0, stream=7)
+            if on_stream
+            else builder.track(f"worker {k}", pid=1, tid=k + 1)
+        )
+        blocks = each // 4
+        ts = np.arange(blocks) * 1_000 + k
+        outer = rng.integers(500, 900, blocks)
+        for j, (at, dur) in enumerate(((0, outer), (10, 90 + k % 7), (110, 50), (170, 0))):
+            builder.slices(
+                ts=ts + at,
+                dur=np.broadcast_to(dur, blocks),
+                name=f"{'kernel' if on_stream else 'operator'}_{j}",
+                category="kernel" if on_stream else "operator",
+                track=track,
+            )
+    return builder.seal()
