@@ -80,8 +80,13 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
 
 
 def recorded(collector: NvmlCollector) -> Trace:
+    """Six rounds of readings, however long a loaded machine takes, or until it ends by itself."""
+    rounds, wait = [], collector._quit.wait
+    collector._quit.wait = lambda timeout: rounds.append(timeout) or wait(timeout)  # type: ignore[method-assign]
     collector.start(Clock())
-    time.sleep(0.12)
+    thread, until = collector._thread, time.monotonic() + 60
+    while len(rounds) < 6 and thread is not None and thread.is_alive() and time.monotonic() < until:
+        time.sleep(0.005)
     collector.stop()
     builder = TraceBuilder()
     collector.result(builder)
