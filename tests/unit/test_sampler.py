@@ -28,7 +28,7 @@ from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.clocks import Clock
 
 # pytest-timeout's default method uses the alarm itself
-pytestmark = pytest.mark.timeout(120, method="thread")
+pytestmark = pytest.mark.timeout(600, method="thread")
 needs_alarm = pytest.mark.skipif(not latecomer.supported(), reason="the alarm is used on Linux only")
 
 
@@ -306,7 +306,7 @@ def test_nothing_is_printed_and_the_process_ends_well() -> None:
         recording = Recording(make(["python"])); recording.start()  # and never stopped
     """
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=300
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -339,7 +339,7 @@ def test_the_lines_of_a_notebook_cell_have_their_source(tmp_path: Any) -> None:
         [sys.executable, "-c", textwrap.dedent(program)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         env=environment,
     )
     assert done.stdout.strip() == str(
