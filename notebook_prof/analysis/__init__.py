@@ -16,6 +16,7 @@ from .device import device
 from .device_idle import device_idle
 from .distributed import distributed
 from .flame import flame
+from .graph_nodes import graph_nodes
 from .hotspots import hotspots
 from .input_operators import input_operators
 from .input_pipeline import input_pipeline
@@ -58,6 +59,7 @@ __all__ = [
     "device_idle",
     "distributed",
     "flame",
+    "graph_nodes",
     "hotspots",
     "input_operators",
     "input_pipeline",

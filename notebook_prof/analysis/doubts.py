@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from ..trace import Trace
@@ -15,7 +16,7 @@ from .launches import launching_rows, owning_rows
 from .scope import Scope, WindowLike, ints, on_device, on_host, once
 from .trust_device import device_findings
 from .trust_finding import Finding
-from .trust_run import card_findings
+from .trust_run import card_findings, step_findings
 
 COLUMN: Final = "doubt"
 """Column of tables: codes of the trust report, only where there is one to tell."""
@@ -87,6 +88,52 @@ def operator_doubts(
     return _texts(parts, n)
 
 
+def step_doubts(trace: Trace, steps: IntArray, window: WindowLike = None) -> list[str]:
+    """What is doubtful of steps: their times on the device, and whether they are fair steps.
+
+    Parameters
+    ----------
+    trace : Trace
+    steps : ndarray of int64
+        Numbers of steps.
+    window : (int, int), optional
+
+    Returns
+    -------
+    list of str
+        A text a step, as `kernel_doubts`; lost kernels are counted against all work of the step. First
+        come ``partial-first-step``, ``partial-last-step`` and ``slow-first-step``.
+    """
+    n = len(steps)
+    host, work = on_host(trace, window), on_device(trace, window)
+    parts = [
+        (finding.code, (steps == finding.step).astype(np.float64)) for finding in step_findings(trace, window)
+    ]
+    every = ints(trace.slices["step"])
+    spent = (work.end - work.ts).astype(np.float64)
+    for finding in _serious(trace, window, (*_OF_DEVICE, *_OF_LAUNCHES)):
+        if finding.code in _OF_LAUNCHES:
+            lost = finding.slices[np.isin(finding.slices, host.rows)]
+            affected = _by_step(steps, every[lost], np.ones(len(lost)))
+            whole = affected + _by_step(steps, every[work.rows], np.ones(len(work.rows)))
+        else:
+            hit = np.isin(work.rows, finding.slices)
+            affected = _by_step(steps, every[work.rows[hit]], spent[hit])
+            whole = _by_step(steps, every[work.rows], spent)
+        parts.append((finding.code, affected / np.maximum(whole, 1)))
+    return _texts(parts, n)
+
+
+def _by_step(steps: IntArray, own: IntArray, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Sum of weights, a value a step."""
+    order = np.argsort(steps, kind="stable")
+    place = np.minimum(np.searchsorted(steps[order], own), max(len(steps) - 1, 0))
+    mine = steps[order][place] == own if len(steps) else np.zeros(len(own), bool)
+    result = np.zeros(len(steps))
+    result[order] = np.bincount(place[mine], weights[mine], minlength=len(steps))
+    return result
+
+
 def doubts_by_name(trace: Trace) -> dict[str, dict[str, str]]:
     """Every name that `kernels` or `operators` would mark, for views.
 
@@ -126,7 +173,7 @@ def _serious(trace: Trace, window: WindowLike, codes: Iterable[str]) -> Iterator
             yield finding
 
 
-def _texts(parts: list[tuple[str, np.ndarray[tuple[int], np.dtype[np.float64]]]], n: int) -> list[str]:
+def _texts(parts: list[tuple[str, npt.NDArray[np.float64]]], n: int) -> list[str]:
     told = [""] * n
     for code, share in parts:
         for at in np.flatnonzero(share >= LEAST).tolist():

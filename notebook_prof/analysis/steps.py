@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from ..trace import Trace, union
+from .doubts import mark, step_doubts
 from .measure import length_within
 from .phases import stepping_track
 from .scope import Numbers, WindowLike, on_device, on_host
@@ -32,7 +33,10 @@ def steps(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> p
         - ``source`` category: how it was found, ``mark hook loop file heuristic``;
         - ``host_busy_ns`` int64: time with a slice open on the thread that runs the steps;
         - ``device_busy_ns`` int64: time within the step with work on any stream of any device;
-        - ``slices`` int64: host and device slices that belong to the step.
+        - ``slices`` int64: host and device slices that belong to the step;
+        - ``doubt`` str, only where there is any: codes of `trust` for steps that are no fair ones
+          (``partial-first-step``, ``slow-first-step`` …) or whose device work is wrong by at least 1 %, as
+          ``kernels-lost-at-start, throttled``; empty for the others.
 
     Examples
     --------
@@ -53,4 +57,5 @@ def steps(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> p
     values, count = np.unique(number[number >= 0], return_counts=True)
     table["slices"] = table["step"].map(dict(zip(values.tolist(), count.tolist(), strict=True)))
     table["slices"] = table["slices"].fillna(0).astype("int64")
+    mark(table, step_doubts(trace, table["step"].to_numpy(np.int64), window))
     return table

@@ -33,6 +33,8 @@ class Finding:
     ----------
     slices : ndarray of int64
         Rows of the slices whose numbers it makes wrong, where it is about slices.
+    step : int
+        The step that is no fair one, where it is about a step; else -1.
     """
 
     code: str
@@ -43,3 +45,4 @@ class Finding:
     advice: str = ""
     example: str = ""
     slices: IntArray = field(default_factory=lambda: np.empty(0, np.int64), compare=False)
+    step: int = -1

@@ -37,9 +37,16 @@ _GPU: Final = re.compile(r"GPU (\d+) (.+)")
 def run_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding]:
     """What is wrong with the run, in the order of `trust`."""
     yield from _partial_steps(trace, window)
-    yield from _one_time_work(trace, window)
+    yield from _compiling(trace, window)
+    yield from _slow_first_step(trace, window)
     yield from card_findings(trace, window)
     yield from _overhead(trace)
+
+
+def step_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding]:
+    """Those about one step each."""
+    yield from _partial_steps(trace, window)
+    yield from _slow_first_step(trace, window)
 
 
 def _partial_steps(trace: Trace, window: WindowLike) -> Iterator[Finding]:
@@ -68,11 +75,12 @@ def _partial_steps(trace: Trace, window: WindowLike) -> Iterator[Finding]:
                 effect=f"step {number} looks shorter, and means over steps are too small",
                 advice=f"leave step {number} out",
                 example=f"step {number} has {count[at]} pieces of work, the middle ones {usual:g}",
+                step=number,
             )
 
 
-def _one_time_work(trace: Trace, window: WindowLike) -> Iterator[Finding]:
-    """Compilation, and a first step that is much longer than the others."""
+def _compiling(trace: Trace, window: WindowLike) -> Iterator[Finding]:
+    """Compilation and loading of code."""
     host = on_host(trace, window)
     words = [_COMPILING.fullmatch(str(name)) is not None for name in host.slices["name"].cat.categories]
     rows = host.only(np.asarray(np.array([*words, False])[host.codes("name")], dtype=bool))
@@ -89,6 +97,10 @@ def _one_time_work(trace: Trace, window: WindowLike) -> Iterator[Finding]:
             advice="record later steps, as in --steps 3:14",
             example=f"{first['name']} at {format_ns(first['ts'])}",
         )
+
+
+def _slow_first_step(trace: Trace, window: WindowLike) -> Iterator[Finding]:
+    """A first step that is much longer than the others."""
     steps = step_spans(trace, window)
     if len(steps) < _ENOUGH + 1:
         return
@@ -103,6 +115,7 @@ def _one_time_work(trace: Trace, window: WindowLike) -> Iterator[Finding]:
             advice="begin a step later, as in --steps 3:14, or leave the first step out",
             example=f"step {int(steps['step'].iloc[0])} took {format_ns(dur[0])}, "
             f"the median of the others is {format_ns(usual)}",
+            step=int(steps["step"].iloc[0]),
         )
 
 

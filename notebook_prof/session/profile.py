@@ -149,6 +149,7 @@ class Profile:
     calls = method(analysis.calls)
     advice = method(analysis.advice)
     kernel_launches = method(analysis.kernel_launches)
+    graph_nodes = method(analysis.graph_nodes)
     breakdown = method(analysis.breakdown)
     collectives = method(analysis.collectives)
     cluster_steps = method(analysis.cluster_steps)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from notebook_prof import Profile, TraceBuilder
-from notebook_prof.analysis import kernels, operators, trust
+from notebook_prof.analysis import kernels, operators, steps, trust
 from notebook_prof.analysis.doubts import doubts_by_name
 from notebook_prof.trace import Trace
 from notebook_prof.views.answers.meta import meta
@@ -113,3 +113,46 @@ def test_views_and_text_show_the_marks() -> None:
     assert lines[0].split()[-1] == "doubt"
     assert any(line.split()[0] == "mm" and "stream-overlap" in line for line in lines)
     assert "doubt" not in str(Profile(recording()).summary(by="name"))
+
+
+def stepped(*, lost: tuple[int, ...] = (), throttled: bool = False, first_ns: int = 10_000) -> Trace:
+    """Five steps of ten launches; some lost their kernels, the third was throttled, the first took longer."""
+    b = TraceBuilder(metadata={"source": "recording"})
+    main, stream = b.track("main", tid=1), b.track("GPU 0 stream 7", "stream", device=0, stream=7)
+    begin = 1_000_000 + np.concatenate([[0], first_ns + 10_000 * np.arange(4)])
+    b.steps(step=np.arange(5) + 3, ts=begin, dur=[first_ns, *[10_000] * 4], source="loop")
+    at = (begin[:, None] + 1_000 * np.arange(10)).ravel()
+    calls = b.slices(ts=at, dur=np.full(50, 50), name="cudaLaunchKernel", category="launch", track=main)
+    kept = np.setdiff1d(np.arange(50), lost)
+    work = b.slices(
+        ts=at[kept] + 100, dur=np.full(len(kept), 500), name="gemm", category="kernel", track=stream, device=0
+    )
+    b.flows("launch", calls[kept], work)
+    if throttled:
+        counter = b.track("GPU 0 throttle reasons", "counter", device=0)
+        b.counter(counter, [begin[0], begin[2], begin[2] + 5_000], [0.0, 4.0, 0.0])
+    return b.seal()
+
+
+def test_steps_are_marked() -> None:
+    assert "doubt" not in steps(stepped())
+    table = steps(stepped(lost=(0, 1, 25), throttled=True))
+    assert table["step"].tolist() == [3, 4, 5, 6, 7]
+    assert table["doubt"].tolist() == [
+        *("kernels-lost-at-start", "", "kernels-lost-between, throttled", "", "")
+    ]
+    assert steps(stepped(lost=(0, 1, 25)), step=[4, 5])["doubt"].tolist() == ["", "kernels-lost-between"]
+
+
+def test_steps_that_are_no_fair_ones_are_marked() -> None:
+    slow = steps(stepped(first_ns=25_000))
+    assert slow["doubt"].tolist() == ["slow-first-step", "", "", "", ""]
+    partial = steps(stepped(lost=tuple(range(46, 50))))
+    assert partial["doubt"].tolist() == ["", "", "", "", "partial-last-step, kernels-lost-at-end"]
+
+
+def test_in_a_window_its_own_losses_count() -> None:
+    trace = stepped(lost=(25,))
+    begin = int(trace.steps["ts"].iloc[3])
+    assert "doubt" not in steps(trace, window=(begin, begin + 20_000))
+    assert steps(TraceBuilder().seal()).empty
