@@ -43,14 +43,20 @@ async function mountDocument(Bokeh, json, elements, prepare = () => {}) {
   elements.forEach(skipByTab);
   const model = (name) => doc.get_model_by_name(name);
   const viewOf = (figure) => views.find_one?.(figure) ?? Bokeh.index.find_one(figure);
+  const frames = createFrames();
+  for (const root of doc.roots()) {
+    const view = viewOf(root);
+    if (view?.canvas_view) paintInFrames(view, frames);
+  }
   function dispose() {
+    frames.close();
     doc.clear();
     views.clear?.();
     for (const [type, listener, options] of listeners) viewport.removeEventListener(type, listener, options);
     const i = Bokeh.documents.indexOf(doc); // BokehJS keeps every document for ever
     if (i >= 0) Bokeh.documents.splice(i, 1);
   }
-  return {Bokeh, doc, model, viewOf, dispose, ndarray: Bokeh.require('core/util/ndarray').ndarray};
+  return {Bokeh, doc, model, viewOf, dispose, frames, ndarray: Bokeh.require('core/util/ndarray').ndarray};
 }
 
 // A figure is a stop of the Tab key without anything to do there: the keys belong to the page around it.
@@ -84,6 +90,59 @@ function quietSheets(Bokeh) {
     renderer.update_position = function () {
       if (this.panel != null || !this.model.document?.nbp) place.call(this);
     };
+}
+
+// BokehJS paints at most every 17 ms by the clock, which is often every second frame, and what changes in a frame is painted
+// in the next. Ours are painted once a frame, after everything that belongs to the frame has been done.
+function createFrames() {
+  const first = new Set(),
+    paints = new Set();
+  let id = 0;
+  function flush() {
+    cancelAnimationFrame(id);
+    id = 0;
+    for (const waiting of [first, paints])
+      for (const act of waiting) {
+        waiting.delete(act);
+        act();
+      }
+  }
+  const into = (waiting) => (act) => {
+    waiting.add(act);
+    id ||= requestAnimationFrame(flush);
+  };
+  return {before: into(first), paint: into(paints), flush, close: () => {
+    cancelAnimationFrame(id);
+    first.clear();
+    paints.clear();
+  }};
+}
+
+function paintInFrames(view, frames) {
+  const paint = () => {
+    if (!view.is_destroyed) view.repaint();
+  };
+  view.throttled_paint = () => {
+    frames.paint(paint);
+    return Promise.resolve();
+  };
+  // a canvas that is wiped is copied to the screen: the upper one is, only while something is on it
+  const {overlays} = view.canvas_view,
+    wipe = overlays.clear;
+  let used = true;
+  overlays.clear = function () {
+    const using = [...view.computed_renderer_views].some(({model}) => model.level === 'overlay' && model.visible);
+    if (using || used) wipe.call(this);
+    used = using;
+  };
+}
+
+// What the renderer of a data source shows is painted by `paint(ctx)`, clipped to the plot area, in BokehJS's own order.
+// Gives a function that asks for it.
+function paintSource(view, source, paint) {
+  const found = [...view.computed_renderer_views].find(({model}) => model.data_source?.name === source);
+  found._paint = (ctx) => paint(ctx ?? found.layer.ctx);
+  return () => found.request_paint();
 }
 
 // Positions inside a figure's plot area.

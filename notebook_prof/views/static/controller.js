@@ -256,18 +256,13 @@ async function mount({Bokeh: loading, el, document: json, settings, transport, s
     for (const view of [timeline, overview, memory, phases, table, panels]) view.close();
   });
 
-  let frame = 0;
-  const changed = () => {
-    frame ||= requestAnimationFrame(() => {
-      frame = 0;
-      if (!disposed) {
-        timeline.moved();
-        overview.seen();
-        ruler.draw();
-        memory.moved();
-      }
-    });
+  const follow = () => {
+    timeline.moved();
+    overview.seen();
+    ruler.draw();
+    memory.moved();
   };
+  const changed = () => host.frames.before(follow);
   for (const name of ['start', 'end']) range.properties[name].change.connect(changed);
   const theme = () => {
     ctx.theme = readTheme(root);
@@ -276,7 +271,7 @@ async function mount({Bokeh: loading, el, document: json, settings, transport, s
     overview.refresh();
     panels.theme();
   };
-  undo.push(watchTheme(theme), () => cancelAnimationFrame(frame));
+  undo.push(watchTheme(theme));
   const shade = () => showWindow(ctx);
   undo.push(
     store.subscribe((patch, origin) => {

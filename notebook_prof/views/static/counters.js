@@ -13,10 +13,11 @@ const scaleOf = ({low, high, unit}) => {
   return [bottom, top > bottom ? top : bottom + 1];
 };
 
-function createCounters(ctx, element, view, lanes) {
+function createCounters(ctx, view, lanes) {
   const {host, range, meta} = ctx,
     source = host.model('counters');
   let last = null,
+    have = null,
     timer = 0,
     shown = '';
   const visible = () => [...new Set(lanes.visible().filter((lane) => lane.kind === 'counter'))].map((lane) => lane.counter.track);
@@ -30,11 +31,12 @@ function createCounters(ctx, element, view, lanes) {
         t: 'counters',
         a: range.start - width / 2,
         b: range.end + width / 2,
-        px: Math.round(frameOf(view, element).width * 2),
+        px: Math.round(view.frame.bbox.width * 2),
         tracks,
       };
     },
-    (answer) => {
+    (answer, asked) => {
+      have = asked;
       last = new Map();
       let from = 0;
       answer.tracks.forEach((track, k) => {
@@ -61,12 +63,10 @@ function createCounters(ctx, element, view, lanes) {
     }
     source.data = {xs, ys};
   }
-  const later = () => {
-    clearTimeout(timer);
-    timer = setTimeout(() => channel.run(), 90);
-  };
   return {
-    moved: later,
+    moved: () => {
+      if (meta.counters.length) timer = followCurve(channel, range, have, timer);
+    },
     scrolled: () => {
       if (visible().join() !== shown) channel.run();
       draw();
@@ -108,4 +108,16 @@ function valueOf({x, y}, time) {
     else hi = m;
   }
   return lo ? y[lo - 1] : null;
+}
+
+// A curve is asked for with half a view on each side: again at once where that ends, and when the hand rests after a zoom or
+// near the end.
+const REST_MS = 150;
+function followCurve(channel, range, have, timer) {
+  clearTimeout(timer);
+  const width = range.end - range.start,
+    beside = have ? Math.min(range.start - have.a, have.b - range.end) / width : -1;
+  if (beside < 0) channel.run();
+  else if (beside < 0.2 || Math.abs((have.b - have.a) / (2 * width) - 1) > 1e-6) return setTimeout(() => channel.run(), REST_MS);
+  return 0;
 }

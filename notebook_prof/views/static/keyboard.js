@@ -36,6 +36,7 @@ function attachKeyboard(ctx, root) {
       zoom = (held.has('s') ? 1 : 0) - (held.has('w') ? 1 : 0);
     if (pan) ctx.setView(range.start + pan * width * seconds, range.end + pan * width * seconds);
     if (zoom) ctx.zoom(4 ** (zoom * seconds), ctx.pointerTime() ?? (range.start + range.end) / 2);
+    ctx.host.frames.flush(); // in this frame, not in the next
     frame = held.size ? requestAnimationFrame(tick) : (previous = 0);
   };
   const press = {

@@ -3,11 +3,24 @@ function createMemory(ctx, element) {
   const {host, meta, range} = ctx,
     figure = host.model('memory'),
     view = host.viewOf(figure);
-  const sources = Object.fromEntries(['allocated', 'reserved', 'alive', 'peak'].map((name) => [name, host.model(name)]));
-  const bytes = host.model('bytes'),
-    label = host.model('peak_label');
+  const peakMark = host.model('peak'),
+    bytes = host.model('bytes'),
+    label = host.model('peak_label'),
+    colours = meta.colours.memory;
+  const asks = [
+    paintSource(view, 'allocated', (ctx) => {
+      if (last) paintSteps(ctx, view, range, bytes, last.data.x, last.data.y, {fill: colours.allocated, opacity: 0.35, line: colours.allocated, width: 1.5});
+    }),
+    paintSource(view, 'alive', (ctx) => {
+      if (last) paintSteps(ctx, view, range, bytes, last.data.sx, last.data.sy, {fill: colours.selected, opacity: 0.6});
+    }),
+    paintSource(view, 'reserved', (ctx) => {
+      if (last) paintSteps(ctx, view, range, bytes, last.data.rx, last.data.ry, {line: colours.reserved, width: 1.2, dash: [6]});
+    }),
+  ];
   let device = null,
     timer = 0,
+    have = null,
     last = null;
   const isResident = (d) => d === -1 && meta.resident,
     textOf = (d) => (d >= 0 ? `GPU ${d}` : isResident(d) ? 'process' : 'host');
@@ -37,24 +50,21 @@ function createMemory(ctx, element) {
       t: 'memory',
       a: range.start - width / 2,
       b: range.end + width / 2,
-      px: Math.round(frameOf(view, element).width * 2),
+      px: Math.round(view.frame.bbox.width * 2),
       device,
     };
   };
   const channel = ctx.asker.channel(request, arrived, (error) => ctx.trouble(error), DIMENSIONS);
-  function arrived(answer) {
+  function arrived(answer, asked) {
     last = answer;
-    const {data, peak} = answer;
+    have = asked;
+    const {peak} = answer;
     if (answer.device === null) return;
-    view.pause();
-    sources.allocated.data = stairs(data.x, data.y);
-    sources.reserved.data = stairs(data.rx, data.ry);
-    sources.alive.data = stairs(data.sx, data.sy);
     bytes.setv({start: answer.lowest * 1.08, end: Math.max(answer.highest, 1) * 1.22});
-    sources.peak.data = {x: [peak.ts], y: [peak.bytes]};
+    peakMark.data = {x: [peak.ts], y: [peak.bytes]};
     label.setv({x: peak.ts, y: peak.bytes, text: `peak ${formatBytes(peak.bytes)}`, visible: true});
     placeLabel();
-    view.unpause();
+    for (const ask of asks) ask();
     note.replaceChildren(...notes(answer));
     ctx.count('memory');
   }
@@ -69,8 +79,7 @@ function createMemory(ctx, element) {
       row.append(text);
       return row;
     };
-    const colours = meta.colours.memory,
-      out = [line(isResident(last.device) ? 'resident (RSS)' : 'allocated', colours.allocated)];
+    const out = [line(isResident(last.device) ? 'resident (RSS)' : 'allocated', colours.allocated)];
     if (data.rx.length) out.push(line('reserved', colours.reserved));
     if (data.sx.length) out.push(line('of the selection', colours.selected));
     out.push(line(`peak ${formatBytes(peak.bytes)}`, colours.peak));
@@ -95,8 +104,7 @@ function createMemory(ctx, element) {
     element,
     valueAt,
     moved() {
-      clearTimeout(timer);
-      timer = setTimeout(() => channel.run(), 100);
+      timer = followCurve(channel, range, have, timer);
       placeLabel();
     },
     refresh: () => channel.run(),

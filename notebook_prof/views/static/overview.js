@@ -10,9 +10,8 @@ function createOverview(ctx, element) {
     () => ({t: 'strip', px: Math.round(frameOf(view, element).width), tint: ctx.tint}),
     (answer) => {
       rowsRange.setv({start: Math.max(answer.rows, 1), end: 0});
-      const order = Array.from({length: answer.rows}, (_, i) => i);
       source.data = answer.bins
-        ? {...densityImage(answer, answer.rows, order, ctx, 4), y: [0.1], dh: [answer.rows]}
+        ? {...densityImage(answer, answer.rows, ctx, 4), y: [0.1], dh: [answer.rows]}
         : {...NO_IMAGE};
       ctx.count('overview');
     },

@@ -1,13 +1,12 @@
-// The timeline: asks for what is in view (and half a view on each side), draws the answer, finds what is under
-// the pointer. The old picture moves with the hand in the next frame; fresh data follow.
-const OVERSCAN = 0.5;
+// The timeline: asks for what is in view and beside it, draws the answer, finds what is under the pointer. The picture moves
+// with the hand in the next frame; fresh data follow where it does not reach.
+// Asked for: a share of the view more on each side, in bins finer than pixels. So a pan or a turn of the wheel within that
+// shows right pixels in the next frame, and the next answer is on its way before they end.
+const OVERSCAN = 0.36;
+const FINER = 1.27;
 const SETTLE_MS = 120;
-const QUADS_MOVING = 1200,
-  QUADS_AT_REST = 4000;
-const LABELS_MOVING = 40,
-  LABELS_AT_REST = 150;
+const MOST_QUADS = 4000;
 const MOST_LANES_SHOWN = 24;
-const NARROWEST_LABEL_PX = 30;
 
 function createTimeline(ctx, element) {
   const {host, settings, store, meta} = ctx;
@@ -15,7 +14,7 @@ function createTimeline(ctx, element) {
     view = host.viewOf(figure),
     range = host.model('view');
   const sources = Object.fromEntries(
-    ['density', 'slices', 'focus', 'labels', 'rules', 'links', 'heads'].map((name) => [name, host.model(name)]),
+    ['focus', 'rules', 'links', 'heads'].map((name) => [name, host.model(name)]),
   );
   const laneRange = host.model('lanes'),
     lanes = createLanes(meta);
@@ -25,17 +24,20 @@ function createTimeline(ctx, element) {
   });
   element.append(gutter.box, gutter.top);
   let have = null,
-    moving = false,
+    changed = true, // what was asked for must be asked again, wherever the view is
     settleTimer = 0,
     detail = null;
-  const pen = document.createElement('canvas').getContext('2d');
-  pen.font = FONT;
-  const widths = new Map();
+  const painter = createPainter(view, range, laneRange);
 
-  const counters = createCounters(ctx, element, view, lanes);
+  const counters = createCounters(ctx, view, lanes);
   lanes.visible = () => lanes.all().slice(...visibleSpan());
-  const channel = ctx.asker.channel(request, arrived, (error) => ctx.trouble(error), PICTURED);
-  const timeScale = () => frameOf(view, element).width / (range.end - range.start);
+  const failed = (error) => {
+    changed = true;
+    ctx.trouble(error);
+  };
+  const channel = ctx.asker.channel(request, arrived, failed, PICTURED);
+  const widthPx = () => Math.max(1, view.frame.bbox.width),
+    timeScale = () => widthPx() / (range.end - range.start);
 
   function relayout() {
     const shown = Math.max(3, Math.min(lanes.count(), MOST_LANES_SHOWN));
@@ -49,8 +51,8 @@ function createTimeline(ctx, element) {
     if (laneRange.start !== top + shown || laneRange.end !== top) laneRange.setv({start: top + shown, end: top});
     rules();
     counters.scrolled();
-    if (have && have.lanes !== laneKey()) channel.run();
-    else if (have) draw(have.answer, have.places);
+    if (have && have.lanes !== laneKey()) refresh();
+    else if (have) draw();
   }
   const visibleSpan = () => [
     Math.max(0, Math.floor(laneRange.end) - 2),
@@ -73,12 +75,18 @@ function createTimeline(ctx, element) {
   }
   const laneKey = () => visibleLanes().rows.join();
 
-  function request() {
+  function refresh() {
+    changed = true;
+    channel.run();
+  }
+  function request(must) {
+    if (!must && !changed && reach() === 'all') return null;
+    changed = false;
     const a = range.start,
       b = range.end,
       width = b - a,
       {rows, places} = visibleLanes();
-    const px = Math.round(frameOf(view, element).width * (1 + 2 * OVERSCAN));
+    const px = Math.round(widthPx() * (1 + 2 * OVERSCAN) * FINER);
     return {
       t: 'lod',
       a: a - OVERSCAN * width,
@@ -88,93 +96,66 @@ function createTimeline(ctx, element) {
       places,
       zoom: width,
       tint: ctx.tint,
-      max_quads: moving ? QUADS_MOVING : QUADS_AT_REST,
+      max_quads: MOST_QUADS,
     };
   }
   function arrived(answer, asked, stale) {
-    have = {
-      answer,
-      places: asked.places,
-      a: asked.a,
-      b: asked.b,
-      zoom: asked.zoom,
-      lanes: asked.rows.join(),
-      full: answer.quads < asked.max_quads || asked.max_quads === QUADS_AT_REST,
-    };
-    if (stale && !covers()) return;
-    draw(answer, asked.places);
+    const next = {answer, places: asked.places, a: asked.a, b: asked.b, zoom: asked.zoom, lanes: asked.rows.join()};
+    if (stale && reach(next) === 'none') return;
+    have = next;
+    draw();
     ctx.count('timeline');
   }
-  function covers() {
-    if (!have) return false;
-    const zoom = (range.end - range.start) / have.zoom;
-    return range.start >= have.a && range.end <= have.b && zoom > 0.7 && zoom < 1.4;
+  // how far a picture serves the view: 'none' (pixels are missing), 'now' (but another one should be asked for), 'all'
+  function reach(picture = have) {
+    if (!picture) return 'none';
+    const width = range.end - range.start,
+      zoom = width / picture.zoom,
+      beside = Math.min(range.start - picture.a, picture.b - range.end) / width;
+    if (beside < 0 || zoom < 0.7 / FINER) return 'none';
+    return zoom < 1 / FINER || zoom > 1.4 || beside < OVERSCAN / 2 ? 'now' : 'all';
   }
   function moved() {
     // on every change of the range, once a frame
-    moving = true;
     clearTimeout(settleTimer);
-    settleTimer = setTimeout(settle, SETTLE_MS);
-    if (!covers()) channel.run();
+    settleTimer = setTimeout(ctx.settled, SETTLE_MS);
+    if (reach() !== 'all') channel.run();
     counters.moved();
-  }
-  function settle() {
-    moving = false;
-    if (!covers() || !have.full || have.zoom !== range.end - range.start) channel.run();
-    else labels();
-    ctx.settled();
   }
 
   const isMatch = (data, i) => data.match[i] === 1;
-  function draw(answer, places) {
-    const {data} = answer,
-      n = data.x0.length,
+  function draw() {
+    const {answer, places} = have,
+      {data} = answer,
       dim = parseColour(ctx.theme.dim),
-      px = 1 / timeScale();
-    const steps = stepQuads(px),
-      m = steps.length;
-    const x0 = new Float64Array(n + m),
-      x1 = new Float64Array(n + m),
-      y0 = new Float32Array(n + m),
-      y1 = new Float32Array(n + m);
-    const colour = new Uint32Array(n + m);
-    for (let i = 0; i < n; i++) {
-      const place = places[data.slot[i]],
-        dur = data.dur[i];
-      x0[i] = data.x0[i];
-      x1[i] = data.x0[i] + Math.max(dur - Math.min(0.8 * px, 0.25 * dur), 1.2 * px); // neighbours stay apart, instants stay visible
-      y0[i] = place + 0.07;
-      y1[i] = place + 0.93;
-      colour[i] = columnColour(isMatch(data, i) ? ctx.palettes.colour(ctx.tint, data.tint[i]) : dim);
+      own = Array.from({length: 256}, (_, code) => {
+        const rgb = ctx.palettes.colour(ctx.tint, code);
+        return {colour: ctx.palettes.css(rgb), ink: textOn(rgb)};
+      }),
+      other = {colour: ctx.palettes.css(dim), ink: ctx.theme.muted};
+    const items = stepItems();
+    for (let i = 0; i < data.x0.length; i++) {
+      items.push({
+        ...(isMatch(data, i) ? own[data.tint[i]] : other),
+        start: data.x0[i],
+        length: data.dur[i],
+        place: places[data.slot[i]],
+        inset: 0.07,
+        text: ctx.nameOf(data.name[i]),
+      });
     }
-    steps.forEach((s, i) => {
-      x0[n + i] = s.x0;
-      x1[n + i] = s.x1;
-      y0[n + i] = 0.12;
-      y1[n + i] = 0.88;
-      colour[n + i] = columnColour(s.rgb);
-    });
-    view.pause();
-    sources.slices.data = {x0, x1, y0, y1, color: host.ndarray(colour, {shape: [n + m], dtype: 'uint32'})};
-    if (answer.mode === 'dense') sources.density.data = densityOnLanes(answer, places);
-    else sources.density.data = {...NO_IMAGE};
-    labels();
+    painter.show(items, answer.mode === 'dense' ? density(answer, places) : null);
     focusMark();
-    view.unpause();
   }
-  function densityOnLanes(answer, places) {
-    // one image over all lanes between the first and the last
-    const first = places[0] ?? 0,
-      rows = (places[places.length - 1] ?? 0) - first + 1;
-    const image = densityImage(
-      answer,
-      rows,
-      places.map((place) => place - first),
-      ctx,
-    );
-    return {...image, y: [first + 0.07], dh: [rows]};
-  }
-  function stepQuads(px) {
+  const density = (answer, places) => ({
+    cells: densityColours(answer, ctx),
+    bins: answer.bins,
+    slots: places.length,
+    places,
+    start: answer.bin_start,
+    ns: answer.bin_ns,
+  });
+  function stepItems() {
     const {step, ts, dur} = meta.stepColumns,
       chosen = store.get().step,
       dim = parseColour(ctx.theme.dim),
@@ -183,59 +164,18 @@ function createTimeline(ctx, element) {
     if (!step.length || range.end - range.start > 2e5 * Math.max(dur[0], 1)) return out;
     for (let i = 0; i < step.length; i++) {
       if (ts[i] + dur[i] < have.a || ts[i] > have.b) continue;
+      const rgb = chosen && !chosen.includes(step[i]) ? dim : own;
       out.push({
-        x0: ts[i],
-        x1: ts[i] + Math.max(dur[i] - 1.5 * px, px),
-        rgb: chosen && !chosen.includes(step[i]) ? dim : own,
-        step: step[i],
+        start: ts[i],
+        length: dur[i],
+        place: 0,
+        inset: 0.12,
+        colour: ctx.palettes.css(rgb),
+        text: `step ${step[i]}`,
+        ink: textOn(rgb),
       });
     }
     return out.length > 600 ? [] : out;
-  }
-  function textWidth(text) {
-    let width = widths.get(text);
-    if (width === undefined) {
-      if (widths.size > 20000) widths.clear();
-      widths.set(text, (width = pen.measureText(text).width));
-    }
-    return width;
-  }
-  function fit(text, room) {
-    // the longest beginning that fits, with an ellipsis
-    if (textWidth(text) <= room) return text;
-    let length = Math.floor((text.length * room) / textWidth(text));
-    while (length > 1 && pen.measureText(`${text.slice(0, length)}…`).width > room) length--;
-    return length > 1 ? `${text.slice(0, length)}…` : '';
-  }
-  function labels() {
-    if (!have) return;
-    const {data} = have.answer,
-      a = range.start,
-      b = range.end,
-      scale = timeScale(),
-      wide = [];
-    const add = (x0, x1, place, text, ink) => {
-      const left = Math.max(x0, a),
-        room = (Math.min(x1, b) - left) * scale - 7;
-      if (room > NARROWEST_LABEL_PX) wide.push({left, room, place, text, ink});
-    };
-    for (let i = 0; i < data.x0.length; i++) {
-      if (data.dur[i] * scale < NARROWEST_LABEL_PX) continue;
-      const ink = isMatch(data, i) ? textOn(ctx.palettes.colour(ctx.tint, data.tint[i])) : ctx.theme.muted;
-      add(data.x0[i], data.x0[i] + data.dur[i], have.places[data.slot[i]], ctx.nameOf(data.name[i]), ink);
-    }
-    for (const s of stepQuads(1 / scale)) add(s.x0, s.x1, 0, `step ${s.step}`, textOn(s.rgb));
-    wide.sort((p, q) => q.room - p.room);
-    const out = {x: [], y: [], text: [], color: []};
-    for (const one of wide.slice(0, moving ? LABELS_MOVING : LABELS_AT_REST)) {
-      const text = fit(one.text, one.room);
-      if (!text) continue;
-      out.x.push(one.left);
-      out.y.push(one.place + 0.5);
-      out.text.push(text);
-      out.color.push(one.ink);
-    }
-    sources.labels.data = out;
   }
   function rules() {
     // thin lines above every track
@@ -330,7 +270,7 @@ function createTimeline(ctx, element) {
     moved,
     hit,
     refresh: () => {
-      channel.run();
+      refresh();
       counters.refresh();
     },
     marks: () => gutter.render(),
@@ -341,7 +281,7 @@ function createTimeline(ctx, element) {
       counters.close();
     },
     repaint: () => {
-      if (have) draw(have.answer, have.places);
+      if (have) draw();
     },
     scrollBy: (px) => {
       gutter.box.scrollTop += px;
@@ -371,7 +311,7 @@ function createTimeline(ctx, element) {
       total: have?.answer.total,
       filtered: have?.answer.filtered,
       matched: have ? have.answer.data.match.reduce((sum, m) => sum + m, 0) : 0,
-      labels: sources.labels.data.text,
+      labels: painter.labels(),
       links: sources.links.data.xs?.length ?? 0,
       lanes: lanes.count(),
       names: have ? [...new Set(Array.from(have.answer.data.name, ctx.nameOf))] : [],

@@ -57,7 +57,8 @@ function createAsker(transport, onTrouble) {
     }
   }
 
-  // channel(make, use): call it often; `make()` is asked for the request only when the line is free. `filters` are the
+  // channel(make, use): call it often; `make(must)` is asked for the request only when the line is free, and may give none
+  // where nothing has to be asked, unless it must. `filters` are the
   // dimensions of the selection that the answer depends on: one that has not seen them as they are confirmed (messages
   // overtake one another where several threads answer) is asked for anew.
   function channel(make, use, failed, filters = []) {
@@ -75,7 +76,7 @@ function createAsker(transport, onTrouble) {
       }
       busy = true;
       try {
-        const request = make(),
+        const request = make(late()),
           answer = request && (await ask(request));
         if (answer && !closed) {
           seen = answer.revision ?? Infinity;
