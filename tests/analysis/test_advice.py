@@ -239,7 +239,7 @@ def test_small_gains_are_left_out():
 windows = st.tuples(st.integers(0, 60), st.integers(61, 120))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(traces(), st.none() | windows)
 def test_advice_is_sound_for_any_trace(trace, window):
     table = advice(trace, window=window, min_share=0)

@@ -104,7 +104,7 @@ def test_empty():
 windows = st.tuples(st.integers(0, 120), st.integers(0, 120)).filter(lambda pair: pair[0] < pair[1])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(traces(), st.none() | windows)
 def test_causes_sum_to_the_gap_and_gaps_to_idle_time(trace, window):
     table = device_idle(trace, window=window)

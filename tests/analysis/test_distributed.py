@@ -61,7 +61,7 @@ def test_nothing_to_divide():
         distributed(draw("main: [mm ]"), by="steps")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(traces())
 def test_parts_add_up(trace):
     for by in ("step", "trace"):

@@ -74,7 +74,7 @@ def test_steps_without_a_loader():
             analysis(empty, rule="3")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(traces())
 def test_the_wait_is_part_of_the_fetch_and_the_fetch_of_the_step(trace):
     table = input_pipeline(trace)

@@ -56,7 +56,7 @@ def test_nothing_launched():
         assert {"slice", "operator", "delay_ns", "queue"} <= set(table)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(traces())
 def test_each_launch_has_a_row(trace):
     table = kernel_launches(trace)

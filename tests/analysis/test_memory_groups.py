@@ -117,7 +117,7 @@ def test_what_was_there_before_is_known_when_it_is_freed():
     assert memory_by(b.seal(window=(0, 9)), at=2)["kind"].tolist() == ["earlier"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(traces(), st.integers(0, 120))
 def test_groups_sum_to_what_is_live(trace, at):
     live = memory_live(trace, at)
@@ -127,7 +127,7 @@ def test_groups_sum_to_what_is_live(trace, at):
         assert table["blocks"].sum() == len(live)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(traces(), st.none() | st.tuples(st.integers(0, 60), st.integers(60, 120)))
 def test_operators_increase_sums_to_all_events(trace, window):
     events = trace.allocations

@@ -113,7 +113,7 @@ def test_nothing_recorded():
     assert "configuration" in repr(found)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(traces())
 def test_the_parts_add_up(trace):
     found = overview(trace)

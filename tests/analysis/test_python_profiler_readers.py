@@ -285,7 +285,7 @@ def test_device_time_is_exported_by_launching_path(tmp_path: Path) -> None:
         export_stacks(trace, tmp_path / "s.txt", metric="self_n")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(st.data())
 def test_mutated_files_give_a_trace_or_a_refusal(
     data: Path, shared_traces: Path, draw: st.DataObject
@@ -317,7 +317,7 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(
     st.sampled_from(
         [

@@ -85,7 +85,7 @@ def test_inference_and_nothing():
     assert step_trace(draw("main: [mm ]")).empty
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(traces())
 def test_the_three_parts_sum_to_the_step(trace):
     for window in (None, (30, 90)):

@@ -22,7 +22,7 @@ from notebook_prof.readers.torch_memory.timeline import CATEGORIES
 
 MIB = 1 << 20
 T0 = 1_795_249_391_000_000
-FUZZ = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FUZZ = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def frames(*names: str) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from notebook_prof.testing import traces
 from notebook_prof.trace import DEVICE_CATEGORIES, PHASES, length, union
 
 END = 120
-law = settings(max_examples=40, deadline=None)
+law = settings(max_examples=30, deadline=None)
 windows = st.tuples(st.integers(0, END), st.integers(0, END)).filter(lambda pair: pair[0] < pair[1])
 
 
@@ -209,7 +209,7 @@ def test_live_blocks_are_those_not_freed_yet(trace, at):
     assert table["bytes"].is_monotonic_decreasing
 
 
-@law
+@settings(max_examples=25, deadline=None)  # sixty analyses each
 @given(traces())
 def test_an_analysis_does_not_change_its_input(trace):
     before = {

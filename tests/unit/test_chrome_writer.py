@@ -146,7 +146,7 @@ def test_damage_costs_rows_and_links_not_the_file(trace, tmp_path):
     assert "truncated-file" in again.report
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_mutated_files_are_read_or_refused(tmp_path_factory, trace, data):
     path = tmp_path_factory.mktemp("t") / "t.json"

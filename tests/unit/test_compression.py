@@ -192,7 +192,7 @@ def test_archives_without_a_trace_are_refused(tmp_path: Path, content: bytes) ->
         read_trace(path)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(st.sampled_from(["gzip", "zstd", "zip"]), st.data())
 def test_mutated_packings_never_crash(kind: str, data: st.DataObject) -> None:
     text = TRACE * 20

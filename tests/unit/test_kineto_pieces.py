@@ -123,7 +123,7 @@ def small(data: Path) -> bytes:
     return text[:6000] + text[-1500:]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=75, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32), cuts=st.integers(1, 6), chunk=st.sampled_from([1, 300, 1 << 19]))
 def test_a_damaged_file_is_a_trace_with_a_report_or_refused(
     small: bytes, tmp_path: Path, seed: int, cuts: int, chunk: int

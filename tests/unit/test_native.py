@@ -356,7 +356,7 @@ EDIT = st.tuples(st.floats(0, 1, exclude_max=True), st.binary(min_size=1, max_si
 
 
 @given(edits=st.lists(EDIT, min_size=1, max_size=4), kept=st.floats(0, 1))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_damage_never_does_harm(edits: list[tuple[float, bytes]], kept: float, tmp_path: Path) -> None:
     path = tmp_path / "run.nbprof.zip"
     if not path.exists():
@@ -375,7 +375,7 @@ def test_damage_never_does_harm(edits: list[tuple[float, bytes]], kept: float, t
 @given(
     edits=st.lists(EDIT, min_size=1, max_size=3), swap=st.sampled_from([b"", b"null", b"-1", b'"x"', b"[]"])
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_damaged_metadata_never_does_harm(edits: Any, swap: bytes, tmp_path: Path) -> None:
     path = tmp_path / "run.nbprof"
     if not path.exists():
