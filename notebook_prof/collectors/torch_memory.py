@@ -11,6 +11,8 @@ from ..trace.builder import TraceBuilder
 from ..trace.clocks import Clock
 from .base import Availability, Collector
 from .cuda import survey
+from .devices import left_out
+from .options import CollectorOptions
 
 MOST_EVENTS: Final = 1_000_000
 """The allocator's ring: the latest are kept."""
@@ -26,14 +28,15 @@ class TorchMemoryCollector(Collector):
 
     Parameters
     ----------
-    options : object, optional
-        Not used.
+    options : CollectorOptions, optional
+        Of these, `devices`.
     """
 
     name: ClassVar[str] = "torch_memory"
     holds: ClassVar[frozenset[str]] = frozenset({"PyTorch memory history"})
 
-    def __init__(self, options: object = None) -> None:
+    def __init__(self, options: CollectorOptions | None = None) -> None:
+        self._keep = None if options is None else options.devices
         self._torch: Any = None
         self._ours = False
         self._start_us = 0
@@ -104,11 +107,21 @@ class TorchMemoryCollector(Collector):
         inside = [
             [event for event in events if event.get("time_us", 0) >= self._start_us] for events in traces
         ]
-        read_snapshot({**snapshot, "device_traces": inside}, builder)
+        read_snapshot(self._kept({**snapshot, "device_traces": inside}), builder)
 
     def abandon(self) -> None:
         """Turn the history off if it was turned on here."""
         self._turn_off()
+
+    def _kept(self, snapshot: dict[str, Any]) -> dict[str, Any]:
+        """The part of the devices that were asked for."""
+        if self._keep is None:
+            return snapshot
+        traces, segments = snapshot["device_traces"], snapshot.get("segments") or []
+        mine = [segment for segment in segments if segment.get("device") in self._keep]
+        inside = [events if number in self._keep else [] for number, events in enumerate(traces)]
+        left_out(self.report, self._keep, "blocks", sum(map(len, traces)) - sum(map(len, inside)))
+        return {**snapshot, "segments": mine, "device_traces": inside}
 
     def _turn_off(self) -> None:
         if self._ours:

@@ -146,3 +146,21 @@ def test_availability_loads_nothing(monkeypatch: pytest.MonkeyPatch, build: str,
     state = TorchMemoryCollector.availability()
     assert (state.ok, words in state.reason) == (False, True)
     assert "torch" not in sys.modules
+
+
+@pytest.mark.parametrize(("devices", "kept"), [((0,), {0}), ((1,), {1}), ((0, 1), {0, 1})])
+def test_only_the_cards_that_were_asked_for(card: Card, devices: tuple[int, ...], kept: set[int]) -> None:
+    one = card._snapshot()
+    block = one["segments"][0] | {"device": 1}
+    two = one | {"segments": [*one["segments"], block], "device_traces": one["device_traces"] * 2}
+    card.cuda.memory._snapshot = lambda: two  # its times are of just before the recording
+    collector = TorchMemoryCollector(CollectorOptions(devices=devices))
+    collector.start(Clock(wall=lambda: 1_000_000_000))
+    collector.stop()
+    collector.result(builder := TraceBuilder())
+    trace = builder.seal()
+    assert set(trace.allocations["device"]) == kept
+    assert set(trace.metadata["tables"]["memory_blocks"]["device"]) == kept
+    assert ("other-devices" in collector.report) == (len(kept) == 1)
+    if len(kept) == 1:
+        assert collector.report["other-devices"].count == 3

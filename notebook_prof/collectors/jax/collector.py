@@ -11,6 +11,7 @@ from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ..base import Availability, Collector
 from ..options import CollectorOptions
+from .kept import of_devices
 from .rivals import Rivals
 from .session import Session, open_session
 
@@ -87,7 +88,7 @@ class JaxCollector(Collector):
                 effect="nothing of JAX is recorded",
             )
             return
-        assemble(decode(planes, self.report), builder)
+        assemble(of_devices(decode(planes, self.report), self._options.devices, self.report), builder)
         builder.metadata["jax_version"] = str(sys.modules["jax"].__version__)
 
     def abandon(self) -> None:
