@@ -70,7 +70,7 @@ def shown(_opened: NotebookPage) -> Iterator[NotebookPage]:
     _opened.views("v.setView(...v.meta.span)")
     page.mouse.move(5, 5)
     page.keyboard.press("Escape")
-    page.evaluate("() => new Promise(done => setTimeout(done, 300))")
+    _opened.settle()
     _opened.browser.forget()
     yield _opened
     assert _opened.browser.errors == []

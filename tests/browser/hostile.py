@@ -66,9 +66,10 @@ VIEWS = "document.querySelector('.nbp-host').nbp"
 
 def touch_everything(page: Any) -> list[str]:
     """Hover, click, select, find, filter and open whatever there is; the texts that were shown meanwhile."""
+    from .jupyter_page import settle  # not above: the notebook's kernel imports this file by itself
 
     def wait(expression: str) -> None:
-        page.wait_for_function(f"() => {{ const v = {VIEWS}; return v && ({expression}); }}", timeout=20_000)
+        page.wait_for_function(f"() => {{ const v = {VIEWS}; return v && ({expression}); }}")
 
     def ask(expression: str) -> Any:
         return page.evaluate(f"() => {{ const v = {VIEWS}; return {expression}; }}")
@@ -81,6 +82,7 @@ def touch_everything(page: Any) -> list[str]:
     wait("v.counts.table && v.counts.timeline && v.counts.counters")
     names = ask("v.meta.nameList")
     ask("v.setView(0, 1.2e6)")
+    settle(page)
     for name in (n for n in names if not n.startswith("bin ")):
         page.wait_for_function(f"(name) => {VIEWS}.timeline.locate(name) !== null", arg=name)
         at = page.evaluate(f"(name) => {VIEWS}.timeline.locate(name)", name)

@@ -71,7 +71,7 @@ async ({seed, loss}) => {
     }
     const pick = ({name, step}) => JSON.stringify([name ?? null, step ?? null]);
     const right = () => [store.get(), ...Object.values(shown)].every((one) => pick(one) === pick(truth));
-    for (let tries = 0; tries < 400 && !right(); tries++) await new Promise((done) => setTimeout(done, 10));
+    for (let tries = 0; tries < 6000 && !right(); tries++) await new Promise((done) => setTimeout(done, 10));
     return {truth: pick(truth), store: pick(store.get()), failures,
             shown: Object.fromEntries(Object.entries(shown).map(([t, saw]) => [t, pick(saw)]))};
 }
@@ -79,17 +79,17 @@ async ({seed, loss}) => {
 
 
 @pytest.fixture
-def bare(browser: Browser) -> Any:
-    """A page with the store and the channels only; they ask again after 50 ms."""
+def bare(browser: Browser, request: pytest.FixtureRequest) -> Any:
+    """A page with the store and the channels only; they ask again after 50 ms or what is asked."""
     page = browser.page.context.new_page()
     code = "".join((STATIC / f"{name}.js").read_text() for name in ("packing", "store", "transport"))
     assert PATIENCE in code
-    page.add_script_tag(content=code.replace(PATIENCE, "const RESEND_MS = 50"))
+    page.add_script_tag(content=code.replace(PATIENCE, f"const RESEND_MS = {getattr(request, 'param', 50)}"))
     yield page
     page.close()
 
 
-@pytest.mark.parametrize("loss", [0.0, 0.1])
+@pytest.mark.parametrize(("bare", "loss"), [(15_000, 0.0), (50, 0.1)], indirect=["bare"])
 def test_every_view_ends_with_what_is_selected(bare: Any, loss: float) -> None:
     for seed in range(1, 5):
         end = bare.evaluate(LINE, {"seed": 7919 * seed, "loss": loss})

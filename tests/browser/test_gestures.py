@@ -16,9 +16,7 @@ def _whole(shown: NotebookPage) -> dict[str, Any]:
 
 
 def _point_at(shown: NotebookPage, name: str, place: int = 0) -> tuple[float, float]:
-    shown.wait_views(f"v.timeline.locate({name!r}, {place}) !== null")
-    at = shown.views(f"v.timeline.locate({name!r}, {place})")
-    return at["x"], at["y"]
+    return shown.wait_place(f"v.timeline.locate({name!r}, {place})")
 
 
 def _frame(shown: NotebookPage) -> tuple[float, float, float, float]:
@@ -58,14 +56,14 @@ def test_double_click_selects_all_of_that_name(shown: NotebookPage) -> None:
     shown.wait_kernel("print(p.selection.name)", f"('{CONV}',)")
     shown.wait_views("v.timeline.snapshot().filtered && v.phases.snapshot().filtered")
     shown.wait_views("v.table.snapshot().chosen.length === 1")
+    shown.settle()
     after = _whole(shown)
     assert after["chosen"] == [CONV]
     assert after["labels"] == before["labels"], "the table is not filtered by its own dimension"
-    picture = shown.views("v.timeline.snapshot()")
-    assert 0 < picture["matched"] < picture["quads"]
-    assert shown.views("v.memory.snapshot().selected") > 0, "memory shows what conv2d has allocated"
+    shown.wait_views("(t => 0 < t.matched && t.matched < t.quads)(v.timeline.snapshot())")
+    shown.wait_views("v.memory.snapshot().selected > 0")  # what conv2d has allocated
     assert int(shown.kernel("print(len(p.selected))")) == before["count"][before["labels"].index(CONV)]
-    assert CONV in shown.page.locator(".nbp-chip").inner_text()
+    shown.page.locator(".nbp-chip", has_text=CONV).wait_for()
 
 
 def test_brush_selects_a_window(shown: NotebookPage) -> None:
@@ -78,7 +76,8 @@ def test_brush_selects_a_window(shown: NotebookPage) -> None:
     assert end == pytest.approx(0.5 * span, abs=0.02 * span)
     shown.wait_views(f"v.table.snapshot().count[0] < {before['count'][0]}")
     shown.wait_views("v.memory.snapshot().windowPeak !== null")
-    assert shown.views("v.phases.snapshot().bright") < shown.views("v.phases.snapshot().drawn")
+    shown.wait_views("v.phases.snapshot().bright < v.phases.snapshot().drawn")
+    shown.settle()
     # the table holds what Python computes for the same window
     name, total = shown.views("[v.table.snapshot().labels[0], v.table.snapshot().total[0]]")
     code = (
@@ -101,14 +100,14 @@ def test_select_mode_brushes_without_shift(shown: NotebookPage) -> None:
 
 def test_step_bar_selects_the_step(shown: NotebookPage) -> None:
     before = _whole(shown)
-    at = shown.views("v.phases.locate(5)")
-    shown.page.mouse.click(at["x"], at["y"])
+    x, y = shown.wait_place("v.phases.locate(5)")
+    shown.page.mouse.click(x, y)
     shown.wait_kernel("print(p.selection.step)", "(5,)")
     shown.wait_views(f"v.table.snapshot().count.reduce((a, b) => a + b, 0) < {sum(before['count']) / 5}")
     shown.wait_views("v.timeline.snapshot().filtered")
     count = int(shown.kernel("print(int((p.trace.slices['step'] == 5).sum()))"))
-    assert sum(_whole(shown)["count"]) == count
-    shown.page.mouse.click(at["x"], at["y"])
+    shown.wait_views(f"v.table.snapshot().count.reduce((a, b) => a + b, 0) === {count}")
+    shown.page.mouse.click(x, y)
     shown.wait_kernel("print(p.selection.step)", "None")
 
 
@@ -125,10 +124,10 @@ def test_legend_selects_a_phase(shown: NotebookPage) -> None:
     shown.page.locator(".nbp-legend-item[data-phase=optimizer]").click()
     shown.wait_kernel("print(p.selection.phase)", "('optimizer',)")
     shown.wait_views(
-        "v.table.snapshot().labels.every(n => ['aten::add_', 'Optimizer.step#SGD.step'].includes(n))"
+        "(t => t.rows && t.labels.every(n => ['aten::add_', 'Optimizer.step#SGD.step'].includes(n)))"
+        "(v.table.snapshot())"
     )
-    picture = shown.views("v.timeline.snapshot()")
-    assert 0 < picture["matched"] < picture["quads"]
+    shown.wait_views("(t => 0 < t.matched && t.matched < t.quads)(v.timeline.snapshot())")
 
 
 def test_table_row_selects_and_deselects_a_name(shown: NotebookPage) -> None:
@@ -198,6 +197,7 @@ def test_wheel_zooms_at_the_pointer_and_drag_pans(shown: NotebookPage) -> None:
         shown.page.mouse.wheel(0, -120)
     shown.wait_views("v.range.end - v.range.start < 0.5 * v.meta.span[1]")
     shown.wait_views(f"v.timeline.locate({CONV!r})?.id === {target}")
+    shown.settle()
     assert shown.views(f"v.timeline.locate({CONV!r}).x") == pytest.approx(x, abs=25)
     start = shown.views("v.range.start")
     shown.page.mouse.move(x, y)
@@ -264,6 +264,7 @@ def test_python_writes_reach_the_page(shown: NotebookPage) -> None:
     shown.kernel("p.selection.update(step=[4, 5], name='aten::add_', window=('10ms', '80ms'))")
     shown.wait_views("v.store.get().step?.length === 2 && v.store.get().name[0] === 'aten::add_'")
     shown.wait_views("v.timeline.snapshot().filtered && v.table.snapshot().chosen[0] === 'aten::add_'")
+    shown.page.locator(".nbp-chip").nth(2).wait_for()
     assert shown.page.locator(".nbp-chip").count() == 3
     shown.page.locator(".nbp-clear").click()
     shown.wait_kernel("print(p.selection.describe())", "everything")
@@ -296,6 +297,7 @@ def test_hover_explains_itself(shown: NotebookPage) -> None:
     shown.page.mouse.move(*_point_at(shown, "Tensor.backward"))
     tip = shown.page.locator(".nbp-tooltip:not([hidden])")
     tip.wait_for()
+    tip.filter(has_text="Tensor.backward").wait_for()
     assert tip.inner_text().splitlines()[0] == "Tensor.backward"
     assert "9.5 ms" in tip.inner_text()
 
@@ -324,9 +326,9 @@ def test_measure_tells_of_the_window(shown: NotebookPage) -> None:
     box = shown.page.locator(".nbp-ruler:not([hidden])")
     box.wait_for()
     for word in ("selected", "per second", "steps", "slices"):
-        assert word in box.inner_text()
+        box.filter(has_text=word).wait_for()
     shown.page.keyboard.press("Escape")
-    assert not box.is_visible()
+    box.wait_for(state="hidden")
     assert shown.views("v.store.get().window") is not None, "Esc closed the measure only"
 
 
@@ -351,11 +353,9 @@ def test_slices_are_walked_by_arrow_keys(shown: NotebookPage) -> None:
     shown.wait_views(f"v.detail().id > {first} && v.detail().depth === 0")
     for _ in range(3):
         before = shown.views("v.detail().id")
-        shown.page.keyboard.press("ArrowDown")
-        shown.page.evaluate("() => new Promise(done => setTimeout(done, 150))")
-        if shown.views("v.detail().id") == before:
-            shown.page.keyboard.press("ArrowRight")
-            shown.wait_views(f"v.detail().id !== {before}")
+        inside = shown.kernel(f"print((p.trace.slices['parent'] == {before}).any())") == "True"
+        shown.page.keyboard.press("ArrowDown" if inside else "ArrowRight")
+        shown.wait_views(f"v.detail().id !== {before}")
     assert shown.views("v.detail().depth") > 0
     shown.page.keyboard.press("ArrowUp")
     shown.wait_views("v.detail().depth === 0 || v.detail().depth === 1")
@@ -415,9 +415,9 @@ def test_colours_follow_module_and_step(shown: NotebookPage) -> None:
 
 def test_counters_are_drawn_under_the_tracks(shown: NotebookPage) -> None:
     shown.wait_views("v.timeline.counters.snapshot().drawn === 3")
-    text = shown.page.locator(".nbp-track-counter").nth(2).inner_text()
-    assert "GPU 0 power" in text
-    assert "660 W" in text
+    counter = shown.page.locator(".nbp-track-counter").nth(2)
+    counter.filter(has_text="660 W").wait_for()
+    assert "GPU 0 power" in counter.inner_text()
 
 
 def test_tab_reaches_everything_and_shows_where_it_is(shown: NotebookPage) -> None:
@@ -462,5 +462,5 @@ def test_find_marks_where_matches_are(shown: NotebookPage) -> None:
     assert marks[1] - bin_ns <= end <= marks[1]
     shown.page.locator(".nbp-find input").fill("phsae=forward")
     shown.page.locator(".nbp-find-status.nbp-problem").wait_for()
-    assert "did you mean 'phase'" in shown.page.locator(".nbp-find-status").inner_text()
+    shown.page.locator(".nbp-find-status", has_text="did you mean 'phase'").wait_for()
     shown.page.locator(".nbp-find input").fill("")

@@ -33,8 +33,7 @@ def test_gestures_and_keys(notebook7: NotebookPage) -> None:
     notebook7.wait_ready()
     page = notebook7.page
     page.evaluate("() => document.querySelector('.nbp-host').scrollIntoView()")
-    at = notebook7.views("v.timeline.locate('aten::conv2d')")
-    page.mouse.dblclick(at["x"], at["y"])
+    page.mouse.dblclick(*notebook7.wait_place("v.timeline.locate('aten::conv2d')"))
     notebook7.wait_kernel("print(p.selection.name)", "('aten::conv2d',)")
     notebook7.wait_views("v.phases.snapshot().filtered && v.table.snapshot().chosen.length === 1")
     cells = page.evaluate("() => window.jupyterapp.shell.currentWidget.content.widgets.length")

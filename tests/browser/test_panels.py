@@ -55,6 +55,7 @@ def test_a_card_selects_its_evidence_in_python_and_in_the_views(tabs: NotebookPa
     tabs.wait_views("v.store.get().category?.[0] === 'sync' && v.timeline.snapshot().filtered")
     tabs.wait_kernel("print(p.selection.category, len(p.selected), p.selection.focus in p.selected.index)",
                      "('sync',) 10 True")  # fmt: skip
+    tabs.page.locator(".nbp-card[aria-selected=true]").wait_for()
     assert card.get_attribute("aria-selected") == "true"
     card.click()
     tabs.wait_views("v.store.isEmpty() && !v.timeline.snapshot().filtered")
@@ -69,16 +70,14 @@ def test_rows_and_bars_select_steps_and_the_tab_follows_the_others(tabs: Noteboo
     assert tabs.page.locator(ROWS).count() == 20, "what it set itself does not filter it"
     assert tabs.views("v.panels.snapshot().asked") == asked
     tabs.views("void (document.querySelector('.nbp-tab-body').scrollTop = 0)")
-    at = tabs.views("v.panels.locate(0, 4)")
-    tabs.page.mouse.move(at["x"], at["y"])
-    tip = tabs.page.locator(".nbp-tooltip:not([hidden])")
-    tip.wait_for()
-    assert "step 7" in tip.inner_text()
-    tabs.page.mouse.click(at["x"], at["y"])
+    x, y = tabs.wait_place("v.panels.locate(0, 4)")
+    tabs.page.mouse.move(x, y)
+    tabs.page.locator(".nbp-tooltip:not([hidden])", has_text="step 7").wait_for()
+    tabs.page.mouse.click(x, y)
     tabs.wait_kernel("print(p.selection.step)", "(7,)")
     tabs.kernel("p.selection.step = [4, 6]")
     tabs.page.wait_for_function(f"() => document.querySelectorAll('{ROWS}').length === 4")
-    assert tabs.views("v.panels.snapshot().scope") == "of the selected step"
+    tabs.wait_views("v.panels.snapshot().scope === 'of the selected step'")
     tabs.kernel("p.selection.update(step=None, name='aten::relu')")
     tabs.page.wait_for_function(f"() => document.querySelectorAll('{ROWS}').length === 20")
     tabs.wait_views("v.panels.snapshot().scope === 'whatever the selected name'")
@@ -91,6 +90,7 @@ def test_a_click_on_a_head_sorts(tabs: NotebookPage) -> None:
     given = first.locator("tbody tr td:first-child").all_inner_texts()
     head = first.locator("th button", has_text="total")
     head.click()
+    first.locator("tbody tr:first-child td:nth-child(2)", has_text="21.9 ms").wait_for()
     totals = first.locator("tbody tr td:nth-child(2)").all_inner_texts()
     assert totals[0] == "21.9 ms"
     assert totals[-1] == "19.1 ms"
@@ -119,6 +119,7 @@ def test_the_rail_is_walked_by_keyboard(tabs: NotebookPage) -> None:
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     tabs.wait_views("v.store.get().category?.[0] === 'launch'")
+    page.locator(".nbp-card[aria-selected=true]").wait_for()
     assert page.locator(".nbp-card").nth(1).get_attribute("aria-selected") == "true"
     outline = page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid", "one sees where one is"
@@ -141,7 +142,7 @@ def test_a_slow_tab_says_so_and_a_failing_one_may_be_tried_again(tabs: NotebookP
         "def slow(trace, state):\n"
         "    tries.append(1)\n"
         "    if len(tries) == 1: raise ValueError('no luck')\n"
-        "    go.wait(60)\n"
+        "    go.wait(200)\n"
         "    return real.build(trace, state)\n"
         "PANELS['steps'] = Tab('Steps', slow)\n"
         "p.selection.window = (0, 10**8)"
@@ -158,7 +159,7 @@ def test_a_slow_tab_says_so_and_a_failing_one_may_be_tried_again(tabs: NotebookP
         tabs.wait_views("v.range.end === 1e7")
         tabs.kernel("go.set()")
         tabs.wait_views(SHOWN.format(title="Steps"))
-        assert tabs.views("v.panels.snapshot().scope") == "of the selected time"
+        tabs.wait_views("v.panels.snapshot().scope === 'of the selected time'")
     finally:
         tabs.kernel("go.set(); PANELS['steps'] = real")
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import io
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ import pytest
 from PIL import Image, ImageFilter
 
 from .drawn import drawn_profile
-from .jupyter_page import Browser, NotebookPage, Server, write_notebook
+from .jupyter_page import Browser, NotebookPage, Server, settle, write_notebook
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parent.parent
@@ -55,15 +57,22 @@ def _shape(png: bytes) -> np.ndarray:
     return np.asarray(image.resize((160, 110), Image.Resampling.BOX), float)
 
 
-def _compare(name: str, png: bytes) -> None:
+def _compare(name: str, shoot: Callable[[], bytes]) -> None:
+    """Take the picture until it looks as it should: a loaded machine draws late."""
     (REPOSITORY / "test-output").mkdir(exist_ok=True)
-    (REPOSITORY / "test-output" / f"{name}.png").write_bytes(png)
-    found, golden = _shape(png), GOLDEN / f"{name}.png"
-    if os.environ.get("NBP_UPDATE_GOLDEN"):
-        GOLDEN.mkdir(exist_ok=True)
-        Image.fromarray(found.astype(np.uint8)).save(golden, optimize=True)
-    expected = np.asarray(Image.open(golden), float)
-    difference = float(np.abs(found - expected).mean())
+    until = time.monotonic() + 40
+    while True:
+        png = shoot()
+        (REPOSITORY / "test-output" / f"{name}.png").write_bytes(png)
+        found, golden = _shape(png), GOLDEN / f"{name}.png"
+        if os.environ.get("NBP_UPDATE_GOLDEN"):
+            GOLDEN.mkdir(exist_ok=True)
+            Image.fromarray(found.astype(np.uint8)).save(golden, optimize=True)
+        expected = np.asarray(Image.open(golden), float)
+        difference = float(np.abs(found - expected).mean())
+        if difference < TOLERANCE or time.monotonic() > until:
+            break
+        time.sleep(0.5)
     assert difference < TOLERANCE, (
         f"{name} differs by {difference:.1f} grey levels: see test-output/{name}.png"
     )
@@ -93,8 +102,8 @@ def test_report_looks_as_before(browser: Browser, file: Path, scheme: str, selec
             "step": "{step: [5, 6]}",
         }
         page.evaluate(f"() => document.querySelector('.nbp-host').nbp.store.set({patch[selection]}, 'test')")
-        page.evaluate("() => new Promise(done => setTimeout(done, 500))")
-        _compare(f"report-{selection}-{scheme}", page.screenshot())
+        settle(page)
+        _compare(f"report-{selection}-{scheme}", page.screenshot)
     finally:
         page.emulate_media(color_scheme="light")
         page.goto("about:blank")
@@ -113,7 +122,7 @@ def test_a_real_training_loop_in_lab(browser: Browser, lab: Server, root: Path) 
     shown.wait_ready()
     steps = [int(step) for step in shown.views("Array.from(v.meta.stepColumns.step)")]
     assert steps == list(range(3, 14))
-    assert shown.views("v.memory.snapshot().peak.bytes") > 2**20
+    shown.wait_views(f"v.memory.snapshot().peak?.bytes > {2**20}")
     labels = shown.views("v.table.snapshot().labels")
     assert any("conv" in label for label in labels)
     page.evaluate("() => document.querySelector('.nbp-host').scrollIntoView({block: 'end'})")

@@ -37,13 +37,16 @@ def board(browser: Browser, lab: Server, root: Path) -> Iterator[NotebookPage]:
 
 def wait(notebook: NotebookPage, condition: str) -> None:
     """Wait until a condition on ``page``, what the ranks' page tells of itself, is true."""
-    notebook.page.wait_for_function(
-        f"() => {{ const page = {PAGE}; return page && ({condition}); }}", timeout=60_000
-    )
+    notebook.page.wait_for_function(f"() => {{ const page = {PAGE}; return page && ({condition}); }}")
 
 
 def place(notebook: NotebookPage, panel: str, x: float, y: float) -> Any:
-    return notebook.page.evaluate(f"([p, x, y]) => ({PAGE}).panels[p].place(x, y)", [panel, x, y])
+    """Where on the page a point of a figure is, when the page has come to rest."""
+    ask, before = f"([p, x, y]) => ({PAGE}).panels[p].place(x, y)", None
+    while (found := notebook.page.evaluate(ask, [panel, x, y])) != before:
+        before = found
+        notebook.page.wait_for_timeout(100)
+    return found
 
 
 def test_the_page_python_and_the_timelines_share_one_selection(board: NotebookPage) -> None:

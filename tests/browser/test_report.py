@@ -15,7 +15,7 @@ from notebook_prof.trace import TraceBuilder
 from notebook_prof.views.protocol import Protocol
 
 from .drawn import drawn_profile
-from .jupyter_page import Browser
+from .jupyter_page import Browser, settle
 
 REQUESTS: list[dict[str, Any]] = [
     {"t": "table", "by": "name"},
@@ -85,9 +85,7 @@ def report(
     browser.page.goto("about:blank")
     browser.forget()
     browser.page.goto((tmp_path / "report.html").as_uri())
-    browser.page.wait_for_function(
-        "() => document.querySelector('.nbp-host')?.nbp?.counts.table", timeout=30_000
-    )
+    browser.page.wait_for_function("() => document.querySelector('.nbp-host')?.nbp?.counts.table")
     yield browser, profile
     assert browser.errors == []
     assert browser.elsewhere == []
@@ -160,6 +158,7 @@ def test_gestures_link_the_views(report: tuple[Browser, Profile]) -> None:
     page.wait_for_function("() => document.querySelector('.nbp-host').nbp.phases.snapshot().filtered")
     page.keyboard.press("Escape")
     page.wait_for_function("() => !document.querySelector('.nbp-host').nbp.timeline.snapshot().filtered")
+    settle(page)
     at = page.evaluate("() => document.querySelector('.nbp-host').nbp.timeline.locate('aten::conv2d')")
     page.mouse.click(at["x"], at["y"])
     page.wait_for_function("() => document.querySelector('.nbp-host').nbp.detail()?.name === 'aten::conv2d'")

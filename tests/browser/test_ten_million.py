@@ -14,7 +14,7 @@ from .test_pictures import _compare
 
 SLICES = 10_000_384
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def shown(browser: Browser, lab: Server, root: Path) -> Iterator[NotebookPage]:
     browser.forget()
     notebook = NotebookPage(browser, lab, "ten_million.ipynb").open()
     browser.page.evaluate("() => window.jupyterapp.commands.execute('application:toggle-left-area')")
-    notebook.run_all()
+    notebook.run_all(patience_ms=400_000)
     notebook.wait_ready()
     browser.page.evaluate("() => document.querySelector('.nbp-host').scrollIntoView()")
     yield notebook
@@ -47,8 +47,8 @@ def test_it_looks_as_before(shown: NotebookPage, scheme: str) -> None:
     try:
         shown.wait_views(f"v.theme().background === {background!r} && v.counts.phases")
         page.mouse.move(5, 5)
-        page.evaluate("() => new Promise(done => setTimeout(done, 500))")
-        _compare(f"ten-million-{scheme.lower()}", page.locator(".nbp-host").screenshot())
+        shown.settle()
+        _compare(f"ten-million-{scheme.lower()}", page.locator(".nbp-host").screenshot)
     finally:
         page.evaluate(change, "JupyterLab Light")
     assert shown.views("v.meta.slices") == SLICES
@@ -57,7 +57,7 @@ def test_it_looks_as_before(shown: NotebookPage, scheme: str) -> None:
 
 def test_its_picture_needs_no_browser(shown: NotebookPage, root: Path) -> None:
     shown.kernel("p.to_png('ten.png', 'timeline', width=480)")
-    _compare("ten-million-png", (root / "ten.png").read_bytes())
+    _compare("ten-million-png", (root / "ten.png").read_bytes)
     outputs = json.dumps(shown.page.evaluate(
         "() => window.jupyterapp.shell.currentWidget.content.widgets[1].model.outputs.toJSON()"
     ))  # fmt: skip

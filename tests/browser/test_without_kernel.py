@@ -43,7 +43,7 @@ def _outputs(path: Path) -> list[dict[str, Any]]:
 def _assert_readable(page: Any) -> None:
     """Verdict, picture, table and advice can be seen, and nothing of the live views is in the way."""
     static = page.locator(".nbp-static").first
-    static.locator("img").wait_for(state="visible", timeout=60_000)
+    static.locator("img").wait_for(state="visible")
     image = static.locator("img")
     assert (image.get_attribute("src") or "").startswith("data:image/png;base64,")
     wide, high, shown = image.evaluate(SIZE)
@@ -83,7 +83,7 @@ def test_reopened(browser: Browser, lab: Server, saved: Path, trusted: bool) -> 
     page.goto("about:blank")
     page.goto(lab.url(name))
     page.wait_for_function("() => window.jupyterapp?.shell?.currentWidget?.content?.widgets?.length > 1")
-    page.locator(".nbp-static").first.wait_for(state="visible", timeout=60_000)
+    page.locator(".nbp-static").first.wait_for(state="visible")
     assert page.evaluate(TRUSTED) is trusted
     _assert_readable(page)
     page.evaluate("() => window.jupyterapp.shell.currentWidget.context.sessionContext.shutdown()")
