@@ -51,6 +51,7 @@ REPORT: Final = (
     "local_table",
     "local_find",
     "local_panel",
+    "local_arguments",
     "local",
     "glue_report",
 )

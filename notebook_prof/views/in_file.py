@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .answers import meta, names, phases
+from .arguments_in_file import arguments_in_file
 from .columns import coded
 from .html_file import deflated
 from .left_out import Cells, Crumbs, cells_left_out, crumbs_left_out, kinds_of
@@ -101,6 +102,7 @@ def given(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
         "phases": _contents(phases(store, {}, {})),
         "memory": [_memory(store, part, device, events) for device in store.memory_devices],
         "counters": {str(one.track): _counter(store, one.track) for one in store.counters},
+        "told": arguments_in_file(store.trace, None if part is None else part.keep),
         "flowKinds": coded(store.trace.flows["kind"])[1],
         "left": None if part is None else _left_out(store, part, head["content"]["groupings"]),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..trace import Trace
-from ..trace.event_tables import ARGUMENTS, DEVICE_TABLES, event_table, slice_rows_of
+from ..trace.event_tables import ARGUMENTS, DEVICE_TABLES, distinct_facts, event_table, slice_rows_of
 from ..trace.intervals import IntArray
 
 _OF_SLICE: Final = frozenset({"device", "stream", "name", "start_unix_ns", "start_ns"})
@@ -54,18 +54,6 @@ def _shorter(trace: Trace, table: pd.DataFrame, rows: IntArray) -> pd.DataFrame:
 
 def _attributes(table: pd.DataFrame, name: str) -> npt.NDArray[np.object_]:
     """Each distinct row is written once."""
-    facts = table.drop(columns=[column for column in table if column in _OF_SLICE])
-    key = np.zeros(len(facts), np.int64)
-    for column in facts:
-        code, values = pd.factorize(facts[column])
-        key, _ = pd.factorize(key * (len(values) + 1) + code + 1)
-    _, first, place = np.unique(key, return_index=True, return_inverse=True)
-    rows = facts.iloc[first].astype(object)
-    rows = rows.where(rows.notna(), None)
-    texts = [_text({k: v for k, v in row.items() if v is not None}, name) for row in rows.to_dict("records")]
+    place, facts = distinct_facts(table, _OF_SLICE)
+    texts = [f',"{name}":{msgspec.json.encode(each).decode()}' if each else "" for each in facts]
     return np.array(texts, dtype=object)[place]
-
-
-def _text(facts: dict[Any, Any], name: str) -> str:
-    plain = {str(k): v.item() if isinstance(v, np.generic) else v for k, v in facts.items()}
-    return f',"{name}":{msgspec.json.encode(plain).decode()}' if plain else ""

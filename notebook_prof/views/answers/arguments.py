@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 import pandas as pd
 
 from ...trace import Trace
 
-_KEYS: Final = frozenset(
+OF_SLICE: Final = frozenset(
     {"device", "stream", "start_unix_ns", "start_ns", "correlation", "name", "kind", "track"}
 )
 _DEVICE_TABLES: Final = (("device_events", "start_unix_ns"), ("collectives", "start_ns"))
@@ -56,7 +57,18 @@ def arguments_of(trace: Trace, row: int) -> list[list[str]]:
                 & (table[when] == start)
             )
             for facts in table[at].head(1).to_dict("records"):
-                found.update({str(key): value for key, value in facts.items() if key not in _KEYS})
+                found.update({str(key): value for key, value in facts.items() if key not in OF_SLICE})
+    return pairs(found)
+
+
+def pairs(found: Mapping[str, Any]) -> list[list[str]]:
+    """Names and values of what is told, as text; at most 30.
+
+    Examples
+    --------
+    >>> pairs({"grid": "[4, 1, 1]", "occupancy": 0.12345678, "group": None})
+    [['grid', '[4, 1, 1]'], ['occupancy', '0.123457']]
+    """
     return [[name, _text(value)] for name, value in found.items() if _told(value)][:_MOST]
 
 

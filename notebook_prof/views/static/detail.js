@@ -59,11 +59,15 @@ function createDetail(ctx, box, timeline) {
       stack.title = shown.stack.join('\n');
       parts.push(stack);
     }
-    if (ctx.settings.absent) {
+    for (const [what, sentence] of [
+      ['arguments', shown.left],
+      ['stack', ctx.settings.absent],
+    ]) {
+      if (!sentence) continue;
       const absent = document.createElement('span');
       absent.className = 'nbp-absent-part';
-      absent.textContent = 'stack';
-      absent.title = ctx.settings.absent;
+      absent.textContent = what;
+      absent.title = sentence;
       parts.push(absent);
     }
     const only = document.createElement('button');

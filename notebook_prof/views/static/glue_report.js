@@ -32,6 +32,7 @@ async function startReport() {
     for (const name of Object.keys(given.steps))
       given.steps[name] = (name === 'step' ? Int32Array : Float64Array).from(given.steps[name]);
     for (const name of Object.keys(given.phases.data)) given.phases.data[name] = Float64Array.from(given.phases.data[name]);
+    if (given.told) given.told.columns = await inflateAll(given.told.columns);
     for (const one of given.memory) one.columns = await inflateAll(one.columns);
     for (const track of Object.keys(given.counters)) given.counters[track] = await inflateAll(given.counters[track]);
     if (given.groups.shapes) given.groups.shapes.labels = given.groups.shapes.names.map((code) => given.names[code]);

@@ -148,7 +148,8 @@ function createLocal(columns, given, store) {
       for (const [bar, share] of ofCell[cell]) part[bar * cells + (phase < 0 ? cells - 1 : place[phase])] += ns * share;
     });
   }
-  function detail(q) {
+  const argumentsOf = createLocalArguments(given.told);
+  async function detail(q) {
     const i = q.id;
     if (!(i >= 0 && i < columns.row.length)) return reply({found: false});
     const row = columns.row[i],
@@ -179,7 +180,7 @@ function createLocal(columns, given, store) {
       module,
       shapes,
       parent,
-      arguments: [],
+      ...(await argumentsOf(i)),
       stack: [],
       links: linksOf(i),
     });
