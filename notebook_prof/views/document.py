@@ -45,7 +45,7 @@ def fragment(
     """
     store = store or ViewStore(trace)
     mark = f"nbp-static nbp-static-{escape(uid, quote=True)}" if uid else "nbp-static"
-    parts = [f'<div class="{mark}" style="font-size:13px">']
+    parts = [f'{without_kernel(uid) if uid else ""}<div class="{mark}" style="font-size:13px">']
     if not store.columns.n:
         return "".join([*parts, _nothing(verdict), "</div>"])
     first, *rest = [line for line in verdict.split("\n") if line] or [""]
@@ -55,6 +55,18 @@ def fragment(
     if uid:
         parts.append("<p>Run the cell again for the interactive views.</p>")
     return "".join([*parts, "</div>"])
+
+
+def without_kernel(uid: str) -> str:
+    """A style that hides the output below the static form as long as it holds nothing but a word.
+
+    That is what Jupyter writes where the widget of a saved notebook has no kernel any more (``Error
+    displaying widget``); the live views are elements. Where styles are removed the word stays, and nothing
+    else changes.
+    """
+    output = ".jp-OutputArea-child"
+    below = f"{output}:has(.nbp-static-{escape(uid, quote=True)}) + {output} > .jp-OutputArea-output"
+    return f"<style>{below}:not(:has(*)) {{ display: none; }}</style>"
 
 
 def _nothing(verdict: str) -> str:

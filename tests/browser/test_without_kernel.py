@@ -13,6 +13,8 @@ from .conftest import SETUP
 from .jupyter_page import Browser, NotebookPage, Server, write_notebook
 
 SIZE = "image => [image.naturalWidth, image.naturalHeight, image.getBoundingClientRect().width]"
+WORDS = "[...document.querySelectorAll('.jp-OutputArea-output')].filter(o => !o.firstElementChild)"
+"""Outputs that hold nothing but a word."""
 TRUSTED = (
     "() => window.jupyterapp.shell.currentWidget.content.widgets"
     ".filter(c => c.model.type === 'code' && c.model.outputs.length).every(c => c.model.trusted)"
@@ -86,6 +88,9 @@ def test_reopened(browser: Browser, lab: Server, saved: Path, trusted: bool) -> 
     page.locator(".nbp-static").first.wait_for(state="visible")
     assert page.evaluate(TRUSTED) is trusted
     _assert_readable(page)
+    if trusted:  # Jupyter's word on the widget that is gone comes late, and is hidden
+        page.wait_for_function(f"() => {WORDS}.some(word => word.textContent.includes('model not found'))")
+        assert page.evaluate(f"() => {WORDS}.map(word => word.offsetHeight)") == [0]
     page.evaluate("() => window.jupyterapp.shell.currentWidget.context.sessionContext.shutdown()")
     page.goto("about:blank")
 
