@@ -9,15 +9,21 @@ from typing import Any
 from ..errors import OptionError
 from ..readers import list_formats
 from ..session.files import open_profile
+from ..session.ranks import read_ranks
 from .output import add_output_options, chosen_format, data_text, drawn, say
 
 
 def add_report(commands: Any) -> None:
     """Add ``report``."""
-    told = "Write the linked views of a recording into one HTML file that needs neither network nor kernel."
+    told = (
+        "Write the linked views of a recording into one HTML file that needs neither network nor kernel. "
+        "Several files are the ranks of one run: their report compares them."
+    )
     parser = commands.add_parser("report", help="write a self-contained HTML report", description=told)
-    parser.add_argument("file", metavar="FILE")
-    parser.add_argument("-o", "--output", metavar="REPORT.html", help="default: FILE's name with .html")
+    parser.add_argument("files", metavar="FILE", nargs="+")
+    default = "default: FILE's name with .html; for ranks, ranks.html beside them"
+    parser.add_argument("-o", "--output", metavar="REPORT.html", help=default)
+    parser.add_argument("--ranks", action="store_true", help="FILE is a folder or a pattern of ranks' files")
     parser.add_argument(
         "--from", dest="format", metavar="FORMAT", help="format of FILE, to skip the guessing"
     )
@@ -49,9 +55,25 @@ def add_formats(commands: Any) -> None:
 
 def report(options: argparse.Namespace) -> int:
     """Write the report; tells where it is."""
-    output = options.output or _stem(options.file) + ".html"
-    _not_the_same(options.file, output)
-    open_profile(options.file, format=options.format).to_html(output)
+    first = options.files[0]
+    if options.ranks or len(options.files) > 1:
+        return _report_ranks(options)
+    output = options.output or _stem(first) + ".html"
+    _not_the_same(first, output)
+    open_profile(first, format=options.format).to_html(output)
+    say(output)
+    return 0
+
+
+def _report_ranks(options: argparse.Namespace) -> int:
+    if options.format is not None:
+        raise OptionError("--from is for one file: of ranks, each file's format is guessed")
+    first = options.files[0]
+    folder = first if os.path.isdir(first) else os.path.dirname(first)
+    output = options.output or os.path.join(folder, "ranks.html")
+    for file in options.files:
+        _not_the_same(file, output)
+    read_ranks(options.files).to_html(output)
     say(output)
     return 0
 

@@ -72,18 +72,19 @@ def communication(
         total_ns=("dur", "sum"),
         wait_ns=("wait_ns", "sum"),
         transfer_ns=("transfer_ns", "sum"),
-        bytes=("bytes", lambda sizes: sizes.sum(min_count=1)),
+        bytes=("bytes", "sum"),
+        told=("is_told", "any"),
         seconds=("timed_s", "sum"),
         bus=("bus_bytes", "sum"),
     )
     table = table.reset_index()
     seconds = table["seconds"].where(table["seconds"] > 0)
-    table["bytes"] = table["bytes"].astype("Int64")
+    table["bytes"] = table["bytes"].astype("Int64").where(table["told"])
     table["algorithm_bytes_per_s"] = (
         table["bytes"].astype("Float64").to_numpy(np.float64, na_value=np.nan) / seconds
     )
     table["bus_bytes_per_s"] = table["bus"].where(table["bytes"].notna().to_numpy()) / seconds
-    table = table.drop(columns=["seconds", "bus"]).astype({"shared": "int64"})
+    table = table.drop(columns=["seconds", "bus", "told"]).astype({"shared": "int64"})
     return table.sort_values("total_ns", ascending=False, kind="stable").reset_index(drop=True)
 
 
@@ -96,6 +97,7 @@ def _with_parts(matched: pd.DataFrame, arrived: pd.DataFrame) -> pd.DataFrame:
     frame["transfer_ns"] = frame["transfer_ns"].fillna(0).astype("int64")
     size = frame["bytes"].astype("Int64").to_numpy(np.float64, na_value=np.nan)
     told = np.isfinite(size)
+    frame["is_told"] = told
     frame["timed_s"] = np.where(told, timed / 1e9, 0.0)
     members = frame["group_size"].astype("Int64").fillna(frame["match_ranks"]).to_numpy(np.int64)
     pair, pairs = pd.factorize(pd.MultiIndex.from_arrays([frame["operation"], members]))

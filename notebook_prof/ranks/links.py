@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -37,7 +38,7 @@ def point_to_point(collectives: pd.DataFrame) -> pd.DataFrame:
     return told.assign(src=np.where(sends, own, other), dst=np.where(sends, other, own))
 
 
-def links(matched: pd.DataFrame, arrived: pd.DataFrame) -> pd.DataFrame:
+def links(matched: pd.DataFrame, arrived: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFrame:
     """Add up the messages between each two ranks.
 
     Parameters
@@ -46,6 +47,8 @@ def links(matched: pd.DataFrame, arrived: pd.DataFrame) -> pd.DataFrame:
         All collectives; see `notebook_prof.ranks.matching.matched`.
     arrived : DataFrame
         Those that several ranks share; see `notebook_prof.ranks.arrivals.arrivals`.
+    by : sequence of str
+        Columns that keep messages apart (``step group operation``), as one of both ends tells them.
 
     Returns
     -------
@@ -53,7 +56,7 @@ def links(matched: pd.DataFrame, arrived: pd.DataFrame) -> pd.DataFrame:
         A row for each pair that exchanged something, by `src` and `dst`; no rows where recordings tell no
         peers (torch tells them for NCCL's send and receive).
 
-        - ``src``, ``dst`` int64: ranks; ``count`` int64: messages;
+        - ``src``, ``dst`` int64: ranks; the columns of `by`; ``count`` int64: messages;
         - ``bytes`` Int64: their sum, missing where no size is told;
         - ``total_ns`` int64: in which one of both ends was in the message, as the longer of both;
           ``wait_ns`` int64: for the other end; ``transfer_ns`` int64: both ends in it, or the whole duration
@@ -82,11 +85,14 @@ def links(matched: pd.DataFrame, arrived: pd.DataFrame) -> pd.DataFrame:
         total_ns=("dur", "max"),
         wait_ns=("wait_ns", "max"),
         transfer_ns=("transfer_ns", "min"),
+        **{name: (name, "first") for name in by},
     )
-    each["timed_ns"] = each["transfer_ns"].where(each["bytes"].notna())
-    table = each.groupby(["src", "dst"], as_index=False).agg(
+    each["told"] = each["bytes"].notna()
+    each["timed_ns"] = each["transfer_ns"].where(each["told"])
+    table = each.groupby(["src", "dst", *by], as_index=False, dropna=False).agg(
         count=("message", "size"),
-        bytes=("bytes", lambda sizes: sizes.sum(min_count=1)),
+        bytes=("bytes", "sum"),
+        told=("told", "any"),
         total_ns=("total_ns", "sum"),
         wait_ns=("wait_ns", "sum"),
         transfer_ns=("transfer_ns", "sum"),
@@ -94,9 +100,10 @@ def links(matched: pd.DataFrame, arrived: pd.DataFrame) -> pd.DataFrame:
     )
     kinds = dict.fromkeys(["src", "dst", "count", "total_ns", "wait_ns", "transfer_ns"], "int64")
     table = table.astype({**kinds, "bytes": "Int64"})
+    table["bytes"] = table["bytes"].where(table["told"])
     seconds = table["timed_ns"].where(table["timed_ns"] > 0) / 1e9
     table["bytes_per_s"] = table["bytes"].astype("Float64").to_numpy(np.float64, na_value=np.nan) / seconds
-    return table.drop(columns="timed_ns")
+    return table.drop(columns=["timed_ns", "told"])
 
 
 def _other_end_told(rows: pd.DataFrame) -> Any:

@@ -17,8 +17,8 @@ from ..errors import OptionError, SelectionError, nearest
 from ..trace.intervals import Window
 from ..units import format_ns, parse_ns
 
-DIMENSIONS: Final = ("window", "name", "category", "track", "step", "phase", "rank")
-_TEXT: Final = frozenset({"name", "category", "phase"})
+DIMENSIONS: Final = ("window", "name", "category", "track", "step", "phase", "rank", "group")
+_TEXT: Final = frozenset({"name", "category", "phase", "group"})
 _SHOWN: Final = 3
 
 Value = tuple[int, ...] | tuple[str, ...]
@@ -34,8 +34,8 @@ class Clause:
         One of ``DIMENSIONS``.
     value : tuple
         For ``window`` the pair ``(start, end)`` in ns from the start of the trace, half-open; for
-        ``name``, ``category`` and ``phase`` sorted texts; for ``track``, ``step`` and ``rank`` sorted
-        integers.
+        ``name``, ``category``, ``phase`` and ``group`` (of processes that communicate) sorted texts; for
+        ``track``, ``step`` and ``rank`` sorted integers.
     source : hashable
         The view (or other party) that set the clause; None for Python.
     """

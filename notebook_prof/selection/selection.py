@@ -35,7 +35,7 @@ class Selection:
     Parameters
     ----------
     **values
-        First clauses, by dimension: ``window, name, category, track, step, phase, rank``.
+        First clauses, by dimension: ``window, name, category, track, step, phase, rank, group``.
 
     Raises
     ------

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import numpy as np
 import pandas as pd
 
 from ..ranks.answers import RankAnswers
-from ..ranks.arrivals import stragglers
-from ..ranks.communication import communication
-from ..ranks.links import POINT_TO_POINT, links
 from ..selection import Selection
 from ..units import format_ns, format_share
 from .display import display
 from .profile import Profile
+from .rank_sums import page_sums
 
 if TYPE_CHECKING:
-    from ..views.rank_page import PageFrames
+    from ..views.rank_page import PageFrames, PageSums
 
 _MOST_GROUPS: Final = 11
-_TALK: Final = ("operation", "group")
-_BUBBLES: Final = ("compute_ns", "other_ns", "warmup_ns", "between_ns", "drain_ns")
 
 Stacking: TypeAlias = Callable[[Sequence[int] | None], Profile]
 
@@ -44,13 +40,18 @@ class RankBoard:
 
     def __init__(self, ranks: RankAnswers[Any], selection: Selection, timeline: Stacking) -> None:
         self.ranks, self._selection, self._timeline = ranks, selection, timeline
-        self._steps, self._pipeline = _every_step(ranks), ranks.pipeline()
+        self._sums = page_sums(ranks)
         self._groups = _groups(ranks.fold().ranks)
 
     @property
     def selection(self) -> Selection:
         """What is selected; see `notebook_prof.Selection`."""
         return self._selection
+
+    @property
+    def sums(self) -> PageSums:
+        """What the page's figures are added up from."""
+        return self._sums
 
     @property
     def headline(self) -> str:
@@ -68,25 +69,15 @@ class RankBoard:
 
     def frames(self, state: Mapping[str, Any]) -> PageFrames:
         """What the figures draw under a selection, as `Selection.to_state` gives it."""
-        made = importlib.import_module("notebook_prof.views.rank_page").PageFrames  # loads Bokeh
-        ranks, wanted = self.ranks, state.get("rank")
-        steps = self._steps.assign(kept=_kept(self._steps, state))
-        kept = pd.MultiIndex.from_frame(steps.loc[steps["kept"], ["rank", "step"]].astype("int64"))
-        whole = bool(steps["kept"].all())
-        arrived, matched = (_within(table, kept, whole) for table in (ranks.arrivals(), ranks.collectives()))
-        late = stragglers(arrived[~arrived["operation"].isin(POINT_TO_POINT)])
-        own = matched if wanted is None else matched[matched["rank"].isin(wanted)]
-        bubbles = _within(self._pipeline, kept, whole)
-        bubbles = bubbles.groupby(["rank", "stage"], as_index=False)[list(_BUBBLES)].mean()
-        found: PageFrames = made(
-            steps=steps,
-            late=late,
-            talk=_talk(own, arrived, matched),
-            links=links(matched, arrived),
-            bubbles=bubbles,
-            ranks=_table(ranks, steps, late),
-        )
-        return found
+        page = importlib.import_module("notebook_prof.views.rank_page")  # loads Bokeh
+        under: PageFrames = page.frames_under(self._sums, state)
+        return under
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Write the page into one HTML file; see `Ranks.to_html`."""
+        page = importlib.import_module("notebook_prof.views.rank_page.report")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(page.rank_report(self))
 
     def __repr__(self) -> str:
         return self.headline
@@ -99,11 +90,6 @@ class RankBoard:
     def _ipython_display_(self, **kwargs: Any) -> None:
         """Show the page where there is a front-end for it; see `Profile._ipython_display_`."""
         display(self, **kwargs)
-
-
-def _every_step(ranks: RankAnswers[Any]) -> pd.DataFrame:
-    table = ranks.breakdown()
-    return table.merge(ranks.steps(), on=["rank", "step"], how="left")
 
 
 def _groups(folded: pd.DataFrame) -> list[tuple[str, str, list[int]]]:
@@ -120,60 +106,6 @@ def _groups(folded: pd.DataFrame) -> list[tuple[str, str, list[int]]]:
         count = f"{len(odd)} outlier{'' if len(odd) == 1 else 's'}"
         found.append((count, why[:600], odd["rank"].tolist()))
     return found
-
-
-def _kept(steps: pd.DataFrame, state: Mapping[str, Any]) -> Any:
-    """Rows inside the selected steps, and touching the selected window."""
-    keep = np.ones(len(steps), bool)
-    if state.get("step") is not None:
-        keep &= steps["step"].isin(state["step"]).to_numpy()
-    if state.get("window") is not None:
-        start, end = state["window"]
-        keep &= ((steps["start_ns"] < end) & (steps["end_ns"] > start)).fillna(False).to_numpy(bool)
-    return keep
-
-
-def _within(table: pd.DataFrame, kept: pd.MultiIndex, whole: bool) -> pd.DataFrame:
-    """Rows of ranks and steps that are kept; all, also outside steps, where nothing is left out."""
-    if whole or not len(table):
-        return table
-    step = table["step"].astype("Int64").fillna(-1).to_numpy(np.int64)
-    return table[pd.MultiIndex.from_arrays([table["rank"].to_numpy(np.int64), step]).isin(kept)]
-
-
-def _talk(own: pd.DataFrame, arrived: pd.DataFrame, every: pd.DataFrame) -> pd.DataFrame:
-    table = communication(own, arrived, by=list(_TALK))
-    rest = table["total_ns"] - table["wait_ns"] - table["transfer_ns"]
-    members: dict[tuple[str, str], list[int]] = {
-        key: sorted(part.unique().tolist()) for key, part in every.groupby(list(_TALK))["rank"]
-    }
-    keys = zip(table["operation"], table["group"], strict=True)
-    return table.assign(rest_ns=rest, members=pd.Series([members[key] for key in keys], dtype=object))
-
-
-def _table(ranks: RankAnswers[Any], steps: pd.DataFrame, late: pd.DataFrame) -> pd.DataFrame:
-    """A row a rank, the latest first."""
-    middle = steps[steps["kept"]].groupby("rank")
-    parts = ["step_ns", "compute_ns", "exposed_ns", "idle_ns"]
-    table = middle[parts].median().reindex(sorted(ranks)).reset_index()
-    table = table.merge(late[["rank", "mean_late_ns", "last_share"]], on="rank", how="left")
-    peaks, work = ranks.memory(), ranks.flops()
-    if len(peaks):
-        peak = peaks.groupby("rank")["peak_bytes"].max().rename("peak_memory_bytes")
-        table = table.merge(peak, on="rank", how="left")
-    if len(work):
-        speed = work.groupby("rank")["flops_per_s"].median()
-        table = table.merge(speed, on="rank", how="left")
-    clocks = ranks.clocks()[["rank", "residual_ns"]].rename(columns={"residual_ns": "clock_residual_ns"})
-    table = table.merge(clocks, on="rank", how="left")
-    table = table.rename(
-        columns={
-            "exposed_ns": "exposed_ns",
-            "mean_late_ns": "late_ns",
-            "last_share": "comes_last_share",
-        }
-    )
-    return table.sort_values(["late_ns", "rank"], ascending=[False, True], kind="stable", ignore_index=True)
 
 
 def _found(ranks: RankAnswers[Any]) -> str:

@@ -79,9 +79,31 @@ class Ranks(RankAnswers[Profile]):
 
         Choosing ranks, steps, a process group or a stretch of time filters the other figures; clicking on a
         rank twice, or on *open timelines*, shows the timelines of the chosen ranks below. What is chosen is
-        in `selection`, which Python may read and set.
+        in `selection`, which Python may read and set, as in ``ranks.selection.group = "1"``.
         """
         return RankBoard(self, self.selection, self.timeline)
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Write the linked dashboard into one HTML file, for a browser without kernel and network.
+
+        Parameters
+        ----------
+        path : path
+            An existing file is replaced. The figures answer every selection of ranks, steps, process groups
+            and time, beginning with `selection`; timelines are not in the file.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from notebook_prof.testing import draw
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> for rank in range(2):
+        ...     draw("stream 7: [gemm ]").to_chrome(folder / f"rank{rank}.json")
+        >>> read_ranks(folder).to_html(folder / "ranks.html")
+        >>> "<script" in (folder / "ranks.html").read_text()
+        True
+        """
+        self.dashboard().to_html(path)
 
     def _presented(self, trace: Trace) -> Profile:
         return Profile(trace)

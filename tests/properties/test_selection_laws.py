@@ -20,7 +20,7 @@ values = st.fixed_dictionaries(
     {},
     optional={
         "window": windows, "name": texts, "category": texts, "phase": texts,
-        "step": numbers, "track": numbers, "rank": numbers,
+        "step": numbers, "track": numbers, "rank": numbers, "group": texts,
     },
 )  # fmt: skip
 sources = st.sampled_from([None, "timeline", "table", "memory"])
@@ -45,7 +45,7 @@ def test_the_mask_is_its_definition(trace, made, viewer):
     used = [
         c
         for c in selection.clauses.values()
-        if c.dimension != "rank" and (viewer is None or c.source != viewer)
+        if c.dimension not in ("rank", "group") and (viewer is None or c.source != viewer)
     ]
     rows = [table.iloc[i] for i in range(len(table))]
     expected = [all(keeps(c.value, row, c.dimension) for c in used) for row in rows]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import notebook_prof as nbp
+from notebook_prof.cli.main import main
 from notebook_prof.session.rank_board import RankBoard
 from notebook_prof.session.ranks import Ranks
 from notebook_prof.views.rank_page import RankProtocol
@@ -118,3 +119,48 @@ def test_the_board_in_words_and_static(ranks: Ranks):
     assert "<script" not in bundle["text/html"]
     assert bundle["text/html"].count("<tr>") == 5
     assert board.frames({}).ranks["rank"].iloc[0] == 3
+
+
+def test_a_process_group_stands_for_its_ranks(tmp_path: Path):
+    write_gpipe(tmp_path, 3, 2, world=5)
+    write_gpipe(tmp_path, 2, 2, first_rank=3, world=5)
+    for rank in (3, 4):
+        path = tmp_path / f"rank{rank}.json"
+        path.write_text(path.read_text().replace('"Process Group Name": "1"', '"Process Group Name": "2"'))
+    ranks = nbp.read_ranks(tmp_path)
+    page = RankProtocol(ranks.dashboard())
+    whole, own = drawn(page), drawn(page, group="2")
+    assert ranks.selection.group == ("2",)
+    assert own["bars"]["sources"]["bars_data"]["alpha"] == [0.18, 0.18, 0.18, 1.0, 1.0]
+    talk = own["talk"]
+    chosen = [alpha == 1 for alpha in talk["sources"]["talk_data"]["alpha"]]
+    assert [group == "2" for group in talk["groups"]] == chosen
+    assert chosen == sorted(chosen, reverse=True)  # the selected ones first
+    assert set(talk["groups"]) == {"0", "2"}  # of the members
+    cells = own["heat"]["sources"]["heat_data"]
+    assert set(cells["y"]) == {3, 4}
+    messages = ranks.collectives().query("group == '2'")
+    assert sum(cells["value"]) == messages["dur"].sum()
+    assert own["heat"]["title"] == "Time in process group 2 by rank and step"
+    assert own["links"]["members"] == [[3, 4], [4, 3]]
+    assert len(whole["links"]["members"]) == 6
+    assert drawn(page, group="0")["late"]["rank"] == whole["late"]["rank"]
+    assert own["late"]["rank"] == []  # of messages, somebody always waits
+    assert drawn(page, group="2", rank=[1, 4])["bars"]["sources"]["bars_data"]["alpha"][3:] == [0.18, 1.0]
+    assert page.select({"group": ["0"]}, "talk", None)["state"]["group"] == ["0"]
+
+
+def test_a_report_of_ranks_from_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    files = [str(path) for path in sorted(write_run(tmp_path).iterdir())]
+    assert main(["report", *files]) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "ranks.html")
+    text = (tmp_path / "ranks.html").read_text()
+    assert "4 ranks; rank 3 is the latest" in text
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", "--ranks", "*.json.gz", "-o", "two.html"]) == 0
+    assert "4 ranks; rank 3 is the latest" in (tmp_path / "two.html").read_text()
+    assert main(["report", *files, "-o", files[1]]) == 2
+    assert main(["report", *files, "--from", "kineto"]) == 2
+    assert "--from is for one file" in capsys.readouterr().err

@@ -12,11 +12,14 @@ from ...units import format_bytes, format_count, format_ns, format_share
 from ..ranks import MAX_CELLS, PARTS
 from .figures import BUBBLES, TALK
 from .frames import PageFrames
+from .under import medians
 
-_FADED: Final = 0.18
-_MAX_LINES: Final = 1_000
-_MAX_TALK: Final = 12
-_ROOM: Final = 1.06
+FADED: Final = 0.18
+MAX_LINES: Final = 1_000
+MAX_TALK: Final = 12
+ROOM: Final = 1.06
+CLICK: Final = "click: select this group and its ranks"
+NOBODY: Final = "No shared collective in what is selected"
 _HALF: Final = 0.5
 
 Drawn = dict[str, Any]
@@ -42,6 +45,7 @@ def page_columns(frames: PageFrames, state: Mapping[str, Any]) -> dict[str, Draw
         Ranks and steps that are not selected are pale in figures that have them on an axis; figures without
         them are of what is selected.
     """
+    state = {**state, "rank": frames.wanted}
     return {
         "bars": _bars(frames, state),
         "late": _late(frames, state),
@@ -79,14 +83,14 @@ def _cell(name: str, value: Any) -> str:
     if name.endswith("_bytes"):
         return format_bytes(int(value))
     if name.endswith("flops_per_s"):
-        return f"{float(value) / 1e9:,.3g} G/s"
+        return f"{float(value) / 1e9:,.2f} G/s"
     return format_ns(float(value))
 
 
 def _alpha(values: Any, wanted: Any) -> list[float]:
     if wanted is None:
         return [1.0] * len(values)
-    alpha: list[float] = np.where(np.isin(np.asarray(values), wanted), 1.0, _FADED).tolist()
+    alpha: list[float] = np.where(np.isin(np.asarray(values), wanted), 1.0, FADED).tolist()
     return alpha
 
 
@@ -131,14 +135,12 @@ def _of_ranks(panel: str, table: pd.DataFrame, parts: Mapping[str, tuple[str, st
     most = columns.pop("_most")
     columns |= {"rank": rank, "alpha": _alpha(rank, state.get("rank"))}
     tips = [f"rank {r}\n{text}" for r, text in zip(rank, _parts_told(table, parts), strict=True)]
-    return {"sources": {f"{panel}_data": columns}, "x": _around(rank), "y": [0, _ROOM * max(most, 1)],
+    return {"sources": {f"{panel}_data": columns}, "x": _around(rank), "y": [0, ROOM * max(most, 1)],
             "tips": tips, "rank": rank}  # fmt: skip
 
 
 def _bars(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
-    kept = frames.steps[frames.steps["kept"]]
-    middle = kept.groupby("rank")[list(PARTS)].median().reset_index()
-    return _of_ranks("bars", middle, PARTS, state)
+    return _of_ranks("bars", medians(frames.steps), PARTS, state)
 
 
 def _bubbles(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
@@ -159,17 +161,20 @@ def _late(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
     at = list(range(len(rank)))
     columns = {"at": at, "top": top.tolist(), "alpha": _alpha(rank, state.get("rank"))}
     most = max(float(top.max()) if len(top) else 0.0, 1_000.0)
-    return {"sources": {"late_data": columns}, "x": _around(at), "y": [0, _ROOM * most], "tips": tips,
-            "rank": rank, "labels": [str(number) for number in rank]}  # fmt: skip
+    title = {} if rank else {"title": NOBODY}
+    return {"sources": {"late_data": columns}, "x": _around(at), "y": [0, ROOM * most], "tips": tips,
+            "rank": rank, "labels": [str(number) for number in rank], **title}  # fmt: skip
 
 
 def _heat(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
-    cells = frames.steps.head(MAX_CELLS)
-    value = cells["step_ns"].to_numpy(np.float64)
+    cells = frames.heat.head(MAX_CELLS)
+    value = cells["value"].to_numpy(np.float64)
     rank, step = cells["rank"].tolist(), cells["step"].astype("int64").tolist()
-    alpha = _both(_alpha(rank, state.get("rank")), np.where(cells["kept"], 1.0, _FADED).tolist())
+    alpha = _both(_alpha(rank, state.get("rank")), np.where(cells["kept"], 1.0, FADED).tolist())
     columns = {"x": step, "y": rank, "value": _whole(value), "alpha": alpha}
     drawn = {"sources": {"heat_data": columns}, "x": _around(step), "y": _around(rank)}
+    if state.get("group") is not None:
+        drawn["title"] = f"Time in process group {', '.join(state['group'])} by rank and step"
     return drawn | _scale(value, format_ns)
 
 
@@ -183,11 +188,11 @@ def _marey(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
     known = frames.steps[frames.steps["start_ns"].notna()].sort_values(["step", "rank"]).head(MAX_CELLS)
     start, end = (known[name].to_numpy(np.float64) for name in ("start_ns", "end_ns"))
     rank, step = known["rank"].tolist(), known["step"].astype("int64").tolist()
-    alpha = _both(_alpha(rank, state.get("rank")), np.where(known["kept"], 1.0, _FADED).tolist())
+    alpha = _both(_alpha(rank, state.get("rank")), np.where(known["kept"], 1.0, FADED).tolist())
     pale = (0.45 * np.array(alpha)).round(3).tolist()
     spans = {"y": rank, "step": step, "left": _whole(start), "right": _whole(end), "alpha": pale}
     lines: Drawn = {"xs": [], "ys": [], "alpha": []}
-    for number, part in list(known.groupby("step", sort=True))[:_MAX_LINES]:
+    for number, part in list(known.groupby("step", sort=True))[:MAX_LINES]:
         lines["xs"].append(_whole(part["start_ns"].to_numpy(np.float64)))
         lines["ys"].append(part["rank"].tolist())
         lines["alpha"].append(_alpha([number], state.get("step"))[0])
@@ -196,19 +201,20 @@ def _marey(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
 
 
 def _talk(frames: PageFrames) -> Drawn:
-    table = frames.talk.head(_MAX_TALK)
+    table = frames.talk.head(MAX_TALK)
     columns = _stacked(table, TALK, ("left", "right"))
     most = columns.pop("_most")
     labels = [_group_label(*pair) for pair in zip(table["operation"], table["group"], strict=True)]
     at = list(range(len(table)))
     told = _parts_told(table, TALK)
     tips = [
-        f"{label}\n{format_count(int(count))} on {_ranks(members)}\n{text}\nclick: select these ranks"
+        f"{label}\n{format_count(int(count))} on {_ranks(members)}\n{text}\n{CLICK}"
         for label, count, members, text in zip(labels, table["count"], table["members"], told, strict=True)
     ]
-    y = _around(at)
-    return {"sources": {"talk_data": {**columns, "at": at}}, "x": [0, _ROOM * max(most, 1)], "y": y[::-1],
-            "tips": tips, "members": table["members"].tolist(), "labels": labels}  # fmt: skip
+    columns |= {"at": at, "alpha": np.where(table["chosen"], 1.0, FADED).tolist()}
+    return {"sources": {"talk_data": columns}, "x": [0, ROOM * max(most, 1)], "y": _around(at)[::-1],
+            "tips": tips, "members": table["members"].tolist(), "groups": table["group"].tolist(),
+            "labels": labels}  # fmt: skip
 
 
 def _group_label(operation: str, group: str) -> str:

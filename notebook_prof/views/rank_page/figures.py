@@ -127,11 +127,11 @@ def _marey(plot: figure) -> figure:
 
 
 def _talk(plot: figure) -> figure:
-    source = empty_source("talk_data", "at " + " ".join(f"{part}_left {part}_right" for part in TALK))
+    source = empty_source("talk_data", "at alpha " + " ".join(f"{part}_left {part}_right" for part in TALK))
     for part, (_, colour) in TALK.items():
         plot.hbar(
             y="at", left=f"{part}_left", right=f"{part}_right", height=0.7, source=source,
-            fill_color=colour, line_color=None,
+            fill_color=colour, fill_alpha="alpha", line_color=None,
         )  # fmt: skip
     plot.min_border_left = 150
     return plot

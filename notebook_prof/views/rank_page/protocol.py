@@ -15,9 +15,9 @@ from ..dashboard import dashboard_document, dashboard_settings
 from ..protocol import Protocol as Answers
 from .columns import page_columns, rank_rows
 from .figures import PANELS, page_document, page_settings
-from .frames import PageFrames
+from .frames import PageFrames, PageSums
 
-_MOST_ROWS: Final = 200
+MOST_ROWS: Final = 200
 
 
 class Opened(Protocol):
@@ -46,6 +46,10 @@ class RankSource(Protocol):
     @property
     def groups(self) -> list[tuple[str, str, list[int]]]:
         """What may be chosen at once: label, explanation, ranks."""
+
+    @property
+    def sums(self) -> PageSums:
+        """What all of it is added up from."""
 
     def frames(self, state: Mapping[str, Any]) -> PageFrames:
         """Everything that is drawn, under a selection."""
@@ -118,7 +122,7 @@ class RankProtocol:
         frames = self.source.frames(state)
         drawn = page_columns(frames, state)
         panels = {name: drawn[name] for name in self.panels}
-        return {"panels": panels, "table": rank_rows(frames.ranks, _MOST_ROWS), "columns": []}
+        return {"panels": panels, "table": rank_rows(frames.ranks, MOST_ROWS), "columns": []}
 
     def _open(self, request: Mapping[str, Any]) -> dict[str, Any]:
         ranks = [int(rank) for rank in request.get("ranks") or []]

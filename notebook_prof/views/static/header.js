@@ -64,6 +64,7 @@ function createHeader(ctx, box) {
     step: (steps) => `step ${formatNumbers(steps)}`,
     track: (tracks) => `track ${tracks.map((k) => ctx.meta.tracks.find((t) => t.track === k)?.name ?? k).join(', ')}`,
     rank: (ranks) => `rank ${formatNumbers(ranks)}`,
+    group: (groups) => `process group ${groups.join(', ')}`,
     category: (values) => `category ${values.join(', ')}`,
     phase: (values) => `phase ${values.join(', ')}`,
   };

@@ -63,7 +63,10 @@ async function mountRanks({Bokeh, el, document: json, settings, transport, store
     set.title = why;
     set.addEventListener('click', () => store.set({rank: ranks}, 'groups'));
   }
-  hint.textContent = 'click or drag in any figure: select · Ctrl adds · double click: open the timeline';
+  // a report has no timelines: the recordings are not in it
+  const timelines = settings.timelines !== false;
+  button.hidden = !timelines;
+  hint.textContent = `click or drag in any figure: select · Ctrl adds${timelines ? ' · double click: open the timeline' : ''}`;
 
   function drawBar() {
     const ranks = store.get().rank;
@@ -121,7 +124,7 @@ async function mountRanks({Bokeh, el, document: json, settings, transport, store
   );
 
   async function open(ranks) {
-    if (!ranks?.length) return;
+    if (!ranks?.length || !timelines) return;
     below.textContent = `reading rank ${formatNumbers(ranks)} …`;
     below.scrollIntoView?.({block: 'nearest'});
     // not through the asker: reading takes as long as it takes, and must not be asked for twice
@@ -151,7 +154,7 @@ async function mountRanks({Bokeh, el, document: json, settings, transport, store
       header.draw();
       drawBar();
       for (const panel of Object.values(panels)) panel.frameWindow();
-      if (Object.keys(patch).some((key) => ['rank', 'step', 'window'].includes(key))) channel.run();
+      if (Object.keys(patch).some((key) => ['rank', 'step', 'window', 'group'].includes(key))) channel.run();
     }),
   );
   const keys = (event) => {

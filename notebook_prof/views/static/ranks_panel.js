@@ -6,12 +6,13 @@ function createRankPanel(ctx, spec, box) {
     view = host.viewOf(host.model(spec.name)),
     title = element('div', 'nbp-rank-title', box);
   box.prepend(title);
-  element('strong', '', title).textContent = spec.title;
+  const caption = element('strong', '', title);
+  caption.textContent = spec.title;
   const legend = element('span', 'nbp-rank-legend', title);
   for (const [label, colour] of spec.legend) {
-    const mark = element('i', '', legend);
-    mark.style.background = colour;
-    legend.append(label);
+    const part = element('span', '', legend);
+    element('i', '', part).style.background = colour;
+    part.append(label);
   }
   const brush = element('div', 'nbp-rank-brush', box);
   brush.hidden = true;
@@ -32,6 +33,7 @@ function createRankPanel(ctx, spec, box) {
   function draw(next) {
     drawn = next;
     places = null;
+    caption.textContent = next.title ?? spec.title;
     view.pause?.();
     for (const [name, columns] of Object.entries(next.sources)) host.model(name).data = columns;
     for (const axis of ['x', 'y']) host.model(`${spec.name}_${axis}s`).setv({start: next[axis][0], end: next[axis][1]});
@@ -88,13 +90,14 @@ function createRankPanel(ctx, spec, box) {
     return [`rank ${rank}, step ${step}`, formatTime(ns)];
   };
   const ranksOf = (i) => (byStep ? [rowOf(i).rank] : drawn.members ? drawn.members[i] : [drawn.rank[i]]);
-  const unique = (values) => [...new Set(values)].sort((a, b) => a - b);
+  const unique = (values) => [...new Set(values)].sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
   function choose(i, extend) {
     const now = store.get(),
       patch = {rank: ranksOf(i)};
     if (byStep) patch.step = [rowOf(i).step];
-    if (extend) for (const key of Object.keys(patch)) patch[key] = unique([...(now[key] ?? []), ...patch[key]]);
-    const same = Object.keys(patch).every((key) => JSON.stringify(now[key]) === JSON.stringify(patch[key]));
+    if (drawn.groups) patch.group = drawn.groups[i] ? [drawn.groups[i]] : null;
+    if (extend) for (const key of Object.keys(patch)) if (patch[key]) patch[key] = unique([...(now[key] ?? []), ...patch[key]]);
+    const same = Object.keys(patch).every((key) => JSON.stringify(now[key] ?? null) === JSON.stringify(patch[key]));
     if (same) for (const key of Object.keys(patch)) patch[key] = null;
     store.set(patch, spec.name);
   }

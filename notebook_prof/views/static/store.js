@@ -2,7 +2,7 @@
 // Truth is Profile.selection in Python. A gesture is applied here at once (pending) and sent as a patch of what it
 // changes; the confirmed state that comes back, with pending patches on top, is what views see. So a Python write and
 // a gesture at the same moment both survive, and a gesture that takes back one that is still on its way is not lost.
-const DIMENSIONS = ['window', 'name', 'category', 'track', 'step', 'phase', 'rank', 'focus'];
+const DIMENSIONS = ['window', 'name', 'category', 'track', 'step', 'phase', 'rank', 'group', 'focus'];
 const PICTURED = ['name', 'category', 'step', 'phase', 'rank']; // what dims slices in the timeline and the overview
 
 function createStore(initial, send) {

@@ -1,0 +1,141 @@
+"""The report of many ranks: its page gives the answers that the kernel gives, and runs no stranger's text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import notebook_prof as nbp
+from notebook_prof.session.ranks import Ranks
+from notebook_prof.views.rank_page import RankProtocol
+
+from ..ranks.piped import write_gpipe
+from .jupyter_page import Browser
+
+EVIL = "</script><img src=x onerror='window.hacked=1'>"
+PAGE = "document.getElementById('nbp-report').nbpRanks"
+SELECTIONS: list[dict[str, Any]] = [
+    {},
+    {"rank": [2, 3]},
+    {"step": [1]},
+    {"window": (3_000_000, 3_500_000)},
+    {"rank": [0], "step": [0, 2]},
+    {"group": ["1"]},
+    {"group": [EVIL]},
+    {"group": ["1", EVIL], "rank": [1, 5], "step": [2]},
+    {"group": ["no such group"]},
+    {"step": [77]},
+]
+
+
+def write_strange(folder: Path) -> Path:
+    """Two pipelines, of which the second has other process groups, and no size of its messages."""
+    write_gpipe(folder, 4, 2, 3, world=6)
+    write_gpipe(folder, 2, 3, 3, first_rank=4, world=6)
+    for rank in range(6):
+        path = folder / f"rank{rank}.json"
+        text = path.read_text().replace('"forward"', f'"{EVIL}"')
+        if rank >= 4:
+            text = text.replace('"Process Group Name": "1"', f'"Process Group Name": "{EVIL}"')
+            text = text.replace('"dtype": "Float", ', "")
+        path.write_text(text)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> Ranks:
+    return nbp.read_ranks(write_strange(tmp_path_factory.mktemp("strange")), progress=False)
+
+
+@pytest.fixture
+def report(browser: Browser, ranks: Ranks, tmp_path: Path) -> Iterator[Browser]:
+    """The open report."""
+    ranks.selection.clear()
+    ranks.to_html(tmp_path / "ranks.html")
+    browser.page.goto("about:blank")
+    browser.forget()
+    browser.page.goto((tmp_path / "ranks.html").as_uri())
+    browser.page.wait_for_function(f"() => {PAGE}?.draws > 0", timeout=60_000)
+    yield browser
+    assert browser.errors == []
+    assert browser.elsewhere == []
+    browser.page.goto("about:blank")
+
+
+def alike(ours: Any, theirs: Any, where: str = "") -> None:
+    """The same values, but for the last bits of a mean."""
+    if isinstance(ours, dict):
+        assert set(ours) == set(theirs), where
+        for key in ours:
+            alike(ours[key], theirs[key], f"{where}.{key}")
+    elif isinstance(ours, list):
+        assert len(ours) == len(theirs), where
+        for i, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+            alike(a, b, f"{where}[{i}]")
+    elif isinstance(ours, float):
+        assert math.isclose(ours, theirs, rel_tol=1e-12), where
+    else:
+        assert ours == theirs, where
+
+
+def test_page_and_kernel_give_the_same_answers(report: Browser, ranks: Ranks) -> None:
+    protocol = RankProtocol(ranks.dashboard())
+    ask = f"""async (state) => {{
+        const page = {PAGE};
+        page.store.set({{rank: null, step: null, window: null, group: null, ...state}}, 'test');
+        return (await page.transport.request({{t: 'ranks'}})).content;
+    }}"""
+    for selection in SELECTIONS:
+        ranks.selection.clear()
+        ranks.selection.update(**selection)
+        state = {key: value for key, value in ranks.selection.to_state().items() if value is not None}
+        state.pop("revision")
+        found = report.page.evaluate(ask, state)
+        told, _ = protocol.answer({"t": "ranks"})
+        for part in ("panels", "table"):
+            alike(told[part], found[part], f"{selection} {part}")
+
+
+def test_a_click_selects_a_group_and_nothing_strange_runs(report: Browser) -> None:
+    page = report.page
+    assert page.locator(".nbp-rank-bar > button").is_hidden()  # there are no timelines in the file
+    labels = page.evaluate(f"() => {PAGE}.panels.talk.drawn().labels")
+    at = labels.index("send · 1")
+    place = f"([x, y]) => {PAGE}.panels.talk.place(x, y)"
+    page.mouse.click(*page.evaluate(place, [1_000, at]))
+    page.wait_for_function(f"() => {PAGE}.store.get().group?.join() === '1'")
+    assert page.evaluate(f"() => {PAGE}.store.get().rank") == [0, 1, 2, 3]
+    shown = f"() => {PAGE}.panels.heat.drawn().title === 'Time in process group 1 by rank and step'"
+    page.wait_for_function(shown)
+    assert page.locator(".nbp-rank-title strong", has_text="process group 1").count() == 1
+    assert page.locator(".nbp-chip[data-dimension=group]").inner_text().startswith("process group 1")
+    page.locator(".nbp-chip[data-dimension=group] button").click()
+    page.locator(".nbp-chip[data-dimension=rank] button").click()
+    for panel in ("late", "talk"):
+        for y in range(3):
+            page.mouse.move(*page.evaluate(f"([p, y]) => {PAGE}.panels[p].place(y, y)", [panel, y]))
+    page.locator("tr[data-rank='4']").click()
+    page.wait_for_function(f"() => {PAGE}.store.get().rank?.join() === '4'")
+    page.locator("tr[data-rank='4']").dblclick()
+    assert page.locator(".nbp-rank-below").inner_text() == ""
+    assert page.evaluate("() => window.hacked") is None
+    assert page.locator("img").count() == 0
+    policy = page.locator("meta[http-equiv=Content-Security-Policy]").get_attribute("content") or ""
+    assert "default-src 'none'" in policy
+    assert "'sha256-" in policy
+    assert "unsafe" not in next(part for part in policy.split(";") if "script-src" in part)
+
+
+def test_the_file_without_scripts(ranks: Ranks, tmp_path: Path) -> None:
+    ranks.selection.update(rank=5)
+    ranks.to_html(tmp_path / "ranks.html")
+    text = (tmp_path / "ranks.html").read_text(encoding="utf-8")
+    assert EVIL not in text
+    static = text.partition('<div id="nbp-static">')[2].partition("<script")[0]
+    assert static.count("<tr>") == 7
+    assert '"rank":[5]' in text
+    assert len(text) < 2_000_000 + 5 * len(static)
