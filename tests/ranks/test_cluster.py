@@ -36,7 +36,7 @@ def local() -> Iterator[Any]:
 @pytest.fixture
 def client(local: Any) -> Iterator[Any]:
     with distributed.Client(local) as connected:
-        connected.wait_for_workers(2, timeout=60)
+        connected.wait_for_workers(2, timeout=200)
         yield connected
 
 
@@ -81,7 +81,7 @@ def test_results_lost_before_they_were_fetched(tmp_path: Path, client: Any):
 
     def kill_everyone(done: int, total: int) -> None:
         if done == 1:
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 120
             while any(client.processing().values()) and time.monotonic() < deadline:
                 time.sleep(0.05)
             for process in client.run(os.getpid).values():
@@ -108,7 +108,7 @@ def test_a_scheduler_that_goes_away(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     doomed = distributed.LocalCluster(
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50
     )
-    connected = distributed.Client(doomed, timeout=3)
+    connected = distributed.Client(doomed, timeout=30)
 
     def gone(done: int, total: int) -> None:
         if done == 1:
@@ -138,7 +138,7 @@ def test_an_interrupt_cancels(tmp_path: Path, client: Any):
 
     with pytest.raises(KeyboardInterrupt):
         nbp.read_ranks(write_run(tmp_path, 8), client, progress=interrupt).map(pause)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while any(client.processing().values()) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not any(client.processing().values())
