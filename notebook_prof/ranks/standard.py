@@ -10,6 +10,7 @@ import pandas as pd
 from .. import analysis
 from ..analysis.breakdown import breakdown
 from ..analysis.collectives import collectives
+from ..analysis.operators import operator_times
 from ..analysis.work.slices import slice_work
 from ..trace import Trace
 from ..trace.taxonomy import phase_of
@@ -27,7 +28,7 @@ def operator_sums(trace: Trace) -> pd.DataFrame:
     DataFrame
         ``name count total_ns self_ns device_ns``.
     """
-    table = analysis.operators(trace, category="operator")
+    table = operator_times(trace, category="operator")
     if len(table):
         talks = table["name"].map(phase_of) == "communication"
         return table.loc[~talks, _OPERATORS].reset_index(drop=True)

@@ -150,6 +150,24 @@ def test_a_process_group_stands_for_its_ranks(tmp_path: Path):
     assert page.select({"group": ["0"]}, "talk", None)["state"]["group"] == ["0"]
 
 
+def test_faults_are_sentences_on_the_page_and_the_rest_is_shown(tmp_path: Path):
+    for rank in (0, 1, 2):
+        write_rank(tmp_path / f"rank{rank}.json", rank, 5, late_us=10 * rank)
+    write_rank(tmp_path / "copy.json", 1, 5)
+    write_rank(tmp_path / "rank4.json", 4, 5, steps=range(1, 3), cuda_version="12.4")
+    whole = (tmp_path / "rank2.json").read_text()
+    (tmp_path / "rank2.json").write_text(whole[: len(whole) * 2 // 3])
+    write_rank(tmp_path / "rank0.json", 0, 5, cuda_version="12.1")
+    board = nbp.read_ranks(tmp_path).dashboard()
+    board.to_html(tmp_path / "page.html")
+    static = (tmp_path / "page.html").read_text().partition('<div id="nbp-static">')[2]
+    sentences = ["rank 3 of 5", "rank 1 is in", "12.1 on rank 0", "steps 1 to 2 on 1 rank", "rank 2: "]
+    for sentence in sentences:
+        assert sentence in board.headline
+        assert sentence in static.partition("<script")[0]
+    assert set(board.frames({}).steps["rank"]) == {0, 1, 2, 4}
+
+
 def test_a_report_of_ranks_from_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):

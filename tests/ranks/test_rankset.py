@@ -13,10 +13,15 @@ import pytest
 
 import notebook_prof as nbp
 from notebook_prof import analysis
+from notebook_prof.analysis.operators import operator_times
 from notebook_prof.errors import FormatError, OptionError, SelectionError
+from notebook_prof.ranks.files import looked_at
+from notebook_prof.ranks.reduction import reduce_rank, with_rank
+from notebook_prof.ranks.standard import STANDARD
 from notebook_prof.trace import Trace
 
 from .drawn import write_rank, write_run
+from .piped import write_gpipe
 
 
 def busy(trace: Trace) -> int:
@@ -93,6 +98,19 @@ def test_files_merged_into_one(tmp_path: Path):
     folder = write_run(tmp_path)
     nbp.merge_trace_events(str(folder / "*.gz"), tmp_path / "all.json")
     assert len(nbp.read_trace(tmp_path / "all.json")) == 4 * 15
+
+
+def test_what_analyses_share_changes_none_of_them(tmp_path: Path):
+    write_gpipe(tmp_path, 2, 2)
+    file = looked_at(str(tmp_path / "rank0.json"))
+    reduced, trace = reduce_rank(file, STANDARD), nbp.read_trace(file.path)
+    assert reduced.failures == {}
+    for name, (alone, options) in STANDARD.items():
+        pd.testing.assert_frame_equal(reduced.frames[name], with_rank(alone(trace, **options), 0))
+    columns = ["name", "count", "total_ns", "self_ns", "device_ns", "share"]
+    whole = analysis.operators(trace)
+    assert len(whole)
+    pd.testing.assert_frame_equal(operator_times(trace)[columns], whole[columns])
 
 
 def test_no_files_and_wrong_words():
