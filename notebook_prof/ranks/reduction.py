@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
+from ..analysis.scope import sharing
 from ..errors import NotebookProfError
 from ..trace import ImportReport, Trace
 from .cache import Cache, open_rank
@@ -71,13 +72,19 @@ def reduce_rank(file: RankFile, analyses: Analyses, cache: Cache = None) -> Redu
     result.report.extend(trace.report)
     result.report.extend(trouble)
     result.facts = _facts(trace)
-    for name, (analysis, arguments) in analyses.items():
-        try:
-            result.frames[name] = with_rank(analysis(trace, **arguments), file.rank)
-        except Exception as error:  # the user's own function may raise anything
-            result.failures[name] = _portable(error)
+    _apply(trace, analyses, result)
     result.seconds = time.perf_counter() - started
     return result
+
+
+@sharing
+def _apply(trace: Trace, analyses: Analyses, result: Reduction) -> None:
+    """All of the analyses; what several of them need is worked out once."""
+    for name, (analysis, arguments) in analyses.items():
+        try:
+            result.frames[name] = with_rank(analysis(trace, **arguments), result.rank)
+        except Exception as error:  # the user's own function may raise anything
+            result.failures[name] = _portable(error)
 
 
 def with_rank(value: Any, rank: int) -> pd.DataFrame:
