@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar, cast
 
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import SelectionError
+from ..readers.processes import one_process
 from ..trace import ImportReport, Trace
 from .cache import Cache, open_rank
 from .cluster import find_there, run_there
@@ -123,7 +125,8 @@ class RankSet(Mapping[int, T], Generic[T]):
 
     def trace(self, rank: int) -> Trace:
         """Read one rank now; nothing is remembered."""
-        trace, trouble = open_rank(self._files[rank], self._cache)
+        with one_process() if self._processes == 1 else nullcontext():
+            trace, trouble = open_rank(self._files[rank], self._cache)
         self._tell(rank, trouble, named=False)
         return trace
 

@@ -28,13 +28,14 @@ from .native import NativeReader
 from .own_chrome import OwnChromeReader
 from .paddle import PaddleReader
 from .place import PlaceReader
+from .processes import ShareLost, one_process
 from .progress import Progress
 from .pstats import PstatsReader
 from .pyinstrument import PyinstrumentReader
 from .scalene import ScaleneReader
 from .sight import describe
 from .speedscope import SpeedscopeReader
-from .stream import Pieces, in_one_piece, in_pieces
+from .stream import Content, Pieces, expected_bytes, in_one_piece, in_pieces
 from .torch_memory import TorchMemoryReader
 from .trace_event import TraceEventReader
 from .viztracer import VizTracerReader
@@ -144,7 +145,11 @@ def read_trace(
     if format is not None and format not in (names := [reader.name for reader in readers()]):
         raise OptionError(f"no format {format!r}: {nearest(format, names)}")
     with Progress(path) as progress:
-        return _read(Path(path), format, max_bytes, options, progress)
+        try:
+            return _read(Path(path), format, max_bytes, options, progress)
+        except ShareLost:
+            with one_process():
+                return _read(Path(path), format, max_bytes, options, progress)
 
 
 def _read(
@@ -185,7 +190,7 @@ def _read_pieces(
     reader = _choose(Probe(path, first[:HEAD_BYTES]), name).configured(**options)
     builder = TraceBuilder(metadata={"source": reader.name, "file": path.name})
     if isinstance(reader, PiecesReader):
-        reader.read_pieces(chain([first], pieces), builder)
+        reader.read_pieces(Content(chain([first], pieces), expected_bytes(path)), builder)
     else:
         reader.read(b"".join(chain([first], pieces)), builder)
     builder.report.extend(report)

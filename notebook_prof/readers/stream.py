@@ -12,9 +12,11 @@ from .compression import GZIP_MAGIC, LAYERS, MAX_BYTES, ZIP_MAGICS, ZSTD_MAGIC, 
 from .progress import Progress
 from .unpack import PIECE_BYTES, Pieces, Unpacked, Window, gunzip, joined, unzip, unzstd, zip_member
 
-__all__ = ["PIECE_BYTES", "Pieces", "in_one_piece", "in_pieces"]
+__all__ = ["PIECE_BYTES", "Content", "Pieces", "expected_bytes", "in_one_piece", "in_pieces"]
 
 _HEAD: int = 64 * 1024
+_PACKED = (GZIP_MAGIC, ZSTD_MAGIC, *ZIP_MAGICS)
+_INFLATED = 10
 
 
 def in_pieces(
@@ -64,6 +66,27 @@ def in_pieces(
     return None
 
 
+class Content(Iterator[bytes]):
+    """The pieces of a file, and about how much text they are; 0 if nobody knows."""
+
+    def __init__(self, pieces: Iterator[bytes], expected_bytes: int = 0) -> None:
+        self._pieces = pieces
+        self.expected_bytes = expected_bytes
+
+    def __next__(self) -> bytes:
+        return next(self._pieces)
+
+
+def expected_bytes(path: Path) -> int:
+    """About how much text a file holds; compressed traces hold some ten times their size."""
+    try:
+        with path.open("rb") as file:
+            packed = file.read(len(GZIP_MAGIC) + len(ZSTD_MAGIC)).startswith(_PACKED)
+        return path.stat().st_size * (_INFLATED if packed else 1)
+    except OSError:
+        return 0
+
+
 def in_one_piece(data: bytes) -> Pieces:
     """Content that is in memory already."""
     yield data
@@ -72,7 +95,7 @@ def in_one_piece(data: bytes) -> Pieces:
 def _unpacked(
     file: Any, head: bytes, report: ImportReport, limit: int, wanted: Wanted | None, stack: ExitStack
 ) -> Iterator[bytes] | None:
-    if not head.startswith((GZIP_MAGIC, ZSTD_MAGIC, *ZIP_MAGICS)):
+    if not head.startswith(_PACKED):
         return iter(lambda: file.read(PIECE_BYTES), b"")
     if head.startswith(ZIP_MAGICS):
         window = Window(Unpacked(unzip(stack.enter_context(zip_member(file, report, wanted)), limit)))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final, Literal, get_args
-
-import pandas as pd
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from ..errors import OptionError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Severity = Literal["info", "loss", "error"]
 SEVERITIES: Final[tuple[str, ...]] = get_args(Severity)
@@ -115,6 +116,8 @@ class ImportReport:
 
     def to_frame(self) -> pd.DataFrame:
         """The issues as a table: ``code severity count example effect advice``, in order of appearance."""
+        import pandas as pd
+
         names = ["code", "severity", "count", "example", "effect", "advice"]
         rows = [[getattr(issue, name) for name in names] for issue in self]
         return pd.DataFrame(rows, columns=names).astype({"count": "int64"})

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CodeArray = npt.NDArray[np.int32]
 
@@ -62,10 +64,14 @@ class Interner:
 
     def categorical(self, codes: CodeArray) -> pd.Categorical:
         """The column with these codes."""
+        import pandas as pd
+
         return pd.Categorical.from_codes(codes, categories=pd.Index(self.values, dtype="object"))
 
 
 def _coded(column: Any) -> Coded:
+    import pandas as pd
+
     if isinstance(column, pd.Series):
         column = column.array
     if isinstance(column, pd.Categorical):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -12,19 +11,7 @@ import pandas as pd
 from ...trace.intervals import IntArray
 from ...trace.strings import Coded
 from .columns import KinetoColumns
-
-_CONCRETE: Final = re.compile(r"conv|pool|attention", re.IGNORECASE)
-
-
-def concrete_matters(name: str) -> bool:
-    """Whether the work of an operator depends on arguments that are no tensors.
-
-    Examples
-    --------
-    >>> concrete_matters("aten::conv2d"), concrete_matters("aten::mm")
-    (True, False)
-    """
-    return _CONCRETE.search(name) is not None
+from .kinds import concrete_matters as concrete_matters
 
 
 def to_json(value: Any) -> str:

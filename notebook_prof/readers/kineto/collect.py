@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ...trace.report import ImportReport
-from .attributes import extra_of
 from .coding import (
     ANY,
     BOOKKEEPING,
@@ -35,6 +34,12 @@ from .sundries import Sundries
 
 _ENOUGH: Final = 3
 _NOTHING: Final = (None,) * len(EXTRA)
+_extra_of: Final = attrgetter(*EXTRA)
+
+_NONE_IS_ZERO: Final = frozenset(
+    ("flags", "fwd_thread", "dims", "old_dims", "dtypes", "concrete", "extra", "stack", "path", "ts", "dur")
+)
+"""Columns that are 0, not -1, for events that do not have them."""
 
 Column = npt.NDArray[Any] | int
 """A value an event, or one for all events of a part."""
@@ -57,10 +62,12 @@ class Collector:
     ----------
     names, kinds, dims, dtypes, concrete, extras, stacks, paths : Numbers
         Distinct values behind the columns of codes.
+    numbers : tuple of Numbers
+        All of these, in this order.
     sundries : Sundries
         Everything that has no duration.
     ranges : Ranges
-        Counters of ranges; the parser fills it.
+        Counters of ranges; `Taker` fills it.
     range_count : int
         How many ranges there are among the events that were taken last.
     present : int
@@ -74,9 +81,13 @@ class Collector:
         # number 0 is "nothing"
         self.dims, self.dtypes, self.concrete = (Numbers({b"": 0}) for _ in range(3))
         self.extras, self.stacks, self.paths = Numbers({_NOTHING: 0}), Numbers({"": 0}), Numbers({"": 0})
+        self.numbers: tuple[Numbers, ...] = (
+            *(self.names, self.kinds, self.dims, self.dtypes),
+            *(self.concrete, self.extras, self.stacks, self.paths),
+        )
         self.sundries, self.ranges = Sundries(report), Ranges()
         self.present = self.range_count = self._bare = 0
-        self._parts: list[dict[str, Column]] = []
+        self._parts: list[Mapping[str, Column]] = []
         self._counts: list[int] = []
 
     def take(self, rows: list[Any], variant: Variant) -> Variant:
@@ -118,11 +129,10 @@ class Collector:
             spans = [spans[i] for i in keep.tolist()]
             name, kind, flags, ts, dur = name[keep], kind[keep], flags[keep], ts[keep], dur[keep]
         if spans:
-            self._counts.append(len(spans))
             part: dict[str, Column] = {"name": name, "kind": kind, "flags": flags, "ts": ts, "dur": dur}
             part["pid"] = _single(identifiers([row.pid for row in spans]))
             part["tid"] = _single(identifiers([row.tid for row in spans]))
-            self._parts.append(part | self._arguments(spans, flags, variant))
+            self.add_columns(part | self._arguments(spans, flags), len(spans))
         return variant
 
     def next_variant(self, variant: Variant) -> Variant:
@@ -141,23 +151,41 @@ class Collector:
         part: dict[str, Column] = {"kind": kind, "flags": self.kinds.flags(kind), "ts": ts, "dur": dur}
         part["name"] = self.names.column([row[1] for row in rows], len(rows))
         part["pid"], part["tid"] = (identifiers([row[i] for row in rows]) for i in (2, 3))
-        self._counts.append(len(rows))
-        self._parts.append(part)
+        self.add_columns(part, len(rows))
+
+    def add_columns(self, columns: Mapping[str, Column], count: int) -> None:
+        """Keep further events whose columns are there already."""
+        self._counts.append(count)
+        self._parts.append(columns)
 
     def end(self) -> int:
         """When the last event ended, in ns of the file; 0 without events."""
-        return int((self.column("ts", 0) + self.column("dur", 0)).max(initial=0))
+        return int((self.column("ts") + self.column("dur")).max(initial=0))
 
-    def column(self, name: str, nothing: int = -1) -> npt.NDArray[Any]:
-        """One column of all events; `nothing` for events that do not have it."""
+    def count(self) -> int:
+        """How many events were kept."""
+        return sum(self._counts)
+
+    def present_columns(self) -> set[str]:
+        """Names of the columns that any event has."""
+        return set().union(*self._parts)
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """One column of all events; 0 or -1 for events that do not have it."""
         dtypes = [value.dtype for part in self._parts if isinstance(value := part.get(name), np.ndarray)]
-        result = np.full(sum(self._counts), nothing, dtypes[0] if dtypes else np.int64)
+        nothing = 0 if name in _NONE_IS_ZERO else -1
+        result = np.empty(self.count(), dtypes[0] if dtypes else np.int64)
         at = 0
         for part, count in zip(self._parts, self._counts, strict=True):
-            if name in part:
-                result[at : at + count] = part[name]
+            result[at : at + count] = part.get(name, nothing)
             at += count
         return result
+
+    def next_part(self, report: ImportReport) -> tuple[Sundries, Ranges]:
+        """Start new sundries and ranges, which tell `report` from here on; returns those so far."""
+        so_far, self._report = (self.sundries, self.ranges), report
+        self.sundries, self.ranges = Sundries(report), Ranges()
+        return so_far
 
     def _needed(self, variant: Variant) -> type[Arguments] | None:
         """Larger arguments, if these events may have more than was decoded."""
@@ -189,9 +217,7 @@ class Collector:
             return None
         return exact_ts, exact_dur, None
 
-    def _arguments(
-        self, spans: list[Any], flags: npt.NDArray[np.uint8], variant: Variant
-    ) -> dict[str, Column]:
+    def _arguments(self, spans: list[Any], flags: npt.NDArray[np.uint8]) -> dict[str, Column]:
         """Columns of what the kinds of these events can have."""
         part: dict[str, Column] = {}
         if not self.present & ANY:
@@ -215,7 +241,7 @@ class Collector:
             put("stream", -1, rows, identifiers([each.stream for each in some]))
         if self.present & EXTRAS:
             rows, some = _those(args, flags & EXTRAS)
-            put("extra", 0, rows, self.extras.column(map(extra_of, some), len(some)))
+            put("extra", 0, rows, self.extras.column(map(_extra_of, some), len(some)))
         if self.present & (OPERATOR | UNKNOWN):
             rows, some = _those(args, flags & (OPERATOR | UNKNOWN))
             sequence = integers([each.sequence for each in some])
@@ -228,10 +254,9 @@ class Collector:
             rows, some = _those(args, flags & CONCRETE)
             values = self.concrete.column(map(bytes, [each.concrete for each in some]), len(some))
             put("concrete", 0, rows, values)
-        if self.present & (OPERATOR | UNKNOWN):
+        if issubclass(self._small, OldArguments) and self.present & (OPERATOR | UNKNOWN):
             rows, some = _those(args, flags & (OPERATOR | UNKNOWN))
-            if variant.arguments is not None and issubclass(variant.arguments, OldArguments):
-                self._old(some, lambda name, values: put(name, 0, rows, values))
+            self._old(some, lambda name, values: put(name, 0, rows, values))
         return part
 
     def _old(self, args: list[Any], put: Callable[[str, npt.NDArray[Any]], None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import numpy as np
@@ -71,11 +72,23 @@ CALL_KINDS: Final = frozenset(
 
 _SYNC_CALLS: Final = ("DeviceSynchronize", "StreamSynchronize", "EventSynchronize", "CtxSynchronize")
 _PYTHON_MODULE_PREFIX: Final = "nn.Module: "
+_CONCRETE: Final = re.compile(r"conv|pool|attention", re.IGNORECASE)
 
 
 def known(kind: str) -> bool:
     """Whether the activity type is one of those that have a category."""
     return kind.lower() in _CATEGORY_OF_KIND
+
+
+def concrete_matters(name: str) -> bool:
+    """Whether the work of an operator depends on arguments that are no tensors.
+
+    Examples
+    --------
+    >>> concrete_matters("aten::conv2d"), concrete_matters("aten::mm")
+    (True, False)
+    """
+    return _CONCRETE.search(name) is not None
 
 
 def rows_of(column: Coded, wanted: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:

@@ -16,14 +16,15 @@ from .attributes import extra_text
 from .coding import DEVICE, UNKNOWN, Numbers
 from .collect import Collector
 from .columns import MAX_DEVICE, Ints, KinetoColumns
-from .decode import again, decode
+from .crew import Crew
 from .envelope import base_ns, envelope, facts
 from .kinds import BOOKKEEPING_KINDS, known
 from .links import Mask
 from .old_texts import module_path
 from .pairs import settle
-from .rows import Arguments, OldArguments, Variant
+from .rows import Arguments, OldArguments
 from .split import CHUNK_BYTES, EventText
+from .taking import Taker
 
 _FAR_NS: Final = 3_600_000_000_000
 _MODERN: Final = b'"baseTimeNanoseconds"'
@@ -49,7 +50,9 @@ def read_columns(data: bytes, report: ImportReport) -> KinetoColumns:
     return parse([data], report).columns
 
 
-def parse(pieces: Iterable[bytes], report: ImportReport, file_name: str = "") -> Parsed:
+def parse(
+    pieces: Iterable[bytes], report: ImportReport, file_name: str = "", *, processes: int = 0
+) -> Parsed:
     """Read a Kineto file.
 
     Parameters
@@ -60,6 +63,8 @@ def parse(pieces: Iterable[bytes], report: ImportReport, file_name: str = "") ->
         Counts every row that is not used, by reason.
     file_name : str
         See `envelope.facts`.
+    processes : int
+        How many further processes may share the work; see `crew.Crew`. The result is the same.
 
     Returns
     -------
@@ -69,6 +74,8 @@ def parse(pieces: Iterable[bytes], report: ImportReport, file_name: str = "") ->
     ------
     FormatError
         If it is no trace.
+    ShareLost
+        If another process did not do its share.
 
     Notes
     -----
@@ -79,33 +86,25 @@ def parse(pieces: Iterable[bytes], report: ImportReport, file_name: str = "") ->
     if not text.found:
         start = bytes(text.head[:40])
         raise FormatError(f"there is no list 'traceEvents' in it: not a trace of torch.profiler ({start!r})")
-    collector = Collector(
-        report,
-        small=Arguments if _MODERN in text.head else OldArguments,
+    taker = Taker(
+        Arguments if _MODERN in text.head else OldArguments, array=text.head.lstrip().startswith(b"[")
     )
-    tail = _read_events(text, collector, report)
+    with Crew(taker, processes) as crew:
+        tail = _read_events(text, taker, crew)
+        collector = crew.gather(report)
     settle(collector, report)
     around = envelope(text.head, tail, report)
     found = facts(around, file_name)
     return Parsed(_columns(collector, base_ns(around), found.get("rank"), report), found)
 
 
-def _read_events(text: EventText, collector: Collector, report: ImportReport) -> bytes:
-    """Give all events to the collector; returns what follows their list."""
-    array = text.head.lstrip().startswith(b"[")
-    variant, wanted = collector.next_variant(Variant(None, text_times=False)), CHUNK_BYTES
+def _read_events(text: EventText, taker: Taker, crew: Crew) -> bytes:
+    """Have all events collected; returns what follows their list."""
+    wanted = CHUNK_BYTES
     while True:
-        part, last = text.peek(wanted)
-        decoded = decode(part, last, array, variant, report)
-        if decoded is None:
+        crew.share(text, CHUNK_BYTES)
+        while (decoded := taker.take(*text.peek(wanted))) is None:
             wanted *= 2
-            continue
-        while (needed := collector.take(decoded.rows, decoded.variant)) != decoded.variant:
-            decoded = again(decoded, needed, report)
-            variant = needed
-        if collector.range_count:
-            collector.ranges.take(decoded.text, collector.range_count, report)
-        variant = collector.next_variant(variant)
         if decoded.tail is not None:
             return decoded.tail + b"".join(text.rest())
         text.skip()
@@ -114,7 +113,7 @@ def _read_events(text: EventText, collector: Collector, report: ImportReport) ->
 
 def _columns(collector: Collector, base: int, rank: int | None, report: ImportReport) -> KinetoColumns:
     column = collector.column
-    flags, pid, tid = column("flags", 0), column("pid"), column("tid")
+    flags, pid, tid = column("flags"), column("pid"), column("tid")
     kinds = [kind or "" for kind in collector.kinds]
     unknown = sorted(kind for kind in kinds if not known(kind) and kind.lower() not in BOOKKEEPING_KINDS)
     report.add(
@@ -137,13 +136,13 @@ def _columns(collector: Collector, base: int, rank: int | None, report: ImportRe
         stream=np.where(on_device, np.where(stream >= 0, stream, tid), -1),
         correlation=column("correlation"),
         sequence=column("sequence"),
-        fwd_thread=column("fwd_thread", 0),
-        shapes=_texts(_first(column("dims", 0), column("old_dims", 0)), collector.dims, _spelled(repr)),
-        dtypes=_texts(column("dtypes", 0), collector.dtypes, _spelled(to_json)),
-        concrete=_texts(column("concrete", 0), collector.concrete, _spelled(to_json)),
-        extra=_texts(column("extra", 0), collector.extras, extra_text),
-        call_stack=_texts(column("stack", 0), collector.stacks, str),
-        path=_texts(column("path", 0), collector.paths, module_path),
+        fwd_thread=column("fwd_thread"),
+        shapes=_texts(_first(column("dims"), column("old_dims")), collector.dims, _spelled(repr)),
+        dtypes=_texts(column("dtypes"), collector.dtypes, _spelled(to_json)),
+        concrete=_texts(column("concrete"), collector.concrete, _spelled(to_json)),
+        extra=_texts(column("extra"), collector.extras, extra_text),
+        call_stack=_texts(column("stack"), collector.stacks, str),
+        path=_texts(column("path"), collector.paths, module_path),
         thread_names=collector.sundries.thread_names,
         memory=collector.sundries.memory(base),
         counters=collector.sundries.counters(base),

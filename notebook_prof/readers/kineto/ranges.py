@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
-import pandas as pd
 from msgspec import Raw, Struct
 
 from ...trace.nesting import nest
@@ -16,6 +15,9 @@ from .identifiers import identifiers
 from .kinds import rows_of
 from .numbers import to_ns
 from .rows import NOTHING, UNDECODABLE
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 KIND: Final = "cuda_profiler_range"
 
@@ -83,7 +85,8 @@ class Ranges:
             except UNDECODABLE:
                 continue
             values = {name: float(value) for name, value in told.items() if _is_number(value)}
-            if values:
+            if values:  # the text that it was decoded from does not last
+                row.ts, row.dur, row.args = row.ts.copy(), row.dur.copy(), NOTHING
                 self._rows.append((row, values))
                 found += 1
         report.add(
@@ -94,8 +97,14 @@ class Ranges:
             effect="these ranges are slices, but have no row in the table profiler_ranges",
         )
 
+    def extend(self, other: Ranges) -> None:
+        """Keep what `other` collected too, as coming later in the file."""
+        self._rows += other._rows
+
     def columns(self, base: int) -> RangeColumns | None:
         """All ranges, `base` later; None if there are none."""
+        import pandas as pd
+
         ts, ts_ok = to_ns([row.ts for row, _ in self._rows])
         dur, dur_ok = to_ns([row.dur for row, _ in self._rows])
         keep = np.flatnonzero(ts_ok & dur_ok)
@@ -147,6 +156,8 @@ def range_table(ranges: RangeColumns, columns: KinetoColumns) -> pd.DataFrame:
     one, so if a file has as many calls that launch kernels as it has ranges, the calls and the ranges in
     the order of time belong together (as HTA takes them).
     """
+    import pandas as pd
+
     order = np.argsort(ranges.ts, kind="stable")
     outer, inner = _operators(columns, len(order))
     place = {"device": ranges.device, "start_unix_ns": ranges.ts, "dur_ns": ranges.dur}

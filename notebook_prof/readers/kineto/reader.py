@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 
 from ...trace.builder import TraceBuilder
 from ..base import PiecesReader, Probe
+from ..processes import further_processes
 from .assemble import assemble
 from .parser import parse
 
@@ -39,6 +40,7 @@ class KinetoReader(PiecesReader):
     def read_pieces(self, pieces: Iterable[bytes], builder: TraceBuilder) -> None:
         """Put the file's rows into `builder`."""
         file_name = str(builder.metadata.get("file", ""))
-        columns, facts = parse(pieces, builder.report, file_name)
+        processes = further_processes(getattr(pieces, "expected_bytes", 0))
+        columns, facts = parse(pieces, builder.report, file_name, processes=processes)
         builder.metadata.update(facts)
         assemble(columns, builder)

@@ -66,8 +66,19 @@ class Sundries:
         if Counter in classes:
             self._count([row for row in rows if row.__class__ is Counter])
         if Begin in classes or End in classes:
-            self.begins_and_ends += [row for row in rows if row.__class__ in (Begin, End)]
+            marks = [row for row in rows if row.__class__ in (Begin, End)]
+            for mark in marks:  # the text that they were decoded from does not last
+                mark.ts = mark.ts.copy()
+            self.begins_and_ends += marks
         return True
+
+    def extend(self, other: Sundries) -> None:
+        """Keep what `other` collected too, as coming later in the file."""
+        self.thread_names.update(other.thread_names)
+        self.begins_and_ends += other.begins_and_ends
+        self.marks += other.marks
+        self._memory += other._memory
+        self._counters += other._counters
 
     def memory(self, base_ns: int) -> MemoryColumns:
         """All memory events, in the order of the file."""
