@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 import uuid
 import weakref
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
-from ..session.rank_board import RankBoard
-from ..views.rank_page.static import rank_fragment
 from .late import first_form, goes_late, show_rest, static_form
-from .rank_widget import RankWidget
 from .widget import LinkedWidget, ProfileWidget, Shown, answers_of
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
+
+    from ..session.rank_board import RankBoard
 
 _MIME: Final = "application/vnd.jupyter.widget-view+json"
 _SHOWN: Final[dict[str, list[weakref.ref[LinkedWidget]]]] = {}
@@ -49,29 +49,43 @@ def _show_views(profile: Shown | RankBoard, shell: InteractiveShell) -> None:
     cell = current_cell(shell)
     close_shown(cell, shell)
     uid = uuid.uuid4().hex[:12]
-    widget: LinkedWidget
-    if isinstance(profile, RankBoard):
-        html = rank_fragment(profile.frames({}), profile.headline, uid)
-        display({"text/plain": repr(profile), "text/html": html}, raw=True)
-        widget = RankWidget(profile, uid)
-    elif goes_late(profile, cell):
-        answers_of(profile).warming.start()
-        display(first_form(profile, uid), raw=True, display_id=uid)
-        widget = ProfileWidget(profile, uid, late=True)
-        show_rest(profile, widget, uid)
-    else:
-        display(static_form(profile, uid), raw=True)
-        if not len(profile.trace.slices):
-            return
-        widget = ProfileWidget(profile, uid)
+    widget = _board(profile, uid) if _is_board(profile) else _profile(cast("Shown", profile), uid, cell)
+    if widget is None:
+        return
     widget.shown_at = getattr(shell, "execution_count", None)
     if cell:
         _SHOWN.setdefault(cell, []).append(weakref.ref(widget))
     display({_MIME: {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}}, raw=True)
 
 
+def _board(board: RankBoard, uid: str) -> LinkedWidget:
+    from ..views.rank_page.static import rank_fragment
+    from .rank_widget import RankWidget
+
+    html = rank_fragment(board.frames({}), board.headline, uid)
+    display({"text/plain": repr(board), "text/html": html}, raw=True)
+    return RankWidget(board, uid)
+
+
+def _profile(profile: Shown, uid: str, cell: str) -> LinkedWidget | None:
+    if not goes_late(profile, cell):
+        display(static_form(profile, uid), raw=True)
+        return ProfileWidget(profile, uid) if len(profile.trace.slices) else None
+    answers_of(profile).warming.start()
+    display(first_form(profile, uid), raw=True, display_id=uid)
+    widget = ProfileWidget(profile, uid, late=True)
+    show_rest(profile, widget, uid)
+    return widget
+
+
 def _text(shown: Shown | RankBoard) -> str:
-    return repr(shown) if isinstance(shown, RankBoard) else repr(shown.trace)
+    return repr(shown) if _is_board(shown) else repr(cast("Shown", shown).trace)
+
+
+def _is_board(shown: Shown | RankBoard) -> TypeGuard[RankBoard]:
+    """Whether it is a RankBoard; where nobody has imported that room it need not be imported to tell."""
+    room = sys.modules.get("notebook_prof.session.rank_board")
+    return room is not None and isinstance(shown, room.RankBoard)
 
 
 def has_front_end(shell: InteractiveShell) -> bool:

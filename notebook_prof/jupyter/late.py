@@ -24,7 +24,6 @@ from IPython.display import display
 
 from ..session import current
 from ..units import format_count, format_ns
-from ..views.document import fragment
 from .widget import ProfileWidget, Shown, answers_of
 
 LONG: Final = 1_000_000
@@ -59,6 +58,8 @@ def first_form(profile: Shown, uid: str) -> dict[str, str]:
 
 def static_form(profile: Shown, uid: str) -> dict[str, str]:
     """Text, and HTML with a picture and a table, that live without a kernel."""
+    from ..views.document import fragment  # Bokeh's models come with it, for which no widget should wait
+
     store = answers_of(profile).store  # its indexes serve the live views too
     html = fragment(profile.trace, profile.selection, verdict=profile.headline, uid=uid, store=store)
     return {"text/plain": repr(profile), "text/html": html}

@@ -10,12 +10,12 @@ from collections.abc import Hashable, Mapping
 from typing import Any, Final, Protocol
 
 import anywidget
+import bokeh
 import traitlets
 
 from ..selection import Selection
 from ..trace import Trace
 from ..views.bundle import bokehjs, script, stylesheet
-from ..views.dashboard import dashboard_document, dashboard_settings
 from ..views.protocol import Protocol as Answers
 
 _MOST_PADDING: Final = 100_000
@@ -126,10 +126,31 @@ class ProfileWidget(LinkedWidget):
     headline = traitlets.Unicode().tag(sync=True)
 
     def __init__(self, profile: Shown, uid: str = "", late: bool = False) -> None:
-        trace = profile.trace
-        verdict = "" if late else profile.headline
-        settings = {**dashboard_settings(trace, verdict), "uid": uid, "late": late}
-        super().__init__(answers_of(profile), profile.selection, dashboard_document(trace), settings)
+        self._trace = profile.trace
+        self._begun: dict[str, Any] = {}
+        self._came = answers_of(profile).warming.page_came
+        self._verdict = "" if late else profile.headline
+        self._facts = {"uid": uid, "late": late}
+        settings = {**self._facts, "bokeh": bokeh.__version__}
+        super().__init__(answers_of(profile), profile.selection, "", settings)
+
+    def _asked(self, widget: Any, message: Mapping[str, Any], buffers: Any) -> None:
+        if message.get("t") != "start":
+            super()._asked(widget, message, buffers)
+            return
+        self._came()
+        try:
+            told = self._begun = self._begun or self._start()
+        except Exception as error:  # a page must be told; the kernel's log is no place anyone looks
+            told = {"failed": f"{type(error).__name__}: {error}"}
+        self.send({**told, "rid": message.get("rid")})
+
+    def _start(self) -> dict[str, Any]:
+        """What a page mounts: figures without data and small facts, made while it loads BokehJS."""
+        from ..views.dashboard import dashboard_document, dashboard_settings
+
+        settings = {**dashboard_settings(self._trace, self._verdict), **self._facts}
+        return {"document": dashboard_document(self._trace), "settings": settings}
 
 
 def padded(buffers: list[bytes], wanted: object) -> list[bytes]:

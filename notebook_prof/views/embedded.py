@@ -9,7 +9,7 @@ from typing import Final
 
 from ..selection import Selection
 from ..trace import Trace
-from .answers.panel import packed
+from .answers.tabs import packed
 from .packing import Answer
 from .panels import PANELS, Panel, Tab
 

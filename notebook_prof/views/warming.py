@@ -14,8 +14,11 @@ LONG: Final = 1_000_000
 SLOW: Final = ("table", "phases", "doubts")
 """Questions that wait for it."""
 
-FIRST_PICTURE_S: Final = 3.0
-"""How long the rest waits at most for the page to ask for its first picture."""
+COMES_S: Final = 3.0
+"""How long the rest waits at most for a page to come."""
+
+FIRST_PICTURE_S: Final = 30.0
+"""How long it waits at most for the first picture of a page that came."""
 
 
 class Warming:
@@ -33,7 +36,8 @@ class Warming:
 
     def __init__(self, store: ViewStore, long: int = LONG) -> None:
         self._store = store
-        self._ready, self._done, self._drawn = threading.Event(), threading.Event(), threading.Event()
+        self._ready, self._done = threading.Event(), threading.Event()
+        self._came, self._drawn = threading.Event(), threading.Event()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         if len(store.trace.slices) < long:
@@ -51,13 +55,19 @@ class Warming:
         """True unless the question must wait; the first one that must starts the work."""
         if kind not in SLOW or self._ready.is_set():
             return True
+        self._came.set()
         self._drawn.set()  # who asks for a table has seen the first picture, or does not want it
         self.start()
         return False
 
+    def page_came(self) -> None:
+        """Note that somebody looks: the first picture comes before all that can wait."""
+        self._came.set()
+
     def answered(self, kind: str) -> None:
         """Note what was answered: after the first picture there is time for the rest."""
         if kind == "lod":
+            self._came.set()
             self._drawn.set()
 
     def wait(self, seconds: float | None = None) -> bool:
@@ -68,7 +78,8 @@ class Warming:
         try:
             self._store.draw_early()
             _ = self._store.name_colours
-            self._drawn.wait(FIRST_PICTURE_S)
+            if self._came.wait(COMES_S):
+                self._drawn.wait(FIRST_PICTURE_S)
             _ = self._store.rows, self._store.wide, self._store.blocks
             table(self._store, {}, {"top": 1})
             phases(self._store, {}, {})

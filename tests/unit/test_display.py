@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import threading
 import time
 import weakref
@@ -74,6 +75,18 @@ def test_a_kernel_gets_a_static_form_and_the_views(
     assert f"nbp-static-{widget.settings['uid']}" in shown[0]["text/html"]
 
 
+def _begun(monkeypatch: pytest.MonkeyPatch, widget: ProfileWidget) -> dict[str, Any]:
+    """Settings that a page is told when it begins."""
+    sent: list[dict[str, Any]] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(widget, "send", lambda content, buffers=None: sent.append(content))
+        widget._asked(widget, {"t": "start", "rid": "1"}, [])
+    assert sent[0]["rid"] == "1"
+    assert len(json.loads(sent[0]["document"])["roots"]) == 4
+    settings: dict[str, Any] = sent[0]["settings"]
+    return settings
+
+
 def _long(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
     """Every Profile is a long one; gives the threads that show the rest."""
     started: list[threading.Thread] = []
@@ -100,7 +113,9 @@ def test_a_long_profile_shows_its_views_first(
     (widget,), (thread,) = _widgets(), started
     uid = widget.settings["uid"]
     assert widget.settings["late"] is True
-    assert widget.settings["verdict"] == widget.headline == "", "nothing is worked out while code is measured"
+    assert _begun(monkeypatch, widget)["verdict"] == widget.headline == "", (
+        "nothing is worked out while code is measured"
+    )
     assert [(set(bundle), key, update) for bundle, key, update in told] == [
         ({"text/plain", "text/html"}, uid, False),
         ({"application/vnd.jupyter.widget-view+json"}, None, False),
@@ -125,7 +140,7 @@ def test_nothing_comes_late_where_nobody_waits(
     assert started == [], "nbclient tells no cell, and drops what comes after it"
     assert "data:image/png" in shown[0]["text/html"]
     (widget,) = _widgets()
-    assert widget.settings["verdict"] == drawn_profile().headline
+    assert _begun(monkeypatch, widget)["verdict"] == drawn_profile().headline
     assert widget.settings["late"] is False
 
 

@@ -23,7 +23,7 @@ from notebook_prof.session.profile import Profile
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views import embedded as embedding
-from notebook_prof.views.answers.panel import MOST_ROWS, packed, panel
+from notebook_prof.views.answers.tabs import MOST_ROWS, packed, panel
 from notebook_prof.views.beside import Beside
 from notebook_prof.views.dashboard import rail
 from notebook_prof.views.packing import Answer

@@ -71,7 +71,7 @@ class Table:
     Attributes
     ----------
     frame : DataFrame
-        In the order to show. At most `notebook_prof.views.answers.panel.MOST_ROWS` rows are sent, and the
+        In the order to show. At most `notebook_prof.views.answers.tabs.MOST_ROWS` rows are sent, and the
         page says how many there are.
     units : mapping of str to str
         Unit of a column: ``ns bytes share count number text instant flops flops/s bytes/s``. Those left out

@@ -130,6 +130,22 @@ async function loadBokeh(line, version) {
   return findBokeh(version);
 }
 
+// Figures and facts of a dashboard, which the kernel makes while the page loads BokehJS; asked again where nothing comes.
+async function begin(line) {
+  const asked = [];
+  for (;;) {
+    asked.push(line.request({t: 'start'}));
+    let timer;
+    const patience = new Promise((resolve) => {
+      timer = setTimeout(() => resolve(null), RESEND_MS);
+    });
+    const answer = await Promise.race([...asked, patience]);
+    clearTimeout(timer);
+    if (answer?.content.failed) throw new Error(answer.content.failed);
+    if (answer) return answer.content;
+  }
+}
+
 // The static picture beside the widget is for readers without a kernel: it hides while the live view is there, also
 // where it comes later than that.
 function hideStatic(uid) {
@@ -153,7 +169,10 @@ export default {
       gone = false,
       show = () => {};
     const start = async () => {
-      const loading = loadBokeh(line, settings.bokeh);
+      const loading = loadBokeh(line, settings.bokeh),
+        drawn = model.get('document');
+      loading.catch(() => {}); // told below, by who needs it
+      const begun = drawn ? {document: drawn, settings} : await begin(line);
       while (!host.isConnected && !gone) await new Promise((done) => setTimeout(done, 30)); // BokehJS mounts only into the page
       if (gone) return;
       const ranks = settings.page === 'ranks',
@@ -162,8 +181,8 @@ export default {
       dispose = await (ranks ? mountRanks : mount)({
         Bokeh,
         el: host,
-        document: JSON.parse(model.get('document')),
-        settings,
+        document: JSON.parse(begun.document),
+        settings: begun.settings,
         transport: line,
         store: line.store,
       });

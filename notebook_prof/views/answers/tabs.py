@@ -1,4 +1,4 @@
-"""A tab of the dashboard: its parts as JSON, the numbers of its tables as columns."""
+"""Tabs of the dashboard: their parts as JSON, the numbers of its tables as columns."""
 
 from __future__ import annotations
 
