@@ -36,6 +36,8 @@ SCOPES: Final = {"all": ("host", "device"), "host": ("host",), "device": ("devic
 _EARLY_ROWS: Final = 40
 """Rows, and tracks, from the top that the first picture may show."""
 _EARLY_SHARE: Final = 0.6
+_SHALLOW: Final = 8
+"""Mean depth up to which walking up to what is around every slice is quicker than sorting."""
 _REMEMBERED: Final = 40
 _MOST_BYTES: Final = 1 << 30
 
@@ -74,9 +76,15 @@ class ViewStore:
         return RowIndex(c.ts, c.dur, c.row, c.n_rows, lambda: self.extent)
 
     @built
-    def parent(self) -> IntArray:
+    def parent(self) -> npt.NDArray[np.integer]:
         """Slice around every slice; -1 at the top."""
-        return np.asarray(self.trace.slices["parent"].to_numpy(dtype=np.int64, na_value=-1))
+        column = self.trace.slices["parent"]
+        return np.asarray(column.to_numpy(np.int32 if len(column) < 2**31 else np.int64, na_value=-1))
+
+    @built
+    def _shallow(self) -> bool:
+        depth = self.columns.depth
+        return len(depth) == 0 or float(depth.mean()) < _SHALLOW
 
     @built
     def extent(self) -> IntArray | None:
@@ -151,7 +159,7 @@ class ViewStore:
     def again(self) -> tuple[IntArray, IntArray]:
         """Slices that pass on the call of the one around them, and that one."""
         rows = np.flatnonzero(redispatched(self.trace))
-        return rows, self.parent[rows]
+        return rows, self.parent[rows].astype(np.int64)
 
     def side(self, side: str) -> BoolArray:
         """Slices that ``analysis.operators`` (``host``) or ``analysis.kernels`` (``device``) count."""
@@ -239,6 +247,7 @@ class ViewStore:
             parent=around,
             launched=self._launched(codes, len(names), key) if side == "host" else None,
             chosen=self._on_side(self.choices.slices(key), side),
+            around=self.parent if self._shallow else None,
         )
 
     def _on_side(self, slices: IntArray | None, side: str) -> IntArray | None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .late import late_inside
 from .launched import LaunchedIndex
 from .rows import BoolArray, IntArray, RowIndex, grouped_order, running_sum
 
@@ -54,6 +55,8 @@ class GroupIndex:
     launched : LaunchedIndex, optional
     chosen : ndarray of int64, optional
         Count these slices (ascending) only.
+    around : ndarray of int, shape (n,), optional
+        The slice around every slice, -1 at the top; makes the building faster where slices lie not too deep.
 
     Notes
     -----
@@ -77,6 +80,7 @@ class GroupIndex:
         parent: IntArray,
         launched: LaunchedIndex | None = None,
         chosen: IntArray | None = None,
+        around: npt.NDArray[np.integer] | None = None,
     ) -> None:
         self._index, self.n_groups = index, n_groups
         self._codes, self._ts, self._dur, self._self_ns = codes, ts, dur, self_ns
@@ -90,13 +94,21 @@ class GroupIndex:
         order = grouped_order(mine, n_groups)
         order = order if chosen is None else chosen[order]
         count = np.bincount(mine, minlength=n_groups) if len(mine) else np.zeros(n_groups, np.int64)
-        lengths = dur[order]
         self._key = np.repeat(np.arange(n_groups) * index.stride - index.origin, count)
         self._key += ts[order]
-        at, until = _late(order, count, track, ts, lengths)
-        lengths[at] -= until - ts[order[at]]
-        by_slice = np.argsort(order[at], kind="stable")
-        self._late, self._fresh = order[at][by_slice].astype(np.int64), until[by_slice]
+        if around is None:
+            lengths = dur[order]
+            at, until = _late(order, count, track, ts, lengths)
+            late = order[at]
+            lengths[at] -= until - ts[late]
+            by_slice = np.argsort(late, kind="stable")
+            self._late, self._fresh = late[by_slice], until[by_slice]
+        else:
+            self._late, self._fresh = late_inside(codes, around, ts, dur, chosen)
+            fresh = dur.copy() if len(self._late) else dur
+            if len(self._late):
+                fresh[self._late] -= self._fresh - ts[self._late]
+            lengths = fresh[order]
         self._total, self._self = running_sum(lengths), running_sum(self_ns[order])
         again = again[codes[again] == codes[parent]]
         self._again = again[self._keeps(again)]

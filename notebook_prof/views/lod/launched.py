@@ -27,7 +27,7 @@ class LaunchedIndex:
     ts, dur : ndarray of int64, shape (n,)
     work, launcher : ndarray of int64, shape (k,)
         Device slices (ascending) and the host slice that launched each.
-    parent : ndarray of int64, shape (n,)
+    parent : ndarray of int, shape (n,)
         -1 at the top.
     """
 
@@ -41,7 +41,7 @@ class LaunchedIndex:
         dur: IntArray,
         work: IntArray,
         launcher: IntArray,
-        parent: IntArray,
+        parent: npt.NDArray[np.integer],
     ) -> None:
         self._index, self._ts, self._dur = index, ts, dur
         groups, slices = _pairs(np.asarray(codes), work, launcher, parent)
@@ -77,13 +77,13 @@ class LaunchedIndex:
 
 
 def _pairs(
-    codes: npt.NDArray[np.integer], work: IntArray, launcher: IntArray, parent: IntArray
+    codes: npt.NDArray[np.integer], work: IntArray, launcher: IntArray, parent: npt.NDArray[np.integer]
 ) -> tuple[IntArray, IntArray]:
     """Each group around a launcher once: (group, device slice)."""
     groups: list[IntArray] = []
     slices: list[IntArray] = []
-    row, mine = launcher, work
-    inner = nested_in_own_group(codes.astype(np.int64), parent, launcher)
+    mine, row = work, np.asarray(launcher, parent.dtype)
+    inner = nested_in_own_group(codes.astype(np.int64), parent.astype(np.int64), launcher)
     while len(row):
         counted = (codes[row] >= 0) & ~inner[row]
         groups.append(codes[row[counted]].astype(np.int64))
