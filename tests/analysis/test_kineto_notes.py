@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from notebook_prof.readers import read_trace
 from notebook_prof.trace import DEVICE_CATEGORIES, Trace
+from notebook_prof.trace.event_tables import slice_rows_of
 
 NS_RESOLUTION = "hta/rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz"
 
@@ -63,3 +65,16 @@ def test_hta_puts_device_work_under_the_same_annotations(shared_traces: Path) ->
         assert around in chain
     copies = s[(number == 135_139) & on_device]
     assert copies["name"].astype(str).tolist() == ["Memcpy DtoD (Device -> Device)"]
+
+
+def test_operators_of_compiled_code_tell_their_kernels(shared_traces: Path) -> None:
+    trace = read_trace(shared_traces / "hta" / "triton_example" / "triton_example.json.gz")
+    told = trace.metadata["tables"]["event_arguments"]
+    first = json.loads(told["arguments"].iloc[0])
+    assert told["name"].iloc[0] == "triton_poi_fused_add_cos_sin_0"
+    assert first["kernel_backend"] == "triton"
+    assert first["kernel_hash"].startswith("cqaokwf2")
+    assert first["grid"] == "grid(100,)"
+    rows = slice_rows_of(trace, "event_arguments")
+    assert (rows >= 0).all()
+    assert set(trace.slices["category"].iloc[rows]) == {"operator"}

@@ -17,6 +17,7 @@ from . import links, seeds
 from .arguments import argument_table
 from .attributes import attribute_tables, stream_priorities
 from .columns import MAX_DEVICE, KinetoColumns, MemoryColumns
+from .compiled import compiled_arguments
 from .kinds import categories, rows_of
 from .links import Mask
 from .old_texts import stack_frames
@@ -83,6 +84,8 @@ def assemble(columns: KinetoColumns, builder: TraceBuilder) -> IntArray:
     )
     if tables:
         builder.metadata.setdefault("tables", {}).update(tables)
+    if (compiled := compiled_arguments(columns, track)) is not None:
+        builder.metadata.setdefault("tables", {})["event_arguments"] = compiled
     if columns.ranges is not None:
         table = range_table(columns.ranges, columns)
         builder.metadata.setdefault("tables", {})["profiler_ranges"] = table

@@ -14,7 +14,7 @@ from .kinds import BOOKKEEPING_KINDS, CALL_KINDS, DEVICE_KINDS, OPERATOR_KINDS, 
 OPERATOR, CALL, DEVICE, UNKNOWN, EXTRAS, CONCRETE, BOOKKEEPING, NAMELESS = (1 << bit for bit in range(8))
 ANY: Final = OPERATOR | CALL | DEVICE | UNKNOWN | EXTRAS
 
-_COLLECTIVE_OPERATORS: Final = ("record_param_comms", "nccl:", "c10d::")
+_TELLING_OPERATORS: Final = ("record_param_comms", "nccl:", "c10d::", "triton_")
 _AMD_LAUNCH: Final = re.compile(r"hip\w*LaunchKernel")
 
 
@@ -71,5 +71,5 @@ def flag_of_name(name: str | None) -> int:
     """What a name tells: that there is none, or that arguments of a collective or a launch come with it."""
     if name is None:
         return NAMELESS
-    flag = EXTRAS if name.startswith(_COLLECTIVE_OPERATORS) or _AMD_LAUNCH.match(name) else 0
+    flag = EXTRAS if name.startswith(_TELLING_OPERATORS) or _AMD_LAUNCH.match(name) else 0
     return flag | CONCRETE if concrete_matters(name) else flag

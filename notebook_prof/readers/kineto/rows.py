@@ -75,6 +75,12 @@ class AllArguments(OldArguments, gc=False, frozen=True):
     graph: Scalar = field(name="graph id", default=None)
     graph_node: Scalar = field(name="graph node id", default=None)
     priority: Scalar = None
+    kernel_backend: Scalar = None
+    kernel_hash: Scalar = None
+    kernel_file: Scalar = None
+    kernel_kwargs: Scalar = None
+    num_warps: Scalar = None
+    num_stages: Scalar = None
 
 
 EXTRA: Final = tuple(
