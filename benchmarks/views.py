@@ -71,8 +71,9 @@ def measured(trace: Trace) -> dict[str, Any]:
     n, end = len(trace.slices), float(trace.span.end)
     protocol = Protocol(trace, Selection())
     start = time.perf_counter()
-    for question in ("meta", "strip", "memory", "lod"):
-        protocol.answer({"t": question, "a": -end / 2, "b": 1.5 * end, "px": 2200, "rows": LANES})
+    protocol.warming.start()
+    for question in ("meta", "names", "strip", "memory", "lod"):
+        protocol.answer({"t": question, "doubts": "later", "a": -end / 2, "b": 1.5 * end, "px": 2200, "rows": LANES})
     first = time.perf_counter() - start
     for question in ("table", "phases"):
         protocol.answer({"t": question})
@@ -81,7 +82,7 @@ def measured(trace: Trace) -> dict[str, Any]:
     index = time.perf_counter() - start
     store = protocol.store
     size = sum(getattr(store, part).nbytes for part in INDEX_PARTS) + store.groups("name", (), "host").nbytes
-    size += store.columns.row.nbytes + store.columns.step.nbytes + store.choices.nbytes
+    size += store.columns.row.nbytes + store.columns.step.nbytes + store.choices.nbytes + store.parent.nbytes
 
     def window() -> tuple[float, float]:
         width = end * 10 ** rng.uniform(-5, 0)

@@ -76,8 +76,9 @@ def table_title(trace: Trace) -> str:
     ('Operators', 'Functions')
     """
     category = trace.slices["category"].cat
-    used = np.bincount(category.codes.to_numpy() + 1, minlength=len(category.categories) + 1)[1:] > 0
-    seen = {name for name, yes in zip(category.categories, used.tolist(), strict=True) if yes}
+    used = np.zeros(len(category.categories) + 1, bool)
+    used[category.codes.to_numpy()] = True  # -1, a missing one, falls into the last place
+    seen = {name for name, yes in zip(category.categories, used.tolist(), strict=False) if yes}
     if seen & {"operator", *DEVICE_CATEGORIES}:
         return "Operators"
     return "Functions" if "python" in seen else "Slices"

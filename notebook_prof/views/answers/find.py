@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 
 from ...errors import OptionError
-from ...selection import Query
+from ...selection import Query, passing
 from ..filters import slices_passing
 from ..lod.rows import IntArray
 from ..packing import Answer, pack
@@ -29,7 +30,8 @@ def find(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
     row, by = int(request.get("id", -1)), int(request.get("by", 1))
     if not 0 <= row < c.n:
         return pack({"id": None}, {})
-    same = np.flatnonzero((c.name == c.name[row]) & (c.track == c.track[row]))
+    named = store.rows.order[store.choices.members.chosen([int(c.name[row])]).first]
+    same = np.sort(named[c.track[named] == c.track[row]])
     at = int(np.searchsorted(same, row)) + by
     return _place(store, int(same[at]) if 0 <= at < len(same) else None)
 
@@ -109,7 +111,14 @@ def search(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any
 
 
 def _matches(store: ViewStore, text: str) -> IntArray:
-    return np.flatnonzero(slices_passing(store, Query.parse(text)))
+    query = Query.parse(text)
+    if query.conditions:
+        return np.flatnonzero(slices_passing(store, query))
+    names = store.columns.names
+    fits = passing(pd.DataFrame({"name": pd.Series(names, dtype=object)}), query)
+    wanted = tuple(name for name, fit in zip(names, fits.tolist(), strict=True) if fit)
+    found = store.choices.slices((("name", wanted),))
+    return np.empty(0, np.int64) if found is None else found
 
 
 def _place(store: ViewStore, row: int | None) -> Answer:
