@@ -73,7 +73,9 @@ def measured(trace: Trace) -> dict[str, Any]:
     start = time.perf_counter()
     protocol.warming.start()
     for question in ("meta", "names", "strip", "memory", "lod"):
-        protocol.answer({"t": question, "doubts": "later", "a": -end / 2, "b": 1.5 * end, "px": 2200, "rows": LANES})
+        protocol.answer(
+            {"t": question, "doubts": "later", "a": -end / 2, "b": 1.5 * end, "px": 2200, "rows": LANES}
+        )
     first = time.perf_counter() - start
     for question in ("table", "phases"):
         protocol.answer({"t": question})
