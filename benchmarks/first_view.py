@@ -1,0 +1,82 @@
+"""From running the cell that shows a Profile to what is seen of it, in JupyterLab.
+
+Chromium with software rendering. Widget: the message that opens the widget has come. Timeline: its first
+pixels. Table: all views. Verdict, static: the headline on top, and the picture and table for readers without a
+kernel; below a million slices both come before the widget. Seconds, one run each in a fresh kernel, whose
+first display also imports Bokeh. The trace exists before. Needs a Chromium; without one there are no rows.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+TITLE = "Views: the first view"
+SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
+ROOT = Path(__file__).parent.parent
+OPENING_MS = 400e3
+SETUP = (
+    "from benchmarks.views import long_trace\nfrom notebook_prof import Profile\np = Profile(long_trace({n}))"
+)
+WATCH = """() => {
+    const seen = window.nbpSeen = {}, began = performance.now();
+    const note = (what) => { seen[what] ??= (performance.now() - began) / 1e3; };
+    const page = window.jupyterapp;
+    page.shell.currentWidget.context.sessionContext.session.kernel.iopubMessage.connect((_, message) => {
+        if (message.header.msg_type === 'comm_open') note('widget');
+    });
+    page.commands.execute('notebook:run-cell-and-select-next');
+    const look = () => {
+        const counts = document.querySelector('.nbp-host')?.nbp?.counts ?? {};
+        if (counts.timeline) note('timeline');
+        if (counts.table && counts.phases) note('table');
+        if (document.querySelector('.nbp-headline .nbp-verdict:not(.nbp-working)')) note('verdict');
+        if (document.querySelector('.nbp-static img')) note('static');
+        if (Object.keys(seen).length < 5) requestAnimationFrame(look);
+    };
+    look();
+}"""
+
+
+def measured(notebook: Any, n: int) -> dict[str, Any]:
+    """Run both cells of an open notebook; a row."""
+    page = notebook.page
+    page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-cell-and-select-next')")
+    page.wait_for_function(
+        """() => window.jupyterapp.shell.currentWidget.content.widgets[0].model.sharedModel
+            .execution_count !== null""",
+        timeout=OPENING_MS,
+    )
+    page.evaluate(WATCH)
+    page.wait_for_function("() => Object.keys(window.nbpSeen).length === 5", timeout=OPENING_MS)
+    seen = page.evaluate("() => window.nbpSeen")
+    peak = notebook.kernel(
+        "import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
+    )
+    times = {what: round(seen[what], 1) for what in ("widget", "timeline", "table", "verdict", "static")}
+    return {"slices": n, **times, "peak MB of the kernel": int(peak)}
+
+
+def run() -> list[dict[str, Any]]:
+    """Rows: a size each."""
+    from tests.browser.jupyter_page import Browser, NotebookPage, Server, find_chromium, write_notebook
+
+    chromium = find_chromium()
+    if chromium is None:
+        return []
+    folder = Path(tempfile.mkdtemp(prefix="nbp-bench-"))
+    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths).rstrip(os.pathsep)
+    server, browser = Server(folder), Browser(chromium)
+    rows = []
+    try:
+        for n in SIZES:
+            write_notebook(folder / f"n{n}.ipynb", [SETUP.format(n=n), "p"])
+            rows.append(measured(NotebookPage(browser, server, f"n{n}.ipynb").open(), n))
+            browser.page.goto("about:blank")
+    finally:
+        browser.close()
+        server.close()
+    return rows
