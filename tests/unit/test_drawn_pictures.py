@@ -76,7 +76,28 @@ def test_names_of_strangers_are_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize("view", CHOICES)
 def test_nothing_is_a_picture_too(view: str, tmp_path: Path) -> None:
     write_png(EMPTY, Selection(), tmp_path / "nothing.png", view)
-    assert Image.open(tmp_path / "nothing.png").size[0] == 2000
+    wide, high = Image.open(tmp_path / "nothing.png").size
+    assert wide == 2000
+    assert 40 < high < 300, "a line for each view, not a page of white"
+    texts = [part.text for part in scene(EMPTY, Selection(), view).parts if isinstance(part, Text)]
+    assert all(text.startswith(("no ", "nothing ")) for text in texts)
+
+
+def test_levels_are_round(trace: Trace) -> None:
+    texts = [
+        [part.text for part in scene(trace, Selection(), view).parts if isinstance(part, Text)]
+        for view in ("memory", "phases")
+    ]
+    assert {"0", "16 MiB", "32 MiB", "48 MiB", "peak 54.5 MiB"} <= set(texts[0])
+    assert {"0", "5 ms", "10 ms", "15 ms", "20 ms"} <= set(texts[1])
+
+
+def test_a_picture_says_how_many_rows_it_leaves_out() -> None:
+    builder = TraceBuilder()
+    for k in range(130):
+        builder.slices(ts=[0], dur=[9], name="mm", track=builder.track(f"worker {k}", pid=1, tid=k + 1))
+    drawn = scene(builder.seal(), Selection(), "timeline")
+    assert "the first 120 of 130 rows are drawn" in [p.text for p in drawn.parts if isinstance(p, Text)]
 
 
 def test_what_cannot_be_drawn_is_told() -> None:

@@ -23,13 +23,16 @@ LANE: Final = 16
 _MOST_LANES: Final = 120
 _MOST_ROWS: Final = 30
 _TICKS: Final = 6
+_LEVELS: Final = 5
 
 
 def timeline(store: ViewStore, selection: Selection, width: int) -> Scene:
     """Tracks over time, a lane for each depth; at most 120 lanes, what is not selected is grey."""
     c, (start, end) = store.columns, _window(store, selection)
+    if not c.n_rows:
+        return _nothing(width, "nothing was recorded")
     rows = min(c.n_rows, _MOST_LANES)
-    scene = Scene(width, 34 + LANE * max(rows, 1))
+    scene = Scene(width, 34 + LANE * (rows + (rows < c.n_rows)))
     room = width - GUTTER - MARGIN
     answer = lod(
         store,
@@ -57,6 +60,9 @@ def timeline(store: ViewStore, selection: Selection, width: int) -> Scene:
             y = 30 + LANE * track.first_row
             scene.parts.append(Rect(0, y - 0.5, width, 0.5, RULE))
             scene.parts.append(Text(6, y + LANE / 2, fit(track.name, GUTTER - 12)))
+    if rows < c.n_rows:
+        more = f"the first {rows} of {format_count(c.n_rows)} rows are drawn"
+        scene.parts.append(Text(GUTTER, 30 + LANE * rows + LANE / 2, more, MUTED))
     return scene
 
 
@@ -64,7 +70,10 @@ def operators(store: ViewStore, selection: Selection, width: int) -> Scene:
     """The longest operators and kernels under the selection, at most 30."""
     answer = table(store, selection.to_state(), {"by": "name", "top": _MOST_ROWS})
     data, labels = answer.arrays(), answer.content["label"]
-    heads = ("count", "total", "self", "device", "share")
+    if not labels:
+        return _nothing(width, "no operators are here")
+    device = bool(data["device_ns"].any())
+    heads = ("count", "total", "self", *(("device",) if device else ()), "share")
     right = [width - MARGIN - 84 * k for k in range(len(heads))][::-1]
     scene = Scene(width, 28 + LANE * (len(labels) + 1))
     scene.parts.append(Text(10, 14, "name", MUTED))
@@ -79,7 +88,7 @@ def operators(store: ViewStore, selection: Selection, width: int) -> Scene:
             format_count(int(data["count"][k])),
             format_ns(float(data["total_ns"][k])),
             format_ns(float(data["self_ns"][k])),
-            format_ns(float(data["device_ns"][k])) if data["device_ns"][k] else "",
+            *((format_ns(float(data["device_ns"][k])) if data["device_ns"][k] else "",) if device else ()),
             format_share(float(data["share"][k])),
         )
         ink = INK if selection.name is None or label in selection.name else MUTED
@@ -93,13 +102,12 @@ def operators(store: ViewStore, selection: Selection, width: int) -> Scene:
 
 def memory_curve(store: ViewStore, selection: Selection, width: int) -> Scene:
     """Allocated and reserved memory of the device with the highest peak."""
-    scene = Scene(width, 180)
     start, end = _window(store, selection)
     room, base, top = width - GUTTER - MARGIN, 154, 20
     answer = memory(store, selection.to_state(), {"a": start, "b": end, "px": room})
     if answer.content["device"] is None:
-        scene.parts.append(Text(GUTTER, 80, "no memory was recorded", MUTED))
-        return scene
+        return _nothing(width, "no memory was recorded")
+    scene = Scene(width, 180)
     data, high = answer.arrays(), max(answer.content["highest"], 1.0)
 
     def place(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -107,24 +115,27 @@ def memory_curve(store: ViewStore, selection: Selection, width: int) -> Scene:
         level = base - (base - top) * y / high
         return np.repeat(at, 2)[1:], np.repeat(level, 2)[:-1]  # a value holds until the next one
 
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        y = base - (base - top) * share
+    step = 2.0 ** max(0, np.ceil(np.log2(high / _LEVELS)))
+    for level in np.arange(0, high + 1, step).tolist():
+        y = base - (base - top) * level / high
         scene.parts.append(Rect(GUTTER, y, room, 0.5, RULE))
-        scene.parts.append(Text(GUTTER - 6, y, format_bytes(high * share), MUTED, "end"))
-    for names, colour, dashed in (
-        (("rx", "ry"), MEMORY["reserved"], True),
-        (("x", "y"), MEMORY["allocated"], False),
-        (("sx", "sy"), MEMORY["selected"], False),
-    ):
-        if len(data[names[0]]):
-            scene.parts.append(Line(*place(data[names[0]], data[names[1]]), colour, dashed))
+        scene.parts.append(Text(GUTTER - 6, y, format_bytes(level) if level else "0", MUTED, "end"))
     peak = answer.content["peak"]
     resident = answer.content["device"] == -1 and store.resident is not None
-    what = "resident" if resident else "allocated"
     where = "host" if answer.content["device"] < 0 else f"GPU {answer.content['device']}"
     scene.parts.append(Text(6, 20, f"memory, {where}"))
-    scene.parts.append(Text(6, 36, f"{what}, peak", MUTED))
-    scene.parts.append(Text(6, 50, format_bytes(peak["bytes"]), MUTED))
+    legend = [(f"peak {format_bytes(peak['bytes'])}", MEMORY["peak"])]
+    for names, what, colour in (
+        (("rx", "ry"), "reserved", MEMORY["reserved"]),
+        (("x", "y"), "resident" if resident else "allocated", MEMORY["allocated"]),
+        (("sx", "sy"), "selected", MEMORY["selected"]),
+    ):
+        if len(data[names[0]]):
+            points = place(data[names[0]], data[names[1]])
+            scene.parts.append(Line(*points, colour, what == "reserved"))
+            legend.append((what, colour))
+    for k, (what, colour) in enumerate(legend):
+        scene.parts += [Rect(6, 33 + 15 * k, 7, 7, colour), Text(18, 37 + 15 * k, what, MUTED)]
     if start <= peak["ts"] <= end:
         at = GUTTER + (peak["ts"] - start) / (end - start) * room
         y = base - (base - top) * peak["bytes"] / high
@@ -137,17 +148,16 @@ def phase_bars(store: ViewStore, selection: Selection, width: int) -> Scene:
     """A bar a step, divided into its phases; what is not selected is pale."""
     answer = phases(store, selection.to_state(), {})
     bars, data = answer.content["bars"], answer.arrays()
-    scene = Scene(width, 220)
     if not bars:
-        scene.parts.append(Text(GUTTER, 100, "no steps were found", MUTED))
-        return scene
+        return _nothing(width, "no steps were found")
+    scene = Scene(width, 220)
     total = data["total"].reshape(bars, -1)
     high, base, top = max(float(total.sum(axis=1).max()), 1.0), 192, 36
     wide = (width - 80 - MARGIN) / bars
-    for share in (0.0, 0.5, 1.0):
-        y = base - (base - top) * share
+    for level in np.arange(0, high + 1, tick_step_ns(high / _LEVELS)).tolist():
+        y = base - (base - top) * level / high
         scene.parts.append(Rect(80, y, width - 80 - MARGIN, 0.5, RULE))
-        scene.parts.append(Text(74, y, format_ns(high * share), MUTED, "end"))
+        scene.parts.append(Text(74, y, format_ns(level) if level else "0", MUTED, "end"))
     for k in range(bars):
         x, y = 80 + wide * k, float(base)
         lit = selection.step is None or int(data["first"][k]) in selection.step
@@ -175,6 +185,13 @@ VIEWS: Final[dict[str, Callable[[ViewStore, Selection, int], Scene]]] = {
     "memory": memory_curve,
     "phases": phase_bars,
 }
+
+
+def _nothing(width: int, text: str) -> Scene:
+    """One line that says what there is not."""
+    scene = Scene(width, 30)
+    scene.parts.append(Text(10, 15, text, MUTED))
+    return scene
 
 
 def _window(store: ViewStore, selection: Selection) -> tuple[float, float]:
