@@ -115,6 +115,7 @@ def drawn_trace(steps: int = 10, seed: int = 0, memory: bool = True, gpu: bool =
     if gpu:
         _add_counters(builder, now)
         _add_kernels(builder, stream, kernels, events, handles)
+        _add_backward(builder, events, handles)
     numbers = np.array(marks)
     builder.steps(step=numbers[:, 0], ts=numbers[:, 1], dur=numbers[:, 2], source="loop")
     if memory:
@@ -171,3 +172,15 @@ def _add_kernels(
         : len(made)
     ]
     builder.flows("launch", handles[launches], made)
+
+
+def _add_backward(builder: TraceBuilder, events: _Events, handles: Any) -> None:
+    """From the first convolution of a step to what differentiates it: the last of its backward pass."""
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for i, row in enumerate(events.rows):
+        if row["name"] == FORWARD[0]:
+            first.setdefault(row["step"], i)
+        elif row["name"].startswith("autograd::engine"):
+            last[row["step"]] = i
+    builder.flows("fwdbwd", handles[list(first.values())], handles[[last[step] for step in first]])

@@ -344,6 +344,23 @@ def test_arrows_of_launches_are_drawn_and_followed(shown: NotebookPage) -> None:
     shown.wait_views(f"v.store.get().focus === {row}")
 
 
+def test_arrows_of_gradients_are_drawn_and_followed(shown: NotebookPage) -> None:
+    code = "f = p.trace.flows; print(*f[f['kind'] == 'fwdbwd'][['src', 'dst']].iloc[2])"
+    forward, backward = (int(row) for row in shown.kernel(code).split())
+    shown.views(f"v.store.set({{focus: {forward}}}, 'test')")
+    shown.wait_views(f"v.detail()?.id === {forward} && v.timeline.snapshot().links === 1")
+    assert shown.views("[v.detail().phase, v.detail().links[0].kind]") == ["forward", "fwdbwd"]
+    ends = shown.views("(d => [d.xs[0][0], d.xs[0][3]])(v.doc.get_model_by_name('links').data)")
+    assert ends == [int(t) for t in shown.kernel(
+        f"print(*p.trace.slices['ts'][[{forward}, {backward}]])"
+    ).split()]  # fmt: skip
+    shown.page.locator(".nbp").focus()
+    shown.page.keyboard.press("g")
+    shown.wait_views(f"v.store.get().focus === {backward} && v.detail()?.phase === 'backward'")
+    shown.page.locator(".nbp-link", has_text="← aten::conv2d").click()
+    shown.wait_views(f"v.store.get().focus === {forward}")
+
+
 def test_slices_are_walked_by_arrow_keys(shown: NotebookPage) -> None:
     shown.page.locator(".nbp").focus()
     shown.page.keyboard.press("ArrowRight")

@@ -55,6 +55,44 @@ def test_it_looks_as_before(shown: NotebookPage, scheme: str) -> None:
     assert shown.browser.errors == []
 
 
+def test_the_hand_reaches_each_slice(shown: NotebookPage) -> None:
+    """Wheel, drag, a held key and a click: from all to one, which is the one that the trace has there."""
+    page = shown.page
+    shown.views("v.setView(...v.meta.span)")
+    box = page.locator(".nbp-timeline").bounding_box()
+    assert box is not None
+    x, y = box["x"] + 0.5 * box["width"], box["y"] + 150
+    page.mouse.click(x, y)
+    shown.wait_views("v.timeline.snapshot().mode === 'dense'")
+    for _ in range(13):
+        page.mouse.wheel(0, -400)
+    shown.wait_views("v.range.end - v.range.start < 2e5")
+    begin = shown.views("v.range.start")
+    page.mouse.down()
+    page.mouse.move(x + 300, y, steps=5)
+    page.mouse.up()
+    shown.wait_views(f"v.range.start < {begin}")
+    begin = shown.views("v.range.start")
+    page.keyboard.down("a")
+    shown.wait_views(f"v.range.start < {begin}")
+    page.keyboard.up("a")
+    shown.settle()
+    shown.wait_views("v.timeline.snapshot().mode === 'all'")
+    top, bottom = box["y"] + 60, box["y"] + box["height"] - 20
+    at = shown.views(
+        "v.timeline.snapshot().names.map((name) => v.timeline.locate(name))"
+        f".find((one) => one && one.width > 8 && one.y > {top} && one.y < {bottom})"
+    )
+    page.mouse.click(at["x"], at["y"])
+    shown.wait_views(f"v.detail()?.id === {at['id']}")
+    found = shown.views("[v.detail().name, v.detail().ts, v.detail().dur]")
+    row = shown.kernel(f"s = p.trace.slices.iloc[{at['id']}]; print(s['name'], s['ts'], s['dur'])")
+    assert " ".join(map(str, found)) == row
+    page.keyboard.press("Escape")
+    shown.views("v.setView(...v.meta.span)")
+    shown.settle()
+
+
 def test_its_picture_needs_no_browser(shown: NotebookPage, root: Path) -> None:
     shown.kernel("p.to_png('ten.png', 'timeline', width=480)")
     _compare("ten-million-png", (root / "ten.png").read_bytes)
