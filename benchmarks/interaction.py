@@ -1,12 +1,15 @@
 """From a real mouse or key event in JupyterLab (Chromium, software rendering) to the painted frame.
 
-Fresh: from the event that made the page ask for another picture until that is painted. Frame: time between
-painted frames while the gesture lasts, in which the old picture moves along. Kernel: its own part of every
-answer. p50 and p95 in ms, by number of slices. Update: the largest answer of a gesture in kB (on one machine
-small ones are filled up to 66 kB, see glue_widget.js); rectangles: the most of one picture, without the
-density image. A key that is held is an event every frame. Full detail, which follows when the hand rests, is
-not counted. Last, the seconds from running the cell that shows a Profile to its first timeline, and to all
-views. Needs a Chromium; without one there are no rows.
+Fresh: from an event that changes the view until a picture is painted that holds it whole and no coarser than
+0.7 bins a pixel; from a click or a brush until what it asks for is painted. Waited: the events whose next
+frame was not fresh yet, since an answer of the kernel was needed; the others show right pixels from what lies
+ready beside the view. Frame: time between painted frames while the gesture lasts, in which the old picture
+moves along. Kernel: its own part of every answer. p50 and p95 in ms, by number of slices. Update: the largest
+answer of a gesture in kB (on one machine small ones are filled up to 66 kB, see glue_widget.js); rectangles:
+the most of one picture, without the density image. A key that is held is an event every frame. CPU: seconds
+of the page's main thread for the whole gesture, which a loaded machine changes least. Last, the seconds from
+running the cell that shows a Profile to its first timeline, and to all views. Needs a Chromium; without one
+there are no rows.
 """
 
 from __future__ import annotations
@@ -25,43 +28,67 @@ OPENING_S = 240
 SETUP = (
     "from benchmarks.views import long_trace\nfrom notebook_prof import Profile\np = Profile(long_trace({n}))"
 )
-# painted: the views are drawn in an animation frame, and a timer of that frame runs after it
+# an event is done by the first painted timeline after it that holds the view, or shows what was asked for
 WATCH = """([type, question, count]) => {
-    const v = document.querySelector('.nbp-host').nbp, fresh = [], frames = [];
-    const sent = () => v.log.of[question] ?? 0, drawn = () => v.counts[count] ?? 0;
-    let latest = 0, used = 0, held = false, start = null, want = 0, seen = sent(), last = 0, on = true;
-    let quads = 0, shown = 0;
-    const note = (e) => { latest = e.timeStamp; held = type === 'keydown'; };
+    const v = document.querySelector('.nbp-host').nbp, fresh = [], waited = [], frames = [];
+    const figure = v.timeline.view, panning = count === 'timeline' && type !== 'pointerup';
+    const drawn = () => v.counts[count] ?? 0, asked = () => v.log.of[question] ?? 0;
+    let pending = [], held = false, last = 0, on = true, quads = 0, shown = drawn();
+    let picture = null, next = null;
+    v.transport.plain ??= v.transport.request;
+    v.transport.request = (message) => v.transport.plain(message).then((answer) => {
+        if (message.t === 'lod') next = {...message, width: figure.frame.bbox.width};
+        return answer;
+    });
+    const add = (at) => pending.push({at, tries: 0, want: drawn() + 1, asked: asked()});
+    const note = (e) => {
+        if (!e.isTrusted || (type === 'pointermove' && !e.buttons)) return;
+        if (type === 'keydown') held = true; else add(e.timeStamp);
+    };
     const release = () => { held = false; };
     window.addEventListener(type, note, true);
     window.addEventListener('keyup', release, true);
+    const holds = () => {
+        const {start, end} = v.range, width = end - start;
+        return picture && start >= picture.a && end <= picture.b
+            && picture.px * width / (picture.b - picture.a) / picture.width > 0.7;
+    };
+    const done = (list) => setTimeout(() => {
+        for (const one of list) {
+            fresh.push(performance.now() - one.at);
+            if (one.tries) waited.push(performance.now() - one.at);
+        }
+    }, 0);
+    const painted = () => {
+        if (shown !== drawn()) { shown = drawn(); picture = next ?? picture; }
+        quads = Math.max(quads, v.timeline.snapshot().quads ?? 0);
+        if (!panning || !pending.length) return;
+        if (!holds()) { for (const one of pending) one.tries++; return; }
+        done(pending.splice(0));
+    };
+    figure.repainted.connect(painted);
     const tick = (now) => {
         if (last) frames.push(now - last);
-        if (start === null && sent() > seen && (held || latest !== used)) {
-            start = held ? Math.max(latest, last) : latest;
-            used = latest;
-            want = drawn() + 1;
+        if (held) add(now);
+        if (!panning) { // asked for in the frame of the event, or not at all
+            const ready = pending.filter((one) => drawn() >= one.want);
+            done(ready);
+            for (const one of ready) one.tries = 1;
+            pending = pending.filter((one) => drawn() < one.want && (asked() > one.asked || ++one.tries < 3));
         }
         last = now;
-        seen = sent();
-        if (shown !== v.counts.timeline) {
-            shown = v.counts.timeline;
-            quads = Math.max(quads, v.timeline.snapshot().quads ?? 0);
-        }
-        if (start !== null && drawn() >= want) {
-            const began = start;
-            setTimeout(() => fresh.push(performance.now() - began), 0);
-            start = null;
-        }
         if (on) requestAnimationFrame(tick);
     };
     requestAnimationFrame(tick);
     v.log.largest = 0;
+    v.timeline.refresh(); // the first picture is known
     const from = v.log.kernelMs.length;
     window.nbpStop = () => { on = false;
+        figure.repainted.disconnect(painted);
         window.removeEventListener(type, note, true);
         window.removeEventListener('keyup', release, true);
-        return {fresh, frames, quads, largest: v.log.largest,
+        v.transport.request = v.transport.plain;
+        return {fresh, waited, frames, quads, largest: v.log.largest,
             kernel: v.log.kernelMs.slice(from).filter((ms) => ms !== undefined)}; };
 }"""
 
@@ -123,6 +150,12 @@ def _p(values: list[float]) -> str:
     return f"{np.median(values):.0f}, {np.percentile(values, 95):.0f}" if values else "–"
 
 
+def _busy(clock: Any) -> float:
+    """CPU seconds of the page's main thread so far."""
+    metrics = clock.send("Performance.getMetrics")["metrics"]
+    return float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
+
+
 def _show(notebook: Any, n: int) -> dict[str, Any]:
     """Run both cells; a trace of ten million slices takes its time to be drawn."""
     page, patience = notebook.page, OPENING_S * 1e3
@@ -161,24 +194,32 @@ def measured(notebook: Any, n: int) -> list[dict[str, Any]]:
     box = page.locator(".nbp-timeline").bounding_box()
     x, y = box["x"] + 0.58 * box["width"], box["y"] + 150
     page.mouse.click(x, y)
+    clock = page.context.new_cdp_session(page)
+    clock.send("Performance.enable", {"timeDomain": "threadTicks"})
     for name, (event, count, act) in GESTURES.items():
         notebook.views("(v.store.clear('bench'), v.setView(...v.meta.span))")
         if name in ("drag pan", "W A S D"):
             notebook.views("v.setView(0.4 * v.meta.span[1], 0.45 * v.meta.span[1])")
         page.wait_for_timeout(700)
         page.evaluate(WATCH, [event, QUESTIONS[count], count])
+        page.wait_for_timeout(700)
+        before = _busy(clock)
         act(page, x, y)
         page.wait_for_timeout(300)
+        busy = _busy(clock) - before
         found = page.evaluate("() => window.nbpStop()")
         out.append(
             {
                 "slices": n,
                 "gesture": name,
                 "fresh p50, p95": _p(found["fresh"]),
+                "waited p50, p95": _p(found["waited"]),
+                "waited": f"{len(found['waited'])} of {len(found['fresh'])}",
                 "frame p50, p95": _p(found["frames"]),
                 "kernel p50, p95": _p(found["kernel"]),
                 "update kB": round(found["largest"] / 1e3),
                 "rectangles": found["quads"],
+                "CPU s": round(busy, 2),
             }
         )
     return out
