@@ -1,8 +1,8 @@
 """From running the cell that shows a Profile to what is seen of it, in JupyterLab.
 
 Chromium with software rendering. Widget: the message that opens the widget has come. Timeline: its first
-pixels. Table: all views. Verdict, static: the headline on top, and the picture and table for readers without a
-kernel; below a million slices both come before the widget. Seconds, one run each in a fresh kernel, whose
+pixels. Table: all views. Verdict, static: the headline on top, and the picture and table for readers without
+a kernel; below a million slices both come before the widget. Seconds, one run each in a fresh kernel, whose
 first display also imports Bokeh. The trace exists before. Needs a Chromium; without one there are no rows.
 """
 
