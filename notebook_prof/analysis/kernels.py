@@ -91,7 +91,7 @@ def kernels(
         frame = pd.concat([frame, attributes], axis=1)
     table = _sums(frame, launched)
     codes = table["code"].tolist()
-    keys = groups.keys.iloc[codes].reset_index(drop=True)
+    keys = groups.keys.reindex(codes).reset_index(drop=True)  # without columns it has no rows
     table = pd.concat([keys, table.drop(columns="code")], axis=1)
     if not launched:  # then groups of the table are those of names, in order
         doubts = kernel_doubts(trace, device, groups.code[device.rows], len(groups.keys), window)

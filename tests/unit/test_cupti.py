@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 
 from notebook_prof.collectors.base import Recording
-from notebook_prof.collectors.cupti import Cupti, CuptiSession, find, names, possible
+from notebook_prof.collectors.cupti import Cupti, CuptiSession, find, layouts, names, possible
 from notebook_prof.collectors.cupti import arena as arena_module
 from notebook_prof.collectors.cupti.align import Alignment, Reading, read
 from notebook_prof.collectors.cupti.arena import BUFFER_BYTES, Arena
 from notebook_prof.collectors.cupti.columns import columns
 from notebook_prof.collectors.cupti.driver_memory import driver_memory
 from notebook_prof.collectors.cupti.layouts import STRUCTS, sizes
-from notebook_prof.collectors.cupti.walk import walk
-from notebook_prof.errors import RecordingError
+from notebook_prof.collectors.cupti.walk import Records, walk
+from notebook_prof.errors import OptionError, RecordingError
 from notebook_prof.readers.kineto import assemble
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.clocks import Clock
@@ -182,6 +182,49 @@ def test_occupancy_where_the_card_is_known() -> None:
     row = kernels(builder.seal()).set_index("name").loc["gemm(float*)"]
     assert row["blocks_per_sm"] == pytest.approx(160 / 108)
     assert row["occupancy"] == pytest.approx(160 / 108 * 256 / 2048)
+
+
+@pytest.mark.parametrize(("size", "told"), [(208, False), (224, True)])
+def test_graphs_nodes_and_priorities(size: int, told: bool) -> None:
+    """Three replays of two nodes on two streams; priorities are in the records of CUDA 13.1 on."""
+    from notebook_prof.analysis import graph_nodes, kernels
+
+    rows = np.zeros(6, layouts.record("Kernel", size))
+    turn, node = np.arange(6) // 2, np.arange(6) % 2
+    rows["kind"], rows["name"], rows["deviceId"] = 10, 1 + node, 1
+    rows["start"] = T0 + 100 * turn + 40 * node
+    rows["end"] = rows["start"] + 30
+    rows["streamId"], rows["correlationId"], rows["graphId"] = 7 + 6 * node, 500 + turn, 3
+    rows["graphNodeId"] = (3 << 32) + node
+    if told:
+        rows["priority"] = -5 * node
+    moved = np.zeros(1, layouts.record("Memcpy", 88))
+    moved["kind"], moved["copyKind"], moved["bytes"], moved["streamId"], moved["deviceId"] = 1, 1, 64, 7, 1
+    moved["start"], moved["end"], moved["correlationId"] = T0 + 350, T0 + 360, 502
+    moved["graphId"], moved["graphNodeId"] = 3, (3 << 32) + 2
+    calls = np.zeros(3, layouts.record("API", 40))
+    calls["kind"], calls["cbid"], calls["threadId"] = 5, 311, 11
+    calls["start"], calls["correlationId"] = T0 + 100 * np.arange(3) - 20, 500 + np.arange(3)
+    calls["end"] = calls["start"] + 10
+    clock = Alignment(Reading(T0, T0, 10), Reading(T0 + 10**6, T0 + 10**6, 20))
+    records = Records(of={5: calls, 10: rows, 1: moved})
+    table = columns(records, clock, lambda d, n: "cudaGraphLaunch", ImportReport(), pid=5)
+    assemble(table, builder := TraceBuilder())
+    trace = builder.seal()
+    found = graph_nodes(trace)
+    assert found[["graph", "node", "name", "stream", "replays"]].values.tolist() == [
+        [3, 3 << 32, "gemm(float*)", 7, 3],
+        [3, (3 << 32) + 1, "cupy_add__float32_float32_float32", 13, 3],
+        [3, (3 << 32) + 2, "Memcpy HtoD (Unknown -> Unknown)", 7, 1],
+    ]
+    streams = set(trace.tracks.loc[trace.tracks["kind"] == "stream", "name"])
+    assert ("GPU 1 stream 13 (priority -5)" in streams) == told
+    if told:
+        by = kernels(trace, by=["graph_node", "priority"], category="kernel")
+        assert sorted(by["priority"]) == [-5, 0]
+    else:
+        with pytest.raises(OptionError, match="'priority' of launches was not recorded"):
+            kernels(trace, by="priority")
 
 
 def test_what_cannot_be_read_is_counted() -> None:

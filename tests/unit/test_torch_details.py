@@ -13,6 +13,7 @@ import pytest
 
 from notebook_prof.analysis import collectives, copies, kernels
 from notebook_prof.collectors.torch import result
+from notebook_prof.errors import OptionError
 from notebook_prof.readers.kineto import assemble, read_columns
 from notebook_prof.readers.kineto.attributes import attribute_tables
 from notebook_prof.readers.kineto.columns import KinetoColumns
@@ -153,3 +154,12 @@ def test_without_a_device_nothing_is_asked() -> None:
 
     columns = result.take(Host(), Event, ImportReport(), shapes=False, memory=False, device=False, pid=1)
     assert (len(columns), columns.extra, np.unique(columns.device).tolist()) == (1, None, [-1])
+
+
+def test_kernels_by_a_launch_attribute_alone(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": replays()}))
+    trace = sealed(read_columns(path.read_bytes(), ImportReport()))
+    assert kernels(trace, by="priority").set_index("priority")["count"].to_dict() == {0: 4, -5: 3}
+    with pytest.raises(OptionError, match="'grid' of launches was not recorded"):
+        kernels(trace, by="grid")
