@@ -3,6 +3,7 @@
 Run where there is a card: ``python -m benchmarks.gpu --save tests/data/gpu`` records every scene of
 ``tests/gpu/scenes.py``, keeps small recordings as native files with the machine's figures, and writes
 ``performance.json``. Everywhere else the figures of that file are shown again, so that this table survives.
+Every scene runs in a process of its own: CUPTI has one client a process, and JAX takes the card's memory.
 Ratios are medians over rounds, recorded and bare in turn, of wall time with the device idle at both ends.
 """
 
@@ -10,8 +11,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import statistics
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -49,12 +52,26 @@ def measure(folder: Path | None) -> list[dict[str, Any]]:
         if reason := scene.missing():
             print(f"{scene.name}: {reason}", file=sys.stderr)
             continue
-        try:
-            rows.append(_row(scene, folder))
-        except Exception as error:  # the other scenes are still worth their time on the card
-            print(f"{scene.name}: {type(error).__name__}: {error}", file=sys.stderr)
+        rows += _in_a_process(scene.name, folder)
     rows.append(_counters())
     return rows
+
+
+def _in_a_process(name: str, folder: Path | None) -> list[dict[str, Any]]:
+    """The row of a scene; none, and its error on stderr, if it fails: the others are worth their time."""
+    kept = [] if folder is None else ["--save", str(folder.resolve())]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.gpu", "--scene", name, *kept],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[1],
+        env=os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
+    )
+    if done.returncode:
+        print(f"{name}: {(done.stderr.strip().splitlines() or ['failed'])[-1]}", file=sys.stderr)
+        return []
+    row: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return [row]
 
 
 def _counters(seconds: float = 5.0) -> dict[str, Any]:
@@ -113,6 +130,7 @@ def main() -> int:
     parser.add_argument(
         "--save", type=Path, metavar="FOLDER", help="keep recordings and performance.json here"
     )
+    parser.add_argument("--scene", metavar="NAME", help="measure this one here, and print its row as JSON")
     asked = parser.parse_args()
     state = NvmlCollector.availability()
     if not state.ok:
@@ -120,6 +138,11 @@ def main() -> int:
         return 1
     if asked.save is not None:
         asked.save.mkdir(parents=True, exist_ok=True)
+    if asked.scene is not None:
+        from tests.gpu.scenes import BY_NAME
+
+        print(json.dumps(_row(BY_NAME[asked.scene], asked.save), ensure_ascii=False))
+        return 0
     rows = measure(asked.save)
     print(f"{machine()}; {state.reason}\n\n{as_markdown(rows)}")
     if asked.save is not None:

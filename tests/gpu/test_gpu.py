@@ -40,6 +40,9 @@ def test_every_kernel_is_there(cuda_torch: Any) -> None:
     with nbp.profile("torch") as p:
         relu(cuda_torch, x, 100)
     assert len(kernels(p.trace)) == 100
+    table = p.kernels(category="kernel")
+    assert table["occupancy"].between(0, 1).all()
+    assert (table["registers_per_thread"] > 0).all()
     assert not set(p.trust["code"]) & {*LOSSES, "kernels-before-launch", "operator-unknown"}
 
 
@@ -89,11 +92,17 @@ def test_a_cuda_graph_owns_its_kernels(cuda_torch: Any) -> None:
         cuda_torch.cuda.synchronize()
     assert len(kernels(p.trace)) == 40
     assert "no-device-work" not in set(p.trust["code"])
+    nodes = p.graph_nodes()
+    assert nodes["count"].sum() == 40
+    numbered = nodes["node"].notna()  # by Kineto of 2026 on
+    assert numbered.all() or not numbered.any()
+    if numbered.all():
+        assert nodes["replays"].tolist() == [5] * 8
 
 
 def test_two_streams_are_two_tracks(cuda_torch: Any) -> None:
     x = cuda_torch.ones(1 << 22, device="cuda")
-    streams = [cuda_torch.cuda.Stream() for _ in range(2)]
+    streams = [cuda_torch.cuda.Stream(), cuda_torch.cuda.Stream(priority=-1)]
     with nbp.profile("torch") as p:
         for stream in streams:
             with cuda_torch.cuda.stream(stream):
@@ -101,6 +110,10 @@ def test_two_streams_are_two_tracks(cuda_torch: Any) -> None:
         cuda_torch.cuda.synchronize()
     assert kernels(p.trace)["track"].nunique() == 2
     assert "stream-overlap" not in set(p.trust["code"])
+    names = p.trace.tracks.loc[p.trace.tracks["kind"] == "stream", "name"]
+    marked = names.str.contains("priority -").sum()
+    told = "priority" in p.trace.metadata["tables"]["device_events"]  # by builds for CUDA 13.1 on
+    assert marked == (1 if told else 0)
 
 
 def test_cupy_kernels_without_a_line_of_torch(cupy: Any, cuda_torch: Any) -> None:
@@ -136,7 +149,7 @@ def test_counters_of_the_card(card: None) -> None:
     assert {"GPU 0 memory", "GPU 0 power", "GPU 0 temperature"} <= names
     values = p.trace.counters.merge(p.trace.tracks, on="track")
     power = values[values["name"] == "GPU 0 power"]
-    assert 15 <= len(power) <= 25  # every 50 ms
+    assert 10 <= len(power) <= 25  # every 50 ms
     assert np.isfinite(power["value"]).all()
 
 
@@ -154,18 +167,6 @@ def test_out_of_memory_in_the_cell(cuda_torch: Any) -> None:
     assert p.memory_peak()["peak_bytes"].max() > 1 << 30
 
 
-def test_jax_on_the_gpu(card: None) -> None:
-    jax = pytest.importorskip("jax", reason="jax is not installed")
-    if jax.default_backend() != "gpu":
-        pytest.skip("the installed JAX has no GPU backend")
-    f = jax.jit(lambda x: x @ x)
-    x = jax.numpy.ones((1000, 1000))
-    f(x).block_until_ready()
-    with nbp.profile("jax") as p:
-        f(x).block_until_ready()
-    assert len(kernels(p.trace)) > 0
-
-
 def test_what_recording_costs(cuda_torch: Any) -> None:
     x = cuda_torch.ones(64, device="cuda")
     with nbp.profile("torch", steps=(2, 4), measure_overhead=True) as p:
@@ -173,5 +174,5 @@ def test_what_recording_costs(cuda_torch: Any) -> None:
             relu(cuda_torch, x, 200)
             p.step()
     row = p.overhead().iloc[0]
-    assert 1.0 < row["ratio"] < 3.0
+    assert 0.9 < row["ratio"] < 3.0
     assert row["low"] <= row["ratio"] <= row["high"]
