@@ -58,6 +58,7 @@ def report(browser: Browser, ranks: Ranks, tmp_path: Path) -> Iterator[Browser]:
     ranks.to_html(tmp_path / "ranks.html")
     browser.page.goto("about:blank")
     browser.forget()
+    browser.page.set_viewport_size({"width": 1400, "height": 1250})
     browser.page.goto((tmp_path / "ranks.html").as_uri())
     browser.page.wait_for_function(f"() => {PAGE}?.draws > 0", timeout=60_000)
     yield browser
@@ -80,6 +81,16 @@ def alike(ours: Any, theirs: Any, where: str = "") -> None:
         assert math.isclose(ours, theirs, rel_tol=1e-12), where
     else:
         assert ours == theirs, where
+
+
+def place(report: Browser, panel: str, x: float, y: float) -> list[float]:
+    """Where on the page a point of a figure is, when the page has come to rest."""
+    ask = f"([p, x, y]) => {PAGE}.panels[p].place(x, y)"
+    before: list[float] = []
+    while (found := report.page.evaluate(ask, [panel, x, y])) != before:
+        before = found
+        report.page.wait_for_timeout(100)
+    return before
 
 
 def test_page_and_kernel_give_the_same_answers(report: Browser, ranks: Ranks) -> None:
@@ -105,8 +116,7 @@ def test_a_click_selects_a_group_and_nothing_strange_runs(report: Browser) -> No
     assert page.locator(".nbp-rank-bar > button").is_hidden()  # there are no timelines in the file
     labels = page.evaluate(f"() => {PAGE}.panels.talk.drawn().labels")
     at = labels.index("send · 1")
-    place = f"([x, y]) => {PAGE}.panels.talk.place(x, y)"
-    page.mouse.click(*page.evaluate(place, [1_000, at]))
+    page.mouse.click(*place(report, "talk", 1_000, at))
     page.wait_for_function(f"() => {PAGE}.store.get().group?.join() === '1'")
     assert page.evaluate(f"() => {PAGE}.store.get().rank") == [0, 1, 2, 3]
     shown = f"() => {PAGE}.panels.heat.drawn().title === 'Time in process group 1 by rank and step'"
@@ -117,7 +127,7 @@ def test_a_click_selects_a_group_and_nothing_strange_runs(report: Browser) -> No
     page.locator(".nbp-chip[data-dimension=rank] button").click()
     for panel in ("late", "talk"):
         for y in range(3):
-            page.mouse.move(*page.evaluate(f"([p, y]) => {PAGE}.panels[p].place(y, y)", [panel, y]))
+            page.mouse.move(*place(report, panel, y, y))
     page.locator("tr[data-rank='4']").click()
     page.wait_for_function(f"() => {PAGE}.store.get().rank?.join() === '4'")
     page.locator("tr[data-rank='4']").dblclick()
