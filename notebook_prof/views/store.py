@@ -73,7 +73,7 @@ class ViewStore:
     def rows(self) -> RowIndex:
         """Slices by drawn row."""
         c = self.columns
-        return RowIndex(c.ts, c.dur, c.row, c.n_rows, lambda: self.extent)
+        return RowIndex(c.ts, c.dur, c.row, c.n_rows, self._extent)
 
     @built
     def parent(self) -> npt.NDArray[np.integer]:
@@ -89,6 +89,9 @@ class ViewStore:
     @built
     def extent(self) -> IntArray | None:
         """How long every slice and all inside it last; None where no slice outlasts the one around it."""
+        return self._extent()
+
+    def _extent(self) -> IntArray | None:
         c = self.columns
         parent = self.parent
         reach = c.ts + c.dur

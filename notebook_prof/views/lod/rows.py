@@ -79,9 +79,19 @@ class RowIndex:
         self._extent_of = extent
 
     @cached_property
-    def _extent(self) -> IntArray:
+    def _outlasted(self) -> tuple[IntArray, IntArray]:
+        """Positions of the few slices that something inside outlasts, and running sums of by how much."""
         extent = self._extent_of() if self._extent_of is not None else None
-        return self._busy if extent is None else running_sum(extent[self.order])
+        if extent is None:
+            return np.empty(0, np.int64), np.zeros(1, np.int64)
+        more = extent[self.order] - self.all_lengths()
+        at = np.flatnonzero(more)
+        return at, running_sum(more[at])
+
+    def _extent_before(self, at: IntArray) -> IntArray:
+        """How long all slices before some positions, and what is inside them, last; each by itself."""
+        positions, sums = self._outlasted
+        return np.asarray(self._busy[at] + sums[np.searchsorted(positions, at)])
 
     def __len__(self) -> int:
         return len(self.order)
@@ -90,7 +100,7 @@ class RowIndex:
     def nbytes(self) -> int:
         """Memory that the index takes, in bytes."""
         parts = [self.order, self.pointer, self._key, self._busy]
-        parts += [self._extent] if self.__dict__.get("_extent", self._busy) is not self._busy else []
+        parts += self.__dict__.get("_outlasted", ())
         return sum(part.nbytes for part in parts)
 
     def starts(self, at: IntArray) -> IntArray:
@@ -199,9 +209,9 @@ class RowIndex:
             at = np.clip(instants - self.origin, 0, self.stride - 1)
             stop = np.searchsorted(self._key, row * self.stride + at, side="left")
             last = np.maximum(stop - 1, 0)
-            until = self.starts(last) + self._extent[last + 1] - self._extent[last]
+            until = self.starts(last) + self._extent_before(last + 1) - self._extent_before(last)
             rest = np.where(stop > self.pointer[row], np.maximum(until - instants, 0), 0)
-            sides.append(self._extent[stop] - self._extent[self.pointer[row]] - rest)
+            sides.append(self._extent_before(stop) - self._extent_before(self.pointer[row]) - rest)
         return np.where(rows >= 0, sides[1] - sides[0], 0)
 
     def crossing(self, instant: int) -> IntArray:
