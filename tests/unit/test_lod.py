@@ -176,6 +176,14 @@ def test_curve_keeps_extremes(points: list[tuple[int, int]], window: tuple[int, 
         assert (np.diff(x) >= 0).all()
 
 
+def test_a_curve_stays_at_its_last_value() -> None:
+    """Five thousand changes within a pixel, then nothing: the level after them is not their highest."""
+    curve = StepCurve(np.arange(5_000), np.append(np.tile([9.0, 1.0], 2_499), [9.0, 4.0]))
+    x, y = curve.sample(0, 10_000_000, 100)
+    assert y.tolist() == [1.0, 9.0, 4.0, 4.0]
+    assert x.tolist() == [0, 0, 0, 10_000_000]
+
+
 def test_curve_pyramid_gives_the_extremes_of_a_million_points() -> None:
     rng = np.random.default_rng(0)
     value = rng.normal(size=1_000_000)

@@ -49,7 +49,7 @@ class StepCurve:
         ts, value : ndarray of float64
             To be drawn as steps (a value holds until the next point); the first point lies on `start`
             and the last on `end`. Where the window holds more changes than pixels, every pixel column
-            keeps its minimum and maximum. Before the first change there is nothing.
+            keeps its minimum, its maximum and its last value. Before the first change there is nothing.
         """
         first = int(np.searchsorted(self.ts, int(start), "right")) - 1
         stop = int(np.searchsorted(self.ts, int(end), "left"))
@@ -74,7 +74,9 @@ class StepCurve:
         at = self.ts[np.arange(b0, b1) * size].astype(np.float64)
         column = np.clip((at - start) / (end - start) * width_px, 0, width_px - 1).astype(np.int64)
         heads = np.flatnonzero(np.append(True, column[1:] != column[:-1]))
-        value = np.empty(2 * len(heads))
-        value[0::2] = np.minimum.reduceat(low[b0:b1], heads)
-        value[1::2] = np.maximum.reduceat(high[b0:b1], heads)
-        return np.repeat(at[heads], 2), value
+        stops = np.minimum((b0 + np.append(heads[1:], len(column))) * size, stop)
+        value = np.empty(3 * len(heads))
+        value[0::3] = np.minimum.reduceat(low[b0:b1], heads)
+        value[1::3] = np.maximum.reduceat(high[b0:b1], heads)
+        value[2::3] = self.value[stops - 1]  # what holds until the next change, however far that is
+        return np.repeat(at[heads], 3), value

@@ -101,7 +101,7 @@ const reply = (content, columns = {}) => {
   };
 };
 
-// As lod.curve.StepCurve.sample: with more changes than pixels, every pixel keeps its minimum and maximum.
+// As lod.curve.StepCurve.sample: with more changes than pixels, every pixel keeps its minimum, its maximum and its last.
 function sampleCurve(ts, values, a, b, px) {
   const n = ts.length,
     i = Math.max(lowerBound(ts, 0, n, a + 1e-9) - 1, 0),
@@ -120,12 +120,14 @@ function sampleCurve(ts, values, a, b, px) {
       const c = Math.min(px - 1, Math.max(0, Math.floor(((ts[k] - a) / (b - a)) * px))),
         last = y.length;
       if (c !== column) {
-        x.push(Math.max(ts[k], a), Math.max(ts[k], a));
-        y.push(values[k], values[k]);
+        const at = Math.max(ts[k], a);
+        x.push(at, at, at);
+        y.push(values[k], values[k], values[k]);
         column = c;
       } else {
-        y[last - 2] = Math.min(y[last - 2], values[k]);
-        y[last - 1] = Math.max(y[last - 1], values[k]);
+        y[last - 3] = Math.min(y[last - 3], values[k]);
+        y[last - 2] = Math.max(y[last - 2], values[k]);
+        y[last - 1] = values[k];
       }
     }
   }
