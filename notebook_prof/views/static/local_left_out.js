@@ -121,11 +121,15 @@ function createLeftOut(given) {
       }
     }
   }
-  const among = (row, a, b) => {
-    let sum = 0;
-    spread(row, a, Math.max(b - a, 1), 1, null, (k, ns, lit, slices) => (sum += slices));
-    return sum;
-  };
+  // slices in the cells under a window; 1 where the cells are only reached into
+  const before = new Float64Array(at.length + 1);
+  for (let p = 0; p < at.length; p++) before[p + 1] = before[p] + count[p];
+  function among(row, a, b) {
+    const cellAt = (t) => row * cells + Math.min(Math.max(t, 0), cells),
+      first = lowerBound(at, pointer[row], pointer[row + 1], cellAt(Math.floor((a - origin) / cell))),
+      stop = lowerBound(at, first, pointer[row + 1], cellAt(Math.ceil((b - origin) / cell)));
+    return stop > first ? Math.max(1, before[stop] - before[first]) : 0;
+  }
   const busyIn = (row, a, b) => {
     let sum = 0;
     if (row >= 0 && b > a) spread(row, a, b - a, 1, null, (k, ns) => (sum += ns));
