@@ -31,7 +31,7 @@ def shown(browser: Browser, lab: Server, root: Path) -> Iterator[NotebookPage]:
     notebook = NotebookPage(browser, lab, "ten_million.ipynb").open()
     browser.page.evaluate("() => window.jupyterapp.commands.execute('application:toggle-left-area')")
     notebook.run_all(patience_ms=400_000)
-    notebook.wait_ready()
+    browser.page.wait_for_function(ALL_THERE, timeout=600_000)
     browser.page.evaluate("() => document.querySelector('.nbp-host').scrollIntoView()")
     yield notebook
     browser.page.evaluate("() => window.jupyterapp.shell.currentWidget.context.sessionContext.shutdown()")
