@@ -16,6 +16,11 @@ SLICES = 10_000_384
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
+# the verdict, and then the static form, come after the views
+ALL_THERE = """() => { const drawn = document.querySelector('.nbp-host')?.nbp?.counts;
+    return drawn?.timeline && drawn.table && document.querySelector('.nbp-static img')
+        && document.querySelector('.nbp-headline .nbp-verdict:not(.nbp-working)'); }"""
+
 
 @pytest.fixture(scope="module")
 def shown(browser: Browser, lab: Server, root: Path) -> Iterator[NotebookPage]:
