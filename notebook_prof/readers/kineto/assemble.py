@@ -37,9 +37,10 @@ def assemble(columns: KinetoColumns, builder: TraceBuilder) -> IntArray:
     A phase or module that a row proves is written on that row; the builder hands it down.
     ``metadata["tables"]["operator_arguments"]`` tells element types and arguments (see `arguments`),
     ``["device_events"]`` and ``["collectives"]`` how kernels were launched and what was exchanged (see
-    `attributes`); a stream of another priority than 0 has it in its track's name. Call stacks that the
-    file writes as text become `stacks`; stacks of Python calls do not, as the slices around an operator
-    tell them.
+    `attributes`), ``["profiler_ranges"]`` counters of CUPTI's range profiler (see `ranges`),
+    ``["event_arguments"]`` what compiled operators tell of their kernels (see `compiled`). A stream of
+    another priority than 0 has it in its track's name. Call stacks that the file writes as text become
+    `stacks`; stacks of Python calls do not, as the slices around an operator tell them.
 
     Parameters
     ----------
