@@ -136,6 +136,12 @@ def read_trace(
     OptionError
         If `format` is none that is known, or its reader does not take an option.
 
+    Notes
+    -----
+    Where there are CPUs for it, a Kineto file of more than 48 MB is read by up to four processes, unless the
+    caller is a thread or a process of `multiprocessing`. They run no code of the caller, end with the call,
+    and change nothing in the result.
+
     Examples
     --------
     >>> read_trace("trace.json", format="kinetoo")

@@ -166,9 +166,11 @@ class Collector:
         """How many events were kept."""
         return sum(self._counts)
 
-    def present_columns(self) -> set[str]:
-        """Names of the columns that any event has."""
-        return set().union(*self._parts)
+    def give_columns(self) -> dict[str, npt.NDArray[Any]]:
+        """All columns that any event has, by name; none are kept."""
+        columns = {name: self.column(name) for name in sorted(set().union(*self._parts))}
+        self._parts, self._counts = [], []
+        return columns
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """One column of all events; 0 or -1 for events that do not have it."""

@@ -103,8 +103,8 @@ class Taker:
         self._parts.append(Part(self.collector.count(), distinct, sundries, ranges, told))
 
     def taken(self) -> Taken:
-        """All of it."""
-        columns = {name: self.collector.column(name) for name in sorted(self.collector.present_columns())}
+        """All of it, given away."""
+        columns = self.collector.give_columns()
         return Taken(columns, [list(numbers) for numbers in self.collector.numbers], self._parts)
 
 
