@@ -126,7 +126,7 @@ def _replays(trace: Trace, work: Scope) -> IntArray:
 def _told(known: pd.DataFrame | None, name: str, n: int) -> IntArray:
     if known is None or name not in known:
         return np.full(n, -1, np.int64)
-    return known[name].fillna(-1).to_numpy(np.int64)
+    return np.asarray(known[name].fillna(-1), dtype=np.int64)
 
 
 def _by_graph_call(trace: Trace, work: Scope) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
