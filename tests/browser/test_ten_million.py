@@ -101,8 +101,9 @@ def test_the_hand_reaches_each_slice(shown: NotebookPage) -> None:
 def test_its_picture_needs_no_browser(shown: NotebookPage, root: Path) -> None:
     shown.kernel("p.to_png('ten.png', 'timeline', width=480)")
     _compare("ten-million-png", (root / "ten.png").read_bytes)
-    outputs = json.dumps(shown.page.evaluate(
-        "() => window.jupyterapp.shell.currentWidget.content.widgets[1].model.outputs.toJSON()"
-    ))  # fmt: skip
-    assert "10,000,384 slices on 64 tracks" in outputs
+    told = "window.jupyterapp.shell.currentWidget.content.widgets[1].model.outputs.toJSON()"
+    words = "10,000,384 slices on 64 tracks"
+    shown.page.wait_for_function(f"() => JSON.stringify({told}).includes({words!r})")
+    outputs = json.dumps(shown.page.evaluate(f"() => {told}"))
+    assert words in outputs
     assert len(outputs) < 400_000, "and the notebook stays small"
