@@ -10,12 +10,11 @@ from collections.abc import Hashable, Mapping
 from typing import Any, Final, Protocol
 
 import anywidget
-import bokeh
 import traitlets
 
 from ..selection import Selection
 from ..trace import Trace
-from ..views.bundle import bokehjs, script, stylesheet
+from ..views.bundle import VERSION, bokehjs, script, stylesheet
 from ..views.protocol import Protocol as Answers
 
 _MOST_PADDING: Final = 100_000
@@ -131,7 +130,7 @@ class ProfileWidget(LinkedWidget):
         self._came = answers_of(profile).warming.page_came
         self._verdict = "" if late else profile.headline
         self._facts = {"uid": uid, "late": late}
-        settings = {**self._facts, "bokeh": bokeh.__version__}
+        settings = {**self._facts, "bokeh": VERSION}
         super().__init__(answers_of(profile), profile.selection, "", settings)
 
     def _asked(self, widget: Any, message: Mapping[str, Any], buffers: Any) -> None:

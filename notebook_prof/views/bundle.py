@@ -56,6 +56,8 @@ REPORT: Final = (
     "glue_report",
 )
 BOKEHJS: Final = ("bokeh",)
+VERSION: Final[str] = bokeh.__version__
+"""Of Bokeh and BokehJS."""
 
 
 @cache
