@@ -26,10 +26,10 @@ _CELL: Final = "padding:2px 10px;text-align:right;white-space:nowrap"
 def fragment(
     trace: Trace, selection: Selection, *, verdict: str = "", uid: str = "", store: ViewStore | None = None
 ) -> str:
-    """A picture, the verdict and the longest operators, as HTML without script, SVG or style sheet.
+    """A picture, the verdict and the longest operators, as HTML without script or SVG.
 
     What untrusted notebooks, GitHub, nbviewer and nbconvert keep: a table, an image as data URI, inline
-    styles. Every text of the trace is escaped.
+    styles; nothing is lost with the one rule of `without_kernel`. Every text of the trace is escaped.
 
     Parameters
     ----------

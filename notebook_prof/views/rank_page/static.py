@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Final
 
+from ..document import without_kernel
 from .columns import rank_rows
 from .frames import PageFrames
 
@@ -13,7 +14,7 @@ _CELL: Final = "padding:2px 10px;text-align:right;white-space:nowrap"
 
 
 def rank_fragment(frames: PageFrames, headline: str, uid: str = "") -> str:
-    """What the ranks show and the table of the ranks, without script, SVG or style sheet; texts are escaped.
+    """What the ranks show and the table of the ranks, without script or SVG; texts are escaped.
 
     Parameters
     ----------
@@ -33,4 +34,5 @@ def rank_fragment(frames: PageFrames, headline: str, uid: str = "") -> str:
     more = f"<p>and {table['more']} more</p>" if table["more"] else ""
     said = f"<p><b>{escape(first)}</b>{''.join('<br>' + escape(line) for line in rest)}</p>"
     again = "<p>Run the cell again for the linked figures.</p>" if uid else ""
-    return f'<div class="{mark}" style="font-size:13px">{said}<table>{rows}</table>{more}{again}</div>'
+    alone = without_kernel(uid) if uid else ""
+    return f'{alone}<div class="{mark}" style="font-size:13px">{said}<table>{rows}</table>{more}{again}</div>'
