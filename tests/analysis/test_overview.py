@@ -78,7 +78,7 @@ def test_visualdl_tells_the_same_of_kernels(two_gpus: Trace, shared_traces: Path
 def test_attributes_that_were_not_recorded():
     trace = draw("stream 7: [gemm]")
     assert "occupancy" not in kernels(trace)
-    with pytest.raises(OptionError, match="were not recorded"):
+    with pytest.raises(OptionError, match="was not recorded"):
         kernels(trace, by=["name", "grid"])
 
 

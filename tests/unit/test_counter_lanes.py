@@ -54,7 +54,7 @@ def test_memory_is_the_resident_memory_where_no_allocator_spoke(trace: Trace) ->
     assert len(answer.arrays()["sx"]) == 0, "the resident memory belongs to no slice"
     shown = answer.arrays()["y"][:-1]
     np.testing.assert_array_equal(shown, analysis.memory(trace)["allocated_bytes"])
-    assert given(store)["memory"][0]["resident"] is True
+    assert given(store, None, 1000)["memory"][0]["resident"] is True
 
 
 def test_without_any_memory_the_view_says_how_to_record_it() -> None:

@@ -267,6 +267,7 @@ def test_an_interrupt_in_the_cell_keeps_what_was_sampled() -> None:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # who starts tests in the background ignores it
     before, (threads, files) = state(), held()
     assert self_ms(recorded(body)).filter(like="time.sleep(seconds)").sum() > 20
     assert state() == before
