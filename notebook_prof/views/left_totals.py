@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .lod import GroupIndex, GroupTotals, LaunchedIndex
+from .grouped import grouped
+from .lod import GroupTotals
 from .store import ViewStore
 
 SIDES = ("host", "device")
@@ -33,39 +34,9 @@ def totals_left_out(store: ViewStore, keep: npt.NDArray[np.bool_], by: str, side
     span, below = store.trace.span, store.columns.row_below
     window = (int(span.start), int(span.end) + 1)
     whole = store.groups(by, (), side).totals(*window, below)
-    there = _kept_groups(store, keep, by, side).totals(*window, below)
-    parts = ("count", "total_ns", "self_ns", "device_ns", "touched")
-    return GroupTotals(*(getattr(whole, part) - getattr(there, part) for part in parts))
-
-
-def _kept_groups(store: ViewStore, keep: npt.NDArray[np.bool_], by: str, side: str) -> GroupIndex:
-    c = store.columns
-    codes, groups, _ = store.grouping(by)
-    again, around = store.again
     work, launcher = store.launches
     known = keep[work] & keep[launcher]
-    launched = None
-    if side == "host" and known.any():
-        launched = LaunchedIndex(
-            store.rows,
-            codes,
-            len(groups),
-            ts=c.ts,
-            dur=c.dur,
-            work=work[known],
-            launcher=launcher[known],
-            parent=store.parent,
-        )
-    return GroupIndex(
-        store.rows,
-        codes,
-        len(groups),
-        ts=c.ts,
-        dur=c.dur,
-        self_ns=c.self_ns,
-        track=c.track,
-        again=again,
-        parent=around,
-        launched=launched,
-        chosen=np.flatnonzero(keep & store.side(side)),
-    )
+    launches = (work[known], launcher[known]) if side == "host" else None
+    there = grouped(store, by, np.flatnonzero(keep & store.side(side)), launches).totals(*window, below)
+    parts = ("count", "total_ns", "self_ns", "device_ns", "touched")
+    return GroupTotals(*(getattr(whole, part) - getattr(there, part) for part in parts))

@@ -19,7 +19,8 @@ from .built import built, is_built
 from .choosing import Choices
 from .columns import SliceColumns, coded
 from .counter_tracks import DrawnCounter, drawn_counters
-from .lod import DrawnIndex, EarlyIndex, GroupIndex, LaunchedIndex, RowIndex, StepCurve, WideSlices
+from .grouped import grouped
+from .lod import DrawnIndex, EarlyIndex, GroupIndex, RowIndex, StepCurve, WideSlices
 from .lod.chosen import Chosen
 from .lod.density import LongestBlocks
 from .matching import BoolArray, Key, matching_mask
@@ -82,7 +83,8 @@ class ViewStore:
         return np.asarray(column.to_numpy(np.int32 if len(column) < 2**31 else np.int64, na_value=-1))
 
     @built
-    def _shallow(self) -> bool:
+    def shallow(self) -> bool:
+        """Whether walking up to what is around every slice is quicker than sorting them."""
         depth = self.columns.depth
         return len(depth) == 0 or float(depth.mean()) < _SHALLOW
 
@@ -235,23 +237,14 @@ class ViewStore:
         return all(("groups", by, key, side) in self._kept for side in ("host", "device"))
 
     def _grouped(self, by: str, key: Key, side: str) -> GroupIndex:
-        c = self.columns
-        codes, names, _ = self.grouping(by)
-        again, around = self.again
-        return GroupIndex(
-            self.rows,
-            codes,
-            len(names),
-            ts=c.ts,
-            dur=c.dur,
-            self_ns=c.self_ns,
-            track=c.track,
-            again=again,
-            parent=around,
-            launched=self._launched(codes, len(names), key) if side == "host" else None,
-            chosen=self._on_side(self.choices.slices(key), side),
-            around=self.parent if self._shallow else None,
-        )
+        chosen = self._on_side(self.choices.slices(key), side)
+        if side == "device":
+            return grouped(self, by, chosen)
+        launches, members = self._launches_of(key), None
+        of_host = tuple(clause for clause in key if clause[0] in ("name", "track", "rank"))
+        if of_host and len(launches[0]):
+            members = np.where(matching_mask(self.columns, of_host), self.grouping(by)[0], -1)
+        return grouped(self, by, chosen, launches, members)
 
     def _on_side(self, slices: IntArray | None, side: str) -> IntArray | None:
         here = self.side(side)
@@ -259,29 +252,12 @@ class ViewStore:
             return slices[here[slices]]
         return None if here.all() else np.flatnonzero(here)
 
-    def _launched(self, codes: npt.NDArray[np.integer], n_groups: int, key: Key) -> LaunchedIndex | None:
-        """Work of the selected steps and phases, launched from the selected names and tracks."""
+    def _launches_of(self, key: Key) -> tuple[IntArray, IntArray]:
+        """Work of the selected steps and phases, and what launched it."""
         work, launcher = self.launches
-        if not len(work):
-            return None
         of_work = tuple(clause for clause in key if clause[0] in ("step", "phase", "rank"))
-        of_host = tuple(clause for clause in key if clause[0] in ("name", "track", "rank"))
         kept = self.matches(of_work, work)
-        work, launcher = work[kept], launcher[kept]
-        if not len(work):
-            return None
-        c = self.columns
-        members = np.where(matching_mask(c, of_host), codes, -1) if of_host else codes
-        return LaunchedIndex(
-            self.rows,
-            members,
-            n_groups,
-            ts=c.ts,
-            dur=c.dur,
-            work=work,
-            launcher=launcher,
-            parent=self.parent,
-        )
+        return work[kept], launcher[kept]
 
     @built
     def counters(self) -> list[DrawnCounter]:

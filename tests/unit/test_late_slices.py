@@ -48,8 +48,8 @@ def test_covers_are_those_of_every_earlier_slice(
 
 def test_tables_are_the_same_either_way() -> None:
     walked, sorted_ = (Protocol(drawn_trace(gpu=True), Selection()) for _ in range(2))
-    assert ViewStore(walked.store.trace)._shallow
-    sorted_.store.__dict__["_shallow"] = False
+    assert ViewStore(walked.store.trace).shallow
+    sorted_.store.__dict__["shallow"] = False
     for state in ({}, {"step": [4]}, {"phase": ["forward"]}, {"window": [10**6, 5 * 10**7]}):
         for protocol in (walked, sorted_):
             protocol.selection.clear()

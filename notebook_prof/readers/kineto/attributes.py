@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -14,9 +13,6 @@ from ...trace.strings import Coded
 from .columns import Ints, KinetoColumns
 from .launched import with_launches
 from .rows import EXTRA
-
-extra_of: Final = attrgetter(*EXTRA)
-"""The values of `EXTRA` of an event's arguments, as a tuple."""
 
 _LAUNCH: Final = {
     "grid": "text",

@@ -29,12 +29,11 @@ from .columns import Ints
 from .identifiers import identifiers, integers
 from .numbers import exact_ns, to_ns
 from .ranges import KIND, Ranges
-from .rows import EXTRA, AllArguments, Arguments, OldArguments, Variant, complete_type
+from .rows import EXTRA, AllArguments, Arguments, OldArguments, Variant, complete_type, extra_of
 from .sundries import Sundries
 
 _ENOUGH: Final = 3
 _NOTHING: Final = (None,) * len(EXTRA)
-_extra_of: Final = attrgetter(*EXTRA)
 
 _NONE_IS_ZERO: Final = frozenset(
     ("flags", "fwd_thread", "dims", "old_dims", "dtypes", "concrete", "extra", "stack", "path", "ts", "dur")
@@ -243,7 +242,7 @@ class Collector:
             put("stream", -1, rows, identifiers([each.stream for each in some]))
         if self.present & EXTRAS:
             rows, some = _those(args, flags & EXTRAS)
-            put("extra", 0, rows, self.extras.column(map(_extra_of, some), len(some)))
+            put("extra", 0, rows, self.extras.column(map(extra_of, some), len(some)))
         if self.present & (OPERATOR | UNKNOWN):
             rows, some = _those(args, flags & (OPERATOR | UNKNOWN))
             sequence = integers([each.sequence for each in some])

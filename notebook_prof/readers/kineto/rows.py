@@ -8,6 +8,7 @@ times are numbers where a number is exact, and text elsewhere.
 from __future__ import annotations
 
 from functools import cache
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, Union
 
 import msgspec
@@ -87,6 +88,8 @@ EXTRA: Final = tuple(
     name for name in AllArguments.__struct_fields__ if name not in OldArguments.__struct_fields__
 )
 """Fields that become the column `args` of slices."""
+extra_of: Final = attrgetter(*EXTRA)
+"""The values of `EXTRA` of an event's arguments, as a tuple."""
 
 NO_ARGUMENTS: Final = AllArguments()
 
