@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -25,8 +24,8 @@ EMPTY = TraceBuilder().seal()
 
 
 def _colours(path: Path) -> set[tuple[int, ...]]:
-    image = np.asarray(Image.open(io.BytesIO(path.read_bytes())))
-    return {tuple(colour) for colour in np.unique(image.reshape(-1, 3), axis=0).tolist()}
+    image = Image.open(path).convert("RGB")
+    return {colour for _, colour in image.getcolors(image.width * image.height)}
 
 
 @pytest.fixture(scope="module")
