@@ -102,13 +102,11 @@ class Choices:
             return self._tracks(track for track in c.tracks if track.rank in values)
         if dimension == "step":
             return self.runs_of("step").chosen(values)
-        known = {"name": c.names, "category": c.categories, "phase": c.phases}[dimension]
-        wanted = set(values)
-        codes = [code for code, value in enumerate(known) if value in wanted]
+        codes = c.codes(dimension, values)
         if dimension in _RUNS:
             return self.runs_of(dimension).chosen(codes)
         if self.members.count(codes) * _FEW > c.n and len(codes) > 1:
-            keep = np.zeros(len(known) + 1, bool)
+            keep = np.zeros(len(c.names) + 1, bool)
             keep[codes] = True
             return _as_runs(self._index, keep[c.name[self._index.order]])
         return self.members.chosen(codes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -94,6 +95,19 @@ class SliceColumns:
     def step(self) -> npt.NDArray[np.int32]:
         """Step of every slice; -1 where missing."""
         return np.asarray(self._step.to_numpy(dtype=np.int32, na_value=-1))
+
+    @built
+    def code_of(self) -> dict[str, dict[str, int]]:
+        """Code of every known value of ``name category phase``."""
+        known = {"name": self.names, "category": self.categories, "phase": self.phases}
+        return {
+            column: {value: code for code, value in enumerate(values)} for column, values in known.items()
+        }
+
+    def codes(self, column: str, values: Iterable[Any]) -> list[int]:
+        """Codes of some values of ``name category phase``, ascending; unknown values are left out."""
+        known = self.code_of[column]
+        return sorted({known[value] for value in values if value in known})
 
     @property
     def row_below(self) -> IntArray:

@@ -56,8 +56,7 @@ def matching_mask(
         if dimension == "rank":
             keep &= np.isin(columns.track[some], [t.track for t in columns.tracks if t.rank in values])
             continue
-        known = {"name": columns.names, "category": columns.categories, "phase": columns.phases}[dimension]
-        wanted = set(values)
-        chosen = np.array([value in wanted for value in known] + [False])  # code -1 reads the False
+        chosen = np.zeros(len(columns.code_of[dimension]) + 1, bool)  # code -1 reads the last, which is False
+        chosen[columns.codes(dimension, values)] = True
         keep &= chosen[getattr(columns, dimension)[some]]
     return keep

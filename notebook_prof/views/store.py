@@ -20,7 +20,7 @@ from .choosing import Choices
 from .columns import SliceColumns, coded
 from .counter_tracks import DrawnCounter, drawn_counters
 from .grouped import grouped
-from .lod import DrawnIndex, EarlyIndex, GroupIndex, RowIndex, StepCurve, WideSlices
+from .lod import DrawnIndex, EarlyIndex, GroupIndex, Pictures, RowIndex, StepCurve, WideSlices
 from .lod.chosen import Chosen
 from .lod.density import LongestBlocks
 from .matching import BoolArray, Key, matching_mask
@@ -60,8 +60,9 @@ class ViewStore:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.lock = threading.RLock()
-        self._kept: OrderedDict[Key, Any] = OrderedDict()
+        self._kept: OrderedDict[Key, tuple[Any, int]] = OrderedDict()
         self._keeping = threading.Lock()
+        self.pictures = Pictures()
         self._whole: dict[str, GroupIndex] = {}
         self._early: EarlyIndex | None = None
 
@@ -366,13 +367,13 @@ class ViewStore:
         with self._keeping:
             if key in self._kept:
                 self._kept.move_to_end(key)
-                kept: T = self._kept[key]
+                kept: T = self._kept[key][0]
                 return kept
         made = make()
         with self._keeping:
-            self._kept[key] = made
+            self._kept[key] = made, _size(made)
             while len(self._kept) > 1 and (
-                len(self._kept) > _REMEMBERED or sum(map(_size, self._kept.values())) > _MOST_BYTES
+                len(self._kept) > _REMEMBERED or sum(size for _, size in self._kept.values()) > _MOST_BYTES
             ):
                 self._kept.popitem(last=False)
         return made

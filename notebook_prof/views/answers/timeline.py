@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ..lod import DrawnIndex, density
-from ..lod.rows import RowIndex, spread
-from ..matching import matching_key
+from ..lod import Density, DrawnIndex, Picture, density
+from ..lod.rows import IntArray, RowIndex, spread
+from ..matching import Key, matching_key
 from ..packing import Answer, pack
 from ..palette import NAMES
 from ..store import ViewStore
@@ -29,7 +29,8 @@ def lod(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) 
     ----------
     request : mapping
         ``a b`` (ns), ``px`` (width of the window in pixels), ``rows`` (drawn rows, at most 128),
-        ``max_quads`` (at most 4,000), ``tint`` (``name category phase module step``).
+        ``max_quads`` (at most 4,000), ``tint`` (``name category phase module step``), ``picture`` (the number
+        of the picture that the page has of this place, if any).
 
     Returns
     -------
@@ -38,29 +39,32 @@ def lod(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) 
         (code to colour by), ``id`` (row of ``trace.slices``), ``match`` (1 selected). If not all slices
         of the window are there, one entry a cell of ``rows × bins``: ``busy`` (0–255, 0 only where
         nothing is), ``bright`` (selected part of it, 0–255), ``count``, ``dname``, ``dtint`` of the
-        longest slice; ``bin_start bin_ns bins`` place them.
+        longest slice; ``bin_start bin_ns bins`` place them. ``picture`` numbers what does not hang on the
+        selection. Where that is what the page has, ``same`` is true and ``match`` and ``bright`` come alone.
     """
     a, b = float(request["a"]), float(request["b"])
     width = max(1, min(int(request.get("px", 1000)), 8000))
     limit = max(1, min(int(request.get("max_quads", MAX_QUADS)), MAX_QUADS))
     asked = [int(row) for row in request.get("rows", ())][:MAX_ROWS]
     rows = np.array([row for row in asked if 0 <= row < store.columns.n_rows], np.int64)
-    slot_of = np.zeros(store.columns.n_rows + 1, np.uint16)
-    slot_of[rows] = [asked.index(row) for row in rows.tolist()]
+    tint = str(request.get("tint", "name"))
     key = matching_key(state, without=_NOT_FILTERED_BY)
     drawn = store.drawn(rows, key)
-    first, stop = drawn.rows.stretch(rows, int(np.floor(a)), int(np.ceil(b)))
-    total = int((stop - first).sum())
-    if total <= limit:
-        at = spread(first, stop)
-        bins: dict[str, npt.NDArray[Any]] = {}
-        where: dict[str, Any] = {"mode": "all", "bins": 0}
-    else:
-        at = drawn.wide.find(first, stop, _NARROWEST_PX * (b - a) / width, limit)
-        where, bins = _bins(store, drawn, key, rows, (a, b), width, str(request.get("tint", "name")))
-    content = {"total": total, "quads": len(at), "filtered": bool(key), **where}
-    tint = str(request.get("tint", "name"))
-    return pack(content, {**_quads(store, drawn.rows, key, at, slot_of, tint), **bins})
+    where = ("lod", a, b, width, limit, tuple(asked), tint)
+    number, picture = store.pictures.get(
+        where, drawn.rows, lambda: _picture(store, drawn, rows, (a, b), width, limit)
+    )
+    content = {"total": picture.total, "quads": len(picture.at), "filtered": bool(key), "picture": number}
+    marks = _marks(store, picture, key)
+    if request.get("picture") == number:
+        return pack({**content, "same": True}, marks)
+    slot_of = np.zeros(store.columns.n_rows + 1, np.uint16)
+    slot_of[rows] = [asked.index(row) for row in rows.tolist()]
+    columns = _quads(store, picture, slot_of, tint)
+    if picture.density is None:
+        return pack({**content, "mode": "all", "bins": 0}, {**columns, **marks})
+    cells = _cells(store, picture.index, picture.density, tint)
+    return pack({**content, **_place(picture.density)}, {**columns, **cells, **marks})
 
 
 def strip(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
@@ -69,33 +73,65 @@ def strip(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     Parameters
     ----------
     request : mapping
-        ``px``: number of bins.
+        ``px``: number of bins; ``tint`` and ``picture`` as for `lod`.
 
     Returns
     -------
     Answer
-        Columns ``busy bright dname dtint`` as in `lod`, ``content["rows"]`` rows of them.
+        Columns ``busy bright dname dtint`` as in `lod`, ``content["rows"]`` rows of them; ``bright`` alone
+        where ``same`` is true.
     """
     c = store.columns
-    chosen = c.tracks[:_STRIP_ROWS]
-    rows = np.array([track.first_row for track in chosen], np.int64)
+    rows = np.array([track.first_row for track in c.tracks[:_STRIP_ROWS]], np.int64)
     key = matching_key(state, without=_NOT_FILTERED_BY)
     span = (float(store.trace.span.start), float(max(store.trace.span.end, 1)))
     drawn, px, tint = store.drawn(rows, key), int(request.get("px", 1000)), str(request.get("tint", "name"))
-    where, bins = _bins(store, drawn, key, rows, span, px, tint)
-    del bins["count"]
-    return pack({"rows": len(rows), "filtered": bool(key), **where}, bins)
+
+    def make() -> Picture:
+        return Picture(drawn.rows, c.n, np.empty(0, np.int64), _density(drawn, rows, span, px))
+
+    number, picture = store.pictures.get(("strip", px, tint), drawn.rows, make)
+    d = picture.density
+    assert d is not None
+    content = {"rows": len(rows), "filtered": bool(key), "picture": number}
+    marks = {"bright": _bright(store, picture.index, d, key)}
+    if request.get("picture") == number:
+        return pack({**content, "same": True}, marks)
+    cells = _cells(store, picture.index, d, tint)
+    del cells["count"]
+    return pack({**content, **_place(d)}, {**cells, **marks})
+
+
+def _picture(
+    store: ViewStore,
+    drawn: DrawnIndex,
+    rows: IntArray,
+    window: tuple[float, float],
+    width: int,
+    limit: int,
+) -> Picture:
+    a, b = window
+    first, stop = drawn.rows.stretch(rows, int(np.floor(a)), int(np.ceil(b)))
+    total = int((stop - first).sum())
+    if total <= limit:
+        return Picture(drawn.rows, total, spread(first, stop), None)
+    at = drawn.wide.find(first, stop, _NARROWEST_PX * (b - a) / width, limit)
+    inside, bins = _inside(store, window, width)
+    return Picture(drawn.rows, total, at, _density(drawn, rows, inside, bins))
+
+
+def _density(drawn: DrawnIndex, rows: IntArray, window: tuple[float, float], bins: int) -> Density:
+    return density(drawn.rows, drawn.blocks, rows, window, bins)
+
+
+def _place(d: Density) -> dict[str, Any]:
+    return {"mode": "dense", "bins": d.busy_ns.shape[1], "bin_start": d.start, "bin_ns": d.width}
 
 
 def _quads(
-    store: ViewStore,
-    index: RowIndex,
-    key: tuple[Any, ...],
-    at: npt.NDArray[np.int64],
-    slot_of: npt.NDArray[np.uint16],
-    tint: str,
+    store: ViewStore, picture: Picture, slot_of: npt.NDArray[np.uint16], tint: str
 ) -> dict[str, npt.NDArray[Any]]:
-    c = store.columns
+    c, index, at = store.columns, picture.index, picture.at
     slices = index.order[at]
     return {
         "x0": index.starts(at).astype(np.float64),
@@ -104,45 +140,47 @@ def _quads(
         "name": _names(store, c.name[slices]),
         "tint": _tint(store, tint, slices),
         "id": slices.astype(np.uint32),
-        "match": store.matches(key, slices).astype(np.uint8),
     }
 
 
-def _bins(
-    store: ViewStore,
-    drawn: DrawnIndex,
-    key: tuple[Any, ...],
-    rows: npt.NDArray[np.int64],
-    window: tuple[float, float],
-    width: int,
-    tint: str,
-) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    window, width = _inside(store, window, width)
-    index = drawn.rows
-    d = density(index, drawn.blocks, rows, window, width, store.chosen(key))
-    longest = index.order[np.maximum(d.longest, 0)] if len(index) else np.maximum(d.longest, 0)
-    any_ = d.count > 0
-    busy = np.where(any_, np.clip(np.ceil(d.busy_ns / d.width * 255), 1, 255), 0).astype(np.uint8)
-    if d.matched_ns is None:
-        bright = np.where(any_, 255, 0).astype(np.uint8)
-    else:
-        # a bin that holds instants only has no time to share: its longest slice speaks for it
-        share = d.matched_ns / np.maximum(d.busy_ns, 1)
-        instants = (d.busy_ns == 0) & any_
-        share[instants] = store.matches(key, longest[instants])
-        bright = np.clip(np.ceil(share * 255), 0, 255).astype(np.uint8)
-    where = {"mode": "dense", "bins": d.busy_ns.shape[1], "bin_start": d.start, "bin_ns": d.width}
+def _cells(store: ViewStore, index: RowIndex, d: Density, tint: str) -> dict[str, npt.NDArray[Any]]:
+    longest = _longest(index, d)
     c = store.columns
-    names = c.name[longest] if c.n else longest
-    tints = _tint(store, tint, longest) if c.n else longest.astype(np.uint8)
+    busy = np.where(d.count > 0, np.clip(np.ceil(d.busy_ns / d.width * 255), 1, 255), 0).astype(np.uint8)
     cells: dict[str, npt.NDArray[Any]] = {
         "busy": busy,
-        "bright": bright,
         "count": np.minimum(d.count, 2**32 - 1).astype(np.uint32),
-        "dname": _names(store, names),
-        "dtint": tints,
+        "dname": _names(store, c.name[longest] if c.n else longest),
+        "dtint": _tint(store, tint, longest) if c.n else longest.astype(np.uint8),
     }
-    return where, {name: values.ravel() for name, values in cells.items()}
+    return {name: values.ravel() for name, values in cells.items()}
+
+
+def _longest(index: RowIndex, d: Density) -> npt.NDArray[np.integer]:
+    at = np.maximum(d.longest, 0)
+    return index.order[at] if len(index) else at
+
+
+def _marks(store: ViewStore, picture: Picture, key: Key) -> dict[str, npt.NDArray[Any]]:
+    """What of a picture is selected: all that another selection changes."""
+    slices = picture.index.order[picture.at]
+    marks: dict[str, npt.NDArray[Any]] = {"match": store.matches(key, slices).astype(np.uint8)}
+    if picture.density is not None:
+        marks["bright"] = _bright(store, picture.index, picture.density, key)
+    return marks
+
+
+def _bright(store: ViewStore, index: RowIndex, d: Density, key: Key) -> npt.NDArray[np.uint8]:
+    """Selected part of the busy time of every cell, 0–255."""
+    any_ = (d.count > 0).ravel()
+    chosen = store.chosen(key)
+    if chosen is None:
+        return np.where(any_, 255, 0).astype(np.uint8)
+    share = (d.matched(chosen) / np.maximum(d.busy_ns, 1)).ravel()
+    # a bin that holds instants only has no time to share: its longest slice speaks for it
+    instants = np.flatnonzero((d.busy_ns.ravel() == 0) & any_)
+    share[instants] = store.matches(key, _longest(index, d).ravel()[instants])
+    return np.clip(np.ceil(share * 255), 0, 255).astype(np.uint8)
 
 
 def _inside(store: ViewStore, window: tuple[float, float], width: int) -> tuple[tuple[float, float], int]:

@@ -5,6 +5,7 @@ from .density import Density, density
 from .drawn import DrawnIndex, EarlyIndex
 from .groups import GroupIndex, GroupTotals
 from .launched import LaunchedIndex
+from .pictures import Picture, Pictures
 from .rows import RowIndex
 from .wide import WideSlices
 
@@ -15,6 +16,8 @@ __all__ = [
     "GroupIndex",
     "GroupTotals",
     "LaunchedIndex",
+    "Picture",
+    "Pictures",
     "RowIndex",
     "StepCurve",
     "WideSlices",

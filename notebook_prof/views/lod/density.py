@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -36,6 +36,8 @@ class Density:
         Slices that touch the bin.
     longest : ndarray of int64
         Position (in the RowIndex) of the longest slice that touches the bin; -1 where there is none.
+    stops, rest : ndarray of int64, shape (rows, bins + 1)
+        `RowIndex.started_before` and `RowIndex.rest` of the edges.
     """
 
     start: float
@@ -44,6 +46,12 @@ class Density:
     matched_ns: IntArray | None
     count: IntArray
     longest: IntArray
+    stops: IntArray
+    rest: IntArray
+
+    def matched(self, chosen: Chosen) -> IntArray:
+        """The part of `busy_ns` that is selected: all that another selection changes."""
+        return np.asarray(np.diff(chosen.near(self.stops).busy_until(self.stops, self.rest), axis=1))
 
 
 class LongestBlocks:
@@ -124,11 +132,12 @@ def density(
     stops = index.started_before(rows, edges)
     rest = index.rest(stops, rows, edges)
     busy = np.diff(index.busy_before(stops) - rest, axis=1)
-    matched = None if chosen is None else np.diff(chosen.near(stops).busy_until(stops, rest), axis=1)
     first, stop = stops[:, :-1], stops[:, 1:]
     carried = rest[:, :-1] > 0
     longest = _longer(index, blocks.longest(first, stop), carried, first)
-    return Density(float(origin), float(width), busy, matched, (stop - first) + carried, longest)
+    count = (stop - first) + carried
+    made = Density(float(origin), float(width), busy, None, count, longest, stops, rest)
+    return made if chosen is None else replace(made, matched_ns=made.matched(chosen))
 
 
 def _longer(index: RowIndex, inside: IntArray, carried: BoolArray, first: IntArray) -> IntArray:
