@@ -8,7 +8,8 @@ from typing import Final
 
 import bokeh
 
-_STATIC: Final = Path(__file__).parent / "static"
+STATIC: Final = Path(__file__).parent / "static"
+"""Folder of the page's files."""
 _BOKEH: Final = Path(bokeh.__file__).parent / "server" / "static" / "js"
 
 PAGE: Final = (
@@ -63,13 +64,13 @@ VERSION: Final[str] = bokeh.__version__
 @cache
 def script(parts: tuple[str, ...] = LIVE) -> str:
     """One ES module made of the named files; imports between them are not needed."""
-    return "\n".join((_STATIC / f"{part}.js").read_text(encoding="utf-8") for part in parts)
+    return "\n".join((STATIC / f"{part}.js").read_text(encoding="utf-8") for part in parts)
 
 
 @cache
 def stylesheet() -> str:
     """The page's CSS."""
-    return (_STATIC / "dashboard.css").read_text(encoding="utf-8")
+    return (STATIC / "dashboard.css").read_text(encoding="utf-8")
 
 
 def bokehjs() -> list[bytes]:

@@ -1,31 +1,25 @@
-"""The four views on one page: figures fresh for every display, and what the page must know to mount them."""
+"""The four views on one page: figures for every display, and what the page must know to mount them."""
 
 from __future__ import annotations
 
+import json
+from functools import cache
 from typing import Any, Final
 
-import bokeh
 import numpy as np
-from bokeh.core.json_encoder import serialize_json
-from bokeh.document import Document
-from bokeh.models import Range1d
 
 from .. import analysis
 from ..trace import DEVICE_CATEGORIES, Trace
-from .figures import (
-    AXIS_PX,
-    GUTTER_PX,
-    LANE_PX,
-    MARGIN_PX,
-    memory_figure,
-    overview_figure,
-    phase_figure,
-    timeline_figure,
-)
+from .bundle import STATIC, VERSION
+from .figures import AXIS_PX, GUTTER_PX, LANE_PX, MARGIN_PX
 from .panels import PANELS
 
 FIGURES: Final = ("overview", "timeline", "memory", "phases")
-_SHORTEST_VIEW_NS: Final = 20
+TEMPLATE: Final = STATIC / "dashboard.json"
+"""The figures of a trace of one nanosecond; ``-m notebook_prof.views.dashboard_figures`` writes it."""
+SHORTEST_VIEW_NS: Final = 20
+_SPANNED: Final = ("view", "whole")
+"""Ranges that begin as long as the recording."""
 
 
 def dashboard_document(trace: Trace) -> str:
@@ -33,21 +27,38 @@ def dashboard_document(trace: Trace) -> str:
 
     Notes
     -----
-    Models belong to one document: every display makes its own. No data of the trace is in it but its
-    span, so that it stays under 30 kB; the page asks for what it draws.
+    Every display mounts models of its own. No data of the trace is in the document but its span, so that it
+    stays under 50 kB; the page asks for what it draws. The figures are the same for every trace and for all
+    versions of Bokeh from 3.5 to 3.9: they are read from a file, so that the first view need not wait for
+    Bokeh's models.
     """
-    start, end = float(trace.span.start), float(max(trace.span.end, trace.span.start + _SHORTEST_VIEW_NS))
-    view = Range1d(start, end, name="view", min_interval=_SHORTEST_VIEW_NS)
-    document = Document()
-    for root in (overview_figure(start, end), timeline_figure(view, 6), memory_figure(view), phase_figure()):
-        document.add_root(root)
-    return str(serialize_json(document.to_json()))
+    start, end = float(trace.span.start), float(max(trace.span.end, trace.span.start + SHORTEST_VIEW_NS))
+    roots = json.loads(_figures())
+    _span(roots, {"start": start, "end": end})
+    return json.dumps({"version": VERSION, "title": "", "roots": roots}, separators=(",", ":"))
+
+
+@cache
+def _figures() -> str:
+    return TEMPLATE.read_text(encoding="utf-8")
+
+
+def _span(part: Any, span: dict[str, float]) -> None:
+    """Give the ranges named in `_SPANNED` the span, wherever in the document they are."""
+    if isinstance(part, list):
+        for each in part:
+            _span(each, span)
+    elif isinstance(part, dict):
+        if part.get("name") == "Range1d" and part.get("attributes", {}).get("name") in _SPANNED:
+            part["attributes"].update(span)
+        for each in part.values():
+            _span(each, span)
 
 
 def dashboard_settings(trace: Trace, verdict: str) -> dict[str, Any]:
     """Small facts for the page: versions, sizes, the verdict's text, and why a view may be empty."""
     return {
-        "bokeh": bokeh.__version__,
+        "bokeh": VERSION,
         "gutter": GUTTER_PX,
         "margin": MARGIN_PX,
         "lane": LANE_PX,

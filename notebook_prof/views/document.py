@@ -14,7 +14,6 @@ from ..units import format_bytes, format_count, format_ns, format_share
 from .answers import table
 from .palette import NAMES
 from .picture import MOST_ROWS, data_uri
-from .report import report_page
 from .store import ViewStore
 from .thumbnail import thumbnail
 
@@ -96,6 +95,8 @@ def write_report(
     path : path
     verdict : str
     """
+    from .report import report_page  # with it come Bokeh's models, for which no static form should wait
+
     static = fragment(trace, selection, verdict=verdict)
     page = report_page(trace, selection, verdict=verdict, static=static)
     with open(path, "w", encoding="utf-8") as file:

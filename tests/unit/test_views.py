@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any
 
@@ -16,7 +19,8 @@ from notebook_prof.analysis import kernels, operators
 from notebook_prof.selection import Selection
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views import bundle
-from notebook_prof.views.dashboard import dashboard_document, dashboard_settings
+from notebook_prof.views.dashboard import TEMPLATE, dashboard_document, dashboard_settings
+from notebook_prof.views.dashboard_figures import drawn
 from notebook_prof.views.document import fragment, write_report
 from notebook_prof.views.palette import CATEGORIES, NAMES, PHASES, rgba
 from notebook_prof.views.picture import density_picture, png
@@ -279,6 +283,48 @@ def test_dashboard_document_holds_no_data_and_is_fresh() -> None:
     assert "aten::conv2d" not in json.dumps(first)
     assert set(dashboard_settings(EMPTY, "")["empty"]) == {"timeline", "memory", "phases"}
     assert dashboard_settings(trace, "")["empty"] == {}
+
+
+def test_the_figures_in_the_file_are_those_that_are_drawn() -> None:
+    """Where this fails, figures have changed: run ``python -m notebook_prof.views.dashboard_figures``."""
+    assert json.loads(TEMPLATE.read_text()) == json.loads(drawn())
+    trace = drawn_trace()
+    spans = {
+        name: (float(start), float(end))
+        for name, start, end in _ranges(json.loads(dashboard_document(trace))["roots"])
+        if name in ("view", "whole")
+    }
+    assert spans == dict.fromkeys(("view", "whole"), (trace.span.start, trace.span.end))
+
+
+def _ranges(part: Any) -> Iterator[tuple[str, float, float]]:
+    if isinstance(part, dict):
+        if part.get("name") == "Range1d":
+            found = part["attributes"]
+            yield found["name"], found.get("start", 0), found.get("end", 1)
+        part = list(part.values())
+    if isinstance(part, list):
+        for each in part:
+            yield from _ranges(each)
+
+
+def test_the_first_view_needs_no_models_of_bokeh() -> None:
+    code = """
+import sys
+from notebook_prof.session.profile import Profile
+from notebook_prof.jupyter import late
+from notebook_prof.jupyter.widget import ProfileWidget, answers_of
+from notebook_prof.testing import draw
+profile = Profile(draw("main: [mm]"))
+ProfileWidget(profile)._start()
+late.static_form(profile, "uid")
+for question in ("meta", "names", "lod", "strip", "memory", "phases", "table"):
+    content, _ = answers_of(profile).answer({"t": question, "a": 0, "b": 1, "px": 9, "rows": [0]})
+    assert "failed" not in content, content
+print("bokeh.models" in sys.modules, "bokeh.plotting" in sys.modules)
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.stdout.split() == ["False", "False"], ran.stderr
 
 
 def test_page_code_is_whole() -> None:

@@ -7,8 +7,6 @@ trace, and themes can change while the page lives.
 
 from __future__ import annotations
 
-from typing import Final
-
 from bokeh.models import (
     AdaptiveTicker,
     BasicTickFormatter,
@@ -20,11 +18,7 @@ from bokeh.models import (
 from bokeh.plotting import figure
 
 from ..time_axis import time_ticker
-
-GUTTER_PX: Final = 184
-MARGIN_PX: Final = 14
-LANE_PX: Final = 18
-AXIS_PX: Final = 26
+from .sizes import GUTTER_PX, MARGIN_PX
 
 
 def bare_figure(name: str, height: int, x_range: Range1d, y_range: Range1d, axis: str = "below") -> figure:

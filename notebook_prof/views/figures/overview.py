@@ -11,7 +11,7 @@ from .base import add_boxes, add_veils, bare_figure, empty_source
 
 def overview_figure(start: float, end: float) -> figure:
     """Build the overview over ``[start, end]`` ns."""
-    plot = bare_figure("overview", 40, Range1d(start, end), Range1d(1, 0, name="strip_rows"), axis="below")
+    plot = bare_figure("overview", 40, Range1d(start, end, name="whole"), Range1d(1, 0, name="strip_rows"))
     plot.axis.visible = False
     plot.image_rgba("image", "x", "y", "dw", "dh", source=empty_source("strip", "image x y dw dh"))
     add_boxes(plot, "marks", fill_color=MEMORY["peak"], line_color=None)

@@ -6,7 +6,8 @@ from bokeh.models import BoxAnnotation, Range1d
 from bokeh.plotting import figure
 
 from ..palette import COUNTER
-from .base import AXIS_PX, LANE_PX, add_boxes, add_veils, bare_figure, empty_source
+from .base import add_boxes, add_veils, bare_figure, empty_source
+from .sizes import AXIS_PX, LANE_PX
 
 
 def timeline_figure(view: Range1d, lanes: int) -> figure:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pandas as pd
-from bokeh.plotting import figure
 
 from ...trace import Trace
+
+if TYPE_CHECKING:
+    from bokeh.plotting import figure
 
 Patch: TypeAlias = Mapping[str, Any]
 """Values by dimension (and ``focus``) as `Selection.apply_patch` takes them; None removes a clause."""

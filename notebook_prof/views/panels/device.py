@@ -10,7 +10,7 @@ import pandas as pd
 from ... import analysis
 from ...trace import Trace
 from ...units import format_ns, format_share
-from ..figures import idle_figure
+from .. import figures
 from .asking import ask, followed, selection_of
 from .base import Absent, Fact, Facts, Panel, Part, Table
 from .pictures import pictures
@@ -28,7 +28,7 @@ def device(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     gaps = ask(analysis.device_idle, trace, state)
     parts: list[Part] = [
         _facts(trace, state, busy),
-        *pictures(idle_figure(trace, selection_of(state))),
+        *pictures(figures.idle_figure(trace, selection_of(state))),
         Table(busy, title="Time of each device", call="p.device()"),
     ]
     if len(gaps):

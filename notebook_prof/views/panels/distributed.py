@@ -10,7 +10,7 @@ import pandas as pd
 from ... import analysis
 from ...trace import Trace
 from ...units import format_count, format_ns, format_share
-from ..figures import distributed_figure
+from .. import figures
 from .asking import ask, followed, selection_of
 from .base import Absent, Fact, Facts, Panel, Part, Table
 from .pictures import pictures
@@ -24,7 +24,10 @@ def distributed(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     calls, table = ask(analysis.collectives, trace, state), ask(analysis.distributed, trace, state)
     if not len(calls) and not int(table["communication_ns"].sum()):
         return Absent(without_collectives(trace) or "No communication lies in what is selected.")
-    parts: list[Part] = [_facts(calls, table), *pictures(distributed_figure(trace, selection_of(state)))]
+    parts: list[Part] = [
+        _facts(calls, table),
+        *pictures(figures.distributed_figure(trace, selection_of(state))),
+    ]
     if len(table):
         select = [None if pd.isna(number) else {"step": int(number)} for number in table["step"].tolist()]
         units = {"step": "text", "device": "text"}

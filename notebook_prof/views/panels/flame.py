@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import analysis
 from ...trace import Trace
-from ..figures import flame_figure
+from .. import figures
 from .asking import followed, selection_of
 from .base import Absent, Note, Panel
 from .pictures import pictures
@@ -16,7 +16,9 @@ from .pictures import pictures
 def flame(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     """Two icicles, by host and by device time; the second only where device work has a known launch."""
     selection = selection_of(state)
-    drawn = pictures(flame_figure(trace, selection), flame_figure(trace, selection, metric="device_ns"))
+    drawn = pictures(
+        figures.flame_figure(trace, selection), figures.flame_figure(trace, selection, metric="device_ns")
+    )
     if not drawn:
         return Absent(without_stacks(trace) or "No stack lies in what is selected.")
     note = Note(

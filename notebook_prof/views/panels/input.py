@@ -10,7 +10,7 @@ import pandas as pd
 from ... import analysis
 from ...trace import Trace
 from ...units import format_count, format_ns, format_share
-from ..figures import input_figure, pipeline_figure, queues_figure
+from .. import figures
 from .asking import ask, followed, selection_of
 from .base import Absent, Fact, Facts, Note, Panel, Part, Table
 from .pictures import pictures
@@ -30,8 +30,10 @@ def input_data(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     selection = selection_of(state)
     queues, stages = analysis.input_queues(trace), analysis.input_operators(trace)
     drawn = (
-        pipeline_figure(trace, selection), queues_figure(trace, selection), input_figure(trace, selection),
-    )  # fmt: skip
+        figures.pipeline_figure(trace, selection),
+        figures.queues_figure(trace, selection),
+        figures.input_figure(trace, selection),
+    )
     parts: list[Part] = [_facts(table), *_found(queues, stages), *pictures(*drawn)]
     if len(stages):
         parts.append(_stages(stages))

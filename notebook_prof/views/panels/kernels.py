@@ -12,7 +12,7 @@ from ...analysis.device_attributes import device_attributes
 from ...analysis.kernels import LAUNCH
 from ...analysis.scope import on_device
 from ...trace import Trace
-from ..figures import kernels_figure
+from .. import figures
 from .asking import arguments, ask, followed, selection_of
 from .base import Absent, Panel, Part, Table
 from .pictures import pictures
@@ -37,7 +37,7 @@ def kernels(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     if not len(table):
         return Absent(without_device(trace) or "No kernel lies in what is selected.")
     parts: list[Part] = [
-        *pictures(kernels_figure(trace, selection_of({**state, "name": None}))),
+        *pictures(figures.kernels_figure(trace, selection_of({**state, "name": None}))),
         Table(
             _readable(table), _units(table), select=_names(table), title="Kernels, copies and fills",
             call="p.kernels()",

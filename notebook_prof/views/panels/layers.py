@@ -9,7 +9,7 @@ import numpy as np
 
 from ... import analysis
 from ...trace import Trace
-from ..figures import layers_figure
+from .. import figures
 from .asking import ask, followed, selection_of
 from .base import Absent, Panel, Table
 from .pictures import pictures
@@ -26,7 +26,7 @@ def layers(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     return Panel(
         "Layers",
         (
-            *pictures(layers_figure(trace, selection_of(state))),
+            *pictures(figures.layers_figure(trace, selection_of(state))),
             Table(shown, {k: v for k, v in units.items() if k in shown}, title="Modules", call="p.layers()"),
         ),
         followed(analysis.layers),

@@ -10,8 +10,7 @@ import pandas as pd
 from ... import analysis
 from ...trace import Trace
 from ...units import format_bytes, format_ns
-from ..figures import memory_flow_figure
-from ..figures.levels import levels_figure
+from .. import figures
 from .asking import arguments, ask, followed, selection_of
 from .base import Absent, Fact, Facts, Note, Panel, Part, Table
 from .pictures import pictures
@@ -29,7 +28,7 @@ def memory(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     parts: list[Part] = [
         _facts(peaks),
         *_growth(trace),
-        *pictures(levels_figure(trace, selection), memory_flow_figure(trace, selection)),
+        *pictures(figures.levels_figure(trace, selection), figures.memory_flow_figure(trace, selection)),
     ]
     if len(trace.allocations):
         at = int(peaks.loc[peaks["peak_bytes"].idxmax(), "ts"])

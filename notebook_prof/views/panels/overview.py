@@ -10,7 +10,7 @@ import pandas as pd
 from ... import analysis
 from ...trace import Trace
 from ...units import format_bytes, format_count, format_ns, format_share
-from ..figures import operators_figure
+from .. import figures
 from .asking import followed, selection_of
 from .base import Absent, Fact, Facts, Panel, Part, Table
 from .pictures import pictures
@@ -21,7 +21,7 @@ _EMPTY_PHASES = ("calls", "device_ns", "device_mean_ns", "device_min_ns", "devic
 def overview(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     """The tables of `analysis.overview`, its most telling numbers on top."""
     found = analysis.overview(trace, window=state.get("window"))
-    drawn = operators_figure(trace, selection_of({**state, "name": None}), top=8)
+    drawn = figures.operators_figure(trace, selection_of({**state, "name": None}), top=8)
     parts: list[Part] = [_facts(trace, found), *pictures(drawn)]
     if len(found.devices):
         parts.append(Table(found.devices, _DEVICE_UNITS, title="Devices", call="p.overview().devices"))

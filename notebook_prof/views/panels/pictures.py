@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from ..figures.drawn import Drawn
+from typing import TYPE_CHECKING
+
 from .base import Picture
+
+if TYPE_CHECKING:
+    from ..figures.drawn import Drawn
 
 
 def pictures(*drawn: Drawn | None) -> tuple[Picture, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 from ... import analysis
 from ...analysis.ceilings import ceilings_of
 from ...trace import Trace
-from ..figures import roofline_figure
+from .. import figures
 from .asking import ask, followed, selection_of
 from .base import Absent, Note, Panel, Table
 from .pictures import pictures
@@ -48,7 +48,7 @@ def roofline(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         "Roofline",
         (
             note,
-            *pictures(roofline_figure(trace, selection_of(state), **limits)),
+            *pictures(figures.roofline_figure(trace, selection_of(state), **limits)),
             Table(
                 shown, {k: v for k, v in _UNITS.items() if k in shown}, select=select, title="Operators",
                 call="p.roofline()",

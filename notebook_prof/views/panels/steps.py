@@ -10,7 +10,7 @@ import pandas as pd
 from ... import analysis
 from ...trace import Trace
 from ...units import format_count, format_ns, format_share
-from ..figures import steps_figure
+from .. import figures
 from .asking import ask, followed, selection_of
 from .base import Absent, Fact, Facts, Panel, Table
 from .pictures import pictures
@@ -27,7 +27,8 @@ def steps(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         return Absent(NO_STEPS if not len(trace.steps) else "No step lies in what is selected.")
     selection = selection_of(state)
     drawn = pictures(
-        steps_figure(trace, selection, kind="breakdown"), steps_figure(trace, selection, kind="step_trace")
+        figures.steps_figure(trace, selection, kind="breakdown"),
+        figures.steps_figure(trace, selection, kind="step_trace"),
     )
     shown = [name for name in _OF_TRACE if name != "rank" or table["rank"].notna().any()]
     shown += list(_POINTS)
