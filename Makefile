@@ -29,17 +29,19 @@ demo: $(BIN)/.demo ## run the quickstart for real, print the verdict, write an H
 lab: $(BIN)/.demo ## open the quickstart in JupyterLab
 	$(BIN)/jupyter lab $(QUICKSTART)
 
-# What needs the machine for itself: kernels and browsers with real clocks. All other folders share the cores.
-ALONE := tests/notebook tests/browser tests/gpu
-TOGETHER := $(addprefix --ignore=,$(ALONE)) --numprocesses logical --maxprocesses 4 --dist worksteal
+# What computes shares all cores; kernels and browsers, which mostly wait, follow in two processes, file by file;
+# a card is never shared.
+COMPUTED := $(addprefix --ignore=tests/,notebook browser gpu) --numprocesses logical --maxprocesses 4 --dist worksteal
+DRIVEN := tests/notebook tests/browser --numprocesses 2 --dist loadfile
 
 test: $(BIN)/.test ## install everything including a browser and run all tests
 	tests/install_browser.sh
-	$(BIN)/python -m pytest $(TOGETHER) $(PYTEST_ARGS); together=$$?; \
-	$(BIN)/python -m pytest $(ALONE) $(PYTEST_ARGS) && exit $$together
+	status=0; for part in "$(COMPUTED)" "$(DRIVEN)" tests/gpu; do \
+		$(BIN)/python -m pytest $$part $(PYTEST_ARGS) || status=$$?; \
+	done; exit $$status
 
 test-fast: $(BIN)/.test ## all tests that need neither a kernel nor a browser
-	$(BIN)/python -m pytest $(TOGETHER) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(COMPUTED) $(PYTEST_ARGS)
 
 check: $(BIN)/.test ## ruff and mypy --strict
 	$(BIN)/ruff check .

@@ -105,7 +105,7 @@ def touch_everything(page: Any) -> list[str]:
             one.hover(force=True)
         note(selector)
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] - 10)  # a counter
-    page.locator(".nbp-tooltip:not([hidden])").wait_for()
+    page.locator(".nbp-tooltip:not([hidden])").filter(has_text="counter").wait_for()
     note(".nbp-tooltip")
     for summary in page.locator(".nbp-verdict summary").all():
         summary.click()

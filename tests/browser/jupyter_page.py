@@ -163,6 +163,11 @@ class Browser:
         self.page.on("pageerror", lambda e: self.errors.append(str(e)[:500]))
         self.page.on("request", lambda r: None if r.url.startswith(LOCAL) else self.elsewhere.append(r.url))
 
+    def blank(self) -> None:
+        """Leave the page that is open, and forget what it complained about to its end."""
+        self.page.goto("about:blank")
+        self.forget()
+
     def forget(self) -> None:
         """Forget what was noted so far."""
         self.errors.clear()

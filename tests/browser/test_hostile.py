@@ -15,8 +15,7 @@ def test_the_live_views_are_harmless(browser: Browser, lab: Server, root: Path) 
         root / "hostile.ipynb", ["from hostile import hostile_profile\np = hostile_profile()", "p"]
     )
     notebook = NotebookPage(browser, lab, "hostile.ipynb")
-    browser.page.goto("about:blank")
-    browser.forget()
+    browser.blank()
     notebook.open()
     notebook.run_all()
     notebook.wait_ready()
@@ -37,8 +36,7 @@ def test_the_live_views_are_harmless(browser: Browser, lab: Server, root: Path) 
 def report(browser: Browser, tmp_path: Path) -> Browser:
     """An open report of hostile texts."""
     hostile_profile().to_html(tmp_path / "evil.html")
-    browser.page.goto("about:blank")
-    browser.forget()
+    browser.blank()
     browser.page.set_viewport_size({"width": 1400, "height": 1250})
     browser.page.goto((tmp_path / "evil.html").as_uri())
     return browser
@@ -78,5 +76,4 @@ def test_the_report_without_scripts_is_harmless(browser: Browser, tmp_path: Path
     assert browser.page.evaluate("() => window.hacked") is None
     assert EVIL[:40] in browser.page.locator("table").inner_text()
     assert browser.page.locator("script, svg, iframe").count() == 0
-    browser.page.goto("about:blank")
-    browser.forget()
+    browser.blank()

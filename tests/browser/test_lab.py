@@ -26,8 +26,7 @@ def notebook(
     name = f"{request.node.name.split('[')[0]}.ipynb"
     write_notebook(root / name, request.param)
     opened = NotebookPage(browser, lab, name)
-    browser.page.goto("about:blank")
-    browser.forget()
+    browser.blank()
     opened.open()
     opened.run_all()
     yield opened

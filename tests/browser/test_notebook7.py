@@ -20,8 +20,7 @@ def notebook7(browser: Browser, root: Path) -> Iterator[NotebookPage]:
     server = Server(root, "notebook")
     write_notebook(root / "seven.ipynb", [SETUP, "p", "'below'"])
     try:
-        browser.page.goto("about:blank")
-        browser.forget()
+        browser.blank()
         yield NotebookPage(browser, server, "seven.ipynb")
         browser.page.goto("about:blank")
     finally:

@@ -77,8 +77,7 @@ CASES: dict[str, Callable[[TraceBuilder], None]] = {
 
 
 def _open(browser: Browser, path: Path, scheme: str = "light") -> None:
-    browser.page.goto("about:blank")
-    browser.forget()
+    browser.blank()
     browser.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     browser.page.set_viewport_size({"width": 1280, "height": 880})
     browser.page.goto(path.as_uri())

@@ -214,8 +214,7 @@ def report(browser: Browser, tmp_path: Path) -> Iterator[Any]:
 
     def opened(profile: Profile) -> Browser:
         profile.to_html(tmp_path / "report.html")
-        browser.page.goto("about:blank")
-        browser.forget()
+        browser.blank()
         browser.page.goto((tmp_path / "report.html").as_uri())
         browser.page.wait_for_function("() => document.querySelector('.nbp-host')?.nbp?.counts.table")
         return browser

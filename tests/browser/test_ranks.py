@@ -24,8 +24,7 @@ def board(browser: Browser, lab: Server, root: Path) -> Iterator[NotebookPage]:
     cell = "import notebook_prof as nbp\nranks = nbp.read_ranks('run', progress=False)\nranks.dashboard()"
     write_notebook(root / "ranks.ipynb", [cell])
     opened = NotebookPage(browser, lab, "ranks.ipynb")
-    browser.page.goto("about:blank")
-    browser.forget()
+    browser.blank()
     opened.open()
     opened.run_all()
     wait(opened, "page.draws > 0")

@@ -51,7 +51,7 @@ SELECTIONS: list[dict[str, Any]] = [
     {"category": "kernel"},
 ]
 # which of several equally long slices names a bin, and the order of equal values, are free
-FREE = {"ms", "revision", "seq", "columns"}
+FREE = {"ms", "revision", "seq", "columns", "picture"}
 
 
 def _tangled() -> Profile:
@@ -82,8 +82,7 @@ def report(
     """An open report of a profile."""
     profile = _tangled() if request.param == "tangled" else drawn_profile(gpu=True)
     profile.to_html(tmp_path / "report.html")
-    browser.page.goto("about:blank")
-    browser.forget()
+    browser.blank()
     browser.page.goto((tmp_path / "report.html").as_uri())
     browser.page.wait_for_function("() => document.querySelector('.nbp-host')?.nbp?.counts.table")
     yield browser, profile

@@ -27,6 +27,7 @@ def test_a_report_tells_arguments(browser: Browser, tmp_path: Path, monkeypatch:
     monkeypatch.setattr(arguments_in_file, "MOST_BYTES", 300)
     Profile(trace).to_html(tmp_path / "some.html")
     page, ids = browser.page, list(range(40))
+    browser.blank()
     page.goto((tmp_path / "all.html").as_uri())
     page.wait_for_function(READY)
     answers = page.evaluate(ASK, ids)

@@ -74,8 +74,7 @@ def _opened(
 ) -> Iterator[tuple[Browser, Profile]]:
     """One of them, open: once for all tests of it."""
     path, profile = files[request.param]
-    browser.page.goto("about:blank")
-    browser.forget()
+    browser.blank()
     browser.page.set_viewport_size({"width": 1280, "height": 900})
     browser.page.goto(path.as_uri())
     browser.page.wait_for_function(

@@ -31,8 +31,7 @@ def shown(browser: Browser, lab: Server, root: Path) -> Iterator[NotebookPage]:
     setup = "from ten_million import ten_million_profile\np = ten_million_profile()"
     write_notebook(root / "ten_million.ipynb", [setup, "p"])
     browser.page.set_viewport_size({"width": 1400, "height": 1250})
-    browser.page.goto("about:blank")
-    browser.forget()
+    browser.blank()
     notebook = NotebookPage(browser, lab, "ten_million.ipynb").open()
     browser.page.evaluate("() => window.jupyterapp.commands.execute('application:toggle-left-area')")
     notebook.run_all(patience_ms=400_000)
