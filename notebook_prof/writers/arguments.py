@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+import math
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -17,24 +18,34 @@ _OF_SLICE: Final = frozenset({"device", "stream", "name", "start_unix_ns", "star
 """Columns that the slice tells itself."""
 
 
-def argument_texts(trace: Trace) -> npt.NDArray[np.object_] | None:
-    """Members for the ``args`` of every slice, each with a comma before; None where nothing is told.
+class EventTexts:
+    """What tables tell of slices.
 
-    ``arguments`` is the object that the event was called with; ``device_events`` and ``collectives`` are the
-    row of the table of that name, without what the slice itself tells.
+    Attributes
+    ----------
+    texts : ndarray of object, shape (slices,), or None
+        Members for the ``args`` of every slice, each with a comma before; None where nothing is told.
+        ``arguments`` is the object that the event was called with; ``device_events`` and ``collectives`` are
+        the row of the table of that name, without what the slice itself tells.
+    rows : dict
+        By table, the row of ``trace.slices`` whose event tells each of its rows; -1 where none does.
     """
-    texts: npt.NDArray[np.object_] | None = None
-    for name in (ARGUMENTS, *DEVICE_TABLES):
-        table = event_table(trace, name)
-        if table is None:
-            continue
-        rows = slice_rows_of(trace, name)
-        told = _arguments(table) if name == ARGUMENTS else _attributes(_shorter(trace, table, rows), name)
-        known = np.flatnonzero((rows >= 0) & (told != ""))
-        if texts is None:
-            texts = np.full(len(trace.slices), "", dtype=object)
-        texts[rows[known]] = texts[rows[known]] + told[known]
-    return texts
+
+    def __init__(self, trace: Trace) -> None:
+        self.texts: npt.NDArray[np.object_] | None = None
+        self.rows: dict[str, IntArray] = {}
+        for name in (ARGUMENTS, *DEVICE_TABLES):
+            table = event_table(trace, name)
+            if table is None:
+                continue
+            rows = slice_rows_of(trace, name)
+            told = _arguments(table) if name == ARGUMENTS else _attributes(_shorter(trace, table, rows), name)
+            known = np.flatnonzero((rows >= 0) & (told != ""))
+            if self.texts is None:
+                self.texts = np.full(len(trace.slices), "", dtype=object)
+            self.texts[rows[known]] = self.texts[rows[known]] + told[known]
+            self.rows[name] = np.full(len(table), -1, np.int64)
+            self.rows[name][known] = rows[known]
 
 
 def _arguments(table: pd.DataFrame) -> npt.NDArray[np.object_]:
@@ -55,5 +66,10 @@ def _shorter(trace: Trace, table: pd.DataFrame, rows: IntArray) -> pd.DataFrame:
 def _attributes(table: pd.DataFrame, name: str) -> npt.NDArray[np.object_]:
     """Each distinct row is written once."""
     place, facts = distinct_facts(table, _OF_SLICE)
-    texts = [f',"{name}":{msgspec.json.encode(each).decode()}' if each else "" for each in facts]
-    return np.array(texts, dtype=object)[place]
+    texts = [f',"{name}":{msgspec.json.encode(each).decode()}' if _sayable(each) else "" for each in facts]
+    return np.array([*texts, ""], dtype=object)[place]
+
+
+def _sayable(facts: dict[str, Any]) -> bool:
+    """Whether there is something, and JSON has words for it."""
+    return bool(facts) and all(math.isfinite(v) for v in facts.values() if isinstance(v, float))

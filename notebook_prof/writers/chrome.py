@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -13,7 +14,19 @@ import numpy as np
 import pandas as pd
 
 from ..trace import Trace
-from .rows import Rows, counter_rows, flow_rows, memory_rows, slice_rows, step_rows, tables, track_rows
+from .arguments import EventTexts
+from .json_tables import json_tables
+from .rows import (
+    Rows,
+    counter_rows,
+    flow_rows,
+    memory_rows,
+    slice_rows,
+    stack_frames,
+    step_rows,
+    tables,
+    track_rows,
+)
 
 _PLAIN: Final = (str, int, float, bool, type(None))
 
@@ -32,11 +45,11 @@ def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> None:
     Slices become complete events with Kineto's category names; times are microseconds with three
     decimals relative to ``baseTimeNanoseconds``, so that no nanosecond is lost. Streams, launches,
     counters and allocations are written as Kineto writes them. What Kineto has no place for (phase,
-    step, module, what it was called and launched with) is in each event's ``args``, the metadata is under
-    ``notebook_prof``, and tracks and steps are under ``notebook_prof_tables``: `read_trace` gives all of it
-    back. Call stacks, values of counters that are not finite, and tables in the metadata are not written, but
-    for ``event_arguments`` and the devices' rows of ``device_events`` and ``collectives``. Steps that
-    are not slices already become ``ProfilerStep#N`` on the thread that they were recorded on.
+    step, module, what it was called and launched with) is in each event's ``args``, call stacks are
+    Chrome's ``stackFrames``, the metadata is under ``notebook_prof``, and tracks, steps, the metadata's
+    tables and the import report are under ``notebook_prof_tables``: `read_trace` gives all of it back. Of
+    the metadata, what JSON has no word for becomes the nearest that it has: tuples become lists. Steps that
+    are not slices already become ``ProfilerStep#N`` on a thread of their own.
 
     Examples
     --------
@@ -63,9 +76,10 @@ class _Sink(Protocol):
 
 
 def _write(trace: Trace, file: _Sink) -> None:
-    file.write(_head(trace).encode())
+    told = EventTexts(trace)
+    file.write(_head(trace, told))
     first = True
-    for rows in _all_rows(trace):
+    for rows in _all_rows(trace, told):
         for text in rows:
             if text:
                 file.write((text if first else ",\n" + text).encode())
@@ -73,19 +87,20 @@ def _write(trace: Trace, file: _Sink) -> None:
     file.write(b"\n]}\n")
 
 
-def _all_rows(trace: Trace) -> Iterator[Rows]:
+def _all_rows(trace: Trace, told: EventTexts) -> Iterator[Rows]:
     yield track_rows(trace)
-    yield slice_rows(trace)
+    yield slice_rows(trace, told)
     yield step_rows(trace)
     yield flow_rows(trace)
     yield counter_rows(trace)
     yield memory_rows(trace)
 
 
-def _head(trace: Trace) -> str:
+def _head(trace: Trace, told: EventTexts) -> bytes:
+    beside = {"report": [asdict(issue) for issue in trace.report], "metadata": json_tables(trace, told)}
     top: dict[str, Any] = {
         "schemaVersion": 1,
-        "notebook_prof_tables": tables(trace),
+        "notebook_prof_tables": tables(trace) | {name: part for name, part in beside.items() if part},
         "displayTimeUnit": "ns",
         "baseTimeNanoseconds": int(trace.metadata.get("start_unix_ns", 0)),
         "deviceProperties": _devices(trace),
@@ -95,7 +110,10 @@ def _head(trace: Trace) -> str:
     if isinstance(rank, int):
         known = {key: trace.metadata.get(key) for key in ("rank", "world_size", "backend")}
         top["distributedInfo"] = {key: value for key, value in known.items() if value is not None}
-    return json.dumps(top)[:-1] + ', "traceEvents": [\n'
+    if len(trace.stacks):
+        top["stackFrames"] = stack_frames(trace)
+    # half a surrogate is no text that other programs read
+    return (json.dumps(top, ensure_ascii=False)[:-1] + ', "traceEvents": [\n').encode(errors="replace")
 
 
 def _devices(trace: Trace) -> list[dict[str, Any]]:

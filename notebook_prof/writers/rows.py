@@ -13,7 +13,7 @@ import pandas as pd
 from ..trace import Trace
 from ..trace.intervals import IntArray, as_ints
 from ..trace.taxonomy import MODULE_PREFIX, STEP_PREFIX
-from .arguments import argument_texts
+from .arguments import EventTexts
 
 Rows: TypeAlias = Iterable[str]
 """Chunks of events, each joined with commas; a chunk may be empty."""
@@ -41,7 +41,7 @@ _FRACTIONS: Final = np.array([f".{ns:03d}" for ns in range(1000)], dtype=object)
 
 
 def tables(trace: Trace) -> dict[str, Any]:
-    """Tracks, steps and the recorded window, for which events have no place."""
+    """Tracks, steps, the recorded window and values that are no numbers: events have no place for them."""
     places = _places(trace)
     tracks = trace.tracks.drop(columns="track").astype(object).where(trace.tracks.notna(), None)
     rows = [
@@ -53,6 +53,24 @@ def tables(trace: Trace) -> dict[str, Any]:
     moments = (trace.slices["ts"], trace.counters["ts"], trace.allocations["ts"])
     if all((ts < trace.span.end).all() for ts in moments):
         found["window"] = [int(trace.span.start), int(trace.span.end)]
+    odd = trace.counters[~np.isfinite(trace.counters["value"].to_numpy())]
+    if len(odd):
+        # JSON has no word for these values
+        times = zip(odd["track"].tolist(), odd["ts"].tolist(), map(repr, odd["value"].tolist()), strict=True)
+        found["values"] = list(times)
+    return found
+
+
+def stack_frames(trace: Trace) -> dict[str, dict[str, Any]]:
+    """Frames of call stacks by key, as Chrome's format has them; the lines are an addition."""
+    columns = ("parent", "name", "file", "line")
+    frames = trace.stacks[["stack", *columns]].astype(object)
+    frames = frames.where(trace.stacks.notna(), None)
+    found = {}
+    for key, parent, name, file, line in zip(*(frames[c] for c in frames), strict=True):
+        frame: dict[str, Any] = {"name": name, "category": file}
+        frame |= {"line": line} if line is not None else {}
+        found[str(key)] = frame | ({"parent": str(parent)} if parent is not None else {})
     return found
 
 
@@ -71,25 +89,24 @@ def track_rows(trace: Trace) -> Rows:
     yield ",\n".join(dict.fromkeys(json.dumps(row) for row in out))
 
 
-def slice_rows(trace: Trace) -> Rows:
-    """Complete events."""
+def slice_rows(trace: Trace, told: EventTexts | None = None) -> Rows:
+    """Complete events, with what tables beside the slices tell of them."""
     slices = trace.slices
     streams = trace.tracks.loc[trace.tracks["kind"] == "stream", "track"]
     on_device = slices["track"].isin(streams).to_numpy()
     names = [str(name) for name in slices["name"].cat.categories]
-    words = slices["category"].cat.categories
+    kinds = [f',"cat":"{_KIND[word]}"' for word in slices["category"].cat.categories]
     plain = [f'{{"ph":"X","name":{json.dumps(name)}' for name in names]
     bare = [name.removeprefix(MODULE_PREFIX) for name in names]
     module = [f'{{"ph":"X","name":{json.dumps(MODULE_PREFIX + name)}' for name in bare]
-    kinds = [f',"cat":"{_KIND[word]}"' for word in words]
     shared = _shared_places(trace)
     args = {
-        "category": [f',"args":{{"category":"{word}"' for word in words],
+        "category": [f',"args":{{"category":"{word}"' for word in slices["category"].cat.categories],
         "phase": [f',"phase":"{word}"' for word in slices["phase"].cat.categories],
         "module": [f',"module":{json.dumps(path)}' for path in slices["module"].cat.categories],
         "shapes": [_dims(shape) for shape in slices["shapes"].cat.categories],
     }
-    told = argument_texts(trace)
+    texts = (told or EventTexts(trace)).texts
     for chunk in _chunks(len(slices)):
         part = slices.iloc[chunk]
         text = _table(plain, part["name"])
@@ -98,11 +115,11 @@ def slice_rows(trace: Trace) -> Rows:
         kind = _table(kinds, part["category"])
         for word, there in _ON_DEVICE.items():
             kind[on_device[chunk] & (part["category"] == word).to_numpy()] = f',"cat":"{there}"'
-        text = text + kind + _place_texts(trace, part["track"]) + _times(part)
-        for column, texts in args.items():
-            text = text + _table(texts, part[column])
+        text = text + kind + _place_texts(trace, part["track"]) + _times(part) + _leaf(part)
+        for column, words in args.items():
+            text = text + _table(words, part[column])
         text = text + shared[part["track"].to_numpy()] + _numbers(part)
-        text = text if told is None else text + told[chunk]
+        text = text if texts is None else text + texts[chunk]
         yield ",\n".join(text + "}}")
 
 
@@ -185,6 +202,15 @@ def memory_rows(trace: Trace) -> Rows:
             text = text + f',"{label}":' + _digits(part[column].to_numpy())
         kind = np.where(part["device"].to_numpy() < 0, ',"Device Type":0', ',"Device Type":1')
         yield ",\n".join(text + kind.astype(object) + number + "}}")
+
+
+def _leaf(part: pd.DataFrame) -> TextArray:
+    """The innermost frame of each slice's stack, where it has one."""
+    text = np.full(len(part), "", dtype=object)
+    leaf = ints(part["stack"])
+    known = np.flatnonzero(leaf >= 0)
+    text[known] = ',"sf":' + _digits(leaf[known])
+    return text
 
 
 def _numbers(part: pd.DataFrame) -> TextArray:

@@ -92,16 +92,17 @@ def _categorical(array: Any, how: dict[str, Any], values: ValueDecoder) -> pd.Ca
             f"{how['categories']}"
         )
     codes = whole.indices.fill_null(-1).to_numpy()
-    words = pd.Index(dictionary.to_pylist(), dtype=_text_dtype(how["index_dtype"]))
+    words = pd.Index(dictionary.to_pylist(), dtype=text_dtype(how["index_dtype"]))
     return pd.Categorical.from_codes(codes, categories=words, ordered=ordered)
 
 
 def _text(array: Any, dtype: str) -> Any:
     words = array.to_pylist()
-    return _object(words) if dtype == "object" else pd.array(words, dtype=_text_dtype(dtype))
+    return _object(words) if dtype == "object" else pd.array(words, dtype=text_dtype(dtype))
 
 
-def _text_dtype(dtype: Any) -> Any:
+def text_dtype(dtype: Any) -> Any:
+    """The dtype of text that is called so; ``object`` where none is."""
     return dtype if isinstance(dtype, str) and dtype.startswith(_TEXT) and len(dtype) < 30 else "object"
 
 

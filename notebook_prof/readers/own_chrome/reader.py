@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import msgspec
 import numpy as np
+from msgspec.structs import astuple
 
 from ...errors import FormatError
 from ...trace.builder import TraceBuilder
@@ -22,6 +23,7 @@ from ..kineto.numbers import to_ns
 from ..kineto.split import CHUNK_BYTES, EventText
 from .rows import (
     UNDECODABLE,
+    FrameRow,
     Head,
     Memory,
     Slice,
@@ -38,7 +40,9 @@ _MARK: Final = b'"notebook_prof_tables"'
 _LIMIT: Final = 16 << 20
 _MOST_NS: Final = 1 << 61
 _MOST_NUMBER: Final = {"step": (1 << 31) - 1, "device": (1 << 15) - 1}
+_PLACE: Final = {"pid": 1 << 63, "tid": 1 << 63, "device": 1 << 15, "stream": 1 << 63, "rank": 1 << 31}
 _WORD: Final = (1 << 64) - 1
+_DIGITS: Final = 18
 _ARROWS: Final = {"ac2g": "launch", "fwdbwd": "fwdbwd", "flow": "link"}
 _NUMBERS: Final = ("step", "correlation", "device", "stream")
 
@@ -106,11 +110,13 @@ class _Rows:
 
     def __init__(self, head: Head, builder: TraceBuilder) -> None:
         self._base, self._builder, self._told = head.base, builder, Told()
+        self._head = head
         self._handles: list[IntArray] = []
         self._arrows: dict[type[Any], list[tuple[int, int, str]]] = {Source: [], Target: []}
         self._places: dict[tuple[int, int], int] = {}
         self._counters: dict[tuple[str, int], int] = {}
         self._tracks = self._named_tracks(head.tables)
+        self._frames = _stacks(head.frames, builder)
         self._steps(head.tables)
         window = head.tables.window
         if window is not None and window[0] < window[1] and max(map(abs, window)) < _MOST_NS:
@@ -127,8 +133,13 @@ class _Rows:
                 arrows += [
                     (row.id, row.args.slice, getattr(row, "cat", "")) for row in rows if type(row) is kind
                 ]
+        self._odd_values(self._head.tables)
         self._flows()
-        self._told.put(self._builder)
+        # rows of slices mean nothing any more if one is lost
+        sound = "broken-row" not in self._builder.report
+        self._told.put(self._builder, self._head.tables.metadata if sound else {})
+        for issue in self._head.tables.report:
+            self._builder.report.add(*astuple(issue))
 
     def _steps(self, tables: Tables) -> None:
         steps = [step for step in tables.steps if max(map(abs, step[:3])) < _MOST_NS]
@@ -140,8 +151,8 @@ class _Rows:
     def _named_tracks(self, tables: Tables) -> list[int]:
         tracks = []
         for row in tables.tracks:
-            place = {key: getattr(row, key) for key in ("pid", "tid", "device", "stream", "rank")}
-            sound = {key: value for key, value in place.items() if value is not None and abs(value) < 1 << 31}
+            place = {key: getattr(row, key) for key in _PLACE}
+            sound = {k: v for k, v in place.items() if v is not None and -_PLACE[k] <= v < _PLACE[k]}
             kind = row.kind if row.kind in TRACK_KINDS else "thread"
             tracks.append(self._builder.track(row.name, kind, unit=row.unit, **sound))
             if kind in ("counter", "memory"):
@@ -154,7 +165,7 @@ class _Rows:
         ts, dur, ok = self._times(rows)
         ok &= np.fromiter((row.args.category in CATEGORIES for row in rows), bool, len(rows))
         self._lost(ok)
-        handles = np.full(len(rows), -1, np.int64)
+        handles, first = np.full(len(rows), -1, np.int64), sum(map(len, self._handles))
         self._handles.append(handles)
         args = [row.args for row, good in zip(rows, ok.tolist(), strict=True) if good]
         rows = [row for row, good in zip(rows, ok.tolist(), strict=True) if good]
@@ -163,7 +174,8 @@ class _Rows:
         numbers = {key: integers([getattr(each, key) for each in args]) for key in _NUMBERS}
         track = np.array([self._track(row) for row in rows], np.int64)
         names = _coded([_name(row) for row in rows])
-        self._told.take(args, track, ts[ok] + self._base, dur[ok], names, numbers)
+        number = first + np.flatnonzero(ok)
+        self._told.take(args, number, track, ts[ok] + self._base, dur[ok], names, numbers)
         handles[ok] = self._builder.slices(
             ts=ts[ok] + self._base,
             dur=dur[ok],
@@ -173,6 +185,7 @@ class _Rows:
             phase=_chosen(PHASES, [each.phase for each in args]),
             shapes=_coded([each.shapes or bytes(each.dims).decode() or None for each in args]),
             module=_coded([each.module for each in args]),
+            stack=np.array([self._frames.get(row.sf, -1) for row in rows], np.int64),
             **{
                 key: np.where((values >= 0) & (values <= _MOST_NUMBER.get(key, _WORD)), values, -1)
                 for key, values in numbers.items()
@@ -217,6 +230,12 @@ class _Rows:
             track = np.array([self._counters[row.name, row.pid] for row in rows], np.int64)
             self._builder.counter(track, ts[ok] + self._base, [row.args.value for row in rows])
 
+    def _odd_values(self, tables: Tables) -> None:
+        """Values of counters that JSON's numbers cannot be."""
+        for track, ts, value in tables.values:
+            if 0 <= track < len(self._tracks) and abs(ts) < _MOST_NS and value in ("nan", "inf", "-inf"):
+                self._builder.counter(self._tracks[track], self._base + ts, float(value))
+
     def _flows(self) -> None:
         """Links, told by row numbers; these mean nothing any more if a row is lost."""
         handles = np.concatenate([np.empty(0, np.int64), *self._handles])
@@ -245,6 +264,17 @@ class _Rows:
             example="no time or category",
             effect="these rows are left out",
         )
+
+
+def _stacks(frames: Mapping[str, FrameRow], builder: TraceBuilder) -> dict[int, int]:
+    """Keys of call stacks by their number in the file; a frame comes behind the one that called it."""
+    keys: dict[int, int] = {}
+    for number, frame in frames.items():
+        if number.isdecimal() and len(number) < _DIGITS:
+            above = int(frame.parent) if frame.parent.isdecimal() and len(frame.parent) < _DIGITS else -1
+            line = frame.line if 0 <= frame.line < 1 << 31 else -1
+            keys[int(number)] = builder.stack([(frame.name, frame.category, line)], above=keys.get(above, -1))
+    return keys
 
 
 def _name(row: Slice) -> str:

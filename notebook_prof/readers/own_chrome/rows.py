@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Union
+from typing import Any, Final, Literal, Union
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -25,12 +25,52 @@ class TrackRow(Struct, gc=False):
     unit: str = ""
 
 
+class IssueRow(Struct, gc=False):
+    """An entry of the import report."""
+
+    code: str
+    severity: Literal["info", "loss", "error"]
+    count: int = 1
+    example: str = ""
+    effect: str = ""
+    advice: str = ""
+
+
+class ColumnPart(Struct, gc=False):
+    """A column of a table of the metadata."""
+
+    name: str
+    dtype: str
+    values: list[Any]
+    categories: list[Any] = []
+
+
+class TablePart(Struct, gc=False):
+    """A table of the metadata, or the part of it that no event tells."""
+
+    columns: list[ColumnPart] | None = None
+    slices: list[int] | None = None
+    value: Any = None
+
+
 class Tables(Struct, gc=False):
     """What Chrome's events have no place for."""
 
     tracks: list[TrackRow] = []
     steps: list[tuple[int, int, int, str]] = []
     window: tuple[int, int] | None = None
+    values: list[tuple[int, int, str]] = []
+    report: list[IssueRow] = []
+    metadata: dict[str, TablePart] = {}
+
+
+class FrameRow(Struct, gc=False):
+    """A frame of call stacks, in Chrome's words."""
+
+    name: str = ""
+    category: str = ""
+    line: int = -1
+    parent: str = ""
 
 
 class Head(Struct):
@@ -39,6 +79,7 @@ class Head(Struct):
     base: int = field(name="baseTimeNanoseconds", default=0)
     tables: Tables = field(name="notebook_prof_tables", default_factory=Tables)
     metadata: dict[str, Any] = field(name="notebook_prof", default_factory=dict)
+    frames: dict[str, FrameRow] = field(name="stackFrames", default_factory=dict)
 
 
 class SliceArguments(Struct, gc=False):
@@ -94,6 +135,7 @@ class Slice(Row, gc=False, tag="X"):
     tid: int
     ts: Raw
     dur: Raw
+    sf: int = -1
     args: SliceArguments = field(default_factory=SliceArguments)
 
 
