@@ -138,3 +138,13 @@ def test_missing_figures_of_operators(tmp_path: Path) -> None:
     assert table[["device_ns", "device_kern_ns", "memory_bytes"]].values.tolist() == [[3 * 10**8, 10**8, 8]]
     assert trace.report["broken-row"].count == 1
     assert trace.slices["module"].astype(str).tolist() == ["fc"]
+
+
+def test_shapes_that_are_none_are_left_out(data: Path, tmp_path: Path) -> None:
+    file = json.loads(gzip.decompress((data / "megengine" / "profiling_train.json.gz").read_bytes()))
+    told = file["profiler"]["opr_footprint"]
+    for key, shapes in zip(told, (7.5, True, "text", {"a": 1}), strict=False):
+        told[key]["in_shapes"] = shapes
+    (tmp_path / "unknown").write_text(json.dumps(file))
+    trace = read_trace(tmp_path / "unknown")
+    assert trace.slices["device"].notna().sum() == 207

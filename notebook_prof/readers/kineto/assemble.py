@@ -25,7 +25,7 @@ from .ranges import range_counters, range_table
 
 _OF_DEVICE: Final = re.compile(r"GPU (?P<device>\d{1,4})? ?(?:Utilization|Est\. SM Efficiency)")
 """Counters that the TensorBoard plugin writes; shares from 0 to 1."""
-_STEP: Final = re.compile(re.escape(STEP_PREFIX) + r"(\d+)")
+_STEP: Final = re.compile(re.escape(STEP_PREFIX) + r"(\d{1,9})")
 
 
 def assemble(columns: KinetoColumns, builder: TraceBuilder) -> IntArray:

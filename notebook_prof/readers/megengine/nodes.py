@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from ...trace.builder import TraceBuilder
@@ -92,12 +92,12 @@ def shape_list(text: str) -> str:
     return "[" + ", ".join(part.strip() for part in text.strip("{} ").split(",") if part.strip()) + "]"
 
 
-def shapes_text(shapes: Sequence[Any] | None) -> str | None:
-    """Shapes of all inputs as text, as `slices.shapes` holds them; None for none.
+def shapes_text(shapes: Any) -> str | None:
+    """A list of shapes as text, as `slices.shapes` holds them; None for an empty one, and for anything else.
 
     Examples
     --------
     >>> shapes_text([[8, 3], []])
     '[[8, 3], []]'
     """
-    return repr(list(shapes)) if shapes else None
+    return repr(shapes) if isinstance(shapes, list) and shapes else None
