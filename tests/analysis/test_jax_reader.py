@@ -199,3 +199,13 @@ def test_damage_gives_a_trace_or_an_error_of_ours(
                 assert read_trace(path, format=format_name).report is not None
 
     damaged()
+
+
+def test_a_thread_that_no_system_has_costs_the_others_nothing(folder: Path, tmp_path: Path) -> None:
+    file = json.loads(gzip.decompress((folder / "vm.trace.json.gz").read_bytes()))
+    row = next(row for row in file["traceEvents"] if row.get("ph") == "X")
+    file["traceEvents"].append({**row, "tid": 1 << 63})
+    (tmp_path / "unknown").write_text(json.dumps(file))
+    ours, whole = read_trace(tmp_path / "unknown"), read_trace(folder / "vm.trace.json.gz")
+    assert len(ours) == len(whole) + 1
+    assert set(ours.tracks["tid"]) >= set(whole.tracks["tid"])

@@ -49,8 +49,8 @@ def read_space(data: bytes, report: ImportReport) -> Space:
     rows = listed if listed is not None else (envelope.traceEvents if envelope else [])
     if not rows:
         raise FormatError("there are no events in it")
-    planes = _named(rows, "process_name", lambda row: row.pid)
-    lines = _named(rows, "thread_name", lambda row: (row.pid, row.tid))
+    planes = _named(rows, "process_name", lambda row: _id(row.pid))
+    lines = _named(rows, "thread_name", lambda row: (_id(row.pid), _id(row.tid)))
     other = sum(row.ph not in ("X", "M") and bool(row.ph) for row in rows)
     report.add("row-not-used", "info", other, effect="rows of a kind that JAX does not write")
     rows = [row for row in rows if row.ph == "X"]
@@ -59,7 +59,8 @@ def read_space(data: bytes, report: ImportReport) -> Space:
     good = timed & lasting & np.fromiter((row.name is not None for row in rows), bool, len(rows))
     report.add("broken-row", "loss", int((~good).sum()), effect="rows without a time or a name are left out")
     kept = np.flatnonzero(good)
-    place = pd.MultiIndex.from_arrays([[rows[i].pid or 0 for i in kept], [rows[i].tid or 0 for i in kept]])
+    ids = [[_id(rows[i].pid) for i in kept], [_id(rows[i].tid) for i in kept]]
+    place = pd.MultiIndex.from_arrays([np.array(part, np.int64) for part in ids])
     codes, places = pd.factorize(place)
     order = np.argsort(codes, kind="stable")
     found = []
@@ -74,6 +75,11 @@ def read_space(data: bytes, report: ImportReport) -> Space:
         told = as_arguments(args)
         found.append(Line(planes.get(pid, ""), line, int(tid), ts[mine], dur[mine], names, stats, told))
     return Space(found)
+
+
+def _id(number: int | None) -> int:
+    """Of a process or thread; 0 for none, and for what no system gives."""
+    return number if number is not None and abs(number) < 1 << 63 else 0
 
 
 def _named(rows: list[Row], kind: str, key: Callable[[Row], Any]) -> dict[Any, str]:
