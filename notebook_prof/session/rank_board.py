@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pandas as pd
 
+from ..errors import NotebookProfError
 from ..ranks.answers import RankAnswers
+from ..ranks.worth import worth_showing
 from ..selection import Selection
 from ..units import format_ns, format_share
 from .display import display
@@ -73,11 +75,12 @@ class RankBoard:
         under: PageFrames = page.frames_under(self._sums, state)
         return under
 
-    def to_html(self, path: str | os.PathLike[str]) -> None:
+    def to_html(self, path: str | os.PathLike[str], timelines: Sequence[int] | None = None) -> None:
         """Write the page into one HTML file; see `Ranks.to_html`."""
         page = importlib.import_module("notebook_prof.views.rank_page.report")
+        opened, note = self._kept(timelines)
         with open(path, "w", encoding="utf-8") as file:
-            file.write(page.rank_report(self))
+            file.write(page.rank_report(self, opened, note))
 
     def __repr__(self) -> str:
         return self.headline
@@ -90,6 +93,27 @@ class RankBoard:
     def _ipython_display_(self, **kwargs: Any) -> None:
         """Show the page where there is a front-end for it; see `Profile._ipython_display_`."""
         display(self, **kwargs)
+
+    def _kept(self, asked: Sequence[int] | None) -> tuple[Profile | None, str]:
+        """The timelines that a file holds, and a sentence about them."""
+        ranks, why = (list(asked), "those asked for") if asked is not None else self._worth()
+        if not ranks:
+            return None, "This file holds no timelines: open the run in a notebook to see them."
+        try:
+            opened = self._timeline(ranks)
+        except (NotebookProfError, OSError, MemoryError) as error:
+            return None, f"This file holds no timelines: {error or type(error).__name__}."
+        if len(ranks) == len(self.ranks):
+            return opened, ""
+        named = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
+        held = f"This file holds the timelines of {named}: {why}."
+        return opened, f"{held} Open the run in a notebook for the others."
+
+    def _worth(self) -> tuple[list[int], str]:
+        files = self.ranks.files
+        slices = files.set_index("rank")["slices"].dropna().astype("int64").to_dict()
+        chosen = self._selection.rank or ()
+        return worth_showing(slices, self.ranks.stragglers(), self.ranks.fold().ranks, chosen)
 
 
 def _groups(folded: pd.DataFrame) -> list[tuple[str, str, list[int]]]:

@@ -83,14 +83,25 @@ class Ranks(RankAnswers[Profile]):
         """
         return RankBoard(self, self.selection, self.timeline)
 
-    def to_html(self, path: str | os.PathLike[str]) -> None:
+    def to_html(self, path: str | os.PathLike[str], timelines: Iterable[int] | None = None) -> None:
         """Write the linked dashboard into one HTML file, for a browser without kernel and network.
 
         Parameters
         ----------
         path : path
             An existing file is replaced. The figures answer every selection of ranks, steps, process groups
-            and time, beginning with `selection`; timelines are not in the file.
+            and time, beginning with `selection`.
+        timelines : iterable of int, optional
+            Ranks whose timelines are in the file; they are read again, and in memory together. Default: all
+            of up to eight ranks of 1.5 million slices together; else the selected ones, the latest, the
+            earliest, those unlike the others, and one for each group of ranks that do the same, as far as
+            they fit. The file says which. It does not become longer than 15 MB: of longer timelines it holds
+            the longest slices one by one, and sums of the others.
+
+        Raises
+        ------
+        SelectionError
+            If there is no such rank.
 
         Examples
         --------
@@ -103,7 +114,8 @@ class Ranks(RankAnswers[Profile]):
         >>> "<script" in (folder / "ranks.html").read_text()
         True
         """
-        self.dashboard().to_html(path)
+        asked = None if timelines is None else list(self.chosen(list(timelines)))
+        self.dashboard().to_html(path, asked)
 
     def _presented(self, trace: Trace) -> Profile:
         return Profile(trace)

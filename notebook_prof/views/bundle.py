@@ -43,8 +43,7 @@ PAGE: Final = (
     "controller",
 )
 LIVE: Final = (*PAGE, "glue_widget")
-REPORT: Final = (
-    *PAGE,
+LOCAL: Final = (
     "local_columns",
     "local_left_out",
     "local_bins",
@@ -54,8 +53,10 @@ REPORT: Final = (
     "local_panel",
     "local_arguments",
     "local",
-    "glue_report",
+    "local_given",
 )
+"""What answers in a file instead of the kernel."""
+REPORT: Final = (*PAGE, *LOCAL, "glue_report")
 BOKEHJS: Final = ("bokeh",)
 VERSION: Final[str] = bokeh.__version__
 """Of Bokeh and BokehJS."""

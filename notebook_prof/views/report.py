@@ -60,19 +60,34 @@ def report_page(trace: Trace, selection: Selection, *, verdict: str, static: str
     if not len(trace.slices):
         return _page([], [], f'<main class="nbp-nothing">{static}</main>')
     scripts = [part.decode("utf-8") for part in bokehjs()]
-    tabs = embedded(trace)
-    settings = {**dashboard_settings(trace, verdict), "uid": "", "absent": _absent(trace)}
-    data = {
-        "nbp-document": json_text(json.loads(dashboard_document(trace))),
-        "nbp-selection": json_text(selection.to_state()),
-    }
-    texts = (*scripts, script(REPORT), stylesheet(), static, json_text(settings), json_text(tabs))
-    room = MOST_BYTES - _AROUND - sum(len(text.encode()) for text in (*texts, *data.values()))
-    data["nbp-given"], settings["notice"], whole = _fitting(ViewStore(trace), room)
-    data["nbp-settings"] = json_text(settings)
-    data["nbp-panels"] = json_text({"tabs": tabs, "focus": whole})
+    state = json_text(selection.to_state())
+    taken = sum(len(text.encode()) for text in (*scripts, script(REPORT), stylesheet(), static, state))
+    data = {"nbp-selection": state, **trace_blocks(trace, verdict, MOST_BYTES - _AROUND - taken)}
     body = f'<div id="nbp-report" class="nbp-host nbp-report"></div><div id="nbp-static">{static}</div>'
     return _page(scripts, [script(REPORT)], body + data_blocks(data))
+
+
+def trace_blocks(trace: Trace, verdict: str, room: int, prefix: str = "nbp-") -> dict[str, str]:
+    """What ``openGiven`` of ``static/local_given.js`` needs of a trace, for `data_blocks`.
+
+    Parameters
+    ----------
+    trace : Trace
+        With at least one slice.
+    verdict : str
+    room : int
+        Bytes that the texts may take; what does not fit is left out, and told in the ``notice``.
+    prefix : str
+        Of the ids.
+    """
+    tabs = embedded(trace)
+    settings = {**dashboard_settings(trace, verdict), "uid": "", "absent": _absent(trace)}
+    document = json_text(json.loads(dashboard_document(trace)))
+    room -= sum(len(text.encode()) for text in (document, json_text(settings), json_text(tabs)))
+    columns, settings["notice"], whole = _fitting(ViewStore(trace), room)
+    panels = json_text({"tabs": tabs, "focus": whole})
+    parts = {"document": document, "given": columns, "settings": json_text(settings), "panels": panels}
+    return {f"{prefix}{name}": text for name, text in parts.items()}
 
 
 def _page(scripts: list[str], modules: list[str], body: str) -> str:

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 import notebook_prof as nbp
+from notebook_prof.selection import Selection
 from notebook_prof.session.ranks import Ranks
+from notebook_prof.views.protocol import Protocol
 from notebook_prof.views.rank_page import RankProtocol
 
 from ..ranks.piped import write_gpipe
@@ -55,7 +57,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Ranks:
 def report(browser: Browser, ranks: Ranks, tmp_path: Path) -> Iterator[Browser]:
     """The open report."""
     ranks.selection.clear()
-    ranks.to_html(tmp_path / "ranks.html")
+    ranks.to_html(tmp_path / "ranks.html", timelines=[1, 4])
     browser.page.goto("about:blank")
     browser.forget()
     browser.page.set_viewport_size({"width": 1400, "height": 1250})
@@ -113,7 +115,6 @@ def test_page_and_kernel_give_the_same_answers(report: Browser, ranks: Ranks) ->
 
 def test_a_click_selects_a_group_and_nothing_strange_runs(report: Browser) -> None:
     page = report.page
-    assert page.locator(".nbp-rank-bar > button").is_hidden()  # there are no timelines in the file
     labels = page.evaluate(f"() => {PAGE}.panels.talk.drawn().labels")
     at = labels.index("send · 1")
     page.mouse.click(*place(report, "talk", 1_000, at))
@@ -131,13 +132,49 @@ def test_a_click_selects_a_group_and_nothing_strange_runs(report: Browser) -> No
     page.locator("tr[data-rank='4']").click()
     page.wait_for_function(f"() => {PAGE}.store.get().rank?.join() === '4'")
     page.locator("tr[data-rank='4']").dblclick()
-    assert page.locator(".nbp-rank-below").inner_text() == ""
+    page.wait_for_function(f"() => {PAGE}.timeline?.counts.timeline && {PAGE}.timeline.counts.table")
     assert page.evaluate("() => window.hacked") is None
     assert page.locator("img").count() == 0
     policy = page.locator("meta[http-equiv=Content-Security-Policy]").get_attribute("content") or ""
     assert "default-src 'none'" in policy
     assert "'sha256-" in policy
     assert "unsafe" not in next(part for part in policy.split(";") if "script-src" in part)
+
+
+def test_timelines_in_the_file_are_opened_and_others_are_told(report: Browser, ranks: Ranks) -> None:
+    page, button = report.page, report.page.locator(".nbp-rank-bar > button")
+    told = "This file holds the timelines of ranks 1, 4: those asked for."
+    assert page.locator(".nbp-notice").inner_text().startswith(told)
+    page.locator("tr[data-rank='2']").dblclick()
+    page.wait_for_function("() => document.querySelector('.nbp-trouble').textContent.includes('rank 2')")
+    page.evaluate(f"() => {PAGE}.store.set({{rank: [2]}}, 'test')")
+    assert button.is_disabled()
+    page.evaluate(f"() => {PAGE}.store.set({{rank: [2, 4]}}, 'test')")
+    assert button.inner_text() == "Open the timeline of rank 4"
+    page.locator("tr[data-rank='4']").dblclick()
+    page.wait_for_function(f"() => {PAGE}.timeline?.counts.timeline && {PAGE}.timeline.counts.table")
+    assert page.evaluate(f"() => {PAGE}.store.get().rank") == [4]
+    names = page.locator(".nbp-timeline").inner_text()
+    assert "rank 4" in names
+    assert "rank 1" not in names
+    assert page.evaluate(f"() => {PAGE}.timeline.meta.hidden") == [1]
+    page.evaluate(f"() => {PAGE}.store.set({{rank: [1, 4]}}, 'test')")
+    button.click()
+    page.wait_for_function(f"() => {PAGE}.timeline?.meta.hidden.length === 0 && {PAGE}.timeline.counts.table")
+    # the stack is that of the kernel
+    ours, _ = Protocol(ranks.timeline([1, 4]).trace, Selection()).answer({"t": "meta"})
+    assert page.evaluate(f"() => {PAGE}.timeline.meta.span") == ours["span"]
+    assert page.evaluate(f"() => {PAGE}.timeline.meta.tracks") == ours["tracks"]
+
+
+def test_an_empty_figure_says_why(report: Browser) -> None:
+    page = report.page
+    page.evaluate(f"() => {PAGE}.store.set({{step: [77]}}, 'test')")
+    note = page.locator(".nbp-rank-note", has_text="No step is in what is selected.").first
+    note.wait_for(state="visible")
+    page.evaluate(f"() => {PAGE}.store.set({{step: null}}, 'test')")
+    note.wait_for(state="hidden")
+    assert "at the same time" in page.locator(".nbp-rank-note:visible").inner_text()
 
 
 def test_the_file_without_scripts(ranks: Ranks, tmp_path: Path) -> None:

@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import notebook_prof as nbp
 from notebook_prof.cli.main import main
+from notebook_prof.errors import SelectionError
+from notebook_prof.ranks.worth import worth_showing
 from notebook_prof.session.rank_board import RankBoard
 from notebook_prof.session.ranks import Ranks
 from notebook_prof.views.rank_page import RankProtocol
@@ -166,6 +169,55 @@ def test_faults_are_sentences_on_the_page_and_the_rest_is_shown(tmp_path: Path):
         assert sentence in board.headline
         assert sentence in static.partition("<script")[0]
     assert set(board.frames({}).steps["rank"]) == {0, 1, 2, 4}
+
+
+def test_a_report_says_which_timelines_it_holds(run: Ranks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    run.selection.clear()
+    path = tmp_path / "ranks.html"
+
+    def told() -> dict[str, Any]:
+        text = path.read_text()
+        settings = text.partition('id="nbp-settings">')[2].partition("</script>")[0]
+        timelines: dict[str, Any] = json.loads(settings)["timelines"]
+        assert ('id="nbp-timelines-given"' in text) == bool(timelines["ranks"])
+        return timelines
+
+    run.to_html(path)
+    assert told() == {"ranks": [0, 1, 2, 3], "note": ""}
+    run.to_html(path, timelines=[])
+    assert "no timelines" in told()["note"]
+    with pytest.raises(SelectionError, match="no rank 9"):
+        run.to_html(path, timelines=[9])
+    monkeypatch.setattr(worth_showing, "__kwdefaults__", {"most_ranks": 2, "most_slices": 10_000})
+    run.to_html(path)
+    assert told()["ranks"] == [2, 3]
+    assert "the timelines of ranks 2, 3: the latest (3), the earliest (2)." in told()["note"]
+    run.selection.rank = 1
+    run.to_html(path)
+    assert "the selected (1), the latest (3)" in told()["note"]
+    monkeypatch.setattr(
+        run, "trace", lambda rank: (_ for _ in ()).throw(OSError(f"rank {rank} is elsewhere"))
+    )
+    run.to_html(path)
+    assert told() == {"ranks": [], "note": "This file holds no timelines: rank 1 is elsewhere."}
+
+
+def test_which_timelines_are_worth_showing():
+    late = pd.DataFrame({"rank": [5, 6, 4, 3, 2, 1, 0], "mean_late_ns": [9.0, 8, 7, 6, 5, 4, 0]})
+    folded = pd.DataFrame({"rank": range(8), "group": [0] * 6 + [1] * 2})
+    folded = folded.assign(representative=[r in (3, 7) for r in range(8)], outlier=[r == 2 for r in range(8)])
+    size = dict.fromkeys(range(8), 100)
+    ranks, why = worth_showing(size, late, folded, most_slices=700)
+    assert ranks == [0, 2, 3, 4, 5, 6, 7]
+    parts = ["the latest (5, 6, 4)", "the earliest (0)", "unlike the others (2)"]
+    assert why == ", ".join([*parts, "standing for those alike (3, 7)"])
+    assert worth_showing(size, late, folded, [1], most_slices=200) == (
+        [1, 5],
+        "the selected (1), the latest (5)",
+    )
+    # one that is too long by itself is shown all the same; and nobody is late where nothing is shared
+    assert worth_showing(size, late.head(0), folded, most_slices=50) == ([2], "unlike the others (2)")
+    assert worth_showing({}, late, folded) == ([], "all ranks")
 
 
 def test_a_report_of_ranks_from_the_command_line(

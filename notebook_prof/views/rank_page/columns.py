@@ -19,7 +19,16 @@ MAX_LINES: Final = 1_000
 MAX_TALK: Final = 12
 ROOM: Final = 1.06
 CLICK: Final = "click: select this group and its ranks"
-NOBODY: Final = "No shared collective in what is selected"
+NOTES: Final = {
+    "bars": "No step is in what is selected.",
+    "late": "No shared collective is in what is selected.",
+    "heat": "No step is in what is selected.",
+    "talk": "No communication is in what is selected.",
+    "links": "No message is in what is selected.",
+    "bubbles": "No step of a pipeline is in what is selected.",
+    "together": "All ranks come to shared collectives at the same time.",
+}
+"""What is said instead of an empty figure."""
 _HALF: Final = 0.5
 
 Drawn = dict[str, Any]
@@ -46,7 +55,7 @@ def page_columns(frames: PageFrames, state: Mapping[str, Any]) -> dict[str, Draw
         them are of what is selected.
     """
     state = {**state, "rank": frames.wanted}
-    return {
+    drawn = {
         "bars": _bars(frames, state),
         "late": _late(frames, state),
         "heat": _heat(frames, state),
@@ -55,6 +64,10 @@ def page_columns(frames: PageFrames, state: Mapping[str, Any]) -> dict[str, Draw
         "links": _links(frames, state),
         "bubbles": _bubbles(frames, state),
     }
+    for name, panel in drawn.items():
+        if name in NOTES and not panel["sources"][f"{name}_data"]["alpha"]:
+            panel["note"] = NOTES[name]
+    return drawn
 
 
 def rank_rows(ranks: pd.DataFrame, most: int) -> dict[str, Any]:
@@ -161,9 +174,9 @@ def _late(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
     at = list(range(len(rank)))
     columns = {"at": at, "top": top.tolist(), "alpha": _alpha(rank, state.get("rank"))}
     most = max(float(top.max()) if len(top) else 0.0, 1_000.0)
-    title = {} if rank else {"title": NOBODY}
+    note = {"note": NOTES["together"]} if rank and not top.any() else {}
     return {"sources": {"late_data": columns}, "x": _around(at), "y": [0, ROOM * most], "tips": tips,
-            "rank": rank, "labels": [str(number) for number in rank], **title}  # fmt: skip
+            "rank": rank, "labels": [str(number) for number in rank], **note}  # fmt: skip
 
 
 def _heat(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
@@ -181,7 +194,7 @@ def _heat(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
 def _scale(value: Any, write: Any) -> Drawn:
     low, high = (float(value.min()), float(value.max())) if len(value) else (0.0, 1.0)
     ends = [low, high] if high > low else [low - 1, low + 1]  # all alike: the middle of the scale
-    return {"colours": ends, "scale": [write(low), write(high)]}
+    return {"colours": ends, "scale": [write(low), write(high)] if high > low else [f"all {write(low)}"]}
 
 
 def _marey(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:

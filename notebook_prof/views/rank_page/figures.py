@@ -28,7 +28,7 @@ TALK: Final = {
     "wait_ns": ("waiting for the last rank", PHASES["data"]),
     "rest_ns": ("not shared", PHASES["other"]),
 }
-_HEIGHT: Final = 210
+_HEIGHT: Final = 224
 _LIGHTER: Final = 40
 """Colours left out at the dark end, which a dark page would swallow."""
 _SPACE_LEFT: Final = 58
@@ -39,10 +39,12 @@ PANELS: Final[Mapping[str, dict[str, Any]]] = {
     "heat": {"title": "Step time by rank and step", "x": "step", "y": "rank"},
     "marey": {"title": "Start of each step on each rank (Marey)", "x": "time", "y": "rank"},
     "talk": {"title": "Communication by operation and group", "x": "time", "y": "talk", "parts": TALK},
-    "links": {"title": "Messages from rank (up) to rank (right)", "x": "rank", "y": "rank"},
+    "links": {"title": "Messages from rank to rank", "x": "rank", "y": "rank"},
     "bubbles": {"title": "Pipeline bubbles of each rank", "x": "rank", "y": "time", "parts": BUBBLES},
 }
 """In the order of the page; ``x`` and ``y`` say what stands on the axes."""
+_WORDS: Final = {"rank": "rank", "late rank": "rank, the latest first", "step": "step"}
+_ENDS: Final = {"x": "to rank", "y": "from rank"}
 
 
 def page_document(panels: list[str]) -> str:
@@ -81,6 +83,10 @@ def _panel(name: str) -> figure:
         axis.axis_line_alpha = 0.4
         axis.major_tick_in = 0
         axis.major_label_text_font_size = "11px"
+        axis.axis_label = _WORDS.get(PANELS[name][letter], "") if name != "links" else _ENDS[letter]
+        axis.axis_label_text_font_size = "11px"
+        axis.axis_label_text_font_style = "normal"
+        axis.axis_label_standoff = 2
         whole = BasicTicker(min_interval=1, num_minor_ticks=0)
         axis.ticker = time_ticker() if PANELS[name][letter] == "time" else whole
     return plot

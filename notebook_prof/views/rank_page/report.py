@@ -10,52 +10,70 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ..bundle import PAGE, bokehjs, script, stylesheet
+from ..bundle import LOCAL, PAGE, bokehjs, script, stylesheet
 from ..html_file import data_blocks, html_page, json_text
 from ..ranks import MAX_CELLS, PARTS
+from ..report import MOST_BYTES, trace_blocks
 from .code import PARTS as CODE
 from .code import style
-from .columns import CLICK, FADED, MAX_LINES, MAX_TALK, NOBODY, ROOM
+from .columns import CLICK, FADED, MAX_LINES, MAX_TALK, NOTES, ROOM
 from .figures import BUBBLES, TALK
 from .frames import PageSums
-from .protocol import MOST_ROWS, RankProtocol, RankSource
+from .protocol import MOST_ROWS, Opened, RankProtocol, RankSource
 from .static import rank_fragment
 from .under import MIDDLE
 
-_MODULES: Final = (*CODE, *PAGE, "local_ranks", "glue_ranks")
+_MODULES: Final = (*CODE, *PAGE, *LOCAL, "local_timelines", "local_ranks", "glue_ranks")
+_TIMELINES: Final = "nbp-timelines-"
+_AROUND: Final = 20_000
+"""Bytes of tags, policy and settings around the parts."""
 _STYLE: Final = (
     "body { margin: 12px; font-family: system-ui, sans-serif; } [hidden] { display: none; } "
     "#nbp-static table { border-collapse: collapse; } "
 )
 
 
-def rank_report(source: RankSource) -> str:
+def rank_report(source: RankSource, timelines: Opened | None = None, note: str = "") -> str:
     """The whole HTML file as text.
 
     Parameters
     ----------
     source : RankSource
         What is selected in it is selected when the file is opened.
+    timelines : Opened, optional
+        Stacked timelines of some ranks, to be opened in the page.
+    note : str
+        What the file holds of the timelines, in a sentence.
 
     Notes
     -----
-    The file holds the sums that the figures are made of, not the recordings: timelines are opened in a
-    notebook. What comes from recordings is JSON with ``<`` escaped, base64 or escaped HTML, and the file's
-    Content-Security-Policy allows only its own scripts, by their hashes.
+    The file holds the sums that the figures are made of, and the columns of `timelines` as far as the file
+    does not become longer than that of one profile (`notebook_prof.views.report`). What comes from recordings
+    is JSON with ``<`` escaped, base64 or escaped HTML, and the file's Content-Security-Policy allows only its
+    own scripts, by their hashes.
     """
     page = RankProtocol(source)
     given = {**_limits(), "panels": page.panels, **_columns(source.sums)}
     packed = zlib.compress(json.dumps(given, separators=(",", ":")).encode("utf-8"), 9)
+    shown = timelines is not None and len(timelines.trace.slices) > 0
+    inside = list(timelines.trace.metadata.get("ranks", ())) if timelines is not None and shown else []
+    state = {**source.selection.to_state(), "track": None, "focus": None}  # those of some timeline
     data = {
         "nbp-document": json_text(json.loads(page.document())),
-        "nbp-selection": json_text(source.selection.to_state()),
-        "nbp-settings": json_text({**page.settings(), "uid": "", "timelines": False}),
+        "nbp-selection": json_text(state),
+        "nbp-settings": json_text(
+            {**page.settings(), "uid": "", "timelines": {"ranks": inside, "note": note}}
+        ),
         "nbp-given": json_text(base64.b64encode(packed).decode("ascii")),
     }
     static = rank_fragment(source.frames({}), source.headline)
-    body = f'<div id="nbp-report" class="nbp-host nbp-report"></div><div id="nbp-static">{static}</div>'
     scripts = [part.decode("utf-8") for part in bokehjs()]
     look = _STYLE + stylesheet() + style()
+    if timelines is not None and shown:
+        taken = sum(len(t.encode()) for t in (*scripts, script(_MODULES), look, static, *data.values()))
+        room = MOST_BYTES - _AROUND - taken
+        data |= trace_blocks(timelines.trace, timelines.headline, room, _TIMELINES)
+    body = f'<div id="nbp-report" class="nbp-host nbp-report"></div><div id="nbp-static">{static}</div>'
     return html_page(scripts, [script(_MODULES)], body + data_blocks(data), look, "notebook_prof: ranks")
 
 
@@ -67,7 +85,7 @@ def _limits() -> dict[str, Any]:
         "limits": {**limits, "rows": MOST_ROWS, "middle": list(MIDDLE)},
         "parts": {panel: [[name, label] for name, (label, _) in of.items()] for panel, of in parts.items()},
         "click": CLICK,
-        "nobody": NOBODY,
+        "notes": NOTES,
     }
 
 

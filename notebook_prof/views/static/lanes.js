@@ -7,8 +7,9 @@ function createLanes(meta) {
   let order = [...meta.tracks],
     filter = '',
     list = [];
+  for (const t of meta.tracks) if (meta.hidden?.includes(t.rank)) hidden.add(t.track);
   // ranks above one another: a line for each thread, so that all of them are in sight
-  if (new Set(meta.tracks.map((t) => t.rank)).size > 1) for (const t of meta.tracks) if (t.depths > 3) folded.add(t.track);
+  if (new Set(meta.tracks.filter((t) => !hidden.has(t.track)).map((t) => t.rank)).size > 1) for (const t of meta.tracks) if (t.depths > 3) folded.add(t.track);
   const groupsOf = () => [...new Set(order.map((t) => t.group))];
   const several = groupsOf().length > 1;
   const passes = (one) => !filter || `${one.name} ${one.group}`.toLowerCase().includes(filter);

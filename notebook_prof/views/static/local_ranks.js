@@ -1,6 +1,6 @@
 // The answers of the ranks' page in a report: sums of all ranks, added up under the selection.
 // Python's twins are views/rank_page/under.py and columns.py; tests/browser/test_rank_report.py holds them together.
-function createLocalRanks(given, store) {
+function createLocalRanks(given, store, timelines) {
   const {limits, parts} = given,
     rising = (a, b) => (a < b ? -1 : a > b ? 1 : 0),
     rowsOf = (table) => [...Object.values(table)[0].keys()],
@@ -87,7 +87,7 @@ function createLocalRanks(given, store) {
   }
   function scale(values, write) {
     const [low, high] = values.length ? extent(values) : [0, 1];
-    return {colours: high > low ? [low, high] : [low - 1, low + 1], scale: [write(low), write(high)]};
+    return {colours: high > low ? [low, high] : [low - 1, low + 1], scale: high > low ? [write(low), write(high)] : [`all ${write(low)}`]};
   }
 
   function lateRows({inside, ofGroup}) {
@@ -120,7 +120,7 @@ function createLocalRanks(given, store) {
       tips,
       rank,
       labels: rank.map(String),
-      ...(rank.length ? {} : {title: given.nobody}),
+      ...(rank.length && !top.some(Boolean) ? {note: given.notes.together} : {}),
     };
   }
   function heatPanel({state, kept, wanted, ofGroup}) {
@@ -269,18 +269,22 @@ function createLocalRanks(given, store) {
       links: () => linksPanel(scope),
       bubbles: () => bubblesPanel(scope),
     };
-    return {panels: Object.fromEntries(given.panels.map((name) => [name, make[name]()])), table: rankTable(scope, late), columns: []};
+    const panels = Object.fromEntries(given.panels.map((name) => [name, make[name]()]));
+    for (const [name, panel] of Object.entries(panels))
+      if (given.notes[name] && !panel.sources[`${name}_data`].alpha.length) panel.note = given.notes[name];
+    return {panels, table: rankTable(scope, late), columns: []};
   }
   return {
-    async request({seq}) {
+    async request(message) {
+      if (message.of !== undefined) return timelines.ask(message);
       let content;
       const began = performance.now();
       try {
-        content = drawn(store.get());
+        content = message.t === 'open' ? await timelines.open(message) : drawn(store.get());
       } catch (error) {
         content = {failed: String(error), columns: []};
       }
-      return {content: {...content, seq, ms: performance.now() - began}, buffers: []};
+      return {content: {...content, seq: message.seq, ms: performance.now() - began}, buffers: []};
     },
   };
 }

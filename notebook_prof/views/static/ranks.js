@@ -63,18 +63,23 @@ async function mountRanks({Bokeh, el, document: json, settings, transport, store
     set.title = why;
     set.addEventListener('click', () => store.set({rank: ranks}, 'groups'));
   }
-  // a report has no timelines: the recordings are not in it
-  const timelines = settings.timelines !== false;
+  // a report holds the timelines of some ranks, or of none; a kernel reads those of all
+  const inFile = settings.timelines,
+    timelines = !inFile || inFile.ranks.length > 0,
+    canOpen = (rank) => !inFile || inFile.ranks.includes(rank);
   button.hidden = !timelines;
+  if (inFile?.note) element('div', 'nbp-notice', list).textContent = inFile.note;
   hint.textContent = `click or drag in any figure: select · Ctrl adds${timelines ? ' · double click: open the timeline' : ''}`;
 
   function drawBar() {
-    const ranks = store.get().rank;
+    const chosen = store.get().rank,
+      held = chosen?.filter(canOpen),
+      ranks = held?.length ? held : null;
     button.textContent = ranks ? `Open ${ranks.length === 1 ? 'the timeline' : 'timelines'} of rank ${formatNumbers(ranks)}` : 'Open timelines';
     button.disabled = !ranks || ranks.length > 32;
-    button.title = ranks ? 'stack them on one aligned axis' : 'select ranks first';
+    button.title = ranks ? 'stack them on one aligned axis' : chosen ? 'the timeline is not in this file' : 'select ranks first';
     for (const row of table.querySelectorAll('tr[data-rank]'))
-      row.setAttribute('aria-selected', String((ranks ?? []).includes(Number(row.dataset.rank))));
+      row.setAttribute('aria-selected', String((chosen ?? []).includes(Number(row.dataset.rank))));
   }
   function drawTable({heads, ranks, rows, more}) {
     const line = document.createElement('tr');
@@ -138,6 +143,7 @@ async function mountRanks({Bokeh, el, document: json, settings, transport, store
       return;
     }
     say('');
+    if (content.select) store.set({rank: content.select}, 'open'); // tables are of what is shown
     const inner = element('div', 'nbp-host', below),
       line = {...transport, request: (message) => transport.request({...message, of: content.of})};
     closeTimeline = await mount({Bokeh, el: inner, document: JSON.parse(content.document), settings: content.settings, transport: line, store});

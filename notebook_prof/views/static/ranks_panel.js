@@ -16,6 +16,8 @@ function createRankPanel(ctx, spec, box) {
   }
   const brush = element('div', 'nbp-rank-brush', box);
   brush.hidden = true;
+  const note = element('p', 'nbp-rank-note', box);
+  note.hidden = true;
   let drawn = null,
     places = null,
     drag = null;
@@ -34,15 +36,20 @@ function createRankPanel(ctx, spec, box) {
     drawn = next;
     places = null;
     caption.textContent = next.title ?? spec.title;
+    note.textContent = next.note ?? '';
+    note.hidden = !next.note;
+    box.classList.toggle('nbp-rank-empty', Boolean(next.note));
     view.pause?.();
     for (const [name, columns] of Object.entries(next.sources)) host.model(name).data = columns;
     for (const axis of ['x', 'y']) host.model(`${spec.name}_${axis}s`).setv({start: next[axis][0], end: next[axis][1]});
     if (next.colours) {
       host.model(`${spec.name}_colours`).setv({low: next.colours[0], high: next.colours[1]});
       legend.replaceChildren();
-      legend.append(next.scale[0]);
-      element('b', 'nbp-rank-scale', legend);
-      legend.append(next.scale[1]);
+      if (!next.note) legend.append(next.scale[0]);
+      if (next.scale.length > 1) {
+        element('b', 'nbp-rank-scale', legend);
+        legend.append(next.scale[1]);
+      }
     }
     view.unpause?.();
     frameWindow();
