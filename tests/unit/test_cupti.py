@@ -363,6 +363,7 @@ def playing(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     told = ",".join(f"{kind}:{size}" for kind, size in strides(28).items())
     monkeypatch.setenv("FAKE_CUPTI_STRIDES", told)
     monkeypatch.setenv("FAKE_CUPTI_BYTES", str(DATA / "cupti_28.bin"))
+    monkeypatch.setenv("FAKE_CUPTI_NOW", "1")
     if not possible():
         pytest.skip("the callbacks are for Linux on x86-64")
     return monkeypatch
@@ -481,7 +482,6 @@ def test_a_cell_from_end_to_end(fake: str, playing: Any) -> None:
     from notebook_prof.collectors.cuda.routes import Availability, Facts
 
     playing.setattr(collector, "survey", lambda: Facts(Availability(True), cupti=True))
-    playing.setenv("FAKE_CUPTI_NOW", "1")
     playing.setattr("notebook_prof.collectors.cupti.session.open_users", lambda: Cupti(fake))
     with nbp.profile(CudaCollector()) as p, nbp.annotate("work"):
         begun = time.monotonic()

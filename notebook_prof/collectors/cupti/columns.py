@@ -38,6 +38,7 @@ def columns(
     *,
     pid: int,
     thread_names: dict[tuple[int, int], str] | None = None,
+    threads: Mapping[int, int] | None = None,
     devices: Mapping[int, Device] | None = None,
 ) -> KinetoColumns:
     """Make Kineto's columns of the records.
@@ -53,6 +54,8 @@ def columns(
     pid : int
         This process; records of containers may carry the host's number.
     thread_names : dict, optional
+    threads : mapping of int to int, optional
+        From the records' numbers of threads to the system's, where they differ.
     devices : mapping of int to Device, optional
         For the occupancy of kernels.
 
@@ -80,7 +83,15 @@ def columns(
         return lambda number: call_name(domain, number)
 
     parts = [make(of[kind]) for kind, make in makers if kind in of and len(of[kind])]
+    for part in parts:
+        if threads and "tid" in part:
+            part["tid"] = _renumbered(part["tid"], threads)
     return _joined(parts, clock, pid, thread_names or {})
+
+
+def _renumbered(numbers: npt.NDArray[Any], known: Mapping[int, int]) -> IntArray:
+    distinct, codes = np.unique(numbers, return_inverse=True)
+    return np.array([known.get(number, number) for number in distinct.tolist()], np.int64)[codes]
 
 
 def _timed(kind: int, rows: npt.NDArray[Any], report: ImportReport) -> npt.NDArray[Any]:

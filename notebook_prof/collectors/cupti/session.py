@@ -5,10 +5,9 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 from ...errors import RecordingError
 from ...readers.kineto import assemble
@@ -24,11 +23,16 @@ from .devices import Device, read_devices
 from .driver_memory import driver_memory
 from .find import find_library
 from .library import Cupti, CuptiError
-from .walk import Words, walk
+from .settle import settle
+from .threads import short_numbers, thread_names
+from .walk import Words, since, walk
 
 NEEDED: Final = (kinds.RUNTIME, kinds.DRIVER, kinds.CONCURRENT_KERNEL, kinds.MEMCPY, kinds.MEMSET)
+"""Recorded from `CuptiSession.warm` on, so that no kernel of the window meets a CUPTI that still attaches."""
 WELCOME: Final = (*(kinds.MEMCPY_P2P, kinds.MEMORY2, kinds.MARKER, kinds.SYNCHRONIZATION, kinds.OVERHEAD),)
 """Recorded where the driver allows; what is refused is told."""
+ON_DEVICE: Final = (kinds.CONCURRENT_KERNEL, kinds.MEMCPY, kinds.MEMSET, kinds.MEMCPY_P2P)
+"""Recorded until the cards are idle; the other kinds end before, so that the wait is no part of them."""
 _INJECTION: Final = "NVTX_INJECTION64_PATH"
 """Where NVTX looks for who wants its ranges, at the first range of the process."""
 
@@ -49,6 +53,8 @@ class CuptiSession:
         Tells the cards.
     keep : sequence of int, optional
         Numbers of the cards whose work is kept; all unless given.
+    wait : callable, optional
+        Waits for the cards, and says in words what went wrong.
     """
 
     def __init__(
@@ -57,6 +63,7 @@ class CuptiSession:
         most_bytes: int = MOST_BYTES,
         devices: Callable[[], dict[int, Device]] = read_devices,
         keep: Sequence[int] | None = None,
+        wait: Callable[[Sequence[int] | None], str] = settle,
     ) -> None:
         self.report = ImportReport()
         self._open = open_library if open_library is not None else open_users
@@ -66,8 +73,10 @@ class CuptiSession:
         self._losses = (0, 0, 0)
         self._devices = devices
         self._keep = keep
+        self._wait = wait
         self._cupti: Cupti | None = None
         self._on: list[int] = []
+        self._threads: dict[int, int] = {}
         self._claimed = self._injected = False
         self._first: Reading | None = None
         self._last: Reading | None = None
@@ -75,7 +84,7 @@ class CuptiSession:
         self._now: Callable[[], int] = Clock().now_ns
 
     def prepare(self) -> None:
-        """Load the library, check its layouts and claim the process's place.
+        """Load the library, check its layouts, claim the process's place, and let CUPTI attach.
 
         Raises
         ------
@@ -87,9 +96,15 @@ class CuptiSession:
         cupti = self._open()
         cupti.subscribe()
         self._cupti, self._claimed = cupti, True
-        cupti.system_threads()
+        if not cupti.system_threads():
+            self._threads = short_numbers()
         self._arena = arena(self._most_bytes)
         cupti.register(self._arena.request, self._arena.complete)
+        self._arena.open()
+        atexit.register(self.abandon)
+        for kind in NEEDED:
+            cupti.enable(kind)
+            self._on.append(kind)
 
     def warm(self, clock: Clock) -> None:
         """Prepare."""
@@ -99,33 +114,36 @@ class CuptiSession:
         """Begin to record; the clocks are compared first."""
         self.prepare()
         assert self._cupti is not None
-        assert self._arena is not None
-        self._now = clock.now_ns
-        self._first = read(self._now, self._cupti.timestamp_ns)
-        self._arena.open()
         if _INJECTION not in os.environ:
             os.environ[_INJECTION] = self._cupti.path
             self._injected = True
-        atexit.register(self.abandon)
-        for kind in (*NEEDED, *WELCOME):
+        for kind in WELCOME:
             try:
                 self._cupti.enable(kind)
             except CuptiError as error:
-                if kind in NEEDED:
-                    raise
                 self.report.add("activity-refused", "info", example=str(error), effect="not recorded")
             else:
                 self._on.append(kind)
+        self._now = clock.now_ns
+        self._first = read(self._now, self._cupti.timestamp_ns)
 
     def stop(self) -> None:
-        """End, and have every buffer given back."""
+        """End: wait for the cards, and have every buffer given back."""
         if self._cupti is None or self._first is None or self._last is not None:
             return
-        for kind in self._on:
-            with suppress(CuptiError):
-                self._cupti.disable(kind)
-        self._on.clear()
+        self._disable(kind for kind in self._on if kind not in ON_DEVICE)
+        failed = self._wait(self._keep)
         self._last = read(self._now, self._cupti.timestamp_ns)
+        self._disable(kind for kind in self._on if kind in ON_DEVICE)
+        self._on.clear()
+        if failed:
+            self.report.add(
+                "device-not-waited-for",
+                "loss",
+                example=failed,
+                effect="what ran last on it may be missing",
+                advice="a lost device or a sticky CUDA error does this: restart the kernel",
+            )
         try:
             self._cupti.flush()
             self._dropped = self._cupti.dropped()
@@ -150,7 +168,7 @@ class CuptiSession:
         self._tell_losses()
         clock = Alignment(self._first, self._last)
         filled, self._filled = self._filled, []
-        records = walk(filled, self._cupti.strides)
+        records = since(walk(filled, self._cupti.strides), self._first.device_ns)
         if records.lost_bytes:
             self.report.add(
                 "records-unreadable",
@@ -165,7 +183,8 @@ class CuptiSession:
             self._cupti.api_name,
             self.report,
             pid=os.getpid(),
-            thread_names=_thread_names(),
+            thread_names=thread_names(),
+            threads=self._threads,
             devices=devices,
         )
         assemble(of_devices(table, self._keep, self.report), builder)
@@ -188,8 +207,20 @@ class CuptiSession:
                 self.stop()
         self._release()
 
+    def _disable(self, which: Iterable[int]) -> None:
+        assert self._cupti is not None
+        for kind in which:
+            with suppress(CuptiError):
+                self._cupti.disable(kind)
+
     def _release(self) -> None:
         atexit.unregister(self.abandon)
+        if self._on:  # warm, and never started
+            self._disable(self._on)
+            self._on.clear()
+            if self._cupti is not None:
+                with suppress(CuptiError):
+                    self._cupti.flush()
         if self._injected:
             self._injected = False
             os.environ.pop(_INJECTION, None)
@@ -261,9 +292,3 @@ def _tell_devices(devices: dict[int, Device], builder: TraceBuilder) -> None:
         for number, device in sorted(devices.items())
     ]
     builder.metadata.setdefault("device_properties", properties)
-
-
-def _thread_names() -> dict[tuple[int, int], str]:
-    pid = os.getpid()
-    known: dict[Any, str] = {thread.native_id: thread.name for thread in threading.enumerate()}
-    return {(pid, tid): name for tid, name in known.items() if tid is not None}

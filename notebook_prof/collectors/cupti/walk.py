@@ -81,6 +81,16 @@ def walk(buffers: Iterable[Words], strides: Mapping[int, int]) -> Records:
     return result
 
 
+def since(records: Records, device_ns: int) -> Records:
+    """Leave out what had ended before a time of CUPTI's clock; what has no times stays, to be counted."""
+    for kind, rows in records.of.items():
+        names = rows.dtype.names or ()
+        column = next((name for name in ("end", "timestamp") if name in names), None)
+        if column is not None:
+            records.of[kind] = rows[(rows[column] == 0) | (rows[column] >= np.uint64(device_ns))]
+    return records
+
+
 def starts(buffer: Words, words: IntArray) -> tuple[IntArray, int]:
     """Where records begin, in words, and where the last one that could be read ends.
 

@@ -1,7 +1,7 @@
 /* A libcupti that plays: it serves the bytes of a file from a thread of its own, which holds no GIL.
    Environment: FAKE_CUPTI_VERSION, FAKE_CUPTI_STRIDES "10:208,5:40", FAKE_CUPTI_BYTES (a file),
    FAKE_CUPTI_FAIL "cuptiActivityEnable:35", FAKE_CUPTI_COPIES, FAKE_CUPTI_KEEP (never gives a buffer back),
-   FAKE_CUPTI_NOW (times of the file become times of this recording). */
+   FAKE_CUPTI_NOW (times of the file become times of this recording), FAKE_CUPTI_JOURNAL (calls go there). */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -17,6 +17,13 @@ static request_t request;
 static complete_t complete;
 static size_t dropped;
 
+static void note(const char *what, int kind) {
+    const char *path = getenv("FAKE_CUPTI_JOURNAL");
+    FILE *file = path ? fopen(path, "a") : 0;
+    if (!file) return;
+    fprintf(file, "%s %d\n", what, kind);
+    fclose(file);
+}
 static int fail(const char *name) {
     const char *told = getenv("FAKE_CUPTI_FAIL");
     size_t n = strlen(name);
@@ -27,10 +34,13 @@ int cuptiGetVersion(uint32_t *v) {
     *v = told ? atoi(told) : 28;
     return fail("cuptiGetVersion");
 }
+static uint64_t began;
+static int ended;
 int cuptiGetTimestamp(uint64_t *t) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     *t = now.tv_sec * 1000000000ull + now.tv_nsec;
+    if (!ended) began = *t; /* the last one that is asked for before the recording ends */
     return fail("cuptiGetTimestamp");
 }
 int cuptiGetResultString(int code, const char **text) {
@@ -39,15 +49,15 @@ int cuptiGetResultString(int code, const char **text) {
     return 0;
 }
 int cuptiSubscribe(void **handle, void *callback, void *data) { *handle = (void *)1; return fail("cuptiSubscribe"); }
-int cuptiUnsubscribe(void *handle) { return 0; }
-int cuptiSetThreadIdType(int type) { return 0; }
+int cuptiUnsubscribe(void *handle) { note("unsubscribe", 0); return 0; }
+int cuptiSetThreadIdType(int type) { return fail("cuptiSetThreadIdType"); }
 int cuptiActivityRegisterCallbacks(request_t r, complete_t c) { request = r; complete = c; return 0; }
-static uint64_t began;
 int cuptiActivityEnable(int kind) {
-    if (!began) cuptiGetTimestamp(&began);
+    ended = 0;
+    note("enable", kind);
     return kind == 10 || kind == 38 ? fail("cuptiActivityEnable") : 0;
 }
-int cuptiActivityDisable(int kind) { return 0; }
+int cuptiActivityDisable(int kind) { ended = 1; note("disable", kind); return 0; }
 int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *n) { *n = dropped; dropped = 0; return 0; }
 int cuptiGetCallbackName(int domain, uint32_t id, const char **name) {
     *name = domain == 2 && id == 211 ? "cudaLaunchKernel_v7000" : domain == 1 && id == 307 ? "cuLaunchKernel" : 0;
@@ -76,7 +86,6 @@ static void *serve(void *nothing) {
     const uint64_t zero = 1700000000000000000ull;
     for (uint64_t *word = (uint64_t *)bytes; getenv("FAKE_CUPTI_NOW") && (uint8_t *)word < bytes + n; word++)
         if (*word >= zero && *word < zero + 1000000000) *word += began - zero;
-    began = 0;
     for (int i = copies ? atoi(copies) : 1; i > 0; i--) {
         uint8_t *buffer = 0;
         size_t size = 0, most = 0;
@@ -90,6 +99,7 @@ static void *serve(void *nothing) {
 int cuptiActivityFlushAll(uint32_t flag) {
     pthread_t thread;
     int code = fail("cuptiActivityFlushAll");
+    note("flush", flag);
     if (code || !getenv("FAKE_CUPTI_BYTES")) return code;
     pthread_create(&thread, 0, serve, 0);
     pthread_join(thread, 0);
