@@ -39,10 +39,11 @@ def test_the_whole_text(data: Path, run: str, kind: str) -> None:
     assert p.summary(**options).rstrip() == told(text)
 
 
-@pytest.mark.parametrize("run", ["full", "v262_full"])
+@pytest.mark.parametrize("run", ["full", "v262_full", "v262_sched"])
 def test_every_option_and_view(shared_traces: Path, run: str) -> None:
     folder = shared_traces / "paddle" / run
-    p = nbp.open_profile(next((folder / "pb").glob("*.pb")))
+    # of several spans Paddle summed up the last, which has no memory events
+    p = nbp.open_profile(max((folder / "pb").glob("*.pb")))
     texts = sorted(folder.glob("summary_*.txt"))
     assert len(texts) == len(OPTIONS) + len(VIEWS)
     for path in texts:

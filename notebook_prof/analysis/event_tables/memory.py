@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -53,8 +55,8 @@ def memory_table(events: Events) -> pd.DataFrame:
     found = found.sort_values("increase_bytes", ascending=False, kind="stable", ignore_index=True)
     found.insert(2, "type", "Allocated")
     peaks = _peaks(events)
-    found.insert(0, "place", [_place(int(number)) for number in found.pop("device")])
-    joined = found.merge(peaks, on="place", how="left")
+    found.insert(0, "place", _places(found.pop("device")))
+    joined = found.merge(peaks.astype({"place": object}), on="place", how="left")
     return joined.sort_values("place", kind="stable", ignore_index=True)
 
 
@@ -79,8 +81,9 @@ def _credited(events: Events, home: IntArray) -> tuple[IntArray, IntArray]:
     return np.concatenate([own, up]), np.concatenate([home[own], above[up]])
 
 
-def _place(device: int) -> str:
-    return "Place(cpu)" if device < 0 else f"Place(gpu:{device})"
+def _places(devices: pd.Series[int]) -> pd.Series[Any]:
+    names = ["Place(cpu)" if device < 0 else f"Place(gpu:{device})" for device in devices]
+    return pd.Series(names, dtype=object)
 
 
 def _peaks(events: Events) -> pd.DataFrame:
@@ -91,7 +94,7 @@ def _peaks(events: Events) -> pd.DataFrame:
     groups = events.trace.allocations.groupby("device")[["allocated", "reserved"]].max().reset_index()
     return pd.DataFrame(
         {
-            "place": [_place(int(number)) for number in groups["device"]],
+            "place": _places(groups["device"]),
             "peak_allocated_bytes": groups["allocated"],
             "peak_reserved_bytes": groups["reserved"],
         }
