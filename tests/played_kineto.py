@@ -33,7 +33,7 @@ class Activity:
         self._correlation = int(told.get("correlation", 0))
         self._device = int(told.get("device", -1)) if self._kind in DEVICE_KINDS else -1
         stream = told.get("stream", -1)
-        self._stream = stream if stream >= 0 else self._tid
+        self._stream = stream if stream >= 0 or self._kind == "cuda_sync" else self._tid
         exchanged = {key: value for key, value in told.items() if key not in _OF_KERNELS}
         self._linked: Activity | None = None
         if self._kind == "kernel" and exchanged:
