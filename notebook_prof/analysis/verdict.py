@@ -68,7 +68,7 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
     Returns
     -------
     Verdict
-        Never None; ``nothing-recorded`` for an empty trace.
+        Never None; ``nothing-recorded`` for an empty trace, and for one of instants only.
 
     Notes
     -----
@@ -122,6 +122,8 @@ def _judge(trace: Trace, facts: Facts, window: WindowLike) -> Verdict:
         return _with_device(facts)
     if facts.top.empty:
         return Verdict("nothing-recorded", "Nothing was recorded in the steps: no slice lies in them.", 0.0)
+    if not facts.top["self_ns"].any():
+        return _instants(facts)
     if facts.top_is_python:
         return _python(trace, facts, window)
     outside = facts.total_ns - facts.operator_ns - sum(waiting.values())
@@ -218,6 +220,15 @@ def _python(trace: Trace, facts: Facts, window: WindowLike) -> Verdict:
     found, own = runtime_verdict(trace, facts, window)
     found = found or python_verdict(trace, own, facts.thread)
     return Verdict(found.kind, found.sentence, found.share, found.evidence, found.select)
+
+
+def _instants(facts: Facts) -> Verdict:
+    count = int(facts.top["count"].sum())
+    sentence = (
+        f"Nothing took time: of {format_ns(facts.total_ns)}, {_plural(count, 'instant')} "
+        f"{'were' if count != 1 else 'was'} recorded and nothing that lasts."
+    )
+    return Verdict("nothing-recorded", sentence, 0.0, {"instants": count})
 
 
 def _plural(count: int, noun: str) -> str:

@@ -58,7 +58,9 @@ def _most(facts: Facts) -> str:
             f"{short(name)} {format_share(share)}"
             for name, share in zip(rows["name"], rows["share"], strict=True)
         )
-    rows = facts.top.head(_SHOWN)
+    rows = facts.top[facts.top["self_ns"] > 0].head(_SHOWN)
+    if rows.empty:
+        return ""
     what = "Functions" if facts.top_is_python else "Operators"
     return f"{what}: " + " · ".join(
         f"{short(name)} {format_share(self_ns / facts.total_ns)}"

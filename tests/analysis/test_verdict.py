@@ -287,3 +287,18 @@ def test_input_bound_without_steps():
     found = verdict(draw("main:  [next/data  ][mm/forward]", unit_ns=US))
     assert found.kind == "input-bound"
     assert found.sentence.startswith("Input-bound: 52.0 % of the time waits for data (13 µs of 25 µs)")
+
+
+def test_instants_take_no_time() -> None:
+    b = TraceBuilder()
+    b.slices(ts=np.arange(50) * 1_000, dur=np.zeros(50, int), name="mark", track=b.track("MainThread"))
+    found = verdict(b.seal())
+    assert found.kind == "nothing-recorded"
+    assert found.sentence == (
+        "Nothing took time: of 49 µs, 50 instants were recorded and nothing that lasts."
+    )
+    assert found.share == 0.0
+    assert not any("mark" in line for line in found.lines)  # no share of nothing
+    b = TraceBuilder()
+    b.slices(ts=[0, 10], dur=[0, 5], name=["mark", "work"], track=b.track("MainThread"))
+    assert verdict(b.seal()).kind != "nothing-recorded"
