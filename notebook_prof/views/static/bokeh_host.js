@@ -94,13 +94,26 @@ function quietSheets(Bokeh) {
 
 // BokehJS paints at most every 17 ms by the clock, which is often every second frame, and what changes in a frame is painted
 // in the next. Ours are painted once a frame, after everything that belongs to the frame has been done.
+// What can wait takes its turn, one a frame, after what the hand is at.
+const MOST_PUT_OFF = 2; // frames
 function createFrames() {
   const first = new Set(),
-    paints = new Set();
-  let id = 0;
+    paints = new Set(),
+    turns = [];
+  let id = 0,
+    putOff = 0;
+  function take() {
+    if (!turns.length) return;
+    if (!paints.size || putOff++ >= MOST_PUT_OFF) {
+      putOff = 0;
+      turns.shift()();
+    }
+    if (turns.length) id ||= requestAnimationFrame(flush);
+  }
   function flush() {
     cancelAnimationFrame(id);
     id = 0;
+    take();
     for (const waiting of [first, paints])
       for (const act of waiting) {
         waiting.delete(act);
@@ -111,8 +124,17 @@ function createFrames() {
     waiting.add(act);
     id ||= requestAnimationFrame(flush);
   };
-  return {before: into(first), paint: into(paints), flush, close: () => {
+  function turn(act) {
+    if (document.hidden) {
+      act(); // no frame comes
+      return;
+    }
+    turns.push(act);
+    id ||= requestAnimationFrame(flush);
+  }
+  return {before: into(first), paint: into(paints), turn, flush, close: () => {
     cancelAnimationFrame(id);
+    turns.length = 0;
     first.clear();
     paints.clear();
   }};
@@ -143,6 +165,14 @@ function paintSource(view, source, paint) {
   const found = [...view.computed_renderer_views].find(({model}) => model.data_source?.name === source);
   found._paint = (ctx) => paint(ctx ?? found.layer.ctx);
   return () => found.request_paint();
+}
+
+// Few values into a data source, unless they are there already: BokehJS takes them in, and paints all anew, each time.
+function renew(source, data) {
+  const text = JSON.stringify(data);
+  if (source.nbpText === text) return;
+  source.nbpText = text;
+  source.data = data;
 }
 
 // Positions inside a figure's plot area.

@@ -287,6 +287,7 @@ async function mount({Bokeh: loading, el, document: json, settings, transport, s
       }
       if (has('focus')) details.update();
       transport.flush?.();
+      if (has('name')) timeline.foresee();
       panels.changed(patch, origin);
       header.draw();
       if (has('window')) {

@@ -54,14 +54,14 @@ function createMemory(ctx, element) {
       device,
     };
   };
-  const channel = ctx.asker.channel(request, arrived, (error) => ctx.trouble(error), DIMENSIONS);
+  const channel = ctx.asker.channel(request, arrived, (error) => ctx.trouble(error), DIMENSIONS, host.frames.turn);
   function arrived(answer, asked) {
     last = answer;
     have = asked;
     const {peak} = answer;
     if (answer.device === null) return;
     bytes.setv({start: answer.lowest * 1.08, end: Math.max(answer.highest, 1) * 1.22});
-    peakMark.data = {x: [peak.ts], y: [peak.bytes]};
+    renew(peakMark, {x: [peak.ts], y: [peak.bytes]});
     label.setv({x: peak.ts, y: peak.bytes, text: `peak ${formatBytes(peak.bytes)}`, visible: true});
     placeLabel();
     for (const ask of asks) ask();

@@ -2,22 +2,46 @@
 function createOverview(ctx, element) {
   const {host, meta, range} = ctx,
     view = host.viewOf(host.model('overview'));
-  const source = host.model('strip'),
-    rowsRange = host.model('strip_rows');
+  const rowsRange = host.model('strip_rows'),
+    sheet = document.createElement('canvas');
+  let have = null;
+  // painted straight, as the timeline
+  const repaint = paintSource(view, 'strip', (pen) => {
+    if (!have?.bins) return;
+    const {left, width, top, height} = view.frame.bbox,
+      lane = height / have.rows,
+      scale = width / (end - begin),
+      across = (t) => left + (t - begin) * scale;
+    pen.translate(-0.5, -0.5); // BokehJS moves everything by half a pixel, for lines
+    pen.imageSmoothingEnabled = false;
+    const x = across(have.bin_start),
+      wide = have.bin_ns * have.bins * scale;
+    for (let row = 0; row < have.rows; row++)
+      pen.drawImage(sheet, 0, row, have.bins, 1, x, Math.round(top + row * lane), wide, Math.max(1, Math.round(0.75 * lane)));
+  });
   const [begin, end] = meta.span,
     EDGE_PX = 6;
   const channel = ctx.asker.channel(
-    () => ({t: 'strip', px: Math.round(frameOf(view, element).width), tint: ctx.tint}),
+    () => ({t: 'strip', px: Math.round(frameOf(view, element).width), tint: ctx.tint, picture: have?.picture}),
     (answer) => {
-      rowsRange.setv({start: Math.max(answer.rows, 1), end: 0});
-      source.data = answer.bins
-        ? {...densityImage(answer, answer.rows, ctx, 4), y: [0.1], dh: [answer.rows]}
-        : {...NO_IMAGE};
+      have = answer.same ? {...have, filtered: answer.filtered, data: {...have.data, ...answer.data}} : {...answer, tint: ctx.tint};
+      rowsRange.setv({start: Math.max(have.rows, 1), end: 0});
+      draw();
       ctx.count('overview');
     },
     (error) => ctx.trouble(error),
     PICTURED,
+    host.frames.turn,
   );
+  function draw() {
+    if (have.bins) {
+      sheet.width = have.bins;
+      sheet.height = have.rows;
+      const pixels = new Uint8ClampedArray(densityColours(have, ctx).buffer);
+      sheet.getContext('2d').putImageData(new ImageData(pixels, have.bins), 0, 0);
+    }
+    repaint();
+  }
   function seen() {
     const whole = range.start <= begin && range.end >= end;
     host.model('seen').setv({left: range.start, right: range.end, visible: !whole});

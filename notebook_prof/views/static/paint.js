@@ -62,21 +62,6 @@ function densityColours({data, filtered}, ctx) {
   return pixels;
 }
 
-// Density cells to an image with one pixel a bin and `parts` a row, the last of which stays clear.
-function densityImage(answer, rows, ctx, parts) {
-  const {bins} = answer,
-    cells = densityColours(answer, ctx),
-    pixels = new Uint32Array(rows * parts * bins);
-  for (let row = 0; row < rows; row++)
-    for (let p = 0; p < parts - 1; p++) pixels.set(cells.subarray(row * bins, (row + 1) * bins), (row * parts + p) * bins);
-  return {
-    image: [ctx.host.ndarray(pixels, {shape: [rows * parts, bins], dtype: 'uint32'})],
-    x: [answer.bin_start],
-    dw: [answer.bin_ns * bins],
-  };
-}
-const NO_IMAGE = {image: [], x: [], y: [], dw: [], dh: []};
-
 // Slices, density and labels of the timeline, painted straight from an answer: BokehJS takes 30 ms to copy, index and project
 // the columns of 4,000 slices, which are painted in 3. What is narrower than a pixel is drawn as one.
 const NARROWEST_PX = 1.2;

@@ -3,18 +3,42 @@ function createPhases(ctx, element, legend, title) {
   const {host, meta, store} = ctx,
     figure = host.model('phases'),
     view = host.viewOf(figure);
-  const bars = host.model('bars'),
-    chosen = host.model('chosen'),
-    xs = host.model('bars_x'),
+  const xs = host.model('bars_x'),
     ys = host.model('bars_y');
   let last = null,
-    cursor = -1;
+    cursor = -1,
+    boxes = [], // [bar, from, to, colour, alpha]
+    framed = []; // [bar, height]
+  const at = () => {
+    const {left, top, width, height} = view.frame.bbox;
+    return {
+      x: (v) => left + ((v - xs.start) / (xs.end - xs.start)) * width,
+      y: (v) => top + (1 - (v - ys.start) / (ys.end - ys.start)) * height,
+    };
+  };
+  // painted straight: BokehJS takes 15 ms to copy, index and project a thousand boxes
+  const asks = [
+    paintSource(view, 'bars', (pen) => {
+      const {x, y} = at();
+      for (const [bar, from, to, colour, alpha] of boxes) {
+        const left = x(bar - 0.42);
+        Object.assign(pen, {fillStyle: colour, globalAlpha: alpha});
+        pen.fillRect(left, y(to), x(bar + 0.42) - left, y(from) - y(to));
+      }
+    }),
+    paintSource(view, 'chosen', (pen) => {
+      const {x, y} = at();
+      Object.assign(pen, {strokeStyle: ctx.theme.text, lineWidth: 1.5});
+      for (const [bar, high] of framed) pen.strokeRect(x(bar - 0.46), y(high), x(bar + 0.46) - x(bar - 0.46), y(0) - y(high));
+    }),
+  ];
   title.textContent = 'Step phases';
   const channel = ctx.asker.channel(
     () => ({t: 'phases'}),
     arrived,
     (error) => ctx.trouble(error),
     ['name', 'category', 'track', 'rank'],
+    host.frames.turn,
   );
   const clause = (name) => store.get()[name];
   const inWindow = (i) => {
@@ -35,19 +59,12 @@ function createPhases(ctx, element, legend, title) {
     if (!last?.bars) return;
     const {data, bars: n, phases} = last,
       cells = phases.length,
-      out = {x0: [], x1: [], y0: [], y1: [], color: [], alpha: []};
-    const phase = clause('phase'),
-      frame = {x0: [], x1: [], y0: [], y1: []};
-    const add = (i, y0, y1, colour, alpha) => {
-      if (y1 > y0) {
-        out.x0.push(i - 0.42);
-        out.x1.push(i + 0.42);
-        out.y0.push(y0);
-        out.y1.push(y1);
-        out.color.push(colour);
-        out.alpha.push(alpha);
-      }
+      phase = clause('phase');
+    const add = (...box) => {
+      if (box[2] > box[1]) boxes.push(box);
     };
+    boxes = [];
+    framed = [];
     let highest = 1;
     for (let i = 0; i < n; i++) {
       const lit = stepChosen(i) && inWindow(i);
@@ -65,20 +82,27 @@ function createPhases(ctx, element, legend, title) {
         y += total;
       }
       highest = Math.max(highest, y);
-      if ((lit && clause('step')) || i === cursor) {
-        frame.x0.push(i - 0.46);
-        frame.x1.push(i + 0.46);
-        frame.y0.push(0);
-        frame.y1.push(y);
-      }
+      if ((lit && clause('step')) || i === cursor) framed.push([i, y]);
     }
     view.pause();
     xs.setv({start: -0.6, end: n - 0.4});
     ys.setv({start: 0, end: highest * 1.06});
-    bars.data = out;
-    chosen.data = frame;
     view.unpause();
+    for (const ask of asks) ask();
     showLegend();
+  }
+  let items = [];
+  function legendItem(name) {
+    const item = document.createElement('button'),
+      swatch = document.createElement('i'),
+      share = document.createElement('span');
+    item.className = 'nbp-legend-item';
+    item.dataset.phase = name;
+    swatch.style.background = meta.colours.phase[name];
+    share.className = 'nbp-share';
+    item.append(swatch, name, share);
+    item.addEventListener('click', () => toggle('phase', name));
+    return {item, share};
   }
   function showLegend() {
     const {data, bars: n, phases} = last,
@@ -94,24 +118,16 @@ function createPhases(ctx, element, legend, title) {
         1,
         sums.reduce((p, q) => p + q, 0),
       );
-    legend.replaceChildren(
-      ...phases.map((name, k) => {
-        const item = document.createElement('button');
-        item.className = 'nbp-legend-item';
-        item.dataset.phase = name;
-        item.setAttribute('aria-pressed', String(active?.includes(name) ?? false));
-        if (!sums[k]) item.classList.add('nbp-absent');
-        const swatch = document.createElement('i');
-        swatch.style.background = meta.colours.phase[name];
-        const share = document.createElement('span');
-        share.className = 'nbp-share';
-        share.textContent = formatShare(sums[k] / all);
-        item.append(swatch, name, share);
-        item.title = `select the phase ${name}: ${formatTime(sums[k])} in the steps shown`;
-        item.addEventListener('click', () => toggle('phase', name));
-        return item;
-      }),
-    );
+    if (items.length !== cells) {
+      items = phases.map(legendItem);
+      legend.replaceChildren(...items.map(({item}) => item));
+    }
+    items.forEach(({item, share}, k) => {
+      item.setAttribute('aria-pressed', String(active?.includes(phases[k]) ?? false));
+      item.classList.toggle('nbp-absent', !sums[k]);
+      share.textContent = formatShare(sums[k] / all);
+      item.title = `select the phase ${phases[k]}: ${formatTime(sums[k])} in the steps shown`;
+    });
     title.textContent = last.filtered ? `Step phases · solid: the selected slices${last.estimate ? ' (≈)' : ''}` : 'Step phases';
   }
   function toggle(dimension, value, extend = false) {
@@ -220,8 +236,8 @@ function createPhases(ctx, element, legend, title) {
     snapshot: () => ({
       bars: last?.bars ?? 0,
       filtered: last?.filtered ?? false,
-      bright: bars.data.alpha ? Array.from(bars.data.alpha).filter((x) => x === 1).length : 0,
-      drawn: bars.data.alpha?.length ?? 0,
+      bright: boxes.filter((box) => box[4] === 1).length,
+      drawn: boxes.length,
     }),
     locate: (step) => {
       const i = last ? Array.from(last.data.first).findIndex((a, k) => step >= a && step <= last.data.last[k]) : -1;

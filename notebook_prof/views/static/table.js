@@ -103,7 +103,11 @@ function createTable(ctx, section) {
     box.addEventListener('change', () => changed(box.value));
     return box;
   }
+  let headed = '';
   function heads() {
+    const key = [state.by, state.sort, state.descending].join();
+    if (key === headed) return;
+    headed = key;
     headRow.replaceChildren(
       ...columns.map((column) => {
         const cell = document.createElement('th'),
@@ -140,6 +144,7 @@ function createTable(ctx, section) {
     },
     (error) => ctx.trouble(error),
     DIMENSIONS,
+    ctx.host.frames.turn,
   );
 
   function clauseOf(row) {
@@ -155,7 +160,7 @@ function createTable(ctx, section) {
   function mark(row, i) {
     const chosen = isChosen(i),
       any = ['name', 'category'].some((d) => store.get()[d]);
-    row.setAttribute('aria-selected', String(chosen));
+    if (row.getAttribute('aria-selected') !== String(chosen)) row.setAttribute('aria-selected', String(chosen));
     row.classList.toggle('nbp-unchosen', any && !chosen && last.by !== 'module');
   }
   // swatch, name, marks; of a long name the end stays, by which kernels differ
@@ -180,47 +185,71 @@ function createTable(ctx, section) {
     if (detail[i]) add('span', 'nbp-shapes', detail[i]);
     return line;
   }
+  // Rows stay and only what has changed in them is written: a table made anew costs the page 15 ms of styles and layout.
+  const records = [];
+  function record() {
+    const row = document.createElement('tr'),
+      cells = columns.map((column) => {
+        const cell = document.createElement('td');
+        cell.className = column.key === 'label' ? 'nbp-name-cell' : column.key === 'share' ? 'nbp-number nbp-share-cell' : 'nbp-number';
+        row.append(cell);
+        return cell;
+      });
+    return {row, cells, shown: []};
+  }
+  function put(one, k, text, write) {
+    if (one.shown[k] === text) return;
+    one.shown[k] = text;
+    write(text);
+  }
+  function fill(one, i, most) {
+    const {data, label, detail} = last;
+    put(one, 'name', [last.by, label[i], detail[i], data.side[i], data.name[i], Boolean(meta.doubts)].join('\n'), () => {
+      one.row.dataset.name = label[i];
+      one.cells[0].title = `${label[i].slice(0, 4 * LONGEST_SHOWN)}${detail[i] ? `\n${detail[i]}` : ''}`;
+      one.cells[0].replaceChildren(nameLine(i));
+    });
+    columns.forEach((column, k) => {
+      if (column.key === 'label') return;
+      const value = data[column.key][i],
+        cell = one.cells[k];
+      put(one, k, value || column.key !== 'device_ns' ? column.format(value) : '', (text) => (cell.textContent = text));
+      if (column.key === 'share')
+        put(one, 'share', `${((100 * value) / most).toFixed(1)}%`, (text) => cell.style.setProperty('--nbp-share', text));
+    });
+    mark(one.row, i);
+  }
   function draw() {
     heads();
-    const {data, label, detail} = last,
+    const {data, label} = last,
       most = Math.max(1e-9, ...data.share);
-    const rows = label.map((text, i) => {
-      const row = document.createElement('tr');
-      row.tabIndex = i ? -1 : 0;
-      row.dataset.name = text;
-      mark(row, i);
-      for (const column of columns) {
-        const cell = document.createElement('td');
-        if (column.key === 'label') {
-          cell.title = `${text.slice(0, 4 * LONGEST_SHOWN)}${detail[i] ? `\n${detail[i]}` : ''}`;
-          cell.className = 'nbp-name-cell';
-          cell.append(nameLine(i));
-        } else {
-          const value = data[column.key][i];
-          cell.className = 'nbp-number';
-          cell.textContent = value || column.key !== 'device_ns' ? column.format(value) : '';
-          if (column.key === 'share') {
-            cell.classList.add('nbp-share-cell');
-            cell.style.setProperty('--nbp-share', `${(100 * value) / most}%`);
-          }
-        }
-        row.append(cell);
-      }
-      return row;
-    });
     const focused = body.contains(document.activeElement) ? document.activeElement.dataset.name : null;
-    body.replaceChildren(...rows);
+    while (records.length < label.length) {
+      records.push(record());
+      body.append(records.at(-1).row);
+    }
+    for (const {row} of records.splice(label.length)) row.remove();
+    records.forEach((one, i) => fill(one, i, most));
+    let reached = 0;
     if (focused !== null) {
       // who walks the rows by keyboard must not be thrown out by fresh data
-      const again = rows.find((row) => row.dataset.name === focused) ?? rows[0];
-      if (again) {
-        if (rows[0]) rows[0].tabIndex = -1;
-        again.tabIndex = 0;
-        again.focus({preventScroll: true});
-      }
+      reached = Math.max(0, label.indexOf(focused));
+      const again = records[reached]?.row;
+      if (again && again !== document.activeElement) again.focus({preventScroll: true});
     }
+    records.forEach(({row}, i) => {
+      if (row.tabIndex !== (i === reached ? 0 : -1)) row.tabIndex = i === reached ? 0 : -1;
+    });
     problem.textContent = last.error;
     problem.hidden = !last.error;
+    footer();
+  }
+  let footed = '';
+  function footer() {
+    const {label} = last,
+      key = [last.rows, last.start, label.length, state.filter, state.top, Boolean(last.estimate)].join('\n');
+    if (key === footed) return;
+    footed = key;
     const hidden = last.rows - last.start - label.length;
     foot.replaceChildren(
       last.rows

@@ -79,19 +79,21 @@ function createTimeline(ctx, element) {
     changed = true;
     channel.run();
   }
+  const wantedPx = () => Math.round(widthPx() * (1 + 2 * OVERSCAN) * FINER);
   function request(must) {
-    if (!must && !changed && reach() === 'all') return null;
+    const serves = reach() === 'all' && have.lanes === laneKey() && have.tint === ctx.tint && have.asked.px === wantedPx();
+    if (!must && !changed && serves) return null;
     changed = false;
+    if (serves) return {...have.asked, picture: have.answer.picture}; // what of it is selected may have changed
     const a = range.start,
       b = range.end,
       width = b - a,
       {rows, places} = visibleLanes();
-    const px = Math.round(widthPx() * (1 + 2 * OVERSCAN) * FINER);
     return {
       t: 'lod',
       a: a - OVERSCAN * width,
       b: b + OVERSCAN * width,
-      px,
+      px: wantedPx(),
       rows,
       places,
       zoom: width,
@@ -99,9 +101,11 @@ function createTimeline(ctx, element) {
       max_quads: MOST_QUADS,
     };
   }
-  function arrived(answer, asked, stale) {
-    const next = {answer, places: asked.places, a: asked.a, b: asked.b, zoom: asked.zoom, lanes: asked.rows.join()};
-    if (stale && reach(next) === 'none') return;
+  function arrived(found, asked, stale) {
+    const {picture, ...place} = asked,
+      answer = found.same ? {...have.answer, filtered: found.filtered, data: {...have.answer.data, ...found.data}} : found,
+      next = {answer, asked: place, tint: asked.tint, places: asked.places, a: asked.a, b: asked.b, zoom: asked.zoom, lanes: asked.rows.join()};
+    if (stale && (reach(next) === 'none' || reach() === 'all')) return; // what is shown is newer, or as good
     have = next;
     draw();
     ctx.count('timeline');
@@ -121,6 +125,21 @@ function createTimeline(ctx, element) {
     settleTimer = setTimeout(ctx.settled, SETTLE_MS);
     if (reach() !== 'all') channel.run();
     counters.moved();
+  }
+
+  // What was clicked shows in the next frame: of each slice the page knows the name, of a bin that of its longest one. What
+  // the kernel finds follows.
+  function foresee() {
+    const chosen = store.get(),
+      known = PICTURED.every((key) => key === 'name' || chosen[key] == null);
+    if (!have || !known) return;
+    const {data} = have.answer,
+      names = chosen.name && new Set(chosen.name),
+      marks = (codes, yes) => Uint8Array.from(codes, (code) => (!names || names.has(ctx.nameOf(code)) ? yes : 0));
+    const seen = {...data, match: marks(data.name, 1)};
+    if (data.bright) seen.bright = marks(data.dname, 255);
+    have = {...have, answer: {...have.answer, filtered: Boolean(names), data: seen}};
+    draw();
   }
 
   const isMatch = (data, i) => data.match[i] === 1;
@@ -184,21 +203,23 @@ function createTimeline(ctx, element) {
     lanes.all().forEach((lane, i) => {
       if (i && (lane.kind === 'group' || lane.first)) y.push(i);
     });
-    sources.rules.data = {x0: y.map(() => meta.span[0] - far), x1: y.map(() => meta.span[1] + far), y0: y, y1: y};
+    renew(sources.rules, {x0: y.map(() => meta.span[0] - far), x1: y.map(() => meta.span[1] + far), y0: y, y1: y});
   }
   function focusMark() {
     if (!detail) {
-      sources.focus.data = {x0: [], x1: [], y0: [], y1: []};
-      sources.links.data = {xs: [], ys: []};
-      sources.heads.data = {x: [], y: []};
+      renew(sources.focus, {x0: [], x1: [], y0: [], y1: []});
+      renew(sources.links, {xs: [], ys: []});
+      renew(sources.heads, {x: [], y: []});
       return;
     }
     const place = lanes.placeOfRow(detail.row),
       px = 1 / timeScale();
-    sources.focus.data =
+    renew(
+      sources.focus,
       place < 0
         ? {x0: [], x1: [], y0: [], y1: []}
-        : {x0: [detail.ts], x1: [detail.ts + Math.max(detail.dur, 2 * px)], y0: [place + 0.04], y1: [place + 0.96]};
+        : {x0: [detail.ts], x1: [detail.ts + Math.max(detail.dur, 2 * px)], y0: [place + 0.04], y1: [place + 0.96]},
+    );
     const xs = [],
       ys = [];
     for (const link of detail.links ?? []) {
@@ -210,8 +231,8 @@ function createTimeline(ctx, element) {
       xs.push([ends[0], middle, middle, ends[1]]);
       ys.push([at[0], at[0], at[1], at[1]]);
     }
-    sources.links.data = {xs, ys};
-    sources.heads.data = {x: xs.map((x) => x[3]), y: ys.map((y) => y[3])};
+    renew(sources.links, {xs, ys});
+    renew(sources.heads, {x: xs.map((x) => x[3]), y: ys.map((y) => y[3])});
   }
   // What is at a point: {kind: 'slice' | 'bin' | 'step' | null, …}
   function hit(time, y) {
@@ -273,6 +294,7 @@ function createTimeline(ctx, element) {
       refresh();
       counters.refresh();
     },
+    foresee,
     marks: () => gutter.render(),
     counters,
     close: () => {

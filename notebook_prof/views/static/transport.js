@@ -60,8 +60,8 @@ function createAsker(transport, onTrouble) {
   // channel(make, use): call it often; `make(must)` is asked for the request only when the line is free, and may give none
   // where nothing has to be asked, unless it must. `filters` are the
   // dimensions of the selection that the answer depends on: one that has not seen them as they are confirmed (messages
-  // overtake one another where several threads answer) is asked for anew.
-  function channel(make, use, failed, filters = []) {
+  // overtake one another where several threads answer) is asked for anew. `turn(act)` waits for the answer's turn to be used.
+  function channel(make, use, failed, filters = [], turn = (act) => act()) {
     let busy = false,
       again = false,
       closed = false,
@@ -80,7 +80,16 @@ function createAsker(transport, onTrouble) {
           answer = request && (await ask(request));
         if (answer && !closed) {
           seen = answer.revision ?? Infinity;
-          use(answer, request, again || late());
+          await new Promise((done, fail) => {
+            turn(() => {
+              try {
+                if (!closed) use(answer, request, again || late());
+                done();
+              } catch (error) {
+                fail(error);
+              }
+            });
+          });
         }
       } catch (error) {
         if (!closed && troubled !== 'gone') failed(error);

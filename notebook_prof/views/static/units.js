@@ -69,7 +69,8 @@ function formatBytes(count, digits = 3) {
   return '';
 }
 
-const formatCount = (n) => Math.round(n).toLocaleString('en-US');
+const COUNTS = new Intl.NumberFormat('en-US', {maximumFractionDigits: 0}); // made once: toLocaleString makes one a number
+const formatCount = (n) => COUNTS.format(Math.round(n));
 
 function formatShare(share) {
   const percent = 100 * share;
