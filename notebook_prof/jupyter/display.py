@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
-from .late import first_form, goes_late, show_rest, static_form
+from .late import first_form, late_verdict, show_rest, static_form
 from .widget import LinkedWidget, ProfileWidget, Shown, answers_of
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ def show(profile: Shown | RankBoard, **_options: Any) -> None:
     """Show a Profile where it is evaluated.
 
     Two outputs are made: a static one (text, and HTML with a picture) that survives without a kernel, and
-    the live views, which hide it as long as they are there. A shell without a front-end gets the text. A
-    long Profile shows its views first (`notebook_prof.jupyter.late`).
+    the live views, which hide it as long as they are there. The views go out first where a front-end listens
+    (`notebook_prof.jupyter.late`). A shell without a front-end gets the text.
 
     Parameters
     ----------
@@ -49,9 +49,23 @@ def _show_views(profile: Shown | RankBoard, shell: InteractiveShell) -> None:
     cell = current_cell(shell)
     close_shown(cell, shell)
     uid = uuid.uuid4().hex[:12]
-    widget = _board(profile, uid) if _is_board(profile) else _profile(cast("Shown", profile), uid, cell)
-    if widget is None:
+    if _is_board(profile):
+        _display(_board(profile, uid), cell, shell)
         return
+    shown = cast("Shown", profile)
+    if cell and len(shown.trace.slices):
+        answers_of(shown).warming.start()
+        display(first_form(shown, uid), raw=True, display_id=uid)
+        widget = ProfileWidget(shown, uid, late=late_verdict(shown))
+        _display(widget, cell, shell)
+        show_rest(shown, widget, uid)
+    else:
+        display(static_form(shown, uid), raw=True)
+        if len(shown.trace.slices):
+            _display(ProfileWidget(shown, uid), cell, shell)
+
+
+def _display(widget: LinkedWidget, cell: str, shell: InteractiveShell) -> None:
     widget.shown_at = getattr(shell, "execution_count", None)
     if cell:
         _SHOWN.setdefault(cell, []).append(weakref.ref(widget))
@@ -65,17 +79,6 @@ def _board(board: RankBoard, uid: str) -> LinkedWidget:
     html = rank_fragment(board.frames({}), board.headline, uid)
     display({"text/plain": repr(board), "text/html": html}, raw=True)
     return RankWidget(board, uid)
-
-
-def _profile(profile: Shown, uid: str, cell: str) -> LinkedWidget | None:
-    if not goes_late(profile, cell):
-        display(static_form(profile, uid), raw=True)
-        return ProfileWidget(profile, uid) if len(profile.trace.slices) else None
-    answers_of(profile).warming.start()
-    display(first_form(profile, uid), raw=True, display_id=uid)
-    widget = ProfileWidget(profile, uid, late=True)
-    show_rest(profile, widget, uid)
-    return widget
 
 
 def _text(shown: Shown | RankBoard) -> str:

@@ -1,14 +1,13 @@
-"""What a long Profile shows after its views: the verdict, and the static form for readers without a kernel.
+"""What a Profile shows after its views: the verdict, and the static form for readers without a kernel.
 
-Both take seconds at ten million slices, and the views need neither. So the views go out at once, beside a
-short text, and a thread works out the rest while they are looked at: the verdict comes as a trait of the
-widget, the static form replaces the text under its display id.
+The views need neither, and both take time: seconds at ten million slices. So the views go out at once, below
+a short text, and a thread works out the rest when they have been seen: the verdict of a long Profile comes as
+a trait of the widget, the static form replaces the text under its display id.
 
 A message that comes after its cell has ended reaches front-ends that keep listening (JupyterLab, Notebook 7).
 What only executes (nbclient, and with it nbconvert, papermill and Voilà) drops it. Front-ends tell the cell's
-id with what they execute and the others do not: without one, and below a million slices, everything is shown
-before the cell ends. A kernel that is shut down seconds after the cell leaves the short text, which says what
-to run.
+id with what they execute and the others do not: without one, the static form comes first.
+A kernel that is shut down seconds after the cell leaves the short text, which says what to run.
 """
 
 from __future__ import annotations
@@ -24,24 +23,17 @@ from IPython.display import display
 
 from ..session import current
 from ..units import format_count, format_ns
-from .widget import ProfileWidget, Shown, answers_of
+from .widget import ProfileWidget, Shown, answers_of, headline_of
 
-LONG: Final = 1_000_000
-"""Slices from which on a Profile is shown in two parts."""
+LONG: Final = 100_000
+"""Slices from which on the verdict comes after the views."""
 
 _LOOK_S: Final = 0.2
 
 
-def goes_late(profile: Shown, cell: str) -> bool:
-    """Whether a Profile is so long, and its front-end such, that the rest may come after the cell.
-
-    Parameters
-    ----------
-    profile : Profile
-    cell : str
-        Identity of the cell that runs; empty where the front-end does not tell.
-    """
-    return bool(cell) and len(profile.trace.slices) >= LONG
+def late_verdict(profile: Shown) -> bool:
+    """Whether the verdict takes so long that the page should begin without it."""
+    return len(profile.trace.slices) >= LONG
 
 
 def first_form(profile: Shown, uid: str) -> dict[str, str]:
@@ -58,7 +50,7 @@ def first_form(profile: Shown, uid: str) -> dict[str, str]:
 
 def static_form(profile: Shown, uid: str) -> dict[str, str]:
     """Text, and HTML with a picture and a table, that live without a kernel."""
-    from ..views.document import fragment  # Bokeh's models come with it, for which no widget should wait
+    from ..views.document import fragment  # no widget should wait for it
 
     store = answers_of(profile).store  # its indexes serve the live views too
     html = fragment(profile.trace, profile.selection, verdict=profile.headline, uid=uid, store=store)
@@ -79,14 +71,16 @@ def show_rest(profile: Shown, widget: ProfileWidget, uid: str) -> threading.Thre
     Returns
     -------
     Thread
-        It lets recordings of the process pass, and does not keep the kernel alive.
+        It lets the first picture and recordings of the process pass, and does not keep the kernel alive.
     """
 
+    def tell_verdict() -> None:
+        widget.headline = headline_of(profile)
+
+    parts: tuple[Callable[[], None], ...] = (tell_verdict, lambda: _show_static(profile, uid))
+
     def work() -> None:
-        parts: tuple[Callable[[], None], ...] = (
-            lambda: _tell_verdict(profile, widget),
-            lambda: _show_static(profile, uid),
-        )
+        answers_of(profile).warming.wait_drawn()
         answers_of(profile).warming.wait()
         for part in parts:
             while current.running() is not None:  # the user's code is measured: it must not feel us
@@ -99,13 +93,6 @@ def show_rest(profile: Shown, widget: ProfileWidget, uid: str) -> threading.Thre
     thread = threading.Thread(target=own.run, args=(work,), name="notebook_prof late", daemon=True)
     thread.start()
     return thread
-
-
-def _tell_verdict(profile: Shown, widget: ProfileWidget) -> None:
-    try:
-        widget.headline = profile.headline
-    except Exception as error:
-        widget.headline = f"The verdict could not be worked out ({type(error).__name__}: {error})."
 
 
 def _show_static(profile: Shown, uid: str) -> None:

@@ -70,6 +70,11 @@ class Warming:
             self._came.set()
             self._drawn.set()
 
+    def wait_drawn(self) -> None:
+        """Wait until the first picture has been asked for; not for long where nobody looks."""
+        if self._came.wait(COMES_S):
+            self._drawn.wait(FIRST_PICTURE_S)
+
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until everything is there; for scripts and tests."""
         return self._done.wait(seconds)
@@ -78,8 +83,7 @@ class Warming:
         try:
             self._store.draw_early()
             _ = self._store.name_colours
-            if self._came.wait(COMES_S):
-                self._drawn.wait(FIRST_PICTURE_S)
+            self.wait_drawn()
             _ = self._store.rows, self._store.wide, self._store.blocks
             table(self._store, {}, {"top": 1})
             phases(self._store, {}, {})

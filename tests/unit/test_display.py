@@ -20,6 +20,7 @@ from notebook_prof.jupyter.widget import ProfileWidget
 from notebook_prof.session import current
 from notebook_prof.session.profile import Profile
 from notebook_prof.trace import TraceBuilder
+from notebook_prof.views import warming
 
 from ..browser.drawn import drawn_profile
 
@@ -41,7 +42,12 @@ class _Shell:
 def shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
     """What is displayed; the widgets of a test are closed after it."""
     outputs: list[dict[str, Any]] = []
-    monkeypatch.setattr(display_module, "display", lambda bundle, raw: outputs.append(bundle))
+
+    def note(bundle: dict[str, Any], raw: bool, display_id: str | None = None, update: bool = False) -> None:
+        outputs.append(bundle)
+
+    for module in (display_module, late):
+        monkeypatch.setattr(module, "display", note)
     yield outputs
     for widget in _widgets():
         widget.close()
@@ -62,17 +68,37 @@ def test_a_terminal_gets_text(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert _widgets() == []
 
 
-def test_a_kernel_gets_a_static_form_and_the_views(
-    monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
-) -> None:
+@pytest.mark.usefixtures("shown")
+def test_a_kernel_gets_the_views_and_a_static_form_under_one_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    told, started = _noted(monkeypatch), _threads(monkeypatch)
     _use(monkeypatch, _Shell())
-    show(drawn_profile())
-    assert [set(bundle) for bundle in shown] == [
-        {"text/plain", "text/html"},
-        {"application/vnd.jupyter.widget-view+json"},
-    ]
+    profile = drawn_profile()
+    show(profile)
+    started[0].join(120)
     (widget,) = _widgets()
-    assert f"nbp-static-{widget.settings['uid']}" in shown[0]["text/html"]
+    uid = widget.settings["uid"]
+    text, views, static = told
+    assert (text[1:], views[1:], static[1:]) == ((uid, False), (None, False), (uid, True))
+    assert set(views[0]) == {"application/vnd.jupyter.widget-view+json"}
+    for bundle in (text[0], static[0]):
+        assert set(bundle) == {"text/plain", "text/html"}
+        assert f"nbp-static-{uid}" in bundle["text/html"], "the live views hide it"
+    assert "run the cell again" in text[0]["text/plain"]
+    assert static[0] == late.static_form(profile, uid)
+    assert _begun(monkeypatch, widget)["verdict"] == profile.headline
+    assert widget.settings["late"] is False
+
+
+def _noted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Any], str | None, bool]]:
+    """What is displayed: bundle, display id, and whether it replaces what has that id."""
+    told: list[tuple[dict[str, Any], str | None, bool]] = []
+
+    def note(bundle: dict[str, Any], raw: bool, display_id: str | None = None, update: bool = False) -> None:
+        told.append((bundle, display_id, update))
+
+    for module in (display_module, late):
+        monkeypatch.setattr(module, "display", note)
+    return told
 
 
 def _begun(monkeypatch: pytest.MonkeyPatch, widget: ProfileWidget) -> dict[str, Any]:
@@ -87,27 +113,21 @@ def _begun(monkeypatch: pytest.MonkeyPatch, widget: ProfileWidget) -> dict[str, 
     return settings
 
 
-def _long(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
-    """Every Profile is a long one; gives the threads that show the rest."""
+def _threads(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
+    """The threads that show the rest; they wait for no page."""
     started: list[threading.Thread] = []
-    rest = display_module.show_rest
-    monkeypatch.setattr(late, "LONG", 0)
+    rest = late.show_rest
     monkeypatch.setattr(display_module, "show_rest", lambda *given: started.append(rest(*given)))
+    monkeypatch.setattr(warming, "COMES_S", 0)
     return started
 
 
-def test_a_long_profile_shows_its_views_first(
-    monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
-) -> None:
-    told: list[tuple[dict[str, Any], str | None, bool]] = []
-
-    def note(bundle: dict[str, Any], raw: bool, display_id: str | None = None, update: bool = False) -> None:
-        told.append((bundle, display_id, update))
-
-    monkeypatch.setattr(display_module, "display", note)
-    monkeypatch.setattr(late, "display", note)
+@pytest.mark.usefixtures("shown")
+def test_a_long_profile_shows_the_rest_after_its_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = _noted(monkeypatch)
     monkeypatch.setattr(current, "running", lambda: "a recording")
-    started, profile = _long(monkeypatch), drawn_profile()
+    monkeypatch.setattr(late, "LONG", 0)
+    started, profile = _threads(monkeypatch), drawn_profile()
     _use(monkeypatch, _Shell())
     show(profile)
     (widget,), (thread,) = _widgets(), started
@@ -120,21 +140,18 @@ def test_a_long_profile_shows_its_views_first(
         ({"text/plain", "text/html"}, uid, False),
         ({"application/vnd.jupyter.widget-view+json"}, None, False),
     ]
-    assert f"nbp-static-{uid}" in told[0][0]["text/html"]
-    assert "run the cell again" in told[0][0]["text/plain"]
     monkeypatch.setattr(current, "running", lambda: None)
     thread.join(120)
     assert widget.headline == profile.headline
     bundle, key, update = told[2]
     assert (key, update) == (uid, True)
-    assert bundle == late.static_form(profile, uid)
     assert "data:image/png" in bundle["text/html"]
 
 
 def test_nothing_comes_late_where_nobody_waits(
     monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
 ) -> None:
-    started = _long(monkeypatch)
+    started = _threads(monkeypatch)
     _use(monkeypatch, _Shell(cell=""))
     show(drawn_profile())
     assert started == [], "nbclient tells no cell, and drops what comes after it"
@@ -146,8 +163,7 @@ def test_nothing_comes_late_where_nobody_waits(
 
 def test_a_verdict_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]) -> None:
     monkeypatch.setattr(Profile, "headline", property(lambda self: 1 // 0))
-    monkeypatch.setattr(display_module, "display", lambda *_, **__: None)
-    started = _long(monkeypatch)
+    started = _threads(monkeypatch)
     _use(monkeypatch, _Shell())
     show(drawn_profile())
     started[0].join(120)
@@ -183,7 +199,7 @@ def test_a_view_that_fails_is_told_in_words(
     monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
 ) -> None:
     _use(monkeypatch, _Shell())
-    monkeypatch.setattr(display_module, "ProfileWidget", lambda *_: 1 / 0)
+    monkeypatch.setattr(display_module, "ProfileWidget", lambda *_, **__: 1 / 0)
     show(drawn_profile())
     assert "could not be made (ZeroDivisionError" in shown[-1]["text/plain"]
 

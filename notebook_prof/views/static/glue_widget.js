@@ -54,17 +54,11 @@ function lineTo(model) {
     told();
     return () => model.off('change:headline', told);
   };
-  // one answer, or several in one message, each with its own buffers; what fills a message up comes last
   const listen = (content, buffers) => {
-    let from = 0;
-    for (const one of content.several ?? [content]) {
-      const done = waiting.get(one.rid),
-        mine = (buffers ?? []).slice(from, from + (one.buffers ?? 0));
-      from += one.buffers ?? 0;
-      if (!done) continue;
-      waiting.delete(one.rid);
-      done({content: one, buffers: mine}, !content.several);
-    }
+    const done = waiting.get(content.rid);
+    if (!done) return;
+    waiting.delete(content.rid);
+    done({content, buffers: buffers ?? []});
   };
   model.on('msg:custom', listen);
   const padding = createPadding(),
@@ -84,8 +78,8 @@ function lineTo(model) {
       const rid = `${++number}.${Math.random().toString(36).slice(2, 8)}`,
         pad = padding.next(),
         began = performance.now();
-      waiting.set(rid, (answer, alone) => {
-        if (alone) padding.note(pad, performance.now() - began - (answer.content.ms ?? NaN));
+      waiting.set(rid, (answer) => {
+        padding.note(pad, performance.now() - began - (answer.content.ms ?? NaN));
         resolve(answer);
       });
       batch.push({...message, rid, pad});
@@ -152,8 +146,8 @@ async function begin(line) {
   }
 }
 
-// The static picture beside the widget is for readers without a kernel: it hides while the live view is there, also
-// where it comes later than that.
+// The static picture beside the widget is for readers without a kernel: it hides while the live view is there or on its way,
+// also where it comes later than that.
 function hideStatic(uid) {
   const mark = `.nbp-static-${CSS.escape(uid)}`,
     sheet = document.createElement('style');
@@ -162,6 +156,7 @@ function hideStatic(uid) {
   document.head.append(sheet);
   return () => sheet.remove();
 }
+const STATIC_AFTER_MS = 8000; // then a reader gets the static picture, until the live view is there
 
 export default {
   async render({model, el}) {
@@ -170,10 +165,14 @@ export default {
     const host = document.createElement('div');
     host.className = 'nbp-host';
     el.append(host);
-    host.textContent = 'loading the views …';
+    const waiting = document.createElement('div');
+    waiting.className = 'nbp-waiting';
+    waiting.textContent = 'loading the views …';
+    host.append(waiting);
     let dispose = () => {},
       gone = false,
-      show = () => {};
+      show = hideStatic(settings.uid);
+    const late = setTimeout(() => show(), STATIC_AFTER_MS);
     const start = async () => {
       const loading = loadBokeh(line, settings.bokeh),
         drawn = model.get('document');
@@ -183,7 +182,7 @@ export default {
       if (gone) return;
       const ranks = settings.page === 'ranks',
         Bokeh = ranks ? await loading : loading; // the dashboard asks for its facts meanwhile
-      host.textContent = '';
+      waiting.remove();
       dispose = await (ranks ? mountRanks : mount)({
         Bokeh,
         el: host,
@@ -196,14 +195,19 @@ export default {
         dispose();
         return;
       }
+      show();
       show = hideStatic(settings.uid);
       el.classList.add('nbp-ready');
     };
-    start().catch((error) => {
-      host.textContent = `The views could not be started: ${error.message}`;
-    });
+    start()
+      .catch((error) => {
+        host.textContent = `The views could not be started: ${error.message}`;
+        show();
+      })
+      .finally(() => clearTimeout(late));
     return () => {
       gone = true;
+      clearTimeout(late);
       dispose();
       show();
       el.replaceChildren();
