@@ -5,8 +5,9 @@ BokehJS comes from the installed wheel over the comm, once a page: no CDN, no po
 
 from __future__ import annotations
 
+import threading
 import weakref
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import anywidget
@@ -76,7 +77,8 @@ class LinkedWidget(anywidget.AnyWidget):
     def __init__(
         self, answers: Answering, selection: Selection, document: str, settings: Mapping[str, Any]
     ) -> None:
-        self._answers = answers
+        self._answers, self._shown = answers, selection
+        self._telling: int | None = None
         super().__init__(document=document, settings=dict(settings), selection=selection.to_state())
         mirror = weakref.WeakMethod(self._mirror)  # a Profile must not keep closed widgets alive
 
@@ -93,21 +95,37 @@ class LinkedWidget(anywidget.AnyWidget):
         super().close()
 
     def _mirror(self, selection: Selection) -> None:
-        self.selection = selection.to_state()
+        if self._telling != threading.get_ident():
+            self.selection = selection.to_state()
 
     def _asked(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:
-        kind, answer_to = message.get("t"), {"rid": message.get("rid")}
-        if kind == "several":
-            for one in message.get("messages") or ():
-                self._asked(_widget, one, _buffers)
-        elif kind == "bokehjs":
-            self.send(answer_to, bokehjs())
-        elif kind == "select":
+        messages = message.get("messages") or () if message.get("t") == "several" else (message,)
+        self._telling = threading.get_ident()
+        try:
+            for together in _parcels(messages):
+                self._tell(together)
+        finally:
+            self._telling = None
+            self._mirror(self._shown)  # the page knows from the answer; other pages do not
+
+    def _tell(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        """Answer some questions in one message: each costs the page and the server milliseconds."""
+        told = [(self._told(one), {"rid": one.get("rid")}) for one in messages]
+        buffers = [part for (_, parts), _ in told for part in parts]
+        contents = [{**content, **rid, "buffers": len(parts)} for (content, parts), rid in told]
+        self.send(
+            contents[0] if len(contents) == 1 else {"several": contents},
+            padded(buffers, max((one.get("pad") or 0 for one in messages), default=0)),
+        )
+
+    def _told(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        kind = message.get("t")
+        if kind == "bokehjs":
+            return {}, bokehjs()
+        if kind == "select":
             patch, source = message.get("patch") or {}, str(message.get("origin") or "page")
-            self.send({**self._answers.select(patch, source, message.get("revision")), **answer_to})
-        else:
-            content, buffers = self._answers.answer(message)
-            self.send({**content, **answer_to}, padded(buffers, message.get("pad")))
+            return self._answers.select(patch, source, message.get("revision")), []
+        return self._answers.answer(message)
 
 
 class ProfileWidget(LinkedWidget):
@@ -134,16 +152,15 @@ class ProfileWidget(LinkedWidget):
         settings = {**self._facts, "bokeh": VERSION}
         super().__init__(answers_of(profile), profile.selection, "", settings)
 
-    def _asked(self, widget: Any, message: Mapping[str, Any], buffers: Any) -> None:
+    def _told(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         if message.get("t") != "start":
-            super()._asked(widget, message, buffers)
-            return
+            return super()._told(message)
         self._came()
         try:
-            told = self._begun = self._begun or self._start()
+            self._begun = self._begun or self._start()
         except Exception as error:  # a page must be told; the kernel's log is no place anyone looks
-            told = {"failed": f"{type(error).__name__}: {error}"}
-        self.send({**told, "rid": message.get("rid")})
+            return {"failed": f"{type(error).__name__}: {error}"}, []
+        return self._begun, []
 
     def _start(self) -> dict[str, Any]:
         """What a page mounts: figures without data and small facts, made while it loads BokehJS."""
@@ -151,6 +168,14 @@ class ProfileWidget(LinkedWidget):
 
         settings = {**dashboard_settings(self._trace, self._headline()), **self._facts}
         return {"document": dashboard_document(self._trace), "settings": settings}
+
+
+def _parcels(messages: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
+    """What is answered together: what changes the selection with the first question, then all others."""
+    first = next((k for k, one in enumerate(messages) if one.get("t") != "select"), len(messages)) + 1
+    yield messages[:first]
+    if messages[first:]:
+        yield messages[first:]
 
 
 def padded(buffers: list[bytes], wanted: object) -> list[bytes]:

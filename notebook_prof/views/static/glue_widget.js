@@ -54,11 +54,17 @@ function lineTo(model) {
     told();
     return () => model.off('change:headline', told);
   };
+  // one answer, or several in one message, each with its own buffers; what fills a message up comes last
   const listen = (content, buffers) => {
-    const done = waiting.get(content.rid);
-    if (!done) return;
-    waiting.delete(content.rid);
-    done({content, buffers: buffers ?? []});
+    let from = 0;
+    for (const one of content.several ?? [content]) {
+      const done = waiting.get(one.rid),
+        mine = (buffers ?? []).slice(from, from + (one.buffers ?? 0));
+      from += one.buffers ?? 0;
+      if (!done) continue;
+      waiting.delete(one.rid);
+      done({content: one, buffers: mine}, !content.several);
+    }
   };
   model.on('msg:custom', listen);
   const padding = createPadding(),
@@ -78,8 +84,8 @@ function lineTo(model) {
       const rid = `${++number}.${Math.random().toString(36).slice(2, 8)}`,
         pad = padding.next(),
         began = performance.now();
-      waiting.set(rid, (answer) => {
-        padding.note(pad, performance.now() - began - (answer.content.ms ?? NaN));
+      waiting.set(rid, (answer, alone) => {
+        if (alone) padding.note(pad, performance.now() - began - (answer.content.ms ?? NaN));
         resolve(answer);
       });
       batch.push({...message, rid, pad});
