@@ -247,8 +247,10 @@ def test_what_a_gesture_asks_is_answered_in_order_under_what_it_selects(
     phases = {"t": "phases", "rid": "2"}
     filled = {"t": "table", "rid": "3", "pad": 66_000}
     widget._asked(widget, {"t": "several", "messages": [select, phases, filled]}, [])
-    assert [content["rid"] for content, _ in sent] == ["1", "2", "3"]
-    assert sent[1][0]["filtered"]
-    assert [content["revision"] for content, _ in sent[1:]] == [profile.selection.revision] * 2
-    assert sent[1][1] < 66_000 == sent[2][1]
+    (together, small), (last, size) = sent
+    first, second = together["several"]
+    assert [content["rid"] for content in (first, second, last)] == ["1", "2", "3"]
+    assert second["filtered"]
+    assert [content["revision"] for content in (second, last)] == [profile.selection.revision] * 2
+    assert small < 66_000 == size
     widget.close()
