@@ -1,12 +1,14 @@
 """From a real mouse or key event in JupyterLab (Chromium, software rendering) to the painted frame.
 
 Fresh: from an event that changes the view until a picture is painted that holds it whole and no coarser than
-0.7 bins a pixel; from a click or a brush until what it asks for is painted. Waited: the events whose next
-frame was not fresh yet, since an answer of the kernel was needed; the others show right pixels from what lies
-ready beside the view. Frame: time between painted frames while the gesture lasts, in which the old picture
-moves along. Kernel: its own part of every answer. p50 and p95 in ms, by number of slices. Update: the largest
-answer of a gesture in kB (on one machine small ones are filled up to 66 kB, see glue_widget.js); rectangles:
-the most of one picture, without the density image. A key that is held is an event every frame. CPU: seconds
+0.7 bins a pixel; from a click or a brush until the view that answers it has painted the kernel's exact
+values: the timeline answers a row of the table, the table a brush. First: until the timeline has painted what
+the page knows by itself, the brush or the slices of that name. Last: until the last view that was asked has
+painted. Waited: the events whose next frame was not fresh yet, since an answer of the kernel was needed; the
+others show right pixels from what lies ready beside the view. Frame: time between painted frames while the
+gesture lasts, in which the old picture moves along. Kernel: its own part of every answer. p50 and p95 in ms,
+by number of slices. Update: the largest answer of a gesture in kB; rectangles: the most of one picture,
+without the density image. A key that is held is an event every frame. CPU: seconds
 of the page's main thread for the whole gesture, which a loaded machine changes least. Last, the seconds from
 running the cell that shows a Profile to its first timeline, and to all views. Needs a Chromium; without one
 there are no rows.
@@ -29,18 +31,20 @@ SETUP = (
     "from benchmarks.views import long_trace\nfrom notebook_prof import Profile\np = Profile(long_trace({n}))"
 )
 # an event is done by the first painted timeline after it that holds the view, or shows what was asked for
-WATCH = """([type, question, count]) => {
+WATCH = """([type, count]) => {
     const v = document.querySelector('.nbp-host').nbp, fresh = [], waited = [], frames = [];
+    const first = [], last = [];
+    const views = {lod: 'timeline', table: 'table', strip: 'overview', phases: 'phases', memory: 'memory'};
     const figure = v.timeline.view, panning = count === 'timeline' && type !== 'pointerup';
-    const drawn = () => v.counts[count] ?? 0, asked = () => v.log.of[question] ?? 0;
-    let pending = [], held = false, last = 0, on = true, quads = 0, shown = drawn();
+    const drawn = () => v.counts[count] ?? 0;
+    let pending = [], held = false, before = 0, on = true, quads = 0, shown = drawn();
     let picture = null, next = null;
     v.transport.plain ??= v.transport.request;
     v.transport.request = (message) => v.transport.plain(message).then((answer) => {
         if (message.t === 'lod') next = {...message, width: figure.frame.bbox.width};
         return answer;
     });
-    const add = (at) => pending.push({at, tries: 0, want: drawn() + 1, asked: asked()});
+    const add = (at) => pending.push({at, tries: 0, of: {...v.log.of}, counts: {...v.counts}});
     const note = (e) => {
         if (!e.isTrusted || (type === 'pointermove' && !e.buttons)) return;
         if (type === 'keydown') held = true; else add(e.timeStamp);
@@ -62,21 +66,38 @@ WATCH = """([type, question, count]) => {
     const painted = () => {
         if (shown !== drawn()) { shown = drawn(); picture = next ?? picture; }
         quads = Math.max(quads, v.timeline.snapshot().quads ?? 0);
-        if (!panning || !pending.length) return;
+        if (!panning) {
+            const note = (one) => { one.first ??= first.push(performance.now() - one.at); };
+            for (const one of pending) setTimeout(() => note(one), 0);
+            if (count === 'timeline') setTimeout(() => answered(count), 0);
+            return;
+        }
+        if (!pending.length) return;
         if (!holds()) { for (const one of pending) one.tries++; return; }
         done(pending.splice(0));
     };
+    // a view has taken its answer in this frame; the timeline paints it in the next
+    const answered = (name) => {
+        for (const one of pending) {
+            const here = (view) => (v.counts[view] ?? 0) > (one.counts[view] ?? 0);
+            if (name === count && here(count) && !one.fresh) {
+                one.fresh = fresh.push(performance.now() - one.at);
+                waited.push(fresh.at(-1));
+            }
+            const wanted = Object.keys(views).filter((t) => (v.log.of[t] ?? 0) > (one.of[t] ?? 0));
+            if (!wanted.length || !one.fresh || !wanted.every((t) => here(views[t]))) continue;
+            one.done = last.push(performance.now() - one.at);
+        }
+        pending = pending.filter((one) => !one.done);
+    };
+    v.counted = (name) => {
+        if (!panning && (name !== 'timeline' || count !== 'timeline')) setTimeout(() => answered(name), 0);
+    };
     figure.repainted.connect(painted);
     const tick = (now) => {
-        if (last) frames.push(now - last);
+        if (before) frames.push(now - before);
         if (held) add(now);
-        if (!panning) { // asked for in the frame of the event, or not at all
-            const ready = pending.filter((one) => drawn() >= one.want);
-            done(ready);
-            for (const one of ready) one.tries = 1;
-            pending = pending.filter((one) => drawn() < one.want && (asked() > one.asked || ++one.tries < 3));
-        }
-        last = now;
+        before = now;
         if (on) requestAnimationFrame(tick);
     };
     requestAnimationFrame(tick);
@@ -88,7 +109,8 @@ WATCH = """([type, question, count]) => {
         window.removeEventListener(type, note, true);
         window.removeEventListener('keyup', release, true);
         v.transport.request = v.transport.plain;
-        return {fresh, waited, frames, quads, largest: v.log.largest,
+        v.counted = null;
+        return {fresh, waited, first, last, frames, quads, largest: v.log.largest,
             kernel: v.log.kernelMs.slice(from).filter((ms) => ms !== undefined)}; };
 }"""
 
@@ -136,7 +158,6 @@ def _rows(page: Any, x: float, y: float) -> None:
         page.wait_for_timeout(400)
 
 
-QUESTIONS = {"timeline": "lod", "table": "table"}
 GESTURES = {
     "wheel zoom": ("wheel", "timeline", _wheel),
     "drag pan": ("pointermove", "timeline", _drag),
@@ -201,7 +222,7 @@ def measured(notebook: Any, n: int) -> list[dict[str, Any]]:
         if name in ("drag pan", "W A S D"):
             notebook.views("v.setView(0.4 * v.meta.span[1], 0.45 * v.meta.span[1])")
         page.wait_for_timeout(700)
-        page.evaluate(WATCH, [event, QUESTIONS[count], count])
+        page.evaluate(WATCH, [event, count])
         page.wait_for_timeout(700)
         before = _busy(clock)
         act(page, x, y)
@@ -214,6 +235,8 @@ def measured(notebook: Any, n: int) -> list[dict[str, Any]]:
                 "gesture": name,
                 "fresh p50, p95": _p(found["fresh"]),
                 "waited p50, p95": _p(found["waited"]),
+                "first p50, p95": _p(found["first"]),
+                "last p50, p95": _p(found["last"]),
                 "waited": f"{len(found['waited'])} of {len(found['fresh'])}",
                 "frame p50, p95": _p(found["frames"]),
                 "kernel p50, p95": _p(found["kernel"]),

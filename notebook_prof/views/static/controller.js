@@ -122,6 +122,7 @@ async function mount({Bokeh: loading, el, document: json, settings, transport, s
     colourOfName: (code) => meta.nameColours[code] ?? NO_CODE,
     count: (name) => {
       counts[name] = (counts[name] ?? 0) + 1;
+      el.nbp?.counted?.(name); // who measures
     },
     trouble: (error) => {
       if (!disposed && parts.trouble.hidden) say(`A view could not be updated: ${error.message}`);
