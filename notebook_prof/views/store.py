@@ -98,12 +98,13 @@ class ViewStore:
         c = self.columns
         parent = self.parent
         reach = c.ts + c.dur
-        if not ((parent >= 0) & (reach > reach[parent])).any():  # -1 reads any end
+        at = np.flatnonzero((parent >= 0) & (reach > reach[parent]))  # -1 reads any end
+        if not len(at):
             return None
-        inner = np.flatnonzero(parent >= 0)
-        for depth in range(int(c.depth.max()), 0, -1):
-            at = inner[c.depth[inner] == depth]
+        while len(at):  # what grew may outlast in turn what is around it
             np.maximum.at(reach, parent[at], reach[at])
+            grown = np.unique(parent[at])
+            at = grown[(parent[grown] >= 0) & (reach[grown] > reach[parent[grown]])]
         return np.asarray(reach - c.ts, np.int64)
 
     @built

@@ -76,7 +76,7 @@ class RowIndex:
         self._key: IntArray = np.repeat(np.arange(n_rows) * self.stride - self.origin, count)
         self._key += ts[self.order]
         self._busy: IntArray = running_sum(dur[self.order])
-        self._extent_of = extent
+        self._dur, self._extent_of = dur, extent
 
     @cached_property
     def _outlasted(self) -> tuple[IntArray, IntArray]:
@@ -84,9 +84,8 @@ class RowIndex:
         extent = self._extent_of() if self._extent_of is not None else None
         if extent is None:
             return np.empty(0, np.int64), np.zeros(1, np.int64)
-        more = extent[self.order] - self.all_lengths()
-        at = np.flatnonzero(more)
-        return at, running_sum(more[at])
+        at = np.flatnonzero((extent != self._dur)[self.order])
+        return at, running_sum(extent[self.order[at]] - self.lengths(at))
 
     def _extent_before(self, at: IntArray) -> IntArray:
         """How long all slices before some positions, and what is inside them, last; each by itself."""
