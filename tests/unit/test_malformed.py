@@ -180,3 +180,13 @@ def test_a_step_of_a_gigantic_number_is_none(tmp_path: Path) -> None:
     trace = read(tmp_path, f'{{"schemaVersion": 1, "traceEvents": [{text}]}}'.encode())
     assert trace.steps["step"].tolist() == [7]
     assert len(trace.slices) == 3
+
+
+@pytest.mark.parametrize("key", ["ts", "dur", "pid", "tid"])
+def test_a_number_of_a_million_digits_costs_its_row_at_most(tmp_path: Path, key: str) -> None:
+    row = {"ph": '"X"', "cat": '"cpu_op"', "name": '"a"', "ts": "1", "dur": "1", "pid": "1", "tid": "1"}
+    rows = [row | {key: "9" * 1_000_000}, row, {"args": '{"deep": [%s]}' % ("1" * 5000)} | row]
+    text = ", ".join("{" + ", ".join(f'"{k}": {v}' for k, v in each.items()) + "}" for each in rows)
+    trace = read(tmp_path, f'{{"schemaVersion": 1, "traceEvents": [{text}]}}'.encode())
+    assert len(trace.slices) >= 2
+    assert len(trace.slices) + sum(issues(trace).get(code, 0) for code in ("broken-row",)) == 3

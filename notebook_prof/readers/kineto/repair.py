@@ -158,7 +158,8 @@ def row_texts(text: str, at: int) -> tuple[list[bytes], int, bool]:
     >>> row_texts('[{"a": 1}, 2]', 1)
     ([b'{"a": 1}', b'2'], 12, True)
     """
-    scan = json.JSONDecoder().raw_decode
+    # numbers need not be read to know where a row ends, and Python refuses to read long ones
+    scan = json.JSONDecoder(parse_int=len, parse_float=len).raw_decode
     rows: list[bytes] = []
     patience = _PATIENCE * len(text) + _MORE_PATIENCE
     while patience > 0:
