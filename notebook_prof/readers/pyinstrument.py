@@ -6,6 +6,7 @@ import re
 from typing import Any, ClassVar, Final
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import UNSET, Struct, UnsetType
 
 from ..errors import FormatError
@@ -78,7 +79,7 @@ def _add_tree(root: _Node, start: int, track: int, builder: TraceBuilder) -> Non
     level, begin = [root], np.array([start], np.int64)
     while level:
         dur, ok = _ns([node.time for node in level])
-        builder.report.add("broken-row", "loss", int((~ok).sum()), effect="frames without a usable time")
+        _report_times(ok, level, builder)
         frames = [_frame(node) for node in level]
         numbers: dict[Frame, int] = {}
         code = np.array([numbers.setdefault(frame, len(numbers)) for frame in frames], np.int64)
@@ -109,10 +110,18 @@ def _frame(node: _Node) -> Frame:
     return Frame(function, "" if file.startswith("<built-in") else file, line)
 
 
+def _report_times(ok: npt.NDArray[np.bool_], nodes: list[_Node], builder: TraceBuilder) -> None:
+    builder.report.add_where(
+        "broken-row", "loss", ~ok, lambda i: repr(nodes[i].time), "frames without a usable time"
+    )
+
+
 def _add_records(records: list[tuple[list[str], float]], start: int, builder: TraceBuilder) -> None:
     """Samples: a stack, whose root may be a thread, and the time since the sample before."""
     dur, ok = _ns([record[1] for record in records])
-    builder.report.add("broken-row", "loss", int((~ok).sum()), effect="samples without a usable time")
+    builder.report.add_where(
+        "broken-row", "loss", ~ok, lambda i: records[i][1], "samples without a usable time"
+    )
     ts = start + np.cumsum(dur) - dur
     roots = [stack[0] if stack and _THREAD in stack[0] else "" for stack, _ in records]
     threads: dict[str, list[int]] = {}

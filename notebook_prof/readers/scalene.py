@@ -112,7 +112,8 @@ def _stacks(stacks: Any, builder: TraceBuilder) -> _Paths:
         flat += [numbers.setdefault(frame, len(numbers)) for frame in frames]
         lengths.append(len(frames))
         shares.append(share)
-    builder.report.add("broken-row", "loss", broken, effect="these call paths are left out")
+    example = f"{len(shares):,} others are sound"
+    builder.report.add("broken-row", "loss", broken, example, "these call paths are left out")
     return list(numbers), np.array(flat, np.int64), np.array(lengths, np.int64), np.array(shares)
 
 

@@ -123,13 +123,18 @@ def _add_events(
     opens = np.array([event.type == "O" for event in profile.events], bool)
     ok &= (frame >= 0) & (frame < len(frames))
     ok &= opens | np.array([event.type == "C" for event in profile.events], bool)
-    builder.report.add("broken-row", "loss", int((~ok).sum()), effect="these events are left out")
+    builder.report.add_where(
+        "broken-row", "loss", ~ok, lambda i: profile.events[i], "these events are left out"
+    )
     ts, frame, opens = ts[ok], frame[ok], opens[ok]
     pairs = match(np.zeros(len(ts), np.int64), frame, ts, opens)
     stop, _ = _times([profile.end], scale)
     last = max(int(stop[0]), int(ts.max(initial=0)))
-    builder.report.add("unclosed-begin", "loss", len(pairs.unclosed), effect="kept until the end")
-    builder.report.add("end-without-begin", "loss", len(pairs.unopened), effect="ignored")
+    for code, lost, effect in (
+        ("unclosed-begin", pairs.unclosed, "kept until the end"),
+        ("end-without-begin", pairs.unopened, "ignored"),
+    ):
+        builder.report.add_where(code, "loss", lost, lambda i: frames[frame[i]][0], effect)
     begin = np.concatenate([pairs.begin, pairs.unclosed])
     end = np.concatenate([ts[pairs.end], np.full(len(pairs.unclosed), last)])
     order = np.argsort(begin, kind="stable")
@@ -153,6 +158,7 @@ def _add_sampled(
         "sample-without-weight",
         "loss",
         max(len(profile.samples), len(profile.weights)) - count,
+        example=f"{len(profile.samples):,} samples, {len(profile.weights):,} weights",
         effect="these samples are left out",
     )
     dur, ok = _times(profile.weights[:count], scale)
@@ -162,7 +168,9 @@ def _add_sampled(
     wrong = (flat < 0) | (flat >= len(frames))
     owner = np.repeat(np.arange(count), lengths)
     ok[owner[wrong]] = False
-    builder.report.add("broken-row", "loss", int((~ok).sum()), effect="these samples are left out")
+    builder.report.add_where(
+        "broken-row", "loss", ~ok, lambda i: f"sample {i}: {profile.samples[i]}", "these samples are left out"
+    )
     keep = ok & (dur > 0)
     dur = np.where(keep, dur, 0)
     ts = np.cumsum(dur) - dur

@@ -39,6 +39,7 @@ class VizTracerReader(Reader):
             builder.report.add(
                 "buffer-overflow",
                 "loss",
+                example=f"overflow: {facts['overflow']}",
                 effect="the earliest events were overwritten while recording",
                 advice="record with a larger tracer_entries",
             )

@@ -151,13 +151,14 @@ class TraceBuilder:
         n = len(begins)
         if len(durs) != n:
             raise OptionError(f"{n} starts but {len(durs)} durations were given")
-        if (negative := int((durs < 0).sum())) > 0:
-            self.report.add(
+        if (negative := durs < 0).any():
+            self.report.add_where(
                 "negative-duration",
                 "loss",
                 negative,
-                effect="kept as instants",
-                advice="check the clock of the source",
+                lambda i: f"{durs[i]} ns",
+                "kept as instants",
+                "check the clock of the source",
             )
             durs = np.maximum(durs, 0)
         given = {"name": name, "category": category, "phase": phase, "shapes": shapes, "module": module}
@@ -303,10 +304,16 @@ class TraceBuilder:
             name=Coded(name[begin], names),
             category=Coded(category[begin], categories),
         )
-        self.report.add(
-            "unclosed-begin", "loss", len(pairs.unclosed), effect="kept until the end of the trace"
+        self.report.add_where(
+            "unclosed-begin",
+            "loss",
+            pairs.unclosed,
+            lambda i: names[name[i]],
+            "kept until the end of the trace",
         )
-        self.report.add("end-without-begin", "loss", len(pairs.unopened), effect="ignored")
+        self.report.add_where(
+            "end-without-begin", "loss", pairs.unopened, lambda i: f"at {ts[i]} ns", "ignored"
+        )
 
 
 def _column(value: Any, n: int, dtype: Any) -> npt.NDArray[Any]:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
+import numpy as np
+import numpy.typing as npt
+
 from ..errors import OptionError
+from .advice import advice_on
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Severity = Literal["info", "loss", "error"]
 SEVERITIES: Final[tuple[str, ...]] = get_args(Severity)
+_MOST_SHOWN: Final = 120
 _MARK = {"info": "·", "loss": "!", "error": "✗"}
 
 
@@ -74,6 +79,8 @@ class ImportReport:
     ) -> None:
         """Count `count` more occurrences of `code`; the first example, effect and advice stay.
 
+        Without `advice`, what is known about the code is said.
+
         Raises
         ------
         OptionError
@@ -86,7 +93,30 @@ class ImportReport:
         if (known := self._issues.get(code)) is not None:
             self._issues[code] = replace(known, count=known.count + count)
         else:
-            self._issues[code] = Issue(code, severity, count, example, effect, advice)
+            known_advice = advice or advice_on(code, severity)
+            self._issues[code] = Issue(code, severity, count, example, effect, known_advice)
+
+    def add_where(
+        self,
+        code: str,
+        severity: Severity,
+        wrong: npt.NDArray[np.bool_] | npt.NDArray[np.int64],
+        show: Callable[[int], object],
+        effect: str = "",
+        advice: str = "",
+    ) -> None:
+        """Count the rows that are `wrong`, a mask or row numbers; `show` makes an example of the first.
+
+        Examples
+        --------
+        >>> report = ImportReport()
+        >>> report.add_where("broken-row", "loss", np.array([False, True, True]), "abc".__getitem__)
+        >>> report["broken-row"].count, report["broken-row"].example
+        (2, 'b')
+        """
+        rows = np.flatnonzero(wrong) if wrong.dtype == bool else wrong
+        if len(rows):
+            self.add(code, severity, len(rows), str(show(int(rows[0])))[:_MOST_SHOWN], effect, advice)
 
     def extend(self, other: ImportReport) -> None:
         """Count everything of `other` too."""

@@ -100,6 +100,11 @@ def survives(raw: bytes, name: str | None) -> None:
     assert isinstance(trace, Trace)
     assert (trace.slices["dur"] >= 0).all()
     assert (trace.slices["self_ns"] >= 0).all()
+    for issue in trace.report:
+        assert issue.count > 0
+        assert issue.effect, issue
+        assert issue.advice, issue
+        assert issue.example or issue.severity == "info", issue
 
 
 def test_every_reader_is_damaged() -> None:

@@ -57,7 +57,9 @@ def read_space(data: bytes, report: ImportReport) -> Space:
     ts, timed = to_ns([row.ts for row in rows])
     dur, lasting = to_ns([row.dur for row in rows])
     good = timed & lasting & np.fromiter((row.name is not None for row in rows), bool, len(rows))
-    report.add("broken-row", "loss", int((~good).sum()), effect="rows without a time or a name are left out")
+    report.add_where(
+        "broken-row", "loss", ~good, lambda i: rows[i].name, "rows without a time or a name are left out"
+    )
     kept = np.flatnonzero(good)
     ids = [[_id(rows[i].pid) for i in kept], [_id(rows[i].tid) for i in kept]]
     place = pd.MultiIndex.from_arrays([np.array(part, np.int64) for part in ids])

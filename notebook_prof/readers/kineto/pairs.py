@@ -34,7 +34,7 @@ def settle(collector: Collector, report: ImportReport) -> None:
 def _pair(collector: Collector, report: ImportReport) -> None:
     rows = collector.sundries.begins_and_ends
     ts, ok = to_ns([row.ts for row in rows])
-    report.add("broken-row", "loss", int((~ok).sum()), effect="these rows are left out")
+    report.add_where("broken-row", "loss", ~ok, lambda i: rows[i], "these rows are left out")
     rows, ts = [row for row, good in zip(rows, ok.tolist(), strict=True) if good], ts[ok]
     if not rows:
         return
@@ -47,5 +47,6 @@ def _pair(collector: Collector, report: ImportReport) -> None:
     opened = [row for row in (rows[i] for i in begin.tolist()) if isinstance(row, Begin)]
     told = [(row.cat or "", row.name or "", row.pid, row.tid) for row in opened]
     collector.add(told, ts[begin], end - ts[begin])
-    report.add("unclosed-begin", "loss", len(pairs.unclosed), effect="kept until the end of the trace")
-    report.add("end-without-begin", "loss", len(pairs.unopened), effect="ignored")
+    shown = rows.__getitem__
+    report.add_where("unclosed-begin", "loss", pairs.unclosed, shown, "kept until the end of the trace")
+    report.add_where("end-without-begin", "loss", pairs.unopened, shown, "ignored")

@@ -51,7 +51,8 @@ def read_memory_flow(data: bytes, builder: TraceBuilder) -> None:
     if not tagged:
         raise FormatError("there is no tensor in this drawing: it is no memory_flow.svg of MegEngine")
     if not data.rstrip(b"\x00 \r\n\t").endswith(b"</svg>"):
-        builder.report.add("truncated-file", "loss", effect="the last tensors are missing")
+        example = f"it ends with {data.rstrip()[-40:]!r}"
+        builder.report.add("truncated-file", "loss", 1, example, "the last tensors are missing")
     tensors = _tensors(tagged, builder.report)
     builder.metadata.setdefault("tables", {})["tensors"] = tensors
     born, freed = tensors["born_ns"].to_numpy(), tensors["freed_ns"].to_numpy()

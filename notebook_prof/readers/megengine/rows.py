@@ -116,8 +116,12 @@ def ranges(events: Timed, report: ImportReport) -> Ranges:
     name = [str(events.rows[i].name) for i in begin]
     crossed = sum(name != events.rows[j].name for name, j in zip(name, end.tolist(), strict=True))
     report.add("crossed-ranges", "info", crossed, effect="ends have another name than their begins")
-    report.add("unclosed-begin", "loss", len(open_), effect="kept until the end of the trace")
-    report.add("end-without-begin", "loss", len(pairs.unopened), effect="ignored")
+
+    def named(row: int) -> object:
+        return events.rows[row].name
+
+    report.add_where("unclosed-begin", "loss", open_, named, "kept until the end of the trace")
+    report.add_where("end-without-begin", "loss", marks[pairs.unopened], named, "ignored")
     single = np.flatnonzero((phase == "X") | (phase == "i") | (phase == "I"))
     dur, ok = to_ns([events.rows[i].dur for i in single])
     last = int(events.ts.max()) if len(events.ts) else 0

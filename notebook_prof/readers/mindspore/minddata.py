@@ -52,7 +52,9 @@ def host_queue(data: bytes, report: ImportReport) -> pd.DataFrame:
     fields = lines.str.split(n=5, expand=True).reindex(columns=range(5))
     values = fields.apply(pd.to_numeric, errors="coerce")
     good = values[[0, 1, 2, 3]].notna().all(axis=1) & values[0].isin([0, 1]) & (values[2].abs() < 2**53)
-    report.add("broken-row", "loss", int((~good).sum()), effect="these lines are left out")
+    report.add_where(
+        "broken-row", "loss", ~good.to_numpy(), lambda i: lines.iloc[i], "these lines are left out"
+    )
     values = values[good]
     values[2] = values[2].astype("int64")
     queue = values[values[0] == 1].drop_duplicates(2, keep="last").set_index(2)
@@ -106,7 +108,7 @@ def next_queue(data: bytes, unit_ns: float, report: ImportReport) -> pd.DataFram
     end, ended = ns_of(fields[2], unit_ns)
     size = pd.to_numeric(fields[3], errors="coerce").to_numpy(np.float64)
     good = begun & ended & (end >= start)
-    report.add("broken-row", "loss", int((~good).sum()), effect="these lines are left out")
+    report.add_where("broken-row", "loss", ~good, lambda i: lines.iloc[i], "these lines are left out")
     return pd.DataFrame({"start_ns": start, "wait_ns": end - start, "size": size})[good].reset_index(
         drop=True
     )
@@ -180,7 +182,13 @@ def pipeline_raw(data: bytes, report: ImportReport) -> pd.DataFrame:
     )
     table["throughput"] = [[] for _ in range(len(table))]
     good = table["op_id"].notna() & (table["op_id"].abs() < 2**31)
-    report.add("broken-row", "loss", int((~good).sum()), effect="these operators are left out")
+    report.add_where(
+        "broken-row",
+        "loss",
+        ~good.to_numpy(),
+        lambda i: table["op_type"].iloc[i],
+        "these operators are left out",
+    )
     table = table[good].astype({"op_id": "int64"})
     interval = numbers(frame, "sample_interval").max()
     return _derived(table, float(interval)) if len(table) else pd.DataFrame()

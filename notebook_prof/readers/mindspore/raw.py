@@ -36,7 +36,7 @@ def training_trace(data: bytes, report: ImportReport) -> tuple[pd.DataFrame, pd.
         As `steps.step_trace` gives them.
     """
     n, rest = divmod(len(data), _RECORD.itemsize)
-    report.add("broken-row", "loss", int(rest > 0), effect="the last record is cut off")
+    report.add("broken-row", "loss", int(rest > 0), f"{rest} bytes", "the last record is cut off")
     records = np.frombuffer(data, _RECORD, n)
     ns = (records["count"].astype(np.float64) < 4e17) * records["count"].astype(np.int64) * int(COUNT_NS)
     stream = records["stream"].astype(np.int64)
@@ -50,8 +50,12 @@ def training_trace(data: bytes, report: ImportReport) -> tuple[pd.DataFrame, pd.
         first = pd.Series(ns[rows], index=owner[rows])
         table[name] = first.groupby(level=0).agg("min" if wanted == _FP else "max").reindex(table.index)
     whole = table["fp_ns"].notna() & table["bp_ns"].notna()
-    report.add(
-        "broken-row", "loss", int((~whole).sum()), effect="steps without forward or backward are left out"
+    report.add_where(
+        "broken-row",
+        "loss",
+        ~whole.to_numpy(),
+        lambda i: f"step {i + 1}",
+        "steps without forward or backward are left out",
     )
     begin = table["end_ns"].shift().where(table.index > 0, table["fp_ns"])
     table["start_ns"] = begin

@@ -175,7 +175,13 @@ def _slices(rows: list[Row], known: dict[bytes, Told], report: ImportReport) -> 
         }
     )
     good = timed & lasting & (frame["name"] != "").to_numpy()
-    report.add("broken-row", "loss", int((~good).sum()), effect="rows without a time or a name are left out")
+    report.add_where(
+        "broken-row",
+        "loss",
+        ~good,
+        lambda i: frame["name"].iloc[i],
+        "rows without a time or a name are left out",
+    )
     return frame[good].reset_index(drop=True)
 
 

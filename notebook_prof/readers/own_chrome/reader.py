@@ -95,7 +95,13 @@ def _parts(text: EventText, report: ImportReport) -> Iterator[list[Any]]:
 def _one_by_one(listed: bytes, last: bool, report: ImportReport) -> list[Any]:
     texts, _, complete = repair.row_texts(listed.decode(errors="replace"), 1)
     if last and not complete:
-        report.add("truncated-file", "loss", effect="the last events are missing", advice="write it again")
+        report.add(
+            "truncated-file",
+            "loss",
+            example=f"it ends with {listed[-40:]!r}",
+            effect="the last events are missing",
+            advice="write it again",
+        )
     rows = []
     for text in texts:
         try:
@@ -245,7 +251,7 @@ class _Rows:
             pairs = [(row, ends.get(number, -1)) for number, row, cat in self._arrows[Source] if cat == kind]
             whole = [pair for pair in pairs if sound and min(pair) >= 0 and max(pair) < len(handles)]
             self._builder.report.add(
-                "arrow-without-slice", "loss", len(pairs) - len(whole), effect="these links are left out"
+                "arrow-without-slice", "loss", len(pairs) - len(whole), flow, "these links are left out"
             )
             if whole:
                 src, dst = np.array(whole, np.int64).T

@@ -45,7 +45,8 @@ class PstatsReader(Reader):
         if not isinstance(stats, dict):
             raise FormatError(f"it holds a {type(stats).__name__}, not the statistics of functions")
         functions, callers, broken = _rows(stats)
-        builder.report.add("broken-row", "loss", broken, effect="these functions are left out")
+        example = f"{len(functions):,} others are sound"
+        builder.report.add("broken-row", "loss", broken, example, "these functions are left out")
         if broken and not functions:
             raise FormatError("none of its entries is a function's statistics")
         table = _frame_table(functions, ["name", "file", "line", *_FUNCTIONS])

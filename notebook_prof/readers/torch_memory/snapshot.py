@@ -184,6 +184,7 @@ def _times(events: list[dict[Any, Any]], builder: TraceBuilder) -> IntArray:
                 "no-times",
                 "loss",
                 len(events),
+                example=f"{events[0].get('action')!r} has no time_us",
                 effect="events are in order, 1 µs apart",
                 advice="record the snapshot with PyTorch 2.1 or later",
             )
@@ -305,7 +306,8 @@ def _annotations(rows: Any, builder: TraceBuilder) -> None:
 def _dicts(rows: Iterable[Any], what: str, builder: TraceBuilder) -> list[dict[Any, Any]]:
     every = list(rows)
     good = [row for row in every if isinstance(row, dict)]
-    builder.report.add(f"broken-{what}", "loss", len(every) - len(good), effect="left out")
+    wrong = np.fromiter((not isinstance(row, dict) for row in every), bool, len(every))
+    builder.report.add_where(f"broken-{what}", "loss", wrong, lambda i: repr(every[i]), "left out")
     return good
 
 

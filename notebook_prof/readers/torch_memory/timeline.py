@@ -124,7 +124,8 @@ def _raw(content: list[Any], builder: TraceBuilder, device: int) -> None:
     rows = [row for row in content if isinstance(row, list) and len(row) == 4 and all(map(_fits, row))]
     table = np.array(rows, np.int64).reshape(-1, 4)
     good = np.isin(table[:, 1], (1, 2, 3, 4)) & (table[:, 3] >= 0) & (table[:, 3] < len(CATEGORIES))
-    builder.report.add("broken-row", "loss", len(content) - int(good.sum()), effect="left out")
+    example = f"{int(good.sum()):,} others are sound"
+    builder.report.add("broken-row", "loss", len(content) - int(good.sum()), example, "left out")
     table = table[good]
     if not len(table):
         if content:
@@ -163,7 +164,8 @@ def _levels(times: list[Any], rows: list[Any], builder: TraceBuilder, device: in
         isinstance(row, list) and len(row) == width and _fits(time) and all(map(_fits, row))
         for time, row in zip(times, rows, strict=False)
     ]
-    builder.report.add("broken-row", "loss", len(times) - sum(usable), effect="left out")
+    example = f"{sum(usable):,} others are sound"
+    builder.report.add("broken-row", "loss", len(times) - sum(usable), example, "left out")
     ts = np.array([time for time, good in zip(times, usable, strict=False) if good], np.int64) * 1000
     levels = np.array([row for row, good in zip(rows, usable, strict=False) if good], np.int64)
     levels = levels.reshape(-1, width)[:, 1:]
@@ -181,6 +183,7 @@ def _levels(times: list[Any], rows: list[Any], builder: TraceBuilder, device: in
         "blocks-not-told",
         "loss",
         len(told),
+        example=f"{width - 1} categories, without blocks",
         effect="the curve and its peak are right; which blocks were live cannot be said",
         advice="export the timeline as .raw.json.gz",
     )

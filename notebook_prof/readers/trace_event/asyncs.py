@@ -41,10 +41,10 @@ def add_asyncs(events: Events, tracks: Tracks, arguments: Arguments, builder: Tr
         [ts[marks[pairs.end]] - ts[begin], last - ts[unclosed], np.zeros(len(points), np.int64)]
     )
     for code, lost, effect in (
-        ("unclosed-async", len(unclosed), "kept until the end of the trace"),
-        ("async-end-without-begin", len(pairs.unopened), "ignored"),
+        ("unclosed-async", rows[unclosed], "kept until the end of the trace"),
+        ("async-end-without-begin", rows[marks[pairs.unopened]], "ignored"),
     ):
-        builder.report.add(code, "loss", lost, effect=effect)
+        builder.report.add_where(code, "loss", lost, lambda i: repr(events.rows[i].name), effect)
     shut = np.concatenate([rows[marks[pairs.end]], np.full(len(unclosed) + len(points), -1, np.int64)])
     order = np.argsort(at, kind="stable")
     at, dur, shut = at[order], dur[order], shut[order]

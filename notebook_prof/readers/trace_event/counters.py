@@ -26,11 +26,19 @@ def add_counters(events: Events, tracks: Tracks, builder: TraceBuilder) -> None:
         return
     given = _arguments([events.rows[i] for i in rows.tolist()])
     counts = np.fromiter(map(len, given), np.int64, len(given))
-    builder.report.add("empty-counter", "loss", int((counts == 0).sum()), effect="no value, left out")
+    builder.report.add_where(
+        "empty-counter", "loss", counts == 0, lambda i: events.rows[rows[i]].name, "no value, left out"
+    )
     row = np.repeat(np.arange(len(rows)), counts)
     series = texts(chain.from_iterable(given))
     value, ok = _numbers(list(chain.from_iterable(each.values() for each in given)))
-    builder.report.add("counter-not-a-number", "loss", int((~ok).sum()), effect="these values are left out")
+    builder.report.add_where(
+        "counter-not-a-number",
+        "loss",
+        ~ok,
+        lambda i: events.rows[rows[row[i]]].name,
+        "these values are left out",
+    )
     ids = texts("" if events.rows[i].id is None else events.rows[i].id for i in rows.tolist())
     process = texts(events.places[place][0] for place in events.place[rows].tolist())
     key = np.stack([process.codes[row], events.name.codes[rows[row]], ids.codes[row], series.codes])

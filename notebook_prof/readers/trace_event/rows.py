@@ -68,7 +68,8 @@ def decode(data: bytes, report: ImportReport) -> Envelope:
     if text.startswith(b"{") and (lines := _lines(text, report)) is not None:
         return Envelope(rows=lines)
     if text.strip(b"[], \t\r\n") == b"":
-        report.add("no-events", "info", example="the list of events is empty")
+        example = "the list of events is empty"
+        report.add("no-events", "info", 1, example, "all tables are empty")
         return Envelope(rows=[])
     try:
         envelope, rows = decode_events(text, Envelope, Row, report)

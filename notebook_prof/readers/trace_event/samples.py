@@ -68,8 +68,12 @@ def add_sampled(events: Events, tracks: Tracks, stacks: Stacks, builder: TraceBu
     rows = events.where("P")
     leaf, path_of = _paths([events.rows[i].sf for i in rows.tolist()], stacks)
     lengths = np.fromiter(map(len, path_of), np.int64, len(path_of))[leaf]
-    builder.report.add(
-        "sample-without-stack", "loss", int((lengths == 0).sum()), effect="these samples are left out"
+    builder.report.add_where(
+        "sample-without-stack",
+        "loss",
+        lengths == 0,
+        lambda i: f"sf {events.rows[rows[i]].sf!r}",
+        "these samples are left out",
     )
     limit = depth_limit(lengths, builder)
     flat_of = [np.array(path[:limit], np.int64) for path in path_of]
