@@ -8,16 +8,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from .. import analysis
 from ..trace import DEVICE_CATEGORIES, Trace
 from .bundle import STATIC, VERSION
 from .figures import AXIS_PX, GUTTER_PX, LANE_PX, MARGIN_PX
 from .panels import PANELS
+from .panels.recorded import without_memory
 
 FIGURES: Final = ("overview", "timeline", "memory", "phases")
 TEMPLATE: Final = STATIC / "dashboard.json"
 """The figures of a trace of one nanosecond; ``-m notebook_prof.views.dashboard_figures`` writes it."""
 SHORTEST_VIEW_NS: Final = 20
+_SOME: Final = 1 << 20
 _SPANNED: Final = ("view", "whole")
 """Ranges that begin as long as the recording."""
 
@@ -87,11 +88,14 @@ def table_title(trace: Trace) -> str:
     ('Operators', 'Functions')
     """
     category = trace.slices["category"].cat
+    codes = category.codes.to_numpy()
     used = np.zeros(len(category.categories) + 1, bool)
-    used[category.codes.to_numpy()] = True  # -1, a missing one, falls into the last place
-    seen = {name for name, yes in zip(category.categories, used.tolist(), strict=False) if yes}
-    if seen & {"operator", *DEVICE_CATEGORIES}:
-        return "Operators"
+    called = np.append(np.isin(category.categories, ["operator", *DEVICE_CATEGORIES]), False)
+    for first in range(0, len(codes), _SOME):  # mostly the first look is enough
+        used[codes[first : first + _SOME]] = True  # -1, a missing one, falls into the last place
+        if used[called].any():
+            return "Operators"
+    seen = set(category.categories[used[:-1]])
     return "Functions" if "python" in seen else "Slices"
 
 
@@ -100,7 +104,7 @@ def empty_reasons(trace: Trace) -> dict[str, str]:
     out: dict[str, str] = {}
     if not len(trace.slices):
         out["timeline"] = "Nothing was recorded: no slice reached the trace."
-    if not len(analysis.memory(trace)):
+    if without_memory(trace):
         out["memory"] = (
             "No memory events were recorded. Record with --memory (or memory=True) to see this curve."
         )

@@ -103,7 +103,9 @@ class ViewStore:
             return None
         while len(at):  # what grew may outlast in turn what is around it
             np.maximum.at(reach, parent[at], reach[at])
-            grown = np.unique(parent[at])
+            around = np.zeros(len(reach), bool)
+            around[parent[at]] = True
+            grown = np.flatnonzero(around)
             at = grown[(parent[grown] >= 0) & (reach[grown] > reach[parent[grown]])]
         return np.asarray(reach - c.ts, np.int64)
 

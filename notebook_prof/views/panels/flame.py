@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from ... import analysis
 from ...trace import Trace
@@ -11,6 +13,8 @@ from .. import figures
 from .asking import followed, selection_of
 from .base import Absent, Note, Panel
 from .pictures import pictures
+
+_SOME: Final = 1 << 20
 
 
 def flame(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
@@ -29,8 +33,9 @@ def flame(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
 
 def without_stacks(trace: Trace) -> str:
     """Why there are no stacks."""
-    kinds = trace.tracks.set_index("track")["kind"]
-    used = set(trace.slices["track"].unique().tolist())
-    if any(kind in ("thread", "process") and track in used for track, kind in kinds.items()):
-        return ""
+    track = trace.slices["track"].to_numpy()
+    host = trace.tracks["track"][trace.tracks["kind"].isin(["thread", "process"])].to_numpy()
+    for first in range(0, len(track), _SOME):  # mostly the first look is enough
+        if np.isin(track[first : first + _SOME], host).any():
+            return ""
     return "Nothing was recorded on the host, so there are no stacks: this is a trace of the device alone."
