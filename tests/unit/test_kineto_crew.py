@@ -88,6 +88,10 @@ def exactly(value: Any) -> Any:
         return [(name, exactly(column.to_numpy())) for name, column in value.items()]
     if isinstance(value, Coded):
         return [exactly(np.asarray(value.codes)), list(value.values)]
+    if isinstance(value, msgspec.Struct):
+        return [exactly(getattr(value, name)) for name in value.__struct_fields__]
+    if isinstance(value, pd.DataFrame):
+        return [list(value.columns), exactly(value.to_numpy())]
     if isinstance(value, np.ndarray):
         return [str(value.dtype), value.shape, value.tobytes()]
     return [exactly(each) for each in value] if isinstance(value, list | tuple) else value

@@ -74,7 +74,7 @@ class Collector:
     """
 
     def __init__(self, report: ImportReport, small: type[Arguments] = Arguments) -> None:
-        self._report, self._small = report, small
+        self._report, self.small = report, small
         self.names = FlaggedNumbers(flag_of_name)
         self.kinds = FlaggedNumbers(flag_of_kind)
         # number 0 is "nothing"
@@ -129,8 +129,8 @@ class Collector:
             name, kind, flags, ts, dur = name[keep], kind[keep], flags[keep], ts[keep], dur[keep]
         if spans:
             part: dict[str, Column] = {"name": name, "kind": kind, "flags": flags, "ts": ts, "dur": dur}
-            part["pid"] = _single(identifiers([row.pid for row in spans]))
-            part["tid"] = _single(identifiers([row.tid for row in spans]))
+            part["pid"] = single(identifiers([row.pid for row in spans]))
+            part["tid"] = single(identifiers([row.tid for row in spans]))
             self.add_columns(part | self._arguments(spans, flags), len(spans))
         return variant
 
@@ -140,7 +140,7 @@ class Collector:
         if self.present & EXTRAS:
             return variant
         # decoding again costs more than arguments that nobody needs
-        return variant._replace(arguments=None if self._bare >= _ENOUGH else self._small)
+        return variant._replace(arguments=None if self._bare >= _ENOUGH else self.small)
 
     def add(
         self, rows: Sequence[tuple[str, str, int | str | None, int | str | None]], ts: Ints, dur: Ints
@@ -193,7 +193,7 @@ class Collector:
         if self.present & EXTRAS and variant.arguments is not AllArguments:
             return AllArguments
         if self.present & ANY and variant.arguments is None:
-            return self._small
+            return self.small
         return None
 
     def _lost(self, count: int) -> None:
@@ -255,7 +255,7 @@ class Collector:
             rows, some = _those(args, flags & CONCRETE)
             values = self.concrete.column(map(bytes, [each.concrete for each in some]), len(some))
             put("concrete", 0, rows, values)
-        if issubclass(self._small, OldArguments) and self.present & (OPERATOR | UNKNOWN):
+        if issubclass(self.small, OldArguments) and self.present & (OPERATOR | UNKNOWN):
             rows, some = _those(args, flags & (OPERATOR | UNKNOWN))
             self._old(some, lambda name, values: put(name, 0, rows, values))
         return part
@@ -271,7 +271,7 @@ class Collector:
                 put(name, values)
 
 
-def _single(values: Ints) -> Column:
+def single(values: Ints) -> Column:
     """The value of all, if they have but one."""
     return int(values[0]) if (values == values[0]).all() else values
 

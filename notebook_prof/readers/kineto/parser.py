@@ -13,12 +13,13 @@ from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from .arguments import to_json
 from .attributes import extra_text
+from .bulk import BULK_BYTES
 from .coding import DEVICE, UNKNOWN, Numbers
 from .collect import Collector
 from .columns import MAX_DEVICE, Ints, KinetoColumns
 from .crew import Crew
 from .envelope import base_ns, envelope, facts
-from .kinds import BOOKKEEPING_KINDS, known, rows_of
+from .kinds import BOOKKEEPING_KINDS, known
 from .links import Mask
 from .old_texts import module_path
 from .pairs import settle
@@ -103,12 +104,21 @@ def _read_events(text: EventText, taker: Taker, crew: Crew) -> bytes:
     wanted = CHUNK_BYTES
     while True:
         crew.share(text, CHUNK_BYTES)
+        if taker.bulk.useful and _take_bulk(text, taker):
+            continue
         while (decoded := taker.take(*text.peek(wanted))) is None:
             wanted *= 2
         if decoded.tail is not None:
             return decoded.tail + b"".join(text.rest())
         text.skip()
         wanted = CHUNK_BYTES
+
+
+def _take_bulk(text: EventText, taker: Taker) -> bool:
+    listed, last = text.peek(BULK_BYTES)
+    if taken := not last and taker.take_bulk(listed):
+        text.skip()
+    return taken
 
 
 def _columns(collector: Collector, base: int, rank: int | None, report: ImportReport) -> KinetoColumns:
@@ -125,18 +135,15 @@ def _columns(collector: Collector, base: int, rank: int | None, report: ImportRe
     )
     device, stream = np.minimum(column("device"), MAX_DEVICE), column("stream")
     on_device = (flags & DEVICE > 0) | ((flags & UNKNOWN > 0) & (device >= 0) & (stream >= 0))
-    kind = Coded(column("kind"), kinds)
-    # a wait of the whole device is on stream -1, of which Kineto writes the absolute value as its thread
-    waits = rows_of(kind, np.array([name == "cuda_sync" for name in kinds], bool))
     columns = KinetoColumns(
         ts=column("ts") + base,
         dur=column("dur"),
         name=Coded(column("name"), [name or "" for name in collector.names]),
-        kind=kind,
+        kind=Coded(column("kind"), kinds),
         pid=pid,
         tid=tid,
         device=np.where(on_device, np.where(device >= 0, device, np.clip(pid, 0, MAX_DEVICE)), -1),
-        stream=np.where(on_device & ((stream >= 0) | ~waits), np.where(stream >= 0, stream, tid), -1),
+        stream=np.where(on_device, np.where(stream >= 0, stream, tid), -1),
         correlation=column("correlation"),
         sequence=column("sequence"),
         fwd_thread=column("fwd_thread"),

@@ -12,7 +12,9 @@ from .identifiers import identifiers, integers, number_of
 from .numbers import exact_ns, to_ns
 from .rows import Begin, Counter, End, Instant, Metadata, QuickInstant
 
-_MEMORY: Final = "[memory]"
+MEMORY: Final = "[memory]"
+"""Name of instants that take memory or give it back."""
+
 _INSTANTS: Final = (Instant, QuickInstant)
 _WORD: Final = (1 << 64) - 1
 _BOOKKEEPING: Final = ("Iteration Start", "Record Window End")
@@ -72,6 +74,10 @@ class Sundries:
             self.begins_and_ends += marks
         return True
 
+    def keep_memory(self, columns: MemoryColumns) -> None:
+        """Keep memory events that are columns already."""
+        self._memory.append(columns)
+
     def extend(self, other: Sundries) -> None:
         """Keep what `other` collected too, as coming later in the file."""
         self.thread_names.update(other.thread_names)
@@ -104,7 +110,7 @@ class Sundries:
         if not ok.all():
             self._lost(int((~ok).sum()))
             rows, ts = [row for row, good in zip(rows, ok.tolist(), strict=True) if good], ts[ok]
-        of_memory = np.fromiter([row.name == _MEMORY for row in rows], bool, len(rows))
+        of_memory = np.fromiter([row.name == MEMORY for row in rows], bool, len(rows))
         if not of_memory.all():
             self._mark([rows[i] for i in np.flatnonzero(~of_memory)], ts[~of_memory])
             rows, ts = [rows[i] for i in np.flatnonzero(of_memory)], ts[of_memory]
