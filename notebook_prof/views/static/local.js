@@ -222,8 +222,14 @@ function createLocal(columns, given, store) {
     panel: createLocalPanel(given),
     ...createLocalFind(columns, given, index),
   };
+  // All is worked out on the page's own thread: the hand first. What can wait comes one a frame, after the frame in which what
+  // was clicked shows; also the timeline's marks, where its picture stays (`picture`).
+  const CAN_WAIT = ['table', 'strip', 'phases', 'memory', 'counters'];
+  let turns = Promise.resolve();
+  const painted = () => new Promise((done) => (document.hidden ? done() : requestAnimationFrame(() => setTimeout(done, 0))));
   return {
     async request(q) {
+      if (CAN_WAIT.includes(q.t) || 'picture' in q) await (turns = turns.then(painted));
       const began = performance.now();
       let answer;
       try {
