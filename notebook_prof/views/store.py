@@ -39,6 +39,7 @@ _EARLY_ROWS: Final = 40
 _EARLY_SHARE: Final = 0.6
 _SHALLOW: Final = 8
 """Mean depth up to which walking up to what is around every slice is quicker than sorting."""
+_AT_ONCE: Final = 50_000
 _REMEMBERED: Final = 40
 _MOST_BYTES: Final = 1 << 30
 
@@ -102,7 +103,9 @@ class ViewStore:
         if not len(at):
             return None
         while len(at):  # what grew may outlast in turn what is around it
-            np.maximum.at(reach, parent[at], reach[at])
+            for part in range(0, len(at), _AT_ONCE):  # ufunc.at keeps the interpreter from all other threads
+                some = at[part : part + _AT_ONCE]
+                np.maximum.at(reach, parent[some], reach[some])
             around = np.zeros(len(reach), bool)
             around[parent[at]] = True
             grown = np.flatnonzero(around)
