@@ -170,6 +170,21 @@ def test_a_verdict_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, shown: li
     assert "could not be worked out (ZeroDivisionError" in _widgets()[0].headline
 
 
+def test_the_rest_of_what_is_closed_is_not_made(
+    monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
+) -> None:
+    measuring = threading.Event()
+    monkeypatch.setattr(current, "running", lambda: None if measuring.is_set() else "a recording")
+    started, shell = _threads(monkeypatch), _Shell()
+    _use(monkeypatch, shell)
+    show(drawn_profile())
+    _widgets()[0].close()  # as running the cell again does
+    measuring.set()
+    started[0].join(120)
+    assert not started[0].is_alive()
+    assert len(shown) == 2, "the short text and the views, and no picture after them"
+
+
 def test_running_a_cell_again_closes_what_it_showed(
     monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
 ) -> None:

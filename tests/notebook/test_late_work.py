@@ -1,0 +1,94 @@
+"""A kernel that ends while the verdict and the static form of what it shows are still being made."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from queue import Empty
+from typing import Any
+
+import pytest
+from jupyter_client.manager import start_new_kernel
+
+from .conftest import PATIENCE_S
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+SHOW = """
+import threading
+import numpy as np
+from notebook_prof.jupyter import late
+from notebook_prof.session.profile import Profile
+from notebook_prof.testing import draw
+from notebook_prof.views import warming
+
+began = threading.Event()
+
+def waits(profile):
+    began.set()
+    threading.Event().wait()
+
+def computes(profile):
+    began.set()
+    while True:
+        np.sort(np.arange(1_000_000) % 97)
+
+late.headline_of, warming.COMES_S = {how}, 0
+Profile(draw("main: [step mm mm]"))
+"""
+LATE = "print(sorted(t.name for t in threading.enumerate() if t.name.startswith('notebook_prof')))"
+
+
+def _run(client: Any, code: str) -> list[dict[str, Any]]:
+    """What a cell of JupyterLab, which tells its id, gives back until it has ended."""
+    content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False}
+    asked = client.session.msg("execute_request", content, metadata={"cellId": "the-cell"})
+    client.shell_channel.send(asked)
+    until, heard = time.monotonic() + PATIENCE_S, []
+    while time.monotonic() < until:
+        try:
+            message = client.get_iopub_msg(timeout=1)
+        except Empty:
+            continue
+        if message["parent_header"].get("msg_id") == asked["header"]["msg_id"]:
+            heard.append(message)
+            if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
+                return heard
+    raise AssertionError(f"the cell did not end: {heard}")
+
+
+def _printed(messages: list[dict[str, Any]]) -> str:
+    return "".join(m["content"]["text"] for m in messages if m["msg_type"] == "stream")
+
+
+def _in_the_middle(client: Any, how: str) -> None:
+    """Show something, and see that its late work goes on."""
+    shown = _run(client, SHOW.format(how=how))
+    text, views = (m["content"]["data"] for m in shown if m["msg_type"] == "display_data")
+    assert set(views) == {WIDGET}
+    for form in text.values():
+        assert "run the cell again" in form, "what stays says what to do"
+    assert [m["content"] for m in shown if m["msg_type"] in ("error", "stream")] == []
+    assert _printed(_run(client, "print(began.wait(120))")) == "True\n"
+    assert "notebook_prof late" in _printed(_run(client, LATE))
+
+
+@pytest.mark.parametrize("how", ["waits", "computes"])
+def test_a_kernel_may_end_in_the_middle_of_it(how: str, tmp_path: Path) -> None:
+    env = {**os.environ, "IPYTHONDIR": str(tmp_path), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    with (tmp_path / "kernel.txt").open("w") as log:
+        manager, client = start_new_kernel(startup_timeout=PATIENCE_S, env=env, stdout=log, stderr=log)
+        try:
+            _in_the_middle(client, how)
+            manager.restart_kernel()
+            client.wait_for_ready(timeout=PATIENCE_S)
+            assert _printed(_run(client, f"import threading; {LATE}")) == "[]\n"
+            _in_the_middle(client, how)
+            manager.shutdown_kernel()
+            assert not manager.is_alive()
+        finally:
+            client.stop_channels()
+            manager.shutdown_kernel(now=True)
+    told = (tmp_path / "kernel.txt").read_text()
+    assert "Traceback" not in told
+    assert "Fatal Python error" not in told
