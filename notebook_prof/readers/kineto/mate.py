@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
@@ -20,13 +21,17 @@ import msgspec
 import numpy as np
 
 from ..processes import ShareLost
+from .bulk import BULK_BYTES
 from .rows import OldArguments
 from .split import EventText
 from .taking import Taken, Taker
 from .worker import DONE, SLOTS
 
-SLOT_BYTES: Final = 1088 << 10
+SHARE_BYTES: Final = 1088 << 10
 """How much text it is given at a time. Little, as at the end one process may wait for another."""
+
+SLOT_BYTES: Final = BULK_BYTES + (64 << 10)
+"""How much it is given of events in bulk."""
 
 _START: Final = """
 import json, sys, types
@@ -73,10 +78,10 @@ class Mate:
     def give(self, text: EventText, at_least: int) -> bool:
         """Fill a slot; False if nothing fits that is not the end of the file."""
         begin = self._given % SLOTS * SLOT_BYTES
-        at, end, lengths = begin, begin + SLOT_BYTES, [self._given % SLOTS]
-        while at + at_least <= end:
+        at, lengths = begin, [self._given % SLOTS]
+        while at == begin or at + at_least <= begin + SHARE_BYTES:
             part, last = text.peek(at_least)
-            if last or at + len(part) > end:
+            if last or at + len(part) > begin + SLOT_BYTES:
                 break
             self._slots[at : at + len(part)] = part
             lengths.append(len(part))
@@ -153,7 +158,8 @@ def _memory() -> Iterator[Any]:
 
 def _imports() -> tuple[list[str], list[tuple[str, str]]]:
     """Where a worker finds the modules that it imports, and the folders of our packages."""
-    paths = {str(Path(str(module.__file__)).parents[1]) for module in (np, msgspec)}
+    files = [np.__file__, msgspec.__file__, getattr(find_spec("pyarrow"), "origin", None)]
+    paths = {str(Path(file).parents[1]) for file in files if file}
     here, name = Path(__file__).parent, str(__package__)
     packages = [(name, str(here))]
     while "." in name:

@@ -103,8 +103,9 @@ def _read_events(text: EventText, taker: Taker, crew: Crew) -> bytes:
     """Have all events collected; returns what follows their list."""
     wanted = CHUNK_BYTES
     while True:
-        crew.share(text, CHUNK_BYTES)
-        if taker.bulk.useful and _take_bulk(text, taker):
+        in_bulk = taker.bulk.useful
+        crew.share(text, BULK_BYTES if in_bulk else CHUNK_BYTES)
+        if in_bulk and _take_bulk(text, taker):
             continue
         while (decoded := taker.take(*text.peek(wanted))) is None:
             wanted *= 2

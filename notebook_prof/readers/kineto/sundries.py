@@ -92,11 +92,14 @@ class Sundries:
 
     def counters(self, base_ns: int) -> list[CounterColumns]:
         """All values of counters, a table for each counter."""
+        rows: dict[tuple[str, int], list[tuple[int, float]]] = {}
+        for name, pid, at, value in self._counters:
+            rows.setdefault((name, pid), []).append((at, value))
         tables = []
-        for name, pid in dict.fromkeys((name, pid) for name, pid, _, _ in self._counters):
-            mine = [row for row in self._counters if row[:2] == (name, pid)]
-            ts = np.array([row[2] for row in mine], np.int64) + base_ns
-            tables.append(CounterColumns(name, pid, ts, np.array([row[3] for row in mine], np.float64)))
+        for (name, pid), mine in rows.items():
+            times, values = zip(*mine, strict=True)
+            ts = np.array(times, np.int64) + base_ns
+            tables.append(CounterColumns(name, pid, ts, np.array(values, np.float64)))
         return tables
 
     def _instants(self, rows: list[Any]) -> bool:
