@@ -12,6 +12,7 @@ from ..optional import require
 from ..trace import ImportReport
 from .cache import Cache
 from .files import RankFile, listed, looked_at
+from .heap import heap_kept
 from .reduction import Analyses, Reduction, reduce_rank
 
 _CHUNK: Final = 32
@@ -68,7 +69,7 @@ def run_there(
     name = f"notebook-prof-{uuid.uuid4().hex[:8]}"
     waiting = {
         client.submit(
-            reduce_rank, file, analyses, cache,
+            _reduce_there, file, analyses, cache,
             key=f"{name}-{file.rank}", pure=False, retries=_RETRIES, workers=list(file.workers) or None,
         ): file
         for file in files
@@ -87,6 +88,11 @@ def run_there(
     finally:
         if waiting and client.status not in _ENDED:
             client.cancel(list(waiting), force=True)
+
+
+def _reduce_there(file: RankFile, analyses: Analyses, cache: Cache) -> Reduction:
+    with heap_kept():
+        return reduce_rank(file, analyses, cache)
 
 
 def _tell_lost(workers: set[str], report: ImportReport) -> None:

@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -16,6 +17,7 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof import analysis
 from notebook_prof.ranks import cluster
+from notebook_prof.ranks.files import RankFile
 from notebook_prof.trace import Trace
 
 from .drawn import write_run
@@ -69,6 +71,17 @@ def test_a_killed_worker_costs_nothing(tmp_path: Path, client: Any):
     assert mark.exists()
     assert table["value"].tolist() == [15] * 4
     assert "read again elsewhere" in ranks.report["worker-lost"].effect
+
+
+def test_what_the_cluster_gives_up_is_a_sentence_each():
+    killed = distributed.scheduler.KilledWorker("notebook-prof-2", None, 3)
+    files = [RankFile(2, "rank2.json"), RankFile(5, "rank5.json")]
+    futures = [SimpleNamespace(status="error", exception=lambda: killed), SimpleNamespace(status="cancelled")]
+    lost, cancelled = (cluster._result(*pair) for pair in zip(futures, files, strict=True))
+    assert (lost.rank, lost.read, cancelled.rank, cancelled.read) == (2, False, 5, False)
+    assert "KilledWorker" in lost.report["rank-lost"].example
+    assert lost.report["rank-lost"].example.startswith("rank 2: ")
+    assert cancelled.report["scheduler-lost"].example == "rank 5: the cluster gave the task up"
 
 
 def test_results_lost_before_they_were_fetched(tmp_path: Path, client: Any):
