@@ -103,3 +103,10 @@ def test_hta_reads_the_same_counters(shared_traces: Path) -> None:
     counted = trace.counters.merge(trace.tracks[["track", "name"]], on="track").groupby("name")["value"].sum()
     for name in counted.index:
         assert counted[name] == pytest.approx(float(np.nansum(table[name])))
+
+
+def test_as_many_counters_as_values(tmp_path: Path) -> None:
+    value = '{{"ph": "C", "name": "c{0}", "ts": {0}, "pid": 1, "args": {{"v": {0}}}}}'
+    trace = read_trace(write(tmp_path, *(value.format(i) for i in range(20_000))))
+    assert trace.counters["value"].tolist() == list(range(20_000))
+    assert (trace.tracks["kind"] == "counter").sum() == 20_000
