@@ -4,11 +4,17 @@ The ranks are replicas of one synthetic training rank in Kineto's dialect (opera
 three all-reduces a step), each with its clock set wrong by up to a second, and some of them planted
 stragglers, which come late to every all-reduce. Each measurement runs in a fresh process; memory is the
 peak of the resident sets of that process and all that it started, sampled every 50 ms. Found means that the
-latest ranks are exactly the planted ones, and that all clocks were found to the microsecond. The longest path
-is the CPU time of the busiest worker and of the notebook's process together: what the clock would show on an
-idle machine, whatever else runs meanwhile.
+latest ranks are exactly the planted ones, and that all clocks were found to the microsecond.
 
-``python -m benchmarks.ranks --full`` takes 256 ranks of 30 MB (8 GB of disk, about 20 minutes).
+CPU is that of all processes from the question to the answer, without what was started before. *Two warm
+processes* read and reduce with no Dask at all: what the two cores give. *As typed* is
+``LocalCluster(n_workers=2, threads_per_worker=1)``; *quiet* is one whose own chores are turned down
+(`QUIET`). Clusters and warm processes are there before the question; our own two processes are started by
+it. The longest path is the CPU time of the busiest worker and of the notebook's process together: what the
+clock would show on an idle machine, whatever else runs meanwhile.
+
+``python -m benchmarks.ranks`` takes about two minutes; ``--full`` takes 256 ranks of 30 MB (8 GB of disk,
+about 25 minutes).
 """
 
 from __future__ import annotations
@@ -22,13 +28,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
 from typing import Any
 
 import numpy as np
 import psutil
 
 import notebook_prof as nbp
+from notebook_prof.ranks import rankset
 from notebook_prof.ranks.files import looked_at
 from notebook_prof.ranks.reduction import reduce_rank
 from notebook_prof.ranks.standard import STANDARD
@@ -39,11 +50,26 @@ OPERATORS = 300
 LATE_US = 400
 STRAGGLERS = 3
 ROUNDS = 2
-SCALED = {"counts": (8, 48), "megabytes": 6}
+SCALED = {"counts": (8, 32), "megabytes": 6}
 FULL = {"counts": (8, 64, 256), "megabytes": 30}
 FAR_RANKS, FAR_WORKERS = 4096, 64
 LINK_BYTES_PER_S = 100e6
 TASK_S = 1e-3
+WAYS = {
+    "1": "one process",
+    "2": "two processes, started for it",
+    "warm": "two warm processes, no Dask",
+    "cluster": "LocalCluster of 2, as typed",
+    "quiet": "LocalCluster of 2, quiet",
+}
+QUIET = {
+    "distributed.nanny.pre-spawn-environ": {},
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "10s",
+    "distributed.worker.memory.monitor-interval": "10s",
+}
+"""What Dask's processes do besides our work, turned down."""
 
 
 def step_events(number: int, late: int) -> list[dict[str, Any]]:
@@ -104,44 +130,51 @@ def measured(folder: Path, count: int, how: str) -> dict[str, Any]:
     """What a fresh process says of itself, and the peak of its and its children's memory."""
     command = [sys.executable, "-m", "benchmarks.ranks", "--one", str(folder), str(count), how]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    watched, peak, spent = psutil.Process(process.pid), 0, 0.0
+    watched, peak = psutil.Process(process.pid), 0
     while process.poll() is None:
-        resident, seconds = _tree(watched)
-        peak, spent = max(peak, resident), max(spent, seconds)
+        peak = max(peak, _resident(watched))
         time.sleep(0.05)
     text = process.stdout.read() if process.stdout is not None else ""
     if process.returncode:
         raise RuntimeError(f"the measurement {how!r} of {count} ranks failed with {process.returncode}")
     told: dict[str, Any] = json.loads(text.splitlines()[-1])
-    return {**told, "peak_mb": round(peak / 1e6), "cpu_s": spent}
+    return {**told, "peak_mb": round(peak / 1e6)}
 
 
-def _tree(process: psutil.Process) -> tuple[int, float]:
-    """Resident bytes and CPU seconds of a process and all below it."""
-    resident, seconds = 0, 0.0
+def _resident(process: psutil.Process) -> int:
+    """Resident bytes of a process and all below it."""
     try:
-        for each in (process, *process.children(recursive=True)):
-            times = each.cpu_times()
-            resident, seconds = resident + each.memory_info().rss, seconds + times.user + times.system
+        return sum(each.memory_info().rss for each in (process, *process.children(recursive=True)))
     except psutil.Error:
-        pass
-    return resident, seconds
+        return 0
 
 
 def one(folder: Path, count: int, how: str) -> None:
     """Read and reduce `count` ranks in one way; prints a line of JSON."""
     paths = [folder / f"rank{rank}.json" for rank in range(count)]
-    if how == "cluster":
+    if how in ("cluster", "quiet"):
+        import dask
         import distributed
 
-        options: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
-        with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        options: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
+        with (
+            dask.config.set(QUIET if how == "quiet" else {}),
+            distributed.LocalCluster(**options, silence_logs=50) as cluster,
+            distributed.Client(cluster) as client,
+        ):
             client.run(_warm, str(paths[0]))
-            before = client.run(time.process_time)
-            _answer(paths, client, None, lambda: _busiest(client, before))
+            _answer(
+                partial(nbp.read_ranks, paths, client), lambda: list(client.run(time.process_time).values())
+            )
+    elif how == "warm":
+        with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+            list(pool.map(_warm_long, [str(paths[0])] * 2))
+            rankset.run_here = lambda files, work, processes, report: pool.map(work, files)  # type: ignore[assignment]
+            children = [psutil.Process(number) for number in pool._processes]
+            _answer(partial(nbp.read_ranks, paths), lambda: [sum(each.cpu_times()[:2]) for each in children])
     else:
         _warm(str(paths[0]))
-        _answer(paths, None, int(how))
+        _answer(partial(nbp.read_ranks, paths, processes=int(how)), _ended)
 
 
 def _warm(path: str) -> None:
@@ -149,24 +182,29 @@ def _warm(path: str) -> None:
     reduce_rank(looked_at(path), STANDARD)
 
 
-def _busiest(client: Any, before: dict[str, float]) -> float:
-    """CPU seconds of the worker that had most to do."""
-    spent = client.run(time.process_time)
-    return max(spent[address] - before[address] for address in spent)
+def _warm_long(path: str) -> None:
+    _warm(path)
+    time.sleep(3)  # so that the other process gets the other call
 
 
-def _answer(
-    paths: list[Path], client: Any, processes: int | None, elsewhere: Callable[[], float] = float
-) -> None:
+def _ended() -> list[float]:
+    """CPU seconds of the processes that were started and have ended."""
+    used = getrusage(RUSAGE_CHILDREN)
+    return [used.ru_utime + used.ru_stime]
+
+
+def _answer(find: Callable[..., Any], elsewhere: Callable[[], list[float]]) -> None:
+    """Ask, and print a line of JSON; `elsewhere` tells CPU seconds of the other processes, in their order."""
+    before = elsewhere()
     started, own = time.perf_counter(), time.process_time()
-    ranks = nbp.read_ranks(paths, client, processes=processes, progress=False)
+    ranks = find(progress=False)
     late = ranks.stragglers()["rank"].head(STRAGGLERS).tolist()
-    seconds = time.perf_counter() - started
-    path = time.process_time() - own + elsewhere()
+    seconds, own = time.perf_counter() - started, time.process_time() - own
+    others = [after - then for then, after in zip(before, elsewhere(), strict=True)]
     clocks = {
         int(r): int(o) for r, o in zip(*(ranks.clocks()[c] for c in ("rank", "offset_ns")), strict=True)
     }
-    told = {"seconds": seconds, "path_s": path, "late": late, "clocks": clocks}
+    told = {"seconds": seconds, "own_s": own, "others_s": others, "late": late, "clocks": clocks}
     print(json.dumps({**told, "report": repr(ranks.report)}))
 
 
@@ -180,7 +218,7 @@ def run(full: bool = False) -> list[dict[str, Any]]:
         rows = []
         planned = [(count, "1") for count in counts[:-1]]
         # in turn, since other work on the machine comes and goes
-        planned += [(most, how) for _ in range(ROUNDS) for how in ("1", "2", "cluster")]
+        planned += [(most, how) for _ in range(ROUNDS) for how in WAYS]
         for count, how in planned:
             # the stragglers are the last ranks of the largest run
             told = measured(folder, count, how)
@@ -197,15 +235,16 @@ def _row(
     clocks = {int(rank): offset for rank, offset in told["clocks"].items()}
     apart = [clocks[rank] - shifts[rank] for rank in clocks]
     right = set(told["late"]) >= planted and max(apart) - min(apart) <= 1000
-    ways = {"1": "one process", "2": "two processes", "cluster": "LocalCluster, 2 workers"}
+    own, others = told["own_s"], told["others_s"]
     return {
         "ranks": count,
         "MB a rank": megabytes,
-        "how": ways[how],
+        "how": WAYS[how],
         "seconds": round(told["seconds"], 1),
         "s a rank": round(told["seconds"] / count, 3),
-        "CPU s": round(told["cpu_s"], 1),
-        "longest path s": round(told["path_s"], 1) if how != "2" else "–",
+        "CPU s": round(own + sum(others), 1),
+        "of that own": round(own, 1),
+        "longest path s": round(own + max(others), 1) if how != "2" else "–",
         "peak MB": told["peak_mb"],
         "found": "yes" if right else f"no: {told['late']}, {told['report']}",
     }
@@ -218,24 +257,30 @@ def _compared(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for row in rows:
         if row["ranks"] == most:
             best[row["how"]] = min(row["seconds"], best.get(row["how"], row["seconds"]))
-    alone = best.pop("one process")
+    alone = best.pop(WAYS["1"])
     load = f"best of {ROUNDS}; load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
     flat = alone / most / rows[0]["s a rank"]
-    paths = {
-        how: min(row["longest path s"] for row in rows if (row["ranks"], row["how"]) == (most, how))
-        for how in ("one process", "LocalCluster, 2 workers")
+    path = {
+        how: min(row["longest path s"] for row in rows if (row["ranks"], row["how"]) == (most, WAYS[how]))
+        for how in ("1", "warm", "cluster", "quiet")
     }
-    apart = paths["one process"] / paths["LocalCluster, 2 workers"]
+    warm = best[WAYS["warm"]]
+    shares = ", ".join(
+        f"{how} {best[WAYS[key]] / warm:.2f} of the time"
+        for key, how in (("cluster", "as typed"), ("quiet", "quiet"))
+    )
+    paths = ", ".join(f"{WAYS[how]} {path['1'] / path[how]:.2f} ×" for how in list(path)[1:])
     return [
         {"question": f"time a rank, {most} ranks ÷ {rows[0]['ranks']}", "answer": f"{flat:.2f}"},
-        {
-            "question": "longest path, one process ÷ LocalCluster of 2",
-            "answer": f"{apart:.2f}",
-        },
         *(
             {"question": f"{how}, against one process", "answer": f"{alone / seconds:.2f} × ({load})"}
             for how, seconds in best.items()
         ),
+        {
+            "question": "LocalCluster of 2 against two warm processes: what Dask takes",
+            "answer": shares,
+        },
+        {"question": "by the longest path's CPU time, against one process", "answer": paths},
     ]
 
 

@@ -58,8 +58,7 @@ def report(browser: Browser, ranks: Ranks, tmp_path: Path) -> Iterator[Browser]:
     """The open report."""
     ranks.selection.clear()
     ranks.to_html(tmp_path / "ranks.html", timelines=[1, 4])
-    browser.page.goto("about:blank")
-    browser.forget()
+    browser.blank()
     browser.page.set_viewport_size({"width": 1400, "height": 1250})
     browser.page.goto((tmp_path / "ranks.html").as_uri())
     browser.page.wait_for_function(f"() => {PAGE}?.draws > 0", timeout=60_000)

@@ -129,4 +129,7 @@ def _shoot(browser: Browser, name: str, selector: str) -> None:
     browser.page.mouse.move(0, 0)
     browser.page.wait_for_timeout(800)  # figures paint a frame after their data
     images = Path(__file__).parents[2] / "docs" / "images"
-    browser.page.locator(selector).first.screenshot(path=images / name)
+    part = browser.page.locator(selector).first
+    part.evaluate("(el) => { el.style.padding = '8px' }")
+    part.screenshot(path=images / name)
+    part.evaluate("(el) => { el.style.padding = '' }")
