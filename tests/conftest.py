@@ -38,12 +38,14 @@ PURE = {"analysis", "properties", "codebase"}
 """Folders whose tests compute from what lies on the disk: there a failure is never chance."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Where clocks, processes and browsers are real, a test gets a second try; the summary lists it.
 
-    Browser tests run last: their driver leaves an event loop running in this thread.
+    Browser tests run last: their driver leaves an event loop running in this thread. Without the plugin that
+    gives second tries, as on a bare machine with a card, there are none.
     """
+    again = config.pluginmanager.hasplugin("rerunfailures")
     for item in items:
-        if not PURE & set(item.path.relative_to(REPOSITORY).parts):
+        if again and not PURE & set(item.path.relative_to(REPOSITORY).parts):
             item.add_marker(pytest.mark.flaky(reruns=1))
     items.sort(key=lambda item: "browser" in item.path.relative_to(REPOSITORY).parts)

@@ -50,11 +50,23 @@ Left out: idle, clocks set by the user, clocks that follow another GPU, display.
 """
 
 
-def _throttled(nvml: Any, handle: Any) -> float:
-    """Bits of `HARMFUL` that lower the clocks now; the call was renamed in driver 535."""
-    read = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
-    read = read if read is not None else nvml.nvmlDeviceGetCurrentClocksThrottleReasons
-    return float(read(handle) & HARMFUL)
+FUNCTION_NOT_FOUND: Final = 13
+"""What NVML says of a function that the driver's library lacks. Source: ``nvml.h``."""
+_REASONS: Final = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
+"""The call was renamed in driver 535, and in pynvml then; either can be the newer one."""
+
+
+def _throttled(nvml: Any, handle: Any) -> float | None:
+    """Bits of `HARMFUL` that lower the clocks now."""
+    for name in _REASONS:
+        if (read := getattr(nvml, name, None)) is None:
+            continue
+        try:
+            return float(read(handle) & HARMFUL)
+        except nvml.NVMLError as error:
+            if getattr(error, "value", None) != FUNCTION_NOT_FOUND:
+                raise
+    return None
 
 
 def _others(nvml: Any, handle: Any) -> float:

@@ -187,6 +187,75 @@ def cupy_mix(device: str = "cuda") -> Body:
     return body
 
 
+def cupy_raw(device: str = "cuda") -> Body:
+    """CuPy: a kernel of one's own, on a stream of one's own."""
+    import cupy
+
+    source = 'extern "C" __global__ void own(float* x) { x[blockIdx.x * blockDim.x + threadIdx.x] += 1; }'
+    kernel = cupy.RawKernel(source, "own")
+    x = cupy.zeros(1 << 20, dtype=cupy.float32)
+    stream = cupy.cuda.Stream(non_blocking=True)
+
+    def body() -> None:
+        with stream:
+            for _ in range(ELEMENTWISE):
+                kernel((1 << 12,), (256,), (x,))
+        stream.synchronize()
+
+    body()
+    return body
+
+
+def unfinished(device: str = "cuda") -> Body:
+    """CuPy: kernels that still run when the cell ends; nothing waits for them."""
+    import cupy
+
+    x = cupy.ones(1 << 26, dtype=cupy.float32)
+
+    def body() -> None:
+        for _ in range(ELEMENTWISE):
+            cupy.add(x, x, out=x)
+
+    body()
+    cupy.cuda.Device().synchronize()
+    return body
+
+
+def numba_kernel(device: str = "cuda") -> Body:
+    """Numba: a compiled kernel."""
+    import numpy
+    from numba import cuda
+
+    from .numba_kernel import add_one
+
+    x = cuda.to_device(numpy.zeros(1 << 16, dtype=numpy.float32))
+
+    def body() -> None:
+        for _ in range(ELEMENTWISE):
+            add_one[256, 256](x)
+        cuda.synchronize()
+
+    body()
+    return body
+
+
+def triton_kernel(device: str = "cuda") -> Body:
+    """Triton: a compiled kernel on torch's memory."""
+    import torch
+
+    from .triton_kernel import add_one
+
+    x = torch.zeros(1 << 16, device=device)
+
+    def body() -> None:
+        for _ in range(ELEMENTWISE):
+            add_one[(64,)](x, x.numel(), BLOCK=1024)
+        torch.cuda.synchronize()
+
+    body()
+    return body
+
+
 def mixed(device: str = "cuda") -> Body:
     """CuPy and torch on the same memory, by DLPack."""
     import cupy
@@ -226,6 +295,10 @@ SCENES: Final = (
     Scene("torch-copies", ("torch",), copies, ("torch", "nvml")),
     Scene("torch-growth", ("torch",), growth),
     Scene("cupy", ("cupy",), cupy_mix, ("cuda", "cupy")),
+    Scene("cupy-raw", ("cupy",), cupy_raw, ("cuda", "cupy")),
+    Scene("cupy-unfinished", ("cupy",), unfinished, ("cuda", "cupy")),
+    Scene("numba", ("numba",), numba_kernel, ("cuda",)),
+    Scene("triton", ("torch", "triton"), triton_kernel),
     Scene("cupy-and-torch", ("cupy", "torch"), mixed, ("torch", "cupy")),
     Scene("jax", ("jax",), jax_product, ("jax",)),
 )

@@ -165,6 +165,23 @@ def test_throttling_and_other_processes(driver: Driver, monkeypatch: pytest.Monk
     assert (values["GPU 0 other processes"], values["GPU 1 other processes"]) == (1, 0)
 
 
+def test_throttling_by_a_driver_older_than_pynvml(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pynvml has the new name, and the driver's library only the old one."""
+
+    def unknown(self: Driver, gpu: int) -> int:
+        error = NVMLError("Function Not Found")
+        error.value = 13  # type: ignore[attr-defined]
+        raise error
+
+    monkeypatch.setattr(Driver, "nvmlDeviceGetCurrentClocksEventReasons", unknown, raising=False)
+    monkeypatch.setattr(
+        Driver, "nvmlDeviceGetCurrentClocksThrottleReasons", lambda self, gpu: 0x48, raising=False
+    )
+    trace = recorded(NvmlCollector())
+    values = trace.counters.merge(trace.tracks, on="track").groupby("name")["value"].first()
+    assert values["GPU 0 throttle reasons"] == 0x48
+
+
 def test_a_slice_of_a_gpu_gives_what_it_has(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a MIG slice, NVML refuses utilisation, power and clocks."""
 
