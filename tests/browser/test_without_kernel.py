@@ -30,6 +30,7 @@ def saved(browser: Browser, lab: Server, root: Path) -> Iterator[Path]:
     notebook = NotebookPage(browser, lab, "saved.ipynb").open()
     notebook.run_all()
     notebook.wait_ready()
+    page.locator(".nbp-static img").wait_for(state="attached")  # it comes after the views
     page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
     page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
     page.evaluate("() => window.jupyterapp.shell.currentWidget.context.sessionContext.shutdown()")

@@ -10,21 +10,23 @@ function element(tag, className, parent) {
 }
 
 async function fetchMeta(asker) {
-  const meta = await asker.ask({t: 'meta', doubts: 'later'});
+  const [meta, first] = await Promise.all([
+    asker.ask({t: 'meta', doubts: 'later'}),
+    asker.ask({t: 'names', start: 0}), // mostly all of them
+  ]);
   meta.stepColumns = {step: meta.data.step, ts: meta.data.ts, dur: meta.data.dur};
   const names = [],
     colours = [];
-  for (let next = 0; next !== null && meta.names > 0;) {
-    const page = await asker.ask({t: 'names', start: next});
+  for (let page = first; page; page = page.next === null ? null : await asker.ask({t: 'names', start: page.next})) {
     names.push(...page.names);
     colours.push(...page.data.colour);
-    next = page.next;
   }
   return {...meta, nameList: names, nameColours: Uint8Array.from(colours)};
 }
 
-function skeleton(el, settings) {
-  const root = element('div', 'nbp', el);
+// The page before its figures are there: as high as with them, so that nothing below moves.
+function skeleton(el, settings, json) {
+  const root = element('div', 'nbp nbp-loading', el);
   root.tabIndex = 0;
   root.setAttribute('role', 'region');
   root.setAttribute('aria-label', 'profile: timeline, memory, step phases and tabs of tables and figures');
@@ -34,10 +36,12 @@ function skeleton(el, settings) {
     trouble: element('div', 'nbp-trouble', root),
     bar: element('div', 'nbp-bar', root),
   };
+  parts.head.append(...headlineOf(settings.verdict || ''));
   parts.trouble.hidden = true;
   if (settings.notice) element('div', 'nbp-notice', root).textContent = settings.notice;
   parts.trouble.setAttribute('role', 'alert');
   for (const name of ['overview', 'timeline']) parts[name] = element('div', `nbp-figure nbp-${name}`, root);
+  parts.timeline.dataset.loading = 'drawing the timeline …';
   parts.detail = element('div', 'nbp-detail', root);
   parts.memory = element('div', 'nbp-figure nbp-memory', root);
   const row = element('div', 'nbp-row', root);
@@ -47,6 +51,9 @@ function skeleton(el, settings) {
   parts.legend = element('div', 'nbp-legend', parts.phasePanel);
   parts.phases = element('div', 'nbp-figure nbp-phases', parts.phasePanel);
   Object.assign(parts, railSkeleton(row), {row});
+  settings.figures.forEach((name, i) => {
+    parts[name].style.minHeight = `${json.roots[i].attributes.height}px`;
+  });
   for (const [view, reason] of Object.entries(settings.empty)) {
     parts[view].hidden = true;
     const note = document.createElement('p');
@@ -58,7 +65,7 @@ function skeleton(el, settings) {
 }
 
 async function mount({Bokeh: loading, el, document: json, settings, transport, store}) {
-  const parts = skeleton(el, settings),
+  const parts = skeleton(el, settings, json),
     {root} = parts;
   const say = (text) => {
     parts.trouble.textContent = text;
@@ -89,7 +96,11 @@ async function mount({Bokeh: loading, el, document: json, settings, transport, s
   };
   let meta;
   try {
-    const [facts, Bokeh] = await Promise.all([fetchMeta(asker), loading]);
+    const asked = fetchMeta(asker).then((facts) => {
+      parts.timeline.style.minHeight = `${settings.axis + settings.lane * shownLanes(createLanes(facts))}px`;
+      return facts;
+    });
+    const [facts, Bokeh] = await Promise.all([asked, loading]);
     meta = facts;
     host = await mountDocument(
       Bokeh,
@@ -214,6 +225,7 @@ async function mount({Bokeh: loading, el, document: json, settings, transport, s
       if (!help.hide() && !ruler.hide() && !bar.finder.clear()) store.clear('escape');
     },
   };
+  parts.head.replaceChildren();
   const bar = toolbar(
     ctx,
     parts.bar,
@@ -312,7 +324,8 @@ async function mount({Bokeh: loading, el, document: json, settings, transport, s
   undo.push(() => resize.disconnect());
   paintFigures(host.doc, ctx.theme);
   shade();
-  await new Promise((done) => requestAnimationFrame(done));
+  root.classList.remove('nbp-loading');
+  for (const name of settings.figures) parts[name].style.minHeight = '';
   everything();
   if (store.get().focus != null) details.update();
   // which names are in doubt takes the kernel seconds for a long recording: the rows are marked when it is known

@@ -8,6 +8,8 @@ const SETTLE_MS = 120;
 const MOST_QUADS = 4000;
 const MOST_LANES_SHOWN = 24;
 
+const shownLanes = (lanes) => Math.max(3, Math.min(lanes.count(), MOST_LANES_SHOWN));
+
 function createTimeline(ctx, element) {
   const {host, settings, store, meta} = ctx;
   const figure = host.model('timeline'),
@@ -40,13 +42,13 @@ function createTimeline(ctx, element) {
     timeScale = () => widthPx() / (range.end - range.start);
 
   function relayout() {
-    const shown = Math.max(3, Math.min(lanes.count(), MOST_LANES_SHOWN));
+    const shown = shownLanes(lanes);
     figure.height = settings.axis + shown * settings.lane;
     gutter.box.style.height = `${shown * settings.lane}px`;
     scrolled();
   }
   function scrolled() {
-    const shown = Math.max(3, Math.min(lanes.count(), MOST_LANES_SHOWN)),
+    const shown = shownLanes(lanes),
       top = gutter.box.scrollTop / settings.lane;
     if (laneRange.start !== top + shown || laneRange.end !== top) laneRange.setv({start: top + shown, end: top});
     rules();
