@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import Final
 
 import pandas as pd
 
 from ..errors import OptionError
+
+_NESTED: Final = (dict, list, tuple)
 
 
 def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
@@ -17,7 +21,7 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
     ----------
     frame : DataFrame
         As in ``trace.slices`` or from an analysis; its index is written only if it does more than count
-        the rows.
+        the rows. Lists and dicts in cells become JSON.
     path : path
         ``.csv``, ``.csv.gz``, ``.tsv`` or ``.tsv.gz``: UTF-8 with a header; ``.parquet``: with all dtypes.
         An existing file is replaced.
@@ -36,7 +40,7 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
     name,total_ns
     a,3
     """
-    target = Path(path)
+    target, frame = Path(path), _with_texts(frame)
     name = target.name.lower()
     index = not (isinstance(frame.index, pd.RangeIndex) and frame.index.names == [None])
     if name.endswith(".parquet"):
@@ -46,3 +50,17 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
         frame.to_csv(target, index=index, sep=separator, lineterminator="\n")
     else:
         raise OptionError(f"{target.name}: a table is written as .csv, .csv.gz, .tsv, .tsv.gz or .parquet")
+
+
+def _with_texts(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table with JSON for cells that neither format has a type for."""
+    texts = {}
+    for i in [i for i, dtype in enumerate(frame.dtypes) if pd.api.types.is_object_dtype(dtype)]:
+        cells = frame.iloc[:, i].tolist()
+        if any(isinstance(cell, _NESTED) for cell in cells):
+            told = [json.dumps(cell, default=str) if isinstance(cell, _NESTED) else cell for cell in cells]
+            texts[i] = pd.Series(told, index=frame.index, dtype=object)
+    if not texts:
+        return frame
+    columns = [texts.get(i, frame.iloc[:, i]) for i in range(frame.shape[1])]
+    return pd.concat(columns, axis=1).set_axis(frame.columns, axis=1)

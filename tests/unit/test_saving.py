@@ -93,3 +93,17 @@ def test_tables_keep_an_index_that_says_something(tmp_path: Path) -> None:
     assert (tmp_path / "t.csv").read_text() == "name,a\nx,1\ny,2\n"
     with pytest.raises(OptionError, match=r"t\.xlsx: .*\.csv"):
         write_table(frame, tmp_path / "t.xlsx")
+
+
+def test_nested_cells_are_json(tmp_path: Path) -> None:
+    value = [{"Add": [1, "x"], "none": {}}, [2.5, None], "text", None]
+    frame = pd.DataFrame({"n": [1, 2, 3, 4], "value": pd.Series(value, dtype=object)})
+    frame.index = [5, 6, 7, 8]
+    write_table(frame, tmp_path / "t.parquet")
+    write_table(frame, tmp_path / "t.csv")
+    want = ['{"Add": [1, "x"], "none": {}}', "[2.5, null]", "text", None]
+    for again in (pd.read_parquet(tmp_path / "t.parquet"), pd.read_csv(tmp_path / "t.csv", index_col=0)):
+        assert again.index.tolist() == [5, 6, 7, 8]
+        assert again["value"].astype(object).where(again["value"].notna(), None).tolist() == want
+        assert again["n"].tolist() == [1, 2, 3, 4]
+    assert frame["value"].tolist() == value
