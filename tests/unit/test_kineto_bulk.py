@@ -107,8 +107,8 @@ def recorded(data: Path, name: str) -> bytes:
 @pytest.mark.parametrize("name", ["cnn_adam", "threads"])
 def test_all_that_torch_writes_is_taken(data: Path, name: str) -> None:
     text = recorded(data, name)
-    _, watch = parsed([text], "", 20_000, decode=False)
-    assert watch.taken >= len(text) // 25_000
+    _, watch = parsed([text], "", 60_000, decode=False)
+    assert watch.taken >= len(text) // 75_000
     assert watch.odd == 0
 
 
@@ -130,7 +130,7 @@ def test_the_part_that_is_damaged_is_taken_when_it_is_not(some: bytes) -> None:
     assert watch.odd == 0
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_damage_is_not_taken_for_something_else(some: bytes, data: st.DataObject) -> None:
     both(data.draw(damaged(some)), 2500)
@@ -185,7 +185,7 @@ def test_an_event_that_is_another_way_is_decoded(event: str, odd: int | None) ->
 
 
 def test_what_is_distinct_in_each_event_is_left_to_the_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("notebook_prof.readers.kineto.bulk._MOST_DISTINCT", 20)
+    monkeypatch.setattr("notebook_prof.readers.kineto.bulk._FEW_DISTINCT", 20)
     monkeypatch.setattr(parser, "BULK_BYTES", 5000)
     tried = []
     real = Bulk.prepared
@@ -201,6 +201,7 @@ def test_what_is_distinct_in_each_event_is_left_to_the_decoder(monkeypatch: pyte
     assert len(tried) < 5
 
 
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, 10**15 - 1), min_size=1, max_size=30))
 def test_numbers_of_any_length_are_read(numbers: list[int]) -> None:
     for texts, read in (

@@ -30,6 +30,8 @@ _SPAN, _INSTANT = (ord(sign) for sign in "Xi")
 _WIDTH: Final = LEFT + 112
 _TAIL: Final = 48
 _MOST_ODD: Final = 64
+_MOST_BYTES: Final = 8 * BULK_BYTES
+_FEW_DISTINCT: Final = 20_000
 _MOST_DISTINCT: Final = 1 << 18
 _WAIT: Final = 8
 _PLAIN: Final = Variant(None, text_times=True)
@@ -99,7 +101,7 @@ class Bulk:
         self._memory = MemoryEvents()
         self._names, self._kinds = Coding(collector.names), Coding(collector.kinds)
         self._wait = 0 if sys.byteorder == "little" else -1
-        self._patience = _WAIT
+        self._patience, self._seen = _WAIT, 0
 
     @property
     def useful(self) -> bool:
@@ -129,11 +131,15 @@ class Bulk:
             self._wait, self._patience = self._patience, 2 * self._patience
         else:
             self._patience = _WAIT
-        if len(self._heads) + len(self._rests) > _MOST_DISTINCT:
+        self._seen += 0 if prepared is None else len(prepared.spans.good)
+        distinct = len(self._heads) + len(self._rests) + len(self._forms) + len(self._tails)
+        if distinct > min(_FEW_DISTINCT + self._seen // 4, _MOST_DISTINCT):
             self._wait = -1
         return prepared
 
     def _prepared(self, listed: memoryview, variant: Variant) -> Prepared | None:
+        if len(listed) > _MOST_BYTES:
+            return None
         text = b"".join((_MARGIN, listed[1:-1], _NEXT, _MARGIN))
         codes = np.frombuffer(text, np.uint8)
         found = brackets(codes, len(text) - len(_MARGIN) - 1)

@@ -68,6 +68,9 @@ class Forms:
         self._columns = (*_FIELDS, *told, *_ZEROS)
         self.places = {name: np.empty(0, np.int32) for name in self._columns}
 
+    def __len__(self) -> int:
+        return len(self._forms)
+
     def of(self, texts: Bytes) -> Codes:
         """The form of each text; see `stretches.windows`."""
         before = len(self._forms)
@@ -142,6 +145,9 @@ class Tails:
         self.width = width
         self._forms = Numbers()
         self._lengths = self._zeros = np.empty(0, np.int32)
+
+    def __len__(self) -> int:
+        return len(self._forms)
 
     def lengths(self, texts: Bytes) -> Codes:
         """How long the tail of each text is, with the comma behind the event; -1 where it is none."""
