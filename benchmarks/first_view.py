@@ -2,8 +2,8 @@
 
 Chromium with software rendering. Widget: the message that opens the widget has come. Timeline: its first
 pixels. Table: all views. Verdict, static: the headline on top, and the picture and table for readers without
-a kernel; below a million slices both come before the widget. Seconds, one run each in a fresh kernel, whose
-first display also imports Bokeh. The trace exists before. Needs a Chromium; without one there are no rows.
+a kernel, which is made after the first picture. Seconds, one run each in a fresh kernel. The trace exists
+before. Needs a Chromium; without one there are no rows.
 """
 
 from __future__ import annotations
