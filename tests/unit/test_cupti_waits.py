@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from notebook_prof.collectors.contexts import in_use
 from notebook_prof.collectors.cupti import Cupti, CuptiSession
 from notebook_prof.collectors.cupti.align import Alignment, Reading
 from notebook_prof.collectors.cupti.columns import columns
@@ -174,6 +175,17 @@ def test_the_cards_in_use_are_waited_for(devices: Any, waited: tuple[int, ...]) 
     assert settle(devices, lambda name: driver) == ""
     assert driver.told == [f"{what}{n}" for n in waited for what in ("retain ", "wait 10", "release ")]
     assert driver.current == -1
+
+
+def test_which_cards_are_in_use() -> None:
+    assert in_use(lambda name: Driver()) == {0, 2}
+    assert in_use(lambda name: Driver(fails={"cuDeviceGetCount": 3})) == set()  # CUDA was never initialised
+    assert in_use(lambda name: Driver(fails={"cuDeviceGetCount": 999})) is None
+
+    def absent(name: str) -> ctypes.CDLL:
+        raise OSError("not found")
+
+    assert in_use(absent) is None
 
 
 def test_failures_of_the_wait_in_the_drivers_words() -> None:

@@ -122,6 +122,21 @@ def test_allocations_with_totals_of_the_pool(pool: Pool) -> None:
     assert not trace.report
 
 
+def test_cards_that_are_not_used_are_left_alone(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Choosing a card makes a context there, which takes hundreds of megabytes."""
+    chosen: list[int] = []
+    cupy = sys.modules["cupy"]
+    monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: 3)
+    monkeypatch.setattr(cupy.cuda, "Device", lambda number: chosen.append(number) or nullcontext())
+    monkeypatch.setattr(home, "in_use", lambda: {0, 2} if chosen else {2})
+    pool.malloc(700, hooked=False)
+    recording = Recording([CupyCollector()])
+    recording.start()
+    trace = finished(recording)
+    assert chosen == [2, 0, 2]
+    assert trace.metadata["devices"] == ["Played GPU"] * 3
+
+
 def test_the_pinned_pool_is_a_counter(pool: Pool) -> None:
     recording = Recording([CupyCollector()])
     recording.start()

@@ -14,6 +14,7 @@ from ...optional import installed, require
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ..base import Availability, Collector
+from ..contexts import in_use
 
 _INSTALL: Final = 'cupy is not installed: pip install cupy-cuda12x, or "notebook-prof[gpu]"'
 PINNED: Final = "CuPy pinned memory, free blocks"
@@ -42,7 +43,8 @@ class CupyCollector(Collector):
 
     CuPy registers its hooks for one thread: what other threads allocate is not seen, and said. Totals begin
     with the pool's own at the start and follow the events; the pool giving memory back to the driver
-    (``free_all_blocks``) has no event. Kernels are recorded by the collector `cuda`.
+    (``free_all_blocks``) has no event. Pools of cards that the process does not use are not asked, as that
+    would make a context there. Kernels are recorded by the collector `cuda`.
     """
 
     name: ClassVar[str] = "cupy"
@@ -82,8 +84,10 @@ class CupyCollector(Collector):
             raise RuntimeError(state.reason)
         self._thread = threading.get_ident()
         self._now = clock.now_ns
+        used = in_use()
         for device in range(cupy.cuda.runtime.getDeviceCount()):
-            self._totals[device] = [*_pool(cupy, device)]
+            known = used is None or device in used
+            self._totals[device] = [*_pool(cupy, device)] if known else [0, 0]
         self._note_pinned()
         hook = make_hook(cupy.cuda.MemoryHook, self._events, self._totals, clock.now_ns)
         hook.__enter__()
@@ -105,7 +109,9 @@ class CupyCollector(Collector):
             return
         hook.__exit__(None, None, None)
         self._note_pinned()
-        self._pools = {device: _pool(self._cupy, device) for device in self._totals}
+        used = in_use()
+        touched = [device for device in self._totals if used is None or device in used]
+        self._pools = {device: _pool(self._cupy, device) for device in touched}
 
     def result(self, builder: TraceBuilder) -> None:
         """Add the allocations, the pinned pool's counter and the names of the devices."""

@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
+import warnings
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ...readers.kineto import KinetoColumns, read_columns
 from ...trace.report import ImportReport
 from ..options import CollectorOptions
 from . import result
 from .quiet import quiet_stderr
+
+_ONE_CYCLE: Final = ".*Profiler clears events at the end of each cycle"
+"""What torch 2.11 warns of with every profiler; ours has one cycle."""
 
 
 class Session(Protocol):
@@ -129,7 +133,8 @@ class PublicSession:
     def start(self) -> None:
         """Begin to record."""
         self.owner = threading.get_ident()
-        with quiet_stderr():
+        with quiet_stderr(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=_ONE_CYCLE, category=UserWarning)
             self._profiler.start()
 
     def stop(self) -> None:
