@@ -8,7 +8,13 @@ from ..readers import read_trace
 from .profile import Profile
 
 
-def open_profile(path: str | os.PathLike[str], format: str | None = None) -> Profile:
+def open_profile(
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    max_bytes: int | None = None,
+    **options: object,
+) -> Profile:
     """Read a trace file and make a Profile of it.
 
     Parameters
@@ -17,6 +23,10 @@ def open_profile(path: str | os.PathLike[str], format: str | None = None) -> Pro
         A file in any format that `notebook_prof.list_formats` lists; told by its content, not its name.
     format : str, optional
         Name of the format, to skip the guessing.
+    max_bytes : int, optional
+        How large a compressed file may become; 8 GiB when not given.
+    **options
+        What the format's reader takes, as for `read_trace`.
 
     Returns
     -------
@@ -26,7 +36,7 @@ def open_profile(path: str | os.PathLike[str], format: str | None = None) -> Pro
     Raises
     ------
     FormatError
-        If no reader knows the content, or the named one cannot read it.
+        If no reader knows the content, the named one cannot read it, or it becomes larger than `max_bytes`.
     FileNotFoundError
         If there is no such file.
 
@@ -39,4 +49,4 @@ def open_profile(path: str | os.PathLike[str], format: str | None = None) -> Pro
     >>> open_profile(file).operators()["total_ns"].tolist()
     [2000]
     """
-    return Profile(read_trace(path, format=format))
+    return Profile(read_trace(path, format=format, max_bytes=max_bytes, **options))

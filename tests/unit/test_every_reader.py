@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import multiprocessing
 import signal
@@ -12,7 +13,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from notebook_prof.errors import FormatError, NotebookProfError
+from notebook_prof import open_profile
+from notebook_prof.errors import FormatError, NotebookProfError, OptionError
 from notebook_prof.readers import progress, read_trace
 from notebook_prof.trace import Trace, TraceBuilder
 
@@ -168,3 +170,14 @@ def _read(path: Path) -> Trace | NotebookProfError:
         return read_trace(path)
     except NotebookProfError as error:
         return error
+
+
+def test_a_profile_is_opened_with_the_same_limits_and_options(tmp_path: Path) -> None:
+    text = HEADS["kineto"] + json.dumps(EVENT) + "]}" + " " * 200_000
+    path = tmp_path / "unknown"
+    path.write_bytes(gzip.compress(text.encode()))
+    with pytest.raises(FormatError, match="max_bytes="):
+        open_profile(path, max_bytes=100_000)
+    assert len(open_profile(path, max_bytes=300_000).trace) == 1
+    with pytest.raises(OptionError, match="fp_point"):
+        open_profile(path, fp_point="a")
