@@ -55,7 +55,8 @@ def write_chrome_ranks(ranks: Iterable[Shifted], path: str | os.PathLike[str], *
     Notes
     -----
     Each rank has processes of its own, named ``rank 3 · process 812`` and ``rank 3 · GPU 0`` and sorted by
-    rank. Devices are numbered through; flows and correlations of different ranks never meet.
+    rank. Devices are numbered through; flows and correlations of different ranks never meet. Call stacks and
+    the tables of the metadata are not written.
 
     Examples
     --------
@@ -139,7 +140,11 @@ class _Placed(Trace):
         moved = np.where(there, first_device + at, -1)
         correlation = ints(tables["slices"]["correlation"])
         correlation = np.where(correlation >= 0, correlation + (rank << _CORRELATIONS), -1)
-        self._moved = tables["slices"].assign(device=_optional(moved), correlation=_optional(correlation))
+        # one list of call stacks would be needed for all ranks
+        stack = _optional(np.full(len(own), -1))
+        self._moved = tables["slices"].assign(
+            device=_optional(moved), correlation=_optional(correlation), stack=stack
+        )
 
     @property
     def tracks(self) -> pd.DataFrame:

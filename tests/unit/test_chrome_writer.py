@@ -18,6 +18,7 @@ from notebook_prof.readers import read_trace
 from notebook_prof.testing import strategies
 from notebook_prof.trace import TABLES, Trace, TraceBuilder
 from notebook_prof.writers import write_chrome
+from notebook_prof.writers.chrome_ranks import Shifted, write_chrome_ranks
 from tests.frames import differences
 from tests.round_trip import changes
 
@@ -260,3 +261,13 @@ def test_many_rows_are_written_in_chunks(tmp_path):
     b.slices(ts=np.arange(n) * 10 + START, dur=np.full(n, 7), name="mm", track=b.track("main", pid=1, tid=1))
     rows = written(b.seal(), tmp_path / "m.json")["traceEvents"]
     assert sum(row["ph"] == "X" for row in rows) == n
+
+
+def test_ranks_have_no_list_of_stacks_and_do_not_point_into_one(tmp_path):
+    b = TraceBuilder()
+    leaf = b.stack([("run", "run.py", 3)])
+    b.slices(ts=0, dur=9, name="f", track=b.track("main", pid=1, tid=1), stack=leaf)
+    write_chrome_ranks([Shifted(0, b.seal(), 0)], tmp_path / "all.json", base_unix_ns=0)
+    file = json.loads((tmp_path / "all.json").read_text())
+    assert "stackFrames" not in file
+    assert not any("sf" in row for row in file["traceEvents"])
