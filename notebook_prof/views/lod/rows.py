@@ -19,6 +19,8 @@ IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 _RADIX: Final = 1 << 16
+_MANY: Final = 64
+"""Edges from which on rows are searched one by one."""
 
 
 class RowIndex:
@@ -137,7 +139,15 @@ class RowIndex:
         """
         at = np.clip(instants - self.origin, 0, self.stride - 1)
         keys = rows[:, None] * self.stride + at[None, :]
-        return np.searchsorted(self._key, keys.ravel(), side="left").reshape(keys.shape)
+        if len(at) < _MANY:
+            return np.searchsorted(self._key, keys.ravel(), side="left").reshape(keys.shape)
+        # a search in the part that the edges span stays in the processor's cache
+        out = np.empty(keys.shape, np.int64)
+        ends = np.searchsorted(self._key, keys[:, [0, -1]].ravel(), side="left").reshape(-1, 2)
+        for k, (low, high) in enumerate(ends.tolist()):
+            out[k] = np.searchsorted(self._key[low:high], keys[k], side="left")
+            out[k] += low
+        return out
 
     def stretch(self, rows: IntArray, start: int, end: int) -> tuple[IntArray, IntArray]:
         """Positions ``first:stop`` of the slices of every row that touch ``[start, end)``.
