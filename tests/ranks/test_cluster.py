@@ -22,6 +22,7 @@ from notebook_prof.trace import Trace
 
 from .drawn import write_run
 
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.slow
 
@@ -29,9 +30,14 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def local() -> Iterator[Any]:
     """One cluster for all tests but those that end it; its nannies start killed workers again."""
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
-    ) as running:
+    # else a nanny whose worker is not back after 15 s is closed for good, as on a busy machine
+    patient = {"distributed.deploy.lost-worker-timeout": "10m", "distributed.comm.timeouts.connect": "120s"}
+    with (
+        dask.config.set(patient),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        ) as running,
+    ):
         yield running
 
 

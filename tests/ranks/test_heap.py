@@ -18,8 +18,8 @@ import numpy as np
 from notebook_prof.ranks.heap import heap_kept
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(50):
-        np.ones(500_000).sum()  # 4 MB: a thousand pages
+    for _ in range(200):
+        np.ones(125_000).sum()  # 1 MB: too small for a huge page
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 first = faults()
 with heap_kept():
