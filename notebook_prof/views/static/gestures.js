@@ -18,7 +18,8 @@ function attachTimeGestures(ctx, element, view, {click, doubleClick, hover, vert
       event.clientY <= f.top + f.height
     );
   };
-  let drag = null;
+  let drag = null,
+    resting = 0;
 
   const down = (event) => {
     if (event.button !== 0 || !inside(event)) return;
@@ -97,6 +98,11 @@ function attachTimeGestures(ctx, element, view, {click, doubleClick, hover, vert
       return;
     }
     event.preventDefault();
+    ctx.tooltip.hide(); // what it tells of goes away; what comes under the pointer is told when the wheel rests
+    clearTimeout(resting);
+    resting = setTimeout(() => {
+      if (!drag && element.matches(':hover') && inside(event)) hover?.(event, timeAt(event));
+    }, REST_MS);
     const unit = event.deltaMode === 1 ? 16 : 1,
       width = range.end - range.start,
       f = frameOf(view, element);
@@ -110,6 +116,7 @@ function attachTimeGestures(ctx, element, view, {click, doubleClick, hover, vert
     }
   };
   const leave = () => {
+    clearTimeout(resting);
     ctx.tooltip.hide();
   };
   const listeners = [
@@ -125,6 +132,7 @@ function attachTimeGestures(ctx, element, view, {click, doubleClick, hover, vert
   // the drag goes on outside the figure where pointer capture is refused (synthetic pointers)
   window.addEventListener('pointerup', up);
   return () => {
+    clearTimeout(resting);
     for (const [type, listener] of listeners) element.removeEventListener(type, listener);
     element.removeEventListener('wheel', wheel);
     window.removeEventListener('pointerup', up);

@@ -13,7 +13,7 @@ function createGutter(ctx, lanes, onChange) {
   box.tabIndex = 0;
   box.setAttribute('aria-label', 'tracks');
   top.className = 'nbp-gutter-top';
-  top.style.width = `${settings.gutter - 38}px`; // the first label of the axis reaches over its edge
+  top.style.width = `${settings.gutter - 44}px`; // the first label of the axis reaches over its edge
   const filter = document.createElement('input'),
     all = document.createElement('button');
   filter.type = 'search';
