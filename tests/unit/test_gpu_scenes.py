@@ -146,7 +146,8 @@ def test_a_later_call_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, c
     assert capsys.readouterr().out.split() == ["test/fails"]
 
 
-def test_every_scene_and_every_test_is_a_job() -> None:
+def test_every_scene_and_every_test_is_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # as on a bare machine
     names = [job.name for job in plan.JOBS]
     assert len(set(names)) == len(names)
     assert {name for name in names if ":" not in name} >= {f"scene/{one.name}" for one in SCENES}
@@ -198,7 +199,8 @@ def test_ncus_words() -> None:
 
 
 @pytest.mark.slow
-def test_a_test_alone(tmp_path: Path) -> None:
+def test_a_test_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     (tmp_path / "test_them.py").write_text(
         "import os, signal, time, pytest\n"
         "def test_passes(): assert os.environ['NBP_GPU_ALONE'] == '1'\n"
