@@ -60,7 +60,17 @@ function createLocalTable(columns, given, index, matching, left) {
       for (const g of seen) if (g >= 0) out[g] += part;
     });
   }
+  // a click on a row leaves the rows as they are
+  const kept = new Map(),
+    KEPT = 8;
   function rowsOf(scope, by, group, codes, own, state) {
+    const clauses = Object.entries(state).filter(([name, value]) => value != null && !['focus', 'revision', ...own].includes(name)),
+      key = JSON.stringify([scope, by, clauses.sort()]);
+    if (!kept.has(key)) kept.set(key, rowsAnew(scope, by, group, codes, own, state));
+    if (kept.size > KEPT) kept.delete(kept.keys().next().value);
+    return kept.get(key);
+  }
+  function rowsAnew(scope, by, group, codes, own, state) {
     const window = state.window ?? [meta.span[0], meta.span[1] + 1],
       rows = [];
     for (const which of SIDES[scope]) {
