@@ -30,8 +30,8 @@ def heap_kept() -> Iterator[None]:
     Dask's nanny sets ``MALLOC_TRIM_THRESHOLD_`` for its workers, so that glibc gives every array back when it
     is freed, and the next one costs page faults again: about 10,000 for a rank of 6 MB, and 8 to 10 % of its
     CPU time. Inside, glibc keeps what is freed; at the end the thresholds are what they were, and what is
-    free is given back, so that the process holds no more than before. Does nothing where the variable is not set,
-    or there is no glibc.
+    free is given back, so that the process holds no more than before. Does nothing where the variable is
+    not set, or there is no glibc.
     """
     library, asked = _glibc(), os.environ.get(_ASKED, "")
     if library is None or not asked.isdecimal():
