@@ -19,7 +19,7 @@ from .collect import Collector
 from .columns import MAX_DEVICE, Ints, KinetoColumns
 from .crew import Crew
 from .envelope import base_ns, envelope, facts
-from .kinds import BOOKKEEPING_KINDS, known
+from .kinds import BOOKKEEPING_KINDS, known, rows_of
 from .links import Mask
 from .old_texts import module_path
 from .pairs import settle
@@ -136,15 +136,18 @@ def _columns(collector: Collector, base: int, rank: int | None, report: ImportRe
     )
     device, stream = np.minimum(column("device"), MAX_DEVICE), column("stream")
     on_device = (flags & DEVICE > 0) | ((flags & UNKNOWN > 0) & (device >= 0) & (stream >= 0))
+    kind = Coded(column("kind"), kinds)
+    # a wait of the whole device is on stream -1, of which Kineto writes the absolute value as its thread
+    waits = rows_of(kind, np.array([name == "cuda_sync" for name in kinds], bool))
     columns = KinetoColumns(
         ts=column("ts") + base,
         dur=column("dur"),
         name=Coded(column("name"), [name or "" for name in collector.names]),
-        kind=Coded(column("kind"), kinds),
+        kind=kind,
         pid=pid,
         tid=tid,
         device=np.where(on_device, np.where(device >= 0, device, np.clip(pid, 0, MAX_DEVICE)), -1),
-        stream=np.where(on_device, np.where(stream >= 0, stream, tid), -1),
+        stream=np.where(on_device & ((stream >= 0) | ~waits), np.where(stream >= 0, stream, tid), -1),
         correlation=column("correlation"),
         sequence=column("sequence"),
         fwd_thread=column("fwd_thread"),
