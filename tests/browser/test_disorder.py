@@ -127,3 +127,18 @@ def test_late_news_ends_what_it_confirms(bare: Any) -> None:
             return names; }"""
     )
     assert names == [["mm"], ["conv"]]
+
+
+@pytest.mark.parametrize("bare", [15_000], indirect=True)
+def test_what_is_still_summed_up_is_told_until_the_answer(bare: Any) -> None:
+    told = bare.evaluate(
+        """async () => { const told = []; let left = 3;
+            const request = async (message) => ({buffers: [], content: {columns: [], seq: message.seq,
+                ...(message.t === 'table' && left-- > 0 ? {pending: true} : {ms: 1})}});
+            const asker = createAsker({request}, () => {}, (...news) => told.push(news));
+            await asker.ask({t: 'lod'}); await asker.ask({t: 'table'}); told.push('answered');
+            left = 2; await asker.ask({t: 'table'}, () => left > 0).catch(() => told.push('given up'));
+            return told; }"""
+    )
+    once = [["table", True], ["table", False]]
+    assert told == [*once, "answered", *once, "given up"]

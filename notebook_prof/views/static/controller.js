@@ -71,7 +71,15 @@ async function mount({Bokeh: loading, el, document: json, settings, transport, s
     parts.trouble.textContent = text;
     parts.trouble.hidden = !text;
   };
-  const asker = createAsker(transport, (state) =>
+  // what is not there yet says so; later answers leave the old picture until they come
+  const counts = {},
+    awaited = {table: parts.table, phases: parts.phases, memory: parts.memory};
+  const pending = (kind, waits) => {
+    const part = awaited[kind];
+    if (waits && part && !counts[kind]) part.dataset.awaited = 'summing up all slices …';
+    else if (part) delete part.dataset.awaited;
+  };
+  const trouble = (state) =>
     say(
       state === 'gone'
         ? 'The kernel that made this profile has ended: what you see can no longer answer. Run this cell again.'
@@ -80,8 +88,8 @@ async function mount({Bokeh: loading, el, document: json, settings, transport, s
         : state === 'lost'
           ? 'The kernel does not answer. If it was restarted, run the cell again.'
           : '',
-    ),
-  );
+    );
+  const asker = createAsker(transport, trouble, pending);
   let host = null,
     disposed = false;
   const undo = [];
@@ -112,7 +120,6 @@ async function mount({Bokeh: loading, el, document: json, settings, transport, s
     return dispose;
   }
   const range = host.model('view'),
-    counts = {},
     [begin, end] = meta.span;
   let mode = 'pan',
     pointer = null,

@@ -3,7 +3,8 @@ const PATIENCE_MS = 4000;
 const AGAIN_MS = 150;
 const RESEND_MS = 15000; // a message can be lost (rate limits): then the question is asked again
 
-function createAsker(transport, onTrouble) {
+// `onPending(kind, waits)` tells of questions whose index is still being made
+function createAsker(transport, onTrouble, onPending = () => {}) {
   const log = {asked: 0, answered: 0, dropped: 0, bytes: 0, largest: 0, of: {}, kernelMs: [], roundTripMs: []};
   const channels = new Set();
   let seq = 0,
@@ -19,6 +20,19 @@ function createAsker(transport, onTrouble) {
 
   // `wanted` is asked before a question that the kernel is still working on is put again
   async function ask(request, wanted = () => true) {
+    let waits = false;
+    const pending = () => {
+      if (!waits) onPending(request.t, true);
+      waits = true;
+    };
+    try {
+      return await askUntil(request, wanted, pending);
+    } finally {
+      if (waits) onPending(request.t, false);
+    }
+  }
+
+  async function askUntil(request, wanted, pending) {
     const mine = {...request, seq: ++seq};
     log.asked++;
     log.of[request.t] = (log.of[request.t] ?? 0) + 1;
@@ -41,6 +55,7 @@ function createAsker(transport, onTrouble) {
       trouble(null);
       if (answer.content.pending) {
         if (!wanted()) throw new Error('nobody waits for it any more');
+        pending();
         // an index of a long trace is being built: the timeline goes on meanwhile
         await new Promise((done) => setTimeout(done, AGAIN_MS));
         attempt = -1;
