@@ -104,8 +104,14 @@ def touch_everything(page: Any) -> list[str]:
         for one in page.locator(selector).all():
             one.hover(force=True)
         note(selector)
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] - 10)  # a counter
-    page.locator(".nbp-tooltip:not([hidden])").filter(has_text="counter").wait_for()
+    told = page.locator(".nbp-tooltip:not([hidden])").filter(has_text="counter")
+    for _ in range(40):  # the verdict may come meanwhile, and move what is below it
+        box = page.locator(".nbp-timeline").bounding_box()
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] - 12)
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] - 10)
+        page.wait_for_timeout(250)
+        if told.count():
+            break
     note(".nbp-tooltip")
     for summary in page.locator(".nbp-verdict summary").all():
         summary.click()

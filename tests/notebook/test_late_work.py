@@ -28,7 +28,7 @@ def waits(profile):
     began.set()
     threading.Event().wait()
 
-def computes(profile):
+def computes(profile, np=np):  # a kernel that ends takes the names of its cells away
     began.set()
     while True:
         np.sort(np.arange(1_000_000) % 97)
