@@ -29,10 +29,9 @@ demo: $(BIN)/.demo ## run the quickstart for real, print the verdict, write an H
 lab: $(BIN)/.demo ## open the quickstart in JupyterLab
 	$(BIN)/jupyter lab $(QUICKSTART)
 
-# What computes shares all cores; kernels and browsers, which mostly wait, follow in two processes, file by file;
-# a card is never shared.
+# What computes shares all cores; kernels and browsers, whose clocks are real, follow one by one; a card is never shared.
 COMPUTED := $(addprefix --ignore=tests/,notebook browser gpu) --numprocesses logical --maxprocesses 4 --dist worksteal
-DRIVEN := tests/notebook tests/browser --numprocesses 2 --dist loadfile
+DRIVEN := tests/notebook tests/browser
 
 test: $(BIN)/.test ## install everything including a browser and run all tests
 	tests/install_browser.sh
