@@ -4,7 +4,34 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final, NamedTuple
+
+_NOT_INITIALIZED: Final = 3
+
+
+class Primary(NamedTuple):
+    """The primary context of a card, which CUDA's runtime and so every library uses.
+
+    Attributes
+    ----------
+    code : int
+        What the driver said; 0 for success.
+    device : c_int
+        The card's handle.
+    active : bool
+    """
+
+    code: int
+    device: ctypes.c_int
+    active: bool
+
+
+def driver(load: Callable[[str], Any] = ctypes.CDLL) -> Any:
+    """CUDA's driver; None where there is none. `load` makes a loaded library of a name."""
+    try:
+        return load("libcuda.so.1")
+    except OSError:
+        return None
 
 
 def in_use(load: Callable[[str], Any] = ctypes.CDLL) -> set[int] | None:
@@ -18,22 +45,18 @@ def in_use(load: Callable[[str], Any] = ctypes.CDLL) -> set[int] | None:
     load : callable, optional
         From a name to a loaded library.
     """
-    try:
-        cuda = load("libcuda.so.1")
-    except OSError:
+    cuda, count = driver(load), ctypes.c_int()
+    if cuda is None:
         return None
-    count = ctypes.c_int()
     if code := int(cuda.cuDeviceGetCount(ctypes.byref(count))):
         return set() if code == _NOT_INITIALIZED else None
-    return {number for number in range(count.value) if _active(cuda, number)}
+    return {number for number in range(count.value) if primary_context(cuda, number).active}
 
 
-_NOT_INITIALIZED = 3
-
-
-def _active(cuda: Any, number: int) -> bool:
+def primary_context(cuda: Any, number: int) -> Primary:
+    """Look whether a card's primary context is active, without making it so."""
     device, flags, active = ctypes.c_int(), ctypes.c_uint(), ctypes.c_int()
-    if cuda.cuDeviceGet(ctypes.byref(device), number):
-        return False
-    state = cuda.cuDevicePrimaryCtxGetState(device, ctypes.byref(flags), ctypes.byref(active))
-    return not state and bool(active.value)
+    code = int(cuda.cuDeviceGet(ctypes.byref(device), number)) or int(
+        cuda.cuDevicePrimaryCtxGetState(device, ctypes.byref(flags), ctypes.byref(active))
+    )
+    return Primary(code, device, not code and bool(active.value))

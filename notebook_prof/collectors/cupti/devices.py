@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ..contexts import driver
+
 _WARP: Final = 32
 _PARTS: Final = 4
 """A multiprocessor's registers are in four parts, and a warp takes all of its registers from one."""
@@ -90,12 +92,8 @@ def read_devices(load: Callable[[str], Any] = ctypes.CDLL) -> dict[int, Device]:
     load : callable, optional
         From a name to a loaded library.
     """
-    try:
-        cuda = load("libcuda.so.1")
-    except OSError:
-        return {}
-    count = ctypes.c_int()
-    if cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)):
+    cuda, count = driver(load), ctypes.c_int()
+    if cuda is None or cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)):
         return {}
     found = {number: _device(cuda, number) for number in range(count.value)}
     return {number: device for number, device in found.items() if device is not None}

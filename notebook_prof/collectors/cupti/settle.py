@@ -6,6 +6,8 @@ import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
+from ..contexts import driver, primary_context
+
 _NOT_IN_USE: Final = (3, 201)
 """CUDA was never initialised in this process; this thread has no context. Source: ``cuda.h``."""
 
@@ -29,9 +31,8 @@ def settle(devices: Sequence[int] | None = None, load: Callable[[str], Any] = ct
     str
         The driver's words for each wait that failed, as on a lost device; empty if none did.
     """
-    try:
-        cuda = load("libcuda.so.1")
-    except OSError:
+    cuda = driver(load)
+    if cuda is None:
         return ""
     codes = [("this thread's context", int(cuda.cuCtxSynchronize()))] if devices is None else []
     codes += _cards(cuda, devices)
@@ -48,15 +49,12 @@ def _cards(cuda: Any, devices: Sequence[int] | None) -> Iterator[tuple[str, int]
 
 
 def _card(cuda: Any, number: int) -> int:
-    """Wait for the card's primary context, which CUDA's runtime and so every library uses."""
-    device, flags, active = ctypes.c_int(), ctypes.c_uint(), ctypes.c_int()
-    if code := int(cuda.cuDeviceGet(ctypes.byref(device), number)):
-        return code
-    state = int(cuda.cuDevicePrimaryCtxGetState(device, ctypes.byref(flags), ctypes.byref(active)))
-    if state or not active.value:
-        return state
+    """Wait for the card's primary context, if it is active."""
+    primary = primary_context(cuda, number)
+    if not primary.active:
+        return primary.code
     context, before = ctypes.c_void_p(), ctypes.c_void_p()
-    if code := int(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)):
+    if code := int(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), primary.device)):
         return code
     try:
         if code := int(cuda.cuCtxPushCurrent_v2(context)):
@@ -66,7 +64,7 @@ def _card(cuda: Any, number: int) -> int:
         finally:
             cuda.cuCtxPopCurrent_v2(ctypes.byref(before))
     finally:
-        cuda.cuDevicePrimaryCtxRelease_v2(device)
+        cuda.cuDevicePrimaryCtxRelease_v2(primary.device)
 
 
 def _words(cuda: Any, code: int) -> str:
