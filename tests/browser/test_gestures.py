@@ -270,13 +270,6 @@ def test_python_writes_reach_the_page(shown: NotebookPage) -> None:
     shown.wait_kernel("print(p.selection.describe())", "everything")
 
 
-def test_colours_can_follow_the_phase(shown: NotebookPage) -> None:
-    count = shown.views("v.counts.timeline")
-    shown.page.locator(".nbp-colours select").select_option("phase")
-    shown.wait_views(f"v.counts.timeline > {count}")
-    shown.page.locator(".nbp-colours select").select_option("name")
-
-
 def test_keys_do_not_reach_the_notebook(shown: NotebookPage) -> None:
     cells = "() => window.jupyterapp.shell.currentWidget.content.widgets.length"
     before = shown.page.evaluate(cells)
@@ -422,8 +415,8 @@ def test_a_pinch_zooms(shown: NotebookPage) -> None:
     shown.wait_views(f"v.range.end - v.range.start < {0.6 * whole}")
 
 
-def test_colours_follow_module_and_step(shown: NotebookPage) -> None:
-    for tint in ("module", "step"):
+def test_colours_follow_what_is_chosen(shown: NotebookPage) -> None:
+    for tint in ("category", "phase", "module", "step"):
         count = shown.views("v.counts.timeline")
         shown.page.locator(".nbp-colours select").select_option(tint)
         shown.wait_views(f"v.counts.timeline > {count}")

@@ -95,13 +95,6 @@ def test_a_wheel_takes_away_what_the_tooltip_told(shown: NotebookPage) -> None:
     assert tip.inner_text().splitlines()[0] == told.splitlines()[0]
 
 
-def test_colours_follow_the_category(shown: NotebookPage) -> None:
-    count = shown.views("v.counts.timeline")
-    shown.page.locator(".nbp-colours select").select_option("category")
-    shown.wait_views(f"v.counts.timeline > {count}")
-    shown.page.locator(".nbp-colours select").select_option("name")
-
-
 def test_a_track_folds_by_keyboard(shown: NotebookPage) -> None:
     lanes = shown.views("v.timeline.snapshot().lanes")
     shown.page.locator(".nbp-track-lane[aria-label^='track MainThread']").focus()
