@@ -135,6 +135,17 @@ def format_count(count: int) -> str:
     return f"{count:,}"
 
 
+def format_items(count: int, noun: str) -> str:
+    """A number of things.
+
+    Examples
+    --------
+    >>> format_items(1, "call"), format_items(1_408, "call")
+    ('1 call', '1,408 calls')
+    """
+    return f"{format_count(count)} {noun}{'s' * (count != 1)}"
+
+
 def parse_ns(text: str | float) -> int:
     """Read a duration such as ``"5us"``, ``"1.5 ms"`` or a plain number of nanoseconds.
 

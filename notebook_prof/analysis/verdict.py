@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from ..trace import Trace
-from ..units import format_count, format_ns, format_share
+from ..units import format_count, format_items, format_ns, format_share
 from .facts import TINY_NS, Facts, gather
 from .scope import WindowLike, sharing
 from .verdict_lines import short, supporting_lines
@@ -181,7 +181,7 @@ def _with_device(facts: Facts) -> Verdict:
     mean = facts.kernels["total_ns"].sum() / max(evidence["kernels"], 1)
     sentence = (
         f"Launch-bound: device {evidence['device']} is idle {format_share(1 - busy)} of the time, waiting "
-        f"for the host to launch its {_plural(int(evidence['kernels']), 'kernel')} "
+        f"for the host to launch its {format_items(int(evidence['kernels']), 'kernel')} "
         f"(mean {format_ns(mean)} each)."
     )
     return Verdict("launch-bound", sentence, 1 - busy, evidence, {"category": "launch"})
@@ -210,7 +210,7 @@ def _compute(facts: Facts) -> Verdict:
     share = min(int(first["self_ns"]) / facts.total_ns, 1.0)
     sentence = (
         f"Compute-bound on the CPU: {short(first['name'])} alone takes {format_share(share)} of the time "
-        f"({format_ns(int(first['self_ns']))} in {format_count(int(first['count']))} calls)."
+        f"({format_ns(int(first['self_ns']))} in {format_items(int(first['count']), 'call')})."
     )
     evidence = {"name": first["name"], "self_ns": int(first["self_ns"]), "calls": int(first["count"])}
     return Verdict("compute-bound", sentence, share, evidence, {"name": first["name"]})
@@ -225,11 +225,7 @@ def _python(trace: Trace, facts: Facts, window: WindowLike) -> Verdict:
 def _instants(facts: Facts) -> Verdict:
     count = int(facts.top["count"].sum())
     sentence = (
-        f"Nothing took time: of {format_ns(facts.total_ns)}, {_plural(count, 'instant')} "
+        f"Nothing took time: of {format_ns(facts.total_ns)}, {format_items(count, 'instant')} "
         f"{'were' if count != 1 else 'was'} recorded and nothing that lasts."
     )
     return Verdict("nothing-recorded", sentence, 0.0, {"instants": count})
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{format_count(count)} {noun}{'s' * (count != 1)}"

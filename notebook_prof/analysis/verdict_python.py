@@ -11,7 +11,7 @@ import numpy as np
 
 from ..trace import Trace
 from ..trace.intervals import IntArray
-from ..units import format_count, format_ns, format_share
+from ..units import format_items, format_ns, format_share
 from .facts import Facts
 from .frames import Frames, frames
 from .scope import Scope, ints
@@ -90,7 +90,7 @@ def compute_sentence(share: float, spent: int, total: int, name: str, own: int, 
     return (
         f"Compute-bound on the CPU: the runtime's threads run operators {format_share(share)} of the time "
         f"({format_ns(spent)} of {format_ns(total)}) while Python waits for them; "
-        f"{_cut(name)} takes {format_ns(own)} in {format_count(calls)} calls."
+        f"{_cut(name)} takes {format_ns(own)} in {format_items(calls, 'call')}."
     )
 
 

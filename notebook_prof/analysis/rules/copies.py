@@ -33,9 +33,10 @@ def sync_points(run: Run) -> Finding | None:
     shown = ", ".join(f"{name} ({format_count(count)})" for name, count in callers.head(_SHOWN).items())
     rows, count = evidence(host, waits)
     waited = int(host.self_ns[waits].sum())
+    often = "once" if count == run.step_count else f"{count / run.step_count:.3g} times"
     return Finding(
         "sync-points",
-        f"The host waits for the device {count / run.step_count:.3g} times a step, "
+        f"The host waits for the device {often} a step, "
         f"{format_ns(waited / run.step_count)} in all, in {shown}; the device then runs dry for "
         f"{format_ns(gain / run.step_count)} a step.",
         "Leave values on the device: collect losses as tensors and read them once in a while, in place of "
