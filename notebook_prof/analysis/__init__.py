@@ -4,9 +4,11 @@ They do not draw, format, log, cache or change their input. Times are int64 nano
 bytes, shares are between 0 and 1. `Profile` has each of them as a method.
 """
 
+from .account import account, account_spans
 from .advice import advice
 from .breakdown import breakdown
 from .calls import calls
+from .claims import Claim
 from .cluster_advice import cluster_advice
 from .cluster_links import cluster_links
 from .cluster_steps import cluster_steps
@@ -25,6 +27,7 @@ from .kernel_launches import kernel_launches
 from .kernel_origins import kernel_origins
 from .kernels import kernels
 from .layers import layers
+from .lines import lines
 from .memory import memory
 from .memory_blocks import memory_blocks
 from .memory_by import memory_by
@@ -45,8 +48,11 @@ from .trust import trust
 from .verdict import Verdict, verdict
 
 __all__ = [
+    "Claim",
     "Overview",
     "Verdict",
+    "account",
+    "account_spans",
     "advice",
     "breakdown",
     "calls",
@@ -68,6 +74,7 @@ __all__ = [
     "kernel_origins",
     "kernels",
     "layers",
+    "lines",
     "memory",
     "memory_blocks",
     "memory_by",

@@ -118,6 +118,8 @@ class Profile:
         """Single views, as in ``p.plot.timeline()``; also ``operators``, ``memory`` and ``phases``."""
         return Plot(self.trace, self.selection)
 
+    account = method(analysis.account)
+    lines = method(analysis.lines)
     operators = method(analysis.operators)
     kernels = method(analysis.kernels)
     steps = method(analysis.steps)
