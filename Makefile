@@ -33,10 +33,13 @@ lab: $(BIN)/.demo ## open the quickstart in JupyterLab
 COMPUTED := $(addprefix --ignore=tests/,notebook browser gpu) --numprocesses logical --maxprocesses 4 --dist worksteal
 DRIVEN := tests/notebook tests/browser
 
+# A part that finds no test (pytest says 5) is no failure, unless none finds any. The last part is one that runs tests on
+# every machine: those of a card are skipped where there is none, and the last lines would look like a run without tests.
 test: $(BIN)/.test ## install everything including a browser and run all tests
 	tests/install_browser.sh
-	status=0; for part in "$(COMPUTED)" "$(DRIVEN)" tests/gpu; do \
-		$(BIN)/python -m pytest $$part $(PYTEST_ARGS) || status=$$?; \
+	status=5; for part in tests/gpu "$(DRIVEN)" "$(COMPUTED)"; do \
+		code=0; $(BIN)/python -m pytest $$part $(PYTEST_ARGS) || code=$$?; \
+		if [ $$status -eq 5 ] || [ $$code -ne 0 ] && [ $$code -ne 5 ]; then status=$$code; fi; \
 	done; exit $$status
 
 test-fast: $(BIN)/.test ## all tests that need neither a kernel nor a browser
