@@ -14,7 +14,7 @@ from .measure import length_within
 from .scope import Mask, Numbers, Scope, WindowLike, on_device, on_host, once
 from .spans import step_spans
 
-PRIORITY: Final = ("communication", "data", "optimizer", "backward", "forward")
+PRIORITY: Final = ("communication", "data", "optimizer", "backward", "forward", "evaluation")
 """Which phase an instant belongs to where several are open."""
 _NOTHING: Final[Intervals] = (np.empty(0, np.int64), np.empty(0, np.int64))
 
@@ -33,7 +33,7 @@ def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> 
     Returns
     -------
     DataFrame
-        Six rows a step, by step and in the order of ``PHASES``; no rows without steps.
+        A row a phase of every step, by step and in the order of ``PHASES``; no rows without steps.
 
         - ``step`` int32, ``phase`` category;
         - ``host_ns`` int64: sums exactly to the duration of the step;
@@ -45,8 +45,8 @@ def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> 
     -----
     The rule, on the thread that runs the steps:
 
-    1. An instant belongs to the first of communication, data, optimizer, backward, forward in which a
-       slice of that thread is open; backward also counts where an autograd thread runs it. So forward
+    1. An instant belongs to the first of communication, data, optimizer, backward, forward, evaluation in
+       which a slice of that thread is open; backward also counts where an autograd thread runs it. So forward
        work that is repeated inside backward (checkpointing) is backward, and gradient exchange inside
        backward is communication.
     2. A gap between two pieces of the same phase, with no other phase between them and inside the step,
@@ -63,7 +63,7 @@ def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> 
     >>> _ = b.slices(ts=[0, 30, 50], dur=[20, 10, 30], **row)
     >>> b.steps(step=0, ts=0, dur=100, source="loop")
     >>> phases(b.seal())["host_ns"].tolist()
-    [20, 50, 0, 0, 0, 30]
+    [20, 50, 0, 0, 0, 0, 30]
     """
     spans = step_spans(trace, window, step)
     start, end = spans["ts"].to_numpy(), (spans["ts"] + spans["dur"]).to_numpy()
@@ -87,7 +87,7 @@ def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> 
 def stepping_track(trace: Trace) -> int:
     """Track of the thread that runs the steps; -1 for a trace without host slices.
 
-    It is the one with the most self time in data, forward, optimizer and communication slices; without
+    It is the one with the most self time in data, forward, optimizer and evaluation slices; without
     any, the one with the most self time at all.
     """
     return once(trace, "stepping track", lambda: _stepping_track(trace))
@@ -97,7 +97,7 @@ def _stepping_track(trace: Trace) -> int:
     host = on_host(trace)
     if not len(host.rows):
         return -1
-    own = host.among("phase", ("data", "forward", "optimizer"))
+    own = host.among("phase", ("data", "forward", "optimizer", "evaluation"))
     chosen = host.only(own) if own.any() else host
     return int(np.bincount(chosen.ints("track"), chosen.self_ns).argmax())
 

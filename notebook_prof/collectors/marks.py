@@ -63,7 +63,7 @@ class annotate:
     ----------
     name : str
         Name of the slice.
-    phase : {"data", "forward", "backward", "optimizer", "communication", "other"}, optional
+    phase : {"data", "forward", "backward", "optimizer", "communication", "evaluation", "other"}, optional
         Phase of the step that this piece belongs to; slices inside inherit it.
 
     Raises

@@ -54,7 +54,18 @@ def retimed(trace: Trace, clock: RankClock) -> Trace:
         tables[name] = tables[name].assign(ts=start, dur=end - start)
     for name in ("counters", "allocations"):
         tables[name] = tables[name].assign(ts=clock.moved(tables[name]["ts"].to_numpy()))
-    return Trace(tables, metadata=trace.metadata, report=trace.report)
+    return Trace(tables, metadata=_retimed_beside(trace, clock), report=trace.report)
+
+
+def _retimed_beside(trace: Trace, clock: RankClock) -> dict[str, Any]:
+    """The metadata, with its tables' times moved too."""
+    beside = dict(trace.metadata.get("tables") or {})
+    for name, columns in (trace.metadata.get("table_times") or {}).items():
+        if isinstance(frame := beside.get(name), pd.DataFrame):
+            beside[name] = frame.assign(
+                **{c: clock.moved(frame[c].to_numpy()) for c in columns if c in frame}
+            )
+    return {**trace.metadata, **({"tables": beside} if beside else {})}
 
 
 def stacked(ranks: Sequence[tuple[int, Trace]], *, start_unix_ns: int) -> Trace:
@@ -197,7 +208,7 @@ def _translated(column: pd.Series[Any], new_row: IntArray) -> Any:
 def _whole_steps(steps: pd.DataFrame) -> pd.DataFrame:
     """A row a step, from its first start to its last end."""
     ends = steps.assign(end=steps["ts"] + steps["dur"]).groupby("step", as_index=False)
-    table = ends.agg(ts=("ts", "min"), end=("end", "max"), source=("source", "first"))
+    table = ends.agg(ts=("ts", "min"), end=("end", "max"), source=("source", "first"), loop=("loop", "first"))
     table = table.assign(dur=table["end"] - table["ts"])[list(steps.columns)]
     return table.astype(steps.dtypes.to_dict())
 

@@ -65,9 +65,10 @@ class TraceBuilder:
         self._marks: list[tuple[npt.NDArray[Any], ...]] = []
         self._counters: list[tuple[IntArray, IntArray, npt.NDArray[np.float64]]] = []
         self._flows: list[tuple[str, IntArray, IntArray]] = []
-        self._steps: list[tuple[IntArray, IntArray, IntArray, str]] = []
+        self._steps: list[tuple[IntArray, IntArray, IntArray, IntArray, str]] = []
         self._allocations: list[dict[str, IntArray]] = []
         self._frames: dict[tuple[int, str, str, int], int] = {}
+        self._beside: dict[str, tuple[pd.DataFrame, tuple[str, ...]]] = {}
         self._sealed = False
         self.window: tuple[int, int] | None = None
 
@@ -202,10 +203,11 @@ class TraceBuilder:
         _check("kind of flow", kind, FLOW_KINDS)
         self._flows.append((kind, np.atleast_1d(as_ints(src)), np.atleast_1d(as_ints(dst))))
 
-    def steps(self, step: Any, ts: Any, dur: Any, source: str) -> None:
-        """Add steps: numbers, absolute starts and durations in ns, and how they were found."""
+    def steps(self, step: Any, ts: Any, dur: Any, source: str, *, loop: Any = 0) -> None:
+        """Add steps: numbers, absolute starts and durations in ns, how they were found, and their loop."""
         _check("source of steps", source, STEP_SOURCES)
-        self._steps.append((*(np.atleast_1d(as_ints(part)) for part in (step, ts, dur)), source))  # type: ignore[arg-type]
+        number, begins, durs = (np.atleast_1d(as_ints(part)) for part in (step, ts, dur))
+        self._steps.append((number, begins, durs, _column(loop, len(number), np.int64), source))
 
     def allocations(
         self, *, ts: Any, addr: Any, bytes: Any, device: Any, allocated: Any, reserved: Any, track: Any = -1
@@ -227,6 +229,39 @@ class TraceBuilder:
                 "track": _column(track, n, np.int64),
             }
         )
+
+    def table(self, name: str, frame: pd.DataFrame, *, times: Sequence[str] = ("ts",)) -> None:
+        """Add a table of its own; it becomes ``trace.metadata["tables"][name]``.
+
+        Parameters
+        ----------
+        name : str
+            A table of the same name is replaced.
+        frame : DataFrame
+            It is copied.
+        times : sequence of str
+            Columns of absolute int64 ns: `seal` moves them to the start of the trace, as all others. They
+            are told in ``trace.metadata["table_times"]``, so that readers know them.
+
+        Raises
+        ------
+        OptionError
+            If a column of `times` does not exist or holds no whole numbers.
+
+        Examples
+        --------
+        >>> b = TraceBuilder()
+        >>> _ = b.slices(ts=[100], dur=[9], name=["mm"], track=b.track("main"))
+        >>> b.table("moments", pd.DataFrame({"ts": [104], "text": ["here"]}))
+        >>> b.seal().metadata["tables"]["moments"].values.tolist()
+        [[4, 'here']]
+        """
+        ready = frame.reset_index(drop=True)
+        for column in times:
+            if column not in ready or (len(ready) and ready[column].dtype.kind not in "iu"):
+                raise OptionError(f"table {name!r} has no column {column!r} of whole nanoseconds")
+        ready = ready.assign(**{column: as_ints(ready[column]) for column in times})
+        self._beside[name] = ready, tuple(times)
 
     def stack(self, frames: Sequence[tuple[str, str, int]], *, above: int = -1) -> int:
         """Key of a call stack, root first; each frame is (function, file, line). -1 for no frames.
@@ -266,6 +301,7 @@ class TraceBuilder:
                 steps=self._steps,
                 allocations=self._allocations,
                 frames=list(self._frames),
+                beside=self._beside,
                 metadata=self.metadata,
                 report=self.report,
             ),

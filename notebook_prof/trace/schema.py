@@ -172,6 +172,9 @@ STEPS: Final = Table(
         Column("ts", "int64", "ns", "Start, from the start of the trace."),
         Column("dur", "int64", "ns", "Duration on the host."),
         Column("source", "category", "", "How it was found: " + " ".join(STEP_SOURCES) + "."),
+        Column(
+            "loop", "int32", "", "Number of the loop that it is a step of, in order of their first steps."
+        ),
     ),
 )
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from . import schema
-from .intervals import IntArray, Window
+from .intervals import IntArray, Window, as_ints
 from .nesting import inherit, nest
 from .report import ImportReport
 from .strings import Interner
@@ -29,9 +29,10 @@ class SealedParts:
     tracks: list[dict[str, Any]]
     counters: list[tuple[IntArray, IntArray, npt.NDArray[np.float64]]]
     flows: list[tuple[str, IntArray, IntArray]]
-    steps: list[tuple[IntArray, IntArray, IntArray, str]]
+    steps: list[tuple[IntArray, IntArray, IntArray, IntArray, str]]
     allocations: list[dict[str, IntArray]]
     frames: list[tuple[int, str, str, int]]
+    beside: dict[str, tuple[pd.DataFrame, tuple[str, ...]]]
     metadata: dict[str, Any]
     report: ImportReport
 
@@ -46,7 +47,8 @@ def seal(parts: SealedParts, window: tuple[int, int] | None) -> Trace:
     steps = _steps(parts)
     counters = _counters(parts, window)
     allocations = _allocations(parts, window)
-    origin = window[0] if window is not None else _origin(columns, steps, counters, allocations)
+    account = _account(parts)
+    origin = window[0] if window is not None else _origin(columns, steps, counters, allocations, account)
     for table in (columns, steps, counters, allocations):
         table["ts"] = table["ts"] - origin
     order = np.lexsort((-columns["dur"], columns["ts"]))
@@ -67,8 +69,13 @@ def seal(parts: SealedParts, window: tuple[int, int] | None) -> Trace:
         "steps": schema.STEPS.frame({**steps, "source": _words(steps["source"], STEP_SOURCES)}),
         "allocations": schema.ALLOCATIONS.frame({**allocations, "slice": _optional(home, "Int64")}),
     }
-    metadata = {**parts.metadata, "start_unix_ns": int(origin)}
+    metadata = {**parts.metadata, **_beside(parts, int(origin)), "start_unix_ns": int(origin)}
     span = Window(0, window[1] - window[0]) if window is not None else None
+    if span is None and len(account["ts"]):
+        ends = (columns, steps, {"ts": account["ts"] - origin, "dur": account["dur"]})
+        last = [int((table["ts"] + table["dur"]).max()) for table in ends if len(table["ts"])]
+        instants = [int(table["ts"].max()) for table in (counters, allocations) if len(table["ts"])]
+        span = Window(0, max([*last, *instants]))
     return Trace(tables, metadata=metadata, report=parts.report, span=span)
 
 
@@ -89,6 +96,28 @@ def _cut(columns: Columns, window: tuple[int, int], report: ImportReport) -> tup
     report.add("cut-at-window", "info", crossing, effect="slices across the edge are cut at it")
     report.add("outside-window", "info", len(ts) - len(kept), effect="dropped")
     return columns, kept
+
+
+def _account(parts: SealedParts) -> Columns:
+    """Where the recorded cell lies: its trace begins and ends with it, whatever was recorded."""
+    frame, times = parts.beside.get("account", (pd.DataFrame(), ()))
+    names = ("ts", "dur") if "ts" in times and "dur" in frame else ()
+    return {name: as_ints(frame[name]) if names else np.empty(0, np.int64) for name in ("ts", "dur")}
+
+
+def _beside(parts: SealedParts, origin: int) -> dict[str, Any]:
+    """The tables that are no part of the schema, and which of their columns are times."""
+    if not parts.beside:
+        return {}
+    moved = {
+        name: frame.assign(**{column: frame[column] - origin for column in times})
+        for name, (frame, times) in parts.beside.items()
+    }
+    known = {name: list(times) for name, (_, times) in parts.beside.items()}
+    return {
+        "tables": {**parts.metadata.get("tables", {}), **moved},
+        "table_times": {**parts.metadata.get("table_times", {}), **known},
+    }
 
 
 def _origin(*tables: Columns) -> int:
@@ -153,9 +182,9 @@ def _flows(parts: SealedParts, row_of: IntArray) -> Columns:
 
 def _steps(parts: SealedParts) -> Columns:
     table: Columns = {}
-    for i, name in enumerate(("step", "ts", "dur")):
+    for i, name in enumerate(("step", "ts", "dur", "loop")):
         table[name] = _joined([np.asarray(rows[i]) for rows in parts.steps])
-    table["source"] = _joined([np.full(len(rows[0]), STEP_SOURCES.index(rows[3])) for rows in parts.steps])
+    table["source"] = _joined([np.full(len(rows[0]), STEP_SOURCES.index(rows[4])) for rows in parts.steps])
     order = np.lexsort((table["ts"], table["step"]))
     return {name: column[order] for name, column in table.items()}
 

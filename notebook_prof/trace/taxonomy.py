@@ -23,8 +23,10 @@ CATEGORIES: Final = (
 DEVICE_CATEGORIES: Final = ("kernel", "memcpy", "memset", "collective")
 """Categories that run on a device when the slice's track is a stream."""
 
-PHASES: Final = ("data", "forward", "backward", "optimizer", "communication", "other")
-"""Parts of a training step. Every instant of a step belongs to exactly one."""
+PHASES: Final = ("data", "forward", "backward", "optimizer", "communication", "evaluation", "other")
+"""Parts of a training step. Every instant of a step belongs to exactly one.
+
+`evaluation` is the work of models in eval mode or without gradients."""
 
 TRACK_KINDS: Final = ("thread", "stream", "counter", "memory", "process")
 STEP_SOURCES: Final = ("mark", "hook", "loop", "file", "heuristic")

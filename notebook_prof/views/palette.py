@@ -38,6 +38,7 @@ PHASES: Final = {
     "backward": "#CC79A7",
     "optimizer": "#35B58B",
     "communication": "#F0E442",
+    "evaluation": "#9A8FD9",
     "other": "#B4B4B4",
 }
 

@@ -154,7 +154,7 @@ def memory_curve(trace: Trace, selection: Selection) -> figure:
 def phase_bars(trace: Trace, selection: Selection) -> figure:
     """A bar a step, divided into its phases; what is not selected is faded."""
     table = analysis.phases(trace, window=selection.window)
-    host = table["host_ns"].to_numpy().reshape(-1, len(PHASES))  # six rows a step, in this order
+    host = table["host_ns"].to_numpy().reshape(-1, len(PHASES))  # a row a phase, in this order
     steps = table["step"].to_numpy(dtype=np.int64)[:: len(PHASES)]
     chosen = np.ones(len(steps), bool) if selection.step is None else np.isin(steps, selection.step)
     plot = figure(

@@ -50,6 +50,8 @@ def tables(trace: Trace) -> dict[str, Any]:
     ]
     steps = [trace.steps[name].tolist() for name in ("step", "ts", "dur", "source")]
     found: dict[str, Any] = {"tracks": rows, "steps": list(zip(*steps, strict=True))}
+    if trace.steps["loop"].any():
+        found["loops"] = trace.steps["loop"].tolist()
     moments = (trace.slices["ts"], trace.counters["ts"], trace.allocations["ts"])
     if all((ts < trace.span.end).all() for ts in moments):
         found["window"] = [int(trace.span.start), int(trace.span.end)]

@@ -231,3 +231,32 @@ def test_what_a_launched_slice_encloses_takes_its_module_too():
     slices = b.seal().slices
     assert slices["module"].tolist() == ["net"] * 3
     assert slices["phase"].tolist() == ["forward"] * 3
+
+
+def test_a_table_beside_moves_with_the_trace():
+    b = TraceBuilder()
+    b.slices(ts=[1000], dur=[50], track=b.track("main"), name=["mm"])
+    b.table("account", pd.DataFrame({"ts": [900, 960], "dur": [60, 340], "kind": ["code", "steps"]}))
+    b.table("pairs", pd.DataFrame({"begin": [900], "end": [1001], "n": [7]}), times=("begin", "end"))
+    b.table("plain", pd.DataFrame({"ts": [900]}), times=())
+    trace = b.seal()
+    tables = trace.metadata["tables"]
+    assert trace.slices["ts"].tolist() == [100]
+    assert (tables["account"]["ts"].tolist(), tables["account"]["dur"].tolist()) == ([0, 60], [60, 340])
+    assert tables["pairs"].values.tolist() == [[0, 101, 7]]
+    assert tables["plain"]["ts"].tolist() == [900]
+    assert trace.span == Window(0, 400)
+    assert trace.metadata["table_times"] == {"account": ["ts"], "pairs": ["begin", "end"], "plain": []}
+
+
+def test_a_table_beside_needs_its_times():
+    b = TraceBuilder()
+    for frame in (pd.DataFrame({"t": [1]}), pd.DataFrame({"ts": [1.5]}), pd.DataFrame({"ts": ["a"]})):
+        with pytest.raises(OptionError, match="whole nanoseconds"):
+            b.table("moments", frame)
+
+
+def test_steps_of_several_loops():
+    b = TraceBuilder()
+    b.steps([0, 1, 2], [0, 10, 30], [10, 10, 5], "hook", loop=[0, 0, 1])
+    assert b.seal().steps["loop"].tolist() == [0, 0, 1]

@@ -389,3 +389,36 @@ def test_damaged_metadata_never_does_harm(edits: Any, swap: bytes, tmp_path: Pat
     (path / LAST).write_bytes(data)
     with suppress(NotebookProfError):
         assert isinstance(read_trace(path), Trace)
+
+
+def beside_trace() -> Trace:
+    """A cell with an account that begins before anything was recorded, and two loops."""
+    b = TraceBuilder(metadata={"source": "recording"})
+    b.slices(ts=[100], dur=[9], name=["mm"], track=b.track("main", pid=1, tid=2))
+    b.steps([0, 1], [100, 110], [10, 5], "hook", loop=[0, 1])
+    b.table("account", pd.DataFrame({"ts": [90, 100], "dur": [10, 40], "text": ["x = 1", "f()"]}))
+    return b.seal()
+
+
+@pytest.mark.parametrize("name", [*KINDS, "run.json"])
+def test_tables_beside_come_back_with_their_times(name: str, tmp_path: Path) -> None:
+    trace = beside_trace()
+    trace.save(tmp_path / name)
+    again = read_trace(tmp_path / name)
+    assert_same(again, trace)
+    pd.testing.assert_frame_equal(again.metadata["tables"]["account"], trace.metadata["tables"]["account"])
+    assert again.metadata["table_times"] == {"account": ["ts"]}
+    assert (again.span.end, again.steps["loop"].tolist()) == (50, [0, 1])
+
+
+def test_a_recording_of_before_there_were_loops_opens(tmp_path: Path) -> None:
+    class Old(Trace):
+        @property
+        def steps(self) -> pd.DataFrame:
+            return super().steps.drop(columns="loop")
+
+    trace = beside_trace()
+    old = Old({t.name: getattr(trace, t.name) for t in TABLES}, metadata=trace.metadata, span=trace.span)
+    write_native(old, tmp_path / "old.nbprof")
+    again = read_trace(tmp_path / "old.nbprof").steps
+    assert (again["loop"].tolist(), str(again["loop"].dtype)) == ([0, 0], "int32")

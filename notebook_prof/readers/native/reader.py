@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ...errors import FormatError, NotebookProfError
 from ...trace.builder import TraceBuilder
 from ...trace.intervals import Window
 from ...trace.layout import FIRST
 from ...trace.report import ImportReport
-from ...trace.schema import TABLES
+from ...trace.schema import STEPS, TABLES
 from ...trace.trace import Trace
 from ..base import Probe
 from ..place import PlaceReader
@@ -75,6 +77,11 @@ class NativeReader(PlaceReader):
 def _trace(place: Place) -> Trace:
     frames = Frames(place)
     tables = {table.name: frames.read(table.name) for table in TABLES}
+    steps = tables[STEPS.name]
+    if "loop" not in steps:  # older versions knew one loop
+        tables[STEPS.name] = STEPS.frame(
+            {**{name: steps[name] for name in steps}, "loop": np.zeros(len(steps), np.int32)}
+        )
     check_rows(tables)
     metadata = frames.values.decode(place.content["metadata"])
     if not isinstance(metadata, dict):

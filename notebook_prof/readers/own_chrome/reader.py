@@ -39,6 +39,7 @@ from .told import Told
 _MARK: Final = b'"notebook_prof_tables"'
 _LIMIT: Final = 16 << 20
 _MOST_NS: Final = 1 << 61
+_MOST_LOOPS: Final = 1 << 31
 _MOST_NUMBER: Final = {"step": (1 << 31) - 1, "device": (1 << 15) - 1}
 _PLACE: Final = {"pid": 1 << 63, "tid": 1 << 63, "device": 1 << 15, "stream": 1 << 63, "rank": 1 << 31}
 _WORD: Final = (1 << 64) - 1
@@ -143,16 +144,18 @@ class _Rows:
         self._flows()
         # rows of slices mean nothing any more if one is lost
         sound = "broken-row" not in self._builder.report
-        self._told.put(self._builder, self._head.tables.metadata if sound else {})
+        self._told.put(self._builder, self._head.tables.metadata if sound else {}, self._base)
         for issue in self._head.tables.report:
             self._builder.report.add(*astuple(issue))
 
     def _steps(self, tables: Tables) -> None:
-        steps = [step for step in tables.steps if max(map(abs, step[:3])) < _MOST_NS]
+        loops = tables.loops if len(tables.loops) == len(tables.steps) else [0] * len(tables.steps)
+        steps = [(*step, loop) for step, loop in zip(tables.steps, loops, strict=True)]
+        steps = [step for step in steps if max(map(abs, step[:3])) < _MOST_NS and 0 <= step[4] < _MOST_LOOPS]
         for source in STEP_SOURCES:
-            if mine := [step[:3] for step in steps if step[3] == source]:
-                number, ts, dur = np.array(mine, np.int64).T
-                self._builder.steps(number, ts + self._base, dur, source)
+            if mine := [(*step[:3], step[4]) for step in steps if step[3] == source]:
+                number, ts, dur, loop = np.array(mine, np.int64).T
+                self._builder.steps(number, ts + self._base, dur, source, loop=loop)
 
     def _named_tracks(self, tables: Tables) -> list[int]:
         tracks = []

@@ -58,6 +58,7 @@ class Tables(Struct, gc=False):
 
     tracks: list[TrackRow] = []
     steps: list[tuple[int, int, int, str]] = []
+    loops: list[int] = []
     window: tuple[int, int] | None = None
     values: list[tuple[int, int, str]] = []
     report: list[IssueRow] = []

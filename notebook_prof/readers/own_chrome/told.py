@@ -20,6 +20,7 @@ from .rows import NOTHING, UNDECODABLE, SliceArguments, TablePart
 from .tables import frame_of, typed, value_of
 
 _DECODER: Final = msgspec.json.Decoder(dict[str, Any])
+_MOST_NS: Final = 1 << 61
 _ROW: Final = "row of its slice"
 """A column while a table is put together: the row of the slice whose event told a row of it."""
 
@@ -59,8 +60,8 @@ class Told:
                 place |= {"name": name.values[name.codes[i]], _ROW: int(row[i])}
                 self._attributes[table].append((place, bytes(told(args[i]))))
 
-    def put(self, builder: TraceBuilder, known: Mapping[str, TablePart]) -> None:
-        """Put the tables into the metadata of `builder`; `known` is what the file says of them."""
+    def put(self, builder: TraceBuilder, known: Mapping[str, TablePart], base: int) -> None:
+        """Put the tables into `builder`; `known` is what the file says, `base` its start in Unix ns."""
         told = {ARGUMENTS: argument_table(self._arguments)}
         told |= {name: self._table(name, builder) for name in DEVICE_TABLES}
         found: dict[str, Any] = {}
@@ -78,6 +79,10 @@ class Told:
                 continue
             if table is not None:
                 found[name] = table
+        for name, times in _times(builder.metadata.pop("table_times", None)).items():
+            if isinstance(table := found.get(name), pd.DataFrame) and _are_times(table, times):
+                moved = {column: table[column] + base for column in times}
+                builder.table(name, table.assign(**moved), times=times)
         if found:
             builder.metadata.setdefault("tables", {}).update(found)
 
@@ -95,6 +100,22 @@ class Told:
             else:
                 rows.append({**place, **facts})
         return pd.DataFrame(rows, dtype=object) if rows else None
+
+
+def _times(told: Any) -> dict[str, list[str]]:
+    """Which columns of which tables are times."""
+    return (
+        {str(k): list(map(str, v)) for k, v in told.items() if isinstance(v, list)}
+        if isinstance(told, dict)
+        else {}
+    )
+
+
+def _are_times(table: pd.DataFrame, columns: list[str]) -> bool:
+    return all(
+        column in table and table[column].dtype.kind == "i" and (table[column].abs() < _MOST_NS).all()
+        for column in columns
+    )
 
 
 def _whole(part: TablePart | None, told: pd.DataFrame | None) -> Any:

@@ -154,7 +154,7 @@ function passing(rows, columns, query) {
 }
 
 const WORDS = {
-  phase: ['data', 'forward', 'backward', 'optimizer', 'communication', 'other'],
+  phase: ['data', 'forward', 'backward', 'optimizer', 'communication', 'evaluation', 'other'],
   category: [
     ...['operator', 'kernel', 'launch', 'memcpy', 'memset', 'collective'],
     ...['python', 'annotation', 'module', 'io', 'sync', 'overhead'],
