@@ -44,6 +44,7 @@ from .roofline import roofline
 from .step_breakdown import step_breakdown
 from .step_trace import step_trace
 from .steps import steps
+from .thread_time import thread_time
 from .trust import trust
 from .verdict import Verdict, verdict
 
@@ -91,6 +92,7 @@ __all__ = [
     "step_breakdown",
     "step_trace",
     "steps",
+    "thread_time",
     "trust",
     "verdict",
 ]

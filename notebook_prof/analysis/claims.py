@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ..trace import Trace
+from ..units import format_ns, format_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,3 +163,30 @@ def say(*parts: str | Claim | Sentence) -> Sentence:
     for part in parts:
         result = result + part
     return result
+
+
+def cite(
+    text: str, value: Any, source: Source, of: Source | None = None, select: Mapping[str, Any] | None = None
+) -> Claim:
+    """A claim about what `source` holds, or about its share of what `of` holds."""
+    return Claim(
+        text,
+        source.table,
+        dict(source.where),
+        source.column,
+        value,
+        of,
+        dict(source.arguments),
+        source.reduce,
+        dict(select or {}),
+    )
+
+
+def cite_ns(value: float, source: Source, select: Mapping[str, Any] | None = None) -> Claim:
+    """A claim of a duration."""
+    return cite(format_ns(value), value, source, select=select)
+
+
+def cite_share(value: float, source: Source, of: Source, select: Mapping[str, Any] | None = None) -> Claim:
+    """A claim of a share, `value` between 0 and 1."""
+    return cite(format_share(value), value, source, of, select)

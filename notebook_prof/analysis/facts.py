@@ -1,38 +1,52 @@
-"""The numbers that a verdict rests on, gathered once."""
+"""The numbers that a verdict rests on, gathered once, each with the public table that holds it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from ..trace import Trace, Window, length, union
 from ..trace.intervals import IntArray
+from .account import ACCOUNT, account
+from .claims import Source
 from .device import device
 from .grouping import group
+from .hot_lines import HotLines, hot_lines
 from .kernels import kernels
 from .level_growth import level_growth
 from .memory_peak import memory_peak
 from .phases import phases, stepping_track
 from .scope import Scope, WindowLike, on_device, on_host
 from .spans import step_spans
+from .thread_time import SMALL_NS, thread_time
 
-TINY_NS: Final = 10_000
+TINY_NS: Final = SMALL_NS
 """An operator with less self time than this is mostly the framework's own overhead."""
-_OPERATORS: Final = ("operator", "collective")
+OPERATORS: Final = ("operator", "collective")
 _ENOUGH_STEPS: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Facts:
     """Measured in the steps of a trace, or in all of it where there are none.
 
     Attributes
     ----------
+    trace : Trace
+    window : (int, int), optional
+        What was asked for.
     total_ns : int
-        Wall time that shares refer to: the steps or, without any, from the first work to the last.
+        Wall time that shares refer to: the steps or, without any, the cell or from the first work to the
+        last.
+    total : Source
+        The public table that holds `total_ns`.
+    extent : Window
+        From the first step to the last, or what `total_ns` covers.
     steps : DataFrame
         ``step ts dur source``.
     phase_ns : dict of str to int
@@ -43,8 +57,8 @@ class Facts:
     sync_ns : int
         Self time in which that thread waits for a device.
     top : DataFrame
-        Operators of that thread, by self time: ``name count self_ns``. Everything, where there are none
-        (`top_is_python`).
+        Operators of that thread, by self time: ``name count self_ns``. Everything, where operators are not
+        what it mostly did (`top_is_python`).
     top_is_python : bool
     kernels, device : DataFrame
         As the analyses of these names.
@@ -56,7 +70,11 @@ class Facts:
         Slices of the thread of the steps.
     """
 
+    trace: Trace
+    window: WindowLike
     total_ns: int
+    total: Source
+    extent: Window
     steps: pd.DataFrame
     phase_ns: dict[str, int]
     calls: int
@@ -71,6 +89,49 @@ class Facts:
     growth_bytes: dict[int, int]
     thread: Scope
 
+    @property
+    def count(self) -> int:
+        """Steps, at least 1."""
+        return max(len(self.steps), 1)
+
+    @property
+    def whole(self) -> str:
+        """What shares are of, in words."""
+        if len(self.steps):
+            return "the steps"
+        return "the cell" if self.is_cell else "the time"
+
+    @property
+    def is_cell(self) -> bool:
+        """Whether a recorded cell left an account, and all of it is judged."""
+        return self.window is None and ACCOUNT in (self.trace.metadata.get("tables") or {})
+
+    @property
+    def arguments(self) -> Mapping[str, Any]:
+        """What analyses are called with to look at the same part."""
+        return {} if self.window is None else {"window": tuple(self.window)}
+
+    @property
+    def in_steps(self) -> Mapping[str, Any]:
+        """The same for analyses that can keep steps only."""
+        steps = {"step": tuple(self.steps["step"].tolist())} if len(self.steps) else {}
+        return {**self.arguments, **steps}
+
+    @cached_property
+    def account(self) -> pd.DataFrame:
+        """As the analysis of this name."""
+        return account(self.trace)
+
+    @cached_property
+    def thread_time(self) -> pd.DataFrame:
+        """As the analysis of this name, by state."""
+        return thread_time(self.trace, window=self.window).set_index("state")
+
+    @cached_property
+    def hot(self) -> HotLines:
+        """Lines of the whole trace, hottest first."""
+        return hot_lines(self.trace, window=self.window)
+
 
 def gather(trace: Trace, window: WindowLike = None) -> Facts:
     """Measure what `verdict` needs."""
@@ -79,21 +140,38 @@ def gather(trace: Trace, window: WindowLike = None) -> Facts:
     if len(spans):
         mine = mine.only(_inside(spans, mine.ts))
     extent = _extent(trace, window, spans, mine)
-    own_operators = mine.only(mine.among("category", _OPERATORS))
+    own_operators = mine.only(mine.among("category", OPERATORS))
     tiny = own_operators.self_ns < TINY_NS
     number = spans["step"].tolist() if len(spans) else None
-    python = not own_operators.self_ns.sum()
+    python = mine.among("category", ("python",))
+    operator_ns = length(union(own_operators.ts, own_operators.end))
+    asked: dict[str, Any] = {} if window is None else {"window": tuple(window)}
+    parts = trace.metadata.get("tables") or {}
+    if len(spans):
+        total_ns, total = int(spans["dur"].sum()), Source("steps", "dur", arguments=asked)
+    elif window is None and ACCOUNT in parts:
+        total_ns, total = int(account(trace)["dur"].sum()), Source("account", "dur")
+    else:
+        total_ns = extent.dur
+        total = Source("thread_time", "ns", arguments={"window": tuple(extent)})
+    mostly_python = not own_operators.self_ns.sum() or (
+        bool(python.any()) and int(mine.self_ns[python].sum()) > int(own_operators.self_ns.sum())
+    )
     return Facts(
-        total_ns=int(spans["dur"].sum()) if len(spans) else extent.dur,
+        trace=trace,
+        window=window,
+        total_ns=total_ns,
+        total=total,
+        extent=extent,
         steps=spans,
         phase_ns=_phase_times(trace, window) if len(spans) else _data_time(mine),
         calls=len(own_operators.rows),
         tiny_ns=int(own_operators.self_ns[tiny].sum()),
-        operator_ns=length(union(own_operators.ts, own_operators.end)),
+        operator_ns=operator_ns,
         sync_ns=int(mine.self_ns[mine.among("category", ("sync",))].sum()),
-        top=_top(mine if python else own_operators),
-        top_is_python=bool(python),
-        kernels=kernels(trace, window=window, step=number),
+        top=_top(mine if mostly_python else own_operators),
+        top_is_python=bool(mostly_python),
+        kernels=kernels(trace, window=window, step=number, category=("kernel", "collective")),
         device=device(trace, window=extent),
         peak=memory_peak(trace, window=window),
         growth_bytes=_growth(trace, spans),

@@ -77,9 +77,14 @@ def lines(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     >>> lines(b.seal())[["file", "line", "total_ns", "self_ns", "share"]].values.tolist()
     [['cell', 2, 100, 20, 1.0], ['cell', 5, 80, 80, 0.8]]
     """
+    return lines_of_slices(trace, window)[0]
+
+
+def lines_of_slices(trace: Trace, window: WindowLike = None) -> tuple[pd.DataFrame, Scope, IntArray]:
+    """The table of `lines`, the slices that stand for lines, and the row of the table for each of these."""
     scope, place = line_slices(trace, window)
     if not len(scope.rows):
-        return COLUMNS.empty()
+        return COLUMNS.empty(), scope, np.empty(0, np.int64)
     code, known = pd.factorize(place)
     size = len(known)
     track = scope.ints("track")
@@ -89,6 +94,10 @@ def lines(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     total = _sum(code, covered(as_ints(code), scope.ts, scope.end), size)
     pairs = np.unique(code * (int(track.max()) + 1) + track) // (int(track.max()) + 1)
     count = _counts(trace, told, window)
+    # of two lines that take the same time the outer one, which ran first, comes first
+    order = np.lexsort((pd.Series(scope.ts).groupby(code).min().to_numpy(), -total))
+    row = np.empty(size, np.int64)
+    row[order] = np.arange(size)
     table = COLUMNS.frame(
         {
             **told,
@@ -100,10 +109,7 @@ def lines(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
             "exact": count >= 0,
         }
     )
-    # of two lines that take the same time the outer one, which ran first, comes first
-    table["first"] = pd.Series(scope.ts).groupby(code).min().to_numpy()
-    table = table.sort_values(["total_ns", "first"], ascending=[False, True], kind="stable")
-    return table.drop(columns="first").reset_index(drop=True)
+    return table.iloc[order].reset_index(drop=True), scope, row[code]
 
 
 def line_slices(trace: Trace, window: WindowLike = None) -> tuple[Scope, IntArray]:

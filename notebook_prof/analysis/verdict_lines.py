@@ -1,19 +1,26 @@
-"""The lines below a verdict: steps, phases, what ran most, memory."""
+"""The lines below a verdict: account of the cell, steps, phases, what ran most, memory."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from ..trace import Trace
-from ..units import format_bytes, format_count, format_ns, format_share
-from .facts import Facts
+from ..units import format_bytes, format_items, format_ns, format_share
+from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
+from .facts import OPERATORS, Facts
+from .phases import stepping_track
 
-_SHOWN = 3
+_SHOWN: Final = 3
+_SMALL: Final = 0.01
+"""Parts of the account below this share are told together."""
 
 
-def supporting_lines(trace: Trace, facts: Facts) -> list[str]:
-    """At most four lines; what was not recorded is said, not left out."""
-    lines = [_steps(trace, facts)]
+def supporting_lines(facts: Facts) -> list[Sentence]:
+    """At most five lines; what was not recorded is said, not left out."""
+    lines = []
+    if facts.is_cell and len(facts.account):
+        lines.append(_account(facts))
+    if len(facts.steps) or not lines:
+        lines.append(_steps(facts))
     if facts.total_ns and facts.phase_ns:
         lines.append(_phases(facts))
     if facts.total_ns and (line := _most(facts)):
@@ -22,66 +29,151 @@ def supporting_lines(trace: Trace, facts: Facts) -> list[str]:
     return lines
 
 
-def _steps(trace: Trace, facts: Facts) -> str:
-    parts = []
-    if len(facts.steps):
-        dur = facts.steps["dur"]
-        first, last = facts.steps["step"].iloc[0], facts.steps["step"].iloc[-1]
-        found = trace.metadata.get("steps_source") or facts.steps["source"].iloc[0]
-        parts.append(
-            f"{format_count(len(dur))} steps ({first} … {last}, found by {found}): "
-            f"median {format_ns(dur.median())}, {format_ns(dur.min())} to {format_ns(dur.max())}"
-        )
-    else:
-        parts.append(f"No steps were found; {format_ns(trace.span.dur)} recorded")
-    measured: Any = trace.metadata.get("overhead")
-    if isinstance(measured, dict) and "ratio" in measured:
-        parts.append(
-            f"recorded steps take {measured['ratio']:.2f} times as long "
-            f"({measured['low']:.2f} to {measured['high']:.2f})"
-        )
-    if issues := [issue for issue in trace.report if issue.severity != "info"]:
-        many = f"{len(issues)} issues" if len(issues) > 1 else "1 issue"
-        parts.append(f"{many} in trace.report")
-    return " · ".join(parts)
+def _account(facts: Facts) -> Sentence:
+    """The cell as a sum of its largest parts."""
+    table = facts.account
+    whole = Source("account", "dur")
+    total = int(table["dur"].sum())
+    order = table.sort_values("dur", ascending=False, kind="stable")
+    shown = order[order["share"] >= _SMALL].head(_SHOWN)
+    rest = order.drop(shown.index)
+    pieces = [
+        say(_part(row), " ", *_amount(int(row["dur"]), total, _rows(row), whole))
+        for _, row in shown.iterrows()
+    ]
+    if len(rest):
+        left = int(rest["dur"].sum())
+        source = Source("account", "dur", {"part": tuple(rest["part"]), "ts": tuple(rest["ts"].tolist())})
+        pieces.append(say(format_items(len(rest), "other part"), " ", *_amount(left, total, source, whole)))
+    return say("Cell: ", cite_ns(total, whole), " = ", joined(pieces, " + "), _issues(facts))
 
 
-def _phases(facts: Facts) -> str:
-    shares = {name: spent / facts.total_ns for name, spent in facts.phase_ns.items() if spent}
-    return "Phases: " + " · ".join(f"{name} {format_share(share)}" for name, share in shares.items())
-
-
-def _most(facts: Facts) -> str:
-    if len(facts.kernels):
-        rows = facts.kernels.head(_SHOWN)
-        return "Kernels: " + " · ".join(
-            f"{short(name)} {format_share(share)}"
-            for name, share in zip(rows["name"], rows["share"], strict=True)
-        )
-    rows = facts.top[facts.top["self_ns"] > 0].head(_SHOWN)
-    if rows.empty:
-        return ""
-    what = "Functions" if facts.top_is_python else "Operators"
-    return f"{what}: " + " · ".join(
-        f"{short(name)} {format_share(self_ns / facts.total_ns)}"
-        for name, self_ns in zip(rows["name"], rows["self_ns"], strict=True)
+def _part(row: Any) -> str:
+    text = str(row["text"])
+    return (
+        f"{row['part']} `{short(text, 32)}`"
+        if row["kind"] == "code" and text and row["line"] > 0
+        else row["part"]
     )
 
 
-def _memory(facts: Facts) -> str:
+def _rows(row: Any) -> Source:
+    return Source("account", "dur", {"part": str(row["part"]), "ts": int(row["ts"])})
+
+
+def _amount(spent: int, total: int, source: Source, whole: Source) -> tuple[str | Claim, ...]:
+    return (cite_ns(spent, source), " (", cite_share(spent / max(total, 1), source, whole), ")")
+
+
+def _steps(facts: Facts) -> Sentence:
+    sentence = say()
+    steps = facts.steps
+    if len(steps):
+        dur = steps["dur"]
+        asked = facts.arguments
+        first, last = int(steps["step"].iloc[0]), int(steps["step"].iloc[-1])
+        found = facts.trace.metadata.get("steps_source") or steps["source"].iloc[0]
+        loops = int(steps["loop"].nunique()) if "loop" in steps else 1
+        sentence = say(
+            cite(format_items(len(steps), "step"), len(steps), Source("steps", "step", {}, asked, "count")),
+            f" in {loops} loops" if loops > 1 else "",
+            " (",
+            cite(str(first), first, Source("steps", "step", {}, asked, "min")),
+            " … ",
+            cite(str(last), last, Source("steps", "step", {}, asked, "max")),
+            f", found by {found}): median ",
+            cite_ns(float(dur.median()), Source("steps", "dur", {}, asked, "median")),
+            ", ",
+            cite_ns(int(dur.min()), Source("steps", "dur", {}, asked, "min")),
+            " to ",
+            cite_ns(int(dur.max()), Source("steps", "dur", {}, asked, "max")),
+        )
+    else:
+        sentence = say(f"No steps were found; {format_ns(facts.trace.span.dur)} recorded")
+    return sentence + (say() if facts.is_cell else _issues(facts))
+
+
+def _issues(facts: Facts) -> Sentence:
+    issues = [issue for issue in facts.trace.report if issue.severity != "info"]
+    return say(f" · {format_items(len(issues), 'issue')} in trace.report") if issues else say()
+
+
+def _phases(facts: Facts) -> Sentence:
+    pieces = []
+    for name, spent in facts.phase_ns.items():
+        if spent:
+            if len(facts.steps):
+                source = Source("phases", "host_ns", {"phase": name}, facts.arguments)
+            else:
+                by = {"by": ("phase", "track"), **facts.arguments}
+                source = Source(
+                    "operators", "total_ns", {"phase": name, "track": stepping_track(facts.trace)}, by
+                )
+            pieces.append(
+                say(f"{name} ", cite_share(spent / facts.total_ns, source, facts.total, {"phase": name}))
+            )
+    return say("Phases: ", joined(pieces, " · "))
+
+
+def _most(facts: Facts) -> Sentence | None:
+    if len(facts.kernels):
+        rows = facts.kernels.head(_SHOWN)
+        asked = {**facts.in_steps, "category": ("kernel", "collective")}
+        pieces = [
+            say(
+                f"{short(name)} ",
+                cite(
+                    format_share(share),
+                    share,
+                    Source("kernels", "share", {"name": name}, asked),
+                    select={"name": name},
+                ),
+            )
+            for name, share in zip(rows["name"].tolist(), rows["share"].tolist(), strict=True)
+        ]
+        return say("Kernels: ", joined(pieces, " · "))
+    rows = facts.top[facts.top["self_ns"] > 0].head(_SHOWN)
+    if rows.empty:
+        return None
+    by: dict[str, Any] = {"by": ("name", "track"), **facts.in_steps}
+    if not facts.top_is_python:
+        by["category"] = OPERATORS
+    track = stepping_track(facts.trace)
+    pieces = [
+        say(
+            f"{short(name)} ",
+            cite_share(
+                self_ns / facts.total_ns,
+                Source("operators", "self_ns", {"name": name, "track": track}, by),
+                facts.total,
+                {"name": name},
+            ),
+        )
+        for name, self_ns in zip(rows["name"].tolist(), rows["self_ns"].tolist(), strict=True)
+    ]
+    what = "Own time: " if facts.top_is_python else "Operators: "
+    return say(what, joined(pieces, " · "))
+
+
+def _memory(facts: Facts) -> Sentence:
     if not len(facts.peak):
-        return "Memory was not recorded."
-    parts = []
-    columns = ("device", "source", "peak_bytes", "ts")
-    for device, source, peak, ts in zip(*(facts.peak[column] for column in columns), strict=True):
+        return say("Memory was not recorded.")
+    pieces = []
+    for row in facts.peak.to_dict("records"):
+        device, source = int(row["device"]), str(row["source"])
         where = "host" if device < 0 else f"device {device}"
         kind = ", resident" if source == "rss" else ""
-        grows = facts.growth_bytes.get(int(device))
-        parts.append(
-            f"peak {format_bytes(peak)} ({where}{kind}) at {format_ns(ts)}"
-            + (f", growing {format_bytes(grows)} every step" if grows else "")
+        place = Source("memory_peak", "peak_bytes", {"device": device, "source": source}, facts.arguments)
+        at = Source("memory_peak", "ts", {"device": device, "source": source}, facts.arguments)
+        piece = say(
+            "peak ",
+            cite(format_bytes(row["peak_bytes"]), int(row["peak_bytes"]), place),
+            f" ({where}{kind}) at ",
+            cite_ns(int(row["ts"]), at),
         )
-    return "Memory: " + " · ".join(parts)
+        grows = facts.growth_bytes.get(device)
+        pieces.append(piece + (f", growing {format_bytes(grows)} every step" if grows else ""))
+    return say("Memory: ", joined(pieces, " · "))
 
 
 def short(name: object, limit: int = 48) -> str:

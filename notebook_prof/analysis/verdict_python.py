@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final
 
 import numpy as np
 
-from ..trace import Trace
 from ..trace.intervals import IntArray
-from ..units import format_items, format_ns, format_share
+from .claims import Sentence, Source, cite_ns, cite_share, say
 from .facts import Facts
 from .frames import Frames, frames
+from .phases import stepping_track
 from .scope import Scope, ints
+from .verdict_finding import Finding
 
 _LINE: Final = re.compile(r"(?P<file>[^\s:]+):(?P<line>\d+)  (?P<text>.+)")
 _LOOP: Final = re.compile(r"(?:async\s+)?(?:for|while)\b.*:\s*(?:#.*)?")
@@ -31,38 +31,26 @@ _SPELLED: Final = {"numpy": "NumPy", "scipy": "SciPy", "sklearn": "scikit-learn"
 _MOSTLY: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class PythonVerdict:
-    """What `verdict` says of a run without a framework; the fields are those of `Verdict`."""
-
-    kind: str
-    sentence: str
-    share: float
-    evidence: dict[str, Any]
-    select: dict[str, Any]
-
-
-def python_verdict(trace: Trace, facts: Facts, mine: Scope) -> PythonVerdict:
+def python_verdict(facts: Facts) -> Finding:
     """Say where the time of a thread of Python goes.
 
     Parameters
     ----------
-    trace : Trace
     facts : Facts
         Its `top` is what the thread ran, by self time; not empty.
-    mine : Scope
-        Slices of that thread.
 
     Returns
     -------
-    PythonVerdict
+    Finding
         ``wait-bound``: at least half of the time is waiting for locks, sockets, processes or the clock;
-        ``library-bound``: the function that takes most is a library's; else ``python-bound``.
+        ``library-bound``: the function that takes most is a library's; ``mixed`` if what takes most is no
+        Python; else ``python-bound``.
     """
+    trace, mine = facts.trace, facts.thread
     sync = mine.slices["name"].cat.categories[
         np.unique(mine.codes("name")[mine.among("category", ("sync",))])
     ]
-    waits = np.array([name in sync or _waits(str(name)) for name in facts.top["name"]], dtype=bool)
+    waits = np.array([name in sync or waits_by_name(str(name)) for name in facts.top["name"]], dtype=bool)
     waited = int(facts.top["self_ns"].to_numpy()[waits].sum())
     if waited >= _MOSTLY * facts.total_ns:
         return _waiting(facts, waits, waited)
@@ -70,77 +58,125 @@ def python_verdict(trace: Trace, facts: Facts, mine: Scope) -> PythonVerdict:
     name, spent = str(first["name"]), int(first["self_ns"])
     known = frames(trace)
     row = _longest(mine, name)
-    library = _library(str(known.file[known.code[row]]), name)
+    library = library_of(str(known.file[known.code[row]]), name)
+    share = cite_share(spent / max(facts.total_ns, 1), _by_name(facts, name), facts.total, {"name": name})
     if library and not _LINE.fullmatch(name):
-        return _in_library(facts, mine, known, row, library, name)
-    share = min(spent / max(facts.total_ns, 1), 1.0)
-    of = f"{format_share(share)} of the time ({format_ns(spent)} of {format_ns(facts.total_ns)})"
+        return _in_library(facts, known, row, library, name)
+    of = say(
+        share,
+        f" of {facts.whole} (",
+        cite_ns(spent, _by_name(facts, name)),
+        " of ",
+        cite_ns(facts.total_ns, facts.total),
+        ")",
+    )
     evidence = {"name": name, "self_ns": spent}
-    return PythonVerdict("python-bound", _own_sentence(name, of), share, evidence, {"name": name})
+    if str(trace.slices["category"].iloc[row]) != "python":
+        sentence = say(f"Nothing says what bounds it; {_cut(name)} takes most time of its own: ", of, ".")
+        return Finding("mixed", sentence, share.value, evidence, {"name": name})
+    return Finding("python-bound", _own_sentence(name, of), share.value, evidence, {"name": name})
 
 
 def is_wait(scope: Scope) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Which slices wait: of category sync, or for a lock, a socket, a process, the clock or a runtime."""
-    named = np.array([*map(_waits, scope.slices["name"].cat.categories.astype("str")), False], dtype=bool)
+    named = np.array(
+        [*map(waits_by_name, scope.slices["name"].cat.categories.astype("str")), False], dtype=bool
+    )
     return np.asarray(named[scope.codes("name")] | scope.among("category", ("sync",)))
 
 
-def compute_sentence(share: float, spent: int, total: int, name: str, own: int, calls: int) -> str:
-    """What `verdict` says where a runtime's threads compute while Python waits."""
-    return (
-        f"Compute-bound on the CPU: the runtime's threads run operators {format_share(share)} of the time "
-        f"({format_ns(spent)} of {format_ns(total)}) while Python waits for them; "
-        f"{_cut(name)} takes {format_ns(own)} in {format_items(calls, 'call')}."
-    )
+def waits_by_name(name: str) -> bool:
+    """Whether a function or line of this name waits for something else.
 
-
-def _waits(name: str) -> bool:
+    Examples
+    --------
+    >>> waits_by_name("wait (threading.py)"), waits_by_name("select_rows (frame.py)")
+    (True, False)
+    """
     return _WAITS.search(name) is not None
 
 
-def _own_sentence(name: str, of: str) -> str:
+def library_of(file: str, name: str) -> str:
+    """The installed package that a file or the name of a compiled function belongs to; empty for others.
+
+    Examples
+    --------
+    >>> library_of("/venv/lib/python3.12/site-packages/pandas/core/frame.py", "merge (frame.py)")
+    'pandas'
+    """
+    if found := _PACKAGES.search(file):
+        return PurePath(found["name"]).stem
+    return "numpy" if _BINARY.search(name) else ""
+
+
+def spelled(library: str) -> str:
+    """A package as its authors write it."""
+    return _SPELLED.get(library, library)
+
+
+def _by_name(facts: Facts, name: str | tuple[str, ...]) -> Source:
+    where = {"name": name, "track": stepping_track(facts.trace)}
+    return Source("operators", "self_ns", where, {"by": ("name", "track"), **facts.in_steps})
+
+
+def _own_sentence(name: str, of: Sentence) -> Sentence:
     line = _LINE.fullmatch(name)
     if line is None:
-        return f"Python-bound: {_cut(name)} itself takes {of}."
+        return say(f"Python-bound: {_cut(name)} itself takes ", of, ".")
     text, place = _cut(line["text"]), f"{line['file']}:{line['line']}"
     if _LOOP.fullmatch(line["text"]):
-        return f"Python-bound: the loop `{text}` in {place} takes {of}."
+        return say(f"Python-bound: the loop `{text}` in {place} takes ", of, ".")
     product = ", a matrix product," if _PRODUCT.search(line["text"]) and not text.startswith("@") else ""
-    return f"One line takes {of}: `{text}`{product} in {place}."
+    return say("One line takes ", of, f": `{text}`{product} in {place}.")
 
 
-def _waiting(facts: Facts, waits: np.ndarray[Any, np.dtype[np.bool_]], waited: int) -> PythonVerdict:
-    first = facts.top[waits].iloc[0]
-    share = min(waited / max(facts.total_ns, 1), 1.0)
-    sentence = (
-        f"Wait-bound: the program waits {format_share(share)} of the time "
-        f"({format_ns(waited)} of {format_ns(facts.total_ns)}), mostly in {_cut(str(first['name']))}."
-    )
+def _waiting(facts: Facts, waits: np.ndarray[Any, np.dtype[np.bool_]], waited: int) -> Finding:
     names = [str(name) for name in facts.top[waits]["name"]]
-    return PythonVerdict(
-        "wait-bound", sentence, share, {"waited_ns": waited, "name": names[0]}, {"name": names}
+    source = _by_name(facts, tuple(names))
+    share = cite_share(waited / max(facts.total_ns, 1), source, facts.total, {"name": names})
+    most = int(facts.top[waits].iloc[0]["self_ns"]) > _MOSTLY * waited
+    sentence = say(
+        "Wait-bound: the program waits ",
+        share,
+        f" of {facts.whole} (",
+        cite_ns(waited, source),
+        " of ",
+        cite_ns(facts.total_ns, facts.total),
+        f"), {'mostly' if most else 'longest'} in {_cut(names[0])}.",
+    )
+    return Finding(
+        "wait-bound", sentence, share.value, {"waited_ns": waited, "name": names[0]}, {"name": names}
     )
 
 
-def _in_library(facts: Facts, mine: Scope, known: Frames, row: int, library: str, name: str) -> PythonVerdict:
+def _in_library(facts: Facts, known: Frames, row: int, library: str, name: str) -> Finding:
     """All self time in that library, the function with most of it, and the user's line that called it."""
-    files = np.array([_library(str(file), "") == library for file in known.file], dtype=bool)
+    mine = facts.thread
+    files = np.array([library_of(str(file), "") == library for file in known.file], dtype=bool)
     inside = files[known.code[mine.rows]]
     words = mine.slices["name"].cat.categories
-    inside |= np.append([_library("", str(word)) == library for word in words], False)[mine.codes("name")]
-    spent = int(mine.self_ns[inside].sum())
-    share = min(spent / max(facts.total_ns, 1), 1.0)
+    inside |= np.append([library_of("", str(word)) == library for word in words], False)[mine.codes("name")]
+    names = tuple(str(words[code]) for code in np.unique(mine.codes("name")[inside]))
+    spent = int(mine.self_ns[mine.among("name", names)].sum())
+    source = _by_name(facts, names)
+    share = cite_share(spent / max(facts.total_ns, 1), source, facts.total, {"name": list(names)})
     caller = _caller(mine, row)
     called = f", called from {caller}" if caller else ""
     line = int(known.line[known.code[row]])
     where = f"{_cut(name[:-1])}:{line})" if name.endswith(".py)") and line > 0 else _cut(name)
-    sentence = (
-        f"Library-bound: {format_share(share)} of the time "
-        f"({format_ns(spent)} of {format_ns(facts.total_ns)}) is in {_SPELLED.get(library, library)}, "
-        f"most of it in {where}{called}."
+    own = int(facts.top.loc[facts.top["name"] == name, "self_ns"].iloc[0])
+    sentence = say(
+        "Library-bound: ",
+        share,
+        f" of {facts.whole} (",
+        cite_ns(spent, source),
+        " of ",
+        cite_ns(facts.total_ns, facts.total),
+        f") is in {spelled(library)}, "
+        f"{'most of it' if own > _MOSTLY * spent else 'longest'} in {where}{called}.",
     )
     evidence = {"library": library, "library_ns": spent, "name": name}
-    return PythonVerdict("library-bound", sentence, share, evidence, {"name": name})
+    return Finding("library-bound", sentence, share.value, evidence, {"name": name})
 
 
 def _caller(mine: Scope, row: int) -> str:
@@ -152,13 +188,6 @@ def _caller(mine: Scope, row: int) -> str:
         if line := _LINE.fullmatch(str(words.iloc[row])):
             return f"`{_cut(line['text'])}` in {line['file']}:{line['line']}"
     return ""
-
-
-def _library(file: str, name: str) -> str:
-    """The installed package that a file or the name of a compiled function belongs to; empty for others."""
-    if found := _PACKAGES.search(file):
-        return PurePath(found["name"]).stem
-    return "numpy" if _BINARY.search(name) else ""
 
 
 def _longest(mine: Scope, name: str) -> int:

@@ -7,29 +7,30 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from ..trace import Intervals, Trace, union
+from ..trace import Intervals, union
 from ..trace.intervals import IntArray
+from ..units import format_items, format_ns, format_share
+from .claims import Source, cite_ns, say
 from .facts import Facts
-from .scope import Scope, WindowLike, ints, on_host
-from .verdict_python import PythonVerdict, compute_sentence, is_wait
+from .scope import Scope, ints, on_host
+from .verdict_finding import Finding
+from .verdict_lines import short
+from .verdict_python import is_wait
 
 _OPERATORS = ("operator", "collective")
 
 
-def runtime_verdict(trace: Trace, facts: Facts, window: WindowLike) -> tuple[PythonVerdict | None, Facts]:
+def runtime_verdict(facts: Facts) -> tuple[Finding | None, Facts]:
     """Tell time in which other threads run operators from time that is this thread's own.
 
     Parameters
     ----------
-    trace : Trace
     facts : Facts
         Of a thread without operators.
-    window : (int, int), optional
-        The one of `facts`.
 
     Returns
     -------
-    verdict : PythonVerdict or None
+    verdict : Finding or None
         ``compute-bound`` if these operators take more time than anything that the thread does by itself.
     facts : Facts
         The same with that time taken out of `top`.
@@ -39,8 +40,8 @@ def runtime_verdict(trace: Trace, facts: Facts, window: WindowLike) -> tuple[Pyt
     Python frames that do not wait are work, also while operators run; in an annotation, and in a call that
     waits, the thread is taken to wait for the operators that run meanwhile.
     """
-    mine = facts.thread
-    others = on_host(trace, window)
+    mine, trace = facts.thread, facts.trace
+    others = on_host(trace, facts.window)
     others = others.only((others.ints("track") != _track(mine)) & others.among("category", _OPERATORS))
     if not len(others.rows) or not len(mine.rows):
         return None, facts
@@ -55,9 +56,17 @@ def runtime_verdict(trace: Trace, facts: Facts, window: WindowLike) -> tuple[Pyt
     longest = int(np.bincount(codes, weights=others.self_ns).argmax())
     name = str(others.slices["name"].cat.categories[longest])
     taken, calls = int(others.self_ns[codes == longest].sum()), int((codes == longest).sum())
-    sentence = compute_sentence(share, total, facts.total_ns, name, taken, calls)
+    source = Source("operators", "self_ns", {"name": name}, {"category": _OPERATORS, **facts.arguments})
+    took = cite_ns(taken, source, {"name": name})
+    sentence = say(
+        f"Compute-bound on the CPU: the runtime's threads run operators while Python waits for them, "
+        f"{format_share(share)} of {facts.whole} ({format_ns(total)} of {format_ns(facts.total_ns)}); "
+        f"{short(name, 60)} takes ",
+        took,
+        f" in {format_items(calls, 'call')}.",
+    )
     evidence = {"operator_ns": total, "name": name, "self_ns": taken, "calls": calls}
-    return PythonVerdict("compute-bound", sentence, share, evidence, {"name": name}), facts
+    return Finding("compute-bound", sentence, share, evidence, {"name": name}), facts
 
 
 def _track(mine: Scope) -> int:

@@ -120,6 +120,7 @@ class Profile:
 
     account = method(analysis.account)
     lines = method(analysis.lines)
+    thread_time = method(analysis.thread_time)
     operators = method(analysis.operators)
     kernels = method(analysis.kernels)
     steps = method(analysis.steps)

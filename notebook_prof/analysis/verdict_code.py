@@ -1,0 +1,212 @@
+"""What takes the time of a cell outside of steps: the line of the user's, and what it does."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ..units import format_items
+from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
+from .facts import Facts
+from .frames import frames
+from .hot_lines import hot_lines
+from .lines import LINE
+from .verdict_finding import Finding
+from .verdict_lines import short
+from .verdict_python import library_of, python_verdict, spelled, waits_by_name
+from .verdict_steps import line_select, line_words
+
+MOST: Final = 0.5
+_SHOWN: Final = 3
+_IMPORT: Final = re.compile(r"(?:import|from)\s+(?P<module>[\w.]+)")
+
+
+def judge_code(facts: Facts) -> Finding | None:
+    """Say which line takes most of a cell, or of a recording of Python; None where no line is known.
+
+    The conditions are those of `verdict`.
+    """
+    if not len(facts.hot.table):
+        return None
+    if not facts.is_cell:
+        return python_verdict(facts) if facts.top_is_python and facts.top["self_ns"].any() else None
+    part = _part(facts)
+    row = _hottest(facts, part)
+    if row is None:
+        return _spread(facts)
+    kind, doing, select = _doing(facts, part, row)
+    share = _share(facts, row)
+    took = cite_ns(int(row["total_ns"]), _line(facts, row), line_select(row))
+    whole = cite_ns(facts.account["dur"].sum(), Source("account", "dur"))
+    place, text = line_words(row)
+    sentence = say(
+        place[0].upper() + place[1:],
+        " takes ",
+        share,
+        " of the cell (",
+        took,
+        " of ",
+        whole,
+        ")",
+        text.replace(", ", ": ", 1) if text else "",
+        _outside(facts),
+        doing,
+        ".",
+    )
+    evidence = {"file": str(row["file"]), "line": int(row["line"]), "line_ns": int(row["total_ns"])}
+    return Finding(kind, sentence, share.value, evidence, select or line_select(row))
+
+
+def _part(facts: Facts) -> Any:
+    """The longest statement outside of steps, as its row of the account; None without one."""
+    code = facts.account[facts.account["kind"] == "code"]
+    return code.loc[code["dur"].idxmax()] if len(code) else None
+
+
+def _hottest(facts: Facts, part: Any) -> Any:
+    """The innermost line that takes most: a row of `lines`; None if no line takes half of the cell."""
+    cell_ns = int(facts.account["dur"].sum())
+    found = facts.hot
+    if part is not None and pd.notna(part["line"]) and int(part["dur"]) >= MOST * cell_ns:
+        below = hot_lines(facts.trace, below=int(part["line"]))
+        found = below if below.path else found
+    if not found.path:
+        return None
+    row = found.table.iloc[found.path[-1]]
+    for at in found.path:  # the innermost line that still takes half of the cell
+        if found.table["total_ns"].iloc[at] >= MOST * cell_ns:
+            row = found.table.iloc[at]
+    return row if int(row["total_ns"]) >= MOST * cell_ns else None
+
+
+def _line(facts: Facts, row: Any) -> Source:
+    return Source("lines", "total_ns", {"file": str(row["file"]), "line": int(row["line"])}, facts.arguments)
+
+
+def _share(facts: Facts, row: Any) -> Claim:
+    whole = max(int(facts.account["dur"].sum()), 1)
+    return cite_share(
+        min(int(row["total_ns"]) / whole, 1.0), _line(facts, row), Source("account", "dur"), line_select(row)
+    )
+
+
+def _spread(facts: Facts) -> Finding:
+    """No line takes most: the first three, none inside another."""
+    table = facts.hot.table.iloc[facts.hot.outer[:_SHOWN]]
+    if not len(table):
+        return Finding("mixed", say("Nothing was seen of the cell's lines."), 0.0)
+    pieces = [
+        say(line_words(row)[0], " ", _share(facts, row), line_words(row)[1]) for _, row in table.iterrows()
+    ]
+    first = table.iloc[0]
+    sentence = say("No line takes most of the cell: ", joined(pieces, "; "), ".")
+    evidence = {"file": str(first["file"]), "line": int(first["line"]), "line_ns": int(first["total_ns"])}
+    return Finding("mixed", sentence, float(_share(facts, first).value), evidence, line_select(first))
+
+
+def _outside(facts: Facts) -> Sentence:
+    """Where there are steps too, how little of the cell they are."""
+    if not len(facts.steps):
+        return say()
+    stepping = facts.account[facts.account["kind"].isin(["steps", "outside-window"])]
+    spent = int(stepping["dur"].sum())
+    source = Source("account", "dur", {"kind": ("steps", "outside-window")})
+    count = cite(
+        format_items(len(facts.steps), "step"), len(facts.steps), Source("steps", "step", reduce="count")
+    )
+    return say(", outside of the ", count, ", which take ", cite_ns(spent, source))
+
+
+def _doing(facts: Facts, part: Any, row: Any) -> tuple[str, Sentence, dict[str, Any]]:
+    """The kind, what the line does in words, and what shows it."""
+    text = str(row["text"])
+    if (found := _IMPORT.match(text.strip())) is not None:
+        return "import-bound", say(f"; it imports {found['module']}"), {}
+    if _waits(part, row, text):
+        return "wait-bound", say("; it waits") + _meanwhile(facts), {}
+    name, operators, total = _below(facts, row)
+    if operators > MOST * max(total, 1):
+        return "compute-bound", say("; operators of the framework run most of it"), {}
+    file = name[1]
+    if library := library_of(file, name[0]):
+        source = Source("hotspots", "self_ns", {"name": name[2], "file": file})
+        own = int(source.value(facts.trace))
+        whole = int(facts.account["dur"].sum())
+        told = cite_share(own / max(whole, 1), source, Source("account", "dur"), {"name": name[0]})
+        words = f"; {short(name[0], 60)} of {spelled(library)} takes "
+        return "library-bound", say(words, told, " of the cell by itself"), {}
+    return "python-bound", say(), {}
+
+
+def _waits(part: Any, row: Any, text: str) -> bool:
+    """Whether the line waits: by CPU time where it was recorded, else by its text."""
+    if part is not None and part["line"] == row["line"] and pd.notna(part["wait_ns"]):
+        return int(part["wait_ns"]) >= MOST * int(part["dur"])
+    return waits_by_name(f"cell:1  {text}")
+
+
+def _meanwhile(facts: Facts) -> Sentence:
+    """Which threads and processes worked while the cell's thread waited."""
+    tables = facts.trace.metadata.get("tables") or {}
+    if "cpu" not in tables:
+        return say()
+    from .cpu import cpu  # type: ignore[import-not-found,unused-ignore]
+
+    table = cpu(facts.trace)
+    main = table["tid"] == table["pid"]
+    others = table[~main & (table["cpu_ns"] >= 0.1 * int(facts.account["dur"].sum()))]
+    if not len(others):
+        return say()
+    pieces = []
+    for what, rows in (("thread", others[others["tid"] >= 0]), ("process", others[others["tid"] < 0])):
+        if len(rows):
+            where = {"name": tuple(rows["name"]), "tid": tuple(rows["tid"].tolist())}
+            spent = int(rows["cpu_ns"].sum())
+            words = (
+                format_items(len(rows), what)
+                if what == "thread"
+                else f"{len(rows)} process" + "es" * (len(rows) > 1)
+            )
+            pieces.append(
+                say(f"{words} used ", cite_ns(spent, Source("cpu", "cpu_ns", where)), " of CPU time")
+            )
+    return say(", while ", joined(pieces, " and "))
+
+
+def _below(facts: Facts, row: Any) -> tuple[tuple[str, str, str], int, int]:
+    """What has most time of its own below a line (name, file, function); time of operators; of everything."""
+    trace = facts.trace
+    slices = trace.slices
+    select = line_select(row)["name"]
+    mine = facts.thread
+    here = mine.among("name", (select,))
+    if not here.any():
+        return ("", "", ""), 0, 0
+    starts, ends = mine.ts[here], mine.end[here]
+    order = np.argsort(starts, kind="stable")
+    reach = np.maximum.accumulate(ends[order])
+    at = np.maximum(np.searchsorted(starts[order], mine.ts, side="right") - 1, 0)
+    inside = (mine.ts >= starts[order][at]) & (mine.end <= reach[at])
+    below = mine.only(inside)
+    operators = int(below.self_ns[below.among("category", ("operator", "collective"))].sum())
+    python = below.among("category", ("python",)) & ~_lines(below)
+    spent = np.bincount(below.codes("name")[python], below.self_ns[python], minlength=1)
+    if not python.any() or not spent.max():
+        return ("", "", ""), operators, int(below.self_ns.sum())
+    code = int(spent.argmax())
+    known = frames(trace)
+    longest = below.rows[python][
+        int(np.argmax(np.where(below.codes("name")[python] == code, below.self_ns[python], -1)))
+    ]
+    frame = known.code[longest]
+    name = (str(slices["name"].cat.categories[code]), str(known.file[frame]), str(known.function[frame]))
+    return name, operators, int(below.self_ns.sum())
+
+
+def _lines(scope: Any) -> Any:
+    words = scope.slices["name"].cat.categories.astype("str")
+    is_line = np.array([*(LINE.fullmatch(word) is not None for word in words), False], dtype=bool)
+    return is_line[scope.codes("name")]

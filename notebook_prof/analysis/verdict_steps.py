@@ -1,0 +1,383 @@
+"""What bounds the steps of a run, or a recording in which no line of the user's is known."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ..units import format_count, format_items, format_ns, format_share
+from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, say
+from .facts import OPERATORS, Facts
+from .hot_lines import hot_lines
+from .lines import CELL
+from .phases import stepping_track
+from .verdict_finding import Finding
+from .verdict_lines import short
+from .verdict_python import python_verdict
+from .verdict_runtime import runtime_verdict
+
+WAITING: Final = 0.25
+"""Share of the time in data, communication or synchronisation from which a run is bound by it."""
+BUSY_DEVICE: Final = 0.7
+MOST: Final = 0.5
+COSTLY_RECORDING: Final = 1.2
+"""From this ratio of recorded to unrecorded steps on, the text begins with what recording costs."""
+NO_FRAMEWORK: Final = frozenset({"trace_event", "viztracer", "speedscope", "collapsed"})
+"""Sources whose slices may stand for anything: there are no operators with a framework around them."""
+
+
+def judge_steps(facts: Facts) -> Finding:
+    """Say what bounds the steps; the conditions are those of `verdict`."""
+    costly = _recording_cost(facts)
+    found = _judge(facts, costly=costly is not None)
+    if costly is None:
+        return found
+    return Finding(
+        found.kind,
+        costly + " " + found.sentence,
+        found.share,
+        found.evidence,
+        found.select,
+        found.nothing_else,
+    )
+
+
+def _judge(facts: Facts, *, costly: bool) -> Finding:
+    waiting = {name: facts.phase_ns.get(name, 0) for name in ("communication", "data")}
+    exposed = None if len(facts.steps) else _exposed(facts)
+    if exposed is not None:
+        waiting["communication"] = max(waiting["communication"], exposed[0])
+    longest = max(waiting, key=lambda name: waiting[name])
+    if waiting[longest] >= WAITING * facts.total_ns:
+        if exposed is not None and longest == "communication":
+            return _exposed_communication(facts, exposed)
+        return _waits(facts, longest, waiting[longest])
+    if len(facts.device):
+        return _with_device(facts, costly=costly)
+    if facts.top.empty:
+        return Finding(
+            "nothing-recorded", say("Nothing was recorded in the steps: no slice lies in them."), 0.0
+        )
+    if not facts.top["self_ns"].any():
+        return _instants(facts)
+    if facts.top_is_python and not len(facts.steps):
+        return _python(facts)
+    return _on_the_cpu(facts, costly=costly)
+
+
+def _recording_cost(facts: Facts) -> Sentence | None:
+    measured: Any = facts.trace.metadata.get("overhead")
+    if not isinstance(measured, dict) or not measured.get("ratio", 0) > COSTLY_RECORDING:
+        return None
+    ratio = float(measured["ratio"])
+    told = cite(f"{ratio:.2f}", ratio, Source("overhead", "ratio", {"part": "all"}))
+    return say(
+        "Recorded steps ran ", told, " times as long as others: shares of small operators are too large."
+    )
+
+
+def _exposed(facts: Facts) -> tuple[int, int] | None:
+    """Device and time in which its communication is hidden by no kernel, for the device with most of it."""
+    if not len(facts.device):
+        return None
+    row = facts.device.iloc[int(facts.device["exposed_communication_ns"].to_numpy().argmax())]
+    return int(row["exposed_communication_ns"]), int(row["device"])
+
+
+def _exposed_communication(facts: Facts, exposed: tuple[int, int]) -> Finding:
+    spent, number = exposed
+    of = _device(facts, number, "window_ns")
+    share = cite_share(
+        spent / max(facts.extent.dur, 1), _device(facts, number, "exposed_communication_ns"), of
+    )
+    took = cite_ns(spent, _device(facts, number, "exposed_communication_ns"), {"category": "collective"})
+    sentence = say(
+        "Communication-bound: device ",
+        str(number),
+        " spends ",
+        share,
+        " of the time (",
+        took,
+        " of ",
+        cite_ns(facts.extent.dur, of),
+        ") in communication that no kernel hides.",
+    )
+    evidence = {"communication_ns": spent, "device": number}
+    return Finding("communication-bound", sentence, share.value, evidence, {"category": "collective"})
+
+
+def _waits(facts: Facts, phase: str, spent: int) -> Finding:
+    kind, doing = {
+        "data": ("input-bound", "waits for data"),
+        "communication": ("communication-bound", "is communication"),
+    }[phase]
+    select = {"phase": phase}
+    if len(facts.steps):
+        source = Source("phases", "host_ns", {"phase": phase}, facts.arguments)
+    else:
+        by = {"by": ("phase", "track"), **facts.arguments}
+        source = Source("operators", "total_ns", {"phase": phase, "track": stepping_track(facts.trace)}, by)
+    share = cite_share(spent / facts.total_ns, source, facts.total, select)
+    sentence = say(
+        f"{kind.capitalize()}: ",
+        share,
+        f" of {facts.whole} {doing} (",
+        cite_ns(spent, source, select),
+        " of ",
+        cite_ns(facts.total_ns, facts.total),
+        ")",
+    )
+    if (line := _line_in_phase(facts, phase)) is not None:
+        sentence = sentence + ", most of it in " + line
+    return Finding(kind, sentence + ".", share.value, {f"{phase}_ns": spent}, select)
+
+
+def _line_in_phase(facts: Facts, phase: str) -> Sentence | None:
+    """The deepest line of the user's that holds more than half of a phase's time, by samples."""
+    if phase != "data" or not len(facts.hot.table):
+        return None
+    table = facts.hot.table
+    spent = facts.phase_ns.get(phase, 0)
+    # lines of the cell's loop itself hold the phase as a whole; below them is who makes the data
+    head = set(facts.account["line"].dropna().tolist()) if facts.is_cell else set()
+    inner = table[~((table["file"] == CELL) & table["line"].isin(head)) & (table["total_ns"] <= 1.05 * spent)]
+    inner = inner[inner["total_ns"] > MOST * spent]
+    if not len(inner):
+        return None
+    row = inner.sort_values(["total_ns", "self_ns"], ascending=[True, False]).iloc[0]
+    return say(*line_words(row), " (", _line_share(facts, row), " of ", f"{facts.whole})")
+
+
+def _line_share(facts: Facts, row: Any) -> Claim:
+    source = Source(
+        "lines", "total_ns", {"file": str(row["file"]), "line": int(row["line"])}, facts.arguments
+    )
+    return cite_share(int(row["total_ns"]) / facts.total_ns, source, facts.total, line_select(row))
+
+
+def line_select(row: Any) -> dict[str, Any]:
+    """A selection of the slices of one row of `lines`."""
+    short_file = CELL if row["file"] == CELL else str(row["file"]).replace("\\", "/").rpartition("/")[2]
+    return {"name": f"{short_file}:{row['line']}  {row['text']}".rstrip()}
+
+
+def line_words(row: Any) -> tuple[str, ...]:
+    """A line in words, with its text: ``line 7, `x = f(y)```; with the file where it is not the cell's."""
+    place = f"line {row['line']}" if row["file"] == CELL else f"{_file(row['file'])}:{row['line']}"
+    return (place, f", `{short(row['text'], 60)}`" if row["text"] else "")
+
+
+def _file(path: object) -> str:
+    return str(path).replace("\\", "/").rpartition("/")[2]
+
+
+def _device(facts: Facts, number: int, column: str) -> Source:
+    return Source("device", column, {"device": number}, {"window": tuple(facts.extent)})
+
+
+def _with_device(facts: Facts, *, costly: bool) -> Finding:
+    busiest = facts.device.iloc[int(facts.device["busy_ns"].to_numpy().argmax())]
+    number, window = int(busiest["device"]), _device(facts, int(busiest["device"]), "window_ns")
+    busy = int(busiest["busy_ns"]) / max(int(busiest["window_ns"]), 1)
+    busy_share = cite_share(busy, _device(facts, number, "busy_ns"), window)
+    thread = facts.thread_time
+    waited = int(thread.loc["waiting", "ns"])
+    whole = Source("thread_time", "ns", {}, facts.arguments)
+    waits = waited / max(int(thread["ns"].sum()), 1)
+    kernels = int(facts.kernels["count"].sum())
+    evidence = {
+        "device": number,
+        "device_busy_share": busy,
+        "sync_ns": facts.sync_ns,
+        "kernels": kernels,
+    }
+    if waits >= WAITING and busy < BUSY_DEVICE:
+        share = cite_share(waits, Source("thread_time", "ns", {"state": "waiting"}, facts.arguments), whole)
+        sentence = say(
+            "Sync-bound: the host waits for the device ",
+            share,
+            f" of {facts.whole}, while the device is busy only ",
+            busy_share,
+            " of them." if len(facts.steps) else " of it.",
+        )
+        return Finding("sync-bound", sentence, waits, evidence, {"category": "sync"})
+    kernel = facts.kernels.iloc[0] if len(facts.kernels) else None
+    if busy >= BUSY_DEVICE and kernel is not None:
+        source = Source("kernels", "share", {"name": kernel["name"]}, _kernels(facts))
+        part = cite(
+            format_share(float(kernel["share"])),
+            float(kernel["share"]),
+            source,
+            select={"name": kernel["name"]},
+        )
+        sentence = say(
+            f"Compute-bound: device {number} is busy ",
+            busy_share,
+            f" of {facts.whole}; {short(kernel['name'])} takes ",
+            part,
+            " of its work.",
+        )
+        return Finding("compute-bound", sentence, busy, evidence, {"name": kernel["name"]})
+    idle = cite_share(1 - busy, _device(facts, number, "idle_ns"), window)
+    count = cite(format_items(kernels, "kernel"), kernels, Source("kernels", "count", {}, _kernels(facts)))
+    if not kernels or costly:
+        sentence = say(f"Device {number} is idle ", idle, f" of {facts.whole}.")
+        return Finding("mixed", sentence, 1 - busy, evidence)
+    sentence = say(
+        f"Launch-bound: device {number} is idle ",
+        idle,
+        f" of {facts.whole}, waiting for the host to launch its ",
+        count,
+        ".",
+    )
+    return Finding("launch-bound", sentence, 1 - busy, evidence, {"category": "launch"})
+
+
+def _kernels(facts: Facts) -> dict[str, Any]:
+    return {**facts.in_steps, "category": ("kernel", "collective")}
+
+
+def _on_the_cpu(facts: Facts, *, costly: bool) -> Finding:
+    thread = facts.thread_time
+    total = max(int(thread["ns"].sum()), 1)
+    python = int(thread.loc["python", "ns"]) / total
+    operators = int(thread.loc[["operators", "small operators"], "ns"].sum()) / total
+    around = ["small operators", "python", "range", "idle"]
+    overhead = int(thread.loc[around, "ns"].sum()) / total
+    if python >= MOST and len(facts.hot.table):
+        return _python_in_steps(facts, python)
+    framework = str(facts.trace.metadata.get("source")) not in NO_FRAMEWORK
+    if overhead >= MOST and facts.calls and framework and not costly:
+        return _overhead(facts, overhead, around)
+    if operators >= MOST:
+        return _compute(facts, operators)
+    return _mixed(facts)
+
+
+def _thread(facts: Facts, *states: str) -> Source:
+    return Source("thread_time", "ns", {"state": states} if states else {}, facts.arguments)
+
+
+def _python_in_steps(facts: Facts, python: float) -> Finding:
+    """Python between operators takes most: the hottest line that the loop's body holds."""
+    table = facts.hot.table
+    heads = set(facts.account["line"].dropna().tolist()) if facts.is_cell else set()
+    inner = table[~((table["file"] == CELL) & table["line"].isin(heads))]
+    inner = inner[inner["total_ns"] <= facts.total_ns]
+    share = cite_share(python, _thread(facts, "python"), _thread(facts))
+    sentence = say("Python-bound: ", share, f" of {facts.whole} is Python outside of operators")
+    select: dict[str, Any] = {"category": "python"}
+    if len(inner):
+        row = inner.iloc[0]
+        select = line_select(row)
+        sentence = sentence + say("; ", *line_words(row), " takes ", _line_share(facts, row))
+        row = _innermost(facts, row)
+        if row is not None:
+            sentence = sentence + say(", of that ", _line_share(facts, row), " is in ", *line_words(row))
+    evidence = {"python_share": python}
+    return Finding("python-bound", sentence + ".", python, evidence, select)
+
+
+def _innermost(facts: Facts, row: Any) -> Any:
+    if row["file"] != CELL:
+        return None
+    found = hot_lines(facts.trace, window=facts.window, below=int(row["line"]))
+    return found.table.iloc[found.path[-1]] if len(found.path) > 1 else None
+
+
+def _overhead(facts: Facts, share: float, states: list[str]) -> Finding:
+    told = cite_share(share, _thread(facts, *states), _thread(facts))
+    small = int(facts.thread_time.loc["small operators", "count"])
+    a_step = f", {format_count(round(small / facts.count))} a step" if len(facts.steps) else ""
+    count = cite(
+        format_count(small),
+        small,
+        Source("thread_time", "count", {"state": "small operators"}, facts.arguments),
+    )
+    sentence = say(
+        "Overhead-bound: ",
+        told,
+        f" of {facts.whole} is Python and framework overhead between operators and in ",
+        count,
+        " operators of less than 10 µs of their own",
+        a_step,
+        ".",
+    )
+    evidence = {
+        "overhead_ns": round(share * facts.total_ns),
+        "operators_under_10us_ns": facts.tiny_ns,
+        "calls": facts.calls,
+        "operator_ns": facts.operator_ns,
+    }
+    return Finding("overhead-bound", sentence, share, evidence)
+
+
+def on_thread(facts: Facts, column: str, **where: Any) -> Source:
+    """A column of `operators` for the thread of the steps, by name."""
+    asked = {"by": ("name", "track"), **facts.in_steps}
+    if not facts.top_is_python:
+        asked["category"] = OPERATORS
+    return Source("operators", column, {"track": stepping_track(facts.trace), **where}, asked)
+
+
+def _compute(facts: Facts, operators: float) -> Finding:
+    first = facts.top.iloc[0]
+    name, spent = first["name"], int(first["self_ns"])
+    select = {"name": name}
+    source = on_thread(facts, "self_ns", name=name)
+    share = cite_share(spent / facts.total_ns, source, facts.total, select)
+    took = cite_ns(spent, source, select)
+    evidence = {"name": name, "self_ns": spent, "calls": int(first["count"])}
+    if share.value >= MOST:
+        sentence = say(
+            f"Compute-bound on the CPU: {short(name)} takes ",
+            share,
+            f" of {facts.whole} by itself (",
+            took,
+            ").",
+        )
+    else:
+        whole = cite_share(operators, _thread(facts, "operators", "small operators"), _thread(facts))
+        sentence = say(
+            "Compute-bound on the CPU: operators run ",
+            whole,
+            f" of {facts.whole}; the one with the most time of its own, {short(name)}, takes ",
+            share,
+            ".",
+        )
+    return Finding("compute-bound", sentence, share.value, evidence, select)
+
+
+_IN_WORDS: Final = {
+    "waiting": "waiting",
+    "launch": "launching",
+    "small operators": "operators under 10 µs",
+    "operators": "operators",
+    "python": "Python",
+    "range": "ranges without operators",
+    "idle": "not recorded",
+}
+
+
+def _mixed(facts: Facts) -> Finding:
+    thread = facts.thread_time.sort_values("ns", ascending=False, kind="stable").head(3)
+    pieces: list[str | Claim] = []
+    for state, spent in zip(thread.index, thread["share"], strict=True):
+        if spent > 0:
+            told = cite_share(float(spent), _thread(facts, state), _thread(facts))
+            pieces += [", " if pieces else "", f"{_IN_WORDS[state]} ", told]
+    sentence = say(f"Nothing takes most of {facts.whole}: ", *pieces, ".")
+    return Finding("mixed", sentence, float(thread["share"].iloc[0]), {"state": str(thread.index[0])})
+
+
+def _python(facts: Facts) -> Finding:
+    found, own = runtime_verdict(facts)
+    return found or python_verdict(own)
+
+
+def _instants(facts: Facts) -> Finding:
+    count = int(facts.top["count"].sum())
+    sentence = (
+        f"Nothing took time: of {format_ns(facts.total_ns)}, {format_items(count, 'instant')} "
+        f"{'were' if count != 1 else 'was'} recorded and nothing that lasts."
+    )
+    return Finding("nothing-recorded", say(sentence), 0.0, {"instants": count})
