@@ -7,7 +7,10 @@ import math
 import re
 from typing import Any, Final
 
+from ..trace.taxonomy import function_name
+
 _OPERATIONS: Final = (
+    ("crossdevicereduce", "all_reduce"),
     ("allreduce", "all_reduce"),
     ("reducescatter", "reduce_scatter"),
     ("allgather", "all_gather"),
@@ -16,6 +19,8 @@ _OPERATIONS: Final = (
     ("broadcast", "broadcast"),
     ("notify", "notify"),
     ("dispatchlayout", "layout"),
+    ("putsignal", "send"),
+    ("waitsignal", "recv"),
     ("barrier", "barrier"),
     ("dispatch", "dispatch"),
     ("combine", "combine"),
@@ -51,7 +56,7 @@ def operation_of(name: str) -> str:
     >>> operation_of("deep_ep::intranode::dispatch<8, 768>"), operation_of("_allgather_base")
     ('dispatch', 'all_gather')
     """
-    bare = _SEPARATORS.sub("", name.partition("(")[0].lower())
+    bare = _SEPARATORS.sub("", function_name(name).lower())
     return next((word for mark, word in _OPERATIONS if mark in bare), name)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 CATEGORIES: Final = (
@@ -42,19 +43,55 @@ BACKWARD_NODE_PREFIX: Final = "autograd::engine::evaluate_function: "
 STEP_PREFIX: Final = "ProfilerStep#"
 """Start of the names of the ranges that ``torch.profiler``'s ``step()`` opens."""
 
+_COLLECTIVE_RANGES: Final = (
+    "nccl:",
+    "rccl:",
+    "gloo:",
+    "mpi:",
+    "ucc:",
+    "xccl:",
+    "hccl:",
+    "cncl:",
+    "mccl:",
+    "bkcl:",
+)
+"""What torch calls a whole collective on the host: its backend, then the operation."""
+
 _PHASE_OF_PREFIX: Final = (
     ("enumerate(DataLoader)#", "data"),
     ("Optimizer.step#", "optimizer"),
     ("Optimizer.zero_grad#", "optimizer"),
     (BACKWARD_NODE_PREFIX, "backward"),
     ("c10d::", "communication"),
-    ("nccl:", "communication"),
-    ("gloo:", "communication"),
     ("record_param_comms", "communication"),
+    *((prefix, "communication") for prefix in _COLLECTIVE_RANGES),
 )
 
-_COLLECTIVE_KERNELS: Final = ("nccl", "rccl", "hccl", "hcom_", "deep_ep::", "nvshmem")
-_COLLECTIVE_RANGES: Final = ("nccl:", "gloo:", "mpi:", "ucc:", "xccl:", "hccl:")
+_WORD: Final = r"all[-_]?reduce|reduce[-_]?scatter|all[-_]?gather|all[-_]?to[-_]?all"
+_COLLECTIVE_OPERATOR: Final = re.compile(
+    r"_?c10d_functional::|symm_mem::|(?:vllm|sglang|sgl_kernel|aiter|trtllm|flashinfer|_C_custom_ar)::"
+    rf"(?:\w*_)?(?:{_WORD})"
+)
+"""Operators that talk to other ranks: torch's functional and symmetric-memory ones, and those of servers."""
+
+_LIBRARY_KERNEL: Final = re.compile(
+    r"nccl|rccl|hccl|hcom_|oneccl|mscclpp|nvshmem|rocshmem|userbuffers_"
+    r"|deep_ep|(?<![a-z])dpsk(?:::|\d+)ep|hybrid_ep::|(?<![a-z])mori(?:::|\d+)moe|(?<![a-z])pplx::"
+    r"|ep(?:dispatch|combine)(?:intra|inter)node|moea2a(?:prepare)?(?:dispatch|combine)"
+    r"|moe_?distribute_?(?:dispatch|combine)"
+    r"|cross_device_reduce|multimem_|symmetric_memory::|quickreduce::"
+    r"|(?:^|::)(?:\w*_)?(?:put|wait)_signal_kernel|(?:^|::)barrier_kernel$"
+)
+"""Functions of libraries that only communicate: NCCL, RCCL, HCCL, oneCCL, MSCCL++, NVSHMEM, rocSHMEM,
+TransformerEngine's userbuffers, DeepEP (``dpsk::ep::`` in DeepSeek's own recordings), MORI, pplx, ``moeA2A`` of
+TensorRT-LLM and FlashInfer, Ascend's MoeDistribute, and the reductions over peers' memory of torch, vLLM, SGLang
+and AITER."""
+
+_BRACKETS: Final = re.compile(r"([<>(])")
+_WORD_KERNEL: Final = re.compile(_WORD)
+_COMPUTING_KERNEL: Final = re.compile(r"gemm|matmul|^triton_[a-z]+_fused|cub_|cub::")
+"""Kernels that compute, whatever else their names tell: products that send their result at once, and those
+that Inductor names after all operators around them (``triton_poi_fused_all_reduce_add_0``)."""
 
 
 def phase_of(name: str) -> str | None:
@@ -65,19 +102,54 @@ def phase_of(name: str) -> str | None:
     >>> phase_of("Optimizer.step#Adam.step"), phase_of("aten::mm")
     ('optimizer', None)
     """
-    return next((phase for prefix, phase in _PHASE_OF_PREFIX if name.startswith(prefix)), None)
+    found = next((phase for prefix, phase in _PHASE_OF_PREFIX if name.startswith(prefix)), None)
+    if found is None and _COLLECTIVE_OPERATOR.match(name) and "matmul" not in name and "gemm" not in name:
+        return "communication"
+    return found
 
 
 def is_collective_kernel(name: str) -> bool:
-    """Whether a kernel moves data between ranks, by its name.
+    """Whether a kernel moves data between ranks, by the name of its function.
+
+    Arguments and template parameters do not count: a product may take a handle of a library.
 
     Examples
     --------
     >>> is_collective_kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL"), is_collective_kernel("sgemm")
     (True, False)
+    >>> is_collective_kernel("void dpsk::ep::internode::dispatch<false, 8, true, 8>(int4*, float*)")
+    True
+    >>> is_collective_kernel("triton_poi_fused_add_all_reduce_0")
+    False
     """
-    lowered = name.lower()
-    return any(mark in lowered for mark in _COLLECTIVE_KERNELS)
+    function = function_name(name).lower()
+    if _COMPUTING_KERNEL.search(function):
+        return False
+    return _LIBRARY_KERNEL.search(function) is not None or _WORD_KERNEL.search(function) is not None
+
+
+def function_name(name: str) -> str:
+    """The qualified name of a C++ function, without its result, template parameters and arguments.
+
+    Examples
+    --------
+    >>> function_name("void (anonymous namespace)::two_shot<float, (Op)1>(float*, int)")
+    '(anonymous namespace)::two_shot'
+    >>> function_name("vllm::reduce<float>(float*)"), function_name("a<b>::c<d>")
+    ('vllm::reduce', 'a::c')
+    """
+    bare = name.removeprefix("void ").replace("(anonymous namespace)", "{}")
+    parts, depth = [], 0
+    for piece in _BRACKETS.split(bare):
+        if piece == "<":
+            depth += 1
+        elif piece == ">":
+            depth = max(depth - 1, 0)
+        elif depth == 0:
+            if piece == "(":
+                break
+            parts.append(piece)
+    return "".join(parts).replace("{}", "(anonymous namespace)") or name
 
 
 def is_collective_range(name: str) -> bool:
