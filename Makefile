@@ -30,8 +30,8 @@ lab: $(BIN)/.demo ## open the quickstart in JupyterLab
 	$(BIN)/jupyter lab $(QUICKSTART)
 
 # What computes shares all cores; kernels and browsers, whose clocks are real, follow one by one; a card is never shared.
-COMPUTED := $(addprefix --ignore=tests/,notebook browser gpu) --numprocesses logical --maxprocesses 4 --dist worksteal
-DRIVEN := tests/notebook tests/browser
+COMPUTED := $(addprefix --ignore=tests/,notebook browser workloads gpu) --numprocesses logical --maxprocesses 4 --dist worksteal
+DRIVEN := tests/notebook tests/workloads tests/browser
 
 # A part that finds no test (pytest says 5) is no failure, unless none finds any. The last part is one that runs tests on
 # every machine: those of a card are skipped where there is none, and the last lines would look like a run without tests.
