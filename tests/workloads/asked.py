@@ -1,7 +1,7 @@
 """Asked in the kernel after a cell: everything that its Profile says, as plain tables.
 
-The runner hands over this text with ``PROFILE``, ``TARGET`` (a file for the answers) and ``BEFORE`` (what the process
-had used before the cell) and executes it in a namespace of its own, so that nothing of it stays in the notebook.
+The runner hands over ``PROFILE``, ``TARGET`` (a file for the answers) and ``BEFORE`` (what the process had
+used before the cell) and executes this in a namespace of its own: nothing of it stays in the notebook.
 """
 
 from __future__ import annotations

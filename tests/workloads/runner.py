@@ -1,7 +1,7 @@
 """Runs a cell in a real kernel, bare and under ``%%profile``, and measures it beside the profiler.
 
-What is measured independently: the clock of the client, every top-level statement of a bare run, the process's own CPU
-books, and the high-water mark of its memory as the operating system keeps it, read from outside.
+Measured independently: the clock of the client, every top-level statement of a bare run, the CPU books of
+its process, and the high-water mark of its memory as the operating system keeps it, read from outside.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Workload:
 
     @property
     def statements(self) -> list[tuple[int, int]]:
-        """First and last line of each top-level statement, as the profiled cell counts (the magic is line 1)."""
+        """First and last line of each top-level statement, as IPython counts: the magic is line 1."""
         return [(s.lineno + 1, (s.end_lineno or s.lineno) + 1) for s in ast.parse(self.cell).body]
 
 
@@ -111,7 +111,7 @@ class Run:
         return rows.iloc[0] if len(rows) else None
 
     def line_share(self, number: int, file: str = "cell") -> float:
-        """Inclusive share of a line of the cell, by its time over the account's; 0 if it is not in the table."""
+        """Inclusive share of a line: its time over the account's; 0 if it is not in the table."""
         row = self.line(number, file)
         return 0.0 if row is None else float(row["total_ns"]) / 1e9 / self.cell_s
 
@@ -211,17 +211,15 @@ class Notebook:
             Whether the cell ends with an error.
         """
         self.must(workload.setup or "None")
-        took, bare_s, statements, first = [], float("nan"), {}, ""
+        bare_s, statements, first = float("nan"), {}, ""
         if bare:
             first, error, bare_s = self.execute(workload.cell)
             assert fails == bool(error), error
-            took.append(bare_s)
             if not fails:
                 statements = self._statements(workload)
-        usage = f"exec(compile(open({str(ASKED)!r}).read(), {str(ASKED)!r}, 'exec'), space := {{}})"
-        before, _ = self.must(
-            f"import json as _json; {usage}; print(_json.dumps(space['usage']())); del space"
-        )
+                bare_s = min(bare_s, sum(statements.values()))
+        asking = f"exec(open({str(ASKED)!r}).read(), _space := {{}}); print(_space['usage']()); del _space"
+        before, _ = self.must(asking)
         with high_water(self.pid) as mark:
             printed, error, wall_s = self.execute(f"%%profile {workload.options}\n{workload.cell}")
         assert fails == bool(error), error
@@ -240,7 +238,7 @@ class Notebook:
         target = self.folder / "said.pickle"
         target.unlink(missing_ok=True)
         space = f"{{'PROFILE': _profile, 'TARGET': {str(target)!r}, 'BEFORE': {before.strip()}}}"
-        self.must(f"exec(compile(open({str(ASKED)!r}).read(), {str(ASKED)!r}, 'exec'), {space})")
+        self.must(f"exec(open({str(ASKED)!r}).read(), {space})")
         said: dict[str, Any] = pickle.loads(target.read_bytes())
         return said
 
