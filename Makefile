@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 QUICKSTART := notebooks/quickstart.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test test-fast check docs fuzz bench images clean
+.PHONY: help demo lab test test-fast test-workloads check docs fuzz bench images clean
 
 help: ## show this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
 
 $(BIN)/.demo: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -30,8 +30,8 @@ lab: $(BIN)/.demo ## open the quickstart in JupyterLab
 	$(BIN)/jupyter lab $(QUICKSTART)
 
 # What computes shares all cores; kernels and browsers, whose clocks are real, follow one by one; a card is never shared.
-COMPUTED := $(addprefix --ignore=tests/,notebook browser gpu) --numprocesses logical --maxprocesses 4 --dist worksteal
-DRIVEN := tests/notebook tests/browser
+COMPUTED := $(addprefix --ignore=tests/,notebook browser workloads gpu) --numprocesses logical --maxprocesses 4 --dist worksteal
+DRIVEN := tests/notebook tests/workloads tests/browser
 
 # A part that finds no test (pytest says 5) is no failure, unless none finds any. The last part is one that runs tests on
 # every machine: those of a card are skipped where there is none, and the last lines would look like a run without tests.
@@ -44,6 +44,33 @@ test: $(BIN)/.test ## install everything including a browser and run all tests
 
 test-fast: $(BIN)/.test ## all tests that need neither a kernel nor a browser
 	$(BIN)/python -m pytest $(COMPUTED) $(PYTEST_ARGS)
+
+# Torch comes first and alone, or another package brings a build of its own choice; torchvision, which fastai asks for, has
+# none that fits the build without CUDA and is not needed by what is tested.
+TRAINERS := accelerate keras pytorch-ignite pytorch-lightning scikit-learn transformers
+RUNNER := hypothesis ipykernel jupyter_client pytest pytest-rerunfailures pytest-timeout
+FASTAI := fastcore "fastdownload<2" fastprogress fasttransform "plum-dispatch<2.10" matplotlib pyyaml requests
+
+.venv-workloads/.made: pyproject.toml
+	$(PYTHON) -m venv .venv-workloads
+	.venv-workloads/bin/python -m pip install --quiet --upgrade pip
+	.venv-workloads/bin/python -m pip install --quiet torch==2.13.0 numpy
+	.venv-workloads/bin/python -m pip install --quiet -e . torch==2.13.0 $(TRAINERS) $(RUNNER)
+	.venv-workloads/bin/python -m pip install --quiet $(FASTAI)
+	.venv-workloads/bin/python -m pip install --quiet --no-deps fastai
+	@touch $@
+
+.venv-jax/.made: pyproject.toml
+	$(PYTHON) -m venv .venv-jax
+	.venv-jax/bin/python -m pip install --quiet --upgrade pip
+	.venv-jax/bin/python -m pip install --quiet -e . jax flax optax $(RUNNER)
+	@touch $@
+
+test-workloads: .venv-workloads/.made .venv-jax/.made ## run the workloads of all libraries
+	status=0; \
+	.venv-workloads/bin/python -m pytest tests/workloads --ignore=tests/workloads/test_jax.py $(PYTEST_ARGS) || status=$$?; \
+	.venv-jax/bin/python -m pytest tests/workloads/test_jax.py $(PYTEST_ARGS) || status=$$?; \
+	exit $$status
 
 check: $(BIN)/.test ## ruff and mypy --strict
 	$(BIN)/ruff check .
@@ -66,4 +93,4 @@ images: $(BIN)/.test ## take the screenshots in docs/images anew
 	NBP_UPDATE_IMAGES=1 $(BIN)/python -m pytest tests/browser $(PYTEST_ARGS)
 
 clean: ## remove the environment and everything made by tests
-	rm -rf $(VENV) test-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-workloads .venv-jax test-output .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,73 @@
+"""Asked in the kernel after a cell: everything that its Profile says, as plain tables.
+
+The runner hands over ``PROFILE``, ``TARGET`` (a file for the answers) and ``BEFORE`` (what the process had
+used before the cell) and executes this in a namespace of its own: nothing of it stays in the notebook.
+"""
+
+from __future__ import annotations
+
+import pickle
+import resource
+from typing import Any
+
+TABLES = (
+    "account",
+    "lines",
+    "steps",
+    "phases",
+    "memory_peak",
+    "memory_growth",
+    "hotspots",
+    "advice",
+    "operators",
+)
+
+
+def usage() -> dict[str, float]:
+    """Seconds of CPU that this process and its ended children have used, by the kernel's own books."""
+    mine, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return {
+        "process_s": mine.ru_utime + mine.ru_stime,
+        "children_s": children.ru_utime + children.ru_stime,
+        "max_rss_bytes": mine.ru_maxrss * 1024.0,
+    }
+
+
+def answers(profile: Any) -> dict[str, Any]:
+    """What a Profile says. A table that cannot be made is in ``failures`` by its name, with the error."""
+    said: dict[str, Any] = {"failures": {}}
+    for name in TABLES:
+        try:
+            table = getattr(profile, name)()
+            said[name] = table.astype({c: "object" for c in table.columns if table[c].dtype == "category"})
+        except Exception as error:
+            said["failures"][name] = f"{type(error).__name__}: {error}"
+    trace, verdict = profile.trace, profile.verdict
+    said["verdict"], said["kind"] = str(verdict), verdict.kind
+    said["headline"], said["shown"] = profile.headline, repr(profile)
+    said["claims"] = [
+        {
+            "text": claim.text,
+            "table": claim.table,
+            "where": dict(claim.where),
+            "column": claim.column,
+            "value": claim.value,
+            "line": claim.line,
+            "start": claim.start,
+            "holds": claim.holds(trace),
+        }
+        for claim in getattr(verdict, "claims", ())
+    ]
+    said["report"] = [(issue.code, issue.severity, issue.example) for issue in trace.report]
+    said["tracks"] = [str(name) for name in trace.tracks["name"]]
+    said["cpu"] = (trace.metadata.get("tables") or {}).get("cpu")
+    said["span_ns"], said["slices"] = trace.span.dur, len(trace.slices)
+    return said
+
+
+if "PROFILE" in globals():
+    now, before = usage(), globals()["BEFORE"]
+    result = {**answers(globals()["PROFILE"]), "used": {key: now[key] - before[key] for key in before}}
+    result["max_rss_bytes"] = now["max_rss_bytes"]
+    with open(globals()["TARGET"], "wb") as file:
+        pickle.dump(result, file)

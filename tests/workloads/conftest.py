@@ -1,0 +1,68 @@
+"""Kernels that several workloads share, as the cells of a notebook do."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from .runner import Notebook, Run, load
+
+Play = Callable[..., Run]
+
+
+class Notebooks:
+    """Kernels by name, and the last run of each workload."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.open = folder, {}  # type: Path, dict[str, Notebook]
+        self.runs: dict[str, Run] = {}
+        self.read: set[tuple[str, str]] = set()
+
+    def kernel(self, name: str) -> Notebook:
+        """The kernel of this name; a new one where it died."""
+        if name in self.open and not self.open[name].alive:
+            self.open.pop(name).close()
+        if name not in self.open:
+            self.open[name] = Notebook(self.folder / f"{name}-{len(self.read)}")
+        return self.open[name]
+
+    def close(self) -> None:
+        """End all kernels."""
+        for notebook in self.open.values():
+            notebook.close()
+
+
+@pytest.fixture(scope="session")
+def notebooks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebooks]:
+    """All kernels of this session."""
+    made = Notebooks(tmp_path_factory.mktemp("workloads"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def play(notebooks: Notebooks, request: pytest.FixtureRequest) -> Play:
+    """Run a workload, or take the run that another test made; a test that runs again gets a new one."""
+
+    def played(name: str, *, kernel: str = "shared", bare: bool = True, fails: bool = False) -> Run:
+        asked = (request.node.nodeid, name)
+        if name not in notebooks.runs or asked in notebooks.read:
+            notebook = notebooks.kernel(kernel)
+            try:
+                notebooks.runs[name] = notebook.play(load(name), bare=bare, fails=fails)
+            except Exception:
+                notebooks.open.pop(kernel).close()  # who knows what it still runs
+                raise
+        notebooks.read.add(asked)
+        return notebooks.runs[name]
+
+    return played
+
+
+def needs(*packages: str) -> pytest.MarkDecorator:
+    """Skip where a package is missing; ``make test-workloads`` has them all."""
+    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    return pytest.mark.skipif(bool(missing), reason=f"make test-workloads installs {', '.join(missing)}")

@@ -1,0 +1,278 @@
+"""Runs a cell in a real kernel, bare and under ``%%profile``, and measures it beside the profiler.
+
+Measured independently: the clock of the client, every top-level statement of a bare run, the CPU books of
+its process, and the high-water mark of its memory as the operating system keeps it, read from outside.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import pickle
+import re
+import shlex
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from jupyter_client.manager import start_new_kernel
+
+CELLS = Path(__file__).parent / "cells"
+ASKED = Path(__file__).parent / "asked.py"
+PATIENCE_S = 240
+
+TIMED = r"""
+def _timed(source, shell):
+    import ast, json, time
+    took = {}
+    for statement in ast.parse(source).body:
+        code = compile(ast.Module([statement], []), "<statement>", "exec")
+        begin = time.perf_counter()
+        exec(code, shell.user_ns)
+        took[statement.lineno] = took.get(statement.lineno, 0) + time.perf_counter() - begin
+    return json.dumps(took)
+"""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A cell, what is run before it, and the options of its magic."""
+
+    name: str
+    setup: str
+    cell: str
+    options: str = "p --quiet"
+
+    @property
+    def statements(self) -> list[tuple[int, int]]:
+        """First and last line of each top-level statement, as IPython counts: the magic is line 1."""
+        return [(s.lineno + 1, (s.end_lineno or s.lineno) + 1) for s in ast.parse(self.cell).body]
+
+
+def load(name: str, folder: Path = CELLS) -> Workload:
+    """Read a file of the folder: a setup cell, ``# %%profile …``, the cell, and what was run afterwards."""
+    text = (folder / f"{name}.py").read_text()
+    setup, magic, rest = re.split(r"(?m)^(?:# profiled cell\n)?# %%profile(.*)\n", text, maxsplit=1)
+    words = shlex.split(re.split(r"->|\(", magic)[0])
+    options = " ".join([*words, *(() if "--quiet" in words else ("--quiet",))])
+    cell = re.split(r"(?m)^# then", rest)[0].rstrip() + "\n"
+    return Workload(name, re.sub(r"(?m)^# setup.*\n", "", setup).strip("\n"), cell, options)
+
+
+@dataclass
+class Run:
+    """One profiled run: what was measured beside the profiler, and what the Profile says."""
+
+    workload: Workload
+    bare_s: float
+    wall_s: float
+    statements_s: dict[int, float]
+    bare_printed: str
+    printed: str
+    error: str
+    high_water_bytes: int
+    said: dict[str, Any] = field(default_factory=dict)
+
+    def __getattr__(self, name: str) -> Any:
+        said = self.__dict__.get("said", {})
+        if name in said:
+            return said[name]
+        if name in said.get("failures", {}):
+            raise AssertionError(f"p.{name}() failed: {said['failures'][name]}")
+        raise AttributeError(name)
+
+    @property
+    def cell_s(self) -> float:
+        """Length of the cell by its account."""
+        return float(self.account["dur"].sum()) / 1e9
+
+    def part_s(self, first: int, last: int | None = None, kind: str | None = None) -> float:
+        """Seconds of the account that belong to these lines."""
+        rows = self.account
+        mine = (rows["line"] >= first) & (rows["line"] <= (first if last is None else last))
+        if kind is not None:
+            mine &= rows["kind"] == kind
+        return float(rows.loc[mine.fillna(False).astype(bool), "dur"].sum()) / 1e9
+
+    def kind_s(self, kind: str) -> float:
+        """Seconds of the account of one kind."""
+        return float(self.account.loc[self.account["kind"] == kind, "dur"].sum()) / 1e9
+
+    def line(self, number: int, file: str = "cell") -> pd.Series | None:
+        """The row of `lines` for a line, if there is one."""
+        rows = self.lines[(self.lines["file"] == file) & (self.lines["line"] == number)]
+        return rows.iloc[0] if len(rows) else None
+
+    def line_share(self, number: int, file: str = "cell") -> float:
+        """Inclusive share of a line: its time over the account's; 0 if it is not in the table."""
+        row = self.line(number, file)
+        return 0.0 if row is None else float(row["total_ns"]) / 1e9 / self.cell_s
+
+    def source_share(self, text: str) -> float:
+        """Inclusive share of the line, in whatever file, whose source has this text; 0 if there is none."""
+        rows = self.lines[self.lines["text"].str.contains(text, regex=False)]
+        return float(rows["total_ns"].max()) / 1e9 / self.cell_s if len(rows) else 0.0
+
+    def true_share(self, first: int) -> float:
+        """Share of the top-level statement on this line of the cell, as a bare run took it."""
+        return self.statements_s[first] / sum(self.statements_s.values())
+
+    def phase_shares(self, *steps: int) -> dict[str, float]:
+        """Share of each phase of the time of all steps, or of these."""
+        rows = self.phases[self.phases["step"].isin(steps)] if steps else self.phases
+        total = rows.groupby("phase")["host_ns"].sum()
+        return {str(k): float(v) for k, v in (total / max(total.sum(), 1)).items()}
+
+    @property
+    def advised(self) -> list[tuple[str, float]]:
+        """Text and claimed gain of every piece of advice."""
+        rows = self.advice
+        return [
+            (f"{f} | {r}", float(g or 0))
+            for f, r, g in zip(rows["finding"], rows["remedy"], rows["gain_share"], strict=True)
+        ]
+
+    @property
+    def codes(self) -> set[str]:
+        """Codes of the import report."""
+        return {code for code, *_ in self.report}
+
+
+class Notebook:
+    """A kernel with the extension loaded, in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(CELLS / "mytrain.py", folder)
+        env = {**os.environ, "IPYTHONDIR": str(folder / "ipython"), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+        env["MPLBACKEND"] = "agg"
+        self.log = (folder / "kernel.txt").open("w")
+        self.manager, self.client = start_new_kernel(
+            startup_timeout=PATIENCE_S,
+            kernel_name="python3",
+            env=env,
+            cwd=str(folder),
+            stdout=self.log,
+            stderr=self.log,
+        )
+        self.pid = int(self.must("import os; print(os.getpid())")[0])
+        self.must("%load_ext notebook_prof")
+
+    def close(self) -> None:
+        """End the kernel."""
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=True)
+        self.log.close()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the kernel still runs."""
+        return bool(self.manager.is_alive())
+
+    def execute(self, code: str) -> tuple[str, str, float]:
+        """What a cell printed, its error, and the seconds until the kernel was idle again."""
+        printed, error = [], []
+
+        def hear(message: dict[str, Any]) -> None:
+            kind, content = message["msg_type"], message["content"]
+            if kind == "stream":
+                printed.append(content["text"])
+            elif kind == "error":
+                text = "\n".join(content["traceback"])
+                error.append(f"{content['ename']}\n" + re.sub(r"\x1b\[[0-9;]*m", "", text))
+
+        begin = time.perf_counter()
+        self.client.execute_interactive(code, timeout=PATIENCE_S, output_hook=hear, allow_stdin=False)
+        return "".join(printed), "".join(error), time.perf_counter() - begin
+
+    def must(self, code: str) -> tuple[str, float]:
+        """Run a cell that has to work; gives what it printed and its seconds."""
+        printed, error, took = self.execute(code)
+        assert not error, error
+        return printed, took
+
+    def play(self, workload: Workload, *, bare: bool = True, fails: bool = False) -> Run:
+        """Set up, run bare (once whole, once statement by statement), then profiled, and ask the Profile.
+
+        Parameters
+        ----------
+        workload : Workload
+        bare : bool
+            Whether the cell is run without the profiler too; not where a first run changes the second.
+        fails : bool
+            Whether the cell ends with an error.
+        """
+        self.must(workload.setup or "None")
+        bare_s, statements, first = float("nan"), {}, ""
+        if bare:
+            first, error, bare_s = self.execute(workload.cell)
+            assert fails == bool(error), error
+            if not fails:
+                statements = self._statements(workload)
+                bare_s = min(bare_s, sum(statements.values()))
+        asking = f"exec(open({str(ASKED)!r}).read(), _space := {{}}); print(_space['usage']()); del _space"
+        before, _ = self.must(asking)
+        with high_water(self.pid) as mark:
+            printed, error, wall_s = self.execute(f"%%profile {workload.options}\n{workload.cell}")
+        assert fails == bool(error), error
+        run = Run(workload, bare_s, wall_s, statements, first, printed, error, mark.bytes)
+        run.said = self._ask(before)
+        return run
+
+    def _statements(self, workload: Workload) -> dict[int, float]:
+        """Seconds of each top-level statement of a bare run, by its line in the profiled cell."""
+        self.must(TIMED)
+        printed, _ = self.must(f"print('\\n' + _timed({workload.cell!r}, get_ipython())); del _timed")
+        found = json.loads(printed.strip().splitlines()[-1])
+        return {int(line) + 1: seconds for line, seconds in found.items()}
+
+    def _ask(self, before: str) -> dict[str, Any]:
+        target = self.folder / "said.pickle"
+        target.unlink(missing_ok=True)
+        space = f"{{'PROFILE': _profile, 'TARGET': {str(target)!r}, 'BEFORE': {before.strip()}}}"
+        self.must(f"exec(open({str(ASKED)!r}).read(), {space})")
+        said: dict[str, Any] = pickle.loads(target.read_bytes())
+        return said
+
+
+@dataclass
+class Mark:
+    """The highest resident memory that was seen."""
+
+    bytes: int = 0
+
+
+@contextmanager
+def high_water(pid: int) -> Iterator[Mark]:
+    """Reset a process's high-water mark of resident memory, and read it from outside every 10 ms.
+
+    It is read all the time because the process may reset it itself.
+    """
+    mark, done = Mark(), threading.Event()
+    status = Path(f"/proc/{pid}/status")
+
+    def look() -> None:
+        while True:
+            with suppress(OSError):
+                found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text())
+                mark.bytes = max(mark.bytes, int(found[1]) * 1024 if found else 0)
+            if done.wait(0.01):
+                return
+
+    with suppress(OSError):
+        Path(f"/proc/{pid}/clear_refs").write_text("5")
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield mark
+    finally:
+        done.set()
+        thread.join()

@@ -1,0 +1,66 @@
+"""Trainers of other libraries: where they train, evaluate and generate is told as what it is.
+
+``make test-workloads`` makes the environments; elsewhere what is missing is skipped.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .conftest import Play, needs
+from .laws import LAWS, check_statements
+from .runner import Run
+
+
+def check_laws(run: Run) -> None:
+    """All laws, for a workload that test_laws leaves out since its library may be missing."""
+    for law in LAWS:
+        law(run)
+
+
+@needs("torch", "pytorch_lightning")
+def test_lightning(play: Play) -> None:
+    run = play("lightning")
+    assert len(run.steps) == 40
+    shares = run.phase_shares()
+    # Lightning runs forward and backward in a closure inside of optimizer.step
+    assert shares["backward"] >= 0.05, shares
+    assert shares["forward"] >= 0.02, shares
+    assert all(gain <= shares["optimizer"] for words, gain in run.advised if "fused" in words), run.advised
+    backward = run.phases[run.phases["phase"] == "backward"]
+    assert (backward["host_ns"] > 0).sum() == 40, "backward runs in each of the 40 steps"
+    check_laws(run)
+
+
+@needs("torch", "transformers", "accelerate")
+def test_hugging_face_trainer(play: Play) -> None:
+    run = play("hf_trainer")
+    assert run.printed.strip().splitlines()[-1] == "30"
+    # 240 rows in batches of 8, two batches an update, two epochs: 60 micro-batches, 30 updates
+    assert len(run.steps) in (30, 60)
+    told = " ".join([run.verdict, *run.account["part"]])
+    assert re.search(r"\b30\b", told), told
+    # the evaluation between the epochs is 60 batches of forward
+    evaluated = run.phase_shares()["evaluation"] * float(run.steps["dur"].sum()) / 1e9
+    outside = run.account.loc[run.account["part"].str.contains("evaluation"), "dur"].sum() / 1e9
+    assert evaluated + outside >= 0.05 * run.cell_s
+    check_laws(run)
+
+
+@needs("torch", "keras")
+def test_keras_with_torch(play: Play) -> None:
+    run = play("keras_torch")
+    # 640 rows in batches of 32, two epochs
+    assert len(run.steps) == 40
+    shares = run.phase_shares()
+    assert shares["backward"] > 0.02, shares
+    check_laws(run)
+
+
+@needs("torch", "transformers")
+def test_generating_text(play: Play) -> None:
+    run = play("hf_generate")
+    assert len(run.steps) == 0, "generating trains nothing"
+    assert run.part_s(3) >= 0.8 * (run.cell_s - run.kind_s("profiler"))
+    check_statements(run)
+    check_laws(run)

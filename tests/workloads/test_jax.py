@@ -1,0 +1,28 @@
+"""Cells of JAX and Flax, in an environment without torch: see ``make test-workloads``."""
+
+from __future__ import annotations
+
+import re
+
+from .conftest import Play, needs
+from .laws import check_statements
+from .test_frameworks import check_laws
+
+
+@needs("jax", "optax")
+def test_jax(play: Play) -> None:
+    run = play("jax")
+    found = re.search(r"first ([\d.]+) rest ([\d.]+)", run.printed)
+    assert found, run.printed
+    # the first call compiles; the loop is both, to the two digits that the cell prints
+    told = run.part_s(10, 13)
+    assert abs(told - float(found[1]) - float(found[2])) <= 0.05 + 0.05 * told, run.account.to_string()
+    check_laws(run)
+
+
+@needs("flax", "optax")
+def test_flax(play: Play) -> None:
+    run = play("flax")
+    assert run.printed.strip().splitlines()[-1] == "40"
+    check_statements(run)
+    check_laws(run)

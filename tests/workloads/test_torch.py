@@ -1,0 +1,170 @@
+"""Training loops as people write them: steps, phases, evaluation, leaks.
+
+Each truth is in docs/truth.md; what the cell prints itself is the truth of the same run.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .conftest import Play
+from .laws import check_statements, margin
+from .runner import Run
+from .test_python import check_cpu, printed_number
+
+
+def printed_numbers(run: Run, word: str) -> list[float]:
+    """All numbers that the cell printed behind a word."""
+    return [float(number) for number in re.findall(re.escape(word) + r" (\d+(?:\.\d+)?)", run.printed)]
+
+
+def of_steps(run: Run, line: int) -> float:
+    """Share of the time of all steps that a line takes, with what it calls."""
+    row = run.line(line)
+    return 0.0 if row is None else float(row["total_ns"]) / float(run.steps["dur"].sum())
+
+
+def test_preparing_in_python_is_no_framework_overhead(play: Play) -> None:
+    run = play("torchimp_trainprep")
+    assert len(run.steps) == 10
+    # 32,768 multiplications in Python against one small layer: nearly all of a step
+    assert of_steps(run, 10) >= 0.6
+    assert run.source_share("out.append([v*1.1 for v in row])") >= 0.4
+    assert "framework overhead" not in run.verdict.splitlines()[0]
+    assert re.search(r"augment|out\.append|(cell:|line )10", run.verdict), run.verdict
+    assert all(gain <= 0.3 for words, gain in run.advised if "compile" in words), run.advised
+
+
+def test_evaluation_is_a_part_of_its_own(play: Play) -> None:
+    run = play("eval_outside_steps")
+    evaluated = sum(printed_numbers(run, "eval"))
+    told = run.part_s(7, 9, "code")
+    # the cell prints hundredths of a second, twice; model.eval() and the prints are a millisecond
+    assert abs(told - evaluated) <= 0.03 + 0.05 * evaluated, run.account.to_string()
+    assert len(run.steps) == 64
+    assert int(run.account["steps"].sum()) == 64
+    assert run.part_s(4, 5) + told >= 0.9 * run.cell_s
+    parts = run.account.loc[run.account["line"].between(7, 9).fillna(False), "part"]
+    assert parts.str.contains("evaluation").any()
+    if evaluated > 0.5 * run.cell_s:
+        assert "evaluation" in run.verdict.splitlines()[0].lower(), run.verdict
+
+
+def test_three_models_are_three_loops(play: Play) -> None:
+    run = play("three_models")
+    assert len(run.steps) == 60
+    assert run.steps.groupby("loop").size().tolist() == [20, 20, 20]
+    assert int(run.account["steps"].sum()) == 60
+    assert run.part_s(6, 7) >= 0.8 * (run.cell_s - run.kind_s("profiler"))
+    assert run.steps["step"].is_unique
+
+
+def test_the_closure_of_lbfgs_is_forward_and_backward(play: Play) -> None:
+    run = play("lbfgs")
+    assert len(run.steps) == 6
+    shares = run.phase_shares()
+    # five evaluations of a network against a few dot products of its parameters
+    assert shares["forward"] >= 0.1
+    assert shares["backward"] >= 0.1
+    assert shares["forward"] + shares["backward"] >= 0.4, shares
+    assert "99" not in run.verdict.splitlines()[0]
+
+
+def test_an_environment_is_not_forward(play: Play) -> None:
+    run = play("rl")
+    forward, environment = printed_number(run, "forward"), printed_number(run, "env")
+    whole = run.part_s(6, 11)
+    # the model's forward is what the cell timed around it, and at most log_softmax beside it
+    steps = run.steps
+    assert len(steps) in (3, 60), "updates, or rounds of the loop"
+    shares = run.phase_shares()
+    assert shares["forward"] <= forward / whole + margin(run) + 0.05, shares
+    told = run.source_share("s,r=env.step(0)") * run.cell_s
+    assert abs(told - environment) <= 0.1 * environment + 0.03, (told, environment)
+    assert run.source_share("time.sleep(0.002)") * run.cell_s >= 0.8 * 60 * 0.002
+
+
+def test_kept_activations_are_found(play: Play) -> None:
+    run = play("torch_leak_acts")
+    assert len(run.steps) == 32
+    rows = run.memory_growth.sort_values("bytes_per_step", ascending=False)
+    assert len(rows)
+    # 128 x 512 float32 of a Linear, and as many of the ReLU behind it where it is not in place, are kept
+    top = rows.iloc[0]
+    assert top["bytes_per_step"] >= 250 * 1024, rows.to_string()
+    assert re.search(r"addmm|linear|relu|clamp", str(top["operator"])), rows.to_string()
+    told = " ".join([run.headline, *(words for words, _ in run.advised)])
+    assert "4 B" not in told
+    assert re.search(r"25\d(\.\d+)? KiB|51\d(\.\d+)? KiB|262 kB|\d+(\.\d+)? MiB", told), told
+
+
+def test_a_slow_dataset_is_named(play: Play) -> None:
+    run = play("slowdata")
+    assert len(run.steps) == 10
+    # 320 rows of at least 1 ms each
+    asleep = run.source_share("time.sleep(0.001)") * run.cell_s
+    assert 0.9 * 0.32 <= asleep <= run.cell_s
+    shares = run.phase_shares()
+    assert abs(shares["data"] - run.line_share(2)) <= 0.2, "the loop's head is what fetches"
+    told = " ".join([run.verdict, *(words for words, _ in run.advised)])
+    assert re.search(r"__getitem__|time\.sleep", told), told
+    # a step without its data is what workers can leave at best: they work beside it
+    workers = [gain for words, gain in run.advised if "workers" in words]
+    assert workers
+    assert 0.5 * shares["data"] <= max(workers) <= shares["data"] + 0.05
+
+
+def test_micro_batches_and_updates_are_told_apart(play: Play) -> None:
+    run = play("gradaccum")
+    assert run.printed.strip() == "32 batches 8 optimizer steps"
+    assert len(run.steps) in (32, 8)
+    told = " ".join([run.verdict, *run.account["part"]])
+    assert re.search(r"\b32\b", told), told
+    assert re.search(r"\b8\b", told), told
+
+
+def test_training_in_children_is_told(play: Play) -> None:
+    run = play("ddp")
+    assert "Nothing was recorded" not in run.verdict
+    check_cpu(run)
+    assert told_children(run) >= 0.7 * run.used["children_s"]
+    assert run.part_s(2) >= 0.9 * run.cell_s
+    assert re.search(r"child|process|rank", run.verdict), run.verdict
+
+
+def told_children(run: Run) -> float:
+    """CPU seconds of child processes by the recorded table."""
+    rows = run.cpu[run.cpu["tid"] == -1].sort_values("ts")
+    each = rows.groupby("pid")["cpu_ns"]
+    return float((each.last() - each.first()).sum()) / 1e9
+
+
+def test_evaluation_in_the_middle_of_a_loop(play: Play) -> None:
+    run = play("nanogpt")
+    assert run.printed.startswith("20 estimate_loss")
+    evaluated = printed_number(run, "estimate_loss")
+    told = run.source_share("estimate_loss(); te+=") * run.cell_s
+    # the clock stands around estimate_loss() alone, on the line that is told
+    assert abs(told - evaluated) <= 0.05 * evaluated + 0.02
+    shares = run.phase_shares()
+    assert abs(shares["evaluation"] - evaluated / run.cell_s) <= 0.1, shares
+    assert shares["backward"] > shares["forward"] > 0.02, "two micro-batches forward and backward an update"
+    told_text = " ".join([run.verdict, *run.account["part"]])
+    assert re.search(r"\b20\b", told_text), told_text
+
+
+def test_a_backward_written_by_hand_is_backward(play: Play) -> None:
+    run = play("checkpoint_customfn")
+    assert len(run.steps) == 32
+    # backward of Sq sleeps for 2 ms a step
+    asleep = run.source_share("time.sleep(0.002); return 2 * x * g") * run.cell_s
+    assert asleep >= 0.9 * 32 * 0.002
+    shares = run.phase_shares()
+    assert shares["backward"] >= 32 * 0.002 / (float(run.steps["dur"].sum()) / 1e9) - 0.02
+    check_statements(run)
+
+
+def test_a_loop_of_gradients_without_an_optimizer(play: Play) -> None:
+    run = play("func_vmap")
+    check_statements(run)
+    assert run.part_s(6, 7) + run.part_s(2) >= 0.8 * (run.cell_s - run.kind_s("profiler"))
