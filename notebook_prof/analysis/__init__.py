@@ -4,7 +4,7 @@ They do not draw, format, log, cache or change their input. Times are int64 nano
 bytes, shares are between 0 and 1. `Profile` has each of them as a method.
 """
 
-from .account import account, account_spans
+from .account import account
 from .advice import advice
 from .breakdown import breakdown
 from .calls import calls
@@ -53,7 +53,6 @@ __all__ = [
     "Overview",
     "Verdict",
     "account",
-    "account_spans",
     "advice",
     "breakdown",
     "calls",

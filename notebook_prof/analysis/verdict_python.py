@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..trace.intervals import IntArray
+from ..units import format_share
 from .claims import Sentence, Source, cite_ns, cite_share, say
 from .facts import Facts
 from .frames import Frames, frames
@@ -29,6 +30,7 @@ _PACKAGES: Final = re.compile(r"(?:site|dist)-packages[\\/](?P<name>[^\\/]+)")
 _BINARY: Final = re.compile(r"<(?:built-in|slot wrapper).* (?P<name>\w+) of .*numpy|^(?P<pure>numpy\.[\w.]+)")
 _SPELLED: Final = {"numpy": "NumPy", "scipy": "SciPy", "sklearn": "scikit-learn", "torch": "PyTorch"}
 _MOSTLY: Final = 0.5
+_TRIFLE: Final = 0.01
 
 
 def python_verdict(facts: Facts) -> Finding:
@@ -71,6 +73,9 @@ def python_verdict(facts: Facts) -> Finding:
         ")",
     )
     evidence = {"name": name, "self_ns": spent}
+    if share.value < _TRIFLE:
+        sentence = say(f"Nothing that was recorded takes {format_share(_TRIFLE, 0)} of {facts.whole}.")
+        return Finding("mixed", sentence, share.value, evidence)
     if str(trace.slices["category"].iloc[row]) != "python":
         sentence = say(f"Nothing says what bounds it; {_cut(name)} takes most time of its own: ", of, ".")
         return Finding("mixed", sentence, share.value, evidence, {"name": name})

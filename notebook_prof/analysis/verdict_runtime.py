@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 
@@ -20,7 +18,7 @@ from .verdict_python import is_wait
 _OPERATORS = ("operator", "collective")
 
 
-def runtime_verdict(facts: Facts) -> tuple[Finding | None, Facts]:
+def runtime_verdict(facts: Facts) -> Finding | None:
     """Tell time in which other threads run operators from time that is this thread's own.
 
     Parameters
@@ -30,10 +28,8 @@ def runtime_verdict(facts: Facts) -> tuple[Finding | None, Facts]:
 
     Returns
     -------
-    verdict : Finding or None
+    Finding or None
         ``compute-bound`` if these operators take more time than anything that the thread does by itself.
-    facts : Facts
-        The same with that time taken out of `top`.
 
     Notes
     -----
@@ -44,14 +40,13 @@ def runtime_verdict(facts: Facts) -> tuple[Finding | None, Facts]:
     others = on_host(trace, facts.window)
     others = others.only((others.ints("track") != _track(mine)) & others.among("category", _OPERATORS))
     if not len(others.rows) or not len(mine.rows):
-        return None, facts
+        return None
     waits = is_wait(mine) | mine.among("category", ("annotation",))
     hidden = np.where(waits, _own_inside(mine, union(others.ts, others.end)), 0)
     total = int(hidden.sum())
-    rest = _rest(facts.top, mine, hidden)
     share = min(total / max(facts.total_ns, 1), 1.0)
-    if total <= int(rest["self_ns"].max()):
-        return None, replace(facts, top=rest)
+    if total <= int(_own_without(facts.top, mine, hidden).max()):
+        return None
     codes = others.codes("name")
     longest = int(np.bincount(codes, weights=others.self_ns).argmax())
     name = str(others.slices["name"].cat.categories[longest])
@@ -66,7 +61,7 @@ def runtime_verdict(facts: Facts) -> tuple[Finding | None, Facts]:
         f" in {format_items(calls, 'call')}.",
     )
     evidence = {"operator_ns": total, "name": name, "self_ns": taken, "calls": calls}
-    return Finding("compute-bound", sentence, share, evidence, {"name": name}), facts
+    return Finding("compute-bound", sentence, share, evidence, {"name": name})
 
 
 def _track(mine: Scope) -> int:
@@ -90,16 +85,17 @@ def _own_inside(mine: Scope, busy: Intervals) -> IntArray:
 def _until(intervals: Intervals, instants: IntArray) -> IntArray:
     """Time in the intervals up to each instant."""
     starts, ends = intervals
+    if not len(starts):
+        return np.zeros(len(instants), np.int64)
     before = np.concatenate([[0], np.cumsum(ends - starts)])
     at = np.searchsorted(starts, instants, side="right") - 1
     known = np.maximum(at, 0)
     return np.where(at >= 0, before[known] + np.minimum(instants, ends[known]) - starts[known], 0)
 
 
-def _rest(top: pd.DataFrame, mine: Scope, hidden: IntArray) -> pd.DataFrame:
-    """`top` without the hidden time, longest first."""
+def _own_without(top: pd.DataFrame, mine: Scope, hidden: IntArray) -> IntArray:
+    """Own time of the rows of `top` without the hidden time."""
     words = mine.slices["name"].cat.categories
     taken = np.bincount(mine.codes("name"), weights=hidden, minlength=len(words))
     less = pd.Series(taken.astype(np.int64), index=words).reindex(top["name"].astype("str")).to_numpy()
-    table: pd.DataFrame = top.assign(self_ns=top["self_ns"].to_numpy() - less)
-    return table.sort_values("self_ns", ascending=False, kind="stable").reset_index(drop=True)
+    return np.asarray(top["self_ns"].to_numpy() - less, dtype=np.int64)

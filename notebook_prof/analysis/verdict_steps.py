@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ..units import format_count, format_items, format_ns, format_share
-from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, say
+from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
 from .facts import OPERATORS, Facts
 from .hot_lines import hot_lines
 from .lines import CELL
@@ -249,7 +249,7 @@ def _on_the_cpu(facts: Facts, *, costly: bool) -> Finding:
     if overhead >= MOST and facts.calls and framework and not costly:
         return _overhead(facts, overhead, around)
     if operators >= MOST:
-        return _compute(facts, operators)
+        return _compute(facts, operators) if framework else _longest(facts)
     return _mixed(facts)
 
 
@@ -347,31 +347,43 @@ def _compute(facts: Facts, operators: float) -> Finding:
     return Finding("compute-bound", sentence, share.value, evidence, select)
 
 
+def _longest(facts: Facts) -> Finding:
+    """What takes most, where nobody knows what slices stand for."""
+    first = facts.top.iloc[0]
+    name, spent = first["name"], int(first["self_ns"])
+    source, select = on_thread(facts, "self_ns", name=name), {"name": name}
+    share = cite_share(spent / facts.total_ns, source, facts.total, select)
+    took = cite_ns(spent, source, select)
+    sentence = say(f"{short(name)} takes most time of its own: ", share, f" of {facts.whole} (", took, ").")
+    return Finding("mixed", sentence, share.value, {"name": name, "self_ns": spent}, select)
+
+
 _IN_WORDS: Final = {
     "waiting": "waiting",
     "launch": "launching",
     "small operators": "operators under 10 µs",
     "operators": "operators",
     "python": "Python",
-    "range": "ranges without operators",
-    "idle": "not recorded",
+    "range": "ranges with nothing below them",
+    "idle": "without anything recorded on its thread",
 }
 
 
 def _mixed(facts: Facts) -> Finding:
     thread = facts.thread_time.sort_values("ns", ascending=False, kind="stable").head(3)
-    pieces: list[str | Claim] = []
+    pieces = []
     for state, spent in zip(thread.index, thread["share"], strict=True):
         if spent > 0:
-            told = cite_share(float(spent), _thread(facts, state), _thread(facts))
-            pieces += [", " if pieces else "", f"{_IN_WORDS[state]} ", told]
-    sentence = say(f"Nothing takes most of {facts.whole}: ", *pieces, ".")
-    return Finding("mixed", sentence, float(thread["share"].iloc[0]), {"state": str(thread.index[0])})
+            told = cite_share(float(spent), _thread(facts, str(state)), _thread(facts))
+            pieces.append(say(f"{_IN_WORDS[str(state)]} ", told))
+    first = float(thread["share"].iloc[0])
+    begin = f"Most of {facts.whole} is " if first > MOST else f"Nothing takes most of {facts.whole}: "
+    sentence = say(begin, joined(pieces, ", "), ".")
+    return Finding("mixed", sentence, first, {"state": str(thread.index[0])})
 
 
 def _python(facts: Facts) -> Finding:
-    found, own = runtime_verdict(facts)
-    return found or python_verdict(own)
+    return runtime_verdict(facts) or python_verdict(facts)
 
 
 def _instants(facts: Facts) -> Finding:

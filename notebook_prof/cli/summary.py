@@ -1,4 +1,4 @@
-"""``notebook-prof summary``: the tables of ``p.summary()``, or one analysis as a table."""
+"""``notebook-prof summary``: the text of ``p.summary()``, or one analysis as a table."""
 
 from __future__ import annotations
 
@@ -22,18 +22,23 @@ _LONGEST: Final = 60
 def add_summary(commands: Any) -> None:
     """Add the command to a parser."""
     told = (
-        "Print the verdict and the tables of a recording, as paddle.profiler prints them; "
-        "or with --table one analysis, filtered and grouped."
+        "Print the verdict of a recording with its account, lines, operators and memory; with --style the "
+        "tables of paddle.profiler or torch.profiler, or with --table one analysis, filtered and grouped."
     )
     parser = commands.add_parser("summary", help="print the verdict and tables", description=told)
     add = parser.add_argument
     add("file", metavar="FILE")
     add("--from", dest="source", metavar="FORMAT", help="format of FILE, to skip the guessing")
-    add("--sorted-by", default="CPUTotal", choices=SORTED_KEYS, metavar="KEY", help=" ".join(SORTED_KEYS))
+    add(
+        "--style",
+        choices=("short", "paddle", "torch"),
+        help="ours (default), or the text of another profiler",
+    )
+    add("--sorted-by", choices=SORTED_KEYS, metavar="KEY", help=" ".join(SORTED_KEYS))
     add("--views", action="append", choices=VIEWS, metavar="VIEW", help=" ".join(VIEWS))
     add("--no-op-detail", action="store_true", help="do not list what is inside operators")
     add("--thread-sep", action="store_true", help="list operators by thread")
-    add("--time-unit", choices=UNITS, default="ms", help="default: ms")
+    add("--time-unit", choices=UNITS, help="of Paddle's tables; default: ms")
     add("--table", metavar="ANALYSIS", help="print this one: operators, kernels, steps, phases, …")
     add("--by", metavar="COLUMNS", help="group by these, separated by commas (with --table)")
     add("--where", metavar="FILTER", help="as in 'conv self>1ms phase=backward step=3:7' (with --table)")
@@ -49,14 +54,7 @@ def run(options: argparse.Namespace) -> int:
     if options.table is None and (options.where or options.by or shape in ("json", "csv")):
         options.table = "operators"
     if options.table is None:
-        text = profile.summary(
-            sorted_by=options.sorted_by,
-            views=options.views,
-            op_detail=not options.no_op_detail,
-            thread_sep=options.thread_sep,
-            time_unit=options.time_unit,
-        )
-        say(f"{profile.headline}\n\n{text}".rstrip() if options.views is None else str(text).rstrip())
+        say(_text(profile, options).rstrip())
         return 0
     table = _table(profile, options)
     table = table.head(options.top) if options.top > 0 else table
@@ -67,6 +65,24 @@ def run(options: argparse.Namespace) -> int:
         cells = [[_cell(name, value) for value in table[name].tolist()] for name in columns]
         say(drawn(shape, columns, list(zip(*cells, strict=True))))
     return 0
+
+
+def _text(profile: Any, options: argparse.Namespace) -> str:
+    paddle = {
+        "sorted_by": options.sorted_by,
+        "views": options.views,
+        "op_detail": False if options.no_op_detail else None,
+        "thread_sep": options.thread_sep or None,
+        "time_unit": options.time_unit,
+    }
+    asked = {name: value for name, value in paddle.items() if value is not None}
+    text = str(profile.summary(style=options.style, rows=options.top, **asked))
+    if options.style == "torch" or options.views is not None:
+        return text
+    trust = profile.headline.split("\n")[len(profile.verdict.lines) :]
+    return "\n".join(
+        [text, *trust] if not asked and options.style != "paddle" else [profile.headline, "", text]
+    )
 
 
 def _table(profile: Any, options: argparse.Namespace) -> pd.DataFrame:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 
 from .. import analysis
 from ..analysis.event_tables import Events
+from ..errors import OptionError, nearest
 from ..selection import Selection
 from ..trace.saving import format_of
 from ..trace.trace import Trace
@@ -18,8 +19,10 @@ from .display import display
 from .event_text import event_text
 from .facade import method
 from .plot import Plot
-from .text import Text, operator_table, profile_text, trust_lines
+from .text import Text, operator_table, profile_text, summary_text, trust_lines
 from .torch_text import torch_text
+
+_STYLES: Final = ("short", "paddle", "torch")
 
 
 class Profile:
@@ -161,9 +164,46 @@ class Profile:
     export_stacks = method(export_stacks)
 
     def summary(
+        self, by: str | None = None, rows: int = 10, *, style: str | None = None, **paddle: Any
+    ) -> Text:
+        """Write the Profile as a short text: verdict, account, hottest lines, operators, memory.
+
+        Parameters
+        ----------
+        by : str, optional
+            Only a table of operators, grouped by ``name``, ``module``, ``phase``, ``category`` or ``shapes``.
+        rows : int
+            How many lines and operators to show.
+        style : {"short", "paddle", "torch"}, optional
+            ``paddle``: what ``paddle.profiler.Profiler.summary`` prints, see `paddle_summary`; ``torch``:
+            what ``prof.key_averages().table()`` prints, see `table`.
+        **paddle
+            Arguments of `paddle_summary`; with any of them, Paddle's text is meant.
+
+        Returns
+        -------
+        Text
+            A str that shows itself without quotes in a notebook.
+
+        Raises
+        ------
+        OptionError
+            If there is no such grouping, style or argument.
+        """
+        if by is not None:
+            return operator_table(self.operators(by=by), by, rows)
+        chosen = style if style is not None else "paddle" if paddle else "short"
+        if chosen == "paddle":
+            return self.paddle_summary(**paddle)
+        if paddle or chosen not in _STYLES:
+            wrong = f"style={chosen!r}" if chosen not in _STYLES else ", ".join(paddle)
+            raise OptionError(f"summary cannot be written with {wrong}: {nearest(chosen, _STYLES)}")
+        if chosen == "torch":
+            return self.table(row_limit=rows)
+        return summary_text(self.verdict, self.account(), self.lines(), self.operators(), rows)
+
+    def paddle_summary(
         self,
-        by: str | None = None,
-        rows: int = 10,
         *,
         sorted_by: str = "CPUTotal",
         views: str | Iterable[str] | None = None,
@@ -171,15 +211,10 @@ class Profile:
         thread_sep: bool = False,
         time_unit: str = "ms",
     ) -> Text:
-        """Write tables of text: Paddle's summary, or with `by` the operators that take most time.
+        """Write the tables that ``paddle.profiler.Profiler.summary`` prints, for any recording.
 
         Parameters
         ----------
-        by : str, optional
-            A short table of operators grouped by ``name``, ``module``, ``phase``, ``category`` or ``shapes``,
-            instead of Paddle's.
-        rows : int
-            How many of them to show.
         sorted_by : str
             ``CPUTotal CPUAvg CPUMax CPUMin GPUTotal GPUAvg GPUMax GPUMin``, or Paddle's ``SortedKeys``; from
             largest to smallest, minima from smallest to largest.
@@ -195,16 +230,13 @@ class Profile:
         Returns
         -------
         Text
-            A str that shows itself without quotes in a notebook. For Paddle's recordings it is what
-            ``paddle.profiler.Profiler.summary`` prints.
+            For Paddle's recordings the very text, to the character.
 
         Raises
         ------
         OptionError
-            If there is no such grouping, sort key, view or unit.
+            If there is no such sort key, view or unit.
         """
-        if by is not None:
-            return operator_table(self.operators(by=by), by, rows)
         return Text(
             event_text(
                 Events(self.trace),
@@ -306,7 +338,7 @@ class Profile:
         write_svg(self.trace, self.selection, path, view, width, theme)
 
     def __repr__(self) -> str:
-        return profile_text(self.trace, self.verdict, self.trust)
+        return profile_text(self.trace, self.verdict, self.trust, self.lines())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """Text and static HTML, for front-ends without widgets and notebooks reopened without a kernel."""

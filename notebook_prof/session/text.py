@@ -23,14 +23,94 @@ class Text(str):
         return str(self)
 
 
-def profile_text(trace: Trace, verdict: Verdict, trust: pd.DataFrame) -> str:
-    """The verdict in at most five lines and, where the recording has losses, one that says which.
+def profile_text(trace: Trace, verdict: Verdict, trust: pd.DataFrame, lines: pd.DataFrame) -> str:
+    """The verdict, the five hottest lines with bars and, where the recording has losses, which.
 
     A trace without slices says instead what was not recorded.
+
+    Parameters
+    ----------
+    trace : Trace
+    verdict : Verdict
+    trust, lines : DataFrame
+        As the analyses of these names give them.
     """
     if not len(trace.slices):
-        return "\n".join([verdict.sentence, *map(str, trace.report)][:5])
-    return "\n".join(filter(None, [str(verdict), trust_line(trust)]))
+        return "\n".join([*(verdict.lines or (verdict.sentence,)), *map(str, trace.report)][:5])
+    first, *rest = verdict.lines or (verdict.sentence,)
+    shown = line_bars(lines) if rest else ()  # of a trifle one line is enough
+    return "\n".join(filter(None, [first, *shown, *rest, trust_line(trust)]))
+
+
+def line_bars(lines: pd.DataFrame, rows: int = 5) -> list[str]:
+    """The hottest lines: a bar, the share, the time, how often, and the source.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"file": ["cell"], "line": [3], "text": ["a @ b"], "share": [0.5],
+    ...     "total_ns": [2_000_000], "self_ns": [2_000_000], "count": pd.array([4])})
+    >>> line_bars(table)
+    ['  3  █████        50.0 %     2 ms  4 ×  a @ b']
+    """
+    shown = lines.head(rows)
+    places = [
+        str(number) if file == "cell" else f"{_base(file)}:{number}"
+        for file, number in zip(shown["file"], shown["line"], strict=True)
+    ]
+    width = max(map(len, places), default=0)
+    counts = ["" if pd.isna(count) else f"{format_count(int(count))} ×  " for count in shown["count"]]
+    beside = max(map(len, counts), default=0)
+    return [
+        f"  {place.rjust(width)}  {_bar(share)}  {format_share(share).rjust(7)}  {format_ns(total).rjust(7)}"
+        f"  {count.rjust(beside)}{_short(text)}".rstrip()
+        for place, share, total, count, text in zip(
+            places, shown["share"], shown["total_ns"], counts, shown["text"], strict=True
+        )
+    ]
+
+
+def summary_text(
+    verdict: Verdict, account: pd.DataFrame, lines: pd.DataFrame, operators: pd.DataFrame, rows: int
+) -> Text:
+    """Write a Profile in short: verdict, account, hottest lines, operators.
+
+    Parameters
+    ----------
+    verdict : Verdict
+    account, lines, operators : DataFrame
+        As the analyses of these names give them.
+    rows : int
+        Lines and operators to show.
+    """
+    parts = [str(verdict)]
+    if len(account) > 1:
+        parts.append("\n".join(["Account", *_account_lines(account)]))
+    if len(lines):
+        parts.append("\n".join(["Lines", *line_bars(lines, rows)]))
+    if len(operators):
+        parts.append(f"{operator_table(operators, 'name', rows)}")
+    return Text("\n\n".join(parts))
+
+
+def _account_lines(account: pd.DataFrame) -> list[str]:
+    labels = [
+        _short(" ".join(filter(None, words))) for words in zip(account["part"], account["text"], strict=True)
+    ]
+    width = max(map(len, labels))
+    return [
+        f"  {label.ljust(width)}  {_bar(share)}  {format_share(share).rjust(7)}  {format_ns(dur).rjust(7)}"
+        for label, share, dur in zip(labels, account["share"], account["dur"], strict=True)
+    ]
+
+
+def _bar(share: float, width: int = 10) -> str:
+    eighths = round(min(max(share, 0.0), 1.0) * width * 8)
+    full, part = divmod(eighths, 8)
+    return ("█" * full + ("" if not part else " ▏▎▍▌▋▊▉"[part])).ljust(width)
+
+
+def _base(path: object) -> str:
+    return str(path).replace("\\", "/").rpartition("/")[2]
 
 
 def trust_line(trust: pd.DataFrame) -> str:

@@ -83,9 +83,9 @@ _LIBRARY_KERNEL: Final = re.compile(
     r"|(?:^|::)(?:\w*_)?(?:put|wait)_signal_kernel|(?:^|::)barrier_kernel$"
 )
 """Functions of libraries that only communicate: NCCL, RCCL, HCCL, oneCCL, MSCCL++, NVSHMEM, rocSHMEM,
-TransformerEngine's userbuffers, DeepEP (``dpsk::ep::`` in DeepSeek's own recordings), MORI, pplx, ``moeA2A`` of
-TensorRT-LLM and FlashInfer, Ascend's MoeDistribute, and the reductions over peers' memory of torch, vLLM, SGLang
-and AITER."""
+TransformerEngine's userbuffers, DeepEP (``dpsk::ep::`` in DeepSeek's own recordings), MORI, pplx, ``moeA2A``
+of TensorRT-LLM and FlashInfer, Ascend's MoeDistribute, and the reductions over peers' memory of torch, vLLM,
+SGLang and AITER."""
 
 _BRACKETS: Final = re.compile(r"([<>(])")
 _WORD_KERNEL: Final = re.compile(_WORD)

@@ -15,7 +15,7 @@ from notebook_prof.errors import OptionError
 from notebook_prof.session.plot import VIEWS
 from notebook_prof.testing import draw
 
-NOT_FRAMES = ("Verdict", "verdict", "trust", "Overview", "overview")
+NOT_FRAMES = ("Claim", "Verdict", "verdict", "trust", "Overview", "overview")
 METHODS = [name for name in analysis.__all__ if name not in NOT_FRAMES]
 
 
