@@ -75,7 +75,7 @@ def show_rest(profile: Shown, widget: ProfileWidget, uid: str) -> threading.Thre
     """
 
     def tell_verdict() -> None:
-        widget.headline = headline_of(profile)
+        widget.tell_headline(*headline_of(profile))
 
     parts: tuple[Callable[[], None], ...] = (tell_verdict, lambda: _show_static(profile, uid))
 

@@ -13,10 +13,14 @@ from typing import Any, Final, Protocol
 import anywidget
 import traitlets
 
+from ..analysis import Claim, Verdict
 from ..selection import Selection
 from ..trace import Trace
 from ..views.bundle import VERSION, bokehjs, script, stylesheet
+from ..views.headline import claims_of, headline_pieces
 from ..views.protocol import Protocol as Answers
+
+Claims = tuple[Claim, ...]
 
 _MOST_PADDING: Final = 100_000
 
@@ -35,6 +39,10 @@ class Shown(Protocol):
     @property
     def headline(self) -> str:
         """The verdict, and what cannot be trusted, line by line."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """What bounds the run; its claims are pieces of the headline."""
 
 
 class Answering(Protocol):
@@ -142,12 +150,14 @@ class ProfileWidget(LinkedWidget):
     """
 
     headline = traitlets.Unicode().tag(sync=True)
+    pieces: Any = traitlets.List().tag(sync=True)
+    """The headline's lines, cut at what selects something: see `headline_pieces`."""
 
     def __init__(self, profile: Shown, uid: str = "", late: bool = False) -> None:
         self._trace = profile.trace
         self._begun: dict[str, Any] = {}
         self._came = answers_of(profile).warming.page_came
-        self._headline: Callable[[], str] = str if late else lambda: headline_of(profile)
+        self._headline: Callable[[], tuple[str, Claims]] = _nothing if late else lambda: headline_of(profile)
         self._facts = {"uid": uid, "late": late}
         settings = {**self._facts, "bokeh": VERSION}
         super().__init__(answers_of(profile), profile.selection, "", settings)
@@ -166,8 +176,13 @@ class ProfileWidget(LinkedWidget):
         """What a page mounts: figures without data and small facts, made while it loads BokehJS."""
         from ..views.dashboard import dashboard_document, dashboard_settings
 
-        settings = {**dashboard_settings(self._trace, self._headline()), **self._facts}
+        settings = {**dashboard_settings(self._trace, *self._headline()), **self._facts}
         return {"document": dashboard_document(self._trace), "settings": settings}
+
+    def tell_headline(self, text: str, claims: Claims) -> None:
+        """Send the page a headline that was worked out after its views."""
+        self.pieces = headline_pieces(text, claims)
+        self.headline = text
 
 
 def _parcels(messages: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
@@ -184,12 +199,16 @@ def padded(buffers: list[bytes], wanted: object) -> list[bytes]:
     return [*buffers, bytes(min(missing, _MOST_PADDING))] if missing > 0 else buffers
 
 
-def headline_of(profile: Shown) -> str:
-    """The verdict, or a sentence why there is none."""
+def headline_of(profile: Shown) -> tuple[str, Claims]:
+    """The headline and its claims, or a sentence why there is none."""
     try:
-        return profile.headline
+        return profile.headline, claims_of(profile.verdict)
     except Exception as error:
-        return f"The verdict could not be worked out ({type(error).__name__}: {error})."
+        return f"The verdict could not be worked out ({type(error).__name__}: {error}).", ()
+
+
+def _nothing() -> tuple[str, Claims]:
+    return "", ()
 
 
 _ANSWERS: weakref.WeakKeyDictionary[Shown, Answers] = weakref.WeakKeyDictionary()

@@ -302,8 +302,10 @@ class Profile:
         It needs no kernel and no network; the selection at the time of writing is in it.
         """
         from ..views.document import write_report
+        from ..views.headline import claims_of
 
-        write_report(self.trace, self.selection, path, verdict=self.headline)
+        claims = claims_of(self.verdict)
+        write_report(self.trace, self.selection, path, verdict=self.headline, claims=claims)
 
     def to_png(
         self, path: str | os.PathLike[str], view: str = "all", *, width: int = 1000, theme: str = "light"

@@ -26,6 +26,7 @@ PAGE: Final = (
     "paint",
     "timeline",
     "gestures",
+    "account",
     "overview",
     "memory",
     "phases",

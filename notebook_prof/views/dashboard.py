@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final
 
 import numpy as np
 
+from ..analysis import Claim
 from ..trace import DEVICE_CATEGORIES, Trace
 from .bundle import STATIC, VERSION
 from .figures import AXIS_PX, GUTTER_PX, LANE_PX, MARGIN_PX
+from .headline import headline_pieces
 from .panels import PANELS
 from .panels.recorded import without_memory
 
@@ -56,8 +59,17 @@ def _span(part: Any, span: dict[str, float]) -> None:
             _span(each, span)
 
 
-def dashboard_settings(trace: Trace, verdict: str) -> dict[str, Any]:
-    """Small facts for the page: versions, sizes, the verdict's text, and why a view may be empty."""
+def dashboard_settings(trace: Trace, verdict: str, claims: Iterable[Claim] = ()) -> dict[str, Any]:
+    """Small facts for the page: versions, sizes, the headline, and why a view may be empty.
+
+    Parameters
+    ----------
+    trace : Trace
+    verdict : str
+        As `Profile.headline`.
+    claims : iterable of Claim
+        What of it selects something; see `headline_pieces`.
+    """
     return {
         "bokeh": VERSION,
         "gutter": GUTTER_PX,
@@ -66,16 +78,24 @@ def dashboard_settings(trace: Trace, verdict: str) -> dict[str, Any]:
         "axis": AXIS_PX,
         "figures": list(FIGURES),
         "verdict": verdict,
+        "headline": headline_pieces(verdict, claims),
         "empty": empty_reasons(trace),
-        "tabs": rail(trace),
+        "tabs": (tabs := rail(trace)),
+        "open": "lines" if tabs[0]["name"] == "lines" else "operators",
     }
 
 
 def rail(trace: Trace) -> list[dict[str, str]]:
-    """The tabs from top to bottom: ``name title``, and ``missing``, a sentence where nothing was recorded."""
+    """The tabs from top to bottom: ``name title``, and ``missing``, a sentence where nothing was recorded.
+
+    Where there are lines and no steps, the lines come first.
+    """
     tabs = [{"name": name, "title": tab.title, "missing": tab.missing(trace)} for name, tab in PANELS.items()]
-    place = 1 if "overview" in PANELS else 0
-    return [*tabs[:place], {"name": "operators", "title": table_title(trace), "missing": ""}, *tabs[place:]]
+    tabs.insert(1, {"name": "operators", "title": table_title(trace), "missing": ""})
+    lines = next(tab for tab in tabs if tab["name"] == "lines")
+    if lines["missing"] or len(trace.steps):
+        return tabs
+    return [lines, *(tab for tab in tabs if tab is not lines)]
 
 
 def table_title(trace: Trace) -> str:

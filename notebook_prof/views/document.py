@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from html import escape
 from typing import Final
 
 import numpy as np
 
+from .. import analysis
+from ..analysis import Claim
 from ..selection import Selection
 from ..trace import Trace
-from ..units import format_bytes, format_count, format_ns, format_share
-from .answers import table
+from ..units import format_bytes, format_count, format_items, format_ns, format_share
+from .answers import account, table
+from .drawing.account import account_colours
+from .drawing.scene import MUTED
 from .palette import NAMES
+from .panels.lines import without_lines
 from .picture import MOST_ROWS, data_uri
 from .store import ViewStore
 from .thumbnail import thumbnail
 
 _ROWS: Final = 12
+_LINES: Final = 5
+_BAR: Final = 20
+_PARTS: Final = 8
 _NAME: Final = 90
 _CELL: Final = "padding:2px 10px;text-align:right;white-space:nowrap"
 
@@ -25,7 +34,7 @@ _CELL: Final = "padding:2px 10px;text-align:right;white-space:nowrap"
 def fragment(
     trace: Trace, selection: Selection, *, verdict: str = "", uid: str = "", store: ViewStore | None = None
 ) -> str:
-    """A picture, the verdict and the longest operators, as HTML without script or SVG.
+    """The verdict, a picture, the account, the longest lines and operators, as HTML without script or SVG.
 
     What untrusted notebooks, GitHub, nbviewer and nbconvert keep: a table, an image as data URI, inline
     styles; nothing is lost with the one rule of `without_kernel`. Every text of the trace is escaped.
@@ -50,7 +59,7 @@ def fragment(
     first, *rest = [line for line in verdict.split("\n") if line] or [""]
     if first:
         parts.append(f"<p><b>{escape(first)}</b>{''.join('<br>' + escape(line) for line in rest)}</p>")
-    parts += [_picture(store), _operators(store, selection)]
+    parts += [_picture(store), _account(store), _lines(store), _operators(store, selection)]
     if uid:
         parts.append("<p>Run the cell again for the interactive views.</p>")
     return "".join([*parts, "</div>"])
@@ -83,7 +92,12 @@ def _nothing(verdict: str) -> str:
 
 
 def write_report(
-    trace: Trace, selection: Selection, path: str | os.PathLike[str], *, verdict: str = ""
+    trace: Trace,
+    selection: Selection,
+    path: str | os.PathLike[str],
+    *,
+    verdict: str = "",
+    claims: Iterable[Claim] = (),
 ) -> None:
     """Write the report: one HTML file with the four linked views, without kernel and network.
 
@@ -94,11 +108,13 @@ def write_report(
         Selected when the file is opened.
     path : path
     verdict : str
+    claims : iterable of Claim
+        What of the verdict a click selects.
     """
     from .report import report_page  # with it come Bokeh's models, for which no static form should wait
 
     static = fragment(trace, selection, verdict=verdict)
-    page = report_page(trace, selection, verdict=verdict, static=static)
+    page = report_page(trace, selection, verdict=verdict, static=static, claims=claims)
     with open(path, "w", encoding="utf-8") as file:
         file.write(page)
 
@@ -120,6 +136,52 @@ def _picture(store: ViewStore) -> str:
     )
 
 
+def _account(store: ViewStore) -> str:
+    """The longest parts of the account in words, with the colours that they have in the picture."""
+    parts = account(store, {}, {}).content["parts"]
+    if len(parts) < 2:
+        return ""
+    least = sorted((part["dur"] for part in parts), reverse=True)[:_PARTS][-1]
+    told: list[str] = []
+    for part, (colour, _) in zip(parts, account_colours(parts), strict=True):
+        if part["dur"] >= least and len(told) < _PARTS:
+            mark, ink = ("&#9640;", MUTED) if part["kind"] == "outside-window" else ("&#9632;", colour)
+            text = f" ({_cut(part['text'].strip())})" if part["kind"] == "code" and part["text"] else ""
+            words = f"{part['part']}{text}: {format_ns(part['dur'])}, {format_share(part['share'])}"
+            told.append(f'<span style="color:{ink}">{mark}</span> {escape(words)}')
+    if len(parts) > len(told):
+        told.append(f"and {format_items(len(parts) - len(told), 'more part')}")
+    return f"<p>{'<br>'.join(told)}</p>"
+
+
+def _lines(store: ViewStore) -> str:
+    """The lines of the user's own source that take most."""
+    if without_lines(store.trace):
+        return ""
+    table = analysis.lines(store.trace)
+    if not len(table):
+        return ""
+    left = f"{_CELL};text-align:left"
+    rows = [f'<th style="{left}">line</th>' + f'<th style="{_CELL}">total</th><th style="{_CELL}">self</th>'
+            + f'<th style="{left}">of all</th>']  # fmt: skip
+    for row in table.head(_LINES).to_dict("records"):
+        place = f"{row['file'].replace(chr(92), '/').rpartition('/')[2]}:{row['line']}"
+        source = f"<code>{escape(place)}&nbsp; {escape(_cut(row['text'].strip()))}</code>"
+        bar = "█" * max(round(_BAR * row["share"]), 1)
+        share = f'<span style="color:{NAMES[0]}">{bar}</span> {escape(format_share(row["share"]))}'
+        times = "".join(
+            f'<td style="{_CELL}">{escape(format_ns(row[name]))}</td>' for name in ("total_ns", "self_ns")
+        )
+        rows.append(f'<td style="{left}">{source}</td>{times}<td style="{left}">{share}</td>')
+    more = len(table) - _LINES
+    note = f"<p>and {format_items(more, 'more line')}</p>" if more > 0 else ""
+    return "<table>" + "".join(f"<tr>{row}</tr>" for row in rows) + f"</table>{note}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _NAME else text[: _NAME - 1] + "…"
+
+
 def _operators(store: ViewStore, selection: Selection) -> str:
     answer = table(store, selection.to_state(), {"by": "name", "top": _ROWS})
     data = answer.arrays()
@@ -135,7 +197,7 @@ def _operators(store: ViewStore, selection: Selection) -> str:
     for k, label in enumerate(answer.content["label"]):
         colour = NAMES[int(store.name_colours[codes[k]])]
         swatch = f'<span style="color:{colour}">&#9632;</span> '
-        name = label if len(label) <= _NAME else label[: _NAME - 1] + "…"
+        name = _cut(label)
         cells = [format_count(int(count[k])), format_ns(total[k]), format_ns(own[k])]
         cells += [format_ns(device[k]) if device[k] else ""] if with_device else []
         cells.append(format_share(share[k]))

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from .answers import meta, names, phases
+from .answers import account, meta, names, phases
 from .arguments_in_file import arguments_in_file
 from .columns import coded
 from .html_file import deflated
@@ -99,6 +99,7 @@ def given(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
         "colours": store.name_colours.tolist(),
         "trackOfRow": c.track_of_row.tolist(),
         "groups": groups,
+        "account": _contents(account(store, {}, {})),
         "phases": _contents(phases(store, {}, {})),
         "memory": [_memory(store, part, device, events) for device in store.memory_devices],
         "counters": {str(one.track): _counter(store, one.track) for one in store.counters},

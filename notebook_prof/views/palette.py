@@ -57,6 +57,12 @@ CATEGORIES: Final = {
     "overhead": "#AAAA00",
 }
 
+ACCOUNT: Final = {
+    "steps": ("#77AADD", "#44BB99", "#EE8866", "#C3A5E0", "#EEDD88", "#99DDFF"),
+    "code": ("#D9CDB8", "#C4B597", "#E6DDCD"),
+}
+"""Parts of the account: a colour a loop of steps, neutral tones for statements; the rest is grey."""
+
 STEP: Final = "#D5D9E0"
 COUNTER: Final = "#5FA8A0"
 MEMORY: Final = {"allocated": "#56B4E9", "reserved": "#999999", "selected": "#E69F00", "peak": "#D55E00"}

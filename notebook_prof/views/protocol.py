@@ -95,7 +95,7 @@ class Protocol:
 
     def _slow(self, kind: str, state: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
         """Whether a question needs a thread of its own: then neither this one nor the lock is held up."""
-        return kind in ("panel", "doubts") or (
+        return kind in ("account", "panel", "doubts") or (
             kind == "table" and answers.table_is_slow(self.store, state, request)
         )
 

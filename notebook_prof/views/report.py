@@ -7,8 +7,10 @@ questions (``static/local.js``) with the code that the live view uses.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Final
 
+from ..analysis import Claim
 from ..selection import Selection
 from ..trace import Trace
 from ..units import format_count
@@ -37,7 +39,9 @@ _PAGE_STYLE: Final = (
 )
 
 
-def report_page(trace: Trace, selection: Selection, *, verdict: str, static: str) -> str:
+def report_page(
+    trace: Trace, selection: Selection, *, verdict: str, static: str, claims: Iterable[Claim] = ()
+) -> str:
     """The whole HTML file as text.
 
     Parameters
@@ -51,6 +55,8 @@ def report_page(trace: Trace, selection: Selection, *, verdict: str, static: str
     verdict : str
     static : str
         HTML shown where scripts do not run.
+    claims : iterable of Claim
+        What of the verdict selects something.
 
     Notes
     -----
@@ -62,12 +68,17 @@ def report_page(trace: Trace, selection: Selection, *, verdict: str, static: str
     scripts = [part.decode("utf-8") for part in bokehjs()]
     state = json_text(selection.to_state())
     taken = sum(len(text.encode()) for text in (*scripts, script(REPORT), stylesheet(), static, state))
-    data = {"nbp-selection": state, **trace_blocks(trace, verdict, MOST_BYTES - _AROUND - taken)}
+    data = {
+        "nbp-selection": state,
+        **trace_blocks(trace, verdict, MOST_BYTES - _AROUND - taken, claims=claims),
+    }
     body = f'<div id="nbp-report" class="nbp-host nbp-report"></div><div id="nbp-static">{static}</div>'
     return _page(scripts, [script(REPORT)], body + data_blocks(data))
 
 
-def trace_blocks(trace: Trace, verdict: str, room: int, prefix: str = "nbp-") -> dict[str, str]:
+def trace_blocks(
+    trace: Trace, verdict: str, room: int, prefix: str = "nbp-", claims: Iterable[Claim] = ()
+) -> dict[str, str]:
     """What ``openGiven`` of ``static/local_given.js`` needs of a trace, for `data_blocks`.
 
     Parameters
@@ -79,9 +90,11 @@ def trace_blocks(trace: Trace, verdict: str, room: int, prefix: str = "nbp-") ->
         Bytes that the texts may take; what does not fit is left out, and told in the ``notice``.
     prefix : str
         Of the ids.
+    claims : iterable of Claim
+        What of the verdict selects something.
     """
     tabs = embedded(trace)
-    settings = {**dashboard_settings(trace, verdict), "uid": "", "absent": _absent(trace)}
+    settings = {**dashboard_settings(trace, verdict, claims), "uid": "", "absent": _absent(trace)}
     document = json_text(json.loads(dashboard_document(trace)))
     room -= sum(len(text.encode()) for text in (document, json_text(settings), json_text(tabs)))
     columns, settings["notice"], whole = _fitting(ViewStore(trace), room)

@@ -1,4 +1,4 @@
-"""The picture of the static form: the whole timeline with the names of its tracks and an axis."""
+"""The picture of the static form: the account, and the whole timeline with names of tracks and an axis."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from .drawing.account import STRIP, account_strip, has_strip
 from .drawing.raster import pixels
 from .drawing.scene import Scene, Text, fit
 from .drawing.views import GUTTER, MARGIN, time_axis
@@ -20,7 +21,7 @@ _FEW: Final = 16
 
 
 def thumbnail(store: ViewStore, width: int = 1000) -> npt.NDArray[np.uint8]:
-    """The timeline as an image: `density_picture`, with names at its left and times on top.
+    """The timeline as an image: `density_picture`, with names at its left, times and the account on top.
 
     Parameters
     ----------
@@ -37,13 +38,16 @@ def thumbnail(store: ViewStore, width: int = 1000) -> npt.NDArray[np.uint8]:
     rows = min(store.columns.n_rows, MOST_ROWS)
     lane = _HIGH if rows <= _FEW else _LOW
     lanes = density_picture(store, width - GUTTER - MARGIN, lane)
-    scene = Scene(width, _AXIS + len(lanes))
-    span = store.trace.span
-    time_axis(scene, float(span.start), float(max(span.end, span.start + 1)), _AXIS - 2)
+    top = _AXIS + (STRIP if has_strip(store) else 0)
+    scene = Scene(width, top + len(lanes))
+    start, end = float(store.trace.span.start), float(max(store.trace.span.end, store.trace.span.start + 1))
+    if top > _AXIS:
+        account_strip(store, scene, GUTTER, width - MARGIN, start, end)
+    time_axis(scene, start, end, top - 2)
     for track in store.columns.tracks:
         if track.first_row < rows:
-            middle = _AXIS + (track.first_row + 0.5) * lane
+            middle = top + (track.first_row + 0.5) * lane
             scene.parts.append(Text(6, middle, fit(track.name, GUTTER - 12)))
     image = pixels(scene, 1)
-    image[_AXIS:, GUTTER : width - MARGIN] = lanes
+    image[top:, GUTTER : width - MARGIN] = lanes
     return image

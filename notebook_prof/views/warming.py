@@ -11,7 +11,7 @@ from .store import ViewStore
 LONG: Final = 1_000_000
 """Slices from which on indexes are made in a thread of their own."""
 
-SLOW: Final = ("table", "phases", "doubts")
+SLOW: Final = ("account", "table", "phases", "doubts")
 """Questions that wait for it."""
 
 COMES_S: Final = 3.0

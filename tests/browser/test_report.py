@@ -26,6 +26,7 @@ REQUESTS: list[dict[str, Any]] = [
     {"t": "memory", "a": 0.0, "b": 2e8, "px": 900},
     {"t": "memory", "a": 1e7, "b": 3e7, "px": 5},
     {"t": "phases"},
+    {"t": "account"},
     {"t": "lod", "a": 0.0, "b": 2e8, "px": 900, "rows": [0, 1, 2, 3, 4, 5], "max_quads": 4000},
     {"t": "lod", "a": 1e7, "b": 9e7, "px": 300, "rows": [0, 1, 2, 3, 4, 5], "max_quads": 50, "tint": "phase"},
     {"t": "strip", "px": 500},

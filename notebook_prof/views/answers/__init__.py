@@ -7,6 +7,7 @@ from typing import Any
 
 from ..packing import Answer
 from ..store import ViewStore
+from .account import account
 from .counters import counters
 from .detail import detail
 from .find import find, neighbour, search
@@ -25,6 +26,7 @@ def panel(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
 
 
 QUESTIONS = (
+    "account",
     "counters",
     "detail",
     "doubts",
@@ -45,6 +47,7 @@ QUESTIONS = (
 __all__ = [
     "MAX_ROWS",
     "QUESTIONS",
+    "account",
     "counters",
     "detail",
     "doubts",

@@ -68,6 +68,7 @@ def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
             "categories": [palette.CATEGORIES.get(name, "#C9C9C9") for name in c.categories],
             "phase": palette.PHASES,
             "step": palette.STEP,
+            "account": palette.ACCOUNT,
             "memory": palette.MEMORY,
             "counter": palette.COUNTER,
         },

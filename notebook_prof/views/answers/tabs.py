@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from bokeh.core.json_encoder import serialize_json
-from bokeh.document import Document
-from bokeh.models import UIElement
 
 from ...errors import OptionError, nearest
 from ..packing import Answer, pack
 from ..panels import PANELS, Absent, Cards, Facts, Note, Panel, Picture, Table
-from ..panels.columns import UNITS, head_of, unit_of
+from ..panels.columns import TEXTS, UNITS, head_of, unit_of
 from ..patches import plain_patch
 from ..store import ViewStore
 
+if TYPE_CHECKING:
+    from bokeh.models import UIElement
+
 MOST_ROWS: Final = 300
 _LONGEST_CELL: Final = 600
-_NUMERIC: Final = frozenset(UNITS) - {"text"}
+_NUMERIC: Final = frozenset(UNITS) - frozenset(TEXTS)
 
 
 def panel(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
@@ -40,8 +40,9 @@ def panel(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
         ``name``, and either ``absent`` (a sentence) or ``title``, ``under`` (dimensions that it follows) and
         ``parts``. A part has ``kind`` (``note facts cards table picture``) and what
         `notebook_prof.views.panels.base` says of it; a table's ``heads`` are ``[key, text, unit]``, its texts
-        lie in ``texts`` by key, its numbers in the columns ``PART.KEY`` (f8, NaN where missing); a picture's
-        ``document`` is the text of a Bokeh document with one root.
+        lie in ``texts`` by key, its numbers in the columns ``PART.KEY`` (f8, NaN where missing), ``bars`` are
+        the keys of columns with bars on one scale; a picture's ``document`` is the text of a Bokeh document
+        with one root.
 
     Raises
     ------
@@ -98,6 +99,7 @@ def _table(part: Table, place: int, most: int, columns: dict[str, npt.NDArray[An
         "call": part.call,
         "heads": heads,
         "texts": texts,
+        "bars": list(part.bars),
         "size": len(frame),
         "rows": len(part.frame),
         "select": select,
@@ -105,6 +107,9 @@ def _table(part: Table, place: int, most: int, columns: dict[str, npt.NDArray[An
 
 
 def _document(figure: UIElement) -> str:
+    from bokeh.core.json_encoder import serialize_json  # a tab without pictures need not wait for them
+    from bokeh.document import Document
+
     document = Document()
     document.add_root(figure)
     return str(serialize_json(document.to_json(deferred=False)))

@@ -14,6 +14,7 @@ from ...units import CLOCK_FROM_NS, format_bytes, format_clock, format_count, fo
 from ..answers import lod, memory, phases, table
 from ..palette import MEMORY, NAMES, PHASES
 from ..store import ViewStore
+from .account import STRIP, account_strip, has_strip
 from .scene import FADED, INK, MUTED, ON_COLOUR, RULE, STRIPE, Line, Rect, Scene, Text, fit
 from .ticks import tick_step_ns
 
@@ -27,12 +28,14 @@ _LEVELS: Final = 5
 
 
 def timeline(store: ViewStore, selection: Selection, width: int) -> Scene:
-    """Tracks over time, a lane for each depth; at most 120 lanes, what is not selected is grey."""
+    """The account, and tracks over time, a lane for each depth; at most 120, what is not selected is grey."""
     c, (start, end) = store.columns, _window(store, selection)
     if not c.n_rows:
         return _nothing(width, "nothing was recorded")
     rows = min(c.n_rows, _MOST_LANES)
-    scene = Scene(width, 34 + LANE * (rows + (rows < c.n_rows)))
+    top = STRIP if has_strip(store) else 0
+    lanes = 30 + top
+    scene = Scene(width, 34 + top + LANE * (rows + (rows < c.n_rows)))
     room = width - GUTTER - MARGIN
     answer = lod(
         store,
@@ -40,15 +43,17 @@ def timeline(store: ViewStore, selection: Selection, width: int) -> Scene:
         {"a": start, "b": end, "px": room, "rows": list(range(rows))},
     )
     content, data = answer.content, answer.arrays()
-    time_axis(scene, start, end, 26)
+    if top:
+        account_strip(store, scene, GUTTER, width - MARGIN, start, end)
+    time_axis(scene, start, end, 26 + top)
     if content["mode"] == "dense":
-        _density(scene, content, data, rows, start, room / (end - start))
+        _density(scene, content, data, rows, start, room / (end - start), lanes)
     scale = room / (end - start)
     x0 = GUTTER + (np.maximum(data["x0"], start) - start) * scale
     x1 = GUTTER + (np.minimum(data["x0"] + data["dur"], end) - start) * scale
     for k in range(len(x0)):  # at most 4,000: what a picture shows one by one
         colour = NAMES[int(data["tint"][k]) % len(NAMES)] if data["match"][k] else FADED
-        y = 30 + LANE * float(data["slot"][k])
+        y = lanes + LANE * float(data["slot"][k])
         wide = max(float(x1[k] - x0[k]) - 0.4, 0.6)
         scene.parts.append(Rect(float(x0[k]), y + 1, wide, LANE - 2, colour))
         if text := fit(c.names[int(data["name"][k])], wide - 6):
@@ -57,12 +62,12 @@ def timeline(store: ViewStore, selection: Selection, width: int) -> Scene:
             )
     for track in c.tracks:
         if track.first_row < rows:
-            y = 30 + LANE * track.first_row
+            y = lanes + LANE * track.first_row
             scene.parts.append(Rect(0, y - 0.5, width, 0.5, RULE))
             scene.parts.append(Text(6, y + LANE / 2, fit(track.name, GUTTER - 12)))
     if rows < c.n_rows:
         more = f"the first {rows} of {format_count(c.n_rows)} rows are drawn"
-        scene.parts.append(Text(GUTTER, 30 + LANE * rows + LANE / 2, more, MUTED))
+        scene.parts.append(Text(GUTTER, lanes + LANE * rows + LANE / 2, more, MUTED))
     return scene
 
 
@@ -218,6 +223,7 @@ def _density(
     rows: int,
     start: float,
     scale: float,
+    top: float,
 ) -> None:
     bins = content["bins"]
     busy, bright, tint = (data[name].reshape(rows, bins) for name in ("busy", "bright", "dtint"))
@@ -235,5 +241,12 @@ def _density(
                 alpha = min(1.0, 0.45 + 0.55 * float(busy[row, a]) / 255)
                 left = max(x, GUTTER)
                 scene.parts.append(
-                    Rect(left, 31 + LANE * row, max(x + wide * (b - a) - left, 0.5), LANE - 2, colour, alpha)
+                    Rect(
+                        left,
+                        top + 1 + LANE * row,
+                        max(x + wide * (b - a) - left, 0.5),
+                        LANE - 2,
+                        colour,
+                        alpha,
+                    )
                 )

@@ -16,6 +16,7 @@ from .flame import flame, without_stacks
 from .input import input_data
 from .kernels import kernels
 from .layers import layers, without_modules
+from .lines import lines, without_lines
 from .memory import memory
 from .overview import overview
 from .recorded import without_collectives, without_device, without_input, without_memory, without_steps
@@ -24,6 +25,7 @@ from .steps import steps
 
 PANELS: Final[dict[str, Tab]] = {
     "overview": Tab("Overview", overview),
+    "lines": Tab("Lines", lines, without_lines),
     "kernels": Tab("Kernels", kernels, without_device),
     "memory": Tab("Memory", memory, without_memory),
     "steps": Tab("Steps", steps, without_steps),

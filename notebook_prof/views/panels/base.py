@@ -76,8 +76,8 @@ class Table:
         In the order to show. At most `notebook_prof.views.answers.tabs.MOST_ROWS` rows are sent, and the
         page says how many there are.
     units : mapping of str to str
-        Unit of a column: ``ns bytes share count number text instant flops flops/s bytes/s``. Those left out
-        go by the name: ``_ns``, ``_bytes``, ``_share``, ``ts`` and ``_ts`` (an instant), whole numbers,
+        Unit of a column: ``ns bytes share count number text code instant flops flops/s bytes/s``. Those left
+        out go by the name: ``_ns``, ``_bytes``, ``_share``, ``ts`` and ``_ts`` (an instant), whole numbers,
         other numbers, text. A unit of ``""`` hides the column.
     heads : mapping of str to str
         Text above a column; the name without its unit unless given.
@@ -86,6 +86,8 @@ class Table:
     title : str
     call : str
         How to get all of it in Python: ``p.step_trace()``.
+    bars : sequence of str
+        Columns with a bar behind the number, all on one scale; shares have bars of their own.
     """
 
     frame: pd.DataFrame
@@ -94,6 +96,7 @@ class Table:
     select: Sequence[Patch | None] | None = None
     title: str = ""
     call: str = ""
+    bars: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,9 @@ from typing import Final
 import pandas as pd
 from pandas.api import types
 
-UNITS: Final = ("ns", "bytes", "share", "count", "number", "text", "instant", "flops", "flops/s", "bytes/s")
+TEXTS: Final = ("text", "code")
+"""Units that are texts; code is written as in an editor."""
+UNITS: Final = ("ns", "bytes", "share", "count", "number", *TEXTS, "instant", "flops", "flops/s", "bytes/s")
 """What the page can write."""
 
 _SUFFIXES: Final = {

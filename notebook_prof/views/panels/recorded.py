@@ -54,6 +54,11 @@ def without_device(trace: Trace) -> str:
     )
 
 
+def has_category(trace: Trace, category: str) -> bool:
+    """Whether any slice is of the category."""
+    return _has(trace, "category", category)
+
+
 def _has(trace: Trace, column: str, value: str) -> bool:
     values = trace.slices[column]
     code = int(values.cat.categories.get_indexer([value])[0])

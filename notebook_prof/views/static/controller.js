@@ -36,7 +36,9 @@ function skeleton(el, settings, json) {
     trouble: element('div', 'nbp-trouble', root),
     bar: element('div', 'nbp-bar', root),
   };
-  parts.head.append(...headlineOf(settings.verdict || ''));
+  parts.account = document.createElement('div');
+  parts.account.className = 'nbp-account';
+  parts.head.append(...headlineOf(settings.verdict || '', settings.headline), parts.account);
   parts.trouble.hidden = true;
   if (settings.notice) element('div', 'nbp-notice', root).textContent = settings.notice;
   parts.trouble.setAttribute('role', 'alert');
@@ -124,6 +126,14 @@ async function mount({Bokeh: loading, el, document: json, settings, transport, s
   let mode = 'pan',
     pointer = null,
     hintTimer = 0;
+  // the selected time, or that of the selected steps
+  const chosenSpan = () => {
+    const {window: chosen, step} = store.get(),
+      {step: numbers, ts, dur} = meta.stepColumns,
+      at = (step ?? []).map((s) => numbers.indexOf(s)).filter((i) => i >= 0);
+    if (chosen || !at.length) return chosen ?? null;
+    return [Math.min(...at.map((i) => ts[i])), Math.max(...at.map((i) => ts[i] + dur[i]))];
+  };
   const ctx = {
     host,
     settings,
@@ -175,21 +185,19 @@ async function mount({Bokeh: loading, el, document: json, settings, transport, s
       ctx.setView(at - share * width, at - share * width + width);
     },
     fitSelection() {
-      const {window: chosen, step} = store.get(),
-        detail = details.current();
-      let span = chosen;
-      if (!span && step) {
-        const {step: numbers, ts, dur} = meta.stepColumns,
-          at = step.map((s) => numbers.indexOf(s)).filter((i) => i >= 0);
-        if (at.length) span = [Math.min(...at.map((i) => ts[i])), Math.max(...at.map((i) => ts[i] + dur[i]))];
-      }
-      if (!span && detail) span = [detail.ts - detail.dur, detail.ts + 2 * detail.dur];
+      const detail = details.current(),
+        span = chosenSpan() ?? (detail && [detail.ts - detail.dur, detail.ts + 2 * detail.dur]);
       if (!span) {
         ctx.setView(begin, end);
         return;
       }
       const margin = 0.05 * (span[1] - span[0]);
       ctx.setView(span[0] - margin, span[1] + margin);
+    },
+    // bring the selected time into view where none of it is
+    showSelection() {
+      const span = chosenSpan();
+      if (span && (span[1] <= range.start || span[0] >= range.end)) ctx.fitSelection();
     },
     async walk(by) {
       const id = store.get().focus;
@@ -242,7 +250,8 @@ async function mount({Bokeh: loading, el, document: json, settings, transport, s
     },
     () => everything(),
   );
-  const header = createHeader(ctx, parts.head),
+  const header = createHeader(ctx, parts.head, parts.account),
+    account = createAccount(ctx, parts.account),
     help = helpPanel(root),
     ruler = createRuler(ctx, root);
   const timeline = createTimeline(ctx, parts.timeline),
@@ -273,7 +282,7 @@ async function mount({Bokeh: loading, el, document: json, settings, transport, s
   undo.push(attachKeyboard(ctx, root), header.close, () => {
     clearTimeout(hintTimer);
     bar.finder.close();
-    for (const view of [timeline, overview, memory, phases, table, panels]) view.close();
+    for (const view of [account, timeline, overview, memory, phases, table, panels]) view.close();
   });
 
   const follow = () => {
@@ -287,6 +296,7 @@ async function mount({Bokeh: loading, el, document: json, settings, transport, s
   const theme = () => {
     ctx.theme = readTheme(root);
     paintFigures(host.doc, ctx.theme);
+    account.draw();
     timeline.repaint();
     overview.refresh();
     panels.theme();
@@ -312,6 +322,7 @@ async function mount({Bokeh: loading, el, document: json, settings, transport, s
       header.draw();
       if (has('window')) {
         shade();
+        account.draw();
         ruler.draw();
       }
       if (has('track')) timeline.marks();
@@ -351,6 +362,7 @@ async function mount({Bokeh: loading, el, document: json, settings, transport, s
     counts,
     log: asker.log,
     setView: ctx.setView,
+    account,
     timeline,
     overview,
     memory,

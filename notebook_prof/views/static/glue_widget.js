@@ -48,7 +48,7 @@ function lineTo(model) {
   const whenTold = (tell) => {
     const told = () => {
       const text = model.get('headline');
-      if (text) tell(text);
+      if (text) tell(text, model.get('pieces'));
     };
     model.on('change:headline', told);
     told();

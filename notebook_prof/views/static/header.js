@@ -1,38 +1,68 @@
 // On top: the verdict, below it what cannot be trusted, and in words what is selected, each clause with its own ×.
-function foldable(first, rest) {
+function foldable(first, rest, pick) {
   const box = document.createElement(rest.length ? 'details' : 'div');
   box.className = 'nbp-verdict';
   const head = document.createElement(rest.length ? 'summary' : 'span');
-  head.textContent = first;
+  head.append(...piecesOf(first, pick));
   box.append(head);
   for (const line of rest) {
     const p = document.createElement('div');
-    p.textContent = line;
+    p.append(...piecesOf(line, pick));
     box.append(p);
   }
   return box;
 }
 
-// the verdict, and what cannot be trusted: the lines of Profile.headline
-function headlineOf(text) {
-  const [first, ...rest] = text.split('\n').filter(Boolean),
-    trust = rest.findIndex((line) => /^[!✗] Trust/.test(line)),
+// A line of the headline: texts, and links to the rows that prove a number. Text is text: names come from strangers' files.
+function piecesOf(line, pick) {
+  return line.map(([text, select]) => {
+    if (!select || !pick) return document.createTextNode(text);
+    const link = document.createElement('a');
+    link.className = 'nbp-claim';
+    link.textContent = text;
+    link.title = 'show what this is of';
+    link.tabIndex = 0;
+    link.nbpSelect = select;
+    link.setAttribute('role', 'button');
+    link.setAttribute('aria-pressed', 'false');
+    const act = (event) => {
+      event.preventDefault(); // the line around it opens and closes by a click
+      event.stopPropagation();
+      pick(select);
+    };
+    link.addEventListener('click', act);
+    link.addEventListener('keydown', (event) => {
+      if (event.key === 'Enter' || event.key === ' ') act(event);
+    });
+    return link;
+  });
+}
+
+// the verdict, and what cannot be trusted: the lines of Profile.headline, in pieces as views/headline.py cuts them
+function headlineOf(text, pieces, pick) {
+  const lines = pieces ?? text.split('\n').filter(Boolean).map((line) => [[line, null]]),
+    [first, ...rest] = lines,
+    trust = rest.findIndex(([[line]]) => /^[!✗] Trust/.test(line)),
     parts = [];
-  if (first) parts.push(foldable(first, trust < 0 ? rest : rest.slice(0, trust)));
+  if (first) parts.push(foldable(first, trust < 0 ? rest : rest.slice(0, trust), pick));
   if (trust >= 0) {
-    const warning = foldable(rest[trust], rest.slice(trust + 1));
+    const warning = foldable(rest[trust], rest.slice(trust + 1), pick);
     warning.classList.add('nbp-trust');
     parts.push(warning);
   }
   return parts;
 }
 
-function createHeader(ctx, box) {
+function createHeader(ctx, box, ...below) {
   const {settings, store} = ctx;
   const headline = document.createElement('div');
   headline.className = 'nbp-headline';
-  headline.replaceChildren(...headlineOf(settings.verdict || ''));
-  box.append(headline);
+  const tell = (text, pieces) => {
+    headline.replaceChildren(...headlineOf(text, pieces, pick));
+    mark();
+  };
+  tell(settings.verdict || '', settings.headline);
+  box.append(headline, ...below);
   let close = () => {};
   if (settings.late) {
     const working = document.createElement('div');
@@ -40,7 +70,7 @@ function createHeader(ctx, box) {
     working.textContent = 'working out the verdict …';
     headline.setAttribute('role', 'status');
     headline.append(working);
-    close = ctx.whenTold?.((text) => headline.replaceChildren(...headlineOf(text))) ?? close;
+    close = ctx.whenTold?.(tell) ?? close;
   }
   const line = document.createElement('div');
   line.className = 'nbp-selection';
@@ -68,7 +98,25 @@ function createHeader(ctx, box) {
     category: (values) => `category ${values.join(', ')}`,
     phase: (values) => `phase ${values.join(', ')}`,
   };
+  // what a link selects, and nothing else; the same again takes it away
+  function whole(select) {
+    return {...Object.fromEntries(DIMENSIONS.map((key) => [key, null])), ...select};
+  }
+  function pick(select) {
+    if (isPicked(store.get(), {...whole(select), focus: store.get().focus})) {
+      store.clear('headline');
+      return;
+    }
+    store.set(whole(select), 'headline');
+    ctx.showSelection?.();
+  }
+  function mark() {
+    const state = store.get();
+    for (const link of headline.querySelectorAll('.nbp-claim'))
+      link.setAttribute('aria-pressed', String(isPicked(state, {...whole(link.nbpSelect), focus: state.focus})));
+  }
   function draw() {
+    mark();
     const state = store.get(),
       chips = [];
     for (const [dimension, write] of Object.entries(words)) {

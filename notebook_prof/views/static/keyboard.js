@@ -18,7 +18,7 @@ const HELP = [
   ['G', 'follow the arrow of the slice in focus: launch to kernel, forward to backward'],
   ['/', 'find slices by name; Enter and Shift+Enter walk them'],
   ['T', 'filter the table'],
-  ['Tab', 'to tracks (Alt+↑ ↓ moves one, H hides it), step bars (← → Enter), tabs and tables (↑ ↓ Enter)'],
+  ['Tab', 'to the account (← → Enter), tracks (Alt+↑ ↓ moves one, H hides it), step bars (← → Enter), tabs and tables (↑ ↓ Enter)'],
   ['Esc', 'clear the selection'],
   ['?', 'this list'],
 ];

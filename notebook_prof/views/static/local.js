@@ -211,6 +211,7 @@ function createLocal(columns, given, store) {
   }
   const answers = {
     meta: () => reply(meta, given.steps),
+    account: () => reply(given.account.content, given.account.data),
     names: () => reply({start: 0, names: given.names, next: null}, {colour: given.colours}),
     lod,
     strip,

@@ -29,6 +29,8 @@ async function openGiven(prefix, store) {
   given.colours = Uint8Array.from(given.colours);
   for (const name of Object.keys(given.steps))
     given.steps[name] = (name === 'step' ? Int32Array : Float64Array).from(given.steps[name]);
+  for (const name of Object.keys(given.account.data))
+    given.account.data[name] = (name === 'ts' || name === 'dur' ? Float64Array : Uint32Array).from(given.account.data[name]);
   for (const name of Object.keys(given.phases.data)) given.phases.data[name] = Float64Array.from(given.phases.data[name]);
   if (given.told) given.told.columns = await inflateAll(given.told.columns);
   for (const one of given.memory) one.columns = await inflateAll(one.columns);

@@ -120,13 +120,14 @@ function cardsPart(ctx, {cards}, pick) {
 }
 
 function tablePart(ctx, part, pick) {
-  const {heads, texts, columns, size, rows, select, title, call} = part,
+  const {heads, texts, columns, bars = [], size, rows, select, title, call} = part,
     box = textElement('div', 'nbp-part-table', ''),
     scroll = textElement('div', 'nbp-part-scroll', ''),
     grid = document.createElement('table'),
     body = document.createElement('tbody'),
     headRow = document.createElement('tr'),
     thead = document.createElement('thead');
+  box.classList.toggle('nbp-barred', bars.length > 0);
   if (title) box.append(textElement('div', 'nbp-part-title', title));
   grid.setAttribute('role', 'grid');
   grid.setAttribute('aria-label', title || 'table');
@@ -134,8 +135,13 @@ function tablePart(ctx, part, pick) {
   grid.append(thead, body);
   scroll.append(grid);
   box.append(scroll);
-  const numeric = (unit) => unit !== 'text',
-    largest = Object.fromEntries(heads.filter(([, , unit]) => unit === 'share').map(([key]) => [key, Math.max(1e-9, ...columns[key].map((x) => x || 0))]));
+  const numeric = (unit) => unit !== 'text' && unit !== 'code',
+    highest = (keys) => keys.reduce((most, key) => columns[key].reduce((p, x) => Math.max(p, x || 0), most), 1e-9),
+    barred = bars.filter((key) => columns[key]), // on one scale
+    largest = Object.fromEntries([
+      ...heads.filter(([, , unit]) => unit === 'share').map(([key]) => [key, highest([key])]),
+      ...barred.map((key) => [key, highest(barred)]),
+    ]);
   let sort = null,
     descending = true;
   const items = Array.from({length: size}, (_, i) => {
@@ -144,9 +150,9 @@ function tablePart(ctx, part, pick) {
       ...heads.map(([key, , unit]) => {
         const cell = document.createElement('td');
         cell.textContent = numeric(unit) ? cellText(columns[key][i], unit) : texts[key][i];
-        cell.className = numeric(unit) ? 'nbp-number' : 'nbp-text';
+        cell.className = numeric(unit) ? 'nbp-number' : `nbp-${unit}`;
         if (!numeric(unit)) cell.title = texts[key][i];
-        if (unit === 'share' && Number.isFinite(columns[key][i])) {
+        if (largest[key] && Number.isFinite(columns[key][i])) {
           cell.classList.add('nbp-share-cell');
           cell.style.setProperty('--nbp-share', `${(100 * columns[key][i]) / largest[key]}%`);
         }
@@ -173,7 +179,7 @@ function tablePart(ctx, part, pick) {
       button = document.createElement('button'),
       active = sort === key;
     cell.scope = 'col';
-    cell.className = numeric(unit) ? 'nbp-number' : '';
+    cell.className = numeric(unit) ? 'nbp-number' : `nbp-${unit}`;
     cell.setAttribute('aria-sort', active ? (descending ? 'descending' : 'ascending') : 'none');
     button.textContent = `${text}${active ? (descending ? ' ▾' : ' ▴') : ''}`;
     button.addEventListener('click', () => {

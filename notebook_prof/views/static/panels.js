@@ -22,7 +22,7 @@ function createPanels(ctx, row, {rail, table, panel}) {
     buttons = new Map(),
     serial = `nbp-${Math.random().toString(36).slice(2, 8)}`,
     own = new Set(); // dimensions that the open tab has set itself: they do not filter it
-  let open = OPERATORS,
+  let open = known.has(settings.open) ? settings.open : OPERATORS,
     turn = 0,
     late = 0,
     shown = null,
@@ -101,6 +101,10 @@ function createPanels(ctx, row, {rail, table, panel}) {
     if (!known.has(name) || name === open) return;
     open = name;
     own.clear();
+    showOpen();
+  }
+  function showOpen() {
+    const name = open;
     marks();
     table.hidden = name !== OPERATORS;
     panel.hidden = name === OPERATORS;
@@ -200,7 +204,7 @@ function createPanels(ctx, row, {rail, table, panel}) {
     store.set(taken ? Object.fromEntries(Object.keys(patch).map((key) => [key, null])) : patch, `tab ${open}`);
     if (!taken && patch.focus != null) ctx.reveal(patch.focus);
   }
-  marks();
+  showOpen();
   return {
     show,
     changed(patch, origin) {

@@ -1,0 +1,96 @@
+"""The account of the cell for the strip on top of the views: its parts, and their stretches of time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ... import analysis
+from ..packing import Answer, pack
+from ..store import ViewStore
+
+MOST_STRETCHES: Final = 2000
+"""More than a strip has pixels for."""
+_LONGEST_TEXT: Final = 300
+_WHOLE: Final = ("line", "dur", "steps", "cpu_ns", "wait_ns", "device_ns", "loop")
+_SPANS: Final = ("ts", "dur", "part", "steps")
+
+IntArray = npt.NDArray[np.int64]
+
+
+def account(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
+    """Parts of the cell, or of the span of a file, in order of time.
+
+    Returns
+    -------
+    Answer
+        ``content["parts"]``: rows of `analysis.account` as dicts, None for what was not recorded. Columns
+        ``ts dur`` (ns), ``part`` (a place in ``parts``) and ``steps`` (that ended in it) of the stretches of
+        time, ascending; neighbours of one part are one stretch. Of more than 2,000 stretches each is the part
+        that takes most of a 2,000th of the time, and ``content["thinned"]`` is true.
+    """
+    content, columns = store.keep(("account",), lambda: _account(store))
+    return pack(content, columns)
+
+
+def _account(store: ViewStore) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    parts, spans = analysis.account(store.trace), analysis.account_spans(store.trace)
+    ts, dur, part, steps = stretches(*(spans[name].to_numpy(np.int64) for name in _SPANS))
+    thinned = len(ts) > MOST_STRETCHES
+    if thinned:
+        ts, dur, part = fullest(ts, dur, part, MOST_STRETCHES)
+        steps = np.zeros(len(ts), np.int64)
+    columns: dict[str, npt.NDArray[Any]] = {
+        "ts": ts.astype(np.float64),
+        "dur": dur.astype(np.float64),
+        "part": part.astype(np.uint32),
+        "steps": steps.astype(np.uint32),
+    }
+    return {"parts": [_row(row) for row in parts.to_dict("records")], "thinned": thinned}, columns
+
+
+def stretches(
+    ts: IntArray, dur: IntArray, part: IntArray, steps: IntArray
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Join neighbours of the same part; what is given is ascending and has no gaps.
+
+    Examples
+    --------
+    >>> ones = np.ones(4, np.int64)
+    >>> [column.tolist() for column in stretches(np.arange(4), ones, np.array([0, 1, 1, 0]), ones)]
+    [[0, 1, 3], [1, 2, 1], [0, 1, 0], [1, 2, 1]]
+    """
+    if not len(ts):
+        return ts, dur, part, steps
+    heads = np.flatnonzero(np.append(True, part[1:] != part[:-1]))
+    return ts[heads], np.add.reduceat(dur, heads), part[heads], np.add.reduceat(steps, heads)
+
+
+def fullest(ts: IntArray, dur: IntArray, part: IntArray, most: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Cut the time into `most` pieces of equal length, and take of each the part that fills most of it.
+
+    Examples
+    --------
+    >>> ts, dur, part = np.array([0, 6, 7, 10]), np.array([6, 1, 3, 10]), np.array([0, 1, 0, 1])
+    >>> [column.tolist() for column in fullest(ts, dur, part, 2)]
+    [[0, 10], [10, 10], [0, 1]]
+    """
+    edges = np.unique(np.linspace(int(ts[0]), int(ts[-1] + dur[-1]), most + 1).astype(np.int64))
+    cuts = np.unique(np.concatenate([ts, edges]))
+    owner = part[np.searchsorted(ts, cuts[:-1], side="right") - 1]
+    piece = np.searchsorted(edges, cuts[:-1], side="right") - 1
+    size, kinds = len(edges) - 1, int(part.max()) + 1
+    filled = np.bincount(piece * kinds + owner, weights=np.diff(cuts), minlength=size * kinds)
+    winner = filled.reshape(size, kinds).argmax(axis=1).astype(np.int64)
+    joined = stretches(edges[:-1], np.diff(edges), winner, np.zeros(size, np.int64))
+    return joined[0], joined[1], joined[2]
+
+
+def _row(row: Mapping[Any, Any]) -> dict[str, Any]:
+    out: dict[str, Any] = {"part": str(row["part"]), "kind": str(row["kind"]), "share": float(row["share"])}
+    out["text"] = "" if pd.isna(row["text"]) else str(row["text"])[:_LONGEST_TEXT]
+    return out | {name: None if pd.isna(row[name]) else int(row[name]) for name in _WHOLE}

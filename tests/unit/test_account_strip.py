@@ -1,0 +1,200 @@
+"""The account on top of the views, the lines and the links of the headline, without a browser."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from notebook_prof import analysis
+from notebook_prof.analysis import Claim
+from notebook_prof.selection import Selection
+from notebook_prof.session.profile import Profile
+from notebook_prof.testing import draw
+from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.views.answers import account
+from notebook_prof.views.answers.account import MOST_STRETCHES, fullest, stretches
+from notebook_prof.views.answers.tabs import panel
+from notebook_prof.views.dashboard import dashboard_settings, rail
+from notebook_prof.views.document import fragment
+from notebook_prof.views.drawing.account import STRIP, has_strip
+from notebook_prof.views.drawing.views import timeline
+from notebook_prof.views.headline import headline_pieces
+from notebook_prof.views.protocol import Protocol
+from notebook_prof.views.store import ViewStore
+from notebook_prof.views.thumbnail import thumbnail
+
+from ..browser.drawn_cell import MS, SOURCE, drawn_cell
+
+EVERYTHING = Selection().to_state()
+EVIL = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    return drawn_cell()
+
+
+def test_the_strip_shows_every_part_and_every_nanosecond(trace: Trace) -> None:
+    content, buffers = Protocol(trace, Selection()).answer({"t": "account"})
+    data = {n: np.frombuffer(b, "<" + k) for (n, k), b in zip(content["columns"], buffers, strict=True)}
+    table = analysis.account(trace)
+    assert [part["part"] for part in content["parts"]] == table["part"].tolist()
+    assert data["dur"].sum() == table["dur"].sum() == 1950 * MS
+    np.testing.assert_array_equal(data["ts"][1:], (data["ts"] + data["dur"])[:-1], "without gaps")
+    of_part = np.bincount(data["part"], weights=data["dur"])
+    np.testing.assert_array_equal(of_part, table["dur"])
+    np.testing.assert_array_equal(np.bincount(data["part"], weights=data["steps"]), table["steps"])
+    assert len(data["ts"]) == 9, "twenty steps without a gap are one stretch"
+    assert content["parts"][0]["cpu_ns"] is None, "not recorded is not zero"
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 50), st.integers(0, 3)), min_size=1, max_size=60), st.integers(1, 40)
+)
+def test_joined_and_thinned_stretches_cover_the_same_time(rows: list[tuple[int, int]], most: int) -> None:
+    dur, part = (np.array(column, np.int64) for column in zip(*rows, strict=True))
+    ts = 7 + np.append(0, np.cumsum(dur))[:-1]
+    joined = stretches(ts, dur, part, np.ones(len(dur), np.int64))
+    assert joined[3].sum() == len(dur)
+    assert (joined[2][1:] != joined[2][:-1]).all()
+    for kind in range(4):
+        assert joined[1][joined[2] == kind].sum() == dur[part == kind].sum()
+    thin = fullest(ts, dur, part, most)
+    assert len(thin[0]) <= most
+    assert (thin[0][0], thin[1].sum()) == (7, dur.sum())
+    assert set(thin[2]) <= set(part.tolist())
+
+
+def test_of_very_many_stretches_each_pixel_has_the_fullest_part() -> None:
+    n = 50_000
+    table = pd.DataFrame(
+        {
+            "ts": np.arange(2 * n) * 10 + np.tile([0, -4], n),
+            "dur": np.tile([6, 14], n),
+            "kind": np.tile(["steps", "code"], n),
+            "line": np.tile([2, 3], n),
+            "text": "x",
+            "loop": np.tile([0, -1], n),
+            "steps": np.tile([1, 0], n),
+        }
+    )
+    builder = TraceBuilder(metadata={"tables": {"account": table}})
+    builder.slices(ts=0, dur=20 * n, name="main", track=builder.track("main"))
+    answer = account(ViewStore(builder.seal()), EVERYTHING, {})
+    assert answer.content["thinned"]
+    assert len(answer.arrays()["ts"]) <= MOST_STRETCHES
+    assert answer.nbytes < 100_000
+    assert [part["steps"] for part in answer.content["parts"]] == [n, 0]
+
+
+def test_one_part_is_no_strip() -> None:
+    store = ViewStore(draw("steps: [0 ][1 ]\nmain:  [mm ][a]", unit_ns=1000))
+    assert len(account(store, EVERYTHING, {}).content["parts"]) == 1
+    assert not has_strip(store)
+    plain = timeline(store, Selection(), 900).height
+    assert timeline(ViewStore(drawn_cell()), Selection(), 900).height >= plain + STRIP
+    assert "account of" not in fragment(store.trace, Selection())
+
+
+def test_static_forms_show_account_and_lines(trace: Trace) -> None:
+    store = ViewStore(trace)
+    assert has_strip(store)
+    texts = [part.text for part in timeline(store, Selection(), 1000).parts if hasattr(part, "text")]
+    assert "account of 1.95 s" in texts
+    assert any(text.startswith("line 8 · 1.35 s") for text in texts)
+    image = thumbnail(store)
+    shown = {tuple(pixel) for pixel in image[4].tolist()}
+    assert (0x77, 0xAA, 0xDD) in shown, "the loop's colour"
+    html = fragment(trace, Selection())
+    assert "20 steps of line 4: 320 ms, 16.4 %" in html
+    assert html.index("acc = accuracy(model, test_set)</code>") < html.index("self share"), "lines come first"
+    assert html.count("█") > 15
+    assert "and 1 more line<" in html
+
+
+def test_texts_of_strangers_are_escaped() -> None:
+    trace = drawn_cell(evil=EVIL)
+    assert EVIL not in fragment(trace, Selection())
+    assert EVIL not in timeline(ViewStore(trace), Selection(), 900).svg()
+
+
+def test_lines_come_first_where_there_are_no_steps(trace: Trace) -> None:
+    assert [tab["name"] for tab in rail(trace)][:3] == ["overview", "operators", "lines"]
+    assert dashboard_settings(trace, "")["open"] == "operators"
+    plain = drawn_cell(steps=False)
+    assert [tab["name"] for tab in rail(plain)][:3] == ["lines", "overview", "operators"]
+    assert dashboard_settings(plain, "")["open"] == "lines"
+    without = draw("main: [mm ]")
+    assert dashboard_settings(without, "")["open"] == "operators"
+    assert "No lines were recorded" in next(tab for tab in rail(without) if tab["name"] == "lines")["missing"]
+
+
+def test_the_lines_tab_carries_the_table_and_selects_slices(trace: Trace) -> None:
+    answer = panel(ViewStore(trace), EVERYTHING, {"name": "lines"})
+    json.dumps(answer.content, allow_nan=False)
+    table, expected = answer.content["parts"][0], analysis.lines(trace)
+    assert table["texts"]["text"] == expected["text"].tolist()
+    np.testing.assert_array_equal(answer.arrays()["0.total_ns"], expected["total_ns"])
+    assert (table["bars"], {k: u for k, _, u in table["heads"]}["text"]) == (
+        ["total_ns", "self_ns"],
+        "code",
+    )
+    assert "file" not in [key for key, _, _ in table["heads"]], "all of it is the cell"
+    for patch, line in zip(table["select"], expected["line"], strict=True):
+        names = trace.slices.loc[Selection(**patch).mask(trace.slices), "name"].unique().tolist()
+        assert names == [f"cell:{line}  {SOURCE[line].strip()}"]
+    half = Selection(window=(0, 60 * MS)).to_state()
+    assert panel(ViewStore(trace), half, {"name": "lines"}).content["parts"][0]["size"] == 1
+
+
+def test_lines_of_files_with_one_name_are_told_apart_by_their_path() -> None:
+    builder = TraceBuilder()
+    main = builder.track("main")
+    for k, path in enumerate(("/home/me/a/train.py", "C:\\me\\other.py")):
+        name = path.replace("\\", "/").rpartition("/")[2]
+        leaf = builder.stack([("f", path, 3)])
+        builder.slices(
+            ts=100 * k, dur=50, name=f"{name}:3  x = f()", category="python", track=main, stack=leaf
+        )
+    trace = builder.seal()
+    answer = panel(ViewStore(trace), EVERYTHING, {"name": "lines"}).content["parts"][0]
+    assert answer["texts"]["file"] == ["/home/me/a/train.py", "C:\\me\\other.py"]
+    assert answer["select"] == [{"name": ["train.py:3  x = f()"]}, {"name": ["other.py:3  x = f()"]}]
+
+
+def _claim(text: str, line: int, start: int, **select: Any) -> Claim:
+    return Claim(text, "account", {}, "dur", 1.0, select=select, line=line, start=start)
+
+
+def test_a_headline_in_pieces_is_the_headline() -> None:
+    text = "Half: 50 % of 50 %.\n\nSteps: 3."
+    claims = [
+        _claim("50 %", 0, 14, window=(0, 5)),
+        _claim("50 %", 0, 6, step=2),
+        _claim("3", 2, 7),
+        _claim("nowhere", 2, 0, step=1),
+        _claim("0 %.", 0, 16, step=1),
+    ]
+    pieces = headline_pieces(text, claims)
+    assert ["".join(piece for piece, _ in line) for line in pieces] == ["Half: 50 % of 50 %.", "Steps: 3."]
+    assert [piece for line in pieces for piece in line if piece[1]] == [
+        ("50 %", {"step": [2]}),
+        ("50 %", {"window": [0, 5]}),
+    ]
+    json.dumps(pieces)
+
+
+def test_a_report_embeds_what_its_links_select(trace: Trace) -> None:
+    settings = dashboard_settings(
+        trace, "Most: 69.2 %.", [_claim("69.2 %", 0, 6, window=(560 * MS, 1910 * MS))]
+    )
+    assert settings["headline"][0][1] == ("69.2 %", {"window": [560 * MS, 1910 * MS]})
+    profile = Profile(trace)
+    told = dashboard_settings(trace, profile.headline)["headline"]
+    assert ["".join(text for text, _ in line) for line in told] == profile.headline.split("\n")
