@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from notebook_prof.analysis import account, account_spans, lines
+from notebook_prof.analysis import account, lines
+from notebook_prof.analysis.account import account_spans
 from notebook_prof.analysis.lines import busy_with_lines
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ... import analysis
+from ...analysis.account import account_spans
 from ..packing import Answer, pack
 from ..store import ViewStore
 
@@ -38,7 +39,7 @@ def account(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, An
 
 
 def _account(store: ViewStore) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    parts, spans = analysis.account(store.trace), analysis.account_spans(store.trace)
+    parts, spans = analysis.account(store.trace), account_spans(store.trace)
     ts, dur, part, steps = stretches(*(spans[name].to_numpy(np.int64) for name in _SPANS))
     thinned = len(ts) > MOST_STRETCHES
     if thinned:
