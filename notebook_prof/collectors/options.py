@@ -8,6 +8,7 @@ from typing import Literal, get_args
 from ..errors import OptionError, nearest
 
 PythonMode = Literal["sample", "calls"]
+EngineName = Literal["auto", "py-spy", "alarm"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +35,14 @@ class CollectorOptions:
     pcie : bool
         Throughput of PCIe too (nvml): each reading takes its thread 20 ms.
 
+    engine : {"auto", "py-spy", "alarm"}
+        Who takes the stacks when Python is sampled: py-spy from outside the process, or the alarm in it.
+        ``auto`` takes py-spy where it may look at this process.
+
     Raises
     ------
     OptionError
-        For an unknown `python` mode, a negative duration, or no device or a negative one.
+        For an unknown `python` mode or engine, a negative duration, or no device or a negative one.
 
     Examples
     --------
@@ -53,12 +58,18 @@ class CollectorOptions:
     min_duration_ns: int = 0
     devices: tuple[int, ...] | None = None
     pcie: bool = False
+    engine: EngineName = "auto"
 
     def __post_init__(self) -> None:
         modes = get_args(PythonMode)
         if self.python is not None and self.python not in modes:
             raise OptionError(
                 f"python={self.python!r} is not a way to record: {nearest(str(self.python), modes)}"
+            )
+        engines = get_args(EngineName)
+        if self.engine not in engines:
+            raise OptionError(
+                f"engine={self.engine!r} is not an engine: {nearest(str(self.engine), engines)}"
             )
         if self.devices is not None and (not self.devices or min(self.devices) < 0):
             raise OptionError(f"devices={self.devices!r}: give numbers of GPUs from 0, as in (0, 1)")

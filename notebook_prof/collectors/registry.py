@@ -99,7 +99,7 @@ def make(names: Sequence[str] | None = None, options: CollectorOptions | None = 
     Parameters
     ----------
     names : sequence of str, optional
-        As in `list_collectors`. Without names: `torch` if torch is imported already, else `python`; with
+        As in `list_collectors`. Without names: `python`, and `torch` if torch is imported already; with
         `cupy` where CuPy is imported and has a GPU, and `cuda` where CuPy or Numba's CUDA is imported without
         torch, or with a torch that cannot use the GPU. `cuda` with a `torch` for CUDA is `torch` alone, which
         records the same. With `torch_memory`, `torch` leaves memory to it. `options.python` adds `python`.
@@ -109,7 +109,8 @@ def make(names: Sequence[str] | None = None, options: CollectorOptions | None = 
     Returns
     -------
     list of Collector
-        In the order to start them, the sampler last. One that was named but cannot record here is made
+        In the order to start them, and to give their results: `python` last, which fits its samples to what
+        is known exactly. One that was named but cannot record here is made
         too: its start fails, and the report says so.
 
     Raises
@@ -137,16 +138,14 @@ def make(names: Sequence[str] | None = None, options: CollectorOptions | None = 
         wanted.add("python")
     if entries["nvml"].availability().ok:
         wanted.add("nvml")
-    samples = "python" in wanted and options.python != "calls"
     made = [entries[name].load()(options) for name in entries if name in wanted and name not in _PLACED]
-    tracers = bool(made)
-    made.append(SystemCollector(rss=not samples))
+    made.append(SystemCollector())
     if "nvml" in wanted:
         made.append(entries["nvml"].load()(options.pcie, options.devices))
     marks = MarksCollector()
     made.append(marks)
     if "python" in wanted:
-        made.append(entries["python"].load()(options, own_track=tracers, edges=marks.edges))
+        made.append(entries["python"].load()(options, edges=marks.edges))
     return made
 
 
@@ -154,7 +153,7 @@ _PLACED: Final = ("system", "nvml", "marks", "python")
 
 
 def _automatic() -> tuple[str, ...]:
-    chosen = ["torch" if "torch" in sys.modules else "python"]
+    chosen = ["torch", "python"] if "torch" in sys.modules else ["python"]
     if "cupy" in sys.modules and _BUILT_IN["cupy"].availability().ok:
         chosen.append("cupy")
     launches = "cupy" in sys.modules or "numba.cuda" in sys.modules

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..collectors.python import py_spy
 from .cell import CellTransformer, strip_magic, watch
 from .magic import ProfileMagics
 from .opening import OpenMagics, unregister
@@ -19,6 +20,7 @@ def load(shell: Any) -> None:
     shell.events.register("pre_run_cell", watch.pre_run_cell)
     shell.events.register("post_run_cell", watch.post_run_cell)
     shell.register_magics(ProfileMagics, OpenMagics)
+    py_spy.keep_warm()
 
 
 def unload(shell: Any) -> None:
@@ -34,3 +36,4 @@ def unload(shell: Any) -> None:
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("profile", None)
     unregister(shell)
+    py_spy.let_cool()

@@ -8,9 +8,9 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn, cast
+from typing import NoReturn, cast, get_args
 
-from ..collectors.options import CollectorOptions, PythonMode
+from ..collectors.options import CollectorOptions, EngineName, PythonMode
 from ..errors import OptionError, nearest
 from ..session.interleaved import interleave
 from ..session.schedule import StepRange, step_range
@@ -88,7 +88,7 @@ def build_parser(named: bool = True) -> argparse.ArgumentParser:
         "--with",
         dest="collectors",
         metavar="LIST",
-        help="collectors, separated by commas; default: torch if it is imported, else python, and system",
+        help="collectors, separated by commas; default: python, torch if it is imported, and system",
     )
     add(
         "--step-by",
@@ -111,6 +111,12 @@ def build_parser(named: bool = True) -> argparse.ArgumentParser:
         "--python",
         choices=("sample", "calls"),
         help="how Python code is recorded: sample lines every millisecond (default), or trace calls",
+    )
+    add(
+        "--engine",
+        choices=get_args(EngineName),
+        default="auto",
+        help="who takes the stacks: py-spy from outside the process, or the alarm in it",
     )
     add("--warmup", type=int, default=1, metavar="N", help="steps before A that warm up and are dropped (1)")
     add(
@@ -165,6 +171,7 @@ def _checked(given: argparse.Namespace, prog: str) -> MagicOptions:
             min_duration_ns=minimum,
             devices=_devices(given.devices),
             pcie=given.pcie,
+            engine=cast("EngineName", given.engine),
         )
     except OptionError as error:
         raise OptionError(f"{prog}: {error}") from None

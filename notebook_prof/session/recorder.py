@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from ..collectors.base import Collector
-from ..collectors.options import CollectorOptions, PythonMode
+from ..collectors.options import CollectorOptions, EngineName, PythonMode
 from ..errors import NotRecordedError, OptionError
 from ..trace.trace import Trace
 from ..units import parse_ns
@@ -30,7 +30,7 @@ class profile(Profile):
     Parameters
     ----------
     *collectors : str or Collector
-        Names from `list_collectors`; by default ``torch`` if it is imported, else ``python``, and always
+        Names from `list_collectors`; by default ``python``, ``torch`` if it is imported, and always
         ``system`` and the marks.
     steps : tuple of int, slice, range, int or str, optional
         ``(3, 14)`` records steps 3 … 13 only, after a warm-up. By default everything is recorded.
@@ -49,6 +49,8 @@ class profile(Profile):
         See `CollectorOptions`.
     python : {"sample", "calls"}, optional
         How the Python collector works.
+    engine : {"auto", "py-spy", "alarm"}
+        Who takes the stacks when it samples, see `CollectorOptions`.
     min_duration : str or number
         Shorter Python calls are dropped: ``"5us"``, or nanoseconds.
     devices : iterable of int, optional
@@ -92,6 +94,7 @@ class profile(Profile):
         pcie: bool = False,
         stop_after: bool = False,
         measure_overhead: bool = False,
+        engine: EngineName = "auto",
     ) -> None:
         # Profile.__init__ is called when there is a Trace; until then __getattr__ explains
         if steps is not None and schedule is not None:
@@ -102,7 +105,7 @@ class profile(Profile):
             )
         kept = None if devices is None else tuple(devices)
         recorded = CollectorOptions(
-            shapes, memory, modules, stack, python, parse_ns(min_duration), kept, pcie
+            shapes, memory, modules, stack, python, parse_ns(min_duration), kept, pcie, engine
         )
         self._on_trace_ready = on_trace_ready
         self._cycles: list[Profile] = []

@@ -184,6 +184,26 @@ class TraceBuilder:
         self._count += n
         return handles
 
+    def placed(self, track: int) -> tuple[IntArray, IntArray, Coded, Coded]:
+        """What was added to a track as slices so far.
+
+        Returns
+        -------
+        ts, dur : ndarray of int64, shape (n,)
+            As they were given: absolute ns.
+        name, category : Coded
+        """
+        mine = [np.flatnonzero(part == track) for part in self._columns.get("track", ())]
+
+        def column(key: str) -> npt.NDArray[Any]:
+            parts = [part[rows] for part, rows in zip(self._columns.get(key, ()), mine, strict=True)]
+            return np.concatenate([np.empty(0, np.int64), *parts])
+
+        name, category = (
+            Coded(column(key).astype(np.int32), self._interners[key].values) for key in ("name", "category")
+        )
+        return column("ts"), column("dur"), name, category
+
     def begin(self, ts: Any, name: Any, track: Any, category: Any = "annotation") -> None:
         """Open slices; each lasts until the next `end` of its track. Single values or columns."""
         self._mark(ts, track, True, name, category)

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from notebook_prof.collectors.journal import Edges
-from notebook_prof.collectors.python.assemble import Timed, boundaries, put
+from notebook_prof.collectors.python.assemble import Exact, Timed, boundaries, put
 from notebook_prof.collectors.python.frames import (
     CELL,
     LIBRARY,
     MACHINERY,
+    NOTEBOOK,
     OURS,
     USER,
     Frame,
@@ -49,8 +50,8 @@ def assembled(
     times = np.array(ts if ts is not None else [10 * (i + 1) for i in range(len(samples))], np.int64)
     builder = TraceBuilder()
     track = builder.track("main", pid=1, tid=1)
-    timed = Timed(times, np.array(samples, np.int64), 0)
-    put(builder, track, timed, stacks, edges if edges is not None else Edges.none())
+    timed = Timed(np.concatenate([[0], times]), np.array(samples, np.int64))
+    put(builder, track, timed, stacks, Exact(edges if edges is not None else Edges.none()), interval_ns=10)
     return builder.seal()
 
 
@@ -126,10 +127,10 @@ def test_an_annotation_cuts_what_its_function_called() -> None:
 
 
 def test_samples_meet_at_the_edges_of_annotations() -> None:
-    begin, end = boundaries(np.array([10, 20, 90]), 0, np.array([3, 13, 15, 30, 95, 97]))
+    begin, end = boundaries(np.array([0, 10, 20, 90]), np.array([3, 13, 15, 30, 95, 97]))
     assert begin.tolist() == [3, 15, 30]
     assert end.tolist() == [13, 30, 95]
-    begin, end = boundaries(np.array([5, 4]), 0, np.array([], np.int64))
+    begin, end = boundaries(np.array([0, 5, 5]), np.array([], np.int64))
     assert (begin.tolist(), end.tolist()) == ([0, 5], [5, 5])
 
 
@@ -192,8 +193,9 @@ def test_whose_code_a_file_holds() -> None:
     assert owner_of("<frozen importlib._bootstrap>") == LIBRARY
     assert owner_of(__file__) == USER
     assert owner_of("<stdin>") == USER
-    assert owner_of("/x/lib/python3.11/site-packages/ipykernel/kernelbase.py") == MACHINERY
-    assert owner_of("/x/lib/python3.11/site-packages/ipykernel_launcher.py") == MACHINERY
+    assert owner_of("/x/lib/python3.11/site-packages/ipykernel/kernelbase.py") == NOTEBOOK
+    assert owner_of("/x/lib/python3.11/site-packages/ipykernel_launcher.py") == NOTEBOOK
+    assert owner_of("/other/lib/python3.9/json/decoder.py") == LIBRARY
     assert owner_of(__import__("asyncio").__file__) == MACHINERY
     assert owner_of(__import__("notebook_prof").__file__) == OURS
 

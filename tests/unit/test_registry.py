@@ -11,7 +11,6 @@ from notebook_prof.collectors import registry
 from notebook_prof.collectors.base import Availability
 from notebook_prof.collectors.options import CollectorOptions
 from notebook_prof.collectors.registry import list_collectors, make
-from notebook_prof.collectors.system import SystemCollector
 from notebook_prof.errors import OptionError
 
 
@@ -33,28 +32,19 @@ def test_the_list_says_what_is_available_and_why_not() -> None:
     assert (table["records"] != "").all()
 
 
-def test_torch_is_chosen_only_where_it_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_is_always_chosen_and_torch_where_it_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     assert names() == ["system", "marks", "python"]
     monkeypatch.setitem(sys.modules, "torch", sys)
-    assert names() == ["torch", "system", "marks"]
-    assert names(python="sample") == ["torch", "system", "marks", "python"]
+    assert names() == ["torch", "system", "marks", "python"]
+    assert names("torch") == ["torch", "system", "marks"]
+    assert names("torch", python="sample") == ["torch", "system", "marks", "python"]
 
 
 def test_system_and_marks_always_come_along() -> None:
     assert names("torch") == ["torch", "system", "marks"]
     assert names("system") == ["system", "marks"]
     assert names("nvml", "python") == ["system", "nvml", "marks", "python"]
-
-
-def test_only_one_collector_reads_resident_memory() -> None:
-    def reads(*asked: str, **options: object) -> bool:
-        made = make(asked, CollectorOptions(**options))  # type: ignore[arg-type]
-        return next(c._rss for c in made if isinstance(c, SystemCollector))
-
-    assert not reads("python")
-    assert reads("torch")
-    assert reads("python", python="calls")
 
 
 def test_an_unknown_name_gives_the_nearest() -> None:

@@ -21,9 +21,9 @@ from notebook_prof.collectors.marks import annotate
 from notebook_prof.collectors.options import CollectorOptions
 from notebook_prof.collectors.python import PythonCollector, latecomer
 from notebook_prof.collectors.python import alarm as alarm_module
+from notebook_prof.collectors.python.looks import Looks
 from notebook_prof.collectors.python.sampler import Sampler
 from notebook_prof.collectors.registry import make
-from notebook_prof.collectors.system import RSS_TRACK
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.clocks import Clock
 
@@ -32,8 +32,12 @@ pytestmark = pytest.mark.timeout(600, method="thread")
 needs_alarm = pytest.mark.skipif(not latecomer.supported(), reason="the alarm is used on Linux only")
 
 
+def by_alarm() -> PythonCollector:
+    return PythonCollector(CollectorOptions(engine="alarm"))
+
+
 def recorded(body: Callable[[], object], collector: PythonCollector | None = None) -> Trace:
-    collector = collector or PythonCollector()
+    collector = collector or by_alarm()
     recording = Recording([collector])
     recording.start()
     try:
@@ -70,8 +74,8 @@ def until(seen: Callable[[], bool], seconds: float = 60) -> None:
 
 
 def sampler_of(collector: PythonCollector) -> Sampler:
-    assert collector._sampler is not None
-    return collector._sampler
+    assert isinstance(collector._engine, Sampler)
+    return collector._engine
 
 
 def share(trace: Trace, word: str) -> float:
@@ -122,7 +126,7 @@ def test_lines_run_inside_the_annotation_that_holds_them() -> None:
             with annotate("piece"):
                 nap(0.02)
 
-    recording = Recording(make(["python"]))
+    recording = Recording(make(["python"], CollectorOptions(engine="alarm")))
     recording.start()
     body()
     recording.stop()
@@ -137,22 +141,10 @@ def test_lines_run_inside_the_annotation_that_holds_them() -> None:
     assert (sleeping["depth"] > pieces["depth"].iloc[0]).all()
 
 
-def test_memory_is_read_in_the_same_ticks() -> None:
-    collector = PythonCollector()
-    trace = recorded(lambda: until(lambda: len(sampler_of(collector)._rss_bytes.ts) > 5), collector)
-    tracks = trace.tracks.set_index("name")
-    values = trace.counters.loc[trace.counters["track"] == tracks.loc[RSS_TRACK, "track"], "value"]
-    assert len(values) > 5
-    assert values.min() > 2**20
-    assert tracks.loc[RSS_TRACK, "unit"] == "bytes"
-
-
 def test_the_track_is_that_of_the_thread() -> None:
     main = threading.current_thread()
     tracks = recorded(lambda: nap(0.03)).tracks.set_index("name")
     assert tracks.loc[main.name, "tid"] == main.native_id
-    beside = recorded(lambda: nap(0.03), PythonCollector(own_track=True)).tracks
-    assert f"{main.name}: Python, sampled" in set(beside["name"])
 
 
 def test_in_another_thread_it_looks_from_outside() -> None:
@@ -161,7 +153,10 @@ def test_in_another_thread_it_looks_from_outside() -> None:
     thread.start()
     thread.join()
     assert "main thread" in traces[0].report["coarse-sampling"].example
-    assert share(traces[0], "time.sleep(seconds)") > 0.5
+    assert (
+        self_ms(traces[0])["test_sampler.py:%d  time.sleep(seconds)" % (nap.__code__.co_firstlineno + 1)]
+        > 100
+    )
 
 
 @needs_alarm
@@ -223,7 +218,7 @@ def held() -> tuple[set[threading.Thread], int]:
 def test_fifty_recordings_leave_nothing_behind() -> None:
     before, (threads, files) = state(), held()
     for round_ in range(50):
-        sampler = PythonCollector()
+        sampler = by_alarm()
         sampler.start(Clock())
         busy(0.003)
         if round_ % 2:
@@ -238,25 +233,25 @@ def test_fifty_recordings_leave_nothing_behind() -> None:
 
 @needs_alarm
 def test_a_failure_while_ticking_is_told_and_not_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    read, readings = Sampler._read_memory, []
+    look, looks = Looks.look, []
 
-    def fail(self: Sampler, now: int) -> None:
-        readings.append(now)
-        if 1 < len(readings) < 4:
-            raise OSError("no memory file")
-        read(self, now)
+    def fail(self: Looks) -> None:
+        looks.append(1)
+        if 1 < len(looks) < 4:
+            raise OSError("no frames")
+        look(self)
 
-    monkeypatch.setattr(Sampler, "_read_memory", fail)
-    trace = recorded(lambda: until(lambda: len(readings) > 4))
-    assert "no memory file" in trace.report["ticks-failed"].example
+    monkeypatch.setattr(Looks, "look", fail)
+    trace = recorded(lambda: until(lambda: len(looks) > 4))
+    assert "no frames" in trace.report["ticks-failed"].example
 
 
 @needs_alarm
 def test_long_recordings_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alarm_module, "THIN_AFTER", 20)
-    collector = PythonCollector()
+    collector = by_alarm()
     ticks = alarm_module.THIN_AFTER + 1
-    trace = recorded(lambda: until(lambda: len(sampler_of(collector)._parts[0]) > ticks), collector)
+    trace = recorded(lambda: until(lambda: sampler_of(collector).ticks > ticks), collector)
     assert "ms at the end" in trace.report["sampling-thinned"].example
 
 
@@ -354,8 +349,8 @@ def test_the_lines_of_a_notebook_cell_have_their_source(tmp_path: Any) -> None:
 
 
 def test_options_choose_the_way() -> None:
-    collector = PythonCollector(CollectorOptions(python="sample"))
+    collector = PythonCollector(CollectorOptions(python="sample", engine="alarm"))
     collector.start(Clock())
-    assert collector._sampler is not None
+    assert sampler_of(collector).name == "alarm"
     collector.abandon()
     collector.result(TraceBuilder())

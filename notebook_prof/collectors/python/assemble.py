@@ -15,25 +15,53 @@ from ...trace.intervals import IntArray
 from ...trace.strings import Coded
 from ..journal import Edges
 from .frames import CELL, USER, Frame, Stacks
+from .pieces import NEVER, Pieces
+from .snapping import Ranges, clear_of_operators, inside_ranges
+from .statements import Rows, hang
 
 SOURCE_CHARACTERS: Final = 60
-NEVER: Final = 1 << 30
 
 
 class Timed(NamedTuple):
-    """Samples of a thread.
+    """What a thread was seen to run.
 
     Attributes
     ----------
-    ts, stack : ndarray of int64, shape (n,)
-        Times in ns, ascending, and for each the position of its stack.
-    start_ns : int
-        Begin of the recording.
+    bounds : ndarray of int64, shape (n + 1,)
+        Times in ns, ascending: stack i was seen from ``bounds[i]`` to ``bounds[i + 1]``.
+    stack : ndarray of int64, shape (n,)
+        Positions of stacks; -1 where nothing is known.
     """
 
-    ts: IntArray
+    bounds: IntArray
     stack: IntArray
-    start_ns: int
+
+    def ticks(self, interval_ns: int) -> Timed:
+        """The same in pieces of at most an interval."""
+        length = np.diff(self.bounds)
+        pieces = np.maximum(-(-length // interval_ns), 1)
+        home = np.repeat(np.arange(len(pieces)), pieces)
+        place = np.arange(len(home)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+        begin = self.bounds[home] + place * interval_ns
+        return Timed(np.append(begin, self.bounds[-1:]), self.stack[home])
+
+
+class Exact(NamedTuple):
+    """What is known exactly of a thread whose samples are assembled.
+
+    Attributes
+    ----------
+    edges : Edges
+        Annotations of the user.
+    statements : Statements or None
+        The cell's own statements.
+    others : Ranges or None
+        Slices that other collectors put on the same track.
+    """
+
+    edges: Edges = Edges.none()
+    statements: Rows | None = None
+    others: Ranges | None = None
 
 
 class Level(NamedTuple):
@@ -70,7 +98,7 @@ class Labels(NamedTuple):
     functions: int
 
 
-def boundaries(ts: IntArray, start_ns: int, edges: IntArray) -> tuple[IntArray, IntArray]:
+def boundaries(bounds: IntArray, edges: IntArray) -> tuple[IntArray, IntArray]:
     """Where the time of each sample begins and ends.
 
     A sample stands for the time since the one before it: a tick that comes late, because a C function
@@ -81,10 +109,8 @@ def boundaries(ts: IntArray, start_ns: int, edges: IntArray) -> tuple[IntArray, 
 
     Parameters
     ----------
-    ts : ndarray of int64, shape (n,)
-        Times of the ticks, ascending, in ns.
-    start_ns : int
-        Begin of the recording.
+    bounds : ndarray of int64, shape (n + 1,)
+        Times of the ticks behind the begin of the first sample, ascending, in ns.
     edges : ndarray of int64
         Begins and ends of annotations, ascending.
 
@@ -94,11 +120,10 @@ def boundaries(ts: IntArray, start_ns: int, edges: IntArray) -> tuple[IntArray, 
 
     Examples
     --------
-    >>> begin, end = boundaries(np.array([10, 20, 30]), 0, np.array([14, 16]))
+    >>> begin, end = boundaries(np.array([0, 10, 20, 30]), np.array([14, 16]))
     >>> begin.tolist(), end.tolist()
     ([0, 16, 20], [14, 20, 30])
     """
-    bounds = np.maximum.accumulate(np.concatenate([[start_ns], ts]).astype(np.int64))
     if len(edges) == 0:
         return bounds[:-1], bounds[1:]
     behind = np.append(bounds[1:], np.iinfo(np.int64).max)
@@ -144,11 +169,11 @@ def breaks(ts: IntArray, stack: IntArray, stacks: Stacks, labels: Labels, edges:
     return depth
 
 
-def label(stacks: Stacks) -> tuple[Stacks, Labels]:
+def label(stacks: Stacks, roots_are_lines: bool = True) -> tuple[Stacks, Labels]:
     """Turn frames into labels: functions, and lines of the user's own code.
 
-    The outermost frame of a stack is its line; every other frame is its function, followed by its line
-    if a cell or a module of the user holds it.
+    The outermost frame of a stack is its line, at least if it is a module's or a cell's own code; every
+    other frame is its function, followed by its line if a cell or a module of the user holds it.
 
     Returns
     -------
@@ -169,6 +194,8 @@ def label(stacks: Stacks) -> tuple[Stacks, Labels]:
     home = np.repeat(np.arange(n), stacks.lengths)
     is_root = np.zeros(len(home), bool)
     is_root[stacks.offsets[stacks.lengths > 0]] = True
+    if not roots_are_lines:
+        is_root &= np.array([frame.function.startswith("<") for frame in known], dtype=bool)[stacks.frames]
     copies = np.where(own & ~is_root, 2, 1)
     expanded = np.repeat(np.arange(len(home)), copies)
     second = np.concatenate([[False], expanded[1:] == expanded[:-1]])[: len(expanded)]
@@ -200,27 +227,21 @@ def grow(stacks: Stacks) -> Tree:
     return Tree(np.concatenate([empty, *parents]), np.concatenate([empty, *labels]), node_at)
 
 
-def levels(
-    bounds: tuple[IntArray, IntArray], stack: IntArray, tree: Tree, breaks: IntArray
-) -> Iterator[Level]:
+def levels(pieces: Pieces, tree: Tree) -> Iterator[Level]:
     """Join neighbouring samples on the same call path into slices, depth by depth.
 
     Parameters
     ----------
-    bounds : tuple of ndarray of int64, shape (n,)
-        Begins and ends of the samples.
-    stack : ndarray of int64, shape (n,)
-        For every sample, its stack.
+    pieces : Pieces
+        Their stacks are those that `tree` was grown from.
     tree : Tree
-    breaks : ndarray of int64, shape (n,)
-        From which depth on slices begin anew at a sample.
 
     Yields
     ------
     Level
         Slices in order of time; those of a level do not overlap and lie within one of the level above.
     """
-    begin, end = bounds
+    begin, end, stack, breaks = pieces
     alive = np.arange(len(stack))
     for depth, node_at in enumerate(tree.node_at):
         node = node_at[stack[alive]]
@@ -235,14 +256,49 @@ def levels(
         yield Level(begin[alive[starts]], end[alive[lasts]], node[starts])
 
 
-def put(builder: TraceBuilder, track: int, samples: Timed, stacks: Stacks, edges: Edges) -> None:
-    """Add the slices of a sampled thread to `builder`."""
-    labelled, labels = label(stacks)
-    bounds = boundaries(samples.ts, samples.start_ns, edges.ts)
-    anew = breaks(samples.ts, samples.stack, labelled, labels, edges)
+def put(
+    builder: TraceBuilder,
+    track: int,
+    samples: Timed,
+    stacks: Stacks,
+    exact: Exact | None = None,
+    *,
+    interval_ns: int = 1_000_000,
+    roots_are_lines: bool = True,
+) -> None:
+    """Add the slices of a sampled thread to `builder`.
+
+    Parameters
+    ----------
+    builder : TraceBuilder
+    track : int
+    samples : Timed
+    stacks : Stacks
+        Trimmed.
+    exact : Exact, optional
+    interval_ns : int
+        Between looks: how far a boundary may be moved to where it must have been.
+    roots_are_lines : bool
+        Whether the outermost function of a stack ran before the recording, so that its line is what
+        matters; else only the outermost frames of modules and cells are lines.
+    """
+    exact = exact if exact is not None else Exact()
+    if len(exact.edges.ts):
+        samples = samples.ticks(interval_ns)
+    stacks = Stacks(stacks.frames, np.append(stacks.lengths, 0), stacks.known)
+    stack = np.where(samples.stack >= 0, samples.stack, len(stacks.lengths) - 1)
+    labelled, labels = label(stacks, roots_are_lines)
+    begin, end = boundaries(samples.bounds, exact.edges.ts)
+    pieces = Pieces(begin, end, stack, breaks(samples.bounds[1:], stack, labelled, labels, exact.edges))
+    if exact.statements is not None and len(exact.statements.ts):
+        lines = _module_lines(labelled, labels)
+        pieces, labelled = hang(pieces, labelled, lines, exact.statements, interval_ns)
     tree = grow(labelled)
+    if exact.others is not None:
+        pieces = clear_of_operators(pieces, exact.others)
+        pieces = inside_ranges(pieces, tree.node_at, exact.others, interval_ns)
     keys = np.array(_stack_keys(builder, tree, labels), dtype=np.int64)
-    for level in levels(bounds, samples.stack, tree, anew):
+    for level in levels(pieces, tree):
         builder.slices(
             ts=level.begin_ns,
             dur=level.end_ns - level.begin_ns,
@@ -251,6 +307,17 @@ def put(builder: TraceBuilder, track: int, samples: Timed, stacks: Stacks, edges
             category="python",
             stack=keys[level.node],
         )
+
+
+def _module_lines(stacks: Stacks, labels: Labels) -> IntArray:
+    """For every stack the line of the cell's own code at its root; -1 where that is something else."""
+    is_it = np.array([f.owner == CELL and f.function.startswith("<") for f in labels.frames], dtype=bool)
+    lines = np.array([frame.line for frame in labels.frames], dtype=np.int64)
+    result = np.full(len(stacks.lengths), -1, np.int64)
+    some = np.flatnonzero(stacks.lengths > 0)
+    roots = stacks.frames[stacks.offsets[some]]
+    result[some] = np.where(is_it[roots], lines[roots], -1)
+    return result
 
 
 def _stack_keys(builder: TraceBuilder, tree: Tree, labels: Labels) -> list[int]:

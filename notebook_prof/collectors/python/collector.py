@@ -3,30 +3,48 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar, Final
+
+import numpy as np
 
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
+from .. import marks
 from ..base import Availability, Collector
 from ..journal import Edges
 from ..options import CollectorOptions
+from . import py_spy
+from .assemble import Exact, Timed, put
+from .engine import Engine, Recorded, ThreadSamples
+from .frames import Frame, Stacks, trim, trim_process, trim_thread
+from .outside import PySpy
+from .processes import Process, name_processes
 from .sampler import Sampler
+from .snapping import Ranges
+from .statements import Rows
 from .tracer import CallTracer
+
+_INTERPRETED: Final = frozenset({"annotation", "module", "python", "io"})
+"""Categories of slices in which Python code may run."""
+
+_CLOSED: Final = ("aten::",)
+"""How operators are called that never call Python."""
 
 
 class PythonCollector(Collector):
-    """Records the Python code of the thread that starts it.
+    """Records the Python code of all threads, and of child processes where the engine can.
 
-    By default it samples lines (×1.01–1.05 of the run time); with ``python="calls"`` it traces every
-    call (×1–1.3 for NumPy and pandas, ×2–7 for code that makes many small calls).
+    By default it samples stacks, from outside by py-spy where that may look at this process, else by the
+    alarm in it; with ``python="calls"`` it traces every call (×1–1.3 for NumPy and pandas, ×2–7 for code
+    that makes many small calls). Slices lie on the tracks of their threads, where other collectors put
+    theirs: this one comes last, and fits its slices to what is known exactly.
 
     Parameters
     ----------
     options : CollectorOptions, optional
-    own_track : bool
-        Put samples beside the thread's track instead of on it; for recordings in which another
-        collector puts exact times there.
     edges : callable, optional
         Gives begins and ends of annotations of a thread, by native id; samples are cut there.
     """
@@ -37,60 +55,186 @@ class PythonCollector(Collector):
     def __init__(
         self,
         options: CollectorOptions | None = None,
-        own_track: bool = False,
         edges: Callable[[int], Edges] | None = None,
     ) -> None:
         self._options = options if options is not None else CollectorOptions()
-        self._own_track = own_track
         self._edges = edges
         self._sampler: Sampler | None = None
+        self._engine: Engine | None = None
+        self._instead = ""
         self._tracer: CallTracer | None = None
+        self._tid = 0
+        self._children: dict[int, str] = {}
 
     @classmethod
     def availability(cls) -> Availability:
-        """Always; says whether calls can be traced too."""
+        """Always; says how it looks, and whether calls can be traced too."""
+        no_spy = py_spy.refusal()
+        how = f"samples lines by the alarm ({no_spy})" if no_spy else "samples lines by py-spy"
         why_not = CallTracer.refusal()
         calls = "or every call (--python calls)" if not why_not else f"no tracing of calls: {why_not}"
-        return Availability(True, f"samples lines every millisecond, {calls}")
+        return Availability(True, f"{how}, {calls}")
 
     def warm(self, clock: Clock) -> None:
-        """Make the sampler's thread; nothing is sampled."""
-        if self._options.python != "calls" and self._sampler is None:
-            self._sampler = Sampler(self.report)
-            self._sampler.prepare(clock)
+        """Start py-spy if it shall be kept warm; nothing is sampled."""
+        if self._options.python != "calls" and self._options.engine != "alarm":
+            py_spy.prepare()
 
     def start(self, clock: Clock) -> None:
-        """Begin to record the calling thread."""
-        self.warm(clock)
-        if self._sampler is not None:
-            self._sampler.start(clock)
-        else:
+        """Begin to record; waits a little for py-spy where none is warm."""
+        self._tid = threading.get_native_id()
+        if self._options.python == "calls":
             self._tracer = CallTracer(self._options.min_duration_ns, self.report)
             self._tracer.start(clock)
+            return
+        self._engine = self._choose()
+        self._engine.start(clock)
 
     def stop(self) -> None:
         """End the recording."""
-        if self._sampler is not None:
-            self._sampler.stop()
+        if self._engine is not None:
+            self._children = _named_children()
+            self._engine.stop()
+            if self._options.engine != "alarm":
+                py_spy.prepare()
         if self._tracer is not None:
             self._tracer.stop()
 
     def result(self, builder: TraceBuilder) -> None:
-        """Add slices of category ``python`` and, when sampling, the counter of resident memory."""
-        if self._sampler is not None:
-            thread = self._sampler.thread
-            if self._own_track:
-                track = builder.track(f"{thread.name}: Python, sampled")
-            else:
-                track = builder.track(thread.name, pid=os.getpid(), tid=thread.native_id)
-            self._sampler.result(builder, track, self._edges)
-            self._sampler = None
+        """Add slices of category ``python``."""
+        if self._engine is not None:
+            engine, self._engine = self._engine, None
+            builder.metadata["python_engine"] = engine.name
+            if self._instead:
+                builder.metadata["python_engine_reason"] = self._instead
+            self._put(builder, engine.recorded())
         if self._tracer is not None:
             self._tracer.result(builder)
             self._tracer = None
 
     def abandon(self) -> None:
-        """Give the alarm, threads and hooks back."""
-        self.stop()
-        self._sampler = None
+        """Give the alarm, processes, threads and hooks back."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.abandon()
+        if self._tracer is not None:
+            self._tracer.stop()
         self._tracer = None
+
+    def _choose(self) -> Engine:
+        asked = self._options.engine
+        if asked != "alarm":
+            attachment = py_spy.take()
+            if attachment is not None:
+                return PySpy(self.report, attachment)
+            self._instead = py_spy.refusal() or "py-spy did not attach soon enough"
+            if asked == "py-spy":
+                self.report.add(
+                    "engine-refused",
+                    "loss",
+                    example=self._instead,
+                    effect="lines were sampled by the alarm in the process",
+                )
+        return Sampler(self.report)
+
+    def _put(self, builder: TraceBuilder, seen: Recorded) -> None:
+        own = [thread for thread in seen.threads if thread.pid == os.getpid()]
+        for thread in own:
+            self._put_thread(builder, thread, seen)
+        _put_children(builder, seen, self._children)
+
+    def _put_thread(self, builder: TraceBuilder, thread: ThreadSamples, seen: Recorded) -> None:
+        recorded_here = thread.tid == self._tid
+        stacks = trim(seen.stacks, seen.context) if recorded_here else trim_thread(seen.stacks)
+        if not _ran(thread, stacks):
+            return
+        track = builder.track(thread.name or f"thread {thread.tid}", pid=thread.pid, tid=thread.tid)
+        exact = Exact(
+            self._edges(thread.tid) if self._edges is not None else Edges.none(),
+            _statements(thread.tid),
+            _ranges(builder, track),
+        )
+        if exact.statements is not None and recorded_here:
+            _put_statements(builder, track, exact.statements, seen)
+        put(
+            builder,
+            track,
+            Timed(thread.bounds, thread.stack),
+            stacks,
+            exact,
+            interval_ns=seen.interval_ns,
+            roots_are_lines=recorded_here,
+        )
+
+
+def _put_children(builder: TraceBuilder, seen: Recorded, named: dict[int, str]) -> None:
+    """Add the threads of child processes, on tracks that are called as people call those processes."""
+    threads = [thread for thread in seen.threads if thread.pid != os.getpid()]
+    by_pid: dict[int, list[ThreadSamples]] = {}
+    for thread in threads:
+        by_pid.setdefault(thread.pid, []).append(thread)
+    frames = {pid: _frames(mine, seen.stacks) for pid, mine in by_pid.items()}
+    commands = {pid: max((t.command for t in mine), key=len) for pid, mine in by_pid.items()}
+    children = [Process(pid, commands[pid], frames[pid], _rank(pid)) for pid in by_pid]
+    stacks = trim_process(seen.stacks)
+    for pid, name in name_processes(children, named).items():
+        mine = sorted(by_pid[pid], key=lambda thread: thread.tid != pid)
+        for thread in mine:
+            if not _ran(thread, stacks):
+                continue
+            suffix = "" if thread is mine[0] else f": {thread.name or thread.tid}"
+            track = builder.track(f"{name}{suffix}", pid=pid, tid=thread.tid)
+            timed = Timed(thread.bounds, thread.stack)
+            put(builder, track, timed, stacks, interval_ns=seen.interval_ns, roots_are_lines=False)
+
+
+def _frames(threads: list[ThreadSamples], stacks: Stacks) -> list[Frame]:
+    used = np.unique(np.concatenate([thread.stack for thread in threads]))
+    used = used[used >= 0]
+    mine = np.isin(np.repeat(np.arange(len(stacks.lengths)), stacks.lengths), used)
+    return [stacks.known[i] for i in np.unique(stacks.frames[mine]).tolist()]
+
+
+def _ran(thread: ThreadSamples, stacks: Stacks) -> bool:
+    """Whether anything is left of a thread's stacks."""
+    known = thread.stack[thread.stack >= 0]
+    return bool((stacks.lengths[known] > 0).any())
+
+
+def _ranges(builder: TraceBuilder, track: int) -> Ranges | None:
+    ts, dur, name, category = builder.placed(track)
+    if len(ts) == 0:
+        return None
+    operator = np.array([word not in _INTERPRETED for word in category.values], dtype=bool)[category.codes]
+    closed = np.array([str(word).startswith(_CLOSED) for word in name.values], dtype=bool)[name.codes]
+    return Ranges.of(ts, dur, operator, closed)
+
+
+def _statements(tid: int) -> Rows | None:
+    """The cell's statements that ran in a thread, where they were noted."""
+    noted: Any = getattr(marks, "statements", lambda: None)()
+    if noted is None:
+        return None
+    mine = np.asarray(noted.thread) == tid
+    return Rows(np.asarray(noted.ts)[mine], np.asarray(noted.end)[mine], np.asarray(noted.line)[mine])
+
+
+def _put_statements(builder: TraceBuilder, track: int, rows: Rows, seen: Recorded) -> None:
+    """Add one exact slice for every statement; they hold what was sampled."""
+
+
+def _named_children() -> dict[int, str]:
+    """What `multiprocessing` calls the children that are alive."""
+    process = sys.modules.get("multiprocessing.process")
+    children = tuple(getattr(process, "_children", ())) if process is not None else ()
+    return {child.pid: child.name for child in children if child.pid is not None}
+
+
+def _rank(pid: int) -> int:
+    """What ``RANK`` is in a process's environment; -1 where it has ended or is told nothing."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as stream:
+            words = stream.read().split(b"\0")
+        return next((int(word[5:]) for word in words if word.startswith(b"RANK=")), -1)
+    except (OSError, ValueError):
+        return -1

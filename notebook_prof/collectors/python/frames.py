@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import re
 import sysconfig
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ...trace.intervals import IntArray
 
-CELL, USER, LIBRARY, MACHINERY, OURS = range(5)
-"""Whose code a frame runs: a notebook cell's, the user's modules', an installed package's, the
-notebook's own event loop and cell runner, or notebook_prof's."""
+CELL, USER, LIBRARY, MACHINERY, OURS, NOTEBOOK = range(6)
+"""Whose code a frame runs: a notebook cell's, the user's modules', an installed package's, what starts
+threads, tasks and programs, notebook_prof's, or the notebook's kernel's (its display of values too)."""
 
 _CELL_FILE: Final = re.compile(r"[\\/]ipykernel_\d+[\\/]-?\d+\.py$|^<ipython-input-\d+")
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
@@ -25,14 +27,27 @@ _STANDARD: Final = tuple(
     {os.path.join(sysconfig.get_paths()[key], "") for key in ("stdlib", "platstdlib")}
     | {os.path.join(os.path.realpath(sysconfig.get_paths()["stdlib"]), "")}
 )
-_OWNER_OF_UNNAMED: Final = {"<stdin>": USER, "<frozen runpy>": MACHINERY}
-_RUNNERS: Final = frozenset(
+_OTHER_STANDARD: Final = re.compile(r"[\\/]lib[\\/]python3\.\d+t?[\\/]|[\\/]Python3\d+[\\/]Lib[\\/]")
+_OWNER_OF_UNNAMED: Final = {"<stdin>": USER, "<string>": USER, "<frozen runpy>": MACHINERY}
+_KERNEL: Final = frozenset(
     {"IPython", "ipykernel", "ipykernel_launcher.py", "traitlets", "tornado", "zmq", "jupyter_client"}
-    | {"debugpy", "_pydevd_bundle", "nest_asyncio.py", "nest_asyncio2.py", "asyncio", "concurrent"}
-    | {"runpy.py", "threading.py", "selectors.py", "contextlib.py"}
+    | {"debugpy", "_pydevd_bundle", "nest_asyncio.py", "nest_asyncio2.py"}
 )
+_RUNNERS: Final = frozenset(
+    {"asyncio", "concurrent", "runpy.py", "threading.py", "selectors.py", "contextlib.py"}
+)
+_POOLS: Final = frozenset({"multiprocessing", "concurrent", "threading.py", "queue.py", "selectors.py"})
+_STARTERS: Final = (
+    ("multiprocessing/process.py", ("_bootstrap", "run")),
+    ("multiprocessing/popen_fork.py", ("_launch",)),
+    ("multiprocessing/spawn.py", ("spawn_main", "_main")),
+    ("torch/multiprocessing/spawn.py", ("_wrap",)),
+)
+MARKER: Final = "b'%%profile"
+"""How the constant begins that holds the place of a ``%%profile`` line in the cell's source."""
 
 _Lines = tuple[list[int], list[int]]
+BoolArray = npt.NDArray[np.bool_]
 
 
 class Frame(NamedTuple):
@@ -95,12 +110,14 @@ def decode(packed: Sequence[bytes], codes: Mapping[int, CodeType]) -> Stacks:
 
 
 def trim(stacks: Stacks, context: Sequence[Frame] = ()) -> Stacks:
-    """Leave what the user wrote and what it called.
+    """Leave what the user wrote and what it called, in the thread in which the recording was started.
 
     Above the outermost frame of a notebook cell everything is cut. Stacks without a cell lose the
     machinery at their root, and then what they share with `context`, the stack in which the recording
-    was started. Frames of notebook_prof are removed, and with them what they called, unless that led
-    back to the user's own code.
+    was started; if that was a cell, they begin at the first frame of the user's own modules, and are
+    empty without one, since they show the notebook's own work. Frames of notebook_prof are removed, and
+    with them what they called, unless that led back to the user's own code; so are the notebook's, behind
+    the last frame of the user's own code.
 
     Parameters
     ----------
@@ -113,22 +130,113 @@ def trim(stacks: Stacks, context: Sequence[Frame] = ()) -> Stacks:
     Stacks
         As many stacks, some perhaps empty.
     """
-    n = len(stacks.lengths)
-    owner = np.array([frame.owner for frame in stacks.known], dtype=np.int64)[stacks.frames]
-    offsets, home = stacks.offsets, np.repeat(np.arange(n), stacks.lengths)
-    ends = offsets + stacks.lengths
-    cell = _first(owner == CELL, home, ends)
-    begin = np.maximum(_first(owner != MACHINERY, home, ends), offsets + _shared(stacks, context))
-    begin = np.where(cell < ends, cell, begin)
-    place = np.arange(len(home))
-    own = np.full(n, -1, np.int64)
-    np.maximum.at(own, home, np.where((owner == CELL) | (owner == USER), place, -1))
-    end = _first((owner == OURS) & (place > own[home]), home, ends)
-    keep = (place >= begin[home]) & (place < end[home]) & (owner != OURS)
-    return Stacks(stacks.frames[keep], np.bincount(home[keep], minlength=n).astype(np.int64), stacks.known)
+    own = _Owners(stacks)
+    begin = own.first(own.owner != MACHINERY)
+    if any(frame.owner == NOTEBOOK for frame in context):
+        begin = own.first(own.owner == USER)
+    begin = np.maximum(begin, own.offsets + _shared(stacks, context))
+    cell = own.first(own.owner == CELL)
+    marker = np.array([frame.owner == CELL and _is_marker(frame) for frame in stacks.known], dtype=bool)
+    at_marker = (cell < own.ends) & marker[stacks.frames[np.minimum(cell, len(own.owner) - 1)]]
+    begin = np.where(at_marker, own.ends, np.where(cell < own.ends, cell, begin))
+    return own.kept(begin)
 
 
-def _first(mask: np.ndarray[tuple[int], np.dtype[np.bool_]], home: IntArray, otherwise: IntArray) -> IntArray:
+def trim_thread(stacks: Stacks) -> Stacks:
+    """Leave what a thread was made for: what starts threads, and a pool's waiting for work, is cut.
+
+    Returns
+    -------
+    Stacks
+        As many stacks, empty where the thread waited for work.
+    """
+    own = _Owners(stacks)
+    cell = own.first(own.owner == CELL)
+    begin = own.first((own.owner != MACHINERY) & (own.owner != NOTEBOOK) & ~own.of(_is_pool))
+    return own.kept(np.where(cell < own.ends, np.minimum(cell, begin), begin))
+
+
+def trim_process(stacks: Stacks) -> Stacks:
+    """Leave what a child process was made for.
+
+    A forked child still has the frames of its parent: everything up to the function that runs a
+    process's work is cut, and then what comes before the first frame of the user's own code; without
+    one, a pool's waiting for work.
+
+    Returns
+    -------
+    Stacks
+        As many stacks, empty where the process waited for work.
+    """
+    own = _Owners(stacks)
+    bottom = own.last(own.of(_starts_process)) + 1
+    behind = own.place >= bottom[own.home]
+    user = own.first(behind & ((own.owner == CELL) | (own.owner == USER)))
+    rest = own.first(behind & (own.owner != MACHINERY) & (own.owner != NOTEBOOK) & ~own.of(_is_pool))
+    return own.kept(np.where(user < own.ends, user, rest))
+
+
+class _Owners:
+    """Whose frames the stacks hold, and where."""
+
+    def __init__(self, stacks: Stacks) -> None:
+        n = len(stacks.lengths)
+        self._stacks = stacks
+        self.owner = np.array([frame.owner for frame in stacks.known], dtype=np.int64)[stacks.frames]
+        self.offsets, self.home = stacks.offsets, np.repeat(np.arange(n), stacks.lengths)
+        self.ends = self.offsets + stacks.lengths
+        self.place = np.arange(len(self.home))
+
+    def of(self, is_it: Callable[[Frame], bool]) -> BoolArray:
+        """Which frames are of a kind."""
+        kinds = np.array([is_it(frame) for frame in self._stacks.known], dtype=bool)
+        return np.asarray(kinds[self._stacks.frames], dtype=bool)
+
+    def first(self, mask: BoolArray) -> IntArray:
+        """For every stack the first position at which `mask` holds; its end without one."""
+        return _first(mask, self.home, self.ends)
+
+    def last(self, mask: BoolArray) -> IntArray:
+        """For every stack the last position at which `mask` holds; before its begin without one."""
+        result = self.offsets - 1
+        np.maximum.at(result, self.home, np.where(mask, self.place, -1))
+        return result
+
+    def kept(self, begin: IntArray) -> Stacks:
+        """The stacks from `begin` on, without our frames and the notebook's that the user's code led to."""
+        n, owner = len(self.ends), self.owner
+        own = self.last((owner == CELL) | (owner == USER))
+        foreign = ((owner == OURS) | (owner == NOTEBOOK)) & (self.place > own[self.home])
+        end = self.first(foreign & (self.place >= begin[self.home]))
+        keep = (self.place >= begin[self.home]) & (self.place < end[self.home]) & (owner != OURS)
+        keep &= ~self.of(_imports)
+        lengths = np.bincount(self.home[keep], minlength=n).astype(np.int64)
+        return Stacks(self._stacks.frames[keep], lengths, self._stacks.known)
+
+
+def _is_marker(frame: Frame) -> bool:
+    return frame.line == 1 and linecache.getline(frame.file, 1).startswith(MARKER)
+
+
+def _is_pool(frame: Frame) -> bool:
+    """Whether this is how a pool of threads or processes waits for work and hands it on."""
+    place = _installed_place(frame.file)
+    return place is not None and (place.split(os.sep)[0] in _POOLS or "externals" in place.split(os.sep))
+
+
+def _imports(frame: Frame) -> bool:
+    """Whether this is how Python itself imports; tracebacks leave these out too."""
+    return frame.file.startswith("<frozen importlib")
+
+
+def _starts_process(frame: Frame) -> bool:
+    """Whether this function runs what a child process was made for, or is the last before that."""
+    function = frame.function.rpartition(".")[2]
+    file = frame.file.replace(os.sep, "/")
+    return any(file.endswith(place) and function in names for place, names in _STARTERS)
+
+
+def _first(mask: BoolArray, home: IntArray, otherwise: IntArray) -> IntArray:
     """For every stack the first position at which `mask` holds."""
     places = np.flatnonzero(mask)
     owners, first = np.unique(home[places], return_index=True)
@@ -171,7 +279,8 @@ def owner_of(file: str) -> int:
         return _OWNER_OF_UNNAMED.get(file, LIBRARY)
     if (place := _installed_place(file)) is None:
         return USER
-    return MACHINERY if place.split(os.sep)[0] in _RUNNERS else LIBRARY
+    top = place.split(os.sep)[0]
+    return NOTEBOOK if top in _KERNEL else MACHINERY if top in _RUNNERS else LIBRARY
 
 
 def _installed_place(file: str) -> str | None:
@@ -180,7 +289,12 @@ def _installed_place(file: str) -> str | None:
         _, found, rest = file.rpartition(f"{os.sep}{folder}{os.sep}")
         if found:
             return rest
-    return next((file[len(prefix) :] for prefix in _STANDARD if file.startswith(prefix)), None)
+    if (
+        standard := next((file[len(prefix) :] for prefix in _STANDARD if file.startswith(prefix)), None)
+    ) is not None:
+        return standard
+    other = _OTHER_STANDARD.search(file)  # of a child that runs another Python
+    return file[other.end() :] if other else None
 
 
 def cell_runner(frame: FrameType | None) -> FrameType | None:

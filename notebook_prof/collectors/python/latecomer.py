@@ -43,10 +43,16 @@ class Latecomer:
         The recording's clock.
     late_ns : int
         How long after the last `postpone` it looks, and then again and again.
+
+    Attributes
+    ----------
+    failures : list of Exception
+        The first three that a look met.
     """
 
     def __init__(self, now_ns: Callable[[], int], late_ns: int) -> None:
         self._samples = Samples()
+        self._others: Callable[[], object] = lambda: None
         self._target = 0
         self._now_ns = now_ns
         self._libc: Any = ctypes.PyDLL(None)
@@ -54,6 +60,7 @@ class Latecomer:
         self._file: int | None = None
         self._thread: threading.Thread | None = None
         self._quit = False
+        self.failures: list[Exception] = []
         self.postpone: Callable[[], object] = lambda: None
 
     def prepare(self) -> None:
@@ -69,7 +76,7 @@ class Latecomer:
         )
         self._thread.start()
 
-    def watch(self, samples: Samples, target: int) -> None:
+    def watch(self, samples: Samples, target: int, others: Callable[[], object]) -> None:
         """Begin: the first look is one `late_ns` away.
 
         Parameters
@@ -78,8 +85,11 @@ class Latecomer:
             Where it writes; nobody else does.
         target : int
             Identifier of the thread to look at.
+        others : callable
+            Called at every look, to look at other threads too.
         """
         self._samples = samples
+        self._others = others
         self._target = target
         self.postpone()
 
@@ -100,9 +110,12 @@ class Latecomer:
             os.read(file, 8)
             if self._quit:
                 return
-            frame = sys._current_frames().get(self._target)
-            self._samples.add(self._now_ns(), frame)
-            del frame
+            try:
+                self._samples.add(self._now_ns(), sys._current_frames().get(self._target))
+                self._others()
+            except Exception as error:
+                if len(self.failures) < 3:
+                    self.failures.append(error)
             if not self._quit:
                 self.postpone()
 

@@ -15,11 +15,8 @@ from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from . import monitoring, viz
 from .calls import Backend, Calls, Function
-from .frames import CELL, MACHINERY, OURS, owner_of
-
-_SERVANTS = ("iopub", "control", "heartbeat", "shell channel", "subshell", "ipythonhistory", "notebook_prof")
-"""How the names of threads begin that belong to ipykernel or to us."""
-
+from .frames import CELL, MACHINERY, NOTEBOOK, OURS, owner_of
+from .looks import is_servant
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -84,11 +81,11 @@ class CallTracer:
             effect="there was no room for all calls",
             advice="record fewer steps, or drop short calls with --min-duration 20us",
         )
-        foreign = _those(calls, lambda function: owner_of(function.file) in (MACHINERY, OURS))
+        foreign = _those(calls, lambda function: owner_of(function.file) in (MACHINERY, NOTEBOOK, OURS))
         cells = _those(calls, lambda function: owner_of(function.file) == CELL)
         keep = ~foreign & (calls.dur >= self._min_duration_ns)
         for tid, name in calls.threads.items():
-            if not _is_servant(name):
+            if not is_servant(name):
                 mine = calls.tid == tid
                 _put(builder, calls, keep & mine & _in_cells(calls, cells & mine), tid, name)
 
@@ -119,10 +116,6 @@ def _in_cells(calls: Calls, cells: BoolArray) -> BoolArray:
         return np.ones(len(calls.ts), bool)
     begins, ends = calls.ts[cells], calls.ts[cells] + calls.dur[cells]
     return contains(union(begins, np.maximum(ends, begins + 1)), calls.ts)
-
-
-def _is_servant(thread: str) -> bool:
-    return thread.lower().startswith(_SERVANTS) or "_watch_pipe_fd" in thread
 
 
 def _label(function: Function) -> str:

@@ -1,0 +1,117 @@
+"""What people call the processes and threads of a recording."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from .frames import Frame
+
+COMMAND_CHARACTERS: Final = 60
+
+_FORMS: Final = (
+    ("multiprocessing/pool.py", "worker", "Pool worker {}", 1),
+    ("torch/utils/data/_utils/worker.py", "_worker_loop", "loader {}", 0),
+    ("loky/process_executor.py", "_process_worker", "joblib {}", 1),
+    ("concurrent/futures/process.py", "_process_worker", "ProcessPool worker {}", 1),
+    ("torch/multiprocessing/spawn.py", "_wrap", "rank {}", 0),
+)
+"""By the function that a process of a kind runs: what it is called, and the first one's number."""
+
+_BY_COMMAND: Final = (("popen_loky", "joblib {}", 1), ("torch/_inductor/compile_worker", "compiler {}", 0))
+_SILENT: Final = (
+    "multiprocessing.resource_tracker",
+    "loky.backend.resource_tracker",
+    "multiprocessing.forkserver",
+)
+
+
+class Process(NamedTuple):
+    """A child process, as it was seen.
+
+    Attributes
+    ----------
+    pid : int
+    command : str
+        How it was started.
+    frames : sequence of Frame
+        Everything that it was seen to run.
+    rank : int
+        What its environment says, -1 for nothing.
+    """
+
+    pid: int
+    command: str
+    frames: Sequence[Frame]
+    rank: int = -1
+
+
+def name_processes(children: Sequence[Process], named: Mapping[int, str] | None = None) -> dict[int, str]:
+    """Names of child processes, by what they run.
+
+    Parameters
+    ----------
+    children : sequence of Process
+    named : mapping of int to str, optional
+        What `multiprocessing` calls those that it started, by process.
+
+    Returns
+    -------
+    dict of int to str
+        In order of the processes' numbers, which is that of their starts. Without those that only keep
+        house for others.
+
+    Examples
+    --------
+    >>> worker = Frame("worker", "/lib/python3/multiprocessing/pool.py", 1, 2, 2)
+    >>> name_processes([Process(8, "python", [worker]), Process(7, "python", [worker])])
+    {7: 'Pool worker 1', 8: 'Pool worker 2'}
+    """
+    counts: Counter[str] = Counter()
+    names: dict[int, str] = {}
+    for child in sorted(children, key=lambda child: child.pid):
+        if any(word in child.command for word in _SILENT):
+            continue
+        form, first = _form(child)
+        if form == "rank {}" and child.rank >= 0:
+            names[child.pid] = form.format(child.rank)
+            continue
+        if form is None:
+            own = (named or {}).get(child.pid, "")
+            if own:
+                names[child.pid] = own
+                continue
+            counts["process"] += 1
+            names[child.pid] = f"process {counts['process']}: {short_command(child.command)}".rstrip(": ")
+            continue
+        names[child.pid] = form.format(first + counts[form])
+        counts[form] += 1
+    return names
+
+
+def short_command(command: str) -> str:
+    """A command on one line, its program without folders.
+
+    Examples
+    --------
+    >>> short_command("/usr/bin/python3 -c import time")
+    'python3 -c import time'
+    """
+    program, _, rest = " ".join(command.split()).partition(" ")
+    text = f"{os.path.basename(program)} {rest}".strip()
+    return text if len(text) <= COMMAND_CHARACTERS else text[: COMMAND_CHARACTERS - 1] + "…"
+
+
+def _form(child: Process) -> tuple[str | None, int]:
+    functions = {
+        (frame.file.replace(os.sep, "/"), frame.function.rpartition(".")[2]) for frame in child.frames
+    }
+    for file, function, form, first in _FORMS:
+        if any(name == function and place.endswith(file) for place, name in functions):
+            return form, first
+    for word, form, first in _BY_COMMAND:
+        if word in child.command:
+            return form, first
+    return ("rank {}", 0) if child.rank >= 0 else (None, 0)

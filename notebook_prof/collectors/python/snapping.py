@@ -1,0 +1,133 @@
+"""Samples beside slices whose times are exact: boundaries go where they must have been.
+
+A boundary between two samples is known to an interval. Three things are known better: an operator is one
+call for Python, so no line begins or ends within it; calls nest, so a line that outlasts a range began
+before it; and one that began before a range ends before or after it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...trace.intervals import IntArray
+from ...trace.nesting import nest
+from .pieces import Pieces
+
+MOVED_INTERVALS: Final = 1.5
+"""A boundary is moved by at most so much: farther off the sample knows better."""
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+class Ranges(NamedTuple):
+    """Slices of one thread whose times are exact.
+
+    Attributes
+    ----------
+    begin, end : ndarray of int64, shape (n,)
+        Absolute ns, ascending begins, longest first.
+    parent : ndarray of int64, shape (n,)
+        The range that holds each, -1 without one.
+    closed : ndarray of bool, shape (n,)
+        Whether no Python code runs within it.
+    """
+
+    begin: IntArray
+    end: IntArray
+    parent: IntArray
+    closed: BoolArray
+
+    @classmethod
+    def of(cls, ts: IntArray, dur: IntArray, operator: BoolArray, always_closed: BoolArray) -> Ranges:
+        """Ranges of slices.
+
+        Parameters
+        ----------
+        ts, dur : ndarray of int64, shape (n,)
+        operator : ndarray of bool, shape (n,)
+            Operators and other calls into compiled code: closed where nothing is inside.
+        always_closed : ndarray of bool, shape (n,)
+            Those that are closed with whatever is inside.
+        """
+        order = np.lexsort((-dur, ts))
+        ts, dur = ts[order], dur[order]
+        parent = nest(np.zeros(len(ts), np.int64), ts, dur).parent
+        holds = np.zeros(len(ts), bool)
+        holds[parent[parent >= 0]] = True
+        return cls(ts, ts + dur, parent, always_closed[order] | (operator[order] & ~holds))
+
+
+def clear_of_operators(pieces: Pieces, ranges: Ranges) -> Pieces:
+    """Move boundaries that lie within a closed range to its nearer edge, just outside."""
+    begin, end = _outermost(ranges.begin[ranges.closed], ranges.end[ranges.closed])
+    if len(begin) == 0:
+        return pieces
+    before = np.maximum(begin - 1, np.concatenate([begin[:1] - 1, end[:-1]]))
+
+    def moved(ts: IntArray) -> IntArray:
+        at = np.maximum(np.searchsorted(begin, ts, side="right") - 1, 0)
+        inside = (begin[at] <= ts) & (ts < end[at])
+        nearer = np.where(ts - begin[at] <= end[at] - ts, before[at], end[at])
+        return np.asarray(np.where(inside, nearer, ts), dtype=np.int64)
+
+    return pieces._replace(begin=moved(pieces.begin), end=moved(pieces.end)).without_empty()
+
+
+def inside_ranges(pieces: Pieces, node_at: list[IntArray], ranges: Ranges, interval_ns: int) -> Pieces:
+    """Move boundaries so that slices and open ranges nest, where that is near.
+
+    Parameters
+    ----------
+    pieces : Pieces
+    node_at : list of ndarray of int64
+        For every depth: the node of every stack, -1 where the stack is shorter.
+    ranges : Ranges
+    interval_ns : int
+        Between looks.
+    """
+    around = _around(pieces.begin, ranges)
+    change = pieces.first_change(node_at)
+    fixed = (pieces.breaks == 0) | (around < 0) | (change >= len(node_at))
+    if len(pieces.begin) < 2 or fixed.all():
+        return pieces
+    begin, end = ranges.begin[around], ranges.end[around]
+    target = pieces.begin.copy()
+    for level, nodes in enumerate(node_at):
+        borders = np.flatnonzero(change <= level)
+        mine = np.flatnonzero((change[borders] == level) & ~fixed[borders])
+        mine = mine[mine > 0]
+        at = borders[mine]
+        until = np.append(pieces.begin[borders[1:]], pieces.end[-1])[mine]
+        since = pieces.begin[borders[mine - 1]]
+        node = nodes[pieces.stack]
+        outlasts = (node[at] >= 0) & (until > end[at])
+        straddles = ~outlasts & (node[at - 1] >= 0) & (since < begin[at])
+        nearer_begin = pieces.begin[at] - begin[at] <= end[at] - pieces.begin[at]
+        to = np.where(outlasts | nearer_begin, begin[at] - 1, end[at])
+        target[at] = np.where(outlasts | straddles, to, pieces.begin[at])
+    near = np.abs(target - pieces.begin) <= MOVED_INTERVALS * interval_ns
+    moved = np.where(near, target, pieces.begin)
+    moved = np.maximum.accumulate(moved)
+    touches = np.append(pieces.begin[1:] == pieces.end[:-1], False)
+    ends = np.where(touches, np.append(moved[1:], 0), pieces.end)
+    return pieces._replace(begin=np.minimum(moved, ends), end=ends).without_empty()
+
+
+def _outermost(begin: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
+    """Those that lie in no other one; ascending."""
+    if len(begin) == 0:
+        return begin, end
+    before = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(end)[:-1]])
+    keep = begin >= before
+    return begin[keep], end[keep]
+
+
+def _around(ts: IntArray, ranges: Ranges) -> IntArray:
+    """The innermost open range around each time; -1 without one."""
+    at = np.searchsorted(ranges.begin, ts, side="left") - 1
+    while len(wrong := np.flatnonzero((at >= 0) & ((ranges.end[at] <= ts) | ranges.closed[at]))):
+        at[wrong] = ranges.parent[at[wrong]]
+    return at

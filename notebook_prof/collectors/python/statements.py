@@ -1,0 +1,98 @@
+"""The cell's own statements, whose times are exact, with the samples hung below them."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ...trace.intervals import IntArray
+from .frames import Stacks
+from .pieces import NEVER, Pieces
+
+_FILLED_INTERVALS: Final = 2.0
+"""At a statement's edge, for at most so long, a sample of the statement beside it stands for its own."""
+
+
+class Rows(NamedTuple):
+    """Statements of one thread.
+
+    Attributes
+    ----------
+    ts, end : ndarray of int64, shape (n,)
+        Absolute ns, ascending, without overlap.
+    line : ndarray of int64, shape (n,)
+        First line of each.
+    """
+
+    ts: IntArray
+    end: IntArray
+    line: IntArray
+
+
+def hang(
+    pieces: Pieces, stacks: Stacks, root_line: IntArray, rows: Rows, interval_ns: int
+) -> tuple[Pieces, Stacks]:
+    """Cut samples where statements begin and end, and take the statement's own line out of their stacks.
+
+    A look comes up to an interval after the statement began, so a piece at a statement's edge may still
+    show another statement: the statement's own next sample, or its last one, stands for it then. Where a
+    longer piece shows another statement than the one that ran, only the statement itself is known.
+
+    Parameters
+    ----------
+    pieces : Pieces
+    stacks : Stacks
+        The last one empty.
+    root_line : ndarray of int64
+        For every stack the line of the cell at its root; -1 where that is something else.
+    rows : Rows
+    interval_ns : int
+
+    Returns
+    -------
+    Pieces
+        Those within statements have stacks that go on from the statement.
+    Stacks
+    """
+    cuts = np.unique(np.concatenate([pieces.begin, pieces.end, rows.ts, rows.end]))
+    begin, end = cuts[:-1], cuts[1:]
+    home = np.searchsorted(pieces.begin, begin, side="right") - 1
+    seen = (home >= 0) & (begin < pieces.end[home])
+    begin, end, home = begin[seen], end[seen], home[seen]
+    statement = np.searchsorted(rows.ts, begin, side="right") - 1
+    inside = (statement >= 0) & (begin < rows.end[statement])
+    statement = np.where(inside, statement, -1)
+
+    n = len(stacks.lengths)
+    line = rows.line[statement]
+    source = pieces.stack[home]
+    agrees = inside & (_statement_of(root_line, np.unique(rows.line))[source] == line)
+    for neighbour in (1, -1):
+        other = np.clip(np.arange(len(source)) + neighbour, 0, max(len(source) - 1, 0))
+        short = end - begin <= _FILLED_INTERVALS * interval_ns
+        fill = inside & ~agrees & agrees[other] & (statement[other] == statement) & short
+        source = np.where(fill, source[other], source)
+        agrees = agrees | fill
+    below = np.where(root_line[source] == line, source + n, source)  # n further: without its root
+    stack = np.where(inside, np.where(agrees, below, n - 1), source)
+    breaks = np.where(np.diff(home, prepend=-1) != 0, pieces.breaks[home], NEVER)
+    breaks = np.where(np.diff(statement, prepend=-2) != 0, 0, breaks)
+    return Pieces(begin, end, stack, breaks), _and_without_roots(stacks)
+
+
+def _statement_of(line: IntArray, known: IntArray) -> IntArray:
+    """The first line of the statement that holds each line; -1 where none does."""
+    at = np.searchsorted(known, line, side="right") - 1
+    return np.asarray(np.where((at >= 0) & (line >= 0), known[at], -1), dtype=np.int64)
+
+
+def _and_without_roots(stacks: Stacks) -> Stacks:
+    """The stacks, and behind them the same without their outermost frames."""
+    inner = np.ones(len(stacks.frames), bool)
+    inner[stacks.offsets[stacks.lengths > 0]] = False
+    return Stacks(
+        np.concatenate([stacks.frames, stacks.frames[inner]]),
+        np.concatenate([stacks.lengths, np.maximum(stacks.lengths - 1, 0)]),
+        stacks.known,
+    )
