@@ -153,10 +153,7 @@ def test_in_another_thread_it_looks_from_outside() -> None:
     thread.start()
     thread.join()
     assert "main thread" in traces[0].report["coarse-sampling"].example
-    assert (
-        self_ms(traces[0])["test_sampler.py:%d  time.sleep(seconds)" % (nap.__code__.co_firstlineno + 1)]
-        > 100
-    )
+    assert self_ms(traces[0]).filter(like="time.sleep(seconds)").sum() > 100
 
 
 @needs_alarm
