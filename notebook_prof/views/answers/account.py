@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ... import analysis
+from ...analysis.account import account_spans
 from ..packing import Answer, pack
 from ..store import ViewStore
 
@@ -38,7 +39,7 @@ def account(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, An
 
 
 def _account(store: ViewStore) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    parts, spans = analysis.account(store.trace), analysis.account_spans(store.trace)
+    parts, spans = analysis.account(store.trace), account_spans(store.trace)
     ts, dur, part, steps = stretches(*(spans[name].to_numpy(np.int64) for name in _SPANS))
     thinned = len(ts) > MOST_STRETCHES
     if thinned:
@@ -92,5 +93,5 @@ def fullest(ts: IntArray, dur: IntArray, part: IntArray, most: int) -> tuple[Int
 
 def _row(row: Mapping[Any, Any]) -> dict[str, Any]:
     out: dict[str, Any] = {"part": str(row["part"]), "kind": str(row["kind"]), "share": float(row["share"])}
-    out["text"] = "" if pd.isna(row["text"]) else str(row["text"])[:_LONGEST_TEXT]
+    out["text"] = "" if pd.isna(row["text"]) else str(row["text"]).strip()[:_LONGEST_TEXT]
     return out | {name: None if pd.isna(row[name]) else int(row[name]) for name in _WHOLE}
