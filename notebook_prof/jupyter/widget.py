@@ -17,7 +17,7 @@ from ..analysis import Claim, Verdict
 from ..selection import Selection
 from ..trace import Trace
 from ..views.bundle import VERSION, bokehjs, script, stylesheet
-from ..views.headline import claims_of, headline_pieces
+from ..views.headline import headline_pieces
 from ..views.protocol import Protocol as Answers
 
 Claims = tuple[Claim, ...]
@@ -181,7 +181,7 @@ class ProfileWidget(LinkedWidget):
 
     def tell_headline(self, text: str, claims: Claims) -> None:
         """Send the page a headline that was worked out after its views."""
-        self.pieces = headline_pieces(text, claims)
+        self.pieces = headline_pieces(self._trace, text, claims)
         self.headline = text
 
 
@@ -202,7 +202,7 @@ def padded(buffers: list[bytes], wanted: object) -> list[bytes]:
 def headline_of(profile: Shown) -> tuple[str, Claims]:
     """The headline and its claims, or a sentence why there is none."""
     try:
-        return profile.headline, claims_of(profile.verdict)
+        return profile.headline, profile.verdict.claims
     except Exception as error:
         return f"The verdict could not be worked out ({type(error).__name__}: {error}).", ()
 

@@ -302,9 +302,8 @@ class Profile:
         It needs no kernel and no network; the selection at the time of writing is in it.
         """
         from ..views.document import write_report
-        from ..views.headline import claims_of
 
-        claims = claims_of(self.verdict)
+        claims = self.verdict.claims
         write_report(self.trace, self.selection, path, verdict=self.headline, claims=claims)
 
     def to_png(

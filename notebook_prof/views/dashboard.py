@@ -78,7 +78,7 @@ def dashboard_settings(trace: Trace, verdict: str, claims: Iterable[Claim] = ())
         "axis": AXIS_PX,
         "figures": list(FIGURES),
         "verdict": verdict,
-        "headline": headline_pieces(verdict, claims),
+        "headline": headline_pieces(trace, verdict, claims),
         "empty": empty_reasons(trace),
         "tabs": (tabs := rail(trace)),
         "open": "lines" if tabs[0]["name"] == "lines" else "operators",

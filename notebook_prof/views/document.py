@@ -146,7 +146,7 @@ def _account(store: ViewStore) -> str:
     for part, (colour, _) in zip(parts, account_colours(parts), strict=True):
         if part["dur"] >= least and len(told) < _PARTS:
             mark, ink = ("&#9640;", MUTED) if part["kind"] == "outside-window" else ("&#9632;", colour)
-            text = f" ({_cut(part['text'].strip())})" if part["kind"] == "code" and part["text"] else ""
+            text = f" ({_cut(part['text'])})" if part["kind"] == "code" and part["text"] else ""
             words = f"{part['part']}{text}: {format_ns(part['dur'])}, {format_share(part['share'])}"
             told.append(f'<span style="color:{ink}">{mark}</span> {escape(words)}')
     if len(parts) > len(told):

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from itertools import groupby
-from typing import Any
+from typing import Any, Final
 
-from ..analysis import Claim, Verdict
+import numpy as np
+import pandas as pd
+
+from .. import analysis
+from ..analysis import Claim
+from ..analysis.account import account_spans
+from ..trace import Trace
 from .patches import plain_patch
 
 Piece = tuple[str, dict[str, Any] | None]
 """A text, and what a click on it selects; None where it is only text."""
 
-
-def claims_of(verdict: Verdict) -> tuple[Claim, ...]:
-    """The claims of a verdict."""
-    return tuple(getattr(verdict, "claims", ()))
+_MOST_STEPS: Final = 10_000
 
 
-def headline_pieces(text: str, claims: Iterable[Claim] = ()) -> list[list[Piece]]:
+def headline_pieces(trace: Trace, text: str, claims: Iterable[Claim] = ()) -> list[list[Piece]]:
     """Cut every line of a headline at its claims.
 
     Parameters
     ----------
+    trace : Trace
     text : str
         As `Profile.headline`; empty lines are left out.
     claims : iterable of Claim
@@ -35,31 +40,72 @@ def headline_pieces(text: str, claims: Iterable[Claim] = ()) -> list[list[Piece]
 
     Examples
     --------
+    >>> from notebook_prof.testing import draw
     >>> half = Claim("50 %", "phases", {"phase": "data"}, "share", 0.5, select={"phase": "data"}, start=9)
-    >>> headline_pieces("Waiting: 50 %.\\nNo steps.", [half])
+    >>> headline_pieces(draw("main: [mm ]"), "Waiting: 50 %.\\nNo steps.", [half])
     [[('Waiting: ', None), ('50 %', {'phase': ['data']}), ('.', None)], [('No steps.', None)]]
     """
-    by_line = {
-        line: list(found)
-        for line, found in groupby(
-            sorted(claims, key=lambda one: (one.line, one.start)), lambda one: one.line
-        )
-    }
+    rows = _Rows(trace)
+    ordered = sorted(claims, key=lambda claim: (claim.line, claim.start))
+    by_line = {line: list(found) for line, found in groupby(ordered, lambda claim: claim.line)}
     lines = enumerate(text.split("\n"))
-    return [_pieces(line, by_line.get(number, [])) for number, line in lines if line]
+    return [_pieces(line, by_line.get(number, []), rows) for number, line in lines if line]
 
 
-def _pieces(line: str, claims: list[Claim]) -> list[Piece]:
+def _pieces(line: str, claims: list[Claim], rows: _Rows) -> list[Piece]:
     found: list[Piece] = []
     at = 0
     for claim in claims:
         end = claim.start + len(claim.text)
-        if claim.start < at or line[claim.start : end] != claim.text or not claim.select:
+        if claim.start < at or line[claim.start : end] != claim.text or not (select := rows.select(claim)):
             continue
         if claim.start > at:
             found.append((line[at : claim.start], None))
-        found.append((claim.text, plain_patch(claim.select)))
+        found.append((claim.text, plain_patch(select)))
         at = end
     if at < len(line):
         found.append((line[at:], None))
     return found
+
+
+class _Rows:
+    """What selects the rows of claims that do not say so themselves: parts of the account, and steps."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    def select(self, claim: Claim) -> Mapping[str, Any]:
+        """A selection; empty for none, and for everything."""
+        if claim.select:
+            return claim.select
+        if claim.table == "account" and claim.where:
+            rows = self._spans["part"].isin(_matching(self._account, claim.where).index)
+            spans = self._spans[rows]
+            ends = spans["ts"] + spans["dur"]
+            return {"window": (int(spans["ts"].min()), int(ends.max()))} if len(spans) else {}
+        if claim.table == "steps":
+            steps = _matching(self._steps, claim.where)
+            if claim.reduce in ("min", "max"):
+                steps = steps[steps[claim.column] == claim.value]
+            return {"step": steps["step"].tolist()} if 0 < len(steps) <= _MOST_STEPS else {}
+        return {}
+
+    @cached_property
+    def _account(self) -> pd.DataFrame:
+        return analysis.account(self._trace)
+
+    @cached_property
+    def _spans(self) -> pd.DataFrame:
+        return account_spans(self._trace)
+
+    @cached_property
+    def _steps(self) -> pd.DataFrame:
+        return analysis.steps(self._trace)
+
+
+def _matching(table: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
+    keep = np.ones(len(table), dtype=bool)
+    for column, value in where.items():
+        wanted = list(value) if isinstance(value, tuple) else [value]
+        keep &= table[column].astype("object").isin(wanted).to_numpy()
+    return table[keep]

@@ -22,6 +22,9 @@ from .warming import Warming
 
 _Ask = Callable[[ViewStore, Mapping[str, Any], Mapping[str, Any]], Answer]
 
+_LONG: Final = 100_000
+"""Slices from which on their sums by part of the account are worked out beside."""
+
 _QUESTIONS: Final[Mapping[str, _Ask]] = {name: getattr(answers, name) for name in answers.QUESTIONS}
 
 
@@ -95,7 +98,9 @@ class Protocol:
 
     def _slow(self, kind: str, state: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
         """Whether a question needs a thread of its own: then neither this one nor the lock is held up."""
-        return kind in ("account", "panel", "doubts") or (
+        if kind == "account":
+            return len(self.store.trace.slices) >= _LONG
+        return kind in ("panel", "doubts") or (
             kind == "table" and answers.table_is_slow(self.store, state, request)
         )
 

@@ -42,6 +42,7 @@ def trace() -> Trace:
 
 def test_the_strip_shows_every_part_and_every_nanosecond(trace: Trace) -> None:
     content, buffers = Protocol(trace, Selection()).answer({"t": "account"})
+    assert "pending" not in content, "of a short recording it is answered at once"
     data = {n: np.frombuffer(b, "<" + k) for (n, k), b in zip(content["columns"], buffers, strict=True)}
     table = analysis.account(trace)
     assert [part["part"] for part in content["parts"]] == table["part"].tolist()
@@ -181,13 +182,32 @@ def test_a_headline_in_pieces_is_the_headline() -> None:
         _claim("nowhere", 2, 0, step=1),
         _claim("0 %.", 0, 16, step=1),
     ]
-    pieces = headline_pieces(text, claims)
+    pieces = headline_pieces(draw("main: [mm ]"), text, claims)
     assert ["".join(piece for piece, _ in line) for line in pieces] == ["Half: 50 % of 50 %.", "Steps: 3."]
     assert [piece for line in pieces for piece in line if piece[1]] == [
         ("50 %", {"step": [2]}),
         ("50 %", {"window": [0, 5]}),
     ]
     json.dumps(pieces)
+
+
+def test_claims_about_the_account_and_the_steps_select_them_too(trace: Trace) -> None:
+    loop = {"kind": ("steps", "outside-window")}
+    claims = [
+        Claim("1", "account", {"line": 8}, "dur", 1350 * MS, start=0),
+        Claim("2", "account", loop, "dur", 440 * MS, start=1),
+        Claim("3", "account", {}, "dur", 1950 * MS, start=2),
+        Claim("4", "steps", {}, "step", 20, reduce="count", start=3),
+        Claim("5", "steps", {}, "step", 6, reduce="min", start=4),
+    ]
+    (line,) = headline_pieces(trace, "12345", claims)
+    assert line == [
+        ("1", {"window": [560 * MS, 1910 * MS]}),
+        ("2", {"window": [60 * MS, 500 * MS]}),
+        ("3", None),
+        ("4", {"step": list(range(6, 26))}),
+        ("5", {"step": [6]}),
+    ]
 
 
 def test_a_report_embeds_what_its_links_select(trace: Trace) -> None:

@@ -93,5 +93,5 @@ def fullest(ts: IntArray, dur: IntArray, part: IntArray, most: int) -> tuple[Int
 
 def _row(row: Mapping[Any, Any]) -> dict[str, Any]:
     out: dict[str, Any] = {"part": str(row["part"]), "kind": str(row["kind"]), "share": float(row["share"])}
-    out["text"] = "" if pd.isna(row["text"]) else str(row["text"])[:_LONGEST_TEXT]
+    out["text"] = "" if pd.isna(row["text"]) else str(row["text"]).strip()[:_LONGEST_TEXT]
     return out | {name: None if pd.isna(row[name]) else int(row[name]) for name in _WHOLE}
