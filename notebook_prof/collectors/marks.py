@@ -19,6 +19,19 @@ from ..trace.clocks import Clock
 from ..trace.taxonomy import PHASES
 from .base import Availability, Collector
 from .journal import Edges, Journal, Span
+from .statements import Statements, statements
+
+__all__ = [
+    "MarksCollector",
+    "Sink",
+    "Statements",
+    "annotate",
+    "install",
+    "statements",
+    "step",
+    "steps",
+    "uninstall",
+]
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -13,6 +13,7 @@ from ..errors import OptionError
 from ..session import current
 from . import loops, options
 from .marks_in_source import counts_itself
+from .rewriting import is_future, rewrite
 
 HELP: Final = [[options.MAGIC, "-h"], [options.MAGIC, "--help"]]
 _CALL: Final = "__import__('notebook_prof.jupyter.run', None, None, ['{name}']).{name}({arguments})"
@@ -68,10 +69,16 @@ class CellTransformer:
     ----------
     namespace : callable
         Gives the user's names.
+    interactivity : callable
+        Gives IPython's ``ast_node_interactivity``.
     """
 
-    def __init__(self, namespace: Callable[[], Mapping[str, Any]]) -> None:
-        self._namespace = namespace
+    def __init__(
+        self,
+        namespace: Callable[[], Mapping[str, Any]],
+        interactivity: Callable[[], str] = lambda: "last_expr",
+    ) -> None:
+        self._namespace, self._interactivity = namespace, interactivity
         self._waiting: tuple[options.MagicOptions, int] | None = None
 
     def visit(self, tree: ast.AST) -> ast.AST:
@@ -97,34 +104,40 @@ class CellTransformer:
         if waiting is None or waiting[1] != threading.get_ident() or current.running() is None:
             return tree
         asked = waiting[0]
-        found = loops.find_loop(tree, asked.loop_line, weak=asked.steps is not None)
-        if found is None:
+        found = self._loops(tree, asked)
+        if not found:
             return tree
-        place = (found.token, found.line, found.text)
-        return _insert(loops.rewrite(tree, found, stop_after=asked.stop_after), "announce", repr(place))
+        ticking = rewrite(tree, found, stop_after=asked.stop_after, marks=False)
+        return _insert(ticking, "announce", repr(_places(found)))
+
+    def _loops(self, tree: ast.Module, asked: options.MagicOptions) -> list[loops.FoundLoop]:
+        weak = asked.steps is not None or asked.step_by == "loop"
+        return loops.find_loops(tree, asked.loop_line, weak=weak, namespace=self._namespace())
 
     def _armed(self, tree: ast.Module, line: str) -> ast.Module:
         asked = options.parse(line)
         self._waiting = None
+        interactivity = self._interactivity()
         if counts_itself(tree, self._namespace()) and asked.step_by in ("auto", "mark"):
-            return _begin(tree, line, marked=True)
-        if asked.step_by not in ("auto", "loop"):
-            return _begin(tree, line)
-        weak = asked.steps is not None or asked.step_by == "loop"
-        found = loops.find_loop(tree, asked.loop_line, weak=weak)
-        if found is None:
-            if _is_magic(tree):
+            return _begin(rewrite(tree, [], interactivity=interactivity), line, marked=True)
+        found = self._loops(tree, asked) if asked.step_by in ("auto", "loop") else []
+        if not found:
+            if asked.step_by in ("auto", "loop") and _is_magic(tree):
                 self._waiting = asked, threading.get_ident()
-                return _begin(tree, line)
-            if asked.loop_line is None:
-                return _begin(tree, line)
-            there = ", ".join(map(str, loops.loop_lines(tree))) or "none"
-            wrong = (
-                f"{options.MAGIC}: no loop starts on line {asked.loop_line}; loops start on lines: {there}"
-            )
-            return _begin(tree, line, refuse=wrong)
-        place = (found.token, found.line, found.text)
-        return _begin(loops.rewrite(tree, found, stop_after=asked.stop_after), line, loop=place)
+            elif asked.step_by in ("auto", "loop") and asked.loop_line is not None:
+                return _begin(tree, line, refuse=_no_such_loop(tree, asked.loop_line))
+            return _begin(rewrite(tree, [], interactivity=interactivity), line)
+        made = rewrite(tree, found, stop_after=asked.stop_after, interactivity=interactivity)
+        return _begin(made, line, loops=_places(found))
+
+
+def _places(found: list[loops.FoundLoop]) -> list[tuple[int, int, str]]:
+    return [(one.token, one.line, one.text) for one in found]
+
+
+def _no_such_loop(tree: ast.Module, line: int) -> str:
+    there = ", ".join(map(str, loops.loop_lines(tree))) or "none"
+    return f"{options.MAGIC}: no loop starts on line {line}; loops start on lines: {there}"
 
 
 def _marked(tree: ast.AST) -> str | None:
@@ -145,13 +158,9 @@ def _begin(tree: ast.Module, line: str, **found: object) -> ast.Module:
 def _insert(tree: ast.Module, name: str, arguments: str) -> ast.Module:
     call = ast.parse(_CALL.format(name=name, arguments=arguments)).body
     # `from __future__` has to stay first
-    at = next((i for i, node in enumerate(tree.body) if not _is_future(node)), len(tree.body))
+    at = next((i for i, node in enumerate(tree.body) if not is_future(node)), len(tree.body))
     tree.body[at:at] = call
     return tree
-
-
-def _is_future(node: ast.stmt) -> bool:
-    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
 def _is_magic(tree: ast.Module) -> bool:

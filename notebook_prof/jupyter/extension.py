@@ -16,7 +16,9 @@ def load(shell: Any) -> None:
         return
     # last: leading empty lines and prompts are gone by then
     shell.input_transformers_cleanup.append(strip_magic)
-    shell.ast_transformers.append(CellTransformer(lambda: shell.user_ns))
+    shell.ast_transformers.append(
+        CellTransformer(lambda: shell.user_ns, lambda: str(shell.ast_node_interactivity))
+    )
     shell.events.register("pre_run_cell", watch.pre_run_cell)
     shell.events.register("post_run_cell", watch.post_run_cell)
     shell.register_magics(ProfileMagics, OpenMagics)

@@ -1,19 +1,18 @@
-"""Find the training loop in a cell's source and let its body end a step, without changing what it does."""
+"""Find the loops of a cell whose iterations are its steps."""
 
 from __future__ import annotations
 
 import ast
-import copy
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 Loop = ast.For | ast.AsyncFor | ast.While
-_LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
+LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
-_SCOPES: Final = (*_FUNCTIONS, ast.ClassDef, ast.Lambda)
+SCOPES: Final = (*_FUNCTIONS, ast.ClassDef, ast.Lambda)
 
 _SIGNS: Final = {
     "backward": 4,
@@ -28,12 +27,8 @@ _SIGNS: Final = {
 }
 _OTHER_STEPPERS: Final = ("sched", "prof", "lr_", "env", "nbp")
 _BATCHES: Final = re.compile(r"loader|batch|dataset|(\b|_)dl\b", re.IGNORECASE)
-TICKER: Final = "__nbp__"
-_TICKS: Final = "notebook_prof.session.ticks"
-# In another process, or without the package, a rewritten function must run as it was written: then the
-# look-up gives nullcontext(token), which does nothing, or int(), which is false.
-_FIND: Final = "getattr(__import__('sys').modules.get({module!r}), {name!r}, {instead})"
-_NOTHING: Final = "__import__('contextlib').nullcontext"
+_LOADER_CLASSES: Final = re.compile(r"(Data|Batch|Web|Fast)?Loaders?(Shard|Dispatcher)?$|^TfmdDL$")
+_PIPELINES: Final = ("tensorflow", "mindspore", "paddle", "grain", "webdataset", "nvidia")
 
 _tokens = itertools.count(1)
 
@@ -75,8 +70,14 @@ def head(loop: Loop) -> str:
     return f"{word} {', '.join(map(ast.unparse, several))} in {ast.unparse(loop.iter)}"
 
 
-def find_loop(tree: ast.Module, line: int | None = None, *, weak: bool = False) -> FoundLoop | None:
-    """Choose the loop whose iterations are the steps.
+def find_loops(
+    tree: ast.Module,
+    line: int | None = None,
+    *,
+    weak: bool = False,
+    namespace: Mapping[str, Any] | None = None,
+) -> list[FoundLoop]:
+    """Choose the loops whose iterations are the steps; none of them lies in another.
 
     Parameters
     ----------
@@ -85,127 +86,61 @@ def find_loop(tree: ast.Module, line: int | None = None, *, weak: bool = False) 
     line : int, optional
         Take the loop that starts on this line, whatever it does.
     weak : bool
-        Without a sign of training anywhere, take the outermost loop of the cell itself.
+        Without a sign of training anywhere, take a loop of the cell itself: the outermost, unless another
+        looks more like batches.
+    namespace : mapping, optional
+        Names that earlier cells defined: what is iterated over, and whose ``step`` is called.
 
     Returns
     -------
-    FoundLoop or None
+    list of FoundLoop
+        By line.
 
     Notes
     -----
-    Calls directly in the body give points (``backward`` 4, ``.step`` of what is not a scheduler 3, …), an
-    iterable named like a loader or a target named batch 2, an epoch -1. The most points win, then the
-    outermost, then the first.
+    Calls directly in the body are signs and give points: ``backward`` 4, ``.step`` of what is not known to be
+    something other than an optimizer 3, … Of loops in one another the one with most points is taken, then the
+    outermost; a target named batch or an iterable named like a loader counts 2 among these, an epoch -1.
+    Where no loop trains, a loop over a DataLoader (by its class, not by its name) is one of steps.
 
     Examples
     --------
-    >>> find_loop(ast.parse("for x, y in loader:\\n    loss(x, y).backward()")).text
-    'for x, y in loader'
+    >>> [found.text for found in find_loops(ast.parse("for x, y in loader:\\n    loss(x, y).backward()"))]
+    ['for x, y in loader']
     """
-    loops = [(_points(loop), -depth, not inside, -loop.lineno, loop) for loop, depth, inside in _loops(tree)]
+    known = _Names(tree, namespace or {})
+    every = list(_loops(tree))
     if line is not None:
-        chosen = [entry for entry in loops if entry[-1].lineno == line]
-        sign = 1
-    elif any(entry[0] > 0 for entry in loops):
-        chosen, sign = loops, 1
-    else:
-        chosen, sign = [entry for entry in loops if weak and entry[2]], -1
-    if not chosen:
-        return None
-    return FoundLoop(max(chosen, key=lambda entry: entry[:4])[-1], sign * next(_tokens))
+        chosen = [loop for loop, _, _ in every if loop.lineno == line][:1]
+        return [FoundLoop(loop, next(_tokens)) for loop in chosen]
+    signs = {id(loop): _signs(loop, known) for loop, _, _ in every}
+    if not any(signs.values()):
+        signs = {id(loop): int(_over_loader(loop, known)) for loop, _, _ in every}
+    if any(signs.values()):
+        found = [FoundLoop(loop, next(_tokens)) for loop in _best(tree, signs)]
+        return sorted(found, key=lambda one: one.line)
+    own = [
+        (-_likeness(loop), depth, loop.lineno, loop) for loop, depth, inside in every if weak and not inside
+    ]
+    return [FoundLoop(min(own, key=lambda entry: entry[:3])[-1], -next(_tokens))] if own else []
+
+
+def _best(node: ast.AST, signs: Mapping[int, int]) -> list[Loop]:
+    """Of loops in one another, the best one; of several beside one another, all."""
+    found: list[Loop] = []
+    for child in ast.iter_child_nodes(node):
+        inner = _best(child, signs)
+        if isinstance(child, LOOPS) and signs[id(child)]:
+            own = signs[id(child)] + _likeness(child)
+            if own >= max((signs[id(loop)] + _likeness(loop) for loop in inner), default=own):
+                inner = [child]
+        found += inner
+    return found
 
 
 def loop_lines(tree: ast.Module) -> list[int]:
     """Lines on which the cell's loops start, ascending."""
     return sorted({loop.lineno for loop, _, _ in _loops(tree)})
-
-
-def rewrite(tree: ast.Module, found: FoundLoop, *, stop_after: bool = False) -> ast.Module:
-    """Return a copy of the cell in which every iteration of the loop ends a step.
-
-    ``for …: BODY`` becomes ``for …: with ticker: BODY``: the iterable, ``else``, ``break``, ``continue``,
-    ``return``, ``await``, exceptions and line numbers stay as they were. (Not ``try … finally``: after it, a
-    frame's ``f_lineno``, which IPython shows, is that of the ``finally``. ``with`` restores it.) If a loop
-    outside of functions fails, the name `TICKER` stays in its namespace.
-
-    Parameters
-    ----------
-    stop_after : bool
-        Also leave the loop, and the loops around it in the same function, when the window is recorded.
-
-    Returns
-    -------
-    ast.Module
-        The tree itself, unchanged, if the result would not compile (too deep a nesting).
-    """
-    where = list(ast.walk(tree)).index(found.node)
-    twin = copy.deepcopy(tree)
-    target = list(ast.walk(twin))[where]
-    rewriter = _Rewriter(cast("Loop", target), _loops_around(twin, target), found.token, stop_after)
-    twin = cast("ast.Module", ast.fix_missing_locations(rewriter.visit(twin)))
-    try:
-        compile(twin, "<rewritten cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError):
-        return tree
-    return twin
-
-
-class _Rewriter(ast.NodeTransformer):
-    def __init__(self, target: Loop, around: list[ast.AST], token: int, stop_after: bool) -> None:
-        self._target, self._around, self._token, self._stop_after = target, around, token, stop_after
-
-    def visit(self, node: ast.AST) -> Any:
-        if node is self._target:
-            line = self._target.end_lineno or 1
-            return [*self._wrapped(self._target), *(self._leave(line) if self._around else ())]
-        self.generic_visit(node)
-        # the outermost loop around has no loop to leave
-        if any(node is loop for loop in self._around[1:]):
-            return [node, *self._leave(cast("Loop", node).end_lineno or 1)]
-        return node
-
-    def _leave(self, line: int) -> list[ast.stmt]:
-        if not self._stop_after:
-            return []
-        return _at(f"if {_FIND.format(module=_TICKS, name='past', instead='int')}(): break", line)
-
-    def _wrapped(self, loop: Loop) -> list[ast.stmt]:
-        find = _FIND.format(module=_TICKS, name="loop", instead=_NOTHING)
-        begin = _at(f"{TICKER} = {find}({self._token})", loop.lineno)
-        end = _at(f"del {TICKER}", loop.end_lineno or loop.lineno)
-        ticking = cast("ast.With", _at(f"with {TICKER}: pass", loop.body[0].lineno)[0])
-        ticking.body = loop.body
-        loop.body = [*self._leave(loop.body[0].lineno), ticking]
-        return [*begin, loop, *end]
-
-
-def _loops_around(tree: ast.AST, target: ast.AST) -> list[ast.AST]:
-    """Loops that hold the target in the same function, outermost first."""
-    path: list[ast.AST] = []
-
-    def descend(node: ast.AST) -> bool:
-        if node is target:
-            return True
-        path.append(node)
-        if any(descend(child) for child in ast.iter_child_nodes(node)):
-            return True
-        path.pop()
-        return False
-
-    descend(tree)
-    scopes = [i for i, node in enumerate(path) if isinstance(node, _SCOPES)]
-    return [node for node in path[scopes[-1] if scopes else 0 :] if isinstance(node, _LOOPS)]
-
-
-def _at(source: str, line: int) -> list[ast.stmt]:
-    """Statements that claim to stand on this line."""
-    statements = ast.parse(source).body
-    for statement in statements:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.expr | ast.stmt):
-                node.lineno = node.end_lineno = line
-                node.col_offset = node.end_col_offset = 0
-    return statements
 
 
 def _loops(tree: ast.AST) -> Iterator[tuple[Loop, int, bool]]:
@@ -214,19 +149,96 @@ def _loops(tree: ast.AST) -> Iterator[tuple[Loop, int, bool]]:
     while waiting:
         node, depth, inside = waiting.pop()
         for child in ast.iter_child_nodes(node):
-            if isinstance(child, _LOOPS):
+            if isinstance(child, LOOPS):
                 yield child, depth, inside
-            deeper = depth + isinstance(child, _LOOPS)
+            deeper = depth + isinstance(child, LOOPS)
             waiting.append((child, deeper, inside or isinstance(child, _FUNCTIONS)))
 
 
-def _points(loop: Loop) -> int:
-    points = sum(_call_points(call) for call in _direct_calls(loop.body))
+class _Names:
+    """What names in a cell stand for: values that earlier cells made, or calls in this one."""
+
+    def __init__(self, tree: ast.Module, namespace: Mapping[str, Any]) -> None:
+        self._namespace = namespace
+        self._made = {
+            target.id: node.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+
+    def value(self, node: ast.expr) -> Any:
+        """The object of a name, or of an attribute that reading runs no code; None where not known."""
+        if isinstance(node, ast.Name):
+            return None if node.id in self._made else self._namespace.get(node.id)
+        if isinstance(node, ast.Attribute):
+            return vars_of(self.value(node.value)).get(node.attr)
+        return None
+
+    def made_by(self, node: ast.expr) -> str:
+        """What the cell calls to make it, as ``torch.optim.Adam``; empty where not known."""
+        made = self._made.get(node.id) if isinstance(node, ast.Name) else node
+        return ast.unparse(made.func) if isinstance(made, ast.Call) else ""
+
+
+def vars_of(value: Any) -> Mapping[str, Any]:
+    """Attributes that an object itself holds."""
+    found = getattr(value, "__dict__", None) if value is not None else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def _over_loader(loop: Loop, known: _Names) -> bool:
+    """Whether a loop iterates over batches of a loader, also through ``enumerate``, ``zip`` or ``tqdm``."""
     if isinstance(loop, ast.While):
-        return points
+        return False
+    parts = [node for node in ast.walk(loop.iter) if isinstance(node, ast.Name | ast.Attribute | ast.Call)]
+    return any(
+        is_loader(known.value(part)) or _LOADER_CLASSES.search(known.made_by(part).rpartition(".")[2])
+        for part in parts
+    )
+
+
+def is_loader(value: Any) -> bool:
+    """Whether an object gives batches: a DataLoader of any library, or a pipeline of data.
+
+    Examples
+    --------
+    >>> is_loader([1, 2, 3])
+    False
+    """
+    for kind in type(value).__mro__:
+        home, name = kind.__module__.partition(".")[0], kind.__name__
+        if kind.__module__ != "builtins" and _LOADER_CLASSES.search(name):
+            return True
+        if home in _PIPELINES and name in ("Dataset", "DatasetV2", "IterDataset", "DataLoader", "WebLoader"):
+            return True
+    return False
+
+
+def _optimizes(owner: ast.expr, known: _Names) -> bool:
+    """Whether ``owner.step()`` can be a step of training."""
+    text = ast.unparse(owner).lower()
+    if any(word in text for word in _OTHER_STEPPERS):
+        return False
+    value = known.value(owner)
+    if value is None:
+        return True
+    names = " ".join(f"{kind.__module__}.{kind.__name__}" for kind in type(value).__mro__).lower()
+    return any(word in names for word in ("optim", "scaler", "engine", "accelerat", "trainer"))
+
+
+def _signs(loop: Loop, known: _Names) -> int:
+    return sum(_call_points(call, known) for call in _direct_calls(loop.body))
+
+
+def _likeness(loop: Loop) -> int:
+    """How much its head looks like batches."""
+    if isinstance(loop, ast.While):
+        return 0
     iterable, target = ast.unparse(loop.iter).lower(), ast.unparse(loop.target).lower()
-    points += 2 * bool(_BATCHES.search(iterable) or "batch" in target)
-    return points - ("epoch" in iterable or "epoch" in target)
+    likes = 2 * bool(_BATCHES.search(iterable) or "batch" in target)
+    return likes - ("epoch" in iterable or "epoch" in target)
 
 
 def _direct_calls(body: list[ast.stmt]) -> Iterator[ast.Call]:
@@ -234,21 +246,21 @@ def _direct_calls(body: list[ast.stmt]) -> Iterator[ast.Call]:
     waiting: list[ast.AST] = list(body)
     while waiting:
         node = waiting.pop()
-        if isinstance(node, (*_LOOPS, *_SCOPES)):
+        if isinstance(node, (*LOOPS, *SCOPES)):
             continue
         if isinstance(node, ast.Call):
             yield node
         waiting.extend(ast.iter_child_nodes(node))
 
 
-def _call_points(call: ast.Call) -> int:
+def _call_points(call: ast.Call, known: _Names) -> int:
     if isinstance(call.func, ast.Name):
         return _SIGNS.get(call.func.id, 0) if "_" in call.func.id else 0
     if not isinstance(call.func, ast.Attribute):
         return 0
-    name, owner = call.func.attr, ast.unparse(call.func.value).lower()
-    if name == "step" and any(word in owner for word in _OTHER_STEPPERS):
+    name, owner = call.func.attr, call.func.value
+    if name == "step" and not _optimizes(owner, known):
         return 0
     if name == "update":  # optax: updates, state = optimizer.update(gradients, state)
-        return 3 * ("opt" in owner)
+        return 3 * ("opt" in ast.unparse(owner).lower())
     return _SIGNS.get(name, 0)

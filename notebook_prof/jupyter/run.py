@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,14 +19,14 @@ from ..session.profile import Profile
 from ..session.schedule import WholeRun
 from ..trace.trace import Trace
 from .cell import watch
-from .loops import TICKER
 from .options import MAGIC, MagicOptions, parse
+from .rewriting import TICKER
 
 
 def begin(
     line: str,
     *,
-    loop: tuple[int, int, str] | None = None,
+    loops: Sequence[tuple[int, int, str]] = (),
     marked: bool = False,
     refuse: str | None = None,
     problem: str | None = None,
@@ -35,8 +37,8 @@ def begin(
     ----------
     line : str
         The options, known to be right.
-    loop : (int, int, str), optional
-        Token, line and head of the loop that was rewritten.
+    loops : sequence of (int, int, str)
+        Token, line and head of each loop that was rewritten.
     marked : bool
         Whether the cell counts its steps itself.
     refuse : str, optional
@@ -57,17 +59,22 @@ def begin(
         raise UsageError(f"{MAGIC}: this cell runs silently, so its end cannot be seen; use nbp.profile(...)")
     options = parse(line)
     try:
-        session = _session(options, info.raw_cell, loop and LoopInSource(*loop), marked)
+        session = _session(options, info.raw_cell, [LoopInSource(*loop) for loop in loops], marked)
         if problem is not None:
             session.report.add("loops-unread", "loss", example=problem, advice="use nbp.step()")
         session.open()
     except NotebookProfError as error:
         raise UsageError(f"{MAGIC}: {error}") from None
     restore = _let_leave(shell) if options.stop_after else None
+    failed_ns, restore_traceback = _when_failing(shell)
 
     def done(result: Any) -> None:
+        now_ns = time.time_ns()
+        restore_traceback()
         error = result.error_in_exec or result.error_before_exec
-        shell.user_ns.pop(TICKER, None)
+        session.end_cell(failed_ns[-1] if error is not None and failed_ns else now_ns)
+        for name in [name for name in shell.user_ns if name.startswith(TICKER[:-2])]:
+            del shell.user_ns[name]
         if restore is not None:
             restore()
         if isinstance(error, EndOfWindow):
@@ -75,19 +82,20 @@ def begin(
         _deliver(shell, options, session.close(failed=error is not None))
 
     watch.when_done(info, done)
+    session.begin_cell()
 
 
-def announce(loop: tuple[int, int, str]) -> None:
-    """Say which loop counts, found only now in the body of a magic inside the profiled cell."""
+def announce(loops: Sequence[tuple[int, int, str]]) -> None:
+    """Say which loops count, found only now in the body of a magic inside the profiled cell."""
     if (session := current.running()) is not None:
-        session.announce(LoopInSource(*loop))
+        session.announce([LoopInSource(*loop) for loop in loops])
 
 
 @contextmanager
 def recorded(shell: Any, options: MagicOptions, source: str) -> Iterator[None]:
     """Record a block and deliver its Profile, for ``%profile``."""
     try:
-        session = _session(options, source, None, False)
+        session = _session(options, source, (), False)
         session.open()
     except NotebookProfError as error:
         raise UsageError(f"{MAGIC[1:]}: {error}") from None
@@ -101,7 +109,7 @@ def recorded(shell: Any, options: MagicOptions, source: str) -> Iterator[None]:
         _deliver(shell, options, session.close(failed=failed))
 
 
-def _session(options: MagicOptions, source: str, loop: LoopInSource | None, marked: bool) -> Session:
+def _session(options: MagicOptions, source: str, loops: Sequence[LoopInSource], marked: bool) -> Session:
     plan = Plan(
         collectors=options.collectors,
         schedule=options.steps or WholeRun(),
@@ -110,7 +118,7 @@ def _session(options: MagicOptions, source: str, loop: LoopInSource | None, mark
         stop_after=options.stop_after,
         title="a profiled cell that has not ended",
     )
-    return Session(plan, loop=loop, marked=marked, metadata={"cell_source": source})
+    return Session(plan, loops=loops, marked=marked, metadata={"cell_source": source})
 
 
 def _deliver(shell: Any, options: MagicOptions, traces: list[Trace]) -> None:
@@ -163,6 +171,28 @@ def _show(profile: Profile) -> None:
         )
         text = f"The profile is in _profile, but it could not be shown: {type(error).__name__}: {error}"
         display({"text/plain": text}, raw=True)
+
+
+def _when_failing(shell: Any) -> tuple[list[int], Callable[[], None]]:
+    """Note when this thread begins to show a traceback: there the cell has ended. And what undoes it."""
+    noted: list[int] = []
+    me, show, own = threading.get_ident(), shell.showtraceback, "showtraceback" in vars(shell)
+
+    def showtraceback(*args: Any, **options: Any) -> Any:
+        if threading.get_ident() == me:
+            noted.append(time.time_ns())
+        return show(*args, **options)
+
+    shell.showtraceback = showtraceback
+
+    def undo() -> None:
+        if vars(shell).get("showtraceback") is showtraceback:
+            if own:
+                shell.showtraceback = show
+            else:
+                del shell.showtraceback
+
+    return noted, undo
 
 
 def _let_leave(shell: Any) -> Callable[[], None]:

@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..collectors import registry
+import pandas as pd
+
+from ..collectors import registry, statements
 from ..collectors.base import Collector, Recording
 from ..collectors.options import CollectorOptions
 from ..errors import OptionError
@@ -19,11 +21,12 @@ from ..trace.clocks import Clock
 from ..trace.report import ImportReport
 from ..trace.trace import Trace
 from . import current, findings, rounds
+from .account import account
 from .interleaved import Interleaved, OverheadMeter
 from .schedule import ScheduleFunction, StepRange, WholeRun
 from .sources import StepSources, allowed
 from .ticks import LoopTicker
-from .window import Source, StepRecords, StepWindow
+from .window import Run, Source, StepRecords, StepWindow
 
 
 class EndOfWindow(BaseException):
@@ -92,8 +95,8 @@ class Session:
     Parameters
     ----------
     plan : Plan
-    loop : LoopInSource, optional
-        The loop of the cell that was rewritten; then no other loop counts.
+    loops : sequence of LoopInSource
+        The loops of the cell that were rewritten; then no others count.
     marked : bool
         Whether the source calls ``nbp.step()`` or ``nbp.steps(...)``; then nothing else counts.
     metadata : mapping
@@ -109,12 +112,13 @@ class Session:
         self,
         plan: Plan,
         *,
-        loop: LoopInSource | None = None,
+        loops: Sequence[LoopInSource] = (),
         marked: bool = False,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        self._plan, self._loop = plan, loop
-        announced = Source.MARK if marked else loop.source if loop else None
+        self._plan, self._loops = plan, {loop.token: loop for loop in loops}
+        strongest = max((loop.source for loop in loops), default=None)
+        announced = Source.MARK if marked else strongest
         self._meter = OverheadMeter(plan.schedule) if isinstance(plan.schedule, Interleaved) else None
         self.window = StepWindow(
             plan.schedule,
@@ -127,16 +131,21 @@ class Session:
         self.traces: list[Trace] = []
         self._metadata = dict(metadata or {})
         self.report = ImportReport()
-        self._sources = StepSources(self.window, plan.step_by, self.report, self._after_tick)
+        self._sources = StepSources(self.window, plan.step_by, self.report, self._after_tick, self._place)
         self._hooks = announced is not Source.MARK
         self._recording: Recording | None = None
         self._first: Recording | None = self._make_recording()
         self._finished: list[_Cycle] = []
+        self._recorded_steps: list[StepRecords] = []
         self._start_ns = self._opened_ns = 0
         self._torch_before = "torch" in sys.modules
-        self._loop_place: tuple[int, int] | None = None
+        self._threads: dict[int, int] = {}
+        self._tickers: dict[int, LoopTicker] = {}
+        self.marks = statements.Marks()
+        self._cell_ns: tuple[int, int] | None = None
         self._left = False
         self._measured: dict[str, object] = {}
+        self._lines: list[str] | None = None
 
     def open(self) -> None:
         """Begin.
@@ -182,25 +191,50 @@ class Session:
             self.traces.append(self._trace(None))
         return self.traces
 
-    def announce(self, loop: LoopInSource) -> None:
-        """Let this loop count, which was found after the beginning; the first one stays."""
-        if self._loop is None:
-            self._loop = loop
-            self.window.announce(loop.source)
+    def begin_cell(self) -> None:
+        """The cell's own statements begin now."""
+        self.marks.begin()
+        self._cell_ns = time.time_ns(), 0
 
-    def loop(self, token: int) -> LoopTicker | None:
-        """Begin a rewritten loop: its ticker, or None if this loop does not count."""
-        place = (token, threading.get_ident())
-        if self._loop is not None and token != self._loop.token:
-            return None
-        if self._loop_place is None:
-            self._loop_place = place
-        if place != self._loop_place:
+    def end_cell(self, end_ns: int) -> None:
+        """They have ended then."""
+        if self._cell_ns is not None and not self._cell_ns[1]:
+            self._cell_ns = self._cell_ns[0], end_ns
+            self.marks.stop(end_ns)
+
+    def announce(self, loops: Sequence[LoopInSource]) -> None:
+        """Let these loops count, which were found after the beginning; the first ones stay."""
+        if not self._loops and loops:
+            self._loops = {loop.token: loop for loop in loops}
+            self.window.announce(max(loop.source for loop in loops))
+
+    def loop(self, token: int, line: int = -1) -> LoopTicker | None:
+        """Begin a rewritten loop: its ticker, or None if this loop does not count.
+
+        Parameters
+        ----------
+        token : int
+        line : int
+            Where it stands in the cell, if outside of functions.
+        """
+        me = threading.get_ident()
+        around = self._tickers.get(me)
+        if (
+            (self._loops and token not in self._loops)
+            or self._threads.setdefault(token, me) != me
+            or (around is not None and around.inside)
+        ):
             return None
         if token > 0:
             self._sources.drop_hook()
-        self.window.begin_step()
-        return LoopTicker(self.window, _loop_source(token))
+        begun_ns = time.time_ns()
+        statement, text, _ = self._place()
+        known = self._loops.get(token)
+        key = token if line > 0 else (token, statement)
+        at, head = (known.line, known.text) if known is not None else (statement, text)
+        run = Run(key, at, head, begun_ns)
+        self._tickers[me] = LoopTicker(self.window, _loop_source(token), run, line)
+        return self._tickers[me]
 
     def mark_step(self) -> None:
         """End a step by an explicit mark."""
@@ -239,6 +273,7 @@ class Session:
             return
         stop_ns = time.time_ns()
         cycle = _Cycle(recording, self._start_ns, stop_ns, steps)
+        self._recorded_steps.append(steps)
         # appended first: a KeyboardInterrupt comes out of stop() only after every collector has stopped
         self._finished.append(cycle)
         recording.stop()
@@ -288,7 +323,23 @@ class Session:
         self._sources.disconnect()
         current.release(self)
 
+    def _place(self) -> tuple[int, str, int]:
+        """The statement of the cell that runs in this thread."""
+        if self._cell_ns is None or not self.marks.of_this_thread():
+            return -1, "", 0
+        line = self.marks.line
+        return line, self._text(line), self.marks.since_ns
+
+    def _text(self, line: int) -> str:
+        """Source of a line of the cell."""
+        if self._lines is None:
+            source = str(self._metadata.get("cell_source", "")).splitlines()
+            blank = next((i for i, text in enumerate(source) if text.strip()), 0)
+            self._lines = [text.strip() for text in source[blank:]]
+        return self._lines[line - 1] if 0 < line <= len(self._lines) else ""
+
     def _after_tick(self) -> None:
+        __tracebackhide__ = True
         if not self._left and self.leave_loop():
             self._left = True
             raise EndOfWindow("the asked steps are recorded")
@@ -297,7 +348,9 @@ class Session:
         findings.steps_missing(self.report, self._plan.schedule, self.window)
         if self._meter is not None:
             self._measured = self._meter.result(self.window.plain, self.report)
-        findings.sources_that_lost(self.report, self.window, None if self._loop is None else self._loop.line)
+        lines = [loop.line for loop in self._loops.values()]
+        findings.sources_that_lost(self.report, self.window, lines[0] if lines else None)
+        findings.loops_given_up(self.report, self.window)
         if not self._torch_before and "torch" in sys.modules:
             recorded = [name for cycle in self._finished for name in cycle.recording.names]
             findings.torch_came_late(self.report, recorded)
@@ -320,19 +373,37 @@ class Session:
         builder = taken if taken is not None else TraceBuilder()
         builder.metadata.update(self._describe(cycle))
         builder.report.extend(self.report)
+        self._tell_cell(builder)
         if cycle is None:
-            return builder.seal(window=(self._opened_ns, time.time_ns()))
+            window = self._opened_ns, time.time_ns()
+            return builder.seal(window=window if self._cell_ns is None else self._cell_ns)
         steps = cycle.steps
         if len(steps) and self.window.source is not None:
             numbers = range(steps.first, steps.first + len(steps))
-            builder.steps(list(numbers), steps.ts, steps.dur, self.window.source.label)
+            builder.steps(list(numbers), steps.ts, steps.dur, self.window.source.label, loop=steps.loop)
             findings.partial_steps(builder.report, steps.partial)
         if taken is None:
+            statements.offer(self.marks if self._cell_ns is not None else None)
             cycle.recording.result(builder)
+            statements.offer(None)
         builder.metadata.update(rounds.from_before())
         trace = builder.seal()
         rounds.remember(trace)
         return trace
+
+    def _tell_cell(self, builder: TraceBuilder) -> None:
+        """The account of the cell and its statements; nothing for code that is no cell."""
+        if self._cell_ns is None or not self._cell_ns[1]:
+            return
+        ran = self.marks.statements()
+        told = {"ts": ran.ts, "dur": ran.end - ran.ts, "line": ran.line}
+        builder.table("statements", pd.DataFrame(told))
+        marks = self.marks.table()
+        begin = int(marks[0][0]) if len(marks[0]) else self._cell_ns[0]
+        steps = [] if self.window.source is None else self._recorded_steps
+        runs = [] if self.window.source is None else self.window.runs
+        span = begin, max(begin, self._cell_ns[1])
+        builder.table("account", account(span, marks, runs, steps, self.window.moves, self._text))
 
     def _describe(self, cycle: _Cycle | None) -> dict[str, Any]:
         source = self.window.source
@@ -360,9 +431,12 @@ class Session:
             return "marked by nbp.step() or nbp.steps(...)"
         if source is Source.HOOK:
             return "batches of a DataLoader" if self._plan.step_by == "dataloader" else "optimizer.step()"
-        if self._loop is not None:
-            return f"the loop in line {self._loop.line}: {self._loop.text}"
-        return "a loop of an earlier cell"
+        heads = dict.fromkeys((run.line, run.text) for run in self.window.runs if self._loops)
+        if not heads:
+            return "a loop of an earlier cell"
+        (line, text), *others = heads
+        more = f", and {len(others)} more" if others else ""
+        return f"the loop in line {line}: {text}{more}"
 
 
 def _loop_source(token: int) -> Source:

@@ -7,6 +7,7 @@ from typing import Final
 
 from ..trace.report import ImportReport
 from .schedule import ScheduleFunction, StepRange, WholeRun
+from .ticks import SHORTEST_NS
 from .window import Source, StepWindow
 
 _WORDS: Final = {
@@ -77,6 +78,18 @@ def sources_that_lost(report: ImportReport, window: StepWindow, loop_line: int |
                 effect=f"steps are those of {_WORDS[window.source]}",
                 advice=f"use --step-by {'mark' if source is Source.MARK else 'loop'}",
             )
+
+
+def loops_given_up(report: ImportReport, window: StepWindow) -> None:
+    """Say which loops ticked too often to be counted on."""
+    for run in window.given_up:
+        report.add(
+            "steps-too-short",
+            "info",
+            example=f"iterations of line {run.line}, {run.text}, take less than {SHORTEST_NS // 1000} µs",
+            effect="counting them would cost more than they do: the loop went on without steps",
+            advice="ask for steps of a loop around it with --loop LINE",
+        )
 
 
 def partial_steps(report: ImportReport, partial: Collection[int]) -> None:

@@ -11,7 +11,8 @@ from typing import Final
 from ..collectors import marks
 from ..errors import OptionError, nearest
 from ..trace.report import ImportReport
-from .window import Source, StepWindow
+from .optimizer_loops import OptimizerLoops, Place
+from .window import Run, Source, StepWindow
 
 STEP_BY: Final = ("auto", "loop", "optimizer", "dataloader", "mark")
 
@@ -55,12 +56,22 @@ class StepSources:
         Gets an issue if a hook cannot be set.
     after : callable
         Called after a tick of a mark or a hook; may raise to leave the user's code.
+    place : Place
+        Tells which statement of the cell runs.
     """
 
     def __init__(
-        self, window: StepWindow, step_by: str, report: ImportReport, after: Callable[[], None]
+        self,
+        window: StepWindow,
+        step_by: str,
+        report: ImportReport,
+        after: Callable[[], None],
+        place: Place = lambda: (-1, "", 0),
     ) -> None:
         self._window, self._step_by, self._report, self._after = window, step_by, report, after
+        self._place = place
+        self._loops = OptimizerLoops(self._optimizer_tick, place)
+        self._runs: dict[Source, Run] = {}
         self._undo: list[Callable[[], object]] = []
         self._undo_hook: Callable[[], object] | None = None
         self._thread: int | None = None
@@ -74,7 +85,7 @@ class StepSources:
             return
         try:
             ticks = getattr(import_module("notebook_prof.collectors.torch.hooks"), name)
-            self._undo_hook = ticks(self._hook)
+            self._undo_hook = ticks(self._optimizer if name == "optimizer_ticks" else self._batch)
         except Exception as error:
             self._report.add(
                 "step-hook-failed",
@@ -98,13 +109,38 @@ class StepSources:
 
     def tick(self, source: str = "mark") -> None:
         """End a step by an explicit mark; `collectors.marks` calls this."""
-        self._window.tick(Source.MARK)
+        __tracebackhide__ = True
+        self._statement_tick(Source.MARK)
+
+    def _statement_tick(self, source: Source) -> None:
+        """End a step of a loop of which only the statement of the cell is known that runs it."""
+        __tracebackhide__ = True
+        line, text, since_ns = self._place()
+        run = self._runs.get(source)
+        if run is None or line != run.line:
+            begin_ns = max(since_ns, 0 if run is None else run.end_ns)
+            run = self._runs[source] = Run((line, source), line, text, begin_ns)
+        self._window.tick(source, run=run)
         self._after()
 
-    def _hook(self, *_: object) -> None:
+    def _optimizer_tick(self, run: Run, at_ns: int | None) -> None:
+        __tracebackhide__ = True
+        self._window.tick(Source.HOOK, run=run, at_ns=at_ns)
+        self._after()
+
+    def _optimizer(self, optimizer: object) -> None:
+        __tracebackhide__ = True
+        if self._is_mine():
+            self._loops.stepped(optimizer)
+
+    def _batch(self) -> None:
+        __tracebackhide__ = True
+        if self._is_mine():
+            self._statement_tick(Source.HOOK)
+
+    def _is_mine(self) -> bool:
+        """Whether this thread was the first to step; another one that trains too is not this loop."""
         me = threading.get_ident()
         if self._thread is None:
             self._thread = me
-        if me == self._thread:  # another thread that trains too is not this loop
-            self._window.tick(Source.HOOK)
-            self._after()
+        return me == self._thread

@@ -2,28 +2,102 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from ..collectors import statements
 from . import current
 
 if TYPE_CHECKING:
-    from .window import Source, StepWindow
+    from .window import Run, Source, StepWindow
+
+SHORTEST_NS: Final = 50_000
+"""A tick that comes more often costs more than it tells."""
+
+_ROUND: Final = 256
+_ROUND_MASK: Final = _ROUND - 1
 
 
 class LoopTicker:
-    """Holds the body of a rewritten loop: a step ends when the body is left, however it is left."""
+    """Holds the body of a rewritten loop: a step ends when the body is left, however it is left.
 
-    __slots__ = ("_source", "_window")
+    Parameters
+    ----------
+    window : StepWindow or None
+        Counts the steps; None for a loop whose statements are marked only.
+    source : Source or None
+    run : Run or None
+        Which loop it is.
+    line : int
+        Line of its head in the cell, for the marks of statements; -1 for none.
 
-    def __init__(self, window: StepWindow, source: Source) -> None:
-        self._window, self._source = window, source
+    Attributes
+    ----------
+    items : iterator
+        What a loop outside of functions iterates over, so that it can go on without ticks.
+    fast : bool
+        Whether iterations are so short that the loop should go on without ticks.
+    left : bool
+        Whether it does.
+    """
+
+    __slots__ = (
+        "_at", "_count", "_first", "_last_ns", "_line", "_rows", "_run", "_since_ns", "_source", "_window",
+        "fast", "inside", "items", "left",
+    )  # fmt: skip
+
+    def __init__(
+        self, window: StepWindow | None, source: Source | None, run: Run | None = None, line: int = -1
+    ) -> None:
+        self._window, self._source, self._run, self._line = window, source, run, line
+        marks = statements.running() if line > 0 else None
+        self._rows = marks.rows if marks is not None else None
+        self._first = self._at = len(self._rows) if self._rows is not None else 0
+        self._count, self._last_ns, self._since_ns = 0, 0, time.time_ns()
+        self.items: Any = None
+        self.fast = self.left = self.inside = False
 
     def __enter__(self) -> None:
-        pass
+        self.inside = True
+        if self._rows is not None:
+            self._at = len(self._rows)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._window.tick(self._source, failed=kind is not None and kind is not GeneratorExit)
+        __tracebackhide__ = True
+        self.inside = False
+        window, rows = self._window, self._rows
+        kept = window is None or window.recording
+        end_ns = statements.now()
+        if window is not None and self._source is not None:
+            failed = kind is not None and kind is not GeneratorExit
+            window.tick(self._source, failed=failed, run=self._run, at_ns=end_ns)
+        if rows is not None and kind is None:
+            if kept and len(rows) < statements.MOST_ROWS * 2:
+                rows.extend((end_ns, self._line))
+            else:
+                del rows[self._at :]
+        self._count += 1
+        if self.fast or not self._count & _ROUND_MASK:
+            self._pace()
+
+    def _pace(self) -> None:
+        """Look whether the last iterations were too short."""
+        now = time.time_ns()
+        if self.fast:
+            self.fast = now - self._last_ns < SHORTEST_NS
+        else:
+            self.fast = now - self._since_ns < _ROUND * SHORTEST_NS
+            self._since_ns = now
+        self._last_ns = now
+
+    def leave(self) -> None:
+        """The loop goes on without ticks and marks: it becomes one row."""
+        self.left = True
+        if self._rows is not None:
+            del self._rows[self._first :]
+        if self._window is not None:
+            self._window.give_up(self._run)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # it is a name in the user's namespace: if that is pickled, it becomes something harmless
@@ -41,6 +115,20 @@ def loop(token: int) -> AbstractContextManager[None]:
     session = current.running()
     ticker = None if session is None else session.loop(token)
     return nullcontext() if ticker is None else ticker
+
+
+def marked_loop(token: int, line: int) -> LoopTicker:
+    """The same for a loop of the cell itself, whose statements are marked; `token` 0 never ticks.
+
+    Parameters
+    ----------
+    token : int
+    line : int
+        Where its head stands in the cell.
+    """
+    session = current.running()
+    ticker = session.loop(token, line) if session is not None and token else None
+    return LoopTicker(None, None, line=line) if ticker is None else ticker
 
 
 def past() -> bool:

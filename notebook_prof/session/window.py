@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import bisect
 import enum
 import time
 from array import array
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -55,16 +56,58 @@ class StepRecords:
     first: int = 0
     ts: array[int] = field(default_factory=lambda: array("q"))
     dur: array[int] = field(default_factory=lambda: array("q"))
+    loop: array[int] = field(default_factory=lambda: array("i"))
     partial: set[int] = field(default_factory=set)
 
     def __len__(self) -> int:
         return len(self.ts)
 
+    def drop_from(self, begin_ns: int) -> int:
+        """Forget the steps that began then or later; how many they were."""
+        kept = bisect.bisect_left(self.ts, begin_ns)
+        gone = len(self.ts) - kept
+        for column in (self.ts, self.dur, self.loop):
+            del column[kept:]
+        self.partial = {number for number in self.partial if number < self.first + kept}
+        return gone
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """One run of a loop, from its begin to its last tick.
+
+    Attributes
+    ----------
+    key : hashable
+        Runs with the same key are runs of the same loop.
+    line : int
+        Where the loop, or the statement that runs it, stands in the cell; -1 if not known.
+    text : str
+        Its head.
+    begin_ns, end_ns : int
+        Unix ns; `end_ns` is that of the last tick.
+    loop : int
+        Number of the loop, given with the first tick that counts.
+    unrecorded : list of (int, int)
+        How many ticks before which moment ended steps that were not recorded.
+    given_up : bool
+        Whether it ticks no more, but goes on.
+    """
+
+    key: Hashable
+    line: int
+    text: str
+    begin_ns: int
+    end_ns: int = 0
+    loop: int = -1
+    unrecorded: list[tuple[int, int]] = field(default_factory=list)
+    given_up: bool = False
+
 
 class StepWindow:
     """Count steps and move the collectors through the states of a schedule.
 
-    Outside the recorded steps a tick is a few comparisons; no clock is read.
+    Outside the recorded steps a tick is a few comparisons and one look at the clock.
 
     Parameters
     ----------
@@ -93,6 +136,12 @@ class StepWindow:
         Who counts; None until the first tick.
     ignored : Counter
         Ticks of sources that do not count.
+    runs : list of Run
+        What ticked, in order.
+    moves : list of (int, int)
+        When collectors were started and stopped, begin and end in Unix ns.
+    given_up : list of Run
+        Loops that ticked too often.
     replaced : tuple of (Source, int) or None
         A weaker source that had counted some steps before a better one came.
     """
@@ -125,6 +174,12 @@ class StepWindow:
         self.source: Source | None = None
         self.ignored: Counter[Source] = Counter()
         self.replaced: tuple[Source, int] | None = None
+        self.runs: list[Run] = []
+        self.moves: list[tuple[int, int]] = []
+        self.given_up: list[Run] = []
+        self._run: Run | None = None
+        self._loops: dict[Hashable, int] = {}
+        self._quiet_ticks = 0
 
     @property
     def recording(self) -> bool:
@@ -146,12 +201,24 @@ class StepWindow:
         if self.source is None:
             self._floor = max(self._floor, source)
 
-    def begin_step(self) -> None:
-        """Take now as the beginning of the current step: a loop has just begun."""
-        if self._state >= _RECORD:
-            self._begun_ns = self._now()
+    def give_up(self, run: Run | None) -> None:
+        """Let this run tick no more, since its steps are too short; it goes on.
 
-    def tick(self, source: Source, *, failed: bool = False) -> None:
+        Where all was recorded, its steps are forgotten.
+        """
+        if run is None or run is not self._run:
+            return
+        self._flush()
+        self.given_up.append(run)
+        run.given_up, self._run = True, None
+        if isinstance(self._schedule, WholeRun):
+            self.runs.remove(run)
+            self.seen -= self._steps.drop_from(run.begin_ns)
+            self.source = self.source if self.runs else None
+
+    def tick(
+        self, source: Source, *, failed: bool = False, run: Run | None = None, at_ns: int | None = None
+    ) -> None:
         """End the current step and begin the next.
 
         Parameters
@@ -160,16 +227,30 @@ class StepWindow:
             Who says so; ignored, but counted, if it is not the one that counts.
         failed : bool
             Whether an exception ended the step.
+        run : Run, optional
+            Which run of which loop it was.
+        at_ns : int, optional
+            When it ended, if not now.
         """
-        if source is self.source and self.seen + 1 < self._quiet_until:
+        if source is self.source and run is self._run and self.seen + 1 < self._quiet_until:
             self.seen += 1
+            self._quiet_ticks += 1
+            if run is not None:
+                run.end_ns = self._now() if at_ns is None else at_ns
             return
         if self.closed or (source is not self.source and not self._admit(source)):
             return
+        now = self._now() if at_ns is None else at_ns
+        if run is not self._run:
+            self._enter(run, now)
+        if run is not None:
+            run.end_ns = now
         if self._state >= _RECORD:
-            self._keep(self._steps, self._now(), partial=failed)
-        elif self._timed and self.cycles:
-            self._keep(self.plain, self._now(), partial=failed)
+            self._keep(self._steps, now, partial=failed)
+        else:
+            self._quiet_ticks += 1
+            if self._timed and self.cycles:
+                self._keep(self.plain, now, partial=failed)
         self.seen += 1
         state = self._schedule(self.seen)
         if self._coerce:
@@ -178,8 +259,8 @@ class StepWindow:
             self._move(state)
         if state is RecordingState.NONE and isinstance(self._schedule, StepRange) and not self.closed:
             self._quiet_until = self._schedule.quiet_until(self.seen)
-        if state >= _RECORD or self._timed:
-            self._begun_ns = self._now()
+        if (state >= _RECORD or self._timed) and self._begun_ns < now:
+            self._begun_ns = now
 
     def close(self, *, failed: bool = False) -> None:
         """End the recording.
@@ -194,6 +275,7 @@ class StepWindow:
             return
         self.closed = True
         self._quiet_until = 0.0
+        self._flush()
         if failed and self._state >= _RECORD and self.source in (Source.HOOK, Source.MARK):
             self._keep(self._steps, self._now(), partial=True)
             self.seen += 1
@@ -215,31 +297,60 @@ class StepWindow:
                 self.ignored[source] += 1
                 return False
             self.replaced = (current, self.seen)
-            self.seen = 0
+            self.seen = self._quiet_ticks = 0
+            self.runs, self._run, self._loops = [], None, {}
             self._steps = StepRecords()
         self.source = source
         return True
 
+    def _enter(self, run: Run | None, now_ns: int) -> None:
+        """A loop has begun since the last tick: its first step begins with it."""
+        self._flush()
+        self._run = run
+        if run is None:
+            return
+        run.loop = self._loops.setdefault(run.key, len(self._loops))
+        if run not in self.runs:
+            self.runs.append(run)
+        if self._begun_ns < run.begin_ns <= now_ns:
+            self._begun_ns = run.begin_ns
+        run.begin_ns = min(run.begin_ns, now_ns)
+
+    def _flush(self) -> None:
+        """Tell the current run of the ticks that were not recorded."""
+        if self._quiet_ticks and self._run is not None:
+            self._run.unrecorded.append((self._run.end_ns, self._quiet_ticks))
+        self._quiet_ticks = 0
+
     def _keep(self, steps: StepRecords, now_ns: int, *, partial: bool) -> None:
+        self._flush()
         if not len(steps):
             steps.first = self.seen
         steps.ts.append(self._begun_ns)
         steps.dur.append(max(0, now_ns - self._begun_ns))
+        steps.loop.append(0 if self._run is None else self._run.loop)
         if partial:
             steps.partial.add(self.seen)
 
     def _move(self, state: RecordingState) -> None:
+        self._flush()
         before, self._state = self._state, state
+        if state is before is RecordingState.NONE:
+            return
         ends = before is RecordingState.RECORD_AND_SAVE or (before is _RECORD and state < _RECORD)
+        fresh = ends or before is RecordingState.NONE
+        starts = state >= _RECORD and (fresh or before is RecordingState.WARMUP)
+        begun_ns = self._now()
         if ends:
             self.cycles += 1
             steps, self._steps = self._steps, StepRecords()
             self._actions.stop(steps)
         elif before is RecordingState.WARMUP and state is RecordingState.NONE:
             self._actions.abandon()
-        fresh = ends or before is RecordingState.NONE
         if state is RecordingState.WARMUP and fresh:
             self._actions.warm()
-        elif state >= _RECORD and (fresh or before is RecordingState.WARMUP):
+        elif starts:
             self._actions.start()
-            self._begun_ns = self._now()
+        if ends or starts or state < _RECORD:
+            self.moves.append((begun_ns, self._now()))
+            self._begun_ns = self.moves[-1][1]

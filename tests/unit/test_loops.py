@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from notebook_prof.jupyter.loops import TICKER, find_loop, loop_lines, rewrite
+from notebook_prof.jupyter.loops import find_loops, is_loader, loop_lines
 from notebook_prof.jupyter.marks_in_source import counts_itself
+from notebook_prof.jupyter.rewriting import TICKER, rewrite
 from notebook_prof.session import current
 from notebook_prof.session.ticks import LoopTicker
 
@@ -31,8 +32,11 @@ class Ticks:
         self.count = self.failed = 0
         self.leave_after = leave_after
 
-    def loop(self, token: int) -> Ticks:
+    def loop(self, token: int, line: int = -1) -> Ticks:
         return self
+
+    fast = left = False
+    items: Any = None
 
     def __enter__(self) -> None:
         pass
@@ -53,11 +57,10 @@ def ticks() -> Iterator[Ticks]:
     current.release(session)  # type: ignore[arg-type]
 
 
-def rewritten(source: str, *, stop_after: bool = False, line: int | None = None) -> ast.Module:
+def rewritten(source: str, *, line: int | None = None, **options: Any) -> ast.Module:
     tree = ast.parse(textwrap.dedent(source))
-    found = find_loop(tree, line, weak=True)
-    assert found is not None
-    return rewrite(tree, found, stop_after=stop_after)
+    found = find_loops(tree, line, weak=True) or find_loops(tree, loop_lines(tree)[0])
+    return rewrite(tree, found, **options)
 
 
 def run(source: str, **options: Any) -> dict[str, Any]:
@@ -66,7 +69,7 @@ def run(source: str, **options: Any) -> dict[str, Any]:
     made = eval(compile(rewritten(source, **options), "<cell>", "exec", flags=flags), names)
     if asyncio.iscoroutine(made):
         asyncio.run(made)
-    assert TICKER not in names
+    assert not [name for name in names if name.startswith(TICKER[:-2])]
     return names
 
 
@@ -198,8 +201,8 @@ def test_stop_after_leaves_three_loops_and_not_the_callers(ticks: Ticks) -> None
             calls += train() == "done"
     """
     tree = ast.parse(textwrap.dedent(source))
-    found = find_loop(tree)
-    assert found is not None
+    found = find_loops(tree)
+    assert found
     names: dict[str, Any] = {"backward": int, "loss": SimpleNamespace(backward=int)}
     exec(compile(rewrite(tree, found, stop_after=True), "<cell>", "exec"), names)
     assert (names["calls"], ticks.count) == (3, 2)
@@ -207,7 +210,7 @@ def test_stop_after_leaves_three_loops_and_not_the_callers(ticks: Ticks) -> None
 
 def test_a_rewritten_function_works_in_a_process_without_the_package(tmp_path: Any) -> None:
     source = "def train(n):\n    total = 0\n    for i in range(n):\n        total += i\n    return total\n"
-    code = ast.unparse(rewritten(source, line=3))
+    code = ast.unparse(rewritten(source, line=3, marks=False))
     script = f"{code}\nimport sys\nassert 'notebook_prof' not in sys.modules\nprint(train(5))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
     assert (done.stdout.strip(), done.stderr) == ("10", "")
@@ -221,8 +224,8 @@ def test_local_names_can_be_pickled_in_the_loop(ticks: Ticks) -> None:
 def test_too_deep_a_nesting_is_left_as_it_is() -> None:
     source = "".join(" " * i + f"for i{i} in range(1):\n" for i in range(20)) + " " * 20 + "out = 1"
     tree = ast.parse(source)
-    found = find_loop(tree, 1)
-    assert found is not None
+    found = find_loops(tree, 1)
+    assert found
     compile(tree, "<cell>", "exec")
     deep = rewrite(tree, found)
     compile(deep, "<cell>", "exec")
@@ -242,16 +245,17 @@ def test_too_deep_a_nesting_is_left_as_it_is() -> None:
             "for epoch in range(3)",
         ),
         ("while not done:\n  loss.backward()", "while not done"),
-        ("async for batch in batches():\n  await f(batch)", "async for batch in batches()"),
+        ("async for x in y():\n  await f(x).backward()", "async for x in y()"),
         ("def fit():\n  for b in dl:\n    opt.zero_grad()\nfor i in range(3): fit()", "for b in dl"),
         ("for s in range(5):\n  state, loss = train_step(state)", "for s in range(5)"),
         ("for s in range(5):\n  up, st = optimizer.update(g, st)\n", "for s in range(5)"),
-        ("for i, b in enumerate(tqdm(dl)):\n  model(b)", "for i, b in enumerate(tqdm(dl))"),
+        ("for i, b in enumerate(tqdm(DataLoader(x))):\n  f(b)", "for i, b in enumerate(tqdm(DataLoader(x)))"),
+        ("it = DataLoader(x)\nfor b in it: f(b)", "for b in it"),
+        ("while True:\n  for m in range(2): f(m).backward()\n  opt.step(); opt.zero_grad()", "while True"),
     ],
 )
 def test_the_training_loop_is_chosen(source: str, text: str) -> None:
-    found = find_loop(ast.parse(source))
-    assert found is not None
+    (found,) = find_loops(ast.parse(source))
     assert (found.text, found.token > 0) == (text, True)
 
 
@@ -259,19 +263,17 @@ def test_without_a_sign_of_training_only_on_demand_and_weak() -> None:
     tree = ast.parse(
         "def f():\n  for x in y: pass\nfor i in range(3):\n  for j in range(3):\n    seen.update(j)"
     )
-    assert find_loop(tree) is None
-    found = find_loop(tree, weak=True)
-    assert found is not None
+    assert find_loops(tree) == []
+    (found,) = find_loops(tree, weak=True)
     assert (found.line, found.token < 0) == (3, True)
-    chosen = find_loop(tree, 4)
-    assert chosen is not None
+    (chosen,) = find_loops(tree, 4)
     assert (chosen.text, chosen.token > 0) == ("for j in range(3)", True)
-    assert find_loop(tree, 5) is None
+    assert find_loops(tree, 5) == []
     assert loop_lines(tree) == [2, 3, 4]
 
 
 def test_a_cell_without_loops() -> None:
-    assert find_loop(ast.parse("train()"), weak=True) is None
+    assert find_loops(ast.parse("train()"), weak=True) == []
 
 
 def test_marks_in_the_source_are_seen() -> None:
@@ -286,3 +288,48 @@ def test_marks_in_the_source_are_seen() -> None:
     assert counts_itself(ast.parse("nbp.step()"), {"nbp": notebook_prof})
     for source in ("opt.step()", "nbp.profile()", "step()", "nbp.last.steps()"):
         assert not counts_itself(ast.parse(source), {"nbp": notebook_prof, "opt": object(), "step": print})
+
+
+def test_a_name_alone_is_no_sign_but_a_loader_is() -> None:
+    class DataLoader:
+        pass
+
+    tree = ast.parse("for row in dataset:\n  total += row")
+    assert find_loops(tree, namespace={"dataset": list(range(3))}) == []
+    assert [one.text for one in find_loops(tree, namespace={"dataset": DataLoader()})] == [
+        "for row in dataset"
+    ]
+    assert is_loader(DataLoader())
+    assert not is_loader(range(3))
+    holder = SimpleNamespace(train=DataLoader())
+    assert find_loops(ast.parse("for i, b in enumerate(dm.train): f(b)"), namespace={"dm": holder})
+
+
+def test_a_step_of_something_else_is_no_sign() -> None:
+    class Simulator:
+        def step(self) -> None: ...
+
+    class AnyOptimizer:
+        def step(self) -> None: ...
+
+    tree = ast.parse("for t in range(9):\n  world.step()")
+    assert find_loops(tree, namespace={"world": Simulator()}) == []
+    assert find_loops(tree, namespace={"world": AnyOptimizer()})
+    assert find_loops(tree)
+
+
+def test_all_training_loops_beside_one_another_tick() -> None:
+    source = """
+        for x in loader:
+            loss(x).backward()
+        for epoch in range(3):
+            for x in loader:
+                loss(x).backward(); opt.step()
+            for x in loader:
+                print(x)
+        def fit():
+            for x in loader:
+                loss(x).backward()
+    """
+    found = find_loops(ast.parse(textwrap.dedent(source)))
+    assert [one.line for one in found] == [2, 5, 10]

@@ -6,7 +6,7 @@ import itertools
 import timeit
 
 from notebook_prof.session.schedule import ScheduleFunction, WholeRun, schedule, step_range
-from notebook_prof.session.window import Source, StepRecords, StepWindow
+from notebook_prof.session.window import Run, Source, StepRecords, StepWindow
 
 
 class Log:
@@ -61,13 +61,17 @@ def test_steps_do_not_overlap_and_have_length() -> None:
     assert all(a + d <= b for a, d, b in zip(ts, dur, ts[1:], strict=False))
 
 
-def test_no_clock_is_read_outside_the_window() -> None:
+def test_outside_the_window_a_tick_looks_at_the_clock_at_most_once() -> None:
     reads = itertools.count()
     counted = StepWindow(step_range((1000, 1001)), Log(), now=lambda: next(reads))
     counted.open()
     for _ in range(900):
         counted.tick(Source.LOOP)
-    assert next(reads) == 0
+    assert next(reads) <= 1
+    run = Run("loop", 2, "for x in y", begin_ns=0)
+    for _ in range(50):
+        counted.tick(Source.LOOP, run=run)
+    assert next(reads) <= 53
 
 
 def test_a_tick_outside_the_window_costs_less_than_a_microsecond() -> None:
@@ -210,10 +214,41 @@ def test_nothing_ticks_after_the_end_and_closing_twice_is_closing_once() -> None
 
 def test_time_between_two_loops_belongs_to_no_step() -> None:
     counted, log = window(WholeRun())
-    counted.begin_step()
-    counted.tick(Source.LOOP)
-    counted.begin_step()  # the clock has gone on meanwhile
-    counted.tick(Source.LOOP)
+    clock = counted._now
+    counted.tick(Source.LOOP, run=Run("a", 2, "for x in y", clock()))
+    counted.tick(Source.LOOP, run=Run("a", 2, "for x in y", clock()))
+    counted.tick(Source.LOOP, run=Run("b", 5, "for z in y", clock()))
     counted.close()
-    ts, dur = log.steps[0].ts, log.steps[0].dur
-    assert ts[1] > ts[0] + dur[0]
+    steps = log.steps[0]
+    assert steps.ts[1] > steps.ts[0] + steps.dur[0]
+    assert (numbers(steps), steps.loop.tolist()) == ([0, 1, 2], [0, 0, 1])
+
+
+def test_what_was_not_recorded_is_counted_where_it_ended() -> None:
+    counted, log = window(step_range((3, 5)))
+    run = Run("a", 2, "for x in y", 0)
+    for _ in range(9):
+        counted.tick(Source.LOOP, run=run)
+    counted.close()
+    assert sum(count for _, count in run.unrecorded) + len(log.steps[0]) == 9
+    assert [count for _, count in run.unrecorded] == [2, 1, 4]
+    assert len(counted.moves) == 3  # warmed, started, stopped
+
+
+def test_a_loop_that_is_given_up_loses_its_steps_where_all_was_recorded() -> None:
+    counted, log = window(WholeRun())
+    good, fast = Run("a", 2, "for x in y", 0), Run("b", 5, "for z in y", 1000)
+    counted.tick(Source.LOOP, run=good)
+    fast.begin_ns = counted._now()
+    for _ in range(4):
+        counted.tick(Source.LOOP, run=fast)
+    counted.give_up(fast)
+    counted.give_up(fast)
+    counted.close()
+    assert (numbers(log.steps[0]), counted.seen, counted.runs, counted.given_up) == ([0], 1, [good], [fast])
+    counted, log = window(step_range((1, 3)))
+    for _ in range(4):
+        counted.tick(Source.WEAK_LOOP, run=good)
+    counted.give_up(good)
+    counted.close()
+    assert (numbers(log.steps[0]), counted.runs[0].given_up) == ([1, 2], True)

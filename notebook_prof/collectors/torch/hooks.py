@@ -10,16 +10,13 @@ Tick = Callable[[], None]
 Remove = Callable[[], None]
 
 
-def optimizer_ticks(callback: Tick) -> Remove:
-    """Call `callback` after every step of the first optimizer that makes one.
-
-    Uses torch's public global hook. With two optimizers, as in a GAN, only the first one seen counts,
-    so that an iteration is one step; if it is deleted, the next one seen takes its place.
+def optimizer_ticks(callback: Callable[[Any], None]) -> Remove:
+    """Call `callback` after every step of every optimizer, by torch's public global hook.
 
     Parameters
     ----------
     callback : callable
-        Called without arguments, in the thread of the step. What it raises reaches the user's code.
+        Called with the optimizer, in the thread of the step. What it raises reaches the user's code.
 
     Returns
     -------
@@ -33,13 +30,9 @@ def optimizer_ticks(callback: Tick) -> Remove:
     """
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
-    leader: list[weakref.ref[Any]] = []
-
     def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if not leader or leader[0]() is None:
-            leader[:] = [weakref.ref(optimizer)]
-        if leader[0]() is optimizer:
-            callback()
+        __tracebackhide__ = True
+        callback(optimizer)
 
     handle = register_optimizer_step_post_hook(after_step)
     return lambda: handle.remove()

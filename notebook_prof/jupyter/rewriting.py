@@ -1,0 +1,265 @@
+"""Let loops of a cell tick, and its statements leave marks, without changing what the cell does.
+
+Bodies of functions are left alone, but for loops that tick: they may be pickled, compiled, or run elsewhere.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+from ..collectors.statements import SHOWING
+from .loops import LOOPS, SCOPES, FoundLoop, Loop
+
+TICKER: Final = "__nbp__"
+"""Name of a loop's ticker; loops outside of functions have names that start so, too."""
+
+_TICKS: Final = "notebook_prof.session.ticks"
+# In another process, or without the package, a rewritten function must run as it was written: then the
+# look-up gives nullcontext(token), which does nothing, or int(), which is false.
+_FIND: Final = "getattr(__import__('sys').modules.get({module!r}), {name!r}, {instead})"
+_NOTHING: Final = "__import__('contextlib').nullcontext"
+# Only C functions: an interrupt in between is one in the user's statement
+_JOURNAL: Final = "__import__('sys').modules['notebook_prof.collectors.statements']"
+_MARK: Final = f"{_JOURNAL}.note(({_JOURNAL}.now(), {{line}}))"
+_MARKED_LOOP: Final = f"__import__('sys').modules[{_TICKS!r}].marked_loop({{token}}, {{line}})"
+_HELD: Final = (ast.If, ast.With, ast.AsyncWith, ast.Try, *([ast.TryStar] if hasattr(ast, "TryStar") else []))
+_APPENDABLE: Final = ("last_expr", "all", "none")
+"""Ways of IPython to choose what is shown that another statement at the end does not change."""
+
+
+def rewrite(
+    tree: ast.Module,
+    found: Sequence[FoundLoop],
+    *,
+    stop_after: bool = False,
+    marks: bool = True,
+    interactivity: str = "last_expr",
+) -> ast.Module:
+    """Return a copy of the cell that ticks and leaves marks.
+
+    In functions ``for …: BODY`` becomes ``for …: with ticker: BODY``: the iterable, ``else``, ``break``,
+    ``continue``, ``return``, ``await``, exceptions and line numbers stay as they were (not ``try … finally``:
+    after it, a frame's ``f_lineno``, which IPython shows, is that of the ``finally``. ``with`` restores it).
+    If a loop fails, the names that start with `TICKER` stay in its namespace.
+
+    Outside of functions, the loop and the loops around it are there twice: with ticks and marks, and as they
+    were written. Where iterations turn out to be too short, the first form leaves the rest to the second.
+
+    Marks stand before every top-level statement, before the statements on the way to a loop that ticks, and
+    in the body of such a loop.
+
+    Parameters
+    ----------
+    tree : ast.Module
+        The cell.
+    found : sequence of FoundLoop
+        Loops that shall tick; none lies in another.
+    stop_after : bool
+        Also leave these loops, and the loops around them in the same function, when the window is recorded.
+    marks : bool
+        Without, only the loops tick.
+    interactivity : str
+        IPython's ``ast_node_interactivity``: which expressions are shown.
+
+    Returns
+    -------
+    ast.Module
+        The tree itself, unchanged, if the result would not compile (too deep a nesting).
+
+    Examples
+    --------
+    >>> ast.unparse(rewrite(ast.parse("x = 1"), [], interactivity="none")).splitlines()[1]
+    'x = 1'
+    """
+    twin = copy.deepcopy(tree)
+    originals, copies = list(ast.walk(tree)), list(ast.walk(twin))
+    tokens = {id(copies[originals.index(one.node)]): one.token for one in found}
+    for node in copies:
+        if id(node) in tokens:
+            node.nbp_token = tokens[id(node)]  # type: ignore[attr-defined]  # copies of the node keep it
+    twin.body = _Cell(stop_after, marks).whole(twin.body, interactivity)
+    ast.fix_missing_locations(twin)
+    try:
+        compile(twin, "<rewritten cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError):
+        return tree
+    return twin
+
+
+class _Cell:
+    def __init__(self, stop_after: bool, marks: bool) -> None:
+        self._stop_after, self._marks = stop_after, marks
+
+    def whole(self, body: list[ast.stmt], interactivity: str) -> list[ast.stmt]:
+        """The statements of the cell."""
+        last = len(body) - 1
+        out: list[ast.stmt] = []
+        for i, statement in enumerate(body):
+            if is_future(statement):
+                out.append(statement)
+                continue
+            shown = isinstance(statement, ast.Expr) and (i == last or interactivity == "all")
+            out += self._mark(statement)
+            out += self._statement(statement, 0)
+            if shown and self._marks:
+                _note_the_end(cast("ast.Expr", statement))
+        if self._marks and body and not isinstance(body[-1], ast.Expr) and interactivity in _APPENDABLE:
+            out += _at(_MARK.format(line=SHOWING), body[-1].end_lineno or 1)
+        return out
+
+    def _mark(self, statement: ast.stmt) -> list[ast.stmt]:
+        line = statement.lineno
+        return _at(_MARK.format(line=line), line) if self._marks else []
+
+    def _statement(self, statement: ast.stmt, loops: int) -> list[ast.stmt]:
+        """A statement outside of functions, `loops` deep in loops that are marked."""
+        if _ticks_inside(statement) and isinstance(statement, LOOPS):
+            return [self._doubled(statement, loops)]
+        if _ticks_inside(statement) and isinstance(statement, _HELD):
+            self._marked_lists(statement, loops)
+            return [statement]
+        if not _ticks_inside(statement, functions=True):
+            return [statement]
+        return _listed(_Ticking(self._stop_after, loops).visit(statement))
+
+    def _body(self, body: list[ast.stmt], loops: int) -> list[ast.stmt]:
+        out: list[ast.stmt] = []
+        for statement in body:
+            ticks = _ticks_inside(statement)
+            out += self._mark(statement)
+            out += self._statement(self._opened(statement), loops)
+            if ticks and loops and self._stop_after:
+                out += _leave(statement.end_lineno or 1)
+        return out
+
+    def _opened(self, statement: ast.stmt) -> ast.stmt:
+        """With marks in ``if``, ``with`` and ``try``; loops and functions are one statement."""
+        if self._marks and isinstance(statement, _HELD) and not _ticks_inside(statement, functions=True):
+            self._marked_lists(statement, 0)
+        return statement
+
+    def _marked_lists(self, statement: ast.stmt, loops: int) -> None:
+        for holder in (statement, *getattr(statement, "handlers", ())):
+            for name in ("body", "orelse", "finalbody"):
+                if body := getattr(holder, name, None):
+                    setattr(holder, name, self._body(body, loops))
+        if isinstance(statement, ast.With | ast.AsyncWith):
+            statement.body += self._mark(statement)  # what it ends with takes time, too
+
+    def _doubled(self, loop: Loop, loops: int) -> ast.stmt:
+        """A loop with ticks and marks, and after it the same without."""
+        line, end, name = loop.lineno, loop.end_lineno or loop.lineno, f"{TICKER[:-2]}{loops}__"
+        token = getattr(loop, "nbp_token", 0)
+        rest = _Ticking(self._stop_after, loops + 1).rest_of(copy.deepcopy(loop))
+        begin = _at(f"{name} = {_MARKED_LOOP.format(token=token, line=line)}", line)
+        if not isinstance(loop, ast.While):
+            iterable = loop.iter
+            word = "iter" if isinstance(loop, ast.For) else "aiter"
+            take = cast("ast.Assign", _at(f"{name}.items = __import__('builtins').{word}(0)", line)[0])
+            cast("ast.Call", take.value).args = [iterable]
+            ast.copy_location(take.value, iterable)
+            begin.append(take)
+            for one in (loop, cast("ast.For", rest)):
+                one.iter = cast("ast.Expr", _at(f"{name}.items", line)[0]).value
+                for node in ast.walk(one.iter):
+                    ast.copy_location(node, iterable)
+        first = loop.body[0].lineno
+        ticking = cast("ast.With", _at(f"with {name}: pass", first)[0])
+        after = loop.body[-1].end_lineno or first
+        ticking.body = self._body(loop.body, loops + 1)
+        leave = _leave(first) if token and self._stop_after else []
+        given_up = _at(f"if {name}.fast:\n    {name}.leave()\n    break", after)
+        loop.body = [*leave, ticking, *given_up]
+        loop.orelse = self._body(loop.orelse, loops)
+        going_on = cast("ast.If", _at(f"if {name}.left: pass", end)[0])
+        going_on.body = [rest]
+        whole = cast("ast.If", _at("if True: pass", line)[0])
+        whole.body = [*begin, loop, going_on, *_at(f"{name}.items = None\ndel {name}", end)]
+        return whole
+
+
+class _Ticking(ast.NodeTransformer):
+    """Lets found loops tick, without marks; `around` counts the loops around in the same function."""
+
+    def __init__(self, stop_after: bool, around: int = 0) -> None:
+        self._stop_after, self._around = stop_after, around
+
+    def rest_of(self, loop: Loop) -> Loop:
+        """What is left of a loop that ticks too often; loops inside go on to tick."""
+        if hasattr(loop, "nbp_token"):
+            loop.body = [*self._leave(loop.body[0].lineno), *loop.body]
+        else:
+            self.generic_visit(loop)
+        return loop
+
+    def visit(self, node: ast.AST) -> Any:
+        """Rewrite loops that have a token."""
+        around = self._around
+        if isinstance(node, SCOPES):
+            self._around = 0
+        elif isinstance(node, LOOPS):
+            self._around += 1
+        if isinstance(node, LOOPS) and hasattr(node, "nbp_token"):
+            made: Any = self._wrapped(node)
+        else:
+            self.generic_visit(node)
+            made = node
+        self._around = around
+        if around and isinstance(node, LOOPS) and _ticks_inside(node):
+            return [*_listed(made), *self._leave(node.end_lineno or 1)]
+        return made
+
+    def _leave(self, line: int) -> list[ast.stmt]:
+        return _leave(line) if self._stop_after else []
+
+    def _wrapped(self, loop: Loop) -> list[ast.stmt]:
+        find = _FIND.format(module=_TICKS, name="loop", instead=_NOTHING)
+        begin = _at(f"{TICKER} = {find}({getattr(loop, 'nbp_token', 0)})", loop.lineno)
+        end = _at(f"del {TICKER}", loop.end_lineno or loop.lineno)
+        ticking = cast("ast.With", _at(f"with {TICKER}: pass", loop.body[0].lineno)[0])
+        ticking.body = loop.body
+        loop.body = [*self._leave(loop.body[0].lineno), ticking]
+        return [*begin, loop, *end]
+
+
+def _leave(line: int) -> list[ast.stmt]:
+    return _at(f"if {_FIND.format(module=_TICKS, name='past', instead='int')}(): break", line)
+
+
+def _note_the_end(shown: ast.Expr) -> None:
+    """Mark when the value of an expression is known: what follows is its display."""
+    both = cast("ast.Expr", _at(f"(0, {_MARK.format(line=SHOWING)})[0]", shown.lineno)[0]).value
+    cast("ast.Tuple", cast("ast.Subscript", both).value).elts[0] = shown.value
+    shown.value = ast.copy_location(both, shown.value)
+
+
+def _ticks_inside(node: ast.AST, *, functions: bool = False) -> bool:
+    """Whether a loop that ticks is in a statement, or is it; also in functions, if asked."""
+    if hasattr(node, "nbp_token"):
+        return True
+    if isinstance(node, SCOPES) and not functions:
+        return False
+    return any(_ticks_inside(child, functions=functions) for child in ast.iter_child_nodes(node))
+
+
+def is_future(node: ast.stmt) -> bool:
+    """Whether it is a ``from __future__ import``, which has to stay first."""
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
+
+
+def _listed(made: Any) -> list[ast.stmt]:
+    return made if isinstance(made, list) else [made]
+
+
+def _at(source: str, line: int) -> list[ast.stmt]:
+    """Statements that claim to stand on this line."""
+    statements = ast.parse(source).body
+    for statement in statements:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.expr | ast.stmt):
+                node.lineno = node.end_lineno = line
+                node.col_offset = node.end_col_offset = 0
+    return statements

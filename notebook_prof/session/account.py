@@ -1,0 +1,170 @@
+"""The account of a cell: every instant between its first and its last belongs to one row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ..collectors.statements import SHOWING
+from ..trace.intervals import IntArray, union
+from .window import Run, StepRecords
+
+KINDS: Final = ("steps", "code", "outside-window", "profiler", "not-recorded")
+"""What a stretch of the cell is."""
+
+_STEPS, _CODE, _OUTSIDE, _PROFILER, _UNKNOWN = range(5)
+_TEXT_SHOWING: Final = "display of the result"
+_TEXT_MOVES: Final = "start and stop of the recording"
+_NO_LINE: Final = -1
+
+
+def account(
+    span: tuple[int, int],
+    marks: tuple[IntArray, IntArray],
+    runs: Sequence[Run],
+    recorded: Iterable[StepRecords],
+    moves: Sequence[tuple[int, int]],
+    text_of: Callable[[int], str],
+) -> pd.DataFrame:
+    """Divide a cell among its statements, its steps and what the profiler did in it.
+
+    Parameters
+    ----------
+    span : (int, int)
+        First and last instant, absolute ns.
+    marks : (ndarray, ndarray)
+        When a statement began, ascending, and its line.
+    runs : sequence of Run
+        Loops of steps that ran, by time.
+    recorded : iterable of StepRecords
+        Steps with times; what else lies in `runs` was not recorded.
+    moves : sequence of (int, int)
+        When collectors were started and stopped.
+    text_of : callable
+        Source of a line of the cell.
+
+    Returns
+    -------
+    DataFrame
+        ``ts dur kind line text loop steps``, ascending, disjoint and without gaps: ``dur`` sums to the
+        length of `span`. ``steps`` counts those that end in the row.
+
+    Notes
+    -----
+    Where several things were the case, the first of these counts: the profiler's own work, a recorded step, a
+    loop of steps, a statement.
+
+    Examples
+    --------
+    >>> marks = np.array([0, 10, 90]), np.array([2, 3, 5])
+    >>> steps = StepRecords()
+    >>> for column, values in ((steps.ts, [20, 40]), (steps.dur, [20, 40]), (steps.loop, [0, 0])):
+    ...     column.extend(values)
+    >>> run = Run("loop", 3, "for x in loader", 20, 80, 0)
+    >>> table = account((0, 100), marks, [run], [steps], [], str)
+    >>> table[["dur", "kind", "line", "steps"]].values.tolist()
+    [[10, 'code', 2, 0], [10, 'code', 3, 0], [60, 'steps', 3, 2], [10, 'code', 3, 0], [10, 'code', 5, 0]]
+    """
+    begin, end = span
+    ts, line = marks
+    open_end = _ends_of_given_up(runs, ts, end)
+    run_ts = np.array([run.begin_ns for run in runs], np.int64)
+    run_end = np.array([open_end.get(i, run.end_ns) for i, run in enumerate(runs)], np.int64)
+    steps = list(recorded)
+    step_ts = np.concatenate([np.empty(0, np.int64), *(np.asarray(part.ts, np.int64) for part in steps)])
+    step_dur = np.concatenate([np.empty(0, np.int64), *(np.asarray(part.dur, np.int64) for part in steps)])
+    step_loop = np.concatenate([np.empty(0, np.int64), *(np.asarray(part.loop, np.int64) for part in steps)])
+    order = np.argsort(step_ts, kind="stable")
+    step_ts, step_end, step_loop = step_ts[order], (step_ts + step_dur)[order], step_loop[order]
+    move_ts, move_end = union(*(np.array([move[i] for move in moves], np.int64) for i in range(2)))
+    edges = np.concatenate([[begin, end], ts, run_ts, run_end, step_ts, step_end, move_ts, move_end])
+    cuts = np.unique(np.clip(edges, begin, max(begin, end)))
+    starts = cuts[:-1]
+    row = np.searchsorted(ts, starts, side="right") - 1
+    at_line = np.where(row >= 0, np.append(line, _NO_LINE)[row], _NO_LINE)
+    kind = np.where(at_line > 0, _CODE, np.where(at_line == SHOWING, _PROFILER, _UNKNOWN))
+    loop = np.full(len(starts), -1, np.int64)
+    of_run = np.array([run.loop for run in runs], np.int64)
+    for word, lower, upper, number in (
+        (_OUTSIDE, run_ts, run_end, of_run),
+        (_STEPS, step_ts, step_end, step_loop),
+    ):
+        at = _covering(starts, lower, upper)
+        inside = at >= 0
+        kind[inside], loop[inside] = word, number[at[inside]]
+    moving = _covering(starts, move_ts, move_end) >= 0
+    kind[moving], loop[moving] = _PROFILER, -1
+    heads = {run.loop: (run.line, run.text) for run in reversed(runs)}
+    at_line[moving] = _NO_LINE
+    for number_of_loop, (where, _) in heads.items():
+        at_line[loop == number_of_loop] = where
+    return _rows(cuts, kind, at_line, loop, _endings(runs, step_end), heads, text_of)
+
+
+def _ends_of_given_up(runs: Sequence[Run], ts: IntArray, end: int) -> dict[int, int]:
+    """Runs that went on without ticks last until the next statement, or until the next run."""
+    found = {}
+    for i, run in enumerate(runs):
+        if run.given_up:
+            after = int(np.searchsorted(ts, run.end_ns, side="right"))
+            found[i] = max(run.end_ns, int(ts[after]) if after < len(ts) else end)
+            if i + 1 < len(runs):
+                found[i] = min(found[i], runs[i + 1].begin_ns)
+    return found
+
+
+def _covering(instants: IntArray, starts: IntArray, ends: IntArray) -> IntArray:
+    """Which interval, by start and disjoint, holds each instant; -1 for none."""
+    at = np.searchsorted(starts, instants, side="right") - 1
+    inside = (at >= 0) & (instants < np.append(ends, 0)[at])
+    return np.asarray(np.where(inside, at, -1), np.int64)
+
+
+def _endings(runs: Sequence[Run], step_end: IntArray) -> tuple[IntArray, IntArray]:
+    """When steps ended, and how many."""
+    quiet = [pair for run in runs for pair in run.unrecorded]
+    when = np.concatenate([step_end, np.array([ns for ns, _ in quiet], np.int64)])
+    count = np.concatenate([np.ones(len(step_end), np.int64), np.array([n for _, n in quiet], np.int64)])
+    return when, count
+
+
+def _rows(
+    cuts: IntArray,
+    kind: npt.NDArray[np.int64],
+    line: IntArray,
+    loop: IntArray,
+    endings: tuple[IntArray, IntArray],
+    heads: dict[int, tuple[int, str]],
+    text_of: Callable[[int], str],
+) -> pd.DataFrame:
+    """Neighbours that say the same become one row."""
+    changes = (np.diff(kind) != 0) | (np.diff(line) != 0) | (np.diff(loop) != 0)
+    first = np.flatnonzero(np.append(True, changes))[: len(kind)]
+    starts, ends = cuts[:-1][first], np.append(cuts[:-1][first[1:]], cuts[-1:])[: len(first)]
+    kind, line, loop = kind[first], line[first], loop[first]
+    when, count = endings
+    row = np.clip(np.searchsorted(starts, when, side="left") - 1, 0, max(len(starts) - 1, 0))
+    steps = np.bincount(row, count, minlength=len(starts))[: len(starts)] if len(starts) else np.empty(0)
+    texts = {number: text_of(number) for number in np.unique(line).tolist() if number > 0}
+    text = [
+        heads[number][1] if number >= 0 else texts.get(where, "")
+        for number, where in zip(loop.tolist(), line.tolist(), strict=True)
+    ]
+    ours = kind == _PROFILER
+    for i in np.flatnonzero(ours).tolist():
+        text[i] = _TEXT_SHOWING if line[i] == SHOWING else _TEXT_MOVES
+    return pd.DataFrame(
+        {
+            "ts": starts,
+            "dur": ends - starts,
+            "kind": [KINDS[i] for i in kind.tolist()],
+            "line": np.where(line > 0, line, _NO_LINE),
+            "text": text,
+            "loop": loop,
+            "steps": steps.astype(np.int64),
+        }
+    )

@@ -1,0 +1,127 @@
+"""Which loop a step of an optimizer belongs to, where the loop itself cannot be edited."""
+
+from __future__ import annotations
+
+import itertools
+import time
+import weakref
+from collections.abc import Callable, Hashable
+from typing import Any, Protocol
+
+from .window import Run
+
+
+class Place(Protocol):
+    """Which statement of the cell runs in the calling thread."""
+
+    def __call__(self) -> tuple[int, str, int]:
+        """Line, source and begin (Unix ns); -1, empty and 0 where that is not known."""
+
+
+class OptimizerLoops:
+    """Tells steps of one loop from those of the next, by optimizers and by statements of the cell.
+
+    The first optimizer of a loop leads: its steps are the loop's steps. Others that step between two of its
+    steps (as in a GAN) belong to the loop and do not count. One that steps twice in a row leads a loop of its
+    own from its first step on, and so does any optimizer in another statement of the cell, or when the leader
+    no longer exists.
+
+    Parameters
+    ----------
+    tick : callable
+        Gets the `Run`, and when the step ended, if not now.
+    place : Place
+    now : callable
+        Unix nanoseconds.
+
+    Attributes
+    ----------
+    first_forward_ns : int
+        When training's first forward since the last step began; 0 if not known. Whoever sees it sets it.
+
+    Examples
+    --------
+    >>> ticks = []
+    >>> loops = OptimizerLoops(lambda run, at_ns: ticks.append(run.key), lambda: (3, "fit()", 0))
+    >>> class Optimizer: pass
+    >>> one, other = Optimizer(), Optimizer()
+    >>> for optimizer in (one, other, one, other, one):
+    ...     loops.stepped(optimizer)
+    >>> len(ticks), len(set(ticks))
+    (3, 1)
+    """
+
+    def __init__(
+        self,
+        tick: Callable[[Run, int | None], None],
+        place: Place,
+        now: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._tick, self._place, self._now = tick, place, now
+        self._leader: Callable[[], Any] = lambda: None
+        self._line = -1
+        self._run: Run | None = None
+        self._steps_of_run = 0
+        self._members: set[Hashable] = set()
+        self._once: dict[Hashable, int] = {}
+        self._known: dict[int, tuple[Callable[[], Any], int]] = {}
+        self._serial = itertools.count()
+        self._last_ns = 0
+        self.first_forward_ns = 0
+
+    def stepped(self, optimizer: Any) -> None:
+        """An optimizer has made a step."""
+        __tracebackhide__ = True
+        line, text, since_ns = self._place()
+        me = self._number(optimizer)
+        leader = self._leader()
+        if self._run is None or leader is None or line != self._line:
+            self._lead(optimizer, me, line, text, since_ns)
+            self._end_step(self._run)
+        elif optimizer is leader:
+            self._members.update(self._once)
+            self._once.clear()
+            self._end_step(self._run)
+        elif me in self._once:
+            first_ns = self._once.pop(me)
+            if self._steps_of_run > 1:
+                self._lead(optimizer, me, line, text, since_ns)
+            else:  # it was no loop yet: the leader only came first
+                self._members.add(self._number(leader))
+                self._leader = _reference(optimizer)
+            self._end_step(self._run, first_ns)
+            self._end_step(self._run)
+        elif me not in self._members:
+            self._once[me] = self._now()
+
+    def _lead(self, optimizer: Any, me: int, line: int, text: str, since_ns: int) -> None:
+        begin_ns = max(self._last_ns, since_ns)
+        if self.first_forward_ns > begin_ns:
+            begin_ns = self.first_forward_ns
+        self._leader, self._line = _reference(optimizer), line
+        self._run = Run((line, me), line, text, begin_ns)
+        self._steps_of_run = 0
+        self._members.clear()
+        self._once.clear()
+
+    def _end_step(self, run: Run | None, at_ns: int | None = None) -> None:
+        __tracebackhide__ = True
+        assert run is not None
+        self._steps_of_run += 1
+        self._last_ns = self._now() if at_ns is None else at_ns
+        self.first_forward_ns = 0
+        self._tick(run, at_ns)
+
+    def _number(self, optimizer: Any) -> int:
+        """A number for this object that no other gets, also where ids are used again."""
+        known = self._known.get(id(optimizer))
+        if known is None or known[0]() is not optimizer:
+            known = self._known[id(optimizer)] = _reference(optimizer), next(self._serial)
+        return known[1]
+
+
+def _reference(thing: Any) -> Callable[[], Any]:
+    try:
+        return weakref.ref(thing)
+    except TypeError:
+        return lambda: thing
