@@ -12,10 +12,10 @@ from IPython.display import display
 
 from ..errors import NotebookProfError
 from ..session import current
+from ..session.deferred import DeferredTrace
 from ..session.engine import EndOfWindow, LoopInSource, Plan, Session
 from ..session.profile import Profile
 from ..session.schedule import WholeRun
-from ..trace.trace import Trace
 from .cell import watch
 from .loops import TICKER
 from .options import MAGIC, MagicOptions, parse
@@ -113,7 +113,7 @@ def _session(options: MagicOptions, source: str, loop: LoopInSource | None, mark
     return Session(plan, loop=loop, marked=marked, metadata={"cell_source": source})
 
 
-def _deliver(shell: Any, options: MagicOptions, traces: list[Trace]) -> None:
+def _deliver(shell: Any, options: MagicOptions, traces: list[DeferredTrace]) -> None:
     profile = Profile(traces[-1])
     if options.save is not None:
         try:
@@ -126,6 +126,7 @@ def _deliver(shell: Any, options: MagicOptions, traces: list[Trace]) -> None:
                 advice="save it with p.save(path)",
             )
     deliver(shell, profile, name=options.name, quiet=options.quiet)
+    traces[-1].start()  # last, so that the prompt does not wait for it
 
 
 def deliver(shell: Any, profile: Profile, *, name: str | None = None, quiet: bool = False) -> None:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ..collectors import registry
@@ -19,6 +20,7 @@ from ..trace.clocks import Clock
 from ..trace.report import ImportReport
 from ..trace.trace import Trace
 from . import current, findings, rounds
+from .deferred import DeferredTrace
 from .interleaved import Interleaved, OverheadMeter
 from .schedule import ScheduleFunction, StepRange, WholeRun
 from .sources import StepSources, allowed
@@ -124,7 +126,7 @@ class Session:
             timed=self._meter is not None,
         )
         self.title = plan.title
-        self.traces: list[Trace] = []
+        self.traces: list[DeferredTrace] = []
         self._metadata = dict(metadata or {})
         self.report = ImportReport()
         self._sources = StepSources(self.window, plan.step_by, self.report, self._after_tick)
@@ -132,7 +134,7 @@ class Session:
         self._recording: Recording | None = None
         self._first: Recording | None = self._make_recording()
         self._finished: list[_Cycle] = []
-        self._start_ns = self._opened_ns = 0
+        self._start_ns = self._opened_ns = self._closed_ns = 0
         self._torch_before = "torch" in sys.modules
         self._loop_place: tuple[int, int] | None = None
         self._left = False
@@ -155,8 +157,8 @@ class Session:
             self._end()
             raise
 
-    def close(self, *, failed: bool = False) -> list[Trace]:
-        """End, and make the Traces of all cycles; an empty one with an explanation if nothing was recorded.
+    def close(self, *, failed: bool = False) -> list[DeferredTrace]:
+        """End. The Traces of all cycles are made later; an empty one that explains if nothing was recorded.
 
         Parameters
         ----------
@@ -165,8 +167,8 @@ class Session:
 
         Returns
         -------
-        list of Trace
-            One a cycle, oldest first, never empty.
+        list of DeferredTrace
+            One a cycle, oldest first, never empty. None of them is begun.
         """
         try:
             self.window.close(failed=failed)
@@ -174,12 +176,12 @@ class Session:
             self.report.add("interrupted-at-stop", "info", effect="what was recorded until then is kept")
         finally:
             self._end()
+        self._closed_ns = time.time_ns()
         self._note_ending()
-        for cycle in self._finished:
-            self.traces.append(self._trace(cycle))
+        self.traces += [self._later(cycle) for cycle in self._finished]
         self._finished.clear()
         if not self.traces:
-            self.traces.append(self._trace(None))
+            self.traces.append(self._later(None))
         return self.traces
 
     def announce(self, loop: LoopInSource) -> None:
@@ -247,8 +249,8 @@ class Session:
             recording.result(cycle.taken)
         if self._plan.on_cycle is not None and not self.window.closed and self._meter is None:
             self._finished.remove(cycle)
-            self.traces.append(self._trace(cycle))
-            self._plan.on_cycle(self.traces[-1])
+            self.traces.append(self._later(cycle))
+            self._plan.on_cycle(self.traces[-1].get())
 
     def abandon(self) -> None:
         """Give up a warm-up that led to nothing."""
@@ -302,6 +304,9 @@ class Session:
             recorded = [name for cycle in self._finished for name in cycle.recording.names]
             findings.torch_came_late(self.report, recorded)
 
+    def _later(self, cycle: _Cycle | None) -> DeferredTrace:
+        return DeferredTrace(partial(self._trace, cycle))
+
     def _trace(self, cycle: _Cycle | None) -> Trace:
         try:
             return self._build(cycle)
@@ -321,7 +326,7 @@ class Session:
         builder.metadata.update(self._describe(cycle))
         builder.report.extend(self.report)
         if cycle is None:
-            return builder.seal(window=(self._opened_ns, time.time_ns()))
+            return builder.seal(window=(self._opened_ns, self._closed_ns or time.time_ns()))
         steps = cycle.steps
         if len(steps) and self.window.source is not None:
             numbers = range(steps.first, steps.first + len(steps))
