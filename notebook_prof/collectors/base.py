@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
+from ..background import checkpoint
 from ..trace.builder import TraceBuilder
 from ..trace.clocks import Clock
 from ..trace.report import ImportReport
@@ -66,7 +67,12 @@ class Collector(ABC):
 
     @abstractmethod
     def result(self, builder: TraceBuilder) -> None:
-        """Put what was recorded into `builder`; may be slow, called once, after `stop`."""
+        """Put what was recorded into `builder`; called once, after `stop`.
+
+        Mostly in another thread than the recording's, beside the user's next cell: whatever has to be read of
+        the process (names of threads, clocks) is read in `stop`, and slow work calls `background.checkpoint`
+        every millisecond or so.
+        """
 
     def abandon(self) -> None:  # noqa: B027 (optional)
         """Give back whatever `warm` and `start` took, without a result. Safe in every state."""
@@ -154,6 +160,7 @@ class Recording:
         try:
             while waiting:
                 collector = waiting[0]
+                checkpoint()
                 self._try(collector, "result", lambda c=collector: c.result(builder))  # type: ignore[misc]
                 waiting.pop(0)
         except KeyboardInterrupt:

@@ -53,8 +53,9 @@ def _show_views(profile: Shown | RankBoard, shell: InteractiveShell) -> None:
         _display(_board(profile, uid), cell, shell)
         return
     shown = cast("Shown", profile)
-    if cell and len(shown.trace.slices):
-        answers_of(shown).warming.start()
+    if cell and (shown.pending is not None or len(shown.trace.slices)):
+        if shown.pending is None:
+            answers_of(shown).warming.start()
         display(first_form(shown, uid), raw=True, display_id=uid)
         widget = ProfileWidget(shown, uid, late=late_verdict(shown))
         _display(widget, cell, shell)

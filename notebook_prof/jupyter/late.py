@@ -33,13 +33,16 @@ _LOOK_S: Final = 0.2
 
 def late_verdict(profile: Shown) -> bool:
     """Whether the verdict takes so long that the page should begin without it."""
-    return len(profile.trace.slices) >= LONG
+    return profile.pending is not None or len(profile.trace.slices) >= LONG
 
 
 def first_form(profile: Shown, uid: str) -> dict[str, str]:
     """The short text that stands for the static form until that is there."""
-    trace = profile.trace
-    facts = f"{format_count(len(trace.slices))} slices over {format_ns(trace.span.dur)}"
+    if profile.pending is not None:
+        facts = "The recording is being put together"
+    else:
+        trace = profile.trace
+        facts = f"{format_count(len(trace.slices))} slices over {format_ns(trace.span.dur)}"
     told = "Its verdict and picture were still being made. Where this text stays, run the cell again."
     html = f"<p><b>{escape(facts)}</b><br>{told}</p>"
     return {
@@ -63,6 +66,7 @@ def show_rest(profile: Shown, widget: ProfileWidget, uid: str) -> threading.Thre
     Parameters
     ----------
     profile : Profile
+        If its trace is still being made, this waits; where that has no slices, the widget is closed.
     widget : ProfileWidget
         Shows the profile; when it is closed the work ends.
     uid : str
@@ -80,6 +84,16 @@ def show_rest(profile: Shown, widget: ProfileWidget, uid: str) -> threading.Thre
     parts: tuple[Callable[[], None], ...] = (tell_verdict, lambda: _show_static(profile, uid))
 
     def work() -> None:
+        if (pending := profile.pending) is not None:
+            pending.wait()
+            if widget.comm is None:
+                return
+            if not _has_slices(profile):
+                widget.close()
+                _show_static(profile, uid)
+                return
+            answers_of(profile).warming.start()
+            widget.begin()
         answers_of(profile).warming.wait_drawn()
         answers_of(profile).warming.wait()
         for part in parts:
@@ -93,6 +107,13 @@ def show_rest(profile: Shown, widget: ProfileWidget, uid: str) -> threading.Thre
     thread = threading.Thread(target=own.run, args=(work,), name="notebook_prof late", daemon=True)
     thread.start()
     return thread
+
+
+def _has_slices(profile: Shown) -> bool:
+    try:
+        return len(profile.trace.slices) > 0
+    except Exception:  # it could not be made: the static form says why
+        return False
 
 
 def _show_static(profile: Shown, uid: str) -> None:

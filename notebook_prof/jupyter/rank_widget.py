@@ -25,4 +25,4 @@ class RankWidget(LinkedWidget):
     def __init__(self, board: RankBoard, uid: str = "") -> None:
         answers = RankProtocol(board)
         settings = {**answers.settings(), "uid": uid}
-        super().__init__(answers, board.selection, answers.document(), settings)
+        super().__init__(lambda: answers, board.selection, answers.document(), settings)

@@ -14,10 +14,10 @@ from IPython.display import display
 
 from ..errors import NotebookProfError
 from ..session import current
+from ..session.deferred import DeferredTrace
 from ..session.engine import EndOfWindow, LoopInSource, Plan, Session
 from ..session.profile import Profile
 from ..session.schedule import WholeRun
-from ..trace.trace import Trace
 from .cell import watch
 from .options import MAGIC, MagicOptions, parse
 from .rewriting import TICKER
@@ -121,7 +121,7 @@ def _session(options: MagicOptions, source: str, loops: Sequence[LoopInSource], 
     return Session(plan, loops=loops, marked=marked, metadata={"cell_source": source})
 
 
-def _deliver(shell: Any, options: MagicOptions, traces: list[Trace]) -> None:
+def _deliver(shell: Any, options: MagicOptions, traces: list[DeferredTrace]) -> None:
     profile = Profile(traces[-1])
     if options.save is not None:
         try:
@@ -134,6 +134,7 @@ def _deliver(shell: Any, options: MagicOptions, traces: list[Trace]) -> None:
                 advice="save it with p.save(path)",
             )
     deliver(shell, profile, name=options.name, quiet=options.quiet)
+    traces[-1].start()  # last, so that the prompt does not wait for it
 
 
 def deliver(shell: Any, profile: Profile, *, name: str | None = None, quiet: bool = False) -> None:

@@ -15,6 +15,7 @@ import traitlets
 
 from ..analysis import Claim, Verdict
 from ..selection import Selection
+from ..session.deferred import DeferredTrace
 from ..trace import Trace
 from ..views.bundle import VERSION, bokehjs, script, stylesheet
 from ..views.headline import headline_pieces
@@ -31,6 +32,10 @@ class Shown(Protocol):
     @property
     def trace(self) -> Trace:
         """What was recorded."""
+
+    @property
+    def pending(self) -> DeferredTrace | None:
+        """What is still being put together; None when the trace is there."""
 
     @property
     def selection(self) -> Selection:
@@ -60,7 +65,8 @@ class LinkedWidget(anywidget.AnyWidget):
 
     Parameters
     ----------
-    answers : Answering
+    answers : callable
+        Gives an `Answering`; called when something is asked.
     selection : Selection
     document : str
         Figures without data, as JSON.
@@ -83,7 +89,11 @@ class LinkedWidget(anywidget.AnyWidget):
     """Execution count of the cell run that displayed it."""
 
     def __init__(
-        self, answers: Answering, selection: Selection, document: str, settings: Mapping[str, Any]
+        self,
+        answers: Callable[[], Answering],
+        selection: Selection,
+        document: str,
+        settings: Mapping[str, Any],
     ) -> None:
         self._answers, self._shown = answers, selection
         self._telling: int | None = None
@@ -132,8 +142,8 @@ class LinkedWidget(anywidget.AnyWidget):
             return {}, bokehjs()
         if kind == "select":
             patch, source = message.get("patch") or {}, str(message.get("origin") or "page")
-            return self._answers.select(patch, source, message.get("revision")), []
-        return self._answers.answer(message)
+            return self._answers().select(patch, source, message.get("revision")), []
+        return self._answers().answer(message)
 
 
 class ProfileWidget(LinkedWidget):
@@ -154,18 +164,37 @@ class ProfileWidget(LinkedWidget):
     """The headline's lines, cut at what selects something: see `headline_pieces`."""
 
     def __init__(self, profile: Shown, uid: str = "", late: bool = False) -> None:
-        self._trace = profile.trace
+        self._profile = profile
         self._begun: dict[str, Any] = {}
-        self._came = answers_of(profile).warming.page_came
+        self._early: list[Mapping[str, Any]] | None = [] if profile.pending is not None else None
+        self._beginning = threading.Lock()
         self._headline: Callable[[], tuple[str, Claims]] = _nothing if late else lambda: headline_of(profile)
         self._facts = {"uid": uid, "late": late}
         settings = {**self._facts, "bokeh": VERSION}
-        super().__init__(answers_of(profile), profile.selection, "", settings)
+        super().__init__(lambda: answers_of(profile), profile.selection, "", settings)
+
+    def begin(self) -> None:
+        """Answer the pages that asked while the trace was still being made."""
+        with self._beginning:
+            early, self._early = self._early, None
+        for message in early or ():
+            super()._asked(self, message, [])
+
+    def _asked(self, widget: Any, message: Mapping[str, Any], buffers: Any) -> None:
+        """Keep for later what needs the trace, while that is not there: the kernel must not wait."""
+        messages = message.get("messages") or () if message.get("t") == "several" else (message,)
+        with self._beginning:
+            if self._early is not None:
+                now = [one for one in messages if one.get("t") == "bokehjs"]
+                self._early += [one for one in messages if one.get("t") != "bokehjs"]
+                message = {"t": "several", "messages": now}
+        if message.get("t") != "several" or message.get("messages"):
+            super()._asked(widget, message, buffers)
 
     def _told(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         if message.get("t") != "start":
             return super()._told(message)
-        self._came()
+        answers_of(self._profile).warming.page_came()
         try:
             self._begun = self._begun or self._start()
         except Exception as error:  # a page must be told; the kernel's log is no place anyone looks
@@ -176,12 +205,13 @@ class ProfileWidget(LinkedWidget):
         """What a page mounts: figures without data and small facts, made while it loads BokehJS."""
         from ..views.dashboard import dashboard_document, dashboard_settings
 
-        settings = {**dashboard_settings(self._trace, *self._headline()), **self._facts}
-        return {"document": dashboard_document(self._trace), "settings": settings}
+        trace = self._profile.trace
+        settings = {**dashboard_settings(trace, *self._headline()), **self._facts}
+        return {"document": dashboard_document(trace), "settings": settings}
 
     def tell_headline(self, text: str, claims: Claims) -> None:
         """Send the page a headline that was worked out after its views."""
-        self.pieces = headline_pieces(self._trace, text, claims)
+        self.pieces = headline_pieces(self._profile.trace, text, claims)
         self.headline = text
 
 

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -22,6 +23,7 @@ from ..trace.report import ImportReport
 from ..trace.trace import Trace
 from . import current, findings, rounds
 from .account import account
+from .deferred import DeferredTrace
 from .interleaved import Interleaved, OverheadMeter
 from .schedule import ScheduleFunction, StepRange, WholeRun
 from .sources import StepSources, allowed
@@ -128,7 +130,7 @@ class Session:
             timed=self._meter is not None,
         )
         self.title = plan.title
-        self.traces: list[Trace] = []
+        self.traces: list[DeferredTrace] = []
         self._metadata = dict(metadata or {})
         self.report = ImportReport()
         self._sources = StepSources(self.window, plan.step_by, self.report, self._after_tick, self._place)
@@ -137,7 +139,7 @@ class Session:
         self._first: Recording | None = self._make_recording()
         self._finished: list[_Cycle] = []
         self._recorded_steps: list[StepRecords] = []
-        self._start_ns = self._opened_ns = 0
+        self._start_ns = self._opened_ns = self._closed_ns = 0
         self._torch_before = "torch" in sys.modules
         self._threads: dict[int, int] = {}
         self._tickers: dict[int, LoopTicker] = {}
@@ -164,8 +166,8 @@ class Session:
             self._end()
             raise
 
-    def close(self, *, failed: bool = False) -> list[Trace]:
-        """End, and make the Traces of all cycles; an empty one with an explanation if nothing was recorded.
+    def close(self, *, failed: bool = False) -> list[DeferredTrace]:
+        """End. The Traces of all cycles are made later; an empty one that explains if nothing was recorded.
 
         Parameters
         ----------
@@ -174,8 +176,8 @@ class Session:
 
         Returns
         -------
-        list of Trace
-            One a cycle, oldest first, never empty.
+        list of DeferredTrace
+            One a cycle, oldest first, never empty. None of them is begun.
         """
         try:
             self.window.close(failed=failed)
@@ -183,12 +185,12 @@ class Session:
             self.report.add("interrupted-at-stop", "info", effect="what was recorded until then is kept")
         finally:
             self._end()
+        self._closed_ns = time.time_ns()
         self._note_ending()
-        for cycle in self._finished:
-            self.traces.append(self._trace(cycle))
+        self.traces += [self._later(cycle) for cycle in self._finished]
         self._finished.clear()
         if not self.traces:
-            self.traces.append(self._trace(None))
+            self.traces.append(self._later(None))
         return self.traces
 
     def begin_cell(self) -> None:
@@ -282,8 +284,8 @@ class Session:
             recording.result(cycle.taken)
         if self._plan.on_cycle is not None and not self.window.closed and self._meter is None:
             self._finished.remove(cycle)
-            self.traces.append(self._trace(cycle))
-            self._plan.on_cycle(self.traces[-1])
+            self.traces.append(self._later(cycle))
+            self._plan.on_cycle(self.traces[-1].get())
 
     def abandon(self) -> None:
         """Give up a warm-up that led to nothing."""
@@ -355,6 +357,9 @@ class Session:
             recorded = [name for cycle in self._finished for name in cycle.recording.names]
             findings.torch_came_late(self.report, recorded)
 
+    def _later(self, cycle: _Cycle | None) -> DeferredTrace:
+        return DeferredTrace(partial(self._trace, cycle))
+
     def _trace(self, cycle: _Cycle | None) -> Trace:
         try:
             return self._build(cycle)
@@ -375,7 +380,7 @@ class Session:
         builder.report.extend(self.report)
         self._tell_cell(builder)
         if cycle is None:
-            window = self._opened_ns, time.time_ns()
+            window = self._opened_ns, self._closed_ns or time.time_ns()
             return builder.seal(window=window if self._cell_ns is None else self._cell_ns)
         steps = cycle.steps
         if len(steps) and self.window.source is not None:

@@ -15,6 +15,7 @@ from ..selection import Selection
 from ..trace.saving import format_of
 from ..trace.trace import Trace
 from ..writers.stacks import export_stacks
+from .deferred import DeferredTrace
 from .display import display
 from .event_text import event_text
 from .facade import method
@@ -30,7 +31,8 @@ class Profile:
 
     Parameters
     ----------
-    trace : Trace
+    trace : Trace or DeferredTrace
+        What is still being made is waited for when it is asked for.
     selection : Selection, optional
         One to share with others; of its own unless given.
 
@@ -54,12 +56,12 @@ class Profile:
     [2, 6]
     """
 
-    _trace: Trace
+    _trace: Trace | DeferredTrace
     _selection: Selection
     _verdict: analysis.Verdict | None
     _trust: tuple[int, pd.DataFrame] | None
 
-    def __init__(self, trace: Trace, selection: Selection | None = None) -> None:
+    def __init__(self, trace: Trace | DeferredTrace, selection: Selection | None = None) -> None:
         self._trace = trace
         self._selection = Selection() if selection is None else selection
         self._verdict = None
@@ -67,8 +69,17 @@ class Profile:
 
     @property
     def trace(self) -> Trace:
-        """What was recorded."""
-        return self._trace
+        """What was recorded; after a cell that has just ended, this waits until it is put together."""
+        trace = self._trace
+        if isinstance(trace, DeferredTrace):
+            self._trace = trace = trace.get()
+        return trace
+
+    @property
+    def pending(self) -> DeferredTrace | None:
+        """What is still being put together; None when `trace` is there."""
+        trace = self._trace
+        return None if isinstance(trace, Trace) or trace.ready else trace
 
     @property
     def selection(self) -> Selection:

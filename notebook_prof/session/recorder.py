@@ -15,6 +15,7 @@ from ..errors import NotRecordedError, OptionError
 from ..trace.trace import Trace
 from ..units import parse_ns
 from . import current
+from .deferred import DeferredTrace
 from .engine import EndOfWindow, Plan, Session
 from .interleaved import interleave
 from .profile import Profile
@@ -233,7 +234,7 @@ class profile(Profile):
         already = len(self._cycles)
         for trace in session.close(failed=failed)[already:]:
             self._add(trace)
-        Profile.__init__(self, self._cycles[-1].trace)
+        Profile.__init__(self, self._cycles[-1]._trace)
         current.remember(self)
         if self._on_trace_ready is not None:
             for made in self._cycles[already:]:
@@ -244,7 +245,7 @@ class profile(Profile):
         assert self._on_trace_ready is not None
         self._on_trace_ready(self._add(trace))
 
-    def _add(self, trace: Trace) -> Profile:
+    def _add(self, trace: Trace | DeferredTrace) -> Profile:
         made = Profile(trace)
         self._cycles.append(made)
         return made

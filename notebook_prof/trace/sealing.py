@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ..background import checkpoint
 from . import schema
 from .intervals import IntArray, Window, as_ints
 from .nesting import inherit, nest
@@ -51,13 +52,17 @@ def seal(parts: SealedParts, window: tuple[int, int] | None) -> Trace:
     origin = window[0] if window is not None else _origin(columns, steps, counters, allocations, account)
     for table in (columns, steps, counters, allocations):
         table["ts"] = table["ts"] - origin
+    checkpoint()
     order = np.lexsort((-columns["dur"], columns["ts"]))
     columns = {name: column[order] for name, column in columns.items()}
     row_of = np.full(_size(parts), -1, np.int64)
     row_of[handles[order]] = np.arange(len(order))
+    checkpoint()
     flows = _flows(parts, row_of)
     nesting, home = _nest(columns, allocations)
+    checkpoint()
     _inherit(columns, nesting[1], flows, steps)
+    checkpoint()
     tables = {
         "slices": _slice_frame(columns, nesting, parts.interners),
         "tracks": _track_frame(parts.tracks),

@@ -12,6 +12,7 @@ FLOORS = {
     "errors": 0,
     "units": 1,
     "optional": 1,
+    "background": 1,
     "trace": 2,
     "selection": 3,
     "readers": 3,

@@ -90,6 +90,8 @@ def test_collectors_warm_start_and_stop_once() -> None:
         for _ in range(6):
             seen.append(len(collector.calls))
             p.step()
+    assert collector.calls == ["warm", "start", "stop"], "the trace is made when it is asked for"
+    assert steps_of(p) == [2, 3]
     assert collector.calls == ["warm", "start", "stop", "result"]
     assert seen == [0, 1, 2, 2, 3, 3]
 
@@ -114,8 +116,8 @@ def test_an_interrupt_while_we_stop_keeps_the_data() -> None:
     collector = Slow()
     with nbp.profile(collector) as p:
         p.step()
-    assert collector.calls == ["start", "stop", "stop", "result"]
     assert "interrupted-at-stop" in p.trace.report
+    assert collector.calls == ["start", "stop", "stop", "result"]
     assert steps_of(p) == [0]
 
     with pytest.raises(KeyboardInterrupt), nbp.profile(Slow(), steps=(0, 1)) as p:

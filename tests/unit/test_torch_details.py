@@ -32,7 +32,7 @@ FILES = (
 
 def taken(source: Any, report: ImportReport | None = None) -> KinetoColumns:
     report = report if report is not None else ImportReport()
-    return result.take(source, Event, report, shapes=False, memory=False, device=True, pid=1)
+    return result.take(source, Event, report, shapes=False, memory=False, device=True, pid=1, threads={})
 
 
 def sealed(columns: KinetoColumns) -> Trace:
@@ -152,7 +152,9 @@ def test_without_a_device_nothing_is_asked() -> None:
         def trace_activities(self) -> list[Activity]:
             raise AssertionError("reading all activities costs time, and there is nothing in them")
 
-    columns = result.take(Host(), Event, ImportReport(), shapes=False, memory=False, device=False, pid=1)
+    columns = result.take(
+        Host(), Event, ImportReport(), shapes=False, memory=False, device=False, pid=1, threads={}
+    )
     assert (len(columns), columns.extra, np.unique(columns.device).tolist()) == (1, None, [-1])
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ...background import checkpoint
 from ...readers.kineto.kinds import DEVICE_KINDS
 from ...readers.kineto.told import told
 from ...trace.report import ImportReport
@@ -17,6 +18,7 @@ from ...trace.strings import Coded
 
 COMMUNICATION: Final = "record_param_comms"
 """The range in which torch's process groups tell what they exchange."""
+_CHUNK: Final = 2048
 _KEY: Final = ["device", "resource", "ts"]
 
 
@@ -65,7 +67,11 @@ def details(activities: Sequence[Any], place: Place, n: int, report: ImportRepor
     if not len(place.rows):
         return None
     host = place.names
-    found = [one for one in activities if one.type() in DEVICE_KINDS or (host and one.name() in host)]
+    found: list[Any] = []
+    for start in range(0, len(activities), _CHUNK):
+        checkpoint()
+        part = activities[start : start + _CHUNK]
+        found += [one for one in part if one.type() in DEVICE_KINDS or (host and one.name() in host)]
     extra, unreadable = told([_text(one) for one in found])
     report.add(
         "details-unreadable",

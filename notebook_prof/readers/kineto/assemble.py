@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from ...background import checkpoint
 from ...trace.builder import TraceBuilder
 from ...trace.intervals import IntArray
 from ...trace.strings import Coded
@@ -54,13 +55,17 @@ def assemble(columns: KinetoColumns, builder: TraceBuilder) -> IntArray:
     """
     category = categories(columns)
     tables = attribute_tables(columns)
+    checkpoint()
     track = _tracks(columns, builder, stream_priorities(tables.get("device_events")))
     is_a = {word: np.asarray(category.codes) == i for i, word in enumerate(CATEGORIES)}
+    checkpoint()
     nodes = links.backward_nodes(columns)
     forward = links.forward_links(columns, nodes, is_a["operator"])
     work = (columns.device >= 0) & np.logical_or.reduce([is_a[word] for word in DEVICE_CATEGORIES])
     calls = (columns.device < 0) & (is_a["launch"] | is_a["sync"])
+    checkpoint()
     launch = links.launch_links(columns, calls, work)
+    checkpoint()
     handles = builder.slices(
         ts=columns.ts,
         dur=columns.dur,
@@ -75,6 +80,7 @@ def assemble(columns: KinetoColumns, builder: TraceBuilder) -> IntArray:
         module=seeds.modules(columns, category, track, nodes, forward),
         stack=_stacks(columns, builder),
     )
+    checkpoint()
     builder.flows("fwdbwd", handles[forward.src], handles[forward.dst])
     builder.flows("launch", handles[launch.src], handles[launch.dst])
     builder.report.add(
@@ -90,9 +96,12 @@ def assemble(columns: KinetoColumns, builder: TraceBuilder) -> IntArray:
     if columns.ranges is not None:
         table = range_table(columns.ranges, columns)
         builder.metadata.setdefault("tables", {})["profiler_ranges"] = table
+    checkpoint()
     if columns.shapes is not None:
         builder.metadata.setdefault("tables", {})["operator_arguments"] = argument_table(columns)
+    checkpoint()
     _steps(columns, is_a["annotation"] | is_a["operator"], builder)
+    checkpoint()
     _allocations(columns, builder)
     _counters(columns, builder)
     return handles

@@ -1,0 +1,136 @@
+"""A Trace that is made beside what the user does next, and that who asks for it waits for."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from ..background import Cancelled, Pace
+from ..errors import NotRecordedError
+from ..trace.trace import Trace
+from . import current
+
+THREAD: Final = "notebook_prof trace"
+_LEAVES_S: Final = 2.0
+"""How long a process that ends waits for the work to notice it."""
+
+
+class DeferredTrace:
+    """Makes a Trace once, in a thread that leaves the interpreter to others, unless somebody waits.
+
+    Parameters
+    ----------
+    build : callable
+        Makes the Trace. It should call `notebook_prof.background.checkpoint` every millisecond or so.
+
+    Notes ----- The work is never done in the thread that asks, so an interrupt there ends the waiting only.
+    While a recording runs in this process, nothing is done unless somebody waits.
+
+    Examples
+    --------
+    >>> from notebook_prof.trace import TraceBuilder
+    >>> deferred = DeferredTrace(TraceBuilder().seal)
+    >>> len(deferred.get().slices), deferred.ready
+    (0, True)
+    """
+
+    def __init__(self, build: Callable[[], Trace]) -> None:
+        self._build: Callable[[], Trace] | None = build
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+        self._pace = Pace(hold=lambda: current.running() is not None)
+        self._thread: threading.Thread | None = None
+        self._trace: Trace | None = None
+        self._error: BaseException | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether `get` would not wait."""
+        return self._done.is_set()
+
+    def start(self) -> None:
+        """Begin to make it, unless that has been done."""
+        with self._lock:
+            if self._build is None:
+                return
+            build, self._build = self._build, None
+            self._thread = threading.Thread(target=self._work, args=(build,), name=THREAD, daemon=True)
+            _unfinished.add(self)
+            try:
+                self._thread.start()
+                return
+            except RuntimeError:  # a process that ends starts no threads
+                self._thread = None
+        self._work(build)
+
+    def get(self) -> Trace:
+        """Wait for the Trace, and give it.
+
+        Raises
+        ------
+        NotRecordedError
+            If it cannot be made any more, since the process was forked or is about to end.
+        Exception
+            What `build` raised, to everybody who asks.
+        """
+        if not self._done.is_set():
+            with self._pace.hurried():
+                self.start()
+                self._done.wait()
+        if self._error is not None:
+            raise self._error
+        assert self._trace is not None
+        return self._trace
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait without hurrying it; whether it is there."""
+        return self._done.wait(seconds)
+
+    def _work(self, build: Callable[[], Trace]) -> None:
+        try:
+            with self._pace.kept():
+                self._trace = build()
+        except Cancelled:
+            self._error = NotRecordedError("the recording was not put together: the process is about to end")
+        except Exception as error:
+            self._error = error
+        finally:
+            _unfinished.discard(self)
+            self._done.set()
+
+    def _leave(self) -> None:
+        """Let the work end where it is."""
+        self._pace.cancel()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(_LEAVES_S)
+
+    def _lost(self) -> None:
+        """In the child of a fork: the thread stayed with the parent."""
+        self._error = NotRecordedError(
+            "the recording is put together in the process that was forked: ask there"
+        )
+        self._pace, self._done = Pace(), threading.Event()
+        self._done.set()
+
+
+_unfinished: set[DeferredTrace] = set()
+
+
+def _leave() -> None:
+    # a thread that computes while the interpreter is taken down would be ended inside of C code
+    for deferred in list(_unfinished):
+        deferred._leave()
+
+
+def _lost() -> None:
+    for deferred in list(_unfinished):
+        deferred._lost()
+    _unfinished.clear()
+
+
+atexit.register(_leave)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_lost)

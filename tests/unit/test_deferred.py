@@ -1,0 +1,247 @@
+"""A Trace made beside: who waits, who does not, and what errors, interrupts and forks do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from notebook_prof.background import Cancelled, Pace, checkpoint
+from notebook_prof.session import current
+from notebook_prof.session.deferred import DeferredTrace
+from notebook_prof.session.profile import Profile
+from notebook_prof.testing import draw
+from notebook_prof.trace import Trace
+
+
+class Building:
+    """A build that goes on until it is let go."""
+
+    def __init__(self) -> None:
+        self.go, self.begun = threading.Event(), threading.Event()
+        self.trace = draw("main: [mm]")
+        self.times = 0
+        self.thread = ""
+
+    def __call__(self) -> Trace:
+        self.times += 1
+        self.thread = threading.current_thread().name
+        self.begun.set()
+        while not self.go.wait(0.002):
+            checkpoint()
+        return self.trace
+
+
+@pytest.fixture
+def building() -> Iterator[Building]:
+    made = Building()
+    yield made
+    made.go.set()
+
+
+def test_it_is_made_once_whoever_asks(building: Building) -> None:
+    deferred, found = DeferredTrace(building), []
+    asking = [threading.Thread(target=lambda: found.append(deferred.get())) for _ in range(8)]
+    for thread in asking:
+        thread.start()
+    assert building.begun.wait(10)
+    assert (deferred.ready, found) == (False, [])
+    assert not deferred.wait(0.01)
+    building.go.set()
+    for thread in asking:
+        thread.join(10)
+    assert [trace is building.trace for trace in found] == [True] * 8
+    assert (building.times, building.thread, deferred.ready) == (1, "notebook_prof trace", True)
+
+
+def test_a_profile_waits_when_it_is_asked_and_not_before(building: Building) -> None:
+    profile = Profile(DeferredTrace(building))
+    assert profile.pending is not None
+    assert building.times == 0
+    profile.selection.name = "mm"
+    building.go.set()
+    assert profile.operators()["name"].tolist() == ["mm"]
+    assert profile.trace is building.trace
+    assert profile.pending is None
+
+
+def test_errors_reach_everybody_who_asks() -> None:
+    def fail() -> Trace:
+        raise ValueError("cannot")
+
+    deferred = DeferredTrace(fail)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="cannot"):
+            deferred.get()
+    assert deferred.ready
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="this system sends no signals to threads")
+def test_an_interrupt_ends_the_waiting_only(building: Building) -> None:
+    deferred = DeferredTrace(building)
+    deferred.start()
+    assert building.begun.wait(10)
+    for _ in range(3):
+        threading.Timer(0.05, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            deferred.get()
+        assert not deferred.ready
+    building.go.set()
+    assert deferred.get() is building.trace
+    assert building.times == 1
+
+
+def test_recordings_pass_first_unless_somebody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    recording: list[object] = [object()]
+    monkeypatch.setattr(current, "running", lambda: recording[0] if recording else None)
+    pieces: list[float] = []
+
+    def build() -> Trace:
+        for _ in range(50):
+            _spin(0.002)
+            checkpoint()
+            pieces.append(time.perf_counter())
+        return draw("main: [mm]")
+
+    deferred = DeferredTrace(build)
+    deferred.start()
+    time.sleep(0.2)
+    assert len(pieces) < 3
+    assert len(deferred.get().slices) == 1
+    assert len(pieces) == 50
+
+
+def _spin(seconds: float) -> None:
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        pass
+
+
+def _paced(pace: Pace, until: Callable[[], bool]) -> float:
+    """CPU seconds that a thread takes which works at this pace."""
+    spent: list[float] = []
+
+    def work() -> None:
+        begun = time.thread_time()
+        with pace.kept():
+            while not until():
+                _spin(0.0003)
+                checkpoint()
+        spent.append(time.thread_time() - begun)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    while not until():
+        if busy[0]:
+            _spin(0.001)
+        else:
+            time.sleep(0.001)
+    thread.join()
+    return spent[0]
+
+
+busy = [False]
+
+
+def test_it_rests_where_others_compute_and_works_where_nobody_does() -> None:
+    def share(computing: bool) -> float:
+        busy[0] = computing
+        before = time.process_time()
+        end = time.perf_counter() + 0.6
+        own = _paced(Pace(), lambda: time.perf_counter() > end)
+        return own / (time.process_time() - before)
+
+    assert min(share(True) for _ in range(3)) < 0.25
+    assert max(share(False) for _ in range(3)) > 0.75
+
+
+def test_checkpoints_do_nothing_elsewhere() -> None:
+    begun = time.perf_counter()
+    for _ in range(1000):
+        checkpoint(1.0)
+    assert time.perf_counter() - begun < 1
+
+
+def test_cancelled_work_ends_at_its_next_checkpoint() -> None:
+    pace, ended = Pace(), []
+
+    def work() -> None:
+        try:
+            with pace.kept():
+                while True:
+                    checkpoint(60.0)
+        except Cancelled:
+            ended.append(True)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    time.sleep(0.02)
+    pace.cancel()
+    thread.join(5)
+    assert ended == [True]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_child_is_told_and_the_parent_goes_on() -> None:
+    done = _run(
+        """
+        import os, threading
+        from notebook_prof.errors import NotRecordedError
+        go = threading.Event()
+        def build():
+            go.wait()
+            return draw("main: [mm]")
+        deferred = DeferredTrace(build)
+        deferred.start()
+        if (child := os.fork()) == 0:
+            try:
+                deferred.get()
+            except NotRecordedError as error:
+                print(error, flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        go.set()
+        print(len(deferred.get().slices))
+        """
+    )
+    assert done.stdout == "the recording is put together in the process that was forked: ask there\n1\n"
+    assert done.stderr == ""
+
+
+def test_a_process_may_end_in_the_middle_of_it() -> None:
+    done = _run(
+        """
+        import atexit
+        def build():
+            while True:
+                sum(range(100))
+                checkpoint()
+        working, asked = DeferredTrace(build), DeferredTrace(lambda: draw("main: [mm]"))
+        working.start()
+        atexit.register(lambda: print(len(asked.get().slices), flush=True))
+        """
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("1\n", "", 0)
+
+
+def _run(code: str) -> subprocess.CompletedProcess[str]:
+    head = (
+        "from notebook_prof.background import checkpoint\n"
+        "from notebook_prof.session.deferred import DeferredTrace\n"
+        "from notebook_prof.testing import draw\n"
+    )
+    source = head + textwrap.dedent(code)
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", source],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
