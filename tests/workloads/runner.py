@@ -80,6 +80,9 @@ class Run:
     high_water_bytes: int
     said: dict[str, Any] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"Run({self.workload.name}, {self.said.get('verdict', '')!r})"
+
     def __getattr__(self, name: str) -> Any:
         said = self.__dict__.get("said", {})
         if name in said:
@@ -177,7 +180,7 @@ class Notebook:
         """Whether the kernel still runs."""
         return bool(self.manager.is_alive())
 
-    def execute(self, code: str) -> tuple[str, str, float]:
+    def execute(self, code: str, patience_s: float = PATIENCE_S) -> tuple[str, str, float]:
         """What a cell printed, its error, and the seconds until the kernel was idle again."""
         printed, error = [], []
 
@@ -190,7 +193,7 @@ class Notebook:
                 error.append(f"{content['ename']}\n" + re.sub(r"\x1b\[[0-9;]*m", "", text))
 
         begin = time.perf_counter()
-        self.client.execute_interactive(code, timeout=PATIENCE_S, output_hook=hear, allow_stdin=False)
+        self.client.execute_interactive(code, timeout=patience_s, output_hook=hear, allow_stdin=False)
         return "".join(printed), "".join(error), time.perf_counter() - begin
 
     def must(self, code: str) -> tuple[str, float]:

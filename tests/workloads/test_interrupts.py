@@ -1,0 +1,190 @@
+"""A hundred interrupts at random moments, with everything attached, leave nothing of the profiler behind."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from .runner import Notebook
+
+pytest.importorskip("torch")
+
+SETUP = """
+import torch, time
+torch.set_num_threads(1)
+net = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1))
+opt = torch.optim.Adam(net.parameters())
+loader = torch.utils.data.DataLoader(torch.ones(320, 64), batch_size=16)
+"""
+
+CELL = """
+def prepare(x):
+    return sum(float(v) for v in x[0])
+for x in loader:
+    prepare(x)
+    opt.zero_grad()
+    net(x).sum().backward()
+    opt.step()
+    time.sleep(0.002)
+"""
+
+STATE = """
+def _state():
+    import gc, json, signal, sys, threading, tracemalloc
+    import torch
+    from torch.nn.modules import module
+    from torch.optim import optimizer
+    from torch.utils.data import DataLoader
+    shell = get_ipython()
+    monitoring = getattr(sys, "monitoring", None)
+    return json.dumps({
+        "threads": sorted(t.name for t in threading.enumerate() if t.name != "MainThread"),
+        "handlers": {s.name: str(signal.getsignal(s)).split(" at ")[0] for s in signal.valid_signals()
+                     if isinstance(s, signal.Signals)},
+        "timers": [signal.getitimer(which)[0] > 0 for which in (0, 1, 2)],
+
+        "trace": [str(sys.gettrace()), str(sys.getprofile()), threading.gettrace(), threading.getprofile()],
+        "tools": [monitoring.get_tool(n) for n in range(6)] if monitoring else [],
+        "gc": len(gc.callbacks),
+        "tracemalloc": tracemalloc.is_tracing(),
+        "torch": torch._C._autograd._profiler_enabled(),
+        "optimizer": [len(optimizer._global_optimizer_pre_hooks), len(optimizer._global_optimizer_post_hooks),
+                      optimizer.Optimizer.step.__qualname__, type(opt).step.__qualname__,
+                      len(opt._optimizer_step_pre_hooks), len(opt._optimizer_step_post_hooks)],
+        "module": [len(module._global_forward_hooks), len(module._global_forward_pre_hooks),
+                   len(module._global_backward_hooks), torch.nn.Module.__call__.__qualname__,
+                   *(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in net.modules())],
+        "loader": [DataLoader.__iter__.__module__, DataLoader.__iter__.__qualname__],
+        "backward": [torch.Tensor.backward.__module__, torch.Tensor.backward.__qualname__],
+        "sleep": str(time.sleep),
+        "shell": {name: len(calls) for name, calls in sorted(shell.events.callbacks.items())},
+        "transformers": [len(shell.ast_transformers), len(shell.input_transformers_cleanup)],
+        "names": sorted(n for n in shell.user_ns if n.startswith("__nbp") or n.startswith("_nbp")),
+        "finders": len(sys.meta_path),
+    })
+print(_state()); del _state
+"""
+
+
+INTERRUPTER = """
+import _thread
+def _interrupt(after_s):
+    import os, signal, sys, threading, time
+    main = threading.main_thread().ident
+    def inside():
+        frame, names = sys._current_frames()[main], set()
+        while frame is not None:
+            names.add(frame.f_code.co_name if "interactiveshell" in frame.f_code.co_filename else "")
+            names.add("ours" if "notebook_prof" in frame.f_code.co_filename else "")
+            frame = frame.f_back
+        return names & {"run_ast_nodes", "ours"}
+    for wanted in (False, True):
+        while bool(inside()) is not wanted:
+            time.sleep(0.0005)
+    time.sleep(after_s)
+    if inside():
+        os.kill(os.getpid(), signal.SIGINT)
+"""
+"""A thread in the kernel that interrupts the next cell, in its statements or in the profiler's own code.
+
+It looks first: an interrupt that meets IPython or the kernel while they are about to run a cell, or about to
+answer, loses the answer also without any profiler. Between its look and its signal the cell may still end.
+"""
+
+
+@pytest.fixture
+def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
+    """A kernel whose temporary files go to a folder of its own."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    made = Notebook(tmp_path / "notebook")
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def state(notebook: Notebook) -> dict[str, Any]:
+    """What a profiler might leave in the process: threads, timers, handlers, hooks, names."""
+    printed, _ = notebook.must(STATE)
+    found: dict[str, Any] = json.loads(printed)
+    return found
+
+
+def outside(notebook: Notebook) -> dict[str, list[str]]:
+    """What it might leave beside it: processes and temporary files."""
+    children = psutil.Process(notebook.pid).children(recursive=True)
+    temporary = notebook.folder.parent / "temporary"
+    return {
+        "processes": sorted(child.name() for child in children if child.status() != psutil.STATUS_ZOMBIE),
+        "zombies": sorted(child.name() for child in children if child.status() == psutil.STATUS_ZOMBIE),
+        "files": sorted(path.name for path in temporary.rglob("*") if path.is_file()),
+    }
+
+
+def settled(notebook: Notebook, expected: dict[str, Any], patience_s: float = 20) -> dict[str, Any]:
+    """The state once it is the expected one, or after some patience: a trace is built beside the prompt."""
+    end = time.monotonic() + patience_s
+    while (now := state(notebook)) != expected and time.monotonic() < end:
+        time.sleep(0.2)
+    return now
+
+
+def interrupted(notebook: Notebook, options: str, after_s: float) -> str:
+    """Run the cell and interrupt it so long after it began; gives its error, or that its answer was lost."""
+    notebook.must(
+        f"{INTERRUPTER}\n_thread.start_new_thread(_interrupt, ({after_s},)); del _interrupt, _thread"
+    )
+    try:
+        _, error, _ = notebook.execute(f"%%profile p --quiet {options}\n{CELL}", patience_s=10)
+    except TimeoutError:
+        return "lost"
+    return error
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_hundred_interrupts_leave_nothing_behind(notebook: Notebook) -> None:
+    notebook.must(SETUP)
+    notebook.must(CELL)
+    bare = state(notebook)
+    for _ in range(3):
+        notebook.must(f"%%profile p --quiet\n{CELL}")
+    cell_s = float(notebook.must("print(p.account()['dur'].sum() / 1e9)")[0])
+    assert settled(notebook, bare) == bare, "before any interrupt"
+    beside = outside(notebook)
+    moments = random.Random(11)
+    errors = []
+    for number in range(100):
+        options = ("", "--steps 2:8")[number % 2]
+        errors.append(interrupted(notebook, options, moments.uniform(0, cell_s)))
+    assert errors.count("lost") <= 3, "the kernel's own, see INTERRUPTER"
+    assert {error.splitlines()[0] for error in errors if error} <= {"KeyboardInterrupt", "lost"}, set(errors)
+    assert sum(bool(error) for error in errors) >= 30, "most moments lie within the cell"
+    assert settled(notebook, bare) == bare
+    left = outside(notebook)
+    assert len(left["processes"]) <= max(len(beside["processes"]), 1), (left, "at most what waits for a cell")
+    assert left["zombies"] == []
+    assert len(left["files"]) <= max(len(beside["files"]), 4), left
+    run = notebook.must(f"%%profile p --quiet\n{CELL}\nprint(len(loader))")
+    assert run[0].strip() == "20"
+    printed, _ = notebook.must("print(len(p.steps()), p.account()['dur'].sum() > 0)")
+    assert printed.strip() == "20 True"
+    notebook.must("%unload_ext notebook_prof")
+    assert eventually_nothing(notebook) == {"processes": [], "zombies": [], "files": []}
+
+
+def eventually_nothing(notebook: Notebook, patience_s: float = 20) -> dict[str, list[str]]:
+    """What is left outside after the extension was unloaded."""
+    end = time.monotonic() + patience_s
+    while any((left := outside(notebook)).values()) and time.monotonic() < end:
+        time.sleep(0.2)
+    return left
