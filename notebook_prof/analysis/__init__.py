@@ -19,7 +19,9 @@ from .device_idle import device_idle
 from .distributed import distributed
 from .flame import flame
 from .graph_nodes import graph_nodes
+from .host_waits import host_waits
 from .hotspots import hotspots
+from .idle_causes import idle_causes
 from .input_operators import input_operators
 from .input_pipeline import input_pipeline
 from .input_queues import input_queues
@@ -35,6 +37,7 @@ from .memory_growth import memory_growth
 from .memory_live import memory_live
 from .memory_operators import memory_operators
 from .memory_peak import memory_peak
+from .one_time import one_time
 from .operator_work import operator_work
 from .operators import operators
 from .overhead import overhead
@@ -66,7 +69,9 @@ __all__ = [
     "distributed",
     "flame",
     "graph_nodes",
+    "host_waits",
     "hotspots",
+    "idle_causes",
     "input_operators",
     "input_pipeline",
     "input_queues",
@@ -82,6 +87,7 @@ __all__ = [
     "memory_live",
     "memory_operators",
     "memory_peak",
+    "one_time",
     "operator_work",
     "operators",
     "overhead",

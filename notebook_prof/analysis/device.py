@@ -7,8 +7,9 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ..trace import DEVICE_CATEGORIES, Intervals, Trace, Window, length, subtract, union
+from ..trace import DEVICE_CATEGORIES, Intervals, Trace, Window, length, union
 from ..trace.intervals import IntArray
+from .communication_time import exposed_communication
 from .scope import Mask, Scope, WindowLike, ints, on_device
 
 _COLUMNS: Final = (
@@ -41,7 +42,8 @@ def device(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         - ``busy_ns``: time with anything on any stream; ``idle_ns``: the rest, so both sum to `window_ns`;
         - ``compute_ns``: kernels; ``communication_ns``: collectives; ``memory_ns``: copies and fills, each a
           union of its own, so they may overlap;
-        - ``exposed_communication_ns``: communication while no kernel computes.
+        - ``exposed_communication_ns``: communication while no kernel computes; how much of it holds the steps
+          up is the phase communication of `phases`.
 
     Examples
     --------
@@ -79,15 +81,14 @@ def _row(work: Scope, here: Mask, number: int, window: WindowLike) -> tuple[int,
         if window is not None
         else Window(int(work.ts[here].min()), int(work.end[here].max()))
     )
-    compute, communication = during("kernel"), during("collective")
     busy = length(during(*DEVICE_CATEGORIES))
     return (
         number,
         cut.dur,
         busy,
         cut.dur - busy,
-        length(compute),
-        length(communication),
+        length(during("kernel")),
+        length(during("collective")),
         length(during("memcpy", "memset")),
-        length(subtract(communication, compute)),
+        length(exposed_communication(work.only(here))),
     )

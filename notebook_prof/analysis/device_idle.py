@@ -82,7 +82,7 @@ def device_idle(trace: Trace, *, window: WindowLike = None, min_ns: int = 0) -> 
     make: Any = pd.Categorical.from_codes
     table["cause"] = make(largest, categories=list(CAUSES))
     for name in CAUSES:
-        table[_column(name)] = spent[name]
+        table[cause_column(name)] = spent[name]
     table["next"] = pd.arrays.IntegerArray(after, after < 0)
     table["launch"] = pd.arrays.IntegerArray(launch, launch < 0)
     beyond = pd.Series(np.where(after < 0, len(trace.slices), after))
@@ -94,7 +94,8 @@ def device_idle(trace: Trace, *, window: WindowLike = None, min_ns: int = 0) -> 
 _NONE: Final = np.empty(0, np.int64)
 
 
-def _column(cause: str) -> str:
+def cause_column(cause: str) -> str:
+    """Column of `device_idle` with the time of a cause."""
     return {"host-bound": "host_ns", "launch-latency": "launch_ns"}.get(cause, f"{cause}_ns")
 
 

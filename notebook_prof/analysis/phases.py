@@ -9,6 +9,7 @@ import pandas as pd
 
 from ..trace import PHASES, Trace, subtract, union
 from ..trace.intervals import IntArray, Intervals
+from .communication_time import held_by_communication
 from .grouping import covered
 from .measure import length_within
 from .scope import Mask, Numbers, Scope, WindowLike, on_device, on_host, once
@@ -53,7 +54,10 @@ def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> 
        belongs to that phase: it is the Python in between.
     3. What is left belongs to communication while a collective runs on another thread of the process (the
        step waits for it, as at the end of a distributed backward).
-    4. The rest is other.
+    4. Communication is also when this thread is held up by a device that only communicates, whatever it has
+       open meanwhile: it waits for the device, or all that it launched is queued behind a collective (see
+       `held_by_communication`).
+    5. The rest is other.
 
     Examples
     --------
@@ -116,7 +120,9 @@ def _host_times(trace: Trace, start: IntArray, end: IntArray) -> dict[str, IntAr
         taken = _both(taken, gaps)
     elsewhere = host.among("category", ("collective",)) & ~mine
     waits = subtract(_union(host, elsewhere), taken)
-    pieces["communication"] = _both(pieces["communication"], waits)
+    held = held_by_communication(trace, stepping_track(trace))
+    pieces = {name: subtract(own, held) for name, own in pieces.items()}
+    pieces["communication"] = _both(_both(pieces["communication"], waits), held)
     return {name: length_within(pieces[name], start, end) for name in PRIORITY}
 
 

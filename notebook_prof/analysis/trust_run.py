@@ -12,25 +12,18 @@ import pandas as pd
 from ..trace import Trace, Window, length, overlap, union
 from ..trace.intervals import Intervals
 from ..units import format_ns, format_share
+from .one_time import COMPILATION, LOADING, SLOW
 from .scope import Mask, Scope, WindowLike, on_device, on_host
 from .spans import step_spans
 from .trust_finding import Finding
 
 FEW: Final = 0.8
 """A first or last step with less than this part of the median step's work is a partial one."""
-SLOW: Final = 2.0
-"""A first step of at least so many median steps had one-time work in it."""
 COSTLY: Final = 0.1
 """Overhead of the recording from which times of operators are no longer those of the plain run."""
 NOTICEABLE: Final = 0.01
 
 _ENOUGH: Final = 3
-_COMPILING: Final = re.compile(
-    r"(?:cu|hip)(?:Module|Library)Load\w*|nvrtcCompileProgram|hiprtcCompileProgram|Lazy Function Loading"
-    r"|Runtime Triggered Module Loading|XlaCompile\w*|\S*::Compile(?:AndLoad)?|backend_compile\w*"
-    r"|_?compile_fx\w*|async_compile\w*|.*torch/_dynamo/convert_frame\.py\(\d+\): (?:_compile|compile_inner)"
-    r"|.*cupy/cuda/compiler\.py\S* _?compile\w*|Activity Buffer Request"
-)
 _GPU: Final = re.compile(r"GPU (\d+) (.+)")
 
 
@@ -82,7 +75,7 @@ def _partial_steps(trace: Trace, window: WindowLike) -> Iterator[Finding]:
 def _compiling(trace: Trace, window: WindowLike) -> Iterator[Finding]:
     """Compilation and loading of code."""
     host = on_host(trace, window)
-    words = [_COMPILING.fullmatch(str(name)) is not None for name in host.slices["name"].cat.categories]
+    words = [_compiles(str(name)) for name in host.slices["name"].cat.categories]
     rows = host.only(np.asarray(np.array([*words, False])[host.codes("name")], dtype=bool))
     if len(rows.rows):
         spent = length(union(rows.ts, rows.end))
@@ -97,6 +90,10 @@ def _compiling(trace: Trace, window: WindowLike) -> Iterator[Finding]:
             advice="record later steps, as in --steps 3:14",
             example=f"{first['name']} at {format_ns(first['ts'])}",
         )
+
+
+def _compiles(name: str) -> bool:
+    return (COMPILATION.fullmatch(name) or LOADING.fullmatch(name)) is not None
 
 
 def _slow_first_step(trace: Trace, window: WindowLike) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from notebook_prof import analysis
+from notebook_prof.analysis.host_waits import judged_span
 from notebook_prof.analysis.phases import PRIORITY, stepping_track
 from notebook_prof.testing import traces
 from notebook_prof.trace import DEVICE_CATEGORIES, PHASES, length, union
@@ -137,6 +138,30 @@ def phase_at(trace, track, t):
     return next((name for name in (*PRIORITY, "other") if name in there), None)
 
 
+def held_at(trace, track, t):
+    """Rule 4 of the notes of `phases`, for one instant."""
+    slices = trace.slices
+    device = np.flatnonzero(by_kind(trace, "stream"))
+    running = {slices["category"].iloc[i] for i in open_at(slices, device, t)}
+    if "collective" not in running or "kernel" in running:
+        return False
+    call = dict(zip(trace.flows["dst"], trace.flows["src"], strict=True))
+    if not call:
+        return True
+    ends = slices["ts"] + slices["dur"]
+    queued = any(
+        ends.iloc[call[i]] <= t < slices["ts"].iloc[i]
+        for i in device
+        if i in call and slices["category"].iloc[i] != "collective"
+    )
+    launching = {slices["track"].iloc[src] for src in call.values()} | {track}
+    waits = any(
+        slices["category"].iloc[i] == "sync" and slices["track"].iloc[i] in launching
+        for i in open_at(slices, np.flatnonzero(by_kind(trace, "thread")), t)
+    )
+    return queued or waits
+
+
 @law
 @given(traces())
 def test_phases_are_their_definition(trace):
@@ -155,8 +180,44 @@ def test_phases_are_their_definition(trace):
         for i, name in enumerate(label):
             waits = open_at(slices, np.flatnonzero(elsewhere), start + i)
             label[i] = name or ("communication" if waits else "other")
+            if held_at(trace, track, start + i):
+                label[i] = "communication"
         counts = Counter(label)
         assert {name: table[step, name] for name in PHASES} == {name: counts[name] for name in PHASES}
+
+
+def kind_at(trace, track, t):
+    """What the thread does at an instant, by the definition of `host_waits`."""
+    slices = trace.slices
+    host = np.flatnonzero(by_kind(trace, "thread") & (slices["track"] == track).to_numpy())
+    there = {slices["category"].iloc[i] for i in open_at(slices, host, t)}
+    rules = (("waiting", {"sync"}), ("launching", {"launch"}), ("communication", {"collective"}))
+    for kind, categories in (*rules, ("computing", {"operator", "module", "python"})):
+        if there & categories:
+            return kind
+    return "other"
+
+
+@law
+@given(traces())
+def test_host_waits_are_their_definition(trace):
+    track = stepping_track(trace)
+    table = analysis.host_waits(trace)
+    starts, ends = judged_span(trace)
+    assume(len(table))
+    counts = Counter(kind_at(trace, track, t) for a, b in zip(starts, ends, strict=True) for t in range(a, b))
+    assert table.groupby("kind")["total_ns"].sum().to_dict() == dict(counts)
+    assert table["total_ns"].sum() == (ends - starts).sum()
+    assert abs(table["share"].sum() - 1) < 1e-9
+
+
+@law
+@given(traces())
+def test_causes_of_idle_time_sum_to_idle_time(trace):
+    table, busy = analysis.idle_causes(trace), analysis.device(trace)
+    assert table.groupby("device")["idle_ns"].sum().tolist() == busy["idle_ns"].tolist()
+    assert table.groupby("device")["window_ns"].first().tolist() == busy["window_ns"].tolist()
+    assert (table["share"] <= 1).all()
 
 
 @law
