@@ -169,7 +169,7 @@ class PySpy:
         threads = []
         for change in changes:
             bounds = self._clock.from_monotonic(change.ts_us * 1000 + shift_ns)
-            threads += _threads(bounds, change.node, paths)
+            threads += _threads(change.pid, bounds, change.node, paths)
         seen = Recorded(threads, Recorded.nothing(0).stacks, interval_ns).within(*window_ns)
         nodes = np.unique(np.concatenate([np.array([0]), *(thread.stack for thread in seen.threads)]))
         nodes = nodes[nodes >= 0]
@@ -209,31 +209,30 @@ class PySpy:
         )
 
 
-def _threads(bounds: IntArray, node: IntArray, paths: CallPaths) -> list[ThreadSamples]:
+def _threads(pid: int, bounds: IntArray, node: IntArray, paths: CallPaths) -> list[ThreadSamples]:
     """Threads that had one thread number in turn, without those of the notebook and of ours."""
-    by_tid: dict[tuple[int, int], list[int]] = {}
-    names: dict[tuple[int, int], Home] = {}
+    by_tid: dict[int, list[int]] = {}
+    homes: dict[int, Home] = {}
     for i, n in enumerate(node[:-1].tolist()):
         home = paths.home[n]
         if home.tid:
-            key = (home.pid, home.tid)
-            by_tid.setdefault(key, []).append(i)
-            if key not in names or home.name:
-                names[key] = home
+            by_tid.setdefault(home.tid, []).append(i)
+            if home.tid not in homes or home.name:
+                homes[home.tid] = home
     threads = []
-    for key, rows in by_tid.items():
-        home = names[key]
-        if is_servant(home.name) and home.pid == os.getpid():
+    for tid, rows in by_tid.items():
+        home = homes[tid]
+        if is_servant(home.name) and pid == os.getpid():
             continue
         at = np.array(rows, dtype=np.int64)
         ts, stack = with_gaps(bounds[at], bounds[at + 1], node[at])
-        threads.append(ThreadSamples(home.pid, home.tid, home.name, home.command, ts, stack))
+        threads.append(ThreadSamples(pid, tid, home.name, home.command, ts, stack))
     return threads
 
 
 def _seen_beats(changes: list[Changes], paths: CallPaths, tid: int) -> tuple[IntArray, IntArray]:
     """When py-spy noticed a new beat of a thread, in ns on its clock, and which."""
-    mine = np.array([home.tid == tid and home.pid == os.getpid() for home in paths.home], dtype=bool)
+    mine = np.array([home.tid == tid for home in paths.home], dtype=bool)
     beat = np.where(mine, np.array(paths.beat, dtype=np.int64), -1)
     ts, number = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for change in changes:
