@@ -203,7 +203,7 @@ def label(stacks: Stacks, roots_are_lines: bool = True) -> tuple[Stacks, Labels]
     frames = stacks.frames[expanded]
     labels = np.where(as_line, len(functions) + frames, function_of[frames])
     lengths = np.bincount(home[expanded], minlength=n).astype(np.int64)
-    names = [f"{frame.function} ({_short(frame)})" for frame in functions] + [_line_name(f) for f in known]
+    names = [f"{frame.function} ({_short(frame)})" for frame in functions] + [line_name(f) for f in known]
     return Stacks(labels, lengths, known), Labels(names, [*functions, *known], len(functions))
 
 
@@ -338,7 +338,8 @@ def _short(frame: Frame) -> str:
     return "cell" if frame.owner == CELL else os.path.basename(frame.file)
 
 
-def _line_name(frame: Frame) -> str:
+def line_name(frame: Frame) -> str:
+    """What a slice of a line is called: its place and its source."""
     source = " ".join(linecache.getline(frame.file, frame.line).split())
     if len(source) > SOURCE_CHARACTERS:
         source = source[: SOURCE_CHARACTERS - 1] + "…"

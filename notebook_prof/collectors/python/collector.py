@@ -5,21 +5,22 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable
-from typing import Any, ClassVar, Final
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Final
 
 import numpy as np
 
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
+from ...trace.strings import Coded
 from .. import marks
 from ..base import Availability, Collector
 from ..journal import Edges
 from ..options import CollectorOptions
 from . import py_spy
-from .assemble import Exact, Timed, put
+from .assemble import Exact, Timed, line_name, put
 from .engine import Engine, Recorded, ThreadSamples
-from .frames import Frame, Stacks, trim, trim_process, trim_thread
+from .frames import CELL, Frame, Stacks, trim, trim_process, trim_thread
 from .outside import PySpy
 from .processes import Process, name_processes
 from .sampler import Sampler
@@ -64,6 +65,9 @@ class PythonCollector(Collector):
         self._instead = ""
         self._tracer: CallTracer | None = None
         self._tid = 0
+        self._thread = ""
+        self._clock = Clock()
+        self._window_ns = (0, 0)
         self._children: dict[int, str] = {}
 
     @classmethod
@@ -87,12 +91,17 @@ class PythonCollector(Collector):
             self._tracer = CallTracer(self._options.min_duration_ns, self.report)
             self._tracer.start(clock)
             return
+        self._thread = threading.current_thread().name
+        self._clock = clock
         self._engine = self._choose()
         self._engine.start(clock)
+        self._window_ns = (clock.now_ns(), 0)
 
     def stop(self) -> None:
         """End the recording."""
         if self._engine is not None:
+            if not self._window_ns[1]:
+                self._window_ns = (self._window_ns[0], self._clock.now_ns())
             self._children = _named_children()
             self._engine.stop()
             if self._options.engine != "alarm":
@@ -139,23 +148,36 @@ class PythonCollector(Collector):
 
     def _put(self, builder: TraceBuilder, seen: Recorded) -> None:
         own = [thread for thread in seen.threads if thread.pid == os.getpid()]
+        if all(thread.tid != self._tid for thread in own):  # too short for a sample, not for its statements
+            nothing = np.empty(0, np.int64)
+            own.insert(0, ThreadSamples(os.getpid(), self._tid, self._thread, "", nothing, nothing))
         for thread in own:
             self._put_thread(builder, thread, seen)
         _put_children(builder, seen, self._children)
 
+    def _statements(self, tid: int) -> Rows | None:
+        """The cell's statements that ran in a thread during the recording, where they were noted."""
+        noted = marks.statements()
+        begin_ns, end_ns = self._window_ns
+        ts, end = np.maximum(noted.ts, begin_ns), np.minimum(noted.end, end_ns)
+        kept = end > ts
+        if noted.thread != tid or not kept.any():
+            return None
+        return Rows(ts[kept], end[kept], noted.line[kept])
+
     def _put_thread(self, builder: TraceBuilder, thread: ThreadSamples, seen: Recorded) -> None:
         recorded_here = thread.tid == self._tid
         stacks = trim(seen.stacks, seen.context) if recorded_here else trim_thread(seen.stacks)
-        if not _ran(thread, stacks):
+        statements = self._statements(thread.tid) if recorded_here else None
+        if statements is None and not _ran(thread, stacks):
             return
         track = builder.track(thread.name or f"thread {thread.tid}", pid=thread.pid, tid=thread.tid)
-        exact = Exact(
-            self._edges(thread.tid) if self._edges is not None else Edges.none(),
-            _statements(thread.tid),
-            _ranges(builder, track),
-        )
-        if exact.statements is not None and recorded_here:
-            _put_statements(builder, track, exact.statements, seen)
+        edges = self._edges(thread.tid) if self._edges is not None else Edges.none()
+        exact = Exact(edges, statements, _ranges(builder, track))
+        if statements is not None:
+            _put_statements(builder, track, statements, seen.context)
+        if len(thread.stack) == 0:
+            return
         put(
             builder,
             track,
@@ -210,17 +232,20 @@ def _ranges(builder: TraceBuilder, track: int) -> Ranges | None:
     return Ranges.of(ts, dur, operator, closed)
 
 
-def _statements(tid: int) -> Rows | None:
-    """The cell's statements that ran in a thread, where they were noted."""
-    noted: Any = getattr(marks, "statements", lambda: None)()
-    if noted is None:
-        return None
-    mine = np.asarray(noted.thread) == tid
-    return Rows(np.asarray(noted.ts)[mine], np.asarray(noted.end)[mine], np.asarray(noted.line)[mine])
-
-
-def _put_statements(builder: TraceBuilder, track: int, rows: Rows, seen: Recorded) -> None:
+def _put_statements(builder: TraceBuilder, track: int, rows: Rows, context: Sequence[Frame]) -> None:
     """Add one exact slice for every statement; they hold what was sampled."""
+    file = next((frame.file for frame in reversed(context) if frame.owner == CELL), "")
+    lines, code = np.unique(rows.line, return_inverse=True)
+    frames = [Frame("<module>", file, 1, line, CELL) for line in lines.tolist()]
+    keys = [builder.stack([(frame.function, frame.file, frame.line)]) for frame in frames]
+    builder.slices(
+        ts=rows.ts,
+        dur=rows.end - rows.ts,
+        track=track,
+        name=Coded(code.ravel(), [line_name(frame) for frame in frames]),
+        category="python",
+        stack=np.array(keys, dtype=np.int64)[code.ravel()],
+    )
 
 
 def _named_children() -> dict[int, str]:

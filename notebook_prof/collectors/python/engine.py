@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -65,6 +65,11 @@ class Recorded:
     stacks: Stacks
     interval_ns: int
     context: Sequence[Frame] = field(default=())
+
+    def within(self, begin_ns: int, end_ns: int) -> Recorded:
+        """The part within a window; without threads that are not in it."""
+        threads = [thread.inside(begin_ns, end_ns) for thread in self.threads]
+        return replace(self, threads=[thread for thread in threads if len(thread.stack)])
 
     @classmethod
     def nothing(cls, interval_ns: int) -> Recorded:
@@ -133,7 +138,7 @@ def join(parts: Sequence[Recorded]) -> Recorded:
     Returns
     -------
     Recorded
-        With the context and interval of the first.
+        With the context of the first and the longest interval.
     """
     if len(parts) == 1:
         return parts[0]
@@ -154,7 +159,8 @@ def join(parts: Sequence[Recorded]) -> Recorded:
             key = (thread.pid, thread.tid)
             threads[key] = moved if key not in threads else _behind(threads[key], moved)
     stacks = Stacks(np.concatenate(frames), np.concatenate(lengths), list(known))
-    return Recorded(list(threads.values()), stacks, parts[0].interval_ns, parts[0].context)
+    interval_ns = max(part.interval_ns for part in parts)
+    return Recorded(list(threads.values()), stacks, interval_ns, parts[0].context)
 
 
 def _behind(one: ThreadSamples, other: ThreadSamples) -> ThreadSamples:

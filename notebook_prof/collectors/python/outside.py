@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -12,7 +14,7 @@ from ...trace.clocks import Clock
 from ...trace.intervals import IntArray
 from ...trace.report import ImportReport
 from .beats import CALM_S, Offset, align
-from .engine import Recorded, ThreadSamples, with_gaps
+from .engine import Recorded, ThreadSamples, join, with_gaps
 from .frames import Frame
 from .functions import Functions
 from .looks import is_servant
@@ -24,8 +26,20 @@ NET_NS: Final = round(CALM_S * 1e9)
 """About how often the threads are also looked at from inside, for what py-spy may miss."""
 
 
+CALMER: Final = ((4.0, 4), (120.0, 20))
+"""After so many seconds it looks so many times less often than at first."""
+
+
+@dataclass
+class _Segment:
+    """What one process of py-spy looks at: from its begin to that of the next."""
+
+    attachment: Attachment
+    begin_ns: int
+
+
 class PySpy:
-    """Takes the stacks of all threads and child processes by py-spy.
+    """Takes the stacks of all threads and child processes by py-spy, at first often and later less.
 
     A few times a second the process also looks at its own threads. That serves where py-spy's file is
     missing, since it was killed, and where it was starved for longer than these looks are apart.
@@ -42,91 +56,132 @@ class PySpy:
 
     def __init__(self, report: ImportReport, attachment: Attachment) -> None:
         self._report = report
-        self._attachment = attachment
+        self._segments = [_Segment(attachment, 0)]
+        self._next: Attachment | None = None
+        self._rate_hz = attachment.rate_hz
         self._clock = Clock()
         self._net = Sampler(report)
+        self._look: Callable[[], None] = lambda: None
         self._window_ns = (0, 0)
         self._died_ns = 0
+        self._ended = False
+        self._lock = threading.Lock()
 
     def start(self, clock: Clock) -> None:
         """Begin; what it saw before is dropped."""
         self._clock = clock
-        look = self._net.by_hand(clock, NET_NS)
+        self._look = self._net.by_hand(clock, NET_NS)
         self._window_ns = (clock.now_ns(), 0)
-        self._attachment.watch(look, self._died)
+        self._segments[0].begin_ns = self._window_ns[0]
+        self._segments[0].attachment.watch(self._beat, self._died)
 
     def stop(self) -> None:
-        """End; its file is read later."""
+        """End; the files are read later."""
         if not self._window_ns[1]:
             self._window_ns = (self._window_ns[0], self._clock.now_ns())
-        self._attachment.interrupt()
+        self._ended = True
+        with self._lock:  # a calmer one may be starting
+            for attachment in self._attachments:
+                attachment.interrupt()
         self._net.stop()
 
     def abandon(self) -> None:
         """End without a result."""
+        self._ended = True
         self._net.abandon()
-        self._attachment.kill()
+        for attachment in self._attachments:
+            attachment.kill()
 
     def recorded(self) -> Recorded:
         """What was seen within the recording, of all processes."""
         inside = self._net.recorded()
+        ends = [segment.begin_ns for segment in self._segments[1:]] + [self._died_ns or self._window_ns[1]]
+        parts = []
+        for segment, end_ns in zip(self._segments, ends, strict=True):
+            window = (segment.begin_ns, end_ns)
+            seen = self._read(segment.attachment, window, inside.context)
+            parts.append(inside.within(*window) if seen is None else seen)
+        if self._died_ns:
+            parts.append(inside.within(self._died_ns, self._window_ns[1]))
+        for attachment in self._attachments:
+            attachment.kill()
+        return join(parts)
+
+    @property
+    def _attachments(self) -> list[Attachment]:
+        waiting = [self._next] if self._next is not None else []
+        return [*(segment.attachment for segment in self._segments), *waiting]
+
+    def _beat(self) -> None:
+        """Look from inside, and let a calmer py-spy follow in time; called in a watching thread."""
+        self._look()
+        due = CALMER[len(self._segments) - 1 : len(self._segments)]
+        if not due or self._clock.now_ns() - self._window_ns[0] < due[0][0] * 1e9:
+            return
+        with self._lock:
+            if self._ended:
+                return
+            if self._next is None:
+                self._next = Attachment.launch(max(self._rate_hz // due[0][1], 1))
+            elif self._next.ready():
+                follower, self._next = self._next, None
+                self._segments.append(_Segment(follower, self._clock.now_ns()))
+                follower.watch(self._beat, self._died)
+                self._segments[-2].attachment.interrupt()
+
+    def _read(
+        self, attachment: Attachment, window_ns: tuple[int, int], context: Sequence[Frame]
+    ) -> Recorded | None:
+        """What one process of py-spy saw; None where it is of no use."""
         try:
-            changes, paths = parse(self._attachment.content())
+            changes, paths = parse(attachment.content())
         except ValueError:
             changes, paths = [], CallPaths()
-        banner_ns, beats_ns = self._attachment.banner_ns, self._attachment.beats.monotonic_ns
-        words = self._attachment.last_words()
-        self._attachment.kill()
         if not changes:
-            self._tell_lost(words)
-            return inside
-        offset = self._offset(changes, paths, beats_ns, banner_ns)
-        interval_ns = self._attachment.interval_ns
+            self._tell_lost(attachment.last_words())
+            return None
+        first_us = min(int(change.ts_us[0]) for change in changes)
+        ts, number = _seen_beats(changes, paths, attachment.thread_id)
+        beats_ns = attachment.beats.monotonic_ns
+        offset = align(ts, number, beats_ns, attachment.banner_ns - first_us * 1000)
+        during = self._clock.from_monotonic(ts + offset.ns) >= window_ns[0]
+        offset = Offset(offset.ns, align(ts[during], number[during], beats_ns, offset.ns).spread_ns)
+        interval_ns = attachment.interval_ns
         if offset.is_starved(interval_ns):
             self._tell_starved(offset)
             if offset.spread_ns > NET_NS:
-                return inside
-        if self._died_ns:
-            self._tell_lost(words)
-        return self._placed(changes, paths, offset.ns - interval_ns // 2, inside.context)
+                return None
+        shift_ns = offset.ns - interval_ns // 2
+        seen = self._placed(changes, paths, shift_ns, window_ns, interval_ns)
+        functions = Functions()
+        spelt = [functions.frame(frame.function, frame.file, frame.line) for frame in context]
+        return replace(seen, context=spelt)
 
     def _placed(
-        self, changes: list[Changes], paths: CallPaths, offset_ns: int, context: Sequence[Frame]
+        self,
+        changes: list[Changes],
+        paths: CallPaths,
+        shift_ns: int,
+        window_ns: tuple[int, int],
+        interval_ns: int,
     ) -> Recorded:
-        """Stacks of all threads that are the user's, within the recording."""
-        functions = Functions()
+        """Stacks of all threads that are the user's, within a window."""
         threads = []
         for change in changes:
-            bounds = self._clock.from_monotonic(change.ts_us * 1000 + offset_ns)
-            threads += [
-                inside
-                for thread in _threads(bounds, change.node, paths)
-                if len((inside := thread.inside(*self._window_ns)).stack)
-            ]
-        nodes = np.unique(np.concatenate([np.array([0]), *(thread.stack for thread in threads)]))
+            bounds = self._clock.from_monotonic(change.ts_us * 1000 + shift_ns)
+            threads += _threads(change.pid, bounds, change.node, paths)
+        seen = Recorded(threads, Recorded.nothing(0).stacks, interval_ns).within(*window_ns)
+        nodes = np.unique(np.concatenate([np.array([0]), *(thread.stack for thread in seen.threads)]))
         nodes = nodes[nodes >= 0]
         threads = [
-            ThreadSamples(
-                one.pid,
-                one.tid,
-                one.name,
-                "" if one.pid == os.getpid() else one.command,
-                one.bounds,
-                np.where(one.stack >= 0, np.searchsorted(nodes, one.stack), -1),
+            replace(
+                one,
+                command="" if one.pid == os.getpid() else one.command,
+                stack=np.where(one.stack >= 0, np.searchsorted(nodes, one.stack), -1),
             )
-            for one in threads
+            for one in seen.threads
         ]
-        stacks = stacks_of(paths, nodes, functions)
-        spelt = [functions.frame(frame.function, frame.file, frame.line) for frame in context]
-        return Recorded(threads, stacks, self._attachment.interval_ns, spelt)
-
-    def _offset(self, changes: list[Changes], paths: CallPaths, beats_ns: IntArray, banner_ns: int) -> Offset:
-        """The offset of py-spy's clock to the monotonic one, and how prompt it was during the recording."""
-        first_us = min(int(change.ts_us[0]) for change in changes)
-        ts, number = _seen_beats(changes, paths)
-        whole = align(ts, number, beats_ns, banner_ns - first_us * 1000)
-        during = self._clock.from_monotonic(ts + whole.ns) >= self._window_ns[0]
-        return Offset(whole.ns, align(ts[during], number[during], beats_ns, whole.ns).spread_ns)
+        return Recorded(threads, stacks_of(paths, nodes, Functions()), interval_ns)
 
     def _died(self) -> None:
         """It has ended in the middle; called in its own watching thread."""
@@ -139,8 +194,8 @@ class PySpy:
             "py-spy-ended",
             "loss",
             example=f"{when}{words.splitlines()[-1][:120] if words else 'it was killed'}",
-            effect="from the process itself instead: every 50 ms before, every 5 ms after it ended; "
-            "child processes are missing",
+            effect="stacks are from the process itself instead, every 50 ms before and every 5 ms after it "
+            "ended; child processes are missing",
             advice="record again; --engine alarm does without py-spy",
         )
 
@@ -154,31 +209,31 @@ class PySpy:
         )
 
 
-def _threads(bounds: IntArray, node: IntArray, paths: CallPaths) -> list[ThreadSamples]:
+def _threads(pid: int, bounds: IntArray, node: IntArray, paths: CallPaths) -> list[ThreadSamples]:
     """Threads that had one thread number in turn, without those of the notebook and of ours."""
-    by_tid: dict[tuple[int, int], list[int]] = {}
-    names: dict[tuple[int, int], Home] = {}
+    by_tid: dict[int, list[int]] = {}
+    homes: dict[int, Home] = {}
     for i, n in enumerate(node[:-1].tolist()):
         home = paths.home[n]
         if home.tid:
-            key = (home.pid, home.tid)
-            by_tid.setdefault(key, []).append(i)
-            if key not in names or home.name:
-                names[key] = home
+            by_tid.setdefault(home.tid, []).append(i)
+            if home.tid not in homes or home.name:
+                homes[home.tid] = home
     threads = []
-    for key, rows in by_tid.items():
-        home = names[key]
-        if is_servant(home.name) and home.pid == os.getpid():
+    for tid, rows in by_tid.items():
+        home = homes[tid]
+        if is_servant(home.name) and pid == os.getpid():
             continue
         at = np.array(rows, dtype=np.int64)
         ts, stack = with_gaps(bounds[at], bounds[at + 1], node[at])
-        threads.append(ThreadSamples(home.pid, home.tid, home.name, home.command, ts, stack))
+        threads.append(ThreadSamples(pid, tid, home.name, home.command, ts, stack))
     return threads
 
 
-def _seen_beats(changes: list[Changes], paths: CallPaths) -> tuple[IntArray, IntArray]:
-    """When py-spy noticed a new beat, in ns on its clock, and which."""
-    beat = np.array(paths.beat, dtype=np.int64)
+def _seen_beats(changes: list[Changes], paths: CallPaths, tid: int) -> tuple[IntArray, IntArray]:
+    """When py-spy noticed a new beat of a thread, in ns on its clock, and which."""
+    mine = np.array([home.tid == tid for home in paths.home], dtype=bool)
+    beat = np.where(mine, np.array(paths.beat, dtype=np.int64), -1)
     ts, number = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for change in changes:
         which = beat[change.node]

@@ -2,7 +2,7 @@
 
 One process of py-spy serves one recording, since it writes its file at its end. It takes tens of
 milliseconds to attach, so a notebook keeps one *warm* (`keep_warm`): started by ``%load_ext`` and after
-every recorded cell, stopped when nothing was recorded for a minute. Without a warm one, a recording
+every recorded cell, stopped when nothing was recorded for `IDLE_S`. Without a warm one, a recording
 starts one before its first instant and waits for at most `PATIENCE_S`.
 
 What it writes goes to files without a name, which the system removes with the last process that has
@@ -25,16 +25,24 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from types import FrameType
 from typing import IO, Final
 
 from .beats import Beats
 
-RATE_HZ: Final = 400
+RATES_HZ: Final = (100, 400)
+"""The lowest and the highest first rate."""
+
+FRAMES_PER_S: Final = 16_000
+"""The rate is such that about so many frames are read in a second: reading them is what it costs, and a
+notebook's kernel has ten threads and eighty frames that do nothing. Here that is 0.3 to 0.4 of a core, where
+a system call takes microseconds, and less elsewhere."""
+
 PATIENCE_S: Final = 0.15
 """The most that a recording waits for it before it begins without."""
 
-IDLE_S: Final = 60.0
-"""A warm one that is not used for so long is stopped."""
+IDLE_S: Final = 15.0
+"""A warm one that is not used for so long is stopped: it reads all the time, and starting one takes 40 ms."""
 
 THREAD: Final = "notebook_prof py-spy"
 _PR_SET_PTRACER: Final = 0x59616D61
@@ -67,13 +75,26 @@ def refusal() -> str:
     return ""
 
 
+def first_rate_hz() -> int:
+    """How often to look at first, by what there is to read at a look."""
+    frames = sum(_depth(frame) for frame in sys._current_frames().values())
+    return int(min(max(FRAMES_PER_S / max(frames, 1), RATES_HZ[0]), RATES_HZ[1]))
+
+
+def _depth(frame: FrameType | None) -> int:
+    depth = 0
+    while frame is not None:
+        depth, frame = depth + 1, frame.f_back
+    return depth
+
+
 class Attachment:
     """One process of py-spy and the thread that watches it.
 
     Parameters
     ----------
     rate_hz : int
-        Looks per second.
+        Looks per second; 0 for `first_rate_hz`.
 
     Attributes
     ----------
@@ -83,8 +104,8 @@ class Attachment:
         When it was seen to look, on the monotonic clock; 0 before.
     """
 
-    def __init__(self, rate_hz: int = RATE_HZ) -> None:
-        self.rate_hz = rate_hz
+    def __init__(self, rate_hz: int = 0) -> None:
+        self.rate_hz = rate_hz = rate_hz or first_rate_hz()
         self.beats = Beats(1 / rate_hz)
         self.banner_ns = 0
         self._settled = threading.Event()
@@ -99,7 +120,7 @@ class Attachment:
         self._thread = threading.Thread(target=self._run, name=THREAD, daemon=True)
 
     @classmethod
-    def launch(cls, rate_hz: int = RATE_HZ) -> Attachment:
+    def launch(cls, rate_hz: int = 0) -> Attachment:
         """Start one; nothing waits for it."""
         one = cls(rate_hz)
         _alive.append(one)
@@ -114,6 +135,11 @@ class Attachment:
     def pid(self) -> int:
         """Its process."""
         return self._process.pid if self._process is not None else 0
+
+    @property
+    def thread_id(self) -> int:
+        """The watching thread's number in the operating system."""
+        return self._thread.native_id or 0
 
     @property
     def interval_ns(self) -> int:
@@ -244,8 +270,8 @@ class Attachment:
             return False
         if watching is not None:
             watching()
-        if self.is_running():
-            return True
+        if self._quit.is_set() or self.is_running():
+            return not self._quit.is_set()
         if died is not None:
             died()
         return False

@@ -14,20 +14,19 @@ from .beats import BEAT
 from .frames import Frame, Stacks
 from .functions import Functions
 
-_PROCESS: Final = re.compile(r'process (\d+):"(.*)"\Z', re.DOTALL)
+_PROCESS: Final = re.compile(r'process \d+:"(.*)"\Z', re.DOTALL)
 _THREAD: Final = re.compile(r"thread \((\d+)\)(?:: (.*))?\Z", re.DOTALL)
 
 
 class Home(NamedTuple):
-    """The thread that a stack belongs to."""
+    """The thread that a stack belongs to, and the command of its process, as far as its root tells."""
 
-    pid: int
     command: str
     tid: int
     name: str
 
 
-_NOWHERE: Final = Home(0, "", 0, "")
+_NOWHERE: Final = Home("", 0, "")
 
 
 @dataclass
@@ -77,12 +76,14 @@ class Changes(NamedTuple):
 
     Attributes
     ----------
+    pid : int
     ts_us : ndarray of int64
         On the writer's clock, ascending.
     node : ndarray of int64
         Call path from then on.
     """
 
+    pid: int
     ts_us: IntArray
     node: IntArray
 
@@ -130,7 +131,7 @@ def parse(data: bytes) -> tuple[list[Changes], CallPaths]:
             thread.now = below(thread.now, event["name"], place["filename"] or "", place["line"] or 0)
         else:
             thread.now = parent[thread.now]
-    return [thread.changes() for thread in threads.values()], paths
+    return [thread.changes(pid) for (pid, _), thread in threads.items()], paths
 
 
 class _Thread:
@@ -151,9 +152,9 @@ class _Thread:
             self.nodes.append(self.now)
         self.at = ts
 
-    def changes(self) -> Changes:
+    def changes(self, pid: int) -> Changes:
         self.put(0)
-        return Changes(np.array(self.ts, dtype=np.int64), np.array(self.nodes, dtype=np.int64))
+        return Changes(pid, np.array(self.ts, dtype=np.int64), np.array(self.nodes, dtype=np.int64))
 
 
 def stacks_of(paths: CallPaths, nodes: IntArray, functions: Functions) -> Stacks:
@@ -170,7 +171,7 @@ def stacks_of(paths: CallPaths, nodes: IntArray, functions: Functions) -> Stacks
 
 def _home(outer: Home, text: str) -> Home:
     if match := _PROCESS.match(text):
-        return Home(int(match[1]), match[2], 0, "")
+        return Home(match[1], 0, "")
     if match := _THREAD.match(text):
         return outer._replace(tid=int(match[1]), name=match[2] or "")
     return outer

@@ -1,0 +1,410 @@
+"""Engines of the python collector, on made-up input: nothing here depends on timing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from array import array
+from types import CodeType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from notebook_prof.collectors.python.assemble import Exact, Timed, put
+from notebook_prof.collectors.python.beats import NAMES, STARVED_INTERVALS, align
+from notebook_prof.collectors.python.engine import Recorded, ThreadSamples, join, with_gaps
+from notebook_prof.collectors.python.frames import (
+    CELL,
+    LIBRARY,
+    Frame,
+    Stacks,
+    owner_of,
+    trim_process,
+    trim_thread,
+)
+from notebook_prof.collectors.python.functions import Functions
+from notebook_prof.collectors.python.late_ticks import LateTicks
+from notebook_prof.collectors.python.looks import is_servant
+from notebook_prof.collectors.python.processes import Process, name_processes
+from notebook_prof.collectors.python.py_spy_file import parse, stacks_of
+from notebook_prof.collectors.python.snapping import Ranges
+from notebook_prof.collectors.python.statements import Rows
+from notebook_prof.trace import Trace, TraceBuilder
+
+FILE = "/tmp/ipykernel_7/99.py"
+LINE_3 = Frame("<module>", FILE, 1, 3, CELL)
+LINE_4 = LINE_3._replace(line=4)
+SORT = Frame("sort", "numpy.py", 5, 6, LIBRARY)
+DOT = Frame("dot", "numpy.py", 50, 60, LIBRARY)
+
+
+def stacks_of_frames(*stacks: list[Frame]) -> Stacks:
+    known = list(dict.fromkeys(frame for stack in stacks for frame in stack))
+    flat = [known.index(frame) for stack in stacks for frame in stack]
+    return Stacks(np.array(flat, np.int64), np.array([len(s) for s in stacks], np.int64), known)
+
+
+def rows_of(trace: Trace) -> list[tuple[str, int, int, int]]:
+    s = trace.slices
+    return list(zip(s["name"].astype(str), s["ts"], s["ts"] + s["dur"], s["depth"], strict=True))
+
+
+# what py-spy writes
+
+
+def event(ph: str, ts: int, name: str, file: str = "", line: int = 0, *, pid: int = 7, tid: int = 1) -> Any:
+    return {
+        "ph": ph,
+        "ts": ts,
+        "pid": pid,
+        "tid": tid,
+        "name": name,
+        "args": {"filename": file, "line": line},
+    }
+
+
+def test_begins_and_ends_become_stacks_with_times() -> None:
+    home = [event("B", 10, 'process 7:"python x.py"'), event("B", 10, "thread (42): MainThread")]
+    events = [
+        *home,
+        event("B", 10, "main", "x.py", 3),
+        event("B", 10, "work", "x.py", 9),
+        event("E", 30, "work"),
+        event("E", 30, "main"),
+        event("B", 30, "main", "x.py", 4),
+        event("E", 50, "main"),
+        event("E", 50, "thread"),
+        event("E", 50, "process"),
+    ]
+    [changes], paths = parse(json.dumps(events).encode())
+    assert changes.pid == 7
+    assert changes.ts_us.tolist() == [10, 30, 50]
+    assert [paths.path(n) for n in changes.node.tolist()] == [
+        [("main", "x.py", 3), ("work", "x.py", 9)],
+        [("main", "x.py", 4)],
+        [],
+    ]
+    assert {paths.home[n] for n in changes.node[:2].tolist()} == {("python x.py", 42, "MainThread")}
+    stacks = stacks_of(paths, changes.node, Functions())
+    assert stacks.lengths.tolist() == [2, 1, 0]
+
+
+@pytest.mark.parametrize("broken", [b"", b"[{", b"{}", b"null"])
+def test_a_file_that_was_not_finished_is_said(broken: bytes) -> None:
+    with pytest.raises(ValueError, match=r".*"):
+        parse(broken)
+
+
+# its clock
+
+
+@settings(deadline=None)
+@given(
+    st.integers(-(10**9), 10**9), st.lists(st.integers(0, 2_500_000), min_size=40, max_size=120), st.data()
+)
+def test_the_offset_is_right_to_an_interval_however_late_looks_are(
+    offset: int, late: list[int], data: st.DataObject
+) -> None:
+    """Offsets to a second; looks up to an interval late, and some of them stalled."""
+    beats = np.cumsum(np.array([8_250_000] * len(late))) + 10**12
+    late_ns = np.array(late)
+    stalled = data.draw(st.integers(0, len(late) // 5))
+    late_ns[:stalled] += 60_000_000
+    late_ns[-6:] = 0  # some are prompt
+    found = align(beats + late_ns - offset, np.arange(len(beats)) % NAMES, beats, offset + 20_000_000)
+    assert abs(found.ns - offset) <= 2_500_000
+    assert not found.is_starved(2_500_000) or found.spread_ns > STARVED_INTERVALS * 2_500_000
+
+
+def test_a_starved_sampler_is_noticed() -> None:
+    beats = np.arange(60) * 50_000_000
+    late = np.where(np.arange(60) % 2 == 0, 100_000, 15_000_000)
+    number = np.arange(60) % NAMES
+    assert align(beats + late, number, beats, 0).is_starved(2_500_000)
+    assert not align(beats + late % 2_000_000, number, beats, 0).is_starved(2_500_000)
+
+
+def test_too_few_beats_leave_the_guess() -> None:
+    beats = np.array([0, 10])
+    assert align(np.array([5]), np.array([0]), beats, 77) == (77, -1)
+    assert align(np.empty(0, np.int64), np.empty(0, np.int64), beats, 5).ns == 5
+
+
+# recordings in parts
+
+
+def test_gaps_stay_gaps() -> None:
+    bounds, stack = with_gaps(np.array([0, 10, 40]), np.array([10, 20, 50]), np.array([3, 4, 5]))
+    assert bounds.tolist() == [0, 10, 20, 40, 50]
+    assert stack.tolist() == [3, 4, -1, 5]
+
+
+def test_parts_of_a_thread_are_put_behind_one_another() -> None:
+    def part(bounds: list[int], stack: list[int], frame: Frame) -> Recorded:
+        thread = ThreadSamples(7, 8, "MainThread", "", np.array(bounds), np.array(stack))
+        return Recorded([thread], stacks_of_frames([frame]), 10)
+
+    whole = join([part([0, 10], [0], SORT), part([5, 20], [0], DOT), part([30, 40], [0], SORT)])
+    [thread] = whole.threads
+    assert thread.bounds.tolist() == [0, 10, 20, 30, 40]
+    assert [-1 if s < 0 else whole.stacks.known[whole.stacks.frames[s]].function for s in thread.stack] == [
+        *("sort", "dot", -1, "sort"),
+    ]
+    assert thread.inside(12, 35).bounds.tolist() == [12, 20, 30, 35]
+    assert len(thread.inside(100, 200).stack) == 0
+
+
+# the cell's statements and operators, which are exact
+
+
+def assembled(
+    samples: list[int],
+    bounds: list[int],
+    exact: Exact,
+    operators: list[tuple[str, int, int, str]] = (),  # type: ignore[assignment]
+) -> Trace:
+    builder = TraceBuilder()
+    track = builder.track("main", pid=1, tid=1)
+    if operators:
+        names, ts, end, kinds = zip(*operators, strict=True)
+        durs = np.array(end) - np.array(ts)
+        builder.slices(ts=ts, dur=durs, track=track, name=list(names), category=list(kinds))
+        placed_ts, dur, name, category = builder.placed(track)
+        operator = np.array([category.values[c] == "operator" for c in category.codes])
+        aten = np.array([name.values[c].startswith("aten::") for c in name.codes])
+        exact = exact._replace(others=Ranges.of(placed_ts, dur, operator, aten))
+    if exact.statements is not None:
+        rows = exact.statements
+        names = [f"line {n}" for n in rows.line]
+        builder.slices(ts=rows.ts, dur=rows.end - rows.ts, track=track, name=names, category="python")
+    timed = Timed(np.array(bounds), np.array(samples))
+    stacks = stacks_of_frames([LINE_3, SORT], [LINE_4, DOT], [LINE_4], [])
+    put(builder, track, timed, stacks, exact, interval_ns=10)
+    return builder.seal()
+
+
+def test_samples_hang_below_the_statement_that_ran() -> None:
+    statements = Rows(np.array([0, 33, 61]), np.array([33, 61, 70]), np.array([3, 4, 5]))
+    trace = assembled([0, 1, 2], [0, 40, 55, 70], Exact(statements=statements))
+    assert rows_of(trace) == [
+        ("line 3", 0, 33, 0),
+        ("sort (numpy.py)", 0, 33, 1),
+        ("line 4", 33, 61, 0),
+        ("dot (numpy.py)", 33, 55, 1),  # the look at 40 came after the statement had begun
+        ("line 5", 61, 70, 0),
+    ]
+
+
+def test_a_starved_sample_does_not_hang_below_another_statement() -> None:
+    statements = Rows(np.array([0, 30]), np.array([30, 200]), np.array([3, 4]))
+    trace = assembled([0, 2], [0, 150, 200], Exact(statements=statements))
+    assert rows_of(trace) == [("line 3", 0, 30, 0), ("sort (numpy.py)", 0, 30, 1), ("line 4", 30, 200, 0)]
+
+
+def test_a_boundary_within_an_operator_goes_to_its_nearer_edge() -> None:
+    operators = [("aten::linear", 20, 40, "operator"), ("aten::addmm", 22, 38, "operator")]
+    trace = assembled([0, 1], [0, 25, 80], Exact(), operators)
+    assert [row[:3] for row in rows_of(trace)] == [
+        ("cell:3", 0, 19),
+        ("sort (numpy.py)", 0, 19),
+        ("cell:4", 19, 80),
+        ("dot (numpy.py)", 19, 80),
+        ("aten::linear", 20, 40),
+        ("aten::addmm", 22, 38),
+    ]
+    slices = trace.slices.set_index("name")
+    assert slices.loc["aten::linear", "depth"] == 2
+
+
+def test_a_line_that_outlasts_a_range_began_before_it() -> None:
+    operators = [("Optimizer.step#SGD.step", 50, 60, "annotation"), ("aten::add_", 56, 58, "operator")]
+    trace = assembled([0, 1], [0, 53, 80], Exact(), operators)
+    names = {name: (ts, end, depth) for name, ts, end, depth in rows_of(trace)}
+    assert names["cell:4"] == (49, 80, 0)
+    assert names["cell:3"][1] == 49
+    assert names["Optimizer.step#SGD.step"][2] == 2
+    assert names["aten::add_"][2] == 3
+
+
+def test_a_boundary_far_from_a_range_stays() -> None:
+    trace = assembled([0, 1], [0, 500, 2000], Exact(), [("piece", 100, 1000, "annotation")])
+    assert {row[0]: row[1:3] for row in rows_of(trace)}["cell:4"] == (500, 2000)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 40)), min_size=1, max_size=25), st.data())
+def test_operators_lie_whole_within_lines_whatever_was_sampled(
+    pieces: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    bounds = np.concatenate([[0], np.cumsum([length for _, length in pieces])]).tolist()
+    lengths = data.draw(st.lists(st.tuples(st.integers(2, 30), st.integers(2, 30)), max_size=12))
+    operators, at = [], 1
+    for gap, length in lengths:
+        operators.append(("aten::mm", at + gap, at + gap + length, "operator"))
+        at += gap + length
+    trace = assembled([stack for stack, _ in pieces], bounds, Exact(), operators)
+    rows = rows_of(trace)
+    for name, ts, end, _ in rows:
+        if name == "aten::mm":
+            inner = [row for row in rows if row[0] != name and ts < row[1] < end]
+            assert inner == []  # no line begins within an operator
+
+
+# names
+
+
+def worker(file: str, function: str) -> Frame:
+    return Frame(function, file, 1, 2, LIBRARY)
+
+
+def test_processes_have_the_names_people_know() -> None:
+    pool = worker("/lib/python3.11/multiprocessing/pool.py", "worker")
+    loader = worker("/x/site-packages/torch/utils/data/_utils/worker.py", "_worker_loop")
+    rank = worker("/x/site-packages/torch/multiprocessing/spawn.py", "_wrap")
+    loky = worker("/x/site-packages/joblib/externals/loky/process_executor.py", "_process_worker")
+    children = [
+        Process(12, "python", [pool]),
+        Process(11, "python", [pool]),
+        Process(21, "python", [loader]),
+        Process(22, "python", [loader]),
+        Process(31, "python", [rank]),
+        Process(32, "python", [rank], rank=5),
+        Process(41, "python -m joblib.externals.loky.backend.popen_loky_posix", [loky]),
+        Process(51, "/usr/bin/python3 -c import time;\n time.sleep(1)", []),
+        Process(52, "python train.py", []),
+        Process(53, "python", []),
+        Process(61, "python -c from multiprocessing.resource_tracker import main;main(5)", []),
+    ]
+    assert name_processes(children, {53: "Process-3"}) == {
+        11: "Pool worker 1",
+        12: "Pool worker 2",
+        21: "loader 0",
+        22: "loader 1",
+        31: "rank 0",
+        32: "rank 5",
+        41: "joblib 1",
+        51: "process 1: python3 -c import time; time.sleep(1)",
+        52: "process 2: python train.py",
+        53: "Process-3",
+    }
+
+
+def test_the_kernels_threads_are_not_the_users() -> None:
+    for name in (
+        "IOPub",
+        "Control",
+        "Heartbeat",
+        "Shell channel",
+        "Thread-2 (_watch_pipe_fd)",
+        "notebook_prof py-spy",
+    ):
+        assert is_servant(name), name
+    for name in ("MainThread", "Thread-5 (crunch)", "ThreadPoolExecutor-0_1", "pt_autograd_0"):
+        assert not is_servant(name), name
+
+
+def framed(function: str, file: str, line: int = 2) -> Frame:
+    return Frame(function, file, 1, line, owner_of(file))
+
+
+def left(stacks: Stacks) -> list[list[str]]:
+    ends = np.cumsum(stacks.lengths)
+    return [
+        [stacks.known[i].function for i in stacks.frames[end - n : end]]
+        for end, n in zip(ends, stacks.lengths, strict=True)
+    ]
+
+
+def test_a_forked_child_begins_with_its_own_work() -> None:
+    import multiprocessing.pool
+    import multiprocessing.process
+
+    bootstrap = framed("BaseProcess._bootstrap", multiprocessing.process.__file__)
+    run = framed("BaseProcess.run", multiprocessing.process.__file__)
+    work = framed("worker", multiprocessing.pool.__file__)
+    mine = framed("crunch", "/home/me/model.py")
+    stacks = stacks_of_frames([LINE_3, bootstrap, run, work, mine, SORT], [LINE_3, bootstrap, run, work])
+    assert left(trim_process(stacks)) == [["crunch", "sort"], []]
+
+
+def test_a_thread_begins_with_its_own_work() -> None:
+    import threading
+
+    bootstrap = framed("Thread._bootstrap", threading.__file__)
+    mine = framed("crunch", FILE)
+    stacks = stacks_of_frames([bootstrap, mine, SORT], [bootstrap])
+    assert left(trim_thread(stacks)) == [["crunch", "sort"], []]
+
+
+def test_a_function_is_found_by_a_line_in_it() -> None:
+    functions = Functions()
+    first = framed.__code__.co_firstlineno
+    assert functions.frame("framed", __file__, first + 1)[:4] == ("framed", __file__, first, first + 1)
+    unknown = functions.frame("A.run", "/no/such/file.py", 8)
+    again = functions.frame("A.run", "/no/such/file.py", 9)
+    assert (unknown.first_line, again.first_line) == (8, 8)
+
+
+# late ticks
+
+
+def charged_line(code: CodeType, caller: CodeType | None, caller_line: int) -> int:
+    """The line that a late tick is charged to which finds `code` at its first instruction."""
+    import dis
+
+    assert caller is not None
+    call = max(
+        i.offset
+        for i in dis.get_instructions(caller)
+        if i.opname.startswith("CALL") and line_of(caller, i.offset) == caller_line
+    )
+    start = next((i.offset for i in dis.get_instructions(code) if i.opname == "RESUME"), 0)
+    codes = {id(code): code, id(caller): caller}
+    packed = array("q", [id(code), id(caller), start, call]).tobytes()
+    numbers = array("q", LateTicks(codes).charged(packed))
+    assert len(numbers) == 2
+    return line_of(caller, numbers[1])
+
+
+def line_of(code: CodeType, offset: int) -> int:
+    return next(line for begin, end, line in code.co_lines() if begin <= offset < end and line)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="RESUME is new in 3.11")
+def test_a_late_tick_is_charged_to_the_operator_before_the_call() -> None:
+    def move(x: Any) -> Any:
+        return x
+
+    def run(a: Any, b: Any) -> None:
+        r = a @ b
+        move(r)
+
+    def together(a: Any, b: Any) -> None:
+        move(a @ b)
+
+    def after_a_call(a: Any) -> None:
+        a.sort()
+        move(a)
+
+    first = run.__code__.co_firstlineno
+    assert charged_line(move.__code__, run.__code__, first + 2) == first + 1
+    first = together.__code__.co_firstlineno
+    assert charged_line(move.__code__, together.__code__, first + 1) == first + 1
+    first = after_a_call.__code__.co_firstlineno
+    assert charged_line(move.__code__, after_a_call.__code__, first + 2) == first + 2
+
+
+def test_a_tick_behind_a_call_stays() -> None:
+    import dis
+
+    def waits(f: Any) -> None:
+        f()
+
+    call = next(i.offset for i in dis.get_instructions(waits) if i.opname.startswith("CALL"))
+    code = waits.__code__
+    packed = array("q", [id(code), call]).tobytes()
+    assert LateTicks({id(code): code}).charged(packed) == packed
+    assert LateTicks({}).charged(b"") == b""
