@@ -29,7 +29,9 @@ from .kernel_launches import kernel_launches
 from .kernel_origins import kernel_origins
 from .kernels import kernels
 from .layers import layers
+from .line_calls import line_calls
 from .lines import lines
+from .loaders import loaders
 from .memory import memory
 from .memory_blocks import memory_blocks
 from .memory_by import memory_by
@@ -79,7 +81,9 @@ __all__ = [
     "kernel_origins",
     "kernels",
     "layers",
+    "line_calls",
     "lines",
+    "loaders",
     "memory",
     "memory_blocks",
     "memory_by",
