@@ -22,6 +22,7 @@ from .graph_nodes import graph_nodes
 from .host_waits import host_waits
 from .hotspots import hotspots
 from .idle_causes import idle_causes
+from .imports import imports
 from .input_operators import input_operators
 from .input_pipeline import input_pipeline
 from .input_queues import input_queues
@@ -74,6 +75,7 @@ __all__ = [
     "host_waits",
     "hotspots",
     "idle_causes",
+    "imports",
     "input_operators",
     "input_pipeline",
     "input_queues",

@@ -36,10 +36,10 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
           memory-near-full memory-fragmented small-allocations``;
         - ``finding`` str: what was found, with its numbers; ``remedy`` str: what to try;
         - ``gain_ns`` int64: what that should save, of the time without the cost of recording; ``gain_share``
-          float64: of the cell or, without an account of it, of the steps or all work, one-time work left out;
-          ``gain_bytes`` int64: of memory, a step for ``memory-growth``;
-        - ``bound`` bool: the gain is an upper bound; otherwise it is what the same remedy saved on a program of
-          ``benchmarks/advice.py``;
+          float64: of the cell or, without an account of it, of the steps or all work, one-time work left
+          out; ``gain_bytes`` int64: of memory, a step for ``memory-growth``;
+        - ``bound`` bool: the gain is an upper bound; otherwise it is what the same remedy saved on a program
+          of ``benchmarks/advice.py``;
         - ``place`` str: the line that it is about, as ``cell:7``, empty for none;
         - ``count`` int64: slices that are the evidence; ``rows`` object: int64 array of their row numbers in
           ``trace.slices``, at most the 1,000 longest;
@@ -50,9 +50,9 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
 
     Notes
     -----
-    Gains are not independent: work that is launched faster may then wait for data. What happens once (imports,
-    compilation, a slow first step: `one_time`) is left out before anything is judged. Each rule with its
-    condition is a function of `notebook_prof.analysis.rules`.
+    Gains are not independent: work that is launched faster may then wait for data. What happens once
+    (imports, compilation, a slow first step: `one_time`) is left out before anything is judged. Each rule
+    with its condition is a function of `notebook_prof.analysis.rules`.
 
     Examples
     --------

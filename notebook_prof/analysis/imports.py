@@ -1,185 +1,112 @@
-"""What is done once: imports, compilation, and what makes the first step longer than the others."""
+"""Time that goes to importing modules."""
 
 from __future__ import annotations
 
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
-from ..trace import Trace, inherit, length, overlap, subtract, union
-from ..trace.intervals import IntArray, Intervals
+from ..trace import Trace, inherit
+from ..trace.intervals import IntArray, as_ints
 from ..trace.schema import Column, Table
 from .frames import Frames, frames
+from .grouping import covered
 from .line_calls import module_of
 from .lines import LINE
-from .scope import Mask, Scope, WindowLike, ints, on_host
-from .spans import step_spans
+from .scope import Scope, WindowLike, ints, on_host
 
 COLUMNS: Final = Table(
-    "one_time",
+    "imports",
     (
-        Column("kind", "str", "", "`import`, `compilation` or `first-step`"),
-        Column("what", "str", "", "module, compiling function, or the step"),
-        Column("ts", "int64", "ns", "first instant"),
-        Column("dur", "int64", "ns", "time that would not be spent again"),
-        Column("step", "Int64", "", "the step, for `first-step`"),
+        Column("module", "str", "", "what was imported, as `pandas`"),
+        Column("text", "str", "", "the user's line that led to it; empty where it is not known"),
+        Column("ts", "int64", "ns", "where it begins first"),
+        Column("total_ns", "int64", "ns", "time until it was imported, with all that it imports itself"),
     ),
 )
-COMPILERS: Final = (
-    *("_compile.compile", "compile_fx", "compile_to_module", "backend_compile", "async_compile"),
-    *("triton/compiler", "cumoduleload", "cudamoduleload", "culibraryload", "dynamo_timed", "compile_inner"),
-)
-SLOW: Final = 1.5
-"""A first step that takes so many times as long as the others, and is the longest, has one-time work in it."""
-_ENOUGH: Final = 4
-_NONE: Final[Intervals] = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 
-def one_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """List the time that goes to what is done once.
+def imports(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
+    """List the modules whose import took time, from the Python code that was recorded.
 
     Parameters
     ----------
     trace : Trace
     window : (int, int), optional
-        Half-open, in ns.
+        Half-open, in ns; times are cut exactly at its edges.
 
     Returns
     -------
     DataFrame
-        By `dur`, longest first; no rows where nothing was seen.
+        By `total_ns`, longest first; no rows where nothing was imported, or too quickly to be seen.
 
-        - ``kind`` str: ``import``, ``compilation`` or ``first-step``;
-        - ``what`` str: the imported module, the longest compiling function, or ``step 0``;
-        - ``ts`` int64 ns: where it begins; ``dur`` int64 ns: no instant counts twice, so that the sum is what
-          a second run would not spend. A first step counts with what it took more than the median of the
-          others, less the imports and the compilation in it;
-        - ``step`` Int64: the first step's number.
+        - ``module`` str: package or module, as ``pandas``; ``text`` str: the line that led to it;
+        - ``ts`` int64 ns: where it begins first;
+        - ``total_ns`` int64: until it was imported, with all that it imports itself: those have no rows.
 
     Examples
     --------
-    >>> from notebook_prof.testing import draw
-    >>> trace = draw('''
-    ... steps: [0      ][1 ][2 ][3 ]
-    ... main:  [mm     ][mm][mm][mm]
-    ... ''')
-    >>> one_time(trace)[["kind", "what", "dur"]].values.tolist()
-    [['first-step', 'step 0', 5]]
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> find = b.stack([("_find_and_load", "<frozen importlib._bootstrap>", 1)])
+    >>> run = b.stack([("<module>", "/lib/site-packages/pandas/__init__.py", 1)], above=find)
+    >>> row = dict(name=["cell:2  import pandas", "_find_and_load", "<module>"], stack=[-1, find, run])
+    >>> _ = b.slices(ts=[0, 0, 1], dur=[9, 8, 7], category="python", track=b.track("main"), **row)
+    >>> imports(b.seal()).values.tolist()
+    [['pandas', 'import pandas', 0, 8]]
     """
     host = on_host(trace, window)
-    rows: list[dict[str, Any]] = []
-    imported = _imports(trace, host, rows)
-    compiled = _compiled(host, imported, rows)
-    taken = union(*(np.concatenate(part) for part in zip(imported, compiled, strict=True)))
-    _first_step(trace, window, taken, rows)
-    table = COLUMNS.frame({name: [row[name] for row in rows] for name in COLUMNS.names})
-    return table.sort_values("dur", ascending=False, kind="stable").reset_index(drop=True)
-
-
-def importing(trace: Trace, where: Frames) -> IntArray:
-    """For each slice the row of the outermost import around it; -1 outside of imports."""
-    slices = trace.slices
-    starts = np.array(
-        [
-            function == "_find_and_load" and str(file).startswith("<frozen importlib")
-            for function, file in zip(where.function, where.file, strict=True)
-        ],
-        dtype=bool,
-    )
-    if not starts.any():
-        return np.full(len(slices), -1, dtype=np.int64)
-    is_import = starts[where.code] & (slices["category"] == "python").to_numpy()
-    parent = ints(slices["parent"])
-    around = inherit(parent, np.where(is_import, np.arange(len(slices)), -1))
-    inner = is_import & (np.append(around, -1)[parent] >= 0)
-    return inherit(parent, np.where(is_import & ~inner, np.arange(len(slices)), -1))
-
-
-def _imports(trace: Trace, host: Scope, rows: list[dict[str, Any]]) -> Intervals:
     where = frames(trace)
-    around = importing(trace, where)[host.rows]
+    around = _outermost(trace, where)[host.rows]
     inside = host.only(around >= 0)
     around = around[around >= 0]
     if not len(around):
-        return _NONE
-    names = _modules(trace, inside, around, where)
-    top = inside.rows == around
-    what = np.array([names[int(row)] for row in inside.rows[top]], dtype=object)
-    ts, end = inside.ts[top], inside.end[top]
-    taken = _NONE
-    for name in dict.fromkeys(what):
-        mine = what == name
-        own = subtract(union(ts[mine], end[mine]), taken)
-        _add(rows, "import", str(name), own)
-        taken = union(np.concatenate([taken[0], own[0]]), np.concatenate([taken[1], own[1]]))
-    return taken
+        return COLUMNS.empty()
+    top = inside.only(inside.rows == around)
+    told = _told(trace, inside, around, where)
+    code, known = pd.factorize(pd.Series([told[row] for row in top.rows.tolist()], dtype="object"))
+    order = np.argsort(top.ts, kind="stable")
+    spent = covered(as_ints(code)[order], top.ts[order], top.end[order])
+    table = COLUMNS.frame(
+        {
+            "module": [str(module) for module, _ in known],
+            "text": [str(text) for _, text in known],
+            "ts": pd.Series(top.ts).groupby(code).min().to_numpy(),
+            "total_ns": np.bincount(code[order], spent, minlength=len(known)).astype(np.int64),
+        }
+    )
+    return table.sort_values("total_ns", ascending=False, kind="stable").reset_index(drop=True)
 
 
-def _modules(trace: Trace, inside: Scope, around: IntArray, where: Frames) -> dict[int, str]:
-    """The first module whose top level runs in each import; else the line that imports."""
+def _outermost(trace: Trace, where: Frames) -> IntArray:
+    """For each slice the row of the outermost import around it; -1 outside of imports."""
+    slices = trace.slices
+    begins = (where.function == "_find_and_load") & np.array(
+        [str(file).startswith("<frozen importlib") for file in where.file], dtype=bool
+    )
+    here = begins[where.code] & (slices["category"] == "python").to_numpy()
+    if not here.any():
+        return np.full(len(slices), -1, dtype=np.int64)
+    parent = ints(slices["parent"])
+    around = inherit(parent, np.where(here, np.arange(len(slices)), -1))
+    inner = here & (np.append(around, -1)[parent] >= 0)
+    return inherit(parent, np.where(here & ~inner, np.arange(len(slices)), -1))
+
+
+def _told(trace: Trace, inside: Scope, around: IntArray, where: Frames) -> dict[int, tuple[str, str]]:
+    """For each outermost import the first module whose top level runs in it, and the line that led to it."""
     slices = trace.slices
     top_level = (where.function == "<module>")[where.code[inside.rows]]
-    found: dict[int, str] = {}
-    # a loop over imports of the user's own lines, of which there are few
+    first = pd.Series(inside.rows[top_level]).groupby(around[top_level]).first()
+    found: dict[int, tuple[str, str]] = {}
+    # a loop over the imports of the user's own lines, of which there are few
     for row in dict.fromkeys(around.tolist()):
-        mine = inside.rows[(around == row) & top_level]
-        file = str(where.file[where.code[mine[0]]]) if len(mine) else ""
-        name = module_of(file).split(".")[0] or PurePath(file).stem
+        file = str(where.file[where.code[int(first[row])]]) if row in first.index else ""
         above = slices["parent"].iloc[row]
-        if not name and not pd.isna(above):
-            line = LINE.fullmatch(str(slices["name"].iloc[int(above)]))
-            name = line["text"] if line else ""
-        found[row] = name or "a module"
+        line = None if pd.isna(above) else LINE.fullmatch(str(slices["name"].iloc[int(above)]))
+        text = line["text"] if line else ""
+        name = module_of(file).split(".")[0] or PurePath(file).stem
+        found[row] = (name or text or "a module", text)
     return found
-
-
-def _compiled(host: Scope, imported: Intervals, rows: list[dict[str, Any]]) -> Intervals:
-    words = [str(word).lower() for word in host.slices["name"].cat.categories]
-    wanted = [any(part in word for part in COMPILERS) for word in words]
-    compiles: Mask = np.append(np.array(wanted, dtype=bool), False)[host.codes("name")]
-    if not compiles.any():
-        return _NONE
-    work = host.only(compiles)
-    own = subtract(union(work.ts, work.end), imported)
-    longest = int(work.rows[int(np.argmax(work.end - work.ts))])
-    _add(rows, "compilation", str(host.slices["name"].iloc[longest]), own)
-    return own
-
-
-def _first_step(trace: Trace, window: WindowLike, taken: Intervals, rows: list[dict[str, Any]]) -> None:
-    steps = step_spans(trace, window)
-    loops = steps.groupby("loop", sort=False) if "loop" in steps else [(0, steps)]
-    for _, loop in loops:
-        if (excess := slow_first_step(loop)) is None:
-            continue
-        first = loop.sort_values("ts").iloc[0]
-        number, ts, end = int(first["step"]), int(first["ts"]), int(first["ts"] + first["dur"])
-        known = length(overlap(taken, (np.array([ts]), np.array([end]))))
-        if excess > known:
-            rows.append(
-                {
-                    "kind": "first-step",
-                    "what": f"step {number}",
-                    "ts": ts,
-                    "dur": excess - known,
-                    "step": number,
-                }
-            )
-
-
-def slow_first_step(steps: pd.DataFrame) -> int | None:
-    """What the first of these steps took more than the median of the others; None where it is as they are."""
-    if len(steps) < _ENOUGH:
-        return None
-    dur = steps.sort_values("ts")["dur"].to_numpy()
-    usual = float(np.median(dur[1:]))
-    if dur[0] < SLOW * usual or dur[0] < dur[1:].max():
-        return None
-    return int(dur[0] - usual)
-
-
-def _add(rows: list[dict[str, Any]], kind: str, what: str, own: Intervals) -> None:
-    if length(own):
-        rows.append({"kind": kind, "what": what, "ts": int(own[0][0]), "dur": length(own), "step": None})

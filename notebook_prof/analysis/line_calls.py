@@ -51,7 +51,8 @@ def line_calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         - ``file line text``: the nearest line of the user's around the call, as in `lines`;
         - ``module`` str, as ``pandas.core.frame``; ``function`` str, as ``DataFrame.apply``, without the
           class before Python 3.11;
-        - ``count`` int64: stretches of time in which it was seen. Of samples, at most how often it was called;
+        - ``count`` int64: stretches of time in which it was seen; of samples, at most how often it was
+          called;
         - ``total_ns`` int64: time in which it, or what it calls, ran for this line. Recursion, and several
           threads at once, count once.
 
@@ -74,7 +75,7 @@ def line_calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     own[scope.rows] = number
     own = inherit(ints(slices["parent"]), own)
     where = frames(trace)
-    names = pd.Series(where.file).map(dict((file, module_of(str(file))) for file in set(where.file)))
+    names = pd.Series(where.file).map({file: module_of(str(file)) for file in set(where.file)})
     modules, words = pd.factorize(names)
     functions, called = pd.factorize(pd.Series(where.function))
     host = on_host(trace, window)

@@ -4,28 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import sys
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from .system import usable_cpus
-
-_QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
-
-
-def cores() -> int:
-    """Number of cores that this process can keep busy at once: its affinity, and its container's quota.
-
-    Examples
-    --------
-    >>> cores() >= 1
-    True
-    """
-    cpus = usable_cpus()
-    try:
-        quota, period = _QUOTA.read_text().split()
-        return max(1, min(cpus, round(int(quota) / int(period))))
-    except (OSError, ValueError):  # no control groups, or "max"
-        return cpus
 
 
 def machine() -> dict[str, Any]:
@@ -34,8 +15,8 @@ def machine() -> dict[str, Any]:
     Returns
     -------
     dict
-        ``cpus`` int; ``accelerators`` list of str: kinds of device that torch can use, empty without torch;
-        ``gil`` bool: whether threads of Python take turns; ``start_method`` str: how `multiprocessing`
+        ``cpus`` int: that the process may run on; ``accelerators`` list of str: kinds of device
+        that torch can use, empty without torch; ``gil`` bool: whether threads of Python take turns; ``start_method`` str: how `multiprocessing`
         starts processes; ``torch_threads`` int, with torch only.
 
     Examples
@@ -45,7 +26,7 @@ def machine() -> dict[str, Any]:
     """
     enabled = getattr(sys, "_is_gil_enabled", None)
     facts: dict[str, Any] = {
-        "cpus": cores(),
+        "cpus": usable_cpus(),
         "accelerators": [],
         "gil": True if enabled is None else bool(enabled()),
         "start_method": _start_method(),

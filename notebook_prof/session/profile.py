@@ -134,13 +134,10 @@ class Profile:
 
     account = method(analysis.account)
     lines = method(analysis.lines)
-<<<<<<< HEAD
     thread_time = method(analysis.thread_time)
-=======
     line_calls = method(analysis.line_calls)
+    imports = method(analysis.imports)
     loaders = method(analysis.loaders)
-    one_time = method(analysis.one_time)
->>>>>>> 4cda070 (Measure what advice promises, and know machine and loaders (in progress))
     operators = method(analysis.operators)
     kernels = method(analysis.kernels)
     steps = method(analysis.steps)

@@ -1,6 +1,7 @@
 """Rules of `advice`: each looks at the measured run and gives a Finding, or None."""
 
 from .arrays import RULES as ARRAY_RULES
+from .concurrency import pool_overhead, threads_take_turns
 from .copies import pageable_copies, sync_points
 from .device_use import low_occupancy, tensor_cores_unused
 from .finding import Finding, Run
@@ -22,6 +23,8 @@ RULES = (
     low_occupancy,
     tensor_cores_unused,
     *ARRAY_RULES,
+    threads_take_turns,
+    pool_overhead,
     memory_growth_rule,
     near_full_memory,
     fragmented_memory,

@@ -61,8 +61,8 @@ def apply_rows(run: Run) -> Finding | None:
         "pandas-apply-rows",
         whole[np.array(keep, dtype=bool)],
         "calls a Python function for every row",
-        "Compute with whole columns, as in df['a'] * df['b'], np.where and Series.str; or build the column from "
-        "a list over zip(df['a'], df['b']).",
+        "Compute with whole columns, as in df['a'] * df['b'], np.where and Series.str; or build the column "
+        "from a list over zip(df['a'], df['b']).",
     )
 
 
@@ -84,13 +84,13 @@ def iterate_rows(run: Run) -> Finding | None:
         "pandas-iterrows",
         pd.concat([loops.head(1), reads[np.array(named, dtype=bool)]]),
         "makes a Series of every row",
-        "Compute with whole columns; or loop with df.itertuples() or over zip(df['a'], df['b']), which make no "
-        "Series.",
+        "Compute with whole columns; or loop with df.itertuples() or over zip(df['a'], df['b']), which make "
+        "no Series.",
     )
 
 
 def python_function(run: Run) -> Finding | None:
-    """`Series.map`, `Series.apply` or `GroupBy.apply` calls the user's own function for every element or group."""
+    """`Series.map`, `Series.apply` or `GroupBy.apply` calls Python for each element or group."""
     calls = pd.concat(
         [
             _of(run.line_calls, "pandas.core.series", "map", "apply"),
@@ -104,8 +104,8 @@ def python_function(run: Run) -> Finding | None:
         "pandas-python-function",
         calls.head(1),
         "calls a Python function for every element or group",
-        "Compute with the whole column: arithmetic, np.where, Series.str and Series.dt, a dict for Series.map, "
-        "and names of built-in functions for groups, as in .agg('mean').",
+        "Compute with the whole column: arithmetic, np.where, Series.str and Series.dt, a dict for "
+        "Series.map and names of built-in functions for groups, as in .agg('mean').",
     )
 
 
@@ -175,8 +175,8 @@ def repeated_copies(run: Run) -> Finding | None:
         "repeated-copies",
         copies[keep].head(1),
         "copies a whole table each time",
-        "Copy once before the loop, copy only the columns that change, or df.copy(deep=False): with pandas 3 a "
-        "change then copies only what it touches.",
+        "Copy once before the loop, copy only the columns that change, or df.copy(deep=False): with pandas 3 "
+        "a change then copies only what it touches.",
     )
 
 
@@ -202,7 +202,7 @@ def _finding(
         return None
     first = calls.iloc[0]
     place = f"{first['file']}:{int(first['line'])}"
-    rows, count, names = _evidence(run, str(first["file"]), int(first["line"]), str(first["text"]))
+    rows, count, names = line_evidence(run, str(first["file"]), int(first["line"]), str(first["text"]))
     columns = ["file", "line"] if table == "lines" else ["file", "line", "module", "function"]
     claims = tuple(
         Claim(
@@ -211,14 +211,14 @@ def _finding(
             {name: row[name] for name in columns},
             "total_ns",
             int(row["total_ns"]),
-            arguments={} if run.asked is None else {"window": run.asked},
+            arguments=run.asking,
         )
         for row in calls.to_dict("records")
     )
     return Finding(
         rule,
-        f"`{first['text']}` ({place}) {does}: {format_ns(spent)}, {format_share(min(spent / run.total_ns, 1))} of "
-        f"{run.whole}.",
+        f"`{first['text']}` ({place}) {does}: {format_ns(spent)}, "
+        f"{format_share(min(spent / run.total_ns, 1))} of {run.whole}.",
         remedy,
         min(int(spent * SAVED[rule]), run.total_ns),
         place=place,
@@ -246,7 +246,7 @@ def _whole_lines(run: Run, calls: pd.DataFrame) -> pd.DataFrame:
     """The lines themselves, with all of their time."""
     if not len(calls):
         return calls
-    table = lines(run.trace, **({} if run.asked is None else {"window": run.asked}))
+    table = lines(run.trace, **run.asking)
     return calls[["file", "line"]].merge(table, on=["file", "line"])
 
 
@@ -262,7 +262,8 @@ def _calls_back(run: Run, modules: tuple[str, ...]) -> bool:
     return bool((below[scope.rows] == 1).any())
 
 
-def _evidence(run: Run, file: str, line: int, text: str) -> tuple[Any, int, list[str]]:
+def line_evidence(run: Run, file: str, line: int, text: str) -> tuple[Any, int, list[str]]:
+    """Slices of a line, how many there are, and their names."""
     scope, _ = line_slices(run.trace, run.asked)
     words = scope.slices["name"].cat.categories.astype("str")
     ending = f":{line}  {text}"

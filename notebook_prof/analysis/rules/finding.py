@@ -16,10 +16,11 @@ from ..account import ACCOUNT
 from ..claims import Claim
 from ..device_idle import device_idle
 from ..facts import Facts, gather
+from ..imports import imports
 from ..input_pipeline import input_pipeline
 from ..line_calls import line_calls
 from ..loaders import loaders
-from ..one_time import one_time, slow_first_step
+from ..one_time import one_time, steady_steps
 from ..phases import stepping_track
 from ..recorded_steps import recorded_table
 from ..scope import Mask, Scope, WindowLike, on_device, on_host
@@ -96,15 +97,16 @@ class Run:
 
     @cached_property
     def total_ns(self) -> int:
-        """Measured wall time: the cell or, without an account of it, the steps or all work; once-only apart."""
-        once = one_time(self.trace, window=self.asked)
+        """Measured wall time: the cell or, without an account, the steps or all work; one-time work apart."""
+        once = int(imports(self.trace, **self.asking)["total_ns"].sum())
         cell = recorded_table(self.trace, ACCOUNT)
         if cell is not None and self.asked is None:
             total = int(cell.loc[cell["kind"].isin(["steps", "code", "not-recorded"]), "dur"].sum())
-            return max(total - int(once["dur"].sum()), 1)
+            once += int(one_time(self.trace)["total_ns"].sum())
+            return max(total - once, total // 100, 1)
         if len(self.facts.steps):
             return max(self.facts.total_ns, 1)
-        return max(self.facts.total_ns - int(once["dur"].sum()), 1)
+        return max(self.facts.total_ns - once, self.facts.total_ns // 100, 1)
 
     @property
     def plain_ns(self) -> int:
@@ -146,9 +148,21 @@ class Run:
 
     @property
     def cpus(self) -> int:
-        """Cores that the process may use; 0 where that is not known."""
+        """Whole cores that the process may use, its container's quota considered; 0 where not known."""
+        read = self.trace.metadata.get("cpu")
+        cores = read.get("cores", 0) if isinstance(read, Mapping) else 0
         known = self.machine.get("cpus", 0)
-        return int(known) if isinstance(known, int) else 0
+        return max(int(cores), 1) if cores else int(known)
+
+    @property
+    def asking(self) -> dict[str, Any]:
+        """Arguments of an analysis of what `advice` was asked to judge."""
+        return {} if self.asked is None else {"window": self.asked}
+
+    @property
+    def looking(self) -> dict[str, Any]:
+        """Arguments of an analysis of the steps that are judged: all but a slow first one."""
+        return {} if self.window is None else {"window": self.window}
 
     @cached_property
     def loader_facts(self) -> pd.DataFrame:
@@ -237,9 +251,9 @@ def names_of(scope: Scope, keep: Mask) -> list[str]:
 
 def _after_slow_first_step(trace: Trace, window: WindowLike) -> WindowLike:
     """Without a first step that has one-time work in it; unchanged where there is none."""
-    steps = step_spans(trace, window)
-    if ("loop" in steps and steps["loop"].nunique() > 1) or slow_first_step(steps) is None:
+    steps = step_spans(trace, window).sort_values("ts")
+    several = "loop" in steps and len(steps["loop"].unique()) > 1
+    if len(steps) < 2 or several or int(steps["step"].iloc[0]) in steady_steps(trace, window):
         return window
-    ordered = steps.sort_values("ts")
-    last = int((ordered["ts"] + ordered["dur"]).max()) if window is None else int(window[1])
-    return int(ordered["ts"].iloc[1]), last
+    last = int((steps["ts"] + steps["dur"]).max()) if window is None else int(window[1])
+    return int(steps["ts"].iloc[1]), last

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -73,7 +73,7 @@ def small_operators(run: Run) -> Finding | None:
     if _withheld(run, "small-operators"):
         return None
     name = str(host.slices["name"].cat.categories[often])
-    asked = {**_window(run), "step": tuple(facts.steps["step"].tolist())}
+    asked = {**run.looking, "step": tuple(facts.steps["step"].tolist())}
     rows, count = evidence(run.threads, run.threads.codes("name") == often)
     return Finding(
         "small-operators",
@@ -105,15 +105,15 @@ def unfused_optimizer(run: Run) -> Finding | None:
         f"{format_count(calls // run.step_count)} operators a step."
     )
     claim = Claim(format_share(spent / run.total_ns), "phases", {"phase": "optimizer"}, "host_ns", spent)
-    claims = (replace(claim, arguments=_window(run)),)
+    claims = (replace(claim, arguments=run.looking),)
     if len(run.device.rows):
         idle = run.idle[(run.idle["phase"] == "optimizer").to_numpy()] if len(run.idle) else run.idle
         gain = int((idle["host_ns"] + idle["launch_ns"]).sum()) // max(run.idle["device"].nunique(), 1)
         return Finding(
             "unfused-optimizer",
             finding,
-            "Step all parameters at once: fused=True in torch.optim's Adam, AdamW and SGD. Without foreach=False "
-            "the default does so too.",
+            "Step all parameters at once: fused=True in torch.optim's Adam, AdamW and SGD. Without "
+            "foreach=False the default does so too.",
             min(gain, spent),
             bound=True,
             claims=claims,
@@ -127,8 +127,8 @@ def unfused_optimizer(run: Run) -> Finding | None:
     return Finding(
         "unfused-optimizer",
         finding,
-        "Step all parameters at once: fused=True in torch.optim's Adam and AdamW; without an accelerator it is "
-        "not the default.",
+        "Step all parameters at once: fused=True in torch.optim's Adam and AdamW; without an accelerator it "
+        "is not the default.",
         int((spent - run.cost_ns(host.among("phase", ("optimizer",)))) * FUSED),
         claims=claims,
         select={"phase": "optimizer"},
@@ -142,11 +142,7 @@ def _withheld(run: Run, rule: str) -> bool:
     if run.slowdown <= COSTLY:
         return False
     run.withheld[rule] = (
-        f"recorded steps ran about {run.slowdown:.1f} times as long as plain ones, and that time lies in small "
-        "operators: they cannot be judged from this recording"
+        f"recorded steps ran about {run.slowdown:.1f} times as long as plain ones, and that time lies in "
+        "small operators: they cannot be judged from this recording"
     )
     return True
-
-
-def _window(run: Run) -> dict[str, Any]:
-    return {} if run.window is None else {"window": run.window}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -105,8 +106,8 @@ def input_bound(run: Run) -> Finding | None:
         )
     return told(
         rule="input-bound",
-        remedy="Raise num_workers up to the number of cores, make transforms cheaper (or move them to the device), "
-        "read from faster storage, and keep workers with persistent_workers=True.",
+        remedy="Raise num_workers up to the number of cores, make transforms cheaper (or move them to the "
+        "device), read from faster storage, and keep workers with persistent_workers=True.",
         gain_ns=spent,
         bound=True,
     )
@@ -127,8 +128,8 @@ def loader_workers(run: Run) -> Finding | None:
     if not run.cpus:
         return told(
             rule="dataloader-workers",
-            remedy="Let other processes make the batches: DataLoader(num_workers=…, persistent_workers=True), at "
-            "most one a core; or prepare the data once, before training.",
+            remedy="Let other processes make the batches: DataLoader(num_workers=…, "
+            "persistent_workers=True), at most one a core; or prepare the data once, before training.",
             # other processes can at most hide the shorter of the two behind the longer
             gain_ns=min(spent, max(run.total_ns - spent, 0)) or spent,
             bound=True,
@@ -158,8 +159,8 @@ def items_one_by_one(run: Run) -> Finding | None:
     return told(
         rule="items-one-by-one",
         remedy="Take whole batches from the tensors: DataLoader(dataset, batch_size=None, "
-        "sampler=BatchSampler(RandomSampler(dataset), batch_size, drop_last=False)), without workers, or index "
-        "the tensors with torch.randperm(n).split(batch_size).",
+        "sampler=BatchSampler(RandomSampler(dataset), batch_size, drop_last=False)), without workers, or "
+        "index the tensors with torch.randperm(n).split(batch_size).",
         gain_ns=int((spent - _cost(run)) * BATCHED),
     )
 
@@ -222,12 +223,19 @@ def _busy(run: Run) -> int:
     return int(np.average(value, weights=part) * run.cpus * total)
 
 
-def _told(run: Run, spent: int, sentence: str) -> Any:
+def _told(run: Run, spent: int, sentence: str) -> Callable[..., Finding]:
     """A Finding that still lacks rule, remedy and gain."""
     share = spent / run.total_ns
-    window: dict[str, Any] = {} if run.window is None else {"window": run.window}
     claims = [
-        Claim(format_ns(spent / run.step_count), "phases", {"phase": "data"}, "host_ns", spent, None, window)
+        Claim(
+            format_ns(spent / run.step_count),
+            "phases",
+            {"phase": "data"},
+            "host_ns",
+            spent,
+            None,
+            run.looking,
+        )
     ]
     text = f"{sentence}, {format_share(share)} of {run.whole}"
     place = ""
@@ -265,12 +273,11 @@ def _hottest(run: Run, method: str, claims: list[Claim]) -> str:
     found = LINE.fullmatch(str(longest))
     if found is None:
         return ""
-    window: dict[str, Any] = {} if run.window is None else {"window": run.window}
-    table = lines(run.trace, **window)
+    table = lines(run.trace, **run.looking)
     here = table[(table["line"] == int(found["line"])) & (table["text"] == found["text"])]
     if len(here) != 1:
         return ""
     spent = int(here["total_ns"].iloc[0])
     exact = {"file": here["file"].iloc[0], "line": int(found["line"])}
-    claims.append(Claim(format_ns(spent), "lines", exact, "total_ns", spent, None, window))
+    claims.append(Claim(format_ns(spent), "lines", exact, "total_ns", spent, None, run.looking))
     return f", {format_ns(spent)} of it in `{found['text']}` ({found['file']}:{found['line']})"
