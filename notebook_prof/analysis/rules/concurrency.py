@@ -103,8 +103,8 @@ def pool_overhead(run: Run) -> Finding | None:
     return Finding(
         "pool-overhead",
         f"The pool of processes in `{first['text']}` ({place}) takes {format_ns(spent)}, "
-        f"{format_share(spent / run.total_ns)} of {run.whole}, and its processes compute for {format_ns(work)} "
-        "in all: the rest is starting them, and sending values to and fro.",
+        f"{format_share(spent / run.total_ns)} of {run.whole}, and its processes compute for "
+        f"{format_ns(work)} in all: the rest is starting them, and sending values to and fro.",
         "Do this work in the cell itself; or send less: larger pieces (chunksize=…), a file name or a range "
         "in place of the data, and keep the pool for several calls.",
         spent - work,
