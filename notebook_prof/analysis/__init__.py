@@ -22,6 +22,7 @@ from .graph_nodes import graph_nodes
 from .host_waits import host_waits
 from .hotspots import hotspots
 from .idle_causes import idle_causes
+from .imports import imports
 from .input_operators import input_operators
 from .input_pipeline import input_pipeline
 from .input_queues import input_queues
@@ -29,7 +30,9 @@ from .kernel_launches import kernel_launches
 from .kernel_origins import kernel_origins
 from .kernels import kernels
 from .layers import layers
+from .line_calls import line_calls
 from .lines import lines
+from .loaders import loaders
 from .memory import memory
 from .memory_blocks import memory_blocks
 from .memory_by import memory_by
@@ -72,6 +75,7 @@ __all__ = [
     "host_waits",
     "hotspots",
     "idle_causes",
+    "imports",
     "input_operators",
     "input_pipeline",
     "input_queues",
@@ -79,7 +83,9 @@ __all__ = [
     "kernel_origins",
     "kernels",
     "layers",
+    "line_calls",
     "lines",
+    "loaders",
     "memory",
     "memory_blocks",
     "memory_by",

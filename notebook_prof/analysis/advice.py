@@ -28,20 +28,30 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
     DataFrame
         By gain, largest first, time before memory; no rows where no rule applies.
 
-        - ``rule`` str: ``input-bound dataloader-workers communication-exposed launch-bound small-operators
-          unfused-optimizer sync-points pageable-copies low-occupancy tensor-cores-unused memory-growth
-          memory-near-full memory-fragmented small-allocations compilation warm-up``;
+        - ``rule`` str: of data ``input-bound dataloader-workers items-one-by-one``; of pandas and NumPy
+          ``pandas-apply-rows pandas-iterrows pandas-python-function pandas-scalar-access object-column
+          growing-array repeated-copies numpy-vectorize``; of threads and processes ``threads-take-turns
+          pool-overhead``; of training ``small-operators unfused-optimizer communication-exposed launch-bound
+          sync-points pageable-copies low-occupancy tensor-cores-unused``; of memory ``memory-growth
+          memory-near-full memory-fragmented small-allocations``;
         - ``finding`` str: what was found, with its numbers; ``remedy`` str: what to try;
-        - ``gain_ns`` int64: what could be gained at most over the measured time (the steps or, without any,
-          all of it); ``gain_share`` float64 of that time; ``gain_bytes`` int64: of memory, a step for
-          ``memory-growth``;
+        - ``gain_ns`` int64: what that should save, of the time without the cost of recording; ``gain_share``
+          float64: of the cell or, without an account of it, of the steps or all work, one-time work left
+          out; ``gain_bytes`` int64: of memory, a step for ``memory-growth``;
+        - ``bound`` bool: the gain is an upper bound; otherwise it is what the same remedy saved on a program
+          of ``benchmarks/advice.py``;
+        - ``place`` str: the line that it is about, as ``cell:7``, empty for none;
         - ``count`` int64: slices that are the evidence; ``rows`` object: int64 array of their row numbers in
           ``trace.slices``, at most the 1,000 longest;
-        - ``select`` object: a dict that shows the evidence: ``p.selection.update(**row.select)``.
+        - ``select`` object: a dict that shows the evidence: ``p.selection.update(**row.select)``;
+        - ``claims`` object: tuple of `Claim`, the numbers of `finding` and the public tables that have them.
+
+        ``attrs["withheld"]`` is a dict of rules that were not judged, and why.
 
     Notes
     -----
-    Gains are upper bounds and not independent: work that is launched faster may then wait for data. Each rule
+    Gains are not independent: work that is launched faster may then wait for data. What happens once
+    (imports, compilation, a slow first step: `one_time`) is left out before anything is judged. Each rule
     with its condition is a function of `notebook_prof.analysis.rules`.
 
     Examples
@@ -50,31 +60,29 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
     >>> trace = draw('''
     ... steps: [0                               ]
     ... main:  [next/data          ][mm/forward]
-    ... ''')
-    >>> advice(trace)[["rule", "gain_ns", "select"]].values.tolist()
-    [['dataloader-workers', 13, {'phase': 'data'}]]
+    ... ''', unit_ns=1_000_000)
+    >>> advice(trace)[["rule", "bound", "select"]].values.tolist()
+    [['dataloader-workers', True, {'phase': 'data'}]]
     """
     run = Run(trace, window)
     found = [finding for rule in RULES if run.facts.total_ns and (finding := rule(run)) is not None]
     found = [item for item in found if item.gain_bytes or item.gain_ns >= min_share * run.total_ns]
     found.sort(key=lambda item: (-item.gain_ns, -item.gain_bytes))
-    table = pd.DataFrame(
-        {
-            "rule": pd.Series([item.rule for item in found], dtype="str"),
-            "finding": pd.Series([item.finding for item in found], dtype="str"),
-            "remedy": pd.Series([item.remedy for item in found], dtype="str"),
-            "gain_ns": pd.Series([item.gain_ns for item in found], dtype="int64"),
-            "gain_share": pd.Series(
-                [min(item.gain_ns / run.total_ns, 1.0) for item in found], dtype="float64"
-            ),
-            "gain_bytes": pd.Series([item.gain_bytes for item in found], dtype="int64"),
-            "count": pd.Series([item.count for item in found], dtype="int64"),
-        }
-    )
-    objects: dict[str, list[Any]] = {
-        "rows": [item.rows for item in found],
-        "select": [dict(item.select) for item in found],
+    gains = [min(item.gain_ns, run.plain_ns) for item in found]
+    columns: dict[str, tuple[str, list[Any]]] = {
+        "rule": ("str", [item.rule for item in found]),
+        "finding": ("str", [item.finding for item in found]),
+        "remedy": ("str", [item.remedy for item in found]),
+        "gain_ns": ("int64", gains),
+        "gain_share": ("float64", [gain / run.plain_ns for gain in gains]),
+        "gain_bytes": ("int64", [item.gain_bytes for item in found]),
+        "bound": ("bool", [item.bound for item in found]),
+        "place": ("str", [item.place for item in found]),
+        "count": ("int64", [item.count for item in found]),
+        "rows": ("object", [item.rows for item in found]),
+        "select": ("object", [dict(item.select) for item in found]),
+        "claims": ("object", [item.claims for item in found]),
     }
-    for name, values in objects.items():
-        table[name] = pd.Series(values, dtype="object")
+    table = pd.DataFrame({name: pd.Series(values, dtype=dtype) for name, (dtype, values) in columns.items()})
+    table.attrs["withheld"] = dict(run.withheld)
     return table

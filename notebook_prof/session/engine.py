@@ -15,6 +15,7 @@ import pandas as pd
 
 from ..collectors import registry, statements
 from ..collectors.base import Collector, Recording
+from ..collectors.machine import machine
 from ..collectors.options import CollectorOptions
 from ..errors import OptionError
 from ..trace.builder import TraceBuilder
@@ -417,6 +418,7 @@ class Session:
             "collectors": [] if cycle is None else cycle.recording.names,
             "host": platform.node(),
             "python": platform.python_version(),
+            "machine": machine(),
             "steps_requested": str(self._plan.schedule),
             "steps_seen": self.window.seen,
             "steps_source": source.label if source is not None else "none",

@@ -12,14 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from notebook_prof.analysis import advice
+from notebook_prof.analysis import advice, lines, loaders
 from notebook_prof.analysis.rules import RULES
+from notebook_prof.analysis.rules.arrays import SAVED
+from notebook_prof.analysis.rules.concurrency import PROCESS_NS
+from notebook_prof.analysis.rules.finding import RECORDED_NS
+from notebook_prof.analysis.rules.host_overhead import FUSED
 from notebook_prof.readers import read_trace
 from notebook_prof.selection import Selection
 from notebook_prof.testing import draw, traces
 from notebook_prof.trace import TraceBuilder
+from tests.samples import expected, path_of
 
 US = 1000
+MOST_BYTES = 3_000_000
 MB = 2**20
 SEVERAL = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 
@@ -47,7 +53,8 @@ def test_data_that_workers_make_is_late():
     trace = b.seal()
     row = found(trace, "input-bound")
     assert row["gain_ns"] == 4 * 30 * US
-    assert row["gain_share"] == pytest.approx(0.3)
+    assert row["gain_share"] == pytest.approx(0.3, rel=0.05)
+    assert row["bound"]
     assert row["count"] == len(row["rows"]) == 4
     assert "num_workers" in row["remedy"]
     assert found(trace, "dataloader-workers") is None
@@ -89,19 +96,35 @@ def test_a_device_that_waits_for_launches():
     assert found(busy.seal(), "launch-bound") is None
 
 
-def optimizers(names):
-    b, main, _, at = stepped()
+def optimizers(names, operators=60, work_ns=50_000):
+    """Steps of 10 ms, half of them Adam's."""
+    b = TraceBuilder()
+    main = b.track("main", tid=1)
+    at = np.arange(4) * 10_000 * US
+    b.steps(np.arange(4), at, np.full(4, 10_000 * US), "loop")
+    b.slices(ts=at, dur=np.full(4, 5_000 * US), name="aten::mm", phase="forward", track=main)
     for start in at:
-        ts = start + 50 * US + np.arange(60) * 500
-        b.slices(ts=ts, dur=np.full(60, 400), name=names, phase="optimizer", track=main)
+        ts = start + 5_000 * US + np.arange(operators) * (5_000 * US // operators)
+        dur = np.full(operators, work_ns)
+        b.slices(ts=ts, dur=dur, name=names, phase="optimizer", track=main)
     return b.seal()
 
 
 def test_an_optimizer_of_many_operators():
-    row = found(optimizers("aten::add_"), "unfused-optimizer")
-    assert row["gain_ns"] > 0
+    row = found(optimizers("aten::addcmul_"), "unfused-optimizer")
+    spent = 4 * 59 * (5_000 * US // 60) + 4 * 50_000  # from the first operator to the end of the last
+    cost = 4 * 60 * RECORDED_NS
+    assert row["gain_ns"] == pytest.approx(FUSED * (spent - cost), rel=1e-6)
     assert "60 operators a step" in row["finding"]
+    assert not row["bound"]
     assert found(optimizers("aten::_foreach_add_"), "unfused-optimizer") is None
+    assert found(optimizers("aten::add_"), "unfused-optimizer") is None  # SGD gains nothing
+
+
+def test_small_operators_are_not_judged_where_recording_costs_much():
+    trace = optimizers("aten::addcmul_", operators=5_000, work_ns=900)
+    assert found(trace, "unfused-optimizer") is None
+    assert "they cannot be judged" in advice(trace).attrs["withheld"]["unfused-optimizer"]
 
 
 def test_syncs_after_which_the_device_runs_dry():
@@ -188,34 +211,14 @@ def test_memory_that_is_nearly_full_or_in_pieces():
     assert found(pieces, "memory-near-full") is None
 
 
-def test_many_small_allocations():
-    b, main, _, at = stepped()
-    for number, start in enumerate(at):
-        ts = start + 50 * US + np.arange(250) * 100
-        b.slices(ts=ts, dur=np.full(250, 60), name="aten::empty", phase="forward", track=main)
-        sizes = {"bytes": 512, "allocated": 512, "reserved": 2 * MB}
-        b.allocations(ts=ts + 5, addr=number * 250 + np.arange(250) + 1, device=0, track=main, **sizes)
+def test_a_driver_that_is_asked_for_memory_in_every_step():
+    b, main, stream, at = stepped()
+    b.slices(ts=at, dur=np.full(4, 5), name="k", category="kernel", track=stream)
+    b.slices(ts=at + 60 * US, dur=np.full(4, 20 * US), name="cudaMalloc", category="launch", track=main)
     row = found(b.seal(), "small-allocations")
-    assert row["gain_ns"] == 1000 * 60
-    assert row["select"] == {"name": ["aten::empty"]}
-
-
-def test_warm_up_and_compilation():
-    def steps(first, name="aten::mm"):
-        b = TraceBuilder()
-        main = b.track("main")
-        dur = np.array([first, 100, 100, 100]) * US
-        ts = np.cumsum(dur) - dur
-        b.steps([5, 6, 7, 8], ts, dur, "loop")
-        b.slices(ts=ts, dur=dur, name=[name, *["aten::mm"] * 3], phase="forward", track=main)
-        return b.seal()
-
-    row = found(steps(400), "warm-up")
-    assert (row["gain_ns"], row["select"]) == (300 * US, {"step": [5]})
-    assert found(steps(110), "warm-up") is None
-    compiles = found(steps(400, "torch/_dynamo/convert_frame.py(1): _compile.compile_inner"), "compilation")
-    assert compiles["gain_ns"] == 400 * US
-    assert compiles["select"] == {"step": [5]}
+    assert row["gain_ns"] == 4 * 20 * US
+    assert row["bound"]
+    assert row["select"] == {"name": ["cudaMalloc"]}
 
 
 def test_none_where_there_is_none():
@@ -226,7 +229,8 @@ def test_none_where_there_is_none():
     empty = advice(TraceBuilder().seal())
     assert empty.empty
     assert list(empty) == [
-        *["rule", "finding", "remedy", "gain_ns", "gain_share", "gain_bytes", "count", "rows", "select"]
+        *["rule", "finding", "remedy", "gain_ns", "gain_share", "gain_bytes", "bound", "place"],
+        *["count", "rows", "select", "claims"],
     ]
 
 
@@ -236,22 +240,259 @@ def test_small_gains_are_left_out():
     assert advice(trace, min_share=0.9).empty
 
 
+def recorded_lines(calls, total=100):
+    """A thread of ms: the cell's line 3 and, of each stretch (function, file, from, to), a call below it."""
+    b = TraceBuilder(metadata={"machine": {"cpus": 2, "gil": True}})
+    main = b.track("MainThread", pid=1, tid=1)
+    ms = 1_000_000
+    root = b.stack([("<module>", "cell", 3)])
+    text = calls[0]
+    lines = [(start, end) for *_, start, end in calls[1:] if end - start > 16]
+    b.slices(ts=0, dur=total * ms, name="<module> (cell)", category="python", track=main, stack=root)
+    for start, end in lines:
+        b.slices(
+            ts=start * ms,
+            dur=(end - start) * ms,
+            name=f"cell:3  {text}",
+            category="python",
+            track=main,
+            stack=root,
+        )
+    for function, file, start, end in calls[1:]:
+        stack = b.stack([(function, f"/v/lib/python3.12/site-packages/{file}", 9)], above=root)
+        short = file.rsplit("/", 1)[-1]
+        b.slices(
+            ts=start * ms,
+            dur=(end - start) * ms,
+            name=f"{function} ({short})",
+            category="python",
+            track=main,
+            stack=stack,
+        )
+    return b.seal()
+
+
+SOME = ((10, 30), (40, 60), (70, 90))
+FRAME, INDEXING = "pandas/core/frame.py", "pandas/core/indexing.py"
+NUMPY = "numpy/lib/_function_base_impl.py"
+HABITS = {
+    "pandas-apply-rows": [
+        "out = df.apply(f, axis=1)",
+        *[("DataFrame.apply", FRAME, *part) for part in SOME],
+        ("FrameColumnApply.series_generator", "pandas/core/apply.py", 12, 28),
+    ],
+    "pandas-iterrows": [
+        "for i, row in df.iterrows():",
+        *[("iterrows", FRAME, *part) for part in SOME],
+    ],
+    "pandas-scalar-access": [
+        "total += df['a'].iloc[i]",
+        *[("_LocationIndexer.__getitem__", INDEXING, *part) for part in SOME],
+    ],
+    "object-column": [
+        "n = (names == word).sum()",
+        *[("comp_method_OBJECT_ARRAY", "pandas/core/ops/array_ops.py", *part) for part in SOME],
+    ],
+    "growing-array": ["found = np.append(found, x)", *[("append", NUMPY, *part) for part in SOME]],
+    "repeated-copies": [
+        "part = df.copy()",
+        *[("NDFrame.copy", "pandas/core/generic.py", *part) for part in SOME],
+    ],
+    "numpy-vectorize": [
+        "out = np.vectorize(f)(x)",
+        *[("vectorize._vectorize_call", NUMPY, *part) for part in SOME],
+    ],
+}
+NO_HABITS = (
+    ["out = df.apply(f)", *[("DataFrame.apply", FRAME, *part) for part in SOME]],
+    [
+        "part = df.loc[df['a'] > 2, 'b']",
+        *[("_LocationIndexer.__getitem__", INDEXING, *part) for part in SOME],
+    ],
+    ["found = np.append(other, x)", *[("append", NUMPY, *part) for part in SOME]],
+    ["part = df.copy(deep=False)", *[("copy", "pandas/core/generic.py", *part) for part in SOME]],
+    ["found = np.append(found, x)", ("append", NUMPY, 10, 70)],  # once
+    ["x = s.map({1: 2})", ("Series.map", "pandas/core/series.py", 10, 70)],  # no function of the user's
+)
+
+
+@pytest.mark.parametrize("rule", HABITS)
+def test_habits_of_pandas_and_numpy_code(rule):
+    table = advice(recorded_lines(HABITS[rule])).set_index("rule")
+    assert list(table.index) == [rule]
+    row = table.loc[rule]
+    assert row["place"] == "cell:3"
+    assert HABITS[rule][0] in row["finding"]
+    assert row["gain_share"] == pytest.approx(0.6 * SAVED[rule], rel=1e-3)
+    assert row["count"] == len(row["rows"]) == 3
+    assert not row["bound"]
+
+
+@pytest.mark.parametrize("calls", NO_HABITS, ids=lambda calls: calls[0])
+def test_what_looks_like_a_habit_and_is_none(calls):
+    assert advice(recorded_lines(calls)).empty
+
+
+def loading(cpus=2, item_ms=1.0, busy=0.1, **facts):
+    """Ten steps of 40 ms, 32 of them data that the loop's own thread gets."""
+    told = {
+        "dataset": "Slow",
+        "method": "__getitem__",
+        "file": "/tmp/ipykernel_7/1.py",
+        "line": 9,
+        "in_memory": False,
+        "batched": False,
+        "batch_size": 32,
+        "num_workers": 0,
+        "prefetch_factor": 0,
+        "pin_memory": False,
+        "persistent_workers": False,
+        "iterators": 1,
+        **facts,
+    }
+    b = TraceBuilder(
+        metadata={"machine": {"cpus": cpus, "accelerators": [], "start_method": "fork"}, "loaders": [told]}
+    )
+    main = b.track("MainThread", pid=1, tid=1)
+    ms = 1_000_000
+    at = np.arange(10) * 40 * ms
+    b.steps(np.arange(10), at, np.full(10, 40 * ms), "loop")
+    workers = "Multi" if told["num_workers"] else "Single"
+    kind = f"_{workers}ProcessDataLoaderIter" if workers == "Single" else "_MultiProcessingDataLoaderIter"
+    data = int(32 * item_ms * ms)
+    b.slices(
+        ts=at, dur=np.full(10, data), name=f"enumerate(DataLoader)#{kind}.__next__", phase="data", track=main
+    )
+    b.slices(ts=at + data, dur=np.full(10, 5 * ms), name="aten::mm", phase="forward", track=main)
+    counter = b.track("process CPU", "counter", pid=1, unit="share")
+    b.counter(counter, np.arange(1, 5) * 100 * ms, np.full(4, busy))
+    return b.seal()
+
+
+def test_workers_by_the_machine_and_the_item():
+    row = found(loading(), "dataloader-workers")
+    # 320 ms of waiting side by side in two processes, the last step, and starting them
+    assert row["gain_share"] == pytest.approx(1 - (160 + 8 + 25) / 400, abs=0.01)
+    assert "num_workers=2" in row["remedy"]
+    assert "pin_memory" not in row["remedy"]
+    assert row["place"] == "cell:9"
+    assert "`Slow.__getitem__` (cell:9)" in row["finding"]
+    assert "num_workers=1" in found(loading(cpus=1), "dataloader-workers")["remedy"]
+    # two cores that compute all the time have no time for more
+    assert found(loading(busy=1.0), "dataloader-workers") is None
+
+
+def test_no_more_workers_than_cores():
+    assert "num_workers=2 in place of 1" in found(loading(num_workers=1), "input-bound")["remedy"]
+    assert found(loading(num_workers=2), "input-bound") is None
+
+
+def test_no_workers_for_what_lies_in_memory():
+    trace = loading(in_memory=True, dataset="TensorDataset")
+    assert advice(trace)["rule"].tolist() == ["items-one-by-one"]
+    cheap = loading(item_ms=0.01, batch_size=320)
+    assert not {"dataloader-workers", "input-bound"} & set(advice(cheap)["rule"])
+
+
+def concurrent(threads_ms, children_ms=(), calls="crunch(n)", function=None):
+    """200 ms of threads of one process, and children, with the CPU time that each gets in them."""
+    ms = 1_000_000
+    cpu = {"pid": 1, "tid": 1, "cores": 2.0}
+    b = TraceBuilder(metadata={"machine": {"cpus": 2, "gil": True}, "cpu": cpu})
+    for number, _ in enumerate(threads_ms):
+        track = b.track(f"thread {number}", pid=1, tid=number + 1)
+        root = b.stack([("<module>", "cell", number + 1)])
+        name = f"cell:{number + 1}  {calls}"
+        b.slices(ts=0, dur=200 * ms, name=name, category="python", track=track, stack=root)
+        if function and not number:
+            stack = b.stack([function], above=root)
+            b.slices(ts=0, dur=200 * ms, name="map", category="python", track=track, stack=stack)
+    places = [(1, number + 1, spent) for number, spent in enumerate(threads_ms)]
+    places += [(number + 2, -1, spent) for number, spent in enumerate(children_ms)]
+    rows = [(pid, tid, at, at // 200 * spent) for pid, tid, spent in places for at in (0, 200 * ms)]
+    table = pd.DataFrame(rows, columns=["pid", "tid", "ts", "cpu_ns"])
+    b.metadata["tables"] = {"cpu": table}
+    return b.seal()
+
+
+def test_threads_that_take_turns():
+    row = found(concurrent([0, 100, 100]), "threads-take-turns")
+    assert row["gain_ns"] == 200_000_000 - 100_000_000 - 2 * PROCESS_NS
+    assert "2 threads compute" in row["finding"]
+    assert found(concurrent([0, 190, 190]), "threads-take-turns") is None  # two cores, as NumPy gets
+    assert found(concurrent([0, 195, 2]), "threads-take-turns") is None  # one of them waits
+
+
+def test_a_pool_that_costs_more_than_it_works():
+    function = ("map", "/usr/lib/python3.12/multiprocessing/pool.py", 5)
+    row = found(concurrent([5], [10, 12], "pool.map(f, data)", function), "pool-overhead")
+    assert row["gain_ns"] == 200_000_000 - 22_000_000
+    assert row["place"] == "cell:1"
+    assert found(concurrent([5], [190, 190], "pool.map(f, data)", function), "pool-overhead") is None
+
+
 windows = st.tuples(st.integers(0, 60), st.integers(61, 120))
 
 
-@settings(max_examples=40, deadline=None)
-@given(traces(), st.none() | windows)
-def test_advice_is_sound_for_any_trace(trace, window):
+def check(trace, window=None):
+    """What holds of any advice."""
     table = advice(trace, window=window, min_share=0)
     assert len(table) == table["rule"].nunique() <= len(RULES)
     assert table["gain_ns"].is_monotonic_decreasing
     assert ((table["gain_ns"] >= 0) & table["gain_share"].between(0, 1)).all()
+    words = {str(name) for name in trace.slices["name"].cat.categories}
     for row in table.itertuples():
         assert row.finding.endswith(".")
         assert row.remedy.endswith(".")
         assert pd.Index(row.rows).isin(trace.slices.index).all()
         assert len(row.rows) <= max(row.count, 0)
+        for claim in row.claims:
+            assert claim.holds(trace), (row.rule, claim)
+        names = row.select.get("name", [])
+        assert {names} <= words if isinstance(names, str) else set(names) <= words
+        if row.place:
+            known = {f"{file}:{line}" for file, line in lines(trace)[["file", "line"]].to_numpy().tolist()}
+            known |= {f"cell:{line}" for line in loaders(trace)["line"]}
+            known |= {f"{Path(file).name}:{n}" for file, n in loaders(trace)[["file", "line"]].to_numpy()}
+            assert row.place in known
         selection = Selection()
         selection.update(**row.select)
         if len(row.rows) and row.rule not in ("memory-growth",):
             assert selection.mask(trace.slices)[row.rows].all(), row.rule
+    if not len(trace.slices):
+        assert not table["gain_ns"].any()
+    return table
+
+
+@settings(max_examples=40, deadline=None)
+@given(traces(), st.none() | windows)
+def test_advice_is_sound_for_any_trace(trace, window):
+    check(trace, window)
+
+
+@pytest.mark.parametrize("rule", HABITS)
+def test_advice_is_sound_for_each_habit(rule):
+    assert check(recorded_lines(HABITS[rule]))["claims"].iloc[0]
+
+
+def test_advice_is_sound_for_loaders_threads_and_pools():
+    function = ("map", "/usr/lib/python3.12/multiprocessing/pool.py", 5)
+    for trace in (
+        loading(),
+        loading(num_workers=1),
+        loading(in_memory=True),
+        concurrent([0, 100, 100]),
+        concurrent([5], [10, 12], "pool.map(f, data)", function),
+        optimizers("aten::addcmul_"),
+    ):
+        assert check(trace)["claims"].iloc[0]
+
+
+@pytest.mark.parametrize("sample", sorted(expected()))
+def test_advice_is_sound_for_every_sample(sample):
+    path = path_of(sample)
+    if not path.exists():
+        pytest.skip("this sample is not here")
+    if path.is_file() and path.stat().st_size > MOST_BYTES:
+        pytest.skip("large: others of its format are read")
+    check(read_trace(path))

@@ -42,6 +42,7 @@ def sync_points(run: Run) -> Finding | None:
         "Leave values on the device: collect losses as tensors and read them once in a while, in place of "
         ".item(), .cpu(), print(tensor), nonzero() and masks in each step; copy with non_blocking=True.",
         gain,
+        bound=True,
         select={"category": "sync"},
         rows=rows,
         count=count,
@@ -74,6 +75,7 @@ def pageable_copies(run: Run) -> Finding | None:
         "Pin what is copied (DataLoader(pin_memory=True) or tensor.pin_memory()) and copy with "
         ".to(device, non_blocking=True), so that copies overlap with work.",
         spent + waits,
+        bound=True,
         select={"name": names_of(work, copies)},
         rows=rows,
         count=count,

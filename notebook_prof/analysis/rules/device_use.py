@@ -48,6 +48,7 @@ def low_occupancy(run: Run) -> Finding | None:
         "Give each kernel more to do: a larger batch or larger layers, channels that are multiples of 64, "
         "torch.compile to fuse small ones.",
         int(np.nansum((spent * empty)[few])),
+        bound=True,
         select={"name": names_of(work, few)},
         rows=rows,
         count=count,
@@ -76,6 +77,7 @@ def tensor_cores_unused(run: Run) -> Finding | None:
         "Compute in half precision: torch.autocast('cuda', dtype=torch.float16 or bfloat16); on Ampere and "
         "later torch.set_float32_matmul_precision('high'); sizes that are multiples of 8.",
         int(spent[plain].sum()) * (_FASTER - 1) // _FASTER,
+        bound=True,
         select={"name": names_of(work, plain)},
         rows=rows,
         count=count,

@@ -12,13 +12,25 @@ import pandas as pd
 
 from ...trace import Trace, Window
 from ...trace.intervals import IntArray
+from ..account import ACCOUNT
+from ..claims import Claim
 from ..device_idle import device_idle
 from ..facts import Facts, gather
+from ..imports import imports
 from ..input_pipeline import input_pipeline
+from ..line_calls import line_calls
+from ..loaders import loaders
+from ..one_time import one_time, steady_steps
 from ..phases import stepping_track
+from ..recorded_steps import recorded_table
 from ..scope import Mask, Scope, WindowLike, on_device, on_host
+from ..spans import step_spans
 
 MOST_ROWS: Final = 1000
+RECORDED_NS: Final = 700
+"""What torch's profiler itself takes for one slice of a thread: measured by ``benchmarks/advice.py``."""
+COSTLY: Final = 1.2
+"""Recorded time over plain time from which small operators cannot be judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +45,15 @@ class Finding:
     remedy : str
         What to try.
     gain_ns : int
-        What could be gained at most, over all that was measured.
+        What the remedy is expected to save, over all that was measured, without the cost of recording.
     gain_bytes : int
         The same of memory; 0 for advice about time.
+    bound : bool
+        Whether that is an upper bound by its arithmetic, and not what was measured on a program.
+    place : str
+        The line that it is about, as ``cell:7`` or ``/home/me/train.py:7``; empty for none.
+    claims : tuple of Claim
+        The numbers of `finding`, each with the public table that has it.
     select : mapping
         A selection that shows the evidence.
     rows : ndarray of int64
@@ -49,6 +67,9 @@ class Finding:
     remedy: str
     gain_ns: int = 0
     gain_bytes: int = 0
+    bound: bool = False
+    place: str = ""
+    claims: tuple[Claim, ...] = ()
     select: Mapping[str, Any] = field(default_factory=dict)
     rows: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     count: int = 0
@@ -65,17 +86,94 @@ class Run:
     """
 
     def __init__(self, trace: Trace, window: WindowLike = None) -> None:
-        self.trace, self.window = trace, window
+        self.trace, self.asked = trace, window
+        self.window = _after_slow_first_step(trace, window)
+        self.withheld: dict[str, str] = {}
 
     @cached_property
     def facts(self) -> Facts:
-        """The numbers that the verdict rests on."""
+        """The numbers that the verdict rests on, of all steps but a first one with one-time work."""
         return gather(self.trace, self.window)
 
-    @property
+    @cached_property
     def total_ns(self) -> int:
-        """Measured wall time: the steps or, without any, all of it."""
-        return max(self.facts.total_ns, 1)
+        """Measured wall time: the cell or, without an account, the steps or all work; one-time work apart."""
+        once = int(imports(self.trace, **self.asking)["total_ns"].sum())
+        cell = recorded_table(self.trace, ACCOUNT)
+        if cell is not None and self.asked is None:
+            total = int(cell.loc[cell["kind"].isin(["steps", "code", "not-recorded"]), "dur"].sum())
+            once += int(one_time(self.trace)["total_ns"].sum())
+            return max(total - once, total // 100, 1)
+        if len(self.facts.steps):
+            return max(self.facts.total_ns, 1)
+        return max(self.facts.total_ns - once, self.facts.total_ns // 100, 1)
+
+    @property
+    def plain_ns(self) -> int:
+        """`total_ns` as it would be without the recording."""
+        return max(self.total_ns - self.cost_ns(), 1)
+
+    @property
+    def whole(self) -> str:
+        """What shares are of, in words."""
+        if recorded_table(self.trace, ACCOUNT) is not None and self.asked is None:
+            return "the cell"
+        return "the steps" if len(self.facts.steps) else "the time"
+
+    def cost_ns(self, keep: Mask | None = None) -> int:
+        """What recording torch's slices took, of all or of those of `host` where `keep`.
+
+        0 beside a device, since the host runs ahead of it.
+        """
+        if len(self.device.rows):
+            return 0
+        recorded = ~self.host.among("category", ("python",))
+        return min(
+            int((recorded if keep is None else recorded & keep).sum()) * RECORDED_NS, self.total_ns // 2
+        )
+
+    @property
+    def slowdown(self) -> float:
+        """Recorded time over plain time: as it was measured in this run or, if not, as slices tell."""
+        measured = self.trace.metadata.get("overhead")
+        if isinstance(measured, dict) and "ratio" in measured:
+            return float(measured["ratio"])
+        return self.total_ns / self.plain_ns
+
+    @property
+    def machine(self) -> Mapping[str, Any]:
+        """What is known of the machine: `collectors.machine`; empty for files of other profilers."""
+        known = self.trace.metadata.get("machine")
+        return known if isinstance(known, Mapping) else {}
+
+    @property
+    def cpus(self) -> int:
+        """Whole cores that the process may use, its container's quota considered; 0 where not known."""
+        read = self.trace.metadata.get("cpu")
+        cores = read.get("cores", 0) if isinstance(read, Mapping) else 0
+        known = self.machine.get("cpus", 0)
+        return max(int(cores), 1) if cores else int(known)
+
+    @property
+    def asking(self) -> dict[str, Any]:
+        """Arguments of an analysis of what `advice` was asked to judge."""
+        return {} if self.asked is None else {"window": self.asked}
+
+    @property
+    def looking(self) -> dict[str, Any]:
+        """Arguments of an analysis of the steps that are judged: all but a slow first one."""
+        return {} if self.window is None else {"window": self.window}
+
+    @cached_property
+    def loader_facts(self) -> pd.DataFrame:
+        """The DataLoaders that were used."""
+        return loaders(self.trace)
+
+    @cached_property
+    def line_calls(self) -> pd.DataFrame:
+        """Library functions by the user's line, with what is imported left out."""
+        table = line_calls(self.trace, window=self.asked)
+        return table[~table["module"].str.startswith("importlib")]
 
     @property
     def step_count(self) -> int:
@@ -109,9 +207,19 @@ class Run:
         return device_idle(self.trace, window=cut)
 
     @cached_property
+    def input(self) -> pd.DataFrame:
+        """How the steps got their data: `input_pipeline`."""
+        return input_pipeline(self.trace, window=self.window)
+
+    @property
     def loaders(self) -> frozenset[str]:
-        """How the steps got their data, as in `input_pipeline`."""
-        return frozenset(input_pipeline(self.trace, window=self.window)["loader"])
+        """The kinds of loader in `input`."""
+        return frozenset(self.input["loader"])
+
+    @property
+    def fetches(self) -> int:
+        """Batches that the steps asked for."""
+        return int(self.input["fetches"].sum())
 
     @property
     def _numbers(self) -> list[int] | None:
@@ -139,3 +247,13 @@ def names_of(scope: Scope, keep: Mask) -> list[str]:
     """The distinct names of the slices where `keep`."""
     words = scope.slices["name"].cat.categories
     return [str(words[code]) for code in np.unique(scope.codes("name")[keep]) if code >= 0]
+
+
+def _after_slow_first_step(trace: Trace, window: WindowLike) -> WindowLike:
+    """Without a first step that has one-time work in it; unchanged where there is none."""
+    steps = step_spans(trace, window).sort_values("ts")
+    several = "loop" in steps and len(steps["loop"].unique()) > 1
+    if len(steps) < 2 or several or int(steps["step"].iloc[0]) in steady_steps(trace, window):
+        return window
+    last = int((steps["ts"] + steps["dur"]).max()) if window is None else int(window[1])
+    return int(steps["ts"].iloc[1]), last

@@ -14,8 +14,6 @@ from .finding import Finding, Run, evidence, named
 _FULL: Final = 0.9
 _LOOSE: Final = 0.25
 _LOOSE_BYTES: Final = 256 * 2**20
-_SMALL: Final = 2**20
-_OFTEN: Final = 200
 _ALLOCATING: Final = 0.03
 _CALLS: Final = ("cudamalloc", "cudafree", "hipmalloc", "hipfree", "cudahostalloc")
 
@@ -83,25 +81,20 @@ def fragmented_memory(run: Run) -> Finding | None:
 
 
 def small_allocations(run: Run) -> Finding | None:
-    """Many small blocks a step, where taking them costs time."""
-    events = run.trace.allocations
-    size = events["bytes"].to_numpy()
-    small = int(((size > 0) & (size < _SMALL)).sum()) // run.step_count
+    """The driver is asked for memory in every step: each time the host waits for it."""
     host = run.host
-    calls = (host.among("category", ("launch",)) & named(host, _CALLS, start=True)) | named(
-        host, ("aten::empty", "aten::resize_"), start=True
-    )
+    calls = host.among("category", ("launch",)) & named(host, _CALLS, start=True)
     spent = int(host.self_ns[calls].sum())
-    if small < _OFTEN or spent < _ALLOCATING * run.total_ns:
-        return None
     rows, count = evidence(host, calls)
+    if count < run.step_count or spent < _ALLOCATING * run.total_ns:
+        return None
     return Finding(
         "small-allocations",
-        f"{format_count(small)} blocks of less than {format_bytes(_SMALL)} are taken in every step; taking "
-        f"memory costs {format_share(spent / run.total_ns)} of the time.",
-        "Use tensors again: operate in place or with out=, allocate buffers before the loop, fuse with "
-        "torch.compile.",
+        f"The driver is asked for memory {format_count(count // run.step_count)} times a step, which takes "
+        f"{format_share(spent / run.total_ns)} of {run.whole}.",
+        "Use tensors again: operate in place or with out=, allocate buffers before the loop.",
         spent,
+        bound=True,
         select={"name": sorted({str(host.slices["name"].iloc[int(row)]) for row in rows})},
         rows=rows,
         count=count,

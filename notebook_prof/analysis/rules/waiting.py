@@ -1,4 +1,4 @@
-"""Steps that wait: for data, or for other ranks."""
+"""Steps that wait for other ranks."""
 
 from __future__ import annotations
 
@@ -10,51 +10,6 @@ from .finding import Finding, Run, evidence
 
 WAITS: Final = 0.05
 """Share of the measured time from which a wait is worth a word."""
-
-
-def input_bound(run: Run) -> Finding | None:
-    """Steps wait for batches that workers, or something else than PyTorch's loader, make."""
-    return _data(run, in_process=False)
-
-
-def loader_workers(run: Run) -> Finding | None:
-    """The thread of the steps makes its batches itself."""
-    return _data(run, in_process=True)
-
-
-def _data(run: Run, in_process: bool) -> Finding | None:
-    spent = run.facts.phase_ns.get("data", 0)
-    share = spent / run.total_ns
-    if share < WAITS:
-        return None
-    loaders = run.loaders
-    if ("in-process" in loaders and "workers" not in loaders) != in_process:
-        return None
-    rows, count = evidence(run.host, run.host.among("phase", ("data",)))
-    each = format_ns(spent / run.step_count)
-    finding = f"Each step spends {each}, {format_share(share)} of its time, on getting its data"
-    if in_process:
-        return Finding(
-            "dataloader-workers",
-            f"{finding}, in the training thread itself.",
-            "Let other processes make the batches: DataLoader(num_workers=4, persistent_workers=True, "
-            "pin_memory=True); or prepare the data once, before training.",
-            # other processes can at most hide the shorter of the two behind the longer
-            min(spent, max(run.total_ns - spent, 0)) or spent,
-            select={"phase": "data"},
-            rows=rows,
-            count=count,
-        )
-    return Finding(
-        "input-bound",
-        f"{finding}.",
-        "Raise num_workers or prefetch_factor, make transforms cheaper (or move them to the device), "
-        "read from faster storage, and keep workers with persistent_workers=True.",
-        spent,
-        select={"phase": "data"},
-        rows=rows,
-        count=count,
-    )
 
 
 def communication_exposed(run: Run) -> Finding | None:
@@ -77,6 +32,7 @@ def communication_exposed(run: Run) -> Finding | None:
         "often (no_sync with gradient accumulation) or less (compression hooks, bfloat16), and look for a "
         "rank that arrives late: the others' communication is then waiting.",
         min(spent, run.total_ns),
+        bound=True,
         select={"category": "collective"},
         rows=rows,
         count=count,

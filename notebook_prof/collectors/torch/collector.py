@@ -13,6 +13,7 @@ from ..base import Availability, Collector
 from ..devices import of_devices
 from ..options import CollectorOptions
 from .frames import users_only
+from .loaders import LoaderFacts
 from .modules import ModuleRanges
 from .parameters import ParameterCounts
 from .quiet import prime
@@ -46,6 +47,7 @@ class TorchCollector(Collector):
         self._modules: ModuleRanges | None = None
         self._counts: ParameterCounts | None = None
         self._rivals: Rivals | None = None
+        self._loaders = LoaderFacts()
         self._running = False
         self._finished = False
 
@@ -80,6 +82,7 @@ class TorchCollector(Collector):
         self._rivals = Rivals(self._torch)
         self._session.start()
         self._rivals.watch()
+        self._loaders.watch()
         self._running = True
 
     def stop(self) -> None:
@@ -119,6 +122,7 @@ class TorchCollector(Collector):
             columns = users_only(columns)
         if self._counts is not None and (counts := self._counts.table()) is not None:
             builder.metadata.setdefault("tables", {})["modules"] = counts
+        self._loaders.put(builder)
         builder.metadata["torch_version"] = str(self._torch.__version__)
         if self._torch.cuda.is_available():
             count = self._torch.cuda.device_count()
@@ -168,3 +172,4 @@ class TorchCollector(Collector):
             self._modules = None
         if self._rivals is not None:
             self._rivals.unwatch()
+        self._loaders.unwatch()

@@ -1,0 +1,57 @@
+"""What the machine has: cores, accelerators, and how Python starts threads and processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from typing import Any
+
+from .system import usable_cpus
+
+
+def machine() -> dict[str, Any]:
+    """Facts for ``metadata["machine"]``; loads nothing and starts no device.
+
+    Returns
+    -------
+    dict
+        ``cpus`` int: that the process may run on; ``accelerators`` list of str: kinds of device
+        that torch can use, empty without torch; ``gil`` bool: whether threads of Python take turns; ``start_method`` str: how `multiprocessing`
+        starts processes; ``torch_threads`` int, with torch only.
+
+    Examples
+    --------
+    >>> sorted(machine())[:4]
+    ['accelerators', 'cpus', 'gil', 'start_method']
+    """
+    enabled = getattr(sys, "_is_gil_enabled", None)
+    facts: dict[str, Any] = {
+        "cpus": usable_cpus(),
+        "accelerators": [],
+        "gil": True if enabled is None else bool(enabled()),
+        "start_method": _start_method(),
+    }
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "get_num_threads"):
+        facts["torch_threads"] = int(torch.get_num_threads())
+        facts["accelerators"] = [
+            name for name in ("cuda", "mps", "xpu") if _available(getattr(torch, name, None))
+        ]
+    return facts
+
+
+def _available(part: Any) -> bool:
+    try:
+        return part is not None and bool(part.is_available())
+    except Exception:
+        return False
+
+
+def _start_method() -> str:
+    # asking for the default would fix it for the user's code
+    chosen = multiprocessing.get_start_method(allow_none=True)
+    if chosen:
+        return chosen
+    if sys.platform != "linux":
+        return "spawn"
+    return "forkserver" if sys.version_info >= (3, 14) else "fork"
