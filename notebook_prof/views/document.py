@@ -15,7 +15,7 @@ from ..selection import Selection
 from ..trace import Trace
 from ..units import format_bytes, format_count, format_items, format_ns, format_share
 from .answers import account, table
-from .drawing.account import account_colours
+from .drawing.account import account_colours, has_strip
 from .drawing.scene import MUTED
 from .palette import NAMES
 from .panels.lines import without_lines
@@ -138,9 +138,9 @@ def _picture(store: ViewStore) -> str:
 
 def _account(store: ViewStore) -> str:
     """The longest parts of the account in words, with the colours that they have in the picture."""
-    parts = account(store, {}, {}).content["parts"]
-    if len(parts) < 2:
+    if not has_strip(store):
         return ""
+    parts = account(store, {}, {}).content["parts"]
     least = sorted((part["dur"] for part in parts), reverse=True)[:_PARTS][-1]
     told: list[str] = []
     for part, (colour, _) in zip(parts, account_colours(parts), strict=True):

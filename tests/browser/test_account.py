@@ -110,6 +110,17 @@ def test_it_stands_over_the_same_instants_of_the_timeline(opened: Callable[..., 
     page.set_viewport_size({"width": 1400, "height": 1250})
 
 
+def test_what_is_too_thin_does_not_interrupt(opened: Callable[..., Any]) -> None:
+    """Steps with a hair between each two are one stretch, until there is room for the hair."""
+    from notebook_prof.testing import draw
+
+    steps = "".join(f"[{k:<50}]" + "  " for k in range(40))
+    page = opened(Profile(draw(f"steps: {steps}\nmain:  [{'mm':<2200}]", unit_ns=1000)), verdict="40 steps.")
+    told = page.evaluate(f"() => {VIEW}.account.snapshot()")
+    assert told["labels"][0] == "40 steps · 2.16 ms", told
+    assert told["stretches"] == 2
+
+
 def test_it_is_walked_by_keyboard(opened: Callable[..., Any]) -> None:
     page = opened(cell_profile())
     strip = page.locator(".nbp-account")

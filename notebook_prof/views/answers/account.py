@@ -32,7 +32,8 @@ def account(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, An
         ``content["parts"]``: rows of `analysis.account` as dicts, None for what was not recorded. Columns
         ``ts dur`` (ns), ``part`` (a place in ``parts``) and ``steps`` (that ended in it) of the stretches of
         time, ascending; neighbours of one part are one stretch. Of more than 2,000 stretches each is the part
-        that takes most of a 2,000th of the time, and ``content["thinned"]`` is true.
+        that takes most of a 2,000th of the time, and ``content["thinned"]`` is true. ``content["shown"]``
+        tells whether a strip says more than the timeline: there are several parts, and steps or known lines.
     """
     content, columns = store.keep(("account",), lambda: _account(store))
     return pack(content, columns)
@@ -51,7 +52,9 @@ def _account(store: ViewStore) -> tuple[dict[str, Any], dict[str, npt.NDArray[An
         "part": part.astype(np.uint32),
         "steps": steps.astype(np.uint32),
     }
-    return {"parts": [_row(row) for row in parts.to_dict("records")], "thinned": thinned}, columns
+    told = parts["line"].notna() | parts["kind"].isin(["steps", "outside-window"])
+    rows = [_row(row) for row in parts.to_dict("records")]
+    return {"parts": rows, "shown": len(rows) > 1 and bool(told.any()), "thinned": thinned}, columns
 
 
 def stretches(

@@ -22,8 +22,8 @@ _GREYS: Final = {"outside-window": (STRIPE, 1.0), "profiler": (MUTED, 0.6)}
 
 
 def has_strip(store: ViewStore) -> bool:
-    """Whether the account has more than one part."""
-    return len(account(store, {}, {}).content["parts"]) > 1
+    """Whether the account tells more than the timeline below it."""
+    return bool(account(store, {}, {}).content["shown"])
 
 
 def account_colours(parts: list[dict[str, Any]]) -> list[tuple[str, float]]:

@@ -3,6 +3,7 @@
 const ACCOUNT_FONT = '11px helvetica';
 const ACCOUNT_PAD = 4; // px beside a label
 const NARROWEST_STRETCH_PX = 1;
+const THIN_PX = 2; // what is thinner does not interrupt its neighbours
 
 // The part in words, for one of its stretches: a loop that is interrupted has its steps here and there.
 function stretchWords(part, steps) {
@@ -25,13 +26,37 @@ function accountColours(ctx, parts) {
   });
 }
 
+// What can be drawn at so many ns a pixel: a part that goes on after something too thin to be seen is one stretch.
+function drawnStretches(stretches, thin) {
+  const out = [];
+  let last = null,
+    crumbs = []; // thin ones after the last
+  const keep = () => {
+    out.push(...crumbs);
+    crumbs = [];
+  };
+  for (const one of stretches) {
+    if (last && one.part === last.part && one.from - last.to < thin) {
+      Object.assign(last, {to: one.to, steps: last.steps + one.steps});
+      crumbs = [];
+    } else if (last && one.to - last.to < thin) crumbs.push({...one});
+    else {
+      keep();
+      out.push((last = {...one}));
+    }
+  }
+  keep();
+  return out;
+}
+
 function createAccount(ctx, element) {
   const {store, meta, settings, host} = ctx,
     canvas = document.createElement('canvas'),
     fit = createFitting(),
     title = document.createElement('span');
   let parts = [],
-    stretches = [], // {from, to, part, steps}
+    recorded = [], // {from, to, part, steps}
+    stretches = [], // of them what is drawn
     span = meta.span,
     cursor = -1,
     labels = [];
@@ -43,12 +68,12 @@ function createAccount(ctx, element) {
     const rect = element.getBoundingClientRect();
     return {left: rect.left + settings.gutter, width: Math.max(1, rect.width - settings.gutter - settings.margin), height: rect.height};
   };
-  function arrived({parts: rows, data}) {
+  function arrived({parts: rows, shown, data}) {
     parts = rows;
-    stretches = Array.from(data.ts, (from, i) => ({from, to: from + data.dur[i], part: data.part[i], steps: data.steps[i]}));
-    element.hidden = parts.length < 2;
+    recorded = Array.from(data.ts, (from, i) => ({from, to: from + data.dur[i], part: data.part[i], steps: data.steps[i]}));
+    element.hidden = !shown;
     if (element.hidden) return;
-    span = [Math.min(meta.span[0], stretches[0].from), Math.max(meta.span[1], stretches.at(-1).to)];
+    span = [Math.min(meta.span[0], recorded[0].from), Math.max(meta.span[1], recorded.at(-1).to)];
     const whole = parts.reduce((sum, part) => sum + part.dur, 0);
     title.textContent = `account of ${formatTime(whole)}`;
     element.tabIndex = 0;
@@ -63,7 +88,7 @@ function createAccount(ctx, element) {
   }
 
   function draw() {
-    if (element.hidden || !stretches.length) return;
+    if (element.hidden || !recorded.length) return;
     const {width, height} = box(),
       dots = window.devicePixelRatio || 1,
       pen = canvas.getContext('2d'),
@@ -71,6 +96,8 @@ function createAccount(ctx, element) {
       scale = width / (span[1] - span[0]),
       x = (t) => (t - span[0]) * scale,
       chosen = store.get().window;
+    stretches = drawnStretches(recorded, THIN_PX / scale);
+    cursor = Math.min(cursor, stretches.length - 1);
     canvas.width = Math.round(width * dots);
     canvas.height = Math.round(height * dots);
     Object.assign(canvas.style, {left: `${settings.gutter}px`, width: `${width}px`, height: `${height}px`});
@@ -234,7 +261,7 @@ function createAccount(ctx, element) {
       resize.disconnect();
     },
     snapshot: () => ({
-      shown: !element.hidden && stretches.length > 0,
+      shown: !element.hidden && recorded.length > 0,
       parts: parts.map(({part, kind}) => [kind, part]),
       stretches: stretches.length,
       labels,
