@@ -41,8 +41,7 @@ def idle_causes(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     DataFrame
         ``device cause gaps idle_ns window_ns share idle_share``: a row a device and cause, by
         device, in the order ``input sync memcpy communication host-bound launch-latency tail unknown``; rows
-        without time
-        are kept, so that every device has all of them; no rows without device work.
+        without time are kept, so that every device has all of them; no rows without device work.
 
     Notes
     -----
