@@ -11,6 +11,7 @@ import pandas as pd
 from ..trace import Trace, length, nest, union
 from ..trace.intervals import IntArray, as_ints
 from ..trace.schema import Column, Table
+from .account import ACCOUNT
 from .frames import frames
 from .grouping import covered
 from .scope import Scope, WindowLike, on_host
@@ -20,6 +21,9 @@ CELL: Final = "cell"
 
 STATEMENTS: Final = "statements"
 """Name of the table in ``metadata["tables"]`` with the statements of a cell as they ran."""
+
+_EXACT: Final = 0.99
+"""A line whose statements hold so much of its time was timed at each run."""
 
 LINE: Final = re.compile(r"(?P<file>.+):(?P<line>\d+)  (?P<text>.*)")
 """How a slice that stands for a line is called."""
@@ -60,7 +64,7 @@ def lines(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
           several threads at once count once, so that it never exceeds the span;
         - ``self_ns`` int64: the same less the time of other lines below it, summed over threads: what
           libraries do for a line is its own;
-        - ``share`` float64: ``total_ns`` of the window, or of the span of the trace;
+        - ``share`` float64: ``total_ns`` of the window, of the cell, or of the span of a file;
         - ``threads`` int64: threads and processes in which it ran;
         - ``exact`` bool: timed at each run instead of sampled.
 
@@ -90,10 +94,10 @@ def lines_of_slices(trace: Trace, window: WindowLike = None) -> tuple[pd.DataFra
     track = scope.ints("track")
     own = nest(track, scope.ts, scope.end - scope.ts).self_ns
     told = _told(trace, scope, code, size)
-    span = trace.span.dur if window is None else max(int(window[1]) - int(window[0]), 0)
+    span = _span(trace) if window is None else max(int(window[1]) - int(window[0]), 0)
     total = _sum(code, covered(as_ints(code), scope.ts, scope.end), size)
     pairs = np.unique(code * (int(track.max()) + 1) + track) // (int(track.max()) + 1)
-    count = _counts(trace, told, window)
+    count = _counts(trace, told, total, window)
     # of two lines that take the same time the outer one, which ran first, comes first
     order = np.lexsort((pd.Series(scope.ts).groupby(code).min().to_numpy(), -total))
     row = np.empty(size, np.int64)
@@ -157,20 +161,27 @@ def _told(trace: Trace, scope: Scope, code: Any, size: int) -> dict[str, Any]:
     return {"file": files, "line": numbers, "text": [match["text"] for match in found]}
 
 
-def _counts(trace: Trace, told: dict[str, Any], window: WindowLike) -> IntArray:
-    """How often each line of the cell ran, -1 where it was not counted."""
+def _counts(trace: Trace, told: dict[str, Any], total: IntArray, window: WindowLike) -> IntArray:
+    """How often each line of the cell ran; -1 where it was sampled too, as the body of a function in one line."""
     table = (trace.metadata.get("tables") or {}).get(STATEMENTS)
     count = np.full(len(told["line"]), -1, np.int64)
-    if not isinstance(table, pd.DataFrame) or not {"line", "ts"} <= set(table.columns):
+    if not isinstance(table, pd.DataFrame) or not {"line", "ts", "dur"} <= set(table.columns):
         return count
-    ran = table["line"]
     if window is not None:
-        ran = ran[(table["ts"] >= window[0]) & (table["ts"] < window[1])]
-    seen = ran.value_counts()
+        table = table[(table["ts"] < window[1]) & (table["ts"] + table["dur"] > window[0])]
+    ran = table.groupby("line")["dur"].agg(["count", "sum"]).reindex(told["line"])
     here = np.array([file == CELL for file in told["file"]], dtype=bool)
-    found = seen.reindex(told["line"]).fillna(-1).to_numpy().astype(np.int64)
-    count[here] = found[here]
+    exact = here & (ran["sum"].to_numpy() >= _EXACT * total)
+    count[exact] = ran["count"].to_numpy()[exact]
     return count
+
+
+def _span(trace: Trace) -> int:
+    """The cell, or for files the whole span."""
+    table = (trace.metadata.get("tables") or {}).get(ACCOUNT)
+    if isinstance(table, pd.DataFrame) and "dur" in table.columns and len(table):
+        return int(table["dur"].sum())
+    return trace.span.dur
 
 
 def _sum(code: Any, values: IntArray, size: int) -> IntArray:

@@ -125,9 +125,9 @@ def _doing(facts: Facts, part: Any, row: Any) -> tuple[str, Sentence, dict[str, 
     text = str(row["text"])
     if (found := _IMPORT.match(text.strip())) is not None:
         return "import-bound", say(f"; it imports {found['module']}"), {}
-    if _waits(part, row, text):
-        return "wait-bound", say("; it waits") + _meanwhile(facts), {}
     name, operators, total = _below(facts, row)
+    if _waits(part, row, text, name[0]):
+        return "wait-bound", say("; it waits") + _meanwhile(facts), {}
     if operators > MOST * max(total, 1):
         return "compute-bound", say("; operators of the framework run most of it"), {}
     file = name[1]
@@ -141,11 +141,11 @@ def _doing(facts: Facts, part: Any, row: Any) -> tuple[str, Sentence, dict[str, 
     return "python-bound", say(), {}
 
 
-def _waits(part: Any, row: Any, text: str) -> bool:
-    """Whether the line waits: by CPU time where it was recorded, else by its text."""
+def _waits(part: Any, row: Any, text: str, below: str) -> bool:
+    """Whether the line waits: by CPU time where it was recorded, else by its text and what it calls."""
     if part is not None and part["line"] == row["line"] and pd.notna(part["wait_ns"]):
         return int(part["wait_ns"]) >= MOST * int(part["dur"])
-    return waits_by_name(f"cell:1  {text}")
+    return waits_by_name(f"cell:1  {text}") or waits_by_name(below)
 
 
 def _meanwhile(facts: Facts) -> Sentence:
