@@ -23,7 +23,7 @@ _FIND: Final = "getattr(__import__('sys').modules.get({module!r}), {name!r}, {in
 _NOTHING: Final = "__import__('contextlib').nullcontext"
 # Only C functions: an interrupt in between is one in the user's statement
 _JOURNAL: Final = "__import__('sys').modules['notebook_prof.collectors.statements']"
-_MARK: Final = f"{_JOURNAL}.note(({_JOURNAL}.now(), {{line}}))"
+_MARK: Final = "{where}.note(({where}.now(), {line}))"
 _MARKED_LOOP: Final = f"__import__('sys').modules[{_TICKS!r}].marked_loop({{token}}, {{line}})"
 _HELD: Final = (ast.If, ast.With, ast.AsyncWith, ast.Try, *([ast.TryStar] if hasattr(ast, "TryStar") else []))
 _APPENDABLE: Final = ("last_expr", "all", "none")
@@ -102,17 +102,17 @@ class _Cell:
                 out.append(statement)
                 continue
             shown = isinstance(statement, ast.Expr) and (i == last or interactivity == "all")
-            out += self._mark(statement)
+            out += self._mark(statement, 0)
             out += self._statement(statement, 0)
             if shown and self._marks:
                 _note_the_end(cast("ast.Expr", statement))
         if self._marks and body and not isinstance(body[-1], ast.Expr) and interactivity in _APPENDABLE:
-            out += _at(_MARK.format(line=SHOWING), body[-1].end_lineno or 1)
+            out += _mark(SHOWING, body[-1].end_lineno or 1)
         return out
 
-    def _mark(self, statement: ast.stmt) -> list[ast.stmt]:
+    def _mark(self, statement: ast.stmt, loops: int) -> list[ast.stmt]:
         line = statement.lineno
-        return _at(_MARK.format(line=line), line) if self._marks else []
+        return _mark(line, line, _name(loops - 1) if loops else _JOURNAL) if self._marks else []
 
     def _statement(self, statement: ast.stmt, loops: int) -> list[ast.stmt]:
         """A statement outside of functions, `loops` deep in loops that are marked."""
@@ -129,16 +129,16 @@ class _Cell:
         out: list[ast.stmt] = []
         for statement in body:
             ticks = _ticks_inside(statement)
-            out += self._mark(statement)
-            out += self._statement(self._opened(statement), loops)
+            out += self._mark(statement, loops)
+            out += self._statement(self._opened(statement, loops), loops)
             if ticks and loops and self._stop_after:
                 out += _leave(statement.end_lineno or 1)
         return out
 
-    def _opened(self, statement: ast.stmt) -> ast.stmt:
+    def _opened(self, statement: ast.stmt, loops: int) -> ast.stmt:
         """With marks in ``if``, ``with`` and ``try``; loops and functions are one statement."""
         if self._marks and isinstance(statement, _HELD) and not _ticks_inside(statement, functions=True):
-            self._marked_lists(statement, 0)
+            self._marked_lists(statement, loops)
         return statement
 
     def _marked_lists(self, statement: ast.stmt, loops: int) -> None:
@@ -147,11 +147,11 @@ class _Cell:
                 if body := getattr(holder, name, None):
                     setattr(holder, name, self._body(body, loops))
         if isinstance(statement, ast.With | ast.AsyncWith):
-            statement.body += self._mark(statement)  # what it ends with takes time, too
+            statement.body += self._mark(statement, loops)  # what it ends with takes time, too
 
     def _doubled(self, loop: Loop, loops: int) -> ast.stmt:
         """A loop with ticks and marks, and after it the same without."""
-        line, end, name = loop.lineno, loop.end_lineno or loop.lineno, f"{TICKER[:-2]}{loops}__"
+        line, end, name = loop.lineno, loop.end_lineno or loop.lineno, _name(loops)
         token = getattr(loop, "nbp_token", 0)
         rest = _Ticking(self._stop_after, loops + 1).rest_of(copy.deepcopy(loop))
         begin = _at(f"{name} = {_MARKED_LOOP.format(token=token, line=line)}", line)
@@ -229,9 +229,20 @@ def _leave(line: int) -> list[ast.stmt]:
     return _at(f"if {_FIND.format(module=_TICKS, name='past', instead='int')}(): break", line)
 
 
+def _name(loops: int) -> str:
+    """Name of the ticker of a marked loop with so many around it."""
+    return f"{TICKER[:-2]}{loops}__"
+
+
+def _mark(line: int, at: int, where: str = _JOURNAL) -> list[ast.stmt]:
+    return _at(_MARK.format(where=where, line=line), at)
+
+
 def _note_the_end(shown: ast.Expr) -> None:
     """Mark when the value of an expression is known: what follows is its display."""
-    both = cast("ast.Expr", _at(f"(0, {_MARK.format(line=SHOWING)})[0]", shown.lineno)[0]).value
+    both = cast(
+        "ast.Expr", _at(f"(0, {_MARK.format(where=_JOURNAL, line=SHOWING)})[0]", shown.lineno)[0]
+    ).value
     cast("ast.Tuple", cast("ast.Subscript", both).value).elts[0] = shown.value
     shown.value = ast.copy_location(both, shown.value)
 

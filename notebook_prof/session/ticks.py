@@ -40,11 +40,13 @@ class LoopTicker:
         Whether iterations are so short that the loop should go on without ticks.
     left : bool
         Whether it does.
+    note, now : callable
+        What marks in the body call: of `collectors.statements`.
     """
 
     __slots__ = (
         "_at", "_count", "_first", "_last_ns", "_line", "_rows", "_run", "_since_ns", "_source", "_window",
-        "fast", "inside", "items", "left",
+        "fast", "inside", "items", "left", "note", "now",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +59,7 @@ class LoopTicker:
         self._count, self._last_ns, self._since_ns = 0, 0, time.time_ns()
         self.items: Any = None
         self.fast = self.left = self.inside = False
+        self.note, self.now = statements.note, statements.now
 
     def __enter__(self) -> None:
         self.inside = True

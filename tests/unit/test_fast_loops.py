@@ -1,0 +1,188 @@
+"""Loops whose iterations are too short go on as they were written, and marks cost what they may."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import sys
+import textwrap
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from notebook_prof.collectors import statements
+from notebook_prof.jupyter.loops import find_loops
+from notebook_prof.jupyter.rewriting import rewrite
+from notebook_prof.session import current, ticks
+from notebook_prof.session.ticks import LoopTicker
+
+
+class Session:
+    """Gives real tickers that count for nobody."""
+
+    title = "a test"
+
+    def __init__(self) -> None:
+        self.tickers: list[LoopTicker] = []
+
+    def loop(self, token: int, line: int = -1) -> LoopTicker:
+        self.tickers.append(LoopTicker(None, None, line=line))
+        return self.tickers[-1]
+
+    def leave_loop(self) -> bool:
+        return False
+
+
+@pytest.fixture
+def session() -> Iterator[Session]:
+    made, marks = Session(), statements.Marks()
+    current.claim(made)  # type: ignore[arg-type]
+    marks.begin()
+    yield made
+    marks.stop()
+    current.release(made)  # type: ignore[arg-type]
+
+
+def run(source: str, *, rewritten: bool = True, **more: Any) -> dict[str, Any]:
+    tree = ast.parse(textwrap.dedent(source))
+    names: dict[str, Any] = {"asyncio": asyncio, **more}
+    if rewritten:
+        tree = rewrite(tree, find_loops(tree, weak=True))
+    made = eval(compile(tree, "<cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
+    if asyncio.iscoroutine(made):
+        asyncio.run(made)
+    return names
+
+
+PROGRAMS = {
+    "for": "out = []\nfor i in range(2000):\n    out.append(i)",
+    "for and else": "out = []\nfor i in range(2000):\n    out.append(i)\nelse:\n    out.append('else')",
+    "break late": "out = 0\nfor i in range(999):\n    if i == 900: break\n    out += i\nelse: out = 0",
+    "break early": "out = 0\nfor i in range(999):\n    if i == 255: break\n    out += i\nelse: out = 0",
+    "break after it": "out = 0\nfor i in range(999):\n    out += i\n    if i == 256: break\nelse: out = 0",
+    "continue": "out = 0\nfor i in range(2000):\n    if i % 2: continue\n    out += i",
+    "while": "out = 0\nwhile out < 2000:\n    out += 1\nelse:\n    out += 0.5",
+    "one iterator": "it = iter(range(2000))\nout = []\nfor i in it:\n    out.append((i, next(it)))",
+    "shadowed names": "iter = 3\nout = 0\nfor iter in range(2000):\n    out += iter",
+    "tuples": "out = []\nfor i, (a, *b) in enumerate(['abc', 'xy'] * 400):\n    out.append((i, a, b))",
+    "nested": (
+        "out = []\nfor i in range(3):\n    a = i\n    for batch in range(700):\n        out.append((a, i))\n"
+        "    else:\n        out.append('else')\nelse:\n    out.append('end')"
+    ),
+    "many outer": "out = 0\nfor i in range(900):\n    out += i\n    for batch in ():\n        pass",
+    "with, if and try around": (
+        "import contextlib\nout = []\nwith contextlib.nullcontext():\n    if True:\n        try:\n"
+        "            for i in range(900):\n                out.append(i)\n"
+        "                if i == 800: 1 / 0\n"
+        "        except ZeroDivisionError:\n            out.append('caught')\n        finally:\n"
+        "            out.append('finally')\n    else:\n        pass"
+    ),
+    "functions in the body": "out = []\nfor i in range(600):\n    f = lambda: i\n    out.append(f())",
+    "async for": (
+        "async def load():\n    for i in range(900):\n        yield i\n"
+        "out = 0\nasync for batch in load():\n    out += batch"
+    ),
+    "await": "out = 0\nfor i in range(600):\n    await asyncio.sleep(0)\n    out += i",
+    "match": (
+        "out = 0\nmatch 3:\n    case 3:\n        for i in range(600):\n            out += i\n"
+        "    case _:\n        out = 1"
+    ),
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_result_is_that_of_the_written_loop(
+    program: str, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ticks, "SHORTEST_NS", 10**9)
+    source = PROGRAMS[program]
+    names, plain = run(source), run(source, rewritten=False)
+    assert names["out"] == plain["out"]
+    if "1 / 0" not in source:  # where a loop fails, the end of the cell takes its ticker away
+        assert set(names) == set(plain)
+    if program not in ("break early", "match", "many outer"):
+        assert any(ticker.left for ticker in session.tickers)
+
+
+def test_what_is_fast_becomes_one_row(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ticks, "SHORTEST_NS", 10**9)
+    marks = statements.running()
+    assert marks is not None
+    run("x = 1\nfor i in range(5000):\n    x += i\n    x -= 1\ny = 2")
+    marks.stop()
+    assert marks.table()[1].tolist() == [1, 2, 5, statements.SHOWING]
+
+
+def test_slow_iterations_are_marked_line_by_line(session: Session) -> None:
+    import time
+
+    marks = statements.running()
+    assert marks is not None
+    source = """
+        for i in range(2):
+            time.sleep(0.001)
+            if i:
+                x = i
+                with memoryview(b'') as view:
+                    pass
+        x
+    """
+    run(source, time=time)
+    marks.stop()
+    want = [2, 3, 4, 2, 3, 4, 5, 6, 7, 6, 2, 8, statements.SHOWING]
+    assert marks.table()[1].tolist() == want
+
+
+def test_an_iteration_that_skips_is_not_fast_once_it_works(session: Session) -> None:
+    import time
+
+    source = "for i in range(603):\n    if i < 600: continue\n    time.sleep(0.001)\n    out = i"
+    run(source, time=time)
+    assert not any(ticker.left for ticker in session.tickers)
+
+
+def test_tracebacks_have_the_lines_that_were_written(session: Session) -> None:
+    source = """
+        total = 0
+        for i in range(900):
+            total += i
+            if i == 700:
+                total / (
+                    i - 700
+                )
+    """
+    with pytest.raises(ZeroDivisionError) as caught:
+        run(source)
+    frames = [
+        frame for frame in traceback.extract_tb(caught.value.__traceback__) if frame.filename == "<cell>"
+    ]
+    assert [frame.lineno for frame in frames] == [6]
+    with pytest.raises(TypeError, match="'int' object is not iterable") as failed:
+        run("x = 1\nfor i in 5:\n    x = i")
+    assert [f.lineno for f in traceback.extract_tb(failed.value.__traceback__) if f.filename == "<cell>"] == [
+        2
+    ]
+
+
+def test_every_way_of_showing_expressions_sees_the_same_nodes() -> None:
+    for interactivity in ("all", "last", "last_expr", "none", "last_expr_or_assign"):
+        for source in ("1\n2", "x = 1", "for i in x:\n    i", "f()\nx = 3"):
+            tree = ast.parse(source)
+            made = rewrite(tree, find_loops(tree, weak=True), interactivity=interactivity)
+            if interactivity not in ("last_expr", "all", "none"):
+                assert type(made.body[-1]) in (type(tree.body[-1]), ast.If)
+            if isinstance(tree.body[-1], ast.Expr):
+                assert isinstance(made.body[-1], ast.Expr)
+            values: list[object] = []
+            for node in made.body:
+                mode = "single" if isinstance(node, ast.Expr) else "exec"
+                tree_of_one = ast.Interactive([node]) if mode == "single" else ast.Module([node], [])
+                hook, sys.displayhook = sys.displayhook, values.append
+                try:
+                    exec(compile(tree_of_one, "<cell>", mode), {"x": [3], "f": int})
+                finally:
+                    sys.displayhook = hook
+            want = {"1\n2": [1, 2], "f()\nx = 3": [0]}.get(source, [])
+            assert [value for value in values if value is not None] == want
