@@ -1,10 +1,14 @@
 """Run workloads and print what was measured beside the profiler and what the Profile says.
 
-``python -m tests.workloads NAME…``, ``--all``, or the path of a file with a cell of your own.
+``python -m tests.workloads NAME…``, ``--all``, or the path of a file with a cell of your own. ``--json FILE``
+adds the runs to a file, for `tests.workloads.truth`.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import platform
 import sys
 import tempfile
 from pathlib import Path
@@ -45,8 +49,31 @@ def show(run: Run) -> None:
     print("-- failures", run.failures)
 
 
+def keep(run: Run, file: Path) -> None:
+    """Add a run to a file of results."""
+    results = json.loads(file.read_text()) if file.exists() else {}
+    versions = f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.system()}"
+    results[run.workload.name] = {
+        "machine": versions,
+        "verdict": run.verdict,
+        "kind": run.kind,
+        "bare_s": run.bare_s,
+        "wall_s": run.wall_s,
+        "statements_s": run.statements_s,
+        "printed": run.printed,
+        "high_water_bytes": run.high_water_bytes,
+        "steps": len(run.said.get("steps", ())),
+    }
+    file.write_text(json.dumps(results, indent=1))
+
+
 def main(asked: list[str]) -> int:
     """Run what is asked, each in a kernel of its own."""
+    file = None
+    if "--json" in asked:
+        at = asked.index("--json")
+        file = Path(asked[at + 1])
+        asked = asked[:at] + asked[at + 2 :]
     names = sorted(f.stem for f in CELLS.glob("*.py") if f.stem != "mytrain") if asked == ["--all"] else asked
     for name in names:
         path = Path(name)
@@ -55,7 +82,10 @@ def main(asked: list[str]) -> int:
             notebook = Notebook(Path(folder))
             try:
                 fails = "# raises" in workload.setup
-                show(notebook.play(workload, fails=fails))
+                run = notebook.play(workload, bare=name != "rss_peak", fails=fails)
+                show(run)
+                if file is not None:
+                    keep(run, file)
             except AssertionError as error:
                 print("=" * 100, f"\n{name}\nDID NOT RUN: {error}")
             finally:

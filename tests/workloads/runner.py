@@ -29,13 +29,16 @@ ASKED = Path(__file__).parent / "asked.py"
 PATIENCE_S = 240
 
 TIMED = r"""
-def _timed(source, shell):
-    import ast, json, time
-    took = {}
+async def _timed(source, shell):
+    import ast, inspect, json, time
+    took, may_await = {}, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     for statement in ast.parse(source).body:
-        code = compile(ast.Module([statement], []), "<statement>", "exec")
+        code = compile(ast.Module([statement], []), "<statement>", "exec", may_await)
         begin = time.perf_counter()
-        exec(code, shell.user_ns)
+        if code.co_flags & inspect.CO_COROUTINE:
+            await eval(code, shell.user_ns)
+        else:
+            exec(code, shell.user_ns)
         took[statement.lineno] = took.get(statement.lineno, 0) + time.perf_counter() - begin
     return json.dumps(took)
 """
@@ -233,7 +236,7 @@ class Notebook:
     def _statements(self, workload: Workload) -> dict[int, float]:
         """Seconds of each top-level statement of a bare run, by its line in the profiled cell."""
         self.must(TIMED)
-        printed, _ = self.must(f"print('\\n' + _timed({workload.cell!r}, get_ipython())); del _timed")
+        printed, _ = self.must(f"print('\\n' + await _timed({workload.cell!r}, get_ipython())); del _timed")
         found = json.loads(printed.strip().splitlines()[-1])
         return {int(line) + 1: seconds for line, seconds in found.items()}
 

@@ -1,0 +1,5 @@
+# setup
+None
+
+# %%profile p
+x = 1 + 1

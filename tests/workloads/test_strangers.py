@@ -1,0 +1,127 @@
+"""Cells that were written after the profiler, by somebody who did not look at it."""
+
+from __future__ import annotations
+
+import re
+
+from .conftest import Play
+from .laws import check_statements, margin
+from .test_python import check_cpu, printed_number
+from .test_torch import printed_numbers
+
+
+def test_one_trivial_line_has_nothing_to_report(play: Play) -> None:
+    run = play("one")
+    assert run.verdict.startswith("Nothing to report")
+    assert len(run.verdict.splitlines()) == 1
+    assert run.advised == []
+
+
+def test_a_cell_that_raises_keeps_what_was_recorded(play: Play) -> None:
+    run = play("raises", fails=True)
+    assert run.error.splitlines()[0] == "KeyError"
+    assert "notebook_prof" not in run.error
+    assert "%%profile" not in run.error.replace("%%profile p --quiet", ""), "no b'%%profile' in names"
+    asleep = run.part_s(5)
+    assert 0.2 <= asleep <= 0.3, "it sleeps for 0.2 s; a late wake-up on a busy machine is part of the line"
+    assert run.part_s(7) == 0.0, "this line was not reached"
+    assert run.part_s(2, 6) >= 0.9 * (run.cell_s - run.kind_s("profiler"))
+
+
+def test_waiting_tasks_wait(play: Play) -> None:
+    run = play("gather")
+    digest = printed_number(run, "digest")
+    # twenty tasks sleep for 0.3 s at the same time
+    assert run.part_s(15) >= 0.3 + 0.9 * digest
+    assert abs(run.source_share("hashlib.sha256") * run.cell_s - digest) <= 0.03 + 0.15 * digest
+    last = run.line(16)
+    assert last is None or last["total_ns"] <= 5e6, "len() takes nothing; IPython's display is not its time"
+    check_cpu(run)
+
+
+def test_top_level_await(play: Play) -> None:
+    run = play("topawait")
+    whole = printed_number(run)
+    assert abs(run.part_s(2, 10) - whole) <= 0.02 + 0.02 * whole
+    assert 0.4 <= run.part_s(3) <= 0.5, "asyncio.sleep(0.4); late by what the machine is busy"
+    assert run.part_s(10) >= 0.3, "thirty sleeps of 10 ms"
+
+
+def test_apply_by_row_is_found(play: Play) -> None:
+    run = play("orders")
+    check_statements(run)
+    apply = printed_number(run, "apply")
+    assert abs(run.line_share(5) * run.cell_s - apply) <= 0.02 + 0.03 * apply, "measured in the same run"
+    assert abs(run.part_s(3) - printed_number(run, "merge")) <= 0.01
+    assert re.search(r"(cell:|[Ll]ine )5", run.verdict.splitlines()[0])
+    assert any("row" in words for words, _ in run.advised), run.advised
+
+
+def test_files_and_text(play: Play) -> None:
+    run = play("gzipio")
+    for word, (first, last) in {"write": (3, 5), "read": (7, 8), "text": (10, 14)}.items():
+        true = printed_number(run, word)
+        assert abs(run.part_s(first, last) - true) <= 0.02 + 0.03 * true, (word, true)
+    assert run.source_share("json.dumps(r)") * run.cell_s >= 0.6 * printed_number(run, "write")
+
+
+def test_a_cache_in_a_closure(play: Play) -> None:
+    run = play("closures")
+    check_statements(run)
+    # two closures with forty keys each sleep 5 ms for a new one
+    asleep = run.source_share("time.sleep(0.005)") * run.cell_s
+    assert 0.9 * 80 * 0.005 <= asleep <= 80 * 0.005 * 1.5 + 0.1
+    assert run.line_share(13) * run.cell_s >= 0.9 * 40 * 0.005
+
+
+def test_a_pool_of_processes_computes(play: Play) -> None:
+    run = play("pool")
+    check_cpu(run)
+    assert run.used["children_s"] > 0.3
+    assert run.part_s(2, 3) >= 0.9 * (run.cell_s - run.kind_s("profiler"))
+    assert re.search(r"(cell:|[Ll]ine )[23]", run.verdict)
+    assert re.search(r"process|child|worker", run.verdict), run.verdict
+
+
+def test_two_networks_that_play_against_each_other(play: Play) -> None:
+    run = play("gan")
+    discriminator, generator = printed_number(run, "D"), printed_number(run, "G")
+    # 40 batches; each updates one network, then the other
+    assert len(run.steps) in (40, 80)
+    said = [run.source_share(text) for text in ("ld.backward(); od.step()", "lg.backward(); og.step()")]
+    assert said[0] * run.cell_s <= discriminator + 0.05
+    assert said[1] * run.cell_s <= generator + 0.05
+    shares = run.phase_shares()
+    assert shares["forward"] + shares["backward"] + shares["optimizer"] >= 0.7, shares
+    assert shares["backward"] >= 0.15, shares
+
+
+def test_training_in_a_function(play: Play) -> None:
+    run = play("transformer_fn")
+    assert len(run.steps) == 30
+    whole, evaluated = printed_number(run, "fit"), printed_numbers(run, "evaluate")[0]
+    assert abs(run.part_s(20) - whole) <= 0.02 + 0.02 * whole
+    told = run.source_share("evaluate(); te +=") * run.cell_s
+    assert abs(told - evaluated) <= 0.05 + 0.15 * evaluated
+    shares = run.phase_shares()
+    assert abs(shares["evaluation"] - evaluated / whole) <= margin(run) + 0.05, shares
+    assert shares["backward"] > shares["optimizer"] * 0.5
+
+
+def test_training_in_a_thread(play: Play) -> None:
+    run = play("bgtrain")
+    assert run.printed.strip() == "100 steps"
+    assert "Nothing was recorded" not in run.verdict
+    rows = run.lines[run.lines["text"].str.contains("loss.backward(); opt.step()", regex=False)]
+    assert len(rows), "what the thread trains is in the lines"
+    assert len(run.steps) == 100 or "steps" in run.headline or run.codes & {"steps-in-thread", "other-thread"}
+
+
+def test_a_trainer_of_ones_own(play: Play) -> None:
+    run = play("trainer_class")
+    assert run.printed.strip() == "96"
+    assert len(run.steps) == 96
+    check_statements(run)
+    shares = run.phase_shares()
+    assert shares["backward"] > 0.1, shares
+    assert shares["optimizer"] > 0.05, shares
