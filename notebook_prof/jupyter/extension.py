@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..collectors.system import spare
 from .cell import CellTransformer, strip_magic, watch
 from .magic import ProfileMagics
 from .opening import OpenMagics, unregister
@@ -19,6 +20,7 @@ def load(shell: Any) -> None:
     shell.events.register("pre_run_cell", watch.pre_run_cell)
     shell.events.register("post_run_cell", watch.post_run_cell)
     shell.register_magics(ProfileMagics, OpenMagics)
+    spare.prepare()  # a process that reads memory and CPU time: no cell waits for its start
 
 
 def unload(shell: Any) -> None:
@@ -34,3 +36,4 @@ def unload(shell: Any) -> None:
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("profile", None)
     unregister(shell)
+    spare.drop()

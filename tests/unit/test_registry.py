@@ -11,7 +11,6 @@ from notebook_prof.collectors import registry
 from notebook_prof.collectors.base import Availability
 from notebook_prof.collectors.options import CollectorOptions
 from notebook_prof.collectors.registry import list_collectors, make
-from notebook_prof.collectors.system import SystemCollector
 from notebook_prof.errors import OptionError
 
 
@@ -45,16 +44,6 @@ def test_system_and_marks_always_come_along() -> None:
     assert names("torch") == ["torch", "system", "marks"]
     assert names("system") == ["system", "marks"]
     assert names("nvml", "python") == ["system", "nvml", "marks", "python"]
-
-
-def test_only_one_collector_reads_resident_memory() -> None:
-    def reads(*asked: str, **options: object) -> bool:
-        made = make(asked, CollectorOptions(**options))  # type: ignore[arg-type]
-        return next(c._rss for c in made if isinstance(c, SystemCollector))
-
-    assert not reads("python")
-    assert reads("torch")
-    assert reads("python", python="calls")
 
 
 def test_an_unknown_name_gives_the_nearest() -> None:

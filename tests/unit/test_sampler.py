@@ -10,6 +10,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,8 @@ from notebook_prof.collectors.options import CollectorOptions
 from notebook_prof.collectors.python import PythonCollector, latecomer
 from notebook_prof.collectors.python import alarm as alarm_module
 from notebook_prof.collectors.python.sampler import Sampler
+from notebook_prof.collectors.python.samples import Samples
 from notebook_prof.collectors.registry import make
-from notebook_prof.collectors.system import RSS_TRACK
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.clocks import Clock
 
@@ -137,16 +138,6 @@ def test_lines_run_inside_the_annotation_that_holds_them() -> None:
     assert (sleeping["depth"] > pieces["depth"].iloc[0]).all()
 
 
-def test_memory_is_read_in_the_same_ticks() -> None:
-    collector = PythonCollector()
-    trace = recorded(lambda: until(lambda: len(sampler_of(collector)._rss_bytes.ts) > 5), collector)
-    tracks = trace.tracks.set_index("name")
-    values = trace.counters.loc[trace.counters["track"] == tracks.loc[RSS_TRACK, "track"], "value"]
-    assert len(values) > 5
-    assert values.min() > 2**20
-    assert tracks.loc[RSS_TRACK, "unit"] == "bytes"
-
-
 def test_the_track_is_that_of_the_thread() -> None:
     main = threading.current_thread()
     tracks = recorded(lambda: nap(0.03)).tracks.set_index("name")
@@ -238,17 +229,17 @@ def test_fifty_recordings_leave_nothing_behind() -> None:
 
 @needs_alarm
 def test_a_failure_while_ticking_is_told_and_not_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    read, readings = Sampler._read_memory, []
+    add, ticks = Samples.add, []
 
-    def fail(self: Sampler, now: int) -> None:
-        readings.append(now)
-        if 1 < len(readings) < 4:
-            raise OSError("no memory file")
-        read(self, now)
+    def fail(self: Samples, now: int, frame: FrameType | None) -> None:
+        ticks.append(now)
+        if 3 < len(ticks) < 6 and threading.current_thread().name != "notebook_prof late":
+            raise OSError("no room")
+        add(self, now, frame)
 
-    monkeypatch.setattr(Sampler, "_read_memory", fail)
-    trace = recorded(lambda: until(lambda: len(readings) > 4))
-    assert "no memory file" in trace.report["ticks-failed"].example
+    monkeypatch.setattr(Samples, "add", fail)
+    trace = recorded(lambda: until(lambda: len(ticks) > 6))
+    assert "no room" in trace.report["ticks-failed"].example
 
 
 @needs_alarm

@@ -76,7 +76,7 @@ class PythonCollector(Collector):
             self._tracer.stop()
 
     def result(self, builder: TraceBuilder) -> None:
-        """Add slices of category ``python`` and, when sampling, the counter of resident memory."""
+        """Add slices of category ``python``."""
         if self._sampler is not None:
             thread = self._sampler.thread
             if self._own_track:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import os
 import sys
 import threading
 from collections.abc import Callable
@@ -17,7 +16,6 @@ from ...trace.clocks import Clock
 from ...trace.intervals import IntArray
 from ...trace.report import ImportReport
 from ..journal import Edges
-from ..system import RSS_TRACK, Readings, ResidentMemory
 from . import alarm, latecomer
 from .alarm import AlarmTicker
 from .assemble import Timed, put
@@ -26,15 +24,12 @@ from .latecomer import Latecomer
 from .poll import PollTicker
 from .samples import Samples
 
-RSS_EVERY: Final = 5
-"""Resident memory is read at every fifth tick."""
-
 LATE_NS: Final = 3_000_000
 """After so long without a tick, another thread looks at the main thread."""
 
 
 class Sampler:
-    """Samples the thread that starts it, and reads resident memory in the same ticks.
+    """Samples the thread that starts it.
 
     The alarm timer ticks each millisecond in the main thread; elsewhere, and where the alarm is in
     use, a thread looks every 5 ms.
@@ -53,31 +48,28 @@ class Sampler:
         self._context = Samples()
         self._ticker: AlarmTicker | PollTicker | None = None
         self._latecomer: Latecomer | None = None
-        self._memory: ResidentMemory | None = None
-        self._rss_bytes = Readings()
-        self._ticks = 0
+        self._prepared = False
         self._start_ns = 0
         self._target = threading.current_thread()
         self._below: FrameType | None = None
 
     def prepare(self, clock: Clock) -> None:
-        """Make what takes time to make: the thread that looks at late ticks, the memory file."""
+        """Make what takes time to make: the thread that looks at late ticks."""
         atexit.register(self.stop)  # a timer that outlives the interpreter's handlers kills the process
         self._clock = clock
-        self._memory = ResidentMemory()
+        self._prepared = True
         if not alarm.refusal() and latecomer.supported():
             self._latecomer = Latecomer(clock.now_ns, LATE_NS)
             self._latecomer.prepare()
 
     def start(self, clock: Clock) -> None:
         """Begin to tick."""
-        if self._memory is None:
+        if not self._prepared:
             self.prepare(clock)
         self._target = threading.current_thread()
         self._context.add(0, sys._getframe())
         self._below = cell_runner(sys._getframe())
         self._start_ns = clock.now_ns()
-        self._read_memory(self._start_ns)
         refusal = alarm.refusal() or ("" if self._latecomer else "this system has no timerfd")
         if refusal:
             self._poll(refusal)
@@ -90,19 +82,14 @@ class Sampler:
             self._ticker.stop()
         if self._latecomer is not None:
             self._latecomer.stop()
-        if self._memory is not None:
-            self._read_memory(self._clock.now_ns())
-            self._memory.close()
-            self._memory = None
         self._below = None
         for samples in (*self._parts, *([self._late] if self._late is not None else [])):
             samples.let_go()
         atexit.unregister(self.stop)
 
     def result(self, builder: TraceBuilder, track: int, edges: Callable[[int], Edges] | None) -> None:
-        """Add slices to `track` and the counter of resident memory."""
+        """Add slices to `track`."""
         self._tell()
-        self._rss_bytes.put(builder, builder.track(RSS_TRACK, "counter", pid=os.getpid(), unit="bytes"))
         samples, stacks = self._joined()
         if len(samples.ts):
             cuts = edges(self._target.native_id or -1) if edges is not None else Edges.none()
@@ -123,9 +110,6 @@ class Sampler:
 
         def each_tick(now: int) -> None:
             postpone()
-            self._ticks += 1
-            if self._ticks % RSS_EVERY == 0:
-                self._read_memory(now)
 
         ticker = AlarmTicker(ticks, self._clock.now_ns, each_tick, self._yielded)
         self._ticker = ticker
@@ -141,7 +125,7 @@ class Sampler:
         )
         samples = Samples(self._below)
         self._parts.append(samples)
-        ticker = PollTicker(samples, self._target.ident or 0, self._clock.now_ns, self._read_memory)
+        ticker = PollTicker(samples, self._target.ident or 0, self._clock.now_ns, lambda now: None)
         self._ticker = ticker
         ticker.start()
 
@@ -149,10 +133,6 @@ class Sampler:
         if self._latecomer is not None:
             self._latecomer.stop()
         self._poll(f"the cell uses the alarm itself (signal.{asked})")
-
-    def _read_memory(self, now: int) -> None:
-        if self._memory is not None:
-            self._rss_bytes.add(now, self._memory.read_bytes())
 
     def _joined(self) -> tuple[Timed, Stacks]:
         """All samples in order of time, and their trimmed stacks."""
