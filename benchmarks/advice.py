@@ -1,10 +1,10 @@
 """What advice promises and what its remedy saves, for every rule.
 
 Each program is run in a kernel of its own: as it is and with the remedy, in turn, without any recording; then
-once as it is under ``%%profile``. Predicted is the gain that `p.advice()` tells from that one recording, measured
-what the remedy saved of the median run, with one compute thread. A prediction may be off by a factor of 1.5.
-Rules that need a device cannot be checked here: their gain is an upper bound by its arithmetic, and the advice
-says so.
+once as it is under ``%%profile``. Predicted is the gain that `p.advice()` tells from that one recording,
+measured what the remedy saved of the median run, with one compute thread. A prediction may be off by a factor
+of 1.5. Rules that need a device cannot be checked here: their gain is an upper bound by its arithmetic, and
+the advice says so.
 """
 
 from __future__ import annotations

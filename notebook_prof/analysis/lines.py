@@ -162,7 +162,7 @@ def _told(trace: Trace, scope: Scope, code: Any, size: int) -> dict[str, Any]:
 
 
 def _counts(trace: Trace, told: dict[str, Any], total: IntArray, window: WindowLike) -> IntArray:
-    """How often each line of the cell ran; -1 where it was sampled too, as the body of a function in one line."""
+    """How often each line of the cell ran; -1 where it was sampled too, as a function in one line is."""
     table = (trace.metadata.get("tables") or {}).get(STATEMENTS)
     count = np.full(len(told["line"]), -1, np.int64)
     if not isinstance(table, pd.DataFrame) or not {"line", "ts", "dur"} <= set(table.columns):

@@ -25,7 +25,7 @@ class Availability:
 class Collector(ABC):
     """Watches running code between `start` and `stop` and puts what it saw into a TraceBuilder.
 
-    A collector is used once: ``warm? start stop result`` or, from any point, ``abandon``. What it
+    A collector is used once: ``prepare warm? start stop result`` or, from any point, ``abandon``. What it
     cannot or will not do it says in `report`; an exception from any method is caught by the
     `Recording` and becomes an issue too.
 
@@ -53,6 +53,9 @@ class Collector(ABC):
     def claims(self) -> frozenset[str]:
         """What this one needs of `holds`; collectors with several ways to record override it."""
         return self.holds
+
+    def prepare(self) -> None:  # noqa: B027 (optional)
+        """Do what takes long and records nothing, such as starting a process: before anything records."""
 
     def warm(self, clock: Clock) -> None:  # noqa: B027 (optional)
         """Run as in a recording, so that first-time costs are paid; what it sees is dropped."""
@@ -122,11 +125,13 @@ class Recording:
 
     def warm(self) -> None:
         """Warm every collector."""
+        self._prepare()
         for collector in tuple(self._alive):
             self._try(collector, "warm", lambda c=collector: c.warm(self.clock))  # type: ignore[misc]
 
     def start(self) -> None:
-        """Start every collector, in order; the clock is marked first."""
+        """Start every collector, in order, after all are prepared; the clock is marked first."""
+        self._prepare()
         self.clock.mark()
         self._started = True
         for collector in tuple(self._alive):
@@ -182,6 +187,10 @@ class Recording:
             self._give_back(collector)
         self._alive.clear()
         self._stopped = True
+
+    def _prepare(self) -> None:
+        for collector in tuple(self._alive):
+            self._try(collector, "prepare", collector.prepare)
 
     def _try(self, collector: Collector, doing: str, action: Callable[[], None]) -> None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import threading
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -19,13 +20,29 @@ from ..trace.clocks import Clock
 from .base import Availability, Collector
 from .nvml_metrics import METRICS, PCIE, Metric, pcie_link
 from .nvml_samples import NoSamplesError, samples_since
-from .system import Readings
 
 FAST_S: Final = 0.05
 """Between two readings of memory and power."""
 
 SLOW_EVERY: Final = 4
 """Use and clocks, which the driver itself averages over longer, are read every fourth time."""
+
+
+class Readings:
+    """Times and values of one counter, appended to by one thread."""
+
+    def __init__(self) -> None:
+        self.ts = array("q")
+        self.values = array("d")
+
+    def add(self, ts: int, value: float) -> None:
+        """Append one reading."""
+        self.ts.append(ts)
+        self.values.append(value)
+
+    def put(self, builder: TraceBuilder, track: int) -> None:
+        """Give the readings to a counter track."""
+        builder.counter(track, np.array(self.ts, dtype=np.int64), np.array(self.values, dtype=np.float64))
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..collectors.python import py_spy
+from ..collectors.system import spare
 from .cell import CellTransformer, strip_magic, watch
 from .magic import ProfileMagics
 from .opening import OpenMagics, unregister
@@ -23,6 +24,7 @@ def load(shell: Any) -> None:
     shell.events.register("post_run_cell", watch.post_run_cell)
     shell.register_magics(ProfileMagics, OpenMagics)
     py_spy.keep_warm()
+    spare.prepare()  # a process that reads memory and CPU time: no cell waits for its start
 
 
 def unload(shell: Any) -> None:
@@ -39,3 +41,4 @@ def unload(shell: Any) -> None:
         shell.magics_manager.magics[kind].pop("profile", None)
     unregister(shell)
     py_spy.let_cool()
+    spare.drop()

@@ -1,34 +1,49 @@
-"""Counters of the process."""
+"""Counters and CPU times of the process, its threads and its children."""
 
 from __future__ import annotations
 
+import ctypes
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from notebook_prof.collectors.system import (
-    CPU_INTERVAL_S,
+    CHILDREN_TRACK,
     CPU_TRACK,
     RSS_TRACK,
     ResidentMemory,
     SystemCollector,
+    high_water_bytes,
+    spare,
     usable_cpus,
 )
+from notebook_prof.collectors.system.cores import usable_cores
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.clocks import Clock
 
+from .test_watcher import linux, started
 
-def recorded(collector: SystemCollector, body: object = None, seconds: float = 0.3) -> Trace:
+MB = 2**20
+
+
+def recorded(body: Callable[[], object] = lambda: time.sleep(0.3)) -> Trace:
+    collector = SystemCollector()
+    collector.prepare()
     collector.start(Clock())
-    if callable(body):
-        body()
-    else:
-        time.sleep(seconds)
+    body()
     collector.stop()
     builder = TraceBuilder()
     collector.result(builder)
+    builder.report.extend(collector.report)
     return builder.seal()
 
 
@@ -37,49 +52,181 @@ def counter(trace: Trace, name: str) -> np.ndarray:  # type: ignore[type-arg]
     return trace.counters.loc[trace.counters["track"] == key, "value"].to_numpy()
 
 
-def test_memory_follows_an_allocation() -> None:
-    kept = []
+def cpu(trace: Trace) -> pd.DataFrame:
+    table: pd.DataFrame = trace.metadata["tables"]["cpu"]
+    return table
 
-    def body() -> None:
-        for count in (3, 6):
-            until = time.monotonic() + 60
-            while len(collector._rss_bytes.ts) < count and time.monotonic() < until:
-                time.sleep(0.005)
-            kept.append(np.ones(20 * 2**20 if count == 3 else 1))
 
-    collector = SystemCollector()
-    values = counter(recorded(collector, body), RSS_TRACK)
-    assert len(values) >= 5
-    assert values[-1] - values[0] > 100 * 2**20
+def used(table: pd.DataFrame) -> pd.Series:
+    each = table.groupby(["pid", "tid", "name"])["cpu_ns"]
+    return (each.last() - each.first()).groupby("name").sum() / 1e6
+
+
+def spin(seconds: float = 0.25) -> None:
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+def in_c(size: int, seconds: float) -> None:
+    """Take memory and give it back in C code that holds the GIL all the time."""
+    library = ctypes.PyDLL(None)
+    library.malloc.restype = ctypes.c_void_p
+    library.malloc.argtypes = [ctypes.c_size_t]
+    library.memset.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
+    library.free.argtypes = [ctypes.c_void_p]
+    library.usleep.argtypes = [ctypes.c_uint]
+    place = library.malloc(size)
+    library.memset(place, 1, size)
+    library.usleep(int(seconds * 1e6))
+    library.free(place)
+
+
+@linux
+def test_a_peak_inside_c_code_is_seen_also_when_it_was_as_high_before() -> None:
+    in_c(400 * MB, 0.01)
+    in_c(400 * MB, 0.01)
+    before = high_water_bytes()
+    trace = recorded(lambda: in_c(390 * MB, 0.1))
+    values = counter(trace, RSS_TRACK)
+    assert high_water_bytes() == before, "the high-water mark says nothing here"
+    assert values.max() - values[0] == pytest.approx(390 * MB, rel=0.05)
+
+
+@linux
+def test_a_new_peak_is_the_kernels() -> None:
+    trace = recorded(lambda: in_c(700 * MB, 0.0))
+    assert counter(trace, RSS_TRACK).max() == pytest.approx(high_water_bytes(), rel=0.005)
 
 
 def test_cpu_share_of_a_busy_and_an_idle_process() -> None:
-    taken: list[float] = []
+    took: list[float] = []
 
     def busy() -> None:
-        began, end = time.perf_counter(), time.process_time() + 0.25
-        while time.process_time() < end:
-            pass
-        taken.append(0.25 / (time.perf_counter() - began))  # less than 1 where other jobs compute too
+        began = time.perf_counter()
+        spin()
+        took.append(0.25 / (time.perf_counter() - began))  # less than 1 where other jobs compute too
 
-    idle = counter(recorded(SystemCollector()), CPU_TRACK)
-    working = counter(recorded(SystemCollector(), busy), CPU_TRACK)
+    idle, working = counter(recorded(), CPU_TRACK), counter(recorded(busy), CPU_TRACK)
     assert ((idle >= 0) & (idle <= 1)).all()
     assert idle.min() < working.max() <= 1.0
-    assert working.max() > 0.7 * taken[0] / usable_cpus()
-
-
-def test_without_memory_only_the_cpu_is_counted() -> None:
-    began = time.perf_counter()
-    trace = recorded(SystemCollector(rss=False))
-    most = (time.perf_counter() - began) / CPU_INTERVAL_S + 1
-    assert list(trace.tracks["name"]) == [CPU_TRACK]
-    assert len(trace.counters) <= most
+    assert working.max() > 0.7 * took[0] / usable_cpus()
 
 
 def test_a_short_recording_still_has_both() -> None:
-    trace = recorded(SystemCollector(), seconds=0.001)
-    assert sorted(trace.tracks["name"]) == sorted([CPU_TRACK, RSS_TRACK])
+    trace = recorded(lambda: time.sleep(0.001))
+    assert {CPU_TRACK, RSS_TRACK} <= set(trace.tracks["name"])
+    assert (trace.metadata["cpu"]["pid"], trace.metadata["cpu"]["tid"]) == (
+        os.getpid(),
+        threading.get_native_id(),
+    )
+
+
+@linux
+def test_every_thread_has_its_own_time_and_the_name_python_gave_it() -> None:
+    def body() -> None:
+        other = threading.Thread(target=spin, name="cruncher")
+        other.start()
+        spin(0.15)
+        other.join()
+
+    before = time.process_time()
+    trace = recorded(body)
+    most = (time.process_time() - before) * 1e3
+    each = used(cpu(trace))
+    assert each["cruncher"] == pytest.approx(250, abs=40)
+    assert each[threading.current_thread().name] == pytest.approx(150, abs=40)
+    assert 390 < each["process"] <= most
+    kinds = cpu(trace).drop_duplicates("name").set_index("name")["kind"]
+    assert kinds["cruncher"] == "python"
+    assert kinds["notebook_prof system"] == "profiler"
+    for _, own in cpu(trace).groupby(["pid", "tid"]):
+        assert (np.diff(own["ts"]) > 0).all()
+        assert (np.diff(own["cpu_ns"]) >= 0).all()
+        assert (np.diff(own["wait_ns"]) >= 0).all()
+
+
+SPIN = "import time\nend = time.process_time() + {}\nwhile time.process_time() < end: pass"
+
+
+@linux
+def test_children_are_counted_whole_also_when_they_have_ended() -> None:
+    def body() -> None:
+        subprocess.run([sys.executable, "-c", SPIN.format(0.3)], check=True)
+
+    trace = recorded(body)
+    children = cpu(trace)[cpu(trace)["kind"] == "child"]
+    total = used(children).sum()
+    assert 300 < total < 450, children
+    assert children["name"].str.contains("python").any()
+    assert counter(trace, CHILDREN_TRACK).max() > 2 * MB
+    assert counter(trace, CHILDREN_TRACK)[-1] == 0
+
+
+@linux
+def test_children_too_short_to_be_seen_are_counted_too() -> None:
+    def body() -> None:
+        for _ in range(3):
+            if (pid := os.fork()) == 0:
+                spin(0.01)
+                os._exit(0)
+            os.waitpid(pid, 0)
+
+    children = cpu(recorded(body)).query("kind == 'child'")
+    assert 30 <= used(children).sum() < 80
+
+
+@linux
+def test_a_child_that_still_runs_is_seen() -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def body() -> None:
+        started.append(subprocess.Popen([sys.executable, "-c", SPIN.format(30)]))
+        time.sleep(0.4)
+
+    children = cpu(recorded(body)).query("kind == 'child'")
+    started[0].kill()
+    started[0].wait()
+    assert children["pid"].unique().tolist() == [started[0].pid]
+    assert used(children).iloc[0] > 20
+
+
+@linux
+def test_the_thread_takes_over_when_the_watcher_is_killed() -> None:
+    def body() -> None:
+        (pid,) = started(os.getpid())
+        time.sleep(0.6)
+        os.kill(pid, signal.SIGKILL)
+        time.sleep(0.3)
+
+    spare.drop()
+    trace = recorded(body)
+    assert [issue.code for issue in trace.report] == ["memory-read-inside"]
+    ts = trace.counters.loc[trace.counters["track"] == 0, "ts"].to_numpy()
+    assert len(ts) > 30
+    assert np.diff(ts).max() < 0.5e9, "what came before is kept"
+    assert trace.metadata["cpu"]["read_by"] == "a thread"
+    assert {thread.name for thread in threading.enumerate()}.isdisjoint({"notebook_prof system poll"})
+
+
+@pytest.mark.parametrize("has_proc", [True, False])
+def test_where_no_process_can_be_started_a_thread_reads(
+    monkeypatch: pytest.MonkeyPatch, has_proc: bool
+) -> None:
+    spare.drop()
+    monkeypatch.setattr("notebook_prof.collectors.system.watching.sys.executable", "")
+    opened = os.open
+
+    def closed(path: object, *more: object, **named: object) -> int:
+        if str(path).startswith("/proc") and not has_proc:
+            raise FileNotFoundError(path)
+        return opened(path, *more, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("os.open", closed)
+    trace = recorded(spin)
+    assert [issue.code for issue in trace.report] == ["memory-read-inside"]
+    assert len(counter(trace, RSS_TRACK)) > 5
+    assert used(cpu(trace).query("kind == 'process'"))["process"] == pytest.approx(250, abs=100)
 
 
 def test_other_systems_are_read_through_psutil(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,11 +239,36 @@ def test_other_systems_are_read_through_psutil(monkeypatch: pytest.MonkeyPatch) 
     slow.close()
 
 
-def test_fifty_recordings_leave_no_thread_and_no_file() -> None:
+def test_fifty_recordings_leave_no_thread_no_file_and_one_watcher() -> None:
+    spare.prepare()
     before = set(threading.enumerate())
-    for _ in range(50):
+    files = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
+    for turn in range(50):
         collector = SystemCollector()
+        collector.prepare()
         collector.start(Clock())
+        if turn % 2:
+            collector.stop()
+            collector.result(TraceBuilder())
         collector.abandon()
         collector.abandon()
     assert set(threading.enumerate()) <= before
+    if files:
+        assert len(os.listdir("/proc/self/fd")) == files
+        assert len(started(os.getpid())) == 1
+
+
+@linux
+def test_a_quota_leaves_fewer_cores(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.write_text("0::/pod/box\n")
+    (tmp_path / "pod" / "box").mkdir(parents=True)
+    (tmp_path / "pod" / "box" / "cpu.max").write_text("max 100000\n")
+    assert usable_cores(tmp_path, own) == usable_cpus()
+    (tmp_path / "pod" / "cpu.max").write_text("50000 100000\n")
+    assert usable_cores(tmp_path, own) == 0.5
+    own.write_text("4:cpu,cpuacct:/a\n3:memory:/b\n")
+    (tmp_path / "cpu" / "a").mkdir(parents=True)
+    (tmp_path / "cpu" / "a" / "cpu.cfs_quota_us").write_text("25000\n")
+    (tmp_path / "cpu" / "a" / "cpu.cfs_period_us").write_text("100000\n")
+    assert usable_cores(tmp_path, own) == 0.25

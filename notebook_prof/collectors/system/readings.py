@@ -1,0 +1,220 @@
+"""From the watcher's records to counters and to the table of CPU time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ...trace.intervals import IntArray
+from . import watcher
+from .watcher import FIELDS
+
+Records = npt.NDArray[np.void]
+_TYPE: Final = np.dtype([(name, "<i4" if place < 4 else "<i8") for place, name in enumerate(FIELDS)])
+_TIMES: Final = (watcher.PROCESS, watcher.THREAD, watcher.CHILD)
+
+ENDED: Final = -1
+"""Process number of the row that sums up children that ended between two readings."""
+COLUMNS: Final = ("pid", "tid", "name", "kind", "ts", "cpu_ns", "wait_ns")
+KINDS: Final = ("process", "python", "native", "profiler", "child")
+"""Kinds of rows: the process as a whole, its threads, and child processes as wholes."""
+
+
+def decode(data: bytes | bytearray) -> Records:
+    """Give records a column for each field; what was cut off at the end is left out."""
+    whole = len(data) // _TYPE.itemsize
+    return np.frombuffer(bytes(data[: whole * _TYPE.itemsize]), dtype=_TYPE)
+
+
+def within(begin: Records, watched: Records, end: Records) -> Records:
+    """All records in order of time: our own first and last ones, and the watcher's between them."""
+    first, last = begin["ts"].max(initial=0), end["ts"].min(initial=np.iinfo(np.int64).max)
+    named = watched["kind"] == watcher.NAME
+    inside = (watched["ts"] > first) & (watched["ts"] < last)
+    records = np.concatenate([begin, watched[inside | named], end])
+    return records[np.argsort(records["ts"], kind="stable")]
+
+
+def resident(records: Records, high_water: tuple[int, int]) -> tuple[IntArray, IntArray]:
+    """Times and bytes of resident memory.
+
+    Parameters
+    ----------
+    records : structured array
+        In order of time.
+    high_water : (int, int)
+        The kernel's high-water mark at the beginning and at the end, 0 where it does not tell. If it moved,
+        the highest reading is raised to it: then the peak is exact.
+    """
+    mine = records[records["kind"] == watcher.RSS]
+    ts, level = mine["ts"].astype(np.int64), mine["a"].astype(np.int64)
+    before, after = high_water
+    if len(level) and after > before:
+        top = int(level.argmax())
+        level[top] = max(int(level[top]), after)
+    return ts, level
+
+
+def busy_share(records: Records, cores: float, interval_ns: int) -> tuple[IntArray, npt.NDArray[np.float64]]:
+    """Times and shares of all cores that the process used since the time before."""
+    mine = records[records["kind"] == watcher.PROCESS]
+    passes = np.unique(records["ts"][records["kind"] == watcher.PASS])
+    if len(mine) == 0 or len(passes) < 2:
+        return np.empty(0, np.int64), np.empty(0)
+    every = (passes - passes[0]) // interval_ns
+    last = np.append(every[1:] != every[:-1], True)
+    at = np.unique(np.append(passes[0], passes[last]))
+    cpu = np.interp(at, mine["ts"], np.maximum.accumulate(mine["a"]))
+    return at[1:], np.clip(np.diff(cpu) / np.diff(at) / cores, 0.0, 1.0)
+
+
+def children_bytes(records: Records, ours: Collection[int], main: int) -> tuple[IntArray, IntArray]:
+    """Times and resident bytes of all child processes together; empty without any."""
+    kept = np.isin(records["kind"], (watcher.CHILD, watcher.GONE)) & (records["tid"] == -1)
+    kept &= ~np.isin(records["pid"], [*ours, main])
+    mine = records[kept]
+    if not (mine["kind"] == watcher.CHILD).any():
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    last = records["ts"][-1]
+    here = mine["pid"][(mine["ts"] == last) & (mine["kind"] == watcher.CHILD)]
+    ended = np.unique(mine["pid"][~np.isin(mine["pid"], here)])
+    ends = np.zeros(len(ended), mine.dtype)
+    ends["kind"], ends["pid"], ends["ts"] = watcher.GONE, ended, last
+    mine = np.concatenate([mine, ends])
+    order = np.lexsort((mine["ts"], mine["pid"]))
+    pid, level = mine["pid"][order], np.where(mine["kind"] == watcher.CHILD, mine["c"], 0)[order]
+    before = np.where(np.append(False, pid[1:] == pid[:-1]), np.append(0, level[:-1]), 0)[: len(level)]
+    ts = mine["ts"][order].astype(np.int64)
+    moments, place = np.unique(ts, return_inverse=True)
+    change = np.bincount(place, weights=level - before, minlength=len(moments))
+    return moments, np.rint(np.cumsum(change)).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the process knows of itself.
+
+    Attributes
+    ----------
+    pid : int
+    ours : collection of int
+        Processes of ours, which are left out.
+    threads : mapping
+        Name of each Python thread, by its native number.
+    children : mapping
+        Name of each process that ``multiprocessing`` started, by its number.
+    ended_ns : int
+        CPU time of all children that were waited for meanwhile.
+    """
+
+    pid: int
+    ours: Collection[int]
+    threads: Mapping[int, str]
+    children: Mapping[int, str]
+    ended_ns: int
+
+
+def cpu_table(records: Records, known: Known) -> pd.DataFrame:
+    """Give cumulative CPU time and waits of the process, its threads and its children.
+
+    Returns
+    -------
+    DataFrame
+        ``pid tid name kind ts cpu_ns wait_ns``, by process, thread and time; `tid` is -1 for a process as a
+        whole. Each has a row at the first and at the last instant, and rows where its times changed.
+    """
+    passes = np.unique(records["ts"][records["kind"] == watcher.PASS]).astype(np.int64)
+    mine = records[np.isin(records["kind"], _TIMES) & ~np.isin(records["pid"], [*known.ours])]
+    if not len(passes) or not len(mine):
+        return pd.DataFrame(columns=list(COLUMNS))
+    names = told_names(records)
+    places = pd.MultiIndex.from_arrays([mine["pid"], mine["tid"]])
+    parts = []
+    for (pid, tid), rows in pd.Series(np.arange(len(mine))).groupby(places, sort=True).groups.items():
+        own = mine[np.asarray(rows)]
+        name, kind = _called(int(pid), int(tid), names, known)
+        parts.append(_changes(own, passes).assign(pid=pid, tid=tid, name=name, kind=kind))
+    table = pd.concat(parts, ignore_index=True)
+    if rest := _ended_unseen(table, records, known):
+        edges = pd.DataFrame({"ts": passes[[0, -1]], "cpu_ns": [0, rest], "wait_ns": [0, 0]})
+        edges = edges.assign(pid=ENDED, tid=-1, name="children that ended at once", kind="child")
+        table = pd.concat([table, edges], ignore_index=True)
+    types = dict.fromkeys(("pid", "tid", "ts", "cpu_ns", "wait_ns"), "int64")
+    return table[list(COLUMNS)].astype(types)
+
+
+def _changes(own: Records, passes: IntArray) -> pd.DataFrame:
+    """Rows of one thread or process, with those that a straight line between two changes would hide."""
+    ts = own["ts"].astype(np.int64)
+    cpu, wait = (np.maximum.accumulate(own[name]).astype(np.int64) for name in ("a", "b"))
+    before = np.searchsorted(passes, ts, side="left") - 1
+    held = np.flatnonzero((before[1:] >= 0) & (passes[np.maximum(before[1:], 0)] > ts[:-1]))
+    columns = {"ts": passes[before[1:][held]], "cpu_ns": cpu[held], "wait_ns": wait[held]}
+    frames = [pd.DataFrame({"ts": ts, "cpu_ns": cpu, "wait_ns": wait}), pd.DataFrame(columns)]
+    if ts[0] > passes[0]:  # it began meanwhile, with nothing
+        born = np.unique(passes[[0, max(int(before[0]), 0)]])
+        frames.append(pd.DataFrame({"ts": born, "cpu_ns": 0, "wait_ns": 0}))
+    if ts[-1] < passes[-1]:
+        frames.append(pd.DataFrame({"ts": passes[-1:], "cpu_ns": cpu[-1:], "wait_ns": wait[-1:]}))
+    table = pd.concat(frames).sort_values(["ts", "cpu_ns"], kind="stable")
+    return table.drop_duplicates("ts", keep="last")
+
+
+def _ended_unseen(table: pd.DataFrame, records: Records, known: Known) -> int:
+    """CPU time of children that were waited for, less what was seen of those that ended."""
+    here = records["pid"][(records["kind"] == watcher.CHILD) & (records["ts"] == records["ts"][-1])]
+    final = table[table["kind"] == "child"].groupby("pid")["cpu_ns"].max()
+    return max(0, known.ended_ns - int(final[~final.index.isin(here)].sum()))
+
+
+def told_names(records: Records) -> dict[tuple[int, int], str]:
+    """Last name that was read of each thread and process."""
+    mine = records[records["kind"] == watcher.NAME]
+    found: dict[tuple[int, int], bytes] = {}
+    numbers = np.stack([mine[name] for name in ("a", "b", "c")], axis=1).astype("<i8")
+    for i, place in enumerate(mine["place"].tolist()):  # a few by thread
+        key = int(mine["pid"][i]), int(mine["tid"][i])
+        found[key] = (found.get(key, b"") if place else b"") + numbers[i].tobytes()
+    return {key: name.rstrip(b"\0").decode("utf-8", "replace") for key, name in found.items()}
+
+
+def _called(pid: int, tid: int, names: Mapping[Any, str], known: Known) -> tuple[str, str]:
+    if pid == known.pid and tid < 0:
+        return "process", "process"
+    if pid == known.pid:
+        name = known.threads.get(tid)
+        if name is None:
+            return names.get((pid, tid)) or f"thread {tid}", "native"
+        return name, "profiler" if name.startswith("notebook_prof") else "python"
+    if pid in known.children:
+        return known.children[pid], "child"
+    return command_name(names.get((pid, -1), "")) or f"process {pid}", "child"
+
+
+_COMMANDS: Final = {
+    "multiprocessing.resource_tracker": "multiprocessing's resource tracker",
+    "multiprocessing.forkserver": "multiprocessing's fork server",
+    "multiprocessing.spawn": "multiprocessing's spawned process",
+    "joblib.externals.loky": "joblib worker",
+}
+
+
+def command_name(command: str) -> str:
+    """Shorten a command line: the program without its folder, and what it was given.
+
+    Examples
+    --------
+    >>> command_name("/usr/bin/python3 -m http.server 8000")
+    'python3 -m http.server 8000'
+    """
+    for word, name in _COMMANDS.items():
+        if word in command:
+            return name
+    program, _, rest = command.partition(" ")
+    text = f"{program.rpartition('/')[2]} {rest}".strip()
+    return text if len(text) <= 60 else text[:59] + "…"
