@@ -17,8 +17,9 @@ class CollectorOptions:
 
     Attributes
     ----------
-    shapes : bool
-        Input shapes of operators (torch). Makes stopping and the table two to three times slower.
+    shapes : bool or None
+        Input shapes of operators (torch). Makes stopping and the table two to three times slower. None
+        records them, unless the same cell has taken longer to stop than to run because of that.
     memory : bool
         Allocations and frees with their addresses (torch).
     modules : bool
@@ -50,7 +51,7 @@ class CollectorOptions:
     True
     """
 
-    shapes: bool = True
+    shapes: bool | None = True
     memory: bool = True
     modules: bool = True
     stack: bool = False

@@ -12,6 +12,7 @@ from typing import Any, Final
 import pandas as pd
 
 from ..errors import OptionError, nearest
+from ..optional import installed
 from ..trace.schema import Column, Table
 from .base import Availability, Collector
 from .marks import MarksCollector
@@ -124,13 +125,15 @@ def make(names: Sequence[str] | None = None, options: CollectorOptions | None = 
     'python'
     """
     options = options if options is not None else CollectorOptions()
-    entries = _entries()
+    entries = _entries(known=True)
     wanted = set(names or _automatic())
+    if wanted - entries.keys():
+        entries = _entries()
     if unknown := sorted(wanted - entries.keys()):
         raise OptionError(
             f"no collector {unknown[0]!r}: {nearest(unknown[0], entries)}; see nbp.list_collectors()"
         )
-    if "torch" in wanted and not _beside_torch():
+    if {"torch", "cuda"} <= wanted and not _beside_torch():
         wanted.discard("cuda")
     if {"torch", "torch_memory"} <= wanted:
         options = replace(options, memory=False)  # the same blocks, and without stacks
@@ -157,10 +160,16 @@ def _automatic() -> tuple[str, ...]:
     if "cupy" in sys.modules and _BUILT_IN["cupy"].availability().ok:
         chosen.append("cupy")
     launches = "cupy" in sys.modules or "numba.cuda" in sys.modules
-    alone = chosen[0] != "torch" or _beside_torch()
-    if launches and alone and _BUILT_IN["cuda"].availability().ok:
+    if launches and (chosen[0] != "torch" or _beside_torch()) and _BUILT_IN["cuda"].availability().ok:
         chosen.append("cuda")
     return tuple(chosen)
+
+
+def prepare() -> None:
+    """Import what the first recording would import while its cell waits; no framework."""
+    entries = _entries()
+    for name in ("torch", "python") if installed("torch") else ("python",):
+        entries[name].load()
 
 
 def _beside_torch() -> bool:
@@ -171,10 +180,17 @@ def _beside_torch() -> bool:
     return best.ok and best.name != "kineto"
 
 
-def _entries() -> dict[str, _Entry]:
-    foreign = {
-        point.name: _Entry(point.module, point.attr, f"what {point.module.partition('.')[0]} records")
-        for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)
-        if point.name not in _BUILT_IN
-    }
-    return {**_BUILT_IN, **foreign}
+_foreign: dict[str, _Entry] | None = None
+"""Collectors of other packages, as they were when the packages were last looked through."""
+
+
+def _entries(known: bool = False) -> dict[str, _Entry]:
+    """All collectors; with `known`, packages are not looked through again, which takes 10 ms."""
+    global _foreign
+    if _foreign is None or not known:
+        _foreign = {
+            point.name: _Entry(point.module, point.attr, f"what {point.module.partition('.')[0]} records")
+            for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)
+            if point.name not in _BUILT_IN
+        }
+    return {**_BUILT_IN, **_foreign}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..collectors import registry
 from ..collectors.python import py_spy
 from ..collectors.system import spare
 from .cell import CellTransformer, strip_magic, watch
@@ -23,6 +24,7 @@ def load(shell: Any) -> None:
     shell.events.register("pre_run_cell", watch.pre_run_cell)
     shell.events.register("post_run_cell", watch.post_run_cell)
     shell.register_magics(ProfileMagics, OpenMagics)
+    registry.prepare()
     py_spy.keep_warm()
     spare.prepare()  # a process that reads memory and CPU time: no cell waits for its start
 

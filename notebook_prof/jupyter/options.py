@@ -103,7 +103,13 @@ def build_parser(named: bool = True) -> argparse.ArgumentParser:
         metavar="LINE",
         help="count steps by the loop that starts on this line of the cell",
     )
-    _switch(parser, "--shapes", "input shapes of operators")
+    add(
+        "--shapes",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="record input shapes of operators (default: yes, unless an earlier recording of the same "
+        "cell took longer to stop than the cell to run)",
+    )
     _switch(parser, "--memory", "allocations of memory")
     _switch(parser, "--modules", "which module an operator belongs to")
     add("--stack", action="store_true", help="Python frames beside operators; up to twice as slow")

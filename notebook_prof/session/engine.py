@@ -22,7 +22,7 @@ from ..trace.builder import TraceBuilder
 from ..trace.clocks import Clock
 from ..trace.report import ImportReport
 from ..trace.trace import Trace
-from . import current, findings, rounds
+from . import budget, current, findings, rounds
 from .account import account
 from .deferred import DeferredTrace
 from .interleaved import Interleaved, OverheadMeter
@@ -134,6 +134,8 @@ class Session:
         self.traces: list[DeferredTrace] = []
         self._metadata = dict(metadata or {})
         self.report = ImportReport()
+        self._source: str | None = self._metadata.get("cell_source")
+        self._options = budget.within(plan.options, self._source, self.report)
         self._sources = StepSources(self.window, plan.step_by, self.report, self._after_tick, self._place)
         self._hooks = announced is not Source.MARK
         self._recording: Recording | None = None
@@ -280,6 +282,8 @@ class Session:
         # appended first: a KeyboardInterrupt comes out of stop() only after every collector has stopped
         self._finished.append(cycle)
         recording.stop()
+        if "torch" in recording.names:
+            budget.spent(self._source, stop_ns - self._start_ns, time.time_ns() - stop_ns)
         if self._meter is not None and not self.window.closed:
             cycle.taken = TraceBuilder()
             recording.result(cycle.taken)
@@ -303,7 +307,7 @@ class Session:
 
     def _make(self, names: list[str]) -> list[Collector]:
         try:
-            return registry.make(names or None, self._plan.options)
+            return registry.make(names or None, self._options)
         except OptionError:
             raise
         except Exception as error:  # the user's code has to run, with or without us

@@ -49,6 +49,8 @@ def seal(parts: SealedParts, window: tuple[int, int] | None) -> Trace:
     counters = _counters(parts, window)
     allocations = _allocations(parts, window)
     account = _account(parts)
+    if window is None and len(account["ts"]):
+        counters = _held_from(counters, int(account["ts"].min()))
     origin = window[0] if window is not None else _origin(columns, steps, counters, allocations, account)
     for table in (columns, steps, counters, allocations):
         table["ts"] = table["ts"] - origin
@@ -199,6 +201,16 @@ def _counters(parts: SealedParts, window: tuple[int, int] | None) -> Columns:
     table["ts"] = _joined([rows[1] for rows in parts.counters])
     table["value"] = np.concatenate([np.empty(0), *(rows[2] for rows in parts.counters)])
     return _sorted_inside(table, ("ts", "track"), window)
+
+
+def _held_from(counters: Columns, start: int) -> Columns:
+    """The last reading of each counter before `start` holds at `start`; the others before it are dropped."""
+    ts, track = counters["ts"], counters["track"]
+    early = ts <= start
+    last = early.copy()
+    last[:-1] &= ~early[1:] | (track[1:] != track[:-1])
+    kept = {name: column[~early | last] for name, column in counters.items()}
+    return {**kept, "ts": np.maximum(kept["ts"], start)}
 
 
 def _allocations(parts: SealedParts, window: tuple[int, int] | None) -> Columns:

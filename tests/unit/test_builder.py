@@ -260,3 +260,20 @@ def test_steps_of_several_loops():
     b = TraceBuilder()
     b.steps([0, 1, 2], [0, 10, 30], [10, 10, 5], "hook", loop=[0, 0, 1])
     assert b.seal().steps["loop"].tolist() == [0, 0, 1]
+
+
+def test_counters_begin_with_the_cell() -> None:
+    """A recording starts before its cell does: what was read then holds at the cell's first instant."""
+    b = TraceBuilder()
+    rss, cpu = b.track("process RSS", "counter", pid=1), b.track("process CPU", "counter", pid=1)
+    b.counter(rss, [700, 800, 900, 950], [1, 2, 3, 4])
+    b.counter(cpu, [930], [0.5])
+    b.table("account", pd.DataFrame({"ts": [900], "dur": [100], "kind": ["code"]}))
+    trace = b.seal()
+    assert trace.counters["ts"].tolist() == [0, 30, 50]
+    assert trace.counters["value"].tolist() == [3, 0.5, 4]
+    b = TraceBuilder()
+    b.counter(b.track("process RSS", "counter", pid=1), [700, 800], [1, 2])
+    b.table("account", pd.DataFrame({"ts": [900], "dur": [100], "kind": ["code"]}))
+    trace = b.seal()
+    assert (trace.counters["ts"].tolist(), trace.counters["value"].tolist()) == ([0], [2])

@@ -16,7 +16,7 @@ def test_defaults() -> None:
     assert (asked.name, asked.steps, asked.collectors, asked.step_by) == (None, None, (), "auto")
     assert (asked.quiet, asked.stop_after, asked.save, asked.loop_line) == (False, False, None, None)
     recorded = asked.recorded
-    assert (recorded.shapes, recorded.memory, recorded.modules, recorded.stack) == (True, True, True, False)
+    assert (recorded.shapes, recorded.memory, recorded.modules, recorded.stack) == (None, True, True, False)
     assert (recorded.python, recorded.min_duration_ns) == (None, 0)
 
 

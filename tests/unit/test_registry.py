@@ -68,3 +68,22 @@ def test_other_packages_add_collectors(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "ModuleNotFoundError" in table.loc["broken", "reason"]
     assert table.loc["again", "available"]
     assert names("again")[0] == "python"
+
+
+def test_packages_are_looked_through_once_for_all_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+
+    def found(group: str) -> list[EntryPoint]:
+        looked.append(group)
+        return []
+
+    monkeypatch.setattr(registry, "entry_points", found)
+    monkeypatch.setattr(registry, "_foreign", None)
+    for _ in range(3):
+        make(["system"])
+    assert len(looked) == 1
+    list_collectors()
+    assert len(looked) == 2
+    with pytest.raises(OptionError):
+        make(["new"])
+    assert len(looked) == 3, "it may have been installed since"

@@ -79,7 +79,7 @@ class FastSession:
         self._profiler: Any = torch.autograd.profiler.profile(
             use_kineto=True,
             use_device="cuda" if self._device else None,
-            record_shapes=options.shapes,
+            record_shapes=options.shapes is not False,
             profile_memory=options.memory,
             with_stack=options.stack,
             experimental_config=None if options.memory else _all_threads(torch),
@@ -111,7 +111,7 @@ class FastSession:
             raw,
             self._torch._C._autograd._KinetoEvent,
             report,
-            shapes=self._options.shapes,
+            shapes=self._options.shapes is not False,
             memory=self._options.memory,
             device=self._device,
             pid=os.getpid(),
@@ -130,7 +130,7 @@ class PublicSession:
         with quiet_stderr():
             self._profiler: Any = torch.profiler.profile(
                 activities=on,
-                record_shapes=options.shapes,
+                record_shapes=options.shapes is not False,
                 profile_memory=options.memory,
                 with_stack=options.stack,
             )

@@ -1,0 +1,148 @@
+"""The prompt comes back before the Trace is there; who asks for it waits."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from queue import Empty
+
+import pytest
+from jupyter_client.manager import start_new_kernel
+
+from .conftest import PATIENCE_S, SETUP, Kernel
+
+HOLD = """
+import threading
+from notebook_prof.session import engine
+go, _build = threading.Event(), engine.Session._build
+def _held(self, cycle):
+    go.wait()
+    return _build(self, cycle)
+engine.Session._build = _held
+"""
+LET_GO = "engine.Session._build = _build; go.set()"
+TRAIN = """
+for batch in loader:
+    optimizer.zero_grad()
+    model(batch).sum().backward()
+    optimizer.step()
+"""
+COUNT = "(len(p.steps()), int(p.operators().set_index('name')['count']['aten::addmm']), p.pending is None)"
+
+
+@pytest.fixture
+def held(torch_kernel: Kernel) -> Kernel:
+    """A kernel in which no Trace is made until ``LET_GO``."""
+    torch_kernel.must(HOLD)
+    return torch_kernel
+
+
+def test_the_prompt_is_back_before_the_trace_is_there(held: Kernel) -> None:
+    held.must(f"%%profile p --quiet\n{TRAIN}\nlast = 7")
+    assert held.value("(p.pending is not None, last, nbp.last is p, _profile is p)") == [True] * 1 + [
+        7,
+        True,
+        True,
+    ]
+    held.must("import gc; x = [n * n for n in range(100_000)]; assert gc.isenabled()")
+    held.must(LET_GO)
+    assert held.value(COUNT) == [10, 20, True]
+
+
+def test_an_interrupt_of_who_waits_loses_nothing(held: Kernel) -> None:
+    held.must(f"%%profile p --quiet\n{TRAIN}")
+    for _ in range(2):
+        stopped = held.run("print('waits', flush=True); p.trace", interrupt_after=0.3)
+        assert stopped.error == "KeyboardInterrupt"
+    held.must(LET_GO)
+    assert held.value(COUNT) == [10, 20, True]
+
+
+def test_two_profiled_cells_in_a_row(held: Kernel) -> None:
+    held.must(f"%%profile first --quiet\n{TRAIN}")
+    held.must(f"%%profile p --quiet\n{TRAIN}")
+    failing = held.run("%%profile third --quiet\nmodel(loader.dataset[:4])\nraise ValueError('mine')")
+    assert failing.error == "ValueError"
+    held.must(LET_GO)
+    assert held.value(COUNT) == [10, 20, True]
+    assert held.value("[len(first.steps()), len(third.steps())]") == [10, 0]
+    assert held.value("'aten::addmm' in third.operators()['name'].tolist()")
+
+
+def test_what_cannot_be_put_together_is_told(torch_kernel: Kernel) -> None:
+    torch_kernel.must(
+        """
+        from notebook_prof.session import engine
+        _build = engine.Session._build
+        def _failing(self, cycle):
+            if cycle is not None:
+                raise MemoryError("no room")
+            return _build(self, cycle)
+        engine.Session._build = _failing
+        """
+    )
+    torch_kernel.must(f"%%profile p --quiet\n{TRAIN}")
+    torch_kernel.must("engine.Session._build = _build")
+    assert torch_kernel.value("p.trace.report['profile-failed'].example") == "MemoryError: no room"
+
+
+def test_a_file_is_there_when_the_cell_has_ended(torch_kernel: Kernel, tmp_path: Path) -> None:
+    torch_kernel.must(f"%%profile p --quiet --save {tmp_path / 'run.json'}\n{TRAIN}")
+    assert (tmp_path / "run.json").stat().st_size > 1000
+
+
+def test_the_views_go_out_before_the_trace_is_there(held: Kernel) -> None:
+    asked = held.rerun(f"%%profile p\n{TRAIN}", "a-cell")
+    shown = _heard(held, asked, 2)
+    assert "being put together" in shown[0]["data"]["text/plain"]
+    assert set(shown[1]["data"]) == {"application/vnd.jupyter.widget-view+json"}
+    held.must("assert p.pending is not None")
+    held.must(LET_GO)
+    (static,) = _heard(held, asked, 1)
+    assert static["transient"] == shown[0]["transient"]
+    assert "data:image/png" in static["data"]["text/html"]
+
+
+def _heard(kernel: Kernel, asked: str, count: int) -> list[dict[str, dict[str, str]]]:
+    """The next outputs of a cell that has perhaps ended."""
+    until, found = time.monotonic() + PATIENCE_S, []
+    while len(found) < count and time.monotonic() < until:
+        try:
+            message = kernel.client.get_iopub_msg(timeout=1)
+        except Empty:
+            continue
+        mine = message["parent_header"].get("msg_id") == asked
+        if mine and message["msg_type"] in ("display_data", "update_display_data"):
+            found.append(message["content"])
+    assert len(found) == count, found
+    return found
+
+
+@pytest.mark.parametrize("how", ["shutdown", "restart"])
+def test_a_kernel_may_end_while_it_is_made(how: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    env = {**os.environ, "IPYTHONDIR": str(tmp_path), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    with (tmp_path / "kernel.txt").open("w") as log:
+        manager, client = start_new_kernel(startup_timeout=PATIENCE_S, env=env, stdout=log, stderr=log)
+        try:
+            kernel = Kernel(manager, client)
+            kernel.must(SETUP)
+            kernel.must("import torch; torch.set_num_threads(1); small = torch.randn(8, 8)")
+            kernel.must("%%profile p --quiet\nfor _ in range(20_000):\n    small = (small @ small).tanh()")
+            assert kernel.value("p.pending is not None"), "60,000 slices take longer than a question"
+            if how == "restart":
+                manager.restart_kernel()
+                client.wait_for_ready(timeout=PATIENCE_S)
+                kernel.must(SETUP)
+                kernel.must("%%profile p --quiet\nx = 1")
+                assert kernel.value("p.pending is None or p.trace is not None")
+            manager.shutdown_kernel()
+            assert not manager.is_alive()
+        finally:
+            client.stop_channels()
+            manager.shutdown_kernel(now=True)
+    told = (tmp_path / "kernel.txt").read_text()
+    assert "Traceback" not in told
+    assert "Fatal Python error" not in told
+    assert "terminate called" not in told
