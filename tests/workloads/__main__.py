@@ -26,9 +26,10 @@ def show(run: Run) -> None:
     print(ratio, "| printed:", run.printed.strip()[-300:].replace("\n", " / "))
     if run.error:
         print("error:", run.error.splitlines()[0])
-    total = sum(run.statements_s.values()) or 1
-    print(f"truth: statements of a bare run, {total:.3f} s:")
-    print(" ", ", ".join(f"line {n} {s:.3f} s = {s / total:.0%}" for n, s in run.statements_s.items()))
+    for took in run.statements_s:
+        total = sum(took.values()) or 1
+        print(f"truth: statements of a bare run, {total:.3f} s:")
+        print(" ", ", ".join(f"line {n} {s:.3f} s = {s / total:.0%}" for n, s in took.items()))
     print(
         "  used", {k: round(v, 2) for k, v in run.used.items()}, "high water MiB", run.high_water_bytes >> 20
     )

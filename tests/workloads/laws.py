@@ -18,11 +18,11 @@ MEASURED = re.compile(r"(?<![\w.:/-])\d[\d,.]*\s?(%|ns|µs|ms|s|B|KiB|MiB|GiB|×
 
 
 def margin(run: Run) -> float:
-    """By how much a share of this run may differ from the same share of another run of the same cell.
+    """By how much a share of this run may lie outside of the same share in two bare runs of the same cell.
 
     The engines promise 1, 3 and 10 points for cells of over 2 s, over 0.5 s and less, against a truth that is
-    measured in the same run. These shares come from two runs on two cores that others use as well: the same
-    bare cell, timed twice there, differs by up to 3, 6 and 15 points, which comes on top.
+    measured in the same run. These shares come from three runs on a machine that others use as well, which
+    stretches one statement more than another: about three times as much is allowed.
     """
     if run.cell_s > 2:
         return 0.04
@@ -38,7 +38,7 @@ def check_account(run: Run) -> None:
 
     assert abs(float(rows["share"].sum()) - 1) < 1e-9
     assert run.cell_s <= run.wall_s, "the client's clock began earlier and ended later"
-    spent = sum(run.statements_s.values())
+    spent = 0.0 if run.error or not run.statements_s else run.bare_s
     assert run.cell_s - run.kind_s("profiler") > 0.5 * spent, (
         "half of a bare run, since nothing of ours makes a cell faster; the other half is for a first run's "
         "page faults and caches, and for other programs"
@@ -53,8 +53,8 @@ def check_statements(run: Run) -> None:
     assert whole > 0, run.account.to_string()
     for first, last in run.workload.statements:
         said = run.part_s(first, last) / whole
-        assert abs(said - run.true_share(first)) <= margin(run), (
-            f"line {first}: {said:.1%} of the account, {run.true_share(first):.1%} of a bare run"
+        assert run.off(first, said) <= margin(run), (
+            f"line {first}: {said:.1%} of the account, {run.true_share(first)} of the bare runs"
             f"\n{run.account.to_string()}\n{run.statements_s}"
         )
 

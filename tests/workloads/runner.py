@@ -76,7 +76,7 @@ class Run:
     workload: Workload
     bare_s: float
     wall_s: float
-    statements_s: dict[int, float]
+    statements_s: list[dict[int, float]]
     bare_printed: str
     printed: str
     error: str
@@ -126,9 +126,15 @@ class Run:
         rows = self.lines[self.lines["text"].str.contains(text, regex=False)]
         return float(rows["total_ns"].max()) / 1e9 / self.cell_s if len(rows) else 0.0
 
-    def true_share(self, first: int) -> float:
-        """Share of the top-level statement on this line of the cell, as a bare run took it."""
-        return self.statements_s[first] / sum(self.statements_s.values())
+    def true_share(self, first: int) -> tuple[float, float]:
+        """Least and largest share of the top-level statement on this line, in the bare runs."""
+        shares = [took[first] / sum(took.values()) for took in self.statements_s]
+        return min(shares), max(shares)
+
+    def off(self, first: int, said: float) -> float:
+        """By how much a share that is said of a statement lies outside of its shares in the bare runs."""
+        least, largest = self.true_share(first)
+        return max(least - said, said - largest, 0.0)
 
     def phase_shares(self, *steps: int) -> dict[str, float]:
         """Share of each phase of the time of all steps, or of these."""
@@ -206,7 +212,7 @@ class Notebook:
         return printed, took
 
     def play(self, workload: Workload, *, bare: bool = True, fails: bool = False) -> Run:
-        """Set up, run bare (once whole, once statement by statement), then profiled, and ask the Profile.
+        """Set up, run bare (twice, statement by statement), then profiled, and ask the Profile.
 
         Parameters
         ----------
@@ -217,13 +223,14 @@ class Notebook:
             Whether the cell ends with an error.
         """
         self.must(workload.setup or "None")
-        bare_s, statements, first = float("nan"), {}, ""
-        if bare:
+        bare_s, statements, first = float("nan"), [], ""
+        if fails:
             first, error, bare_s = self.execute(workload.cell)
-            assert fails == bool(error), error
-            if not fails:
-                statements = self._statements(workload)
-                bare_s = min(bare_s, sum(statements.values()))
+            assert error, "this cell ends with an error"
+        elif bare:
+            found = [self._statements(workload) for _ in range(2)]
+            statements = [took for took, _ in found]
+            first, bare_s = found[-1][1], min(sum(took.values()) for took in statements)
         asking = f"exec(open({str(ASKED)!r}).read(), _space := {{}}); print(_space['usage']()); del _space"
         before, _ = self.must(asking)
         with high_water(self.pid) as mark:
@@ -233,12 +240,12 @@ class Notebook:
         run.said = self._ask(before)
         return run
 
-    def _statements(self, workload: Workload) -> dict[int, float]:
-        """Seconds of each top-level statement of a bare run, by its line in the profiled cell."""
+    def _statements(self, workload: Workload) -> tuple[dict[int, float], str]:
+        """Seconds of each top-level statement of a bare run, by its line; and what it printed."""
         self.must(TIMED)
         printed, _ = self.must(f"print('\\n' + await _timed({workload.cell!r}, get_ipython())); del _timed")
-        found = json.loads(printed.strip().splitlines()[-1])
-        return {int(line) + 1: seconds for line, seconds in found.items()}
+        printed, _, found = printed.rstrip("\n").rpartition("\n")
+        return {int(line) + 1: seconds for line, seconds in json.loads(found).items()}, printed
 
     def _ask(self, before: str) -> dict[str, Any]:
         target = self.folder / "said.pickle"

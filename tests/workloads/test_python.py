@@ -59,7 +59,7 @@ def test_a_pandas_cell_after_torch_was_imported(play: Play) -> None:
     assert run.kind != "nothing-recorded"
     check_statements(run)
     for number in (2, 3):
-        assert abs(run.line_share(number) - run.true_share(number)) <= margin(run)
+        assert run.off(number, run.line_share(number)) <= margin(run)
     assert run.line_share(2) + run.line_share(3) >= 0.9, "these two lines are the cell"
     assert "line 2" in run.verdict or "cell:2" in run.verdict
 
@@ -72,7 +72,7 @@ def test_c_code_is_not_blamed_on_the_next_call(play: Play) -> None:
     assert run.source_share("r = X.T @ g") >= 0.8 * share
     assert run.source_share("move(r)") <= 0.1
     assert run.source_share("def move(x)") <= 0.1
-    assert "def move" not in run.verdict
+    assert "def move" not in run.verdict.splitlines()[0]
     assert "X.T @ g" in run.verdict
 
 
@@ -155,6 +155,6 @@ def test_a_forest_is_fitted_on_several_cores(play: Play) -> None:
     run = play("rf")
     check_cpu(run)
     check_statements(run)
-    assert run.line_share(2) >= run.true_share(2) - margin(run)
+    assert run.off(2, run.line_share(2)) <= margin(run)
     assert "_retrieve" not in run.verdict
     assert re.search(r"(cell:|line )2", run.verdict), run.verdict
