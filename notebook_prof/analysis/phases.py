@@ -9,8 +9,10 @@ import pandas as pd
 
 from ..trace import PHASES, Trace, subtract, union
 from ..trace.intervals import IntArray, Intervals
+from .account import ACCOUNT
 from .communication_time import held_by_communication
 from .grouping import covered
+from .hot_lines import cell_track
 from .measure import length_within
 from .scope import Mask, Numbers, Scope, WindowLike, on_device, on_host, once
 from .spans import step_spans
@@ -102,6 +104,8 @@ def _stepping_track(trace: Trace) -> int:
     if not len(host.rows):
         return -1
     own = host.among("phase", ("data", "forward", "optimizer", "evaluation"))
+    if not own.any() and ACCOUNT in (trace.metadata.get("tables") or {}):
+        return cell_track(trace, host.only(host.among("category", ("python",))))
     chosen = host.only(own) if own.any() else host
     return int(np.bincount(chosen.ints("track"), chosen.self_ns).argmax())
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
+
 from ..units import format_bytes, format_items, format_ns, format_share
 from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
 from .facts import OPERATORS, Facts
 from .phases import stepping_track
+from .verdict_python import waits_by_name
 
 _SHOWN: Final = 3
 _SMALL: Final = 0.01
@@ -132,7 +135,8 @@ def _most(facts: Facts) -> Sentence | None:
             for name, share in zip(rows["name"].tolist(), rows["share"].tolist(), strict=True)
         ]
         return say("Kernels: ", joined(pieces, " · "))
-    rows = facts.top[facts.top["self_ns"] > 0].head(_SHOWN)
+    works = [not waits_by_name(str(name)) for name in facts.top["name"]]
+    rows = facts.top[np.array(works, dtype=bool) & (facts.top["self_ns"] > 0)].head(_SHOWN)
     if rows.empty:
         return None
     by: dict[str, Any] = {"by": ("name", "track"), **facts.in_steps}

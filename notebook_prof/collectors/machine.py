@@ -18,6 +18,11 @@ def machine() -> dict[str, Any]:
         ``cpus`` int: that the process may run on; ``accelerators`` list of str: kinds of device that torch
         can use, empty without torch; ``gil`` bool: whether threads of Python take turns; ``start_method``
         str: how `multiprocessing` starts processes; ``torch_threads`` int, with torch only.
+
+    Examples
+    --------
+    >>> sorted(machine())[:4]
+    ['accelerators', 'cpus', 'gil', 'start_method']
     """
     enabled = getattr(sys, "_is_gil_enabled", None)
     facts: dict[str, Any] = {
