@@ -6,7 +6,7 @@ followed by the tick of whatever comes next, perhaps lines later. So a tick that
 the last instruction before it that can take long and does not look for signals itself:
 
 - a frame at its first instruction: the delay was in its caller, before the call;
-- a frame elsewhere than behind a call: the delay was in this frame, before the jump.
+- a frame at a jump backwards: the delay was in this frame, before the jump.
 
 Where there is no such instruction, the arguments' own calls took the time and the caller's line is right.
 The order of instructions stands for the order in which they ran, which is wrong across branches.
@@ -20,6 +20,8 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from types import CodeType
 from typing import Final, NamedTuple
+
+from .frames import OURS, owner_of
 
 LATE_INTERVALS: Final = 1.5
 """A tick after a longer gap is late."""
@@ -69,6 +71,9 @@ class LateTicks:
         """
         numbers = array("q", packed)
         depth = len(numbers) // 2
+        while depth and owner_of(self._codes[numbers[0]].co_filename) == OURS:  # the handler itself
+            del numbers[depth], numbers[0]
+            depth -= 1
         if depth == 0:
             return packed
         code, place = numbers[0], numbers[depth]
@@ -78,7 +83,7 @@ class LateTicks:
             del numbers[depth], numbers[0]
             depth -= 1
             code, place = numbers[0], numbers[depth]
-        elif self._is_call(code, place):
+        elif not self._is_jump(code, place):
             return packed
         before = self._before(code, place)
         if before is not None:
@@ -93,10 +98,11 @@ class LateTicks:
             return known.offsets[at]
         return None
 
-    def _is_call(self, code: int, place: int) -> bool:
+    def _is_jump(self, code: int, place: int) -> bool:
+        """Whether signals are looked for here, and not since a call has just ended."""
         known = self._of(code)
         at = bisect_right(known.offsets, place) - 1
-        return at >= 0 and known.calls[at]
+        return at >= 0 and known.offsets[at] == place and known.looks[at] and not known.calls[at]
 
     def _of(self, code: int) -> _Places:
         if (known := self._places.get(code)) is None:

@@ -13,6 +13,7 @@ import numpy as np
 from ...trace.clocks import Clock
 from ...trace.intervals import IntArray
 from ...trace.report import ImportReport
+from .alive import Children, ended
 from .beats import CALM_S, Offset, align
 from .engine import Recorded, ThreadSamples, join, with_gaps
 from .frames import Frame
@@ -61,6 +62,7 @@ class PySpy:
         self._rate_hz = attachment.rate_hz
         self._clock = Clock()
         self._net = Sampler(report)
+        self._children = Children(Clock().now_ns)
         self._look: Callable[[], None] = lambda: None
         self._window_ns = (0, 0)
         self._died_ns = 0
@@ -71,6 +73,7 @@ class PySpy:
         """Begin; what it saw before is dropped."""
         self._clock = clock
         self._look = self._net.by_hand(clock, NET_NS)
+        self._children = Children(clock.now_ns)
         self._window_ns = (clock.now_ns(), 0)
         self._segments[0].begin_ns = self._window_ns[0]
         self._segments[0].attachment.watch(self._beat, self._died)
@@ -96,11 +99,12 @@ class PySpy:
         """What was seen within the recording, of all processes."""
         inside = self._net.recorded()
         ends = [segment.begin_ns for segment in self._segments[1:]] + [self._died_ns or self._window_ns[1]]
+        looked, children = self._net.looked, self._children.ends()
         parts = []
         for segment, end_ns in zip(self._segments, ends, strict=True):
             window = (segment.begin_ns, end_ns)
             seen = self._read(segment.attachment, window, inside.context)
-            parts.append(inside.within(*window) if seen is None else seen)
+            parts.append(inside.within(*window) if seen is None else ended(seen, inside, looked, children))
         if self._died_ns:
             parts.append(inside.within(self._died_ns, self._window_ns[1]))
         for attachment in self._attachments:
@@ -115,6 +119,7 @@ class PySpy:
     def _beat(self) -> None:
         """Look from inside, and let a calmer py-spy follow in time; called in a watching thread."""
         self._look()
+        self._children.look()
         due = CALMER[len(self._segments) - 1 : len(self._segments)]
         if not due or self._clock.now_ns() - self._window_ns[0] < due[0][0] * 1e9:
             return

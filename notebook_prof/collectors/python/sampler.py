@@ -126,6 +126,12 @@ class Sampler:
         """How often the thread was sampled by the alarm."""
         return self._ticks
 
+    @property
+    def looked(self) -> IntArray:
+        """When all threads were looked at."""
+        looks = [looks.ts for part in self._parts for looks in part.looks]
+        return np.sort(np.concatenate([np.empty(0, np.int64), *looks]))
+
     def _alarm(self) -> None:
         assert self._latecomer is not None
         ident, now_ns = self._target.ident or 0, self._clock.now_ns
@@ -258,8 +264,10 @@ def _recorded_thread(
     ts, stack = ts[order], stack[order]
     is_late = np.repeat([False, True], [len(ticks), len(late)])[order]
     interval = alarm.INTERVAL_S * 1e9 * 2.0 ** (np.cumsum(~is_late) // alarm.THIN_AFTER)
-    delayed = np.concatenate([[False], np.diff(ts) > LATE_INTERVALS * interval[1:]])[: len(ts)] & ~is_late
-    delayed &= ~np.concatenate([[False], is_late[:-1]])[: len(ts)]
+    due = np.where(is_late, LATE_NS + alarm.INTERVAL_S * 1e9, LATE_INTERVALS * interval)
+    gap = np.diff(ts, prepend=ts[:1])
+    delayed = gap > due  # the latecomer too, where it had to wait for the GIL
+    delayed &= is_late | ~np.concatenate([[False], is_late[:-1]])[: len(ts)]
     charge = LateTicks(codes)
     numbers: dict[bytes, int] = {}
     plain = np.array([numbers.setdefault(key, len(numbers)) for key in packed], dtype=np.int64)
