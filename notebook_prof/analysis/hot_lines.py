@@ -30,11 +30,14 @@ class HotLines:
         Rows of `table` that stand directly in the cell or script, longest first.
     path : tuple of int
         Rows of `table`: the hottest of `outer`, then what holds most of it, and so on.
+    inner : ndarray of int64
+        Rows of lines that the last of `path` calls, longest first.
     """
 
     table: pd.DataFrame
     outer: IntArray
     path: tuple[int, ...]
+    inner: IntArray
 
 
 def hot_lines(trace: Trace, *, window: WindowLike = None, below: int | None = None) -> HotLines:
@@ -66,7 +69,7 @@ def hot_lines(trace: Trace, *, window: WindowLike = None, below: int | None = No
     table, scope, line = lines_of_slices(trace, window)
     nothing = np.empty(0, np.int64)
     if not len(table):
-        return HotLines(table, nothing, ())
+        return HotLines(table, nothing, (), nothing)
     track = scope.ints("track")
     parent = nest(track, scope.ts, scope.end - scope.ts).parent
     caller = np.where(parent >= 0, line[np.maximum(parent, 0)], -1)
@@ -79,6 +82,7 @@ def hot_lines(trace: Trace, *, window: WindowLike = None, below: int | None = No
     if below is not None:
         start = np.flatnonzero((table["file"] == CELL).to_numpy() & (table["line"] == below).to_numpy())
     path: list[int] = []
+    inner = nothing
     while len(start):
         at = int(start[0])
         path.append(at)
@@ -86,9 +90,11 @@ def hot_lines(trace: Trace, *, window: WindowLike = None, below: int | None = No
         called = _time_by(line[inside], scope.ts[inside], scope.end[inside], size)
         called[path] = 0
         best = int(called.argmax())
+        inner = as_ints(np.argsort(-called, kind="stable"))
+        inner = inner[called[inner] > 0]
         most = called[best] >= MOST * max(int(table["total_ns"].iloc[at]), 1)
         start = np.array([best]) if most else nothing
-    return HotLines(table, outer, tuple(path))
+    return HotLines(table, outer, tuple(path), inner)
 
 
 def cell_track(trace: Trace, scope: Scope) -> int:

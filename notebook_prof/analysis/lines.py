@@ -154,7 +154,7 @@ def _told(trace: Trace, scope: Scope, code: Any, size: int) -> dict[str, Any]:
     where = frames(trace)
     paths = where.file[where.code[row]]
     files = [
-        match["file"] if match["file"] == CELL or not path else str(path)
+        match["file"] if match["file"] == CELL or match["file"].startswith("In[") or not path else str(path)
         for match, path in zip(found, paths, strict=True)
     ]
     numbers = [int(match["line"]) for match in found]

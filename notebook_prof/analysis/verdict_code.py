@@ -21,6 +21,9 @@ from .verdict_steps import line_select, line_words
 
 MOST: Final = 0.5
 _SHOWN: Final = 3
+_CALLED: Final = 2
+_WORTH: Final = 0.1
+"""Lines below the hottest one that take less of the cell are not told."""
 _IMPORT: Final = re.compile(r"(?:import|from)\s+(?P<module>[\w.]+)")
 
 
@@ -34,7 +37,7 @@ def judge_code(facts: Facts) -> Finding | None:
     if not facts.is_cell:
         return python_verdict(facts) if facts.top_is_python and facts.top["self_ns"].any() else None
     part = _part(facts)
-    row = _hottest(facts, part)
+    row, calls = _hottest(facts, part)
     if row is None:
         return _spread(facts)
     kind, doing, select = _doing(facts, part, row)
@@ -53,7 +56,7 @@ def judge_code(facts: Facts) -> Finding | None:
         ")",
         text.replace(", ", ": ", 1) if text else "",
         _outside(facts),
-        doing,
+        doing if doing.parts else _called(facts, calls),
         ".",
     )
     evidence = {"file": str(row["file"]), "line": int(row["line"]), "line_ns": int(row["total_ns"])}
@@ -66,20 +69,32 @@ def _part(facts: Facts) -> Any:
     return code.loc[code["dur"].idxmax()] if len(code) else None
 
 
-def _hottest(facts: Facts, part: Any) -> Any:
-    """The innermost line that takes most: a row of `lines`; None if no line takes half of the cell."""
+def _hottest(facts: Facts, part: Any) -> tuple[Any, list[Any]]:
+    """The innermost line that takes most, and the lines that it calls: rows of `lines`.
+
+    None, and no lines, if no line takes half of the cell.
+    """
     cell_ns = int(facts.account["dur"].sum())
     found = facts.hot
     if part is not None and pd.notna(part["line"]) and int(part["dur"]) >= MOST * cell_ns:
         below = hot_lines(facts.trace, below=int(part["line"]))
         found = below if below.path else found
     if not found.path:
-        return None
-    row = found.table.iloc[found.path[-1]]
-    for at in found.path:  # the innermost line that still takes half of the cell
-        if found.table["total_ns"].iloc[at] >= MOST * cell_ns:
-            row = found.table.iloc[at]
-    return row if int(row["total_ns"]) >= MOST * cell_ns else None
+        return None, []
+    at = [row for row in found.path if found.table["total_ns"].iloc[row] >= MOST * cell_ns]
+    if not at:
+        return None, []
+    calls = found.inner[:_CALLED] if at[-1] == found.path[-1] else found.inner[:0]
+    return found.table.iloc[at[-1]], [found.table.iloc[row] for row in calls]
+
+
+def _called(facts: Facts, rows: list[Any]) -> Sentence:
+    """The lines that it calls, where no one of them is most of it."""
+    big = [row for row in rows if int(row["total_ns"]) >= _WORTH * int(facts.account["dur"].sum())]
+    if not big:
+        return say()
+    pieces = [say(line_words(row)[0], " ", _share(facts, row), line_words(row)[1]) for row in big]
+    return say("; in it ", joined(pieces, " and "))
 
 
 def _line(facts: Facts, row: Any) -> Source:
@@ -125,13 +140,13 @@ def _doing(facts: Facts, part: Any, row: Any) -> tuple[str, Sentence, dict[str, 
     text = str(row["text"])
     if (found := _IMPORT.match(text.strip())) is not None:
         return "import-bound", say(f"; it imports {found['module']}"), {}
-    name, operators, total = _below(facts, row)
+    name, spent, operators, total = _below(facts, row)
     if _waits(part, row, text, name[0]):
         return "wait-bound", say("; it waits") + _meanwhile(facts), {}
     if operators > MOST * max(total, 1):
         return "compute-bound", say("; operators of the framework run most of it"), {}
     file = name[1]
-    if library := library_of(file, name[0]):
+    if (library := library_of(file, name[0])) and spent > MOST * max(total, 1):
         source = Source("hotspots", "self_ns", {"name": name[2], "file": file})
         own = int(source.value(facts.trace))
         whole = int(facts.account["dur"].sum())
@@ -176,15 +191,15 @@ def _meanwhile(facts: Facts) -> Sentence:
     return say(", while ", joined(pieces, " and "))
 
 
-def _below(facts: Facts, row: Any) -> tuple[tuple[str, str, str], int, int]:
-    """What has most time of its own below a line (name, file, function); time of operators; of everything."""
+def _below(facts: Facts, row: Any) -> tuple[tuple[str, str, str], int, int, int]:
+    """What has most time of its own below a line (name, file, function); its time, operators', all of it."""
     trace = facts.trace
     slices = trace.slices
     select = line_select(row)["name"]
     mine = facts.thread
     here = mine.among("name", (select,))
     if not here.any():
-        return ("", "", ""), 0, 0
+        return ("", "", ""), 0, 0, 0
     starts, ends = mine.ts[here], mine.end[here]
     order = np.argsort(starts, kind="stable")
     reach = np.maximum.accumulate(ends[order])
@@ -195,7 +210,7 @@ def _below(facts: Facts, row: Any) -> tuple[tuple[str, str, str], int, int]:
     python = below.among("category", ("python",)) & ~_lines(below)
     spent = np.bincount(below.codes("name")[python], below.self_ns[python], minlength=1)
     if not python.any() or not spent.max():
-        return ("", "", ""), operators, int(below.self_ns.sum())
+        return ("", "", ""), 0, operators, int(below.self_ns.sum())
     code = int(spent.argmax())
     known = frames(trace)
     longest = below.rows[python][
@@ -203,7 +218,7 @@ def _below(facts: Facts, row: Any) -> tuple[tuple[str, str, str], int, int]:
     ]
     frame = known.code[longest]
     name = (str(slices["name"].cat.categories[code]), str(known.file[frame]), str(known.function[frame]))
-    return name, operators, int(below.self_ns.sum())
+    return name, int(spent[code]), operators, int(below.self_ns.sum())
 
 
 def _lines(scope: Any) -> Any:

@@ -132,19 +132,20 @@ def _waits(facts: Facts, phase: str, spent: int) -> Finding:
 
 
 def _line_in_phase(facts: Facts, phase: str) -> Sentence | None:
-    """The deepest line of the user's that holds more than half of a phase's time, by samples."""
-    if phase != "data" or not len(facts.hot.table):
+    """The line of the user's, below the head of a loop, that holds more than half of the time for data."""
+    if phase != "data" or not facts.is_cell:
         return None
-    table = facts.hot.table
     spent = facts.phase_ns.get(phase, 0)
-    # lines of the cell's loop itself hold the phase as a whole; below them is who makes the data
-    head = set(facts.account["line"].dropna().tolist()) if facts.is_cell else set()
-    inner = table[~((table["file"] == CELL) & table["line"].isin(head)) & (table["total_ns"] <= 1.05 * spent)]
-    inner = inner[inner["total_ns"] > MOST * spent]
-    if not len(inner):
+    best = None
+    for head in facts.account.loc[facts.account["kind"] == "steps", "line"].dropna().unique():
+        found = hot_lines(facts.trace, below=int(head))
+        called = [*found.path[1:], *found.inner[:1].tolist()]
+        rows = [found.table.iloc[at] for at in called if found.table["total_ns"].iloc[at] > MOST * spent]
+        # the innermost of them, which is the last
+        best = rows[-1] if rows and (best is None or rows[-1]["total_ns"] > best["total_ns"]) else best
+    if best is None or int(best["total_ns"]) > facts.total_ns:
         return None
-    row = inner.sort_values(["total_ns", "self_ns"], ascending=[True, False]).iloc[0]
-    return say(*line_words(row), " (", _line_share(facts, row), " of ", f"{facts.whole})")
+    return say(*line_words(best), " (", _line_share(facts, best), " of ", f"{facts.whole})")
 
 
 def _line_share(facts: Facts, row: Any) -> Claim:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +13,7 @@ from IPython import get_ipython
 from IPython.core.error import UsageError
 from IPython.display import display
 
+from ..collectors.python.assemble import OTHER_CELLS
 from ..errors import NotebookProfError
 from ..session import current
 from ..session.deferred import DeferredTrace
@@ -59,7 +61,8 @@ def begin(
         raise UsageError(f"{MAGIC}: this cell runs silently, so its end cannot be seen; use nbp.profile(...)")
     options = parse(line)
     try:
-        session = _session(options, info.raw_cell, [LoopInSource(*loop) for loop in loops], marked)
+        file = sys._getframe(1).f_code.co_filename  # the cell itself calls this
+        session = _session(options, info.raw_cell, [LoopInSource(*loop) for loop in loops], marked, file)
         if problem is not None:
             session.report.add("loops-unread", "loss", example=problem, advice="use nbp.step()")
         session.open()
@@ -109,7 +112,9 @@ def recorded(shell: Any, options: MagicOptions, source: str) -> Iterator[None]:
         _deliver(shell, options, session.close(failed=failed))
 
 
-def _session(options: MagicOptions, source: str, loops: Sequence[LoopInSource], marked: bool) -> Session:
+def _session(
+    options: MagicOptions, source: str, loops: Sequence[LoopInSource], marked: bool, file: str = ""
+) -> Session:
     plan = Plan(
         collectors=options.collectors,
         schedule=options.steps or WholeRun(),
@@ -118,7 +123,15 @@ def _session(options: MagicOptions, source: str, loops: Sequence[LoopInSource], 
         stop_after=options.stop_after,
         title="a profiled cell that has not ended",
     )
-    return Session(plan, loops=loops, marked=marked, metadata={"cell_source": source})
+    metadata = {"cell_source": source, OTHER_CELLS: _other_cells(get_ipython(), file)}
+    return Session(plan, loops=loops, marked=marked, metadata=metadata)
+
+
+def _other_cells(shell: Any, running: str) -> dict[str, str]:
+    """What files of the cells before the running one are called, as ``In[3]``."""
+    # IPython 8 and 9 keep it here, for tracebacks; without it all cells are called alike
+    numbers = getattr(getattr(shell, "compile", None), "_filename_map", None) or {}
+    return {str(file): f"In[{number}]" for file, number in tuple(numbers.items()) if file != running}
 
 
 def _deliver(shell: Any, options: MagicOptions, traces: list[DeferredTrace]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import linecache
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -20,6 +21,9 @@ from .snapping import Ranges, clear_of_operators, inside_ranges
 from .statements import Rows, hang
 
 SOURCE_CHARACTERS: Final = 60
+OTHER_CELLS: Final = "other_cells"
+"""Key of the metadata that says what files of cells other than the profiled one are called, as ``In[3]``."""
+_NO_CELLS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Timed(NamedTuple):
@@ -169,11 +173,21 @@ def breaks(ts: IntArray, stack: IntArray, stacks: Stacks, labels: Labels, edges:
     return depth
 
 
-def label(stacks: Stacks, roots_are_lines: bool = True) -> tuple[Stacks, Labels]:
+def label(
+    stacks: Stacks, roots_are_lines: bool = True, cells: Mapping[str, str] = _NO_CELLS
+) -> tuple[Stacks, Labels]:
     """Turn frames into labels: functions, and lines of the user's own code.
 
     The outermost frame of a stack is its line, at least if it is a module's or a cell's own code; every
     other frame is its function, followed by its line if a cell or a module of the user holds it.
+
+    Parameters
+    ----------
+    stacks : Stacks
+    roots_are_lines : bool
+        See `put`.
+    cells : mapping of str to str
+        See `line_name`.
 
     Returns
     -------
@@ -203,7 +217,8 @@ def label(stacks: Stacks, roots_are_lines: bool = True) -> tuple[Stacks, Labels]
     frames = stacks.frames[expanded]
     labels = np.where(as_line, len(functions) + frames, function_of[frames])
     lengths = np.bincount(home[expanded], minlength=n).astype(np.int64)
-    names = [f"{frame.function} ({_short(frame)})" for frame in functions] + [line_name(f) for f in known]
+    names = [f"{frame.function} ({_short(frame, cells)})" for frame in functions]
+    names += [line_name(frame, cells) for frame in known]
     return Stacks(labels, lengths, known), Labels(names, [*functions, *known], len(functions))
 
 
@@ -287,7 +302,7 @@ def put(
         samples = samples.ticks(interval_ns)
     stacks = Stacks(stacks.frames, np.append(stacks.lengths, 0), stacks.known)
     stack = np.where(samples.stack >= 0, samples.stack, len(stacks.lengths) - 1)
-    labelled, labels = label(stacks, roots_are_lines)
+    labelled, labels = label(stacks, roots_are_lines, builder.metadata.get(OTHER_CELLS, {}))
     begin, end = boundaries(samples.bounds, exact.edges.ts)
     pieces = Pieces(begin, end, stack, breaks(samples.bounds[1:], stack, labelled, labels, exact.edges))
     if exact.statements is not None and len(exact.statements.ts):
@@ -334,13 +349,22 @@ def _stack_keys(builder: TraceBuilder, tree: Tree, labels: Labels) -> list[int]:
     return keys
 
 
-def _short(frame: Frame) -> str:
-    return "cell" if frame.owner == CELL else os.path.basename(frame.file)
+def _short(frame: Frame, cells: Mapping[str, str]) -> str:
+    if frame.owner == CELL:
+        return cells.get(frame.file, "cell")
+    return os.path.basename(frame.file)
 
 
-def line_name(frame: Frame) -> str:
-    """What a slice of a line is called: its place and its source."""
+def line_name(frame: Frame, cells: Mapping[str, str]) -> str:
+    """What a slice of a line is called: its place and its source.
+
+    Parameters
+    ----------
+    frame : Frame
+    cells : mapping of str to str
+        What files of cells other than the profiled one are called, as ``In[3]``.
+    """
     source = " ".join(linecache.getline(frame.file, frame.line).split())
     if len(source) > SOURCE_CHARACTERS:
         source = source[: SOURCE_CHARACTERS - 1] + "…"
-    return f"{_short(frame)}:{frame.line}  {source}".rstrip()
+    return f"{_short(frame, cells)}:{frame.line}  {source}".rstrip()

@@ -242,7 +242,7 @@ def _put_statements(builder: TraceBuilder, track: int, rows: Rows, context: Sequ
         ts=rows.ts,
         dur=rows.end - rows.ts,
         track=track,
-        name=Coded(code.ravel(), [line_name(frame) for frame in frames]),
+        name=Coded(code.ravel(), [line_name(frame, {}) for frame in frames]),
         category="python",
         stack=np.array(keys, dtype=np.int64)[code.ravel()],
     )
