@@ -130,6 +130,8 @@ class Profile:
     memory_blocks = method(analysis.memory_blocks)
     hotspots = method(analysis.hotspots)
     device = method(analysis.device)
+    cpu = method(analysis.cpu)
+    cpu_use = method(analysis.cpu_use)
     copies = method(analysis.copies)
     device_idle = method(analysis.device_idle)
     distributed = method(analysis.distributed)
