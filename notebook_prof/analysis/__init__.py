@@ -14,6 +14,8 @@ from .cluster_links import cluster_links
 from .cluster_steps import cluster_steps
 from .collectives import collectives
 from .copies import copies
+from .cpu import cpu
+from .cpu_use import cpu_use
 from .device import device
 from .device_idle import device_idle
 from .distributed import distributed
@@ -67,6 +69,8 @@ __all__ = [
     "cluster_steps",
     "collectives",
     "copies",
+    "cpu",
+    "cpu_use",
     "device",
     "device_idle",
     "distributed",

@@ -148,6 +148,8 @@ class Profile:
     memory_blocks = method(analysis.memory_blocks)
     hotspots = method(analysis.hotspots)
     device = method(analysis.device)
+    cpu = method(analysis.cpu)
+    cpu_use = method(analysis.cpu_use)
     copies = method(analysis.copies)
     device_idle = method(analysis.device_idle)
     idle_causes = method(analysis.idle_causes)
