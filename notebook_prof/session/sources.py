@@ -25,6 +25,8 @@ _ALLOWED: Final = {
 }
 _HOOKS: Final = {"auto": "optimizer_ticks", "optimizer": "optimizer_ticks", "dataloader": "dataloader_ticks"}
 
+_MODULES: Final = "notebook_prof.collectors.torch.modules"
+
 
 def allowed(step_by: str) -> frozenset[Source]:
     """Return the sources that count under this word.
@@ -131,6 +133,9 @@ class StepSources:
     def _optimizer(self, optimizer: object) -> None:
         __tracebackhide__ = True
         if self._is_mine():
+            forward = getattr(sys.modules.get(_MODULES), "first_forward", None)
+            if forward is not None:
+                self._loops.first_forward_ns, forward.ns = forward.ns, 0
             self._loops.stepped(optimizer)
 
     def _batch(self) -> None:
