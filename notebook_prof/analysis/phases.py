@@ -19,6 +19,8 @@ from .spans import step_spans
 
 PRIORITY: Final = ("communication", "data", "optimizer", "backward", "forward", "evaluation")
 """Which phase an instant belongs to where several are open."""
+SHORT_GAP_NS: Final = 200_000
+"""Python between two operators takes less."""
 _NOTHING: Final[Intervals] = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 
@@ -51,9 +53,11 @@ def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> 
     1. An instant belongs to the first of communication, data, optimizer, backward, forward, evaluation in
        which a slice of that thread is open; backward also counts where an autograd thread runs it. So forward
        work that is repeated inside backward (checkpointing) is backward, and gradient exchange inside
-       backward is communication.
+       backward is communication. A slice of the optimizer in which forward or backward runs evaluates a
+       closure: only what is inside it counts.
     2. A gap between two pieces of the same phase, with no other phase between them and inside the step,
-       belongs to that phase: it is the Python in between.
+       belongs to that phase: it is the Python in between. Not so a gap over 0.2 ms that is longer than the
+       pieces beside it, or mostly one Python function or statement: that is something else.
     3. What is left belongs to communication while a collective runs on another thread of the process (the
        step waits for it, as at the end of a distributed backward).
     4. Communication is also when this thread is held up by a device that only communicates, whatever it has
@@ -115,11 +119,13 @@ def _host_times(trace: Trace, start: IntArray, end: IntArray) -> dict[str, IntAr
     mine = host.ints("track") == stepping_track(trace)
     taken = _NOTHING
     pieces: dict[str, Intervals] = {}
+    closed = ~_around_closures(host)
     for name in (*PRIORITY, "other"):
-        open_ = _union(host, host.among("phase", (name,)) & (mine | (name == "backward")))
+        open_ = _union(host, host.among("phase", (name,)) & closed & (mine | (name == "backward")))
         pieces[name] = subtract(open_, taken)
         taken = _both(taken, open_)
-    for name, gaps in _gaps(pieces, start, end).items():
+    python = host.only(mine & host.among("category", ("python",)))
+    for name, gaps in _gaps(pieces, start, end, python).items():
         pieces[name] = _both(pieces[name], gaps)
         taken = _both(taken, gaps)
     elsewhere = host.among("category", ("collective",)) & ~mine
@@ -138,7 +144,27 @@ def _both(a: Intervals, b: Intervals) -> Intervals:
     return union(np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]]))
 
 
-def _gaps(pieces: dict[str, Intervals], start: IntArray, end: IntArray) -> dict[str, Intervals]:
+def _around_closures(host: Scope) -> Mask:
+    """Slices of the optimizer in which forward or backward runs: a closure is not the optimizer's."""
+    phase, parent = host.slices["phase"], host.slices["parent"].to_numpy(dtype=np.int64, na_value=-1)
+    words = [str(word) for word in phase.cat.categories]
+    code = phase.cat.codes.to_numpy()
+    if "optimizer" not in words:
+        return np.zeros(len(host.rows), bool)
+    optimizer = words.index("optimizer")
+    inner = np.isin(code, [words.index(word) for word in ("forward", "backward") if word in words])
+    found = np.zeros(len(code), bool)
+    above = parent[inner]
+    while len(above := np.unique(above[above >= 0])):
+        above = above[(code[above] == optimizer) & ~found[above]]
+        found[above] = True
+        above = parent[above]
+    return np.asarray(found[host.rows])
+
+
+def _gaps(
+    pieces: dict[str, Intervals], start: IntArray, end: IntArray, python: Scope
+) -> dict[str, Intervals]:
     """For each phase, the gaps between two of its pieces in one step, with no other phase between."""
     names = list(pieces)
     starts = np.concatenate([pieces[name][0] for name in names])
@@ -147,11 +173,25 @@ def _gaps(pieces: dict[str, Intervals], start: IntArray, end: IntArray) -> dict[
     order = np.argsort(starts, kind="stable")
     starts, ends, label = starts[order], ends[order], label[order]
     inner = (label[1:] == label[:-1]) & (starts[1:] > ends[:-1])
+    longer = np.maximum((ends - starts)[:-1], (ends - starts)[1:])[inner]
     before, after, label = ends[:-1][inner], starts[1:][inner], label[1:][inner]
+    gap = after - before
+    short = (gap <= SHORT_GAP_NS) | ((gap <= longer) & ~_mostly_inside(python, before, after))
+    before, after, label = before[short], after[short], label[short]
     by_start = np.argsort(start, kind="stable")
     step = np.searchsorted(start[by_start], before, side="left") - 1
     whole = (step >= 0) & (after < end[by_start][np.maximum(step, 0)])
     return {name: (before[whole & (label == i)], after[whole & (label == i)]) for i, name in enumerate(names)}
+
+
+def _mostly_inside(python: Scope, before: IntArray, after: IntArray) -> Mask:
+    """Whether a Python function or statement that begins and ends in a gap takes most of it."""
+    ts, ends = python.ts, python.end
+    at = np.searchsorted(before, ts, side="right") - 1
+    inside = (at >= 0) & (ends <= np.append(after, 0)[at])
+    longest = np.zeros(len(before), np.int64)
+    np.maximum.at(longest, at[inside], (ends - ts)[inside])
+    return np.asarray(longest * 2 > after - before)
 
 
 def _device_times(trace: Trace, window: WindowLike, steps: IntArray) -> IntArray:

@@ -6,11 +6,14 @@ import numpy as np
 import pandas as pd
 
 from ..trace import Trace, union
+from ..trace.intervals import IntArray
 from .doubts import mark, step_doubts
 from .measure import length_within
 from .phases import stepping_track
 from .scope import Numbers, WindowLike, on_device, on_host
 from .spans import step_spans
+
+_OPTIMIZER_STEP = "Optimizer.step#"
 
 
 def steps(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
@@ -30,9 +33,11 @@ def steps(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> p
         By step; no rows for a trace without steps.
 
         - ``step`` int32, ``ts`` int64 ns, ``dur`` int64 ns;
+        - ``loop`` int32: which loop it is a step of, from 0 in order of their first steps;
         - ``source`` category: how it was found, ``mark hook loop file heuristic``;
         - ``host_busy_ns`` int64: time with a slice open on the thread that runs the steps;
         - ``device_busy_ns`` int64: time within the step with work on any stream of any device;
+        - ``updates`` int64: steps of optimizers in it (0 in most micro-batches of accumulated gradients);
         - ``slices`` int64: host and device slices that belong to the step;
         - ``doubt`` str, only where there is any: codes of `trust` for steps that are no fair ones
           (``partial-first-step``, ``slow-first-step`` …) or whose device work is wrong by at least 1 %, as
@@ -57,5 +62,20 @@ def steps(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> p
     values, count = np.unique(number[number >= 0], return_counts=True)
     table["slices"] = table["step"].map(dict(zip(values.tolist(), count.tolist(), strict=True)))
     table["slices"] = table["slices"].fillna(0).astype("int64")
+    values, count = np.unique(_updates(trace), return_counts=True)
+    table["updates"] = table["step"].map(dict(zip(values.tolist(), count.tolist(), strict=True)))
+    table["updates"] = table["updates"].fillna(0).astype("int64")
     mark(table, step_doubts(trace, table["step"].to_numpy(np.int64), window))
     return table
+
+
+def _updates(trace: Trace) -> IntArray:
+    """Step of every step of an optimizer; one inside another is part of it."""
+    slices = trace.slices
+    words = slices["name"].cat.categories
+    named = np.flatnonzero(words.astype(str).str.startswith(_OPTIMIZER_STEP))
+    steps = np.isin(slices["name"].cat.codes.to_numpy(), named)
+    parent = slices["parent"].to_numpy(dtype=np.int64, na_value=-1)
+    rows = np.flatnonzero(steps)
+    rows = rows[~np.append(steps, False)[parent[rows]]]
+    return np.asarray(slices["step"].to_numpy(dtype=np.int64, na_value=-1)[rows])

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Final
 
 from ..collectors import marks
+from ..collectors.trainers import trainer_ticks
 from ..errors import OptionError, nearest
 from ..trace.report import ImportReport
 from .optimizer_loops import OptimizerLoops, Place
@@ -24,6 +25,8 @@ _ALLOWED: Final = {
     "mark": frozenset({Source.MARK}),
 }
 _HOOKS: Final = {"auto": "optimizer_ticks", "optimizer": "optimizer_ticks", "dataloader": "dataloader_ticks"}
+
+_MODULES: Final = "notebook_prof.collectors.torch.modules"
 
 
 def allowed(step_by: str) -> frozenset[Source]:
@@ -73,7 +76,7 @@ class StepSources:
         self._loops = OptimizerLoops(self._optimizer_tick, place)
         self._runs: dict[Source, Run] = {}
         self._undo: list[Callable[[], object]] = []
-        self._undo_hook: Callable[[], object] | None = None
+        self._undo_hooks: list[Callable[[], object]] = []
         self._thread: int | None = None
 
     def connect(self, *, hooks: bool) -> None:
@@ -81,11 +84,15 @@ class StepSources:
         marks.install(self)
         self._undo.append(marks.uninstall)
         name = _HOOKS.get(self._step_by)
-        if not hooks or name is None or "torch" not in sys.modules:
+        if not hooks or name is None:
+            return
+        if name == "optimizer_ticks":
+            self._undo_hooks.append(trainer_ticks(self._optimizer))
+        if "torch" not in sys.modules:
             return
         try:
             ticks = getattr(import_module("notebook_prof.collectors.torch.hooks"), name)
-            self._undo_hook = ticks(self._optimizer if name == "optimizer_ticks" else self._batch)
+            self._undo_hooks.append(ticks(self._optimizer if name == "optimizer_ticks" else self._batch))
         except Exception as error:
             self._report.add(
                 "step-hook-failed",
@@ -96,10 +103,9 @@ class StepSources:
             )
 
     def drop_hook(self) -> None:
-        """Take torch's hook away, if it is there: something better counts, and a hook costs 4 µs a step."""
-        undo, self._undo_hook = self._undo_hook, None
-        if undo is not None:
-            undo()
+        """Take the hooks of libraries away: something better counts, and a hook costs 4 µs a step."""
+        while self._undo_hooks:
+            self._undo_hooks.pop()()
 
     def disconnect(self) -> None:
         """Take everything away."""
@@ -131,6 +137,9 @@ class StepSources:
     def _optimizer(self, optimizer: object) -> None:
         __tracebackhide__ = True
         if self._is_mine():
+            forward = getattr(sys.modules.get(_MODULES), "first_forward", None)
+            if forward is not None:
+                self._loops.first_forward_ns, forward.ns = forward.ns, 0
             self._loops.stepped(optimizer)
 
     def _batch(self) -> None:

@@ -37,6 +37,9 @@ FLOW_KINDS: Final = ("launch", "fwdbwd", "link")
 MODULE_PREFIX: Final = "nn.Module#"
 """Start of the names of the ranges that the torch collector opens around module calls."""
 
+EVALUATION_SUFFIX: Final = "#evaluation"
+"""End of the names of those around an outermost module that evaluates; names of slices lack it."""
+
 BACKWARD_NODE_PREFIX: Final = "autograd::engine::evaluate_function: "
 """Start of the names of the slices in which PyTorch's autograd engine runs one node."""
 

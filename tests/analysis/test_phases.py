@@ -146,3 +146,62 @@ def test_steps_without_slices_are_other():
     table = phases(b.seal())
     assert table["phase"].tolist() == list(PHASES) * 2
     assert table.loc[table["phase"] == "other", "host_ns"].tolist() == [10, 10]
+
+
+def test_a_closure_of_the_optimizer_is_forward_and_backward():
+    trace = draw(
+        """
+        steps: [0                                                          ]
+        main:  [Optimizer.step#LBFGS.step/optimizer                        ]
+        main:    [mm/forward] [add/forward]  [node/backward] [sgd/optimizer]
+        """
+    )
+    found = host(trace, 0)
+    assert found["forward"] == 12 + 1 + 13
+    assert found["backward"] == 15
+    assert found["optimizer"] == len("[sgd/optimizer]")
+
+
+def test_evaluation_is_a_phase_of_its_own():
+    trace = draw(
+        """
+        steps: [0                                     ]
+        main:  [mm/forward]   [mm/evaluation][sgd/optimizer]
+        """
+    )
+    assert host(trace, 0)["evaluation"] == len("[mm/evaluation]")
+
+
+def gap_of(length, python=()):
+    """Host times of two forward pieces of 1 ms with a gap of `length` ns between them."""
+    b = TraceBuilder()
+    main, ms = b.track("main"), 1_000_000
+    b.slices(ts=[0, ms + length], dur=[ms, ms], track=main, name=["mm", "add"], phase="forward")
+    for begin, dur in python:
+        b.slices(ts=ms + begin, dur=dur, track=main, name="env.step (cell)", category="python")
+    b.steps(step=0, ts=0, dur=2 * ms + length, source="loop")
+    return host(b.seal(), 0)
+
+
+def test_a_long_gap_is_not_filled():
+    ms = 1_000_000
+    assert "other" not in gap_of(190_000)
+    assert "other" not in gap_of(190_000, [(1000, 180_000)])
+    assert "other" not in gap_of(900_000)
+    assert gap_of(900_000, [(10_000, 800_000)]) == {"forward": 2 * ms, "other": 900_000}
+    assert "other" not in gap_of(900_000, [(10_000, 200_000)])
+    assert gap_of(2 * ms) == {"forward": 2 * ms, "other": 2 * ms}
+
+
+def test_updates_are_steps_of_optimizers():
+    b = TraceBuilder()
+    main = b.track("main")
+    b.slices(
+        ts=[5, 12, 13, 25, 28],
+        dur=[2, 4, 2, 1, 1],
+        track=main,
+        name=["Optimizer.zero_grad#SGD.zero_grad", *["Optimizer.step#SGD.step"] * 4],
+    )
+    b.steps(step=[0, 1, 2], ts=[0, 10, 20], dur=[10, 10, 10], source="loop", loop=[0, 0, 1])
+    table = steps(b.seal())
+    assert (table["updates"].tolist(), table["loop"].tolist()) == ([0, 1, 2], [0, 0, 1])

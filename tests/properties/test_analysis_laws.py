@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -126,14 +127,27 @@ def test_phases_sum_to_the_steps(trace, window):
         assert sums.tolist() == spans["dur"].tolist()
 
 
+def around_closures(slices):
+    """Rows of the optimizer with forward or backward in them, by a chain of the optimizer's rows."""
+    found = set()
+    for i in range(len(slices)):
+        if slices["phase"].iloc[i] in ("forward", "backward"):
+            above = slices["parent"].iloc[i]
+            while above is not pd.NA and slices["phase"].iloc[above] == "optimizer":
+                found.add(int(above))
+                above = slices["parent"].iloc[above]
+    return found
+
+
 def phase_at(trace, track, t):
     """Rule 1 of the notes of `phases`, for one instant; None where it is silent."""
     slices = trace.slices
     host = np.flatnonzero(by_kind(trace, "thread"))
+    closures = around_closures(slices)
     there = {
         slices["phase"].iloc[i]
         for i in open_at(slices, host, t)
-        if slices["track"].iloc[i] == track or slices["phase"].iloc[i] == "backward"
+        if (slices["track"].iloc[i] == track or slices["phase"].iloc[i] == "backward") and i not in closures
     }
     return next((name for name in (*PRIORITY, "other") if name in there), None)
 

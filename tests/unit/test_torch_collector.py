@@ -9,6 +9,7 @@ import textwrap
 import threading
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -374,3 +375,71 @@ def test_fifty_recordings_leave_no_memory_and_no_hooks(many: subprocess.Complete
     _, early, late, same = json.loads(many.stdout)
     assert same
     assert late - early < 25e6, f"grew by {(late - early) / 1e6:.0f} MB over 40 recordings"
+
+
+def phases_of(cell: Callable[[], object]) -> dict[str, set[str]]:
+    """Phases of the names of slices."""
+    slices = record(cell=cell).slices
+    known = slices[slices["phase"].notna()]
+    return {str(name): set(rows) for name, rows in known.groupby("name", observed=True)["phase"]}
+
+
+def test_evaluation_is_told_from_training() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    x = torch.ones(2, 4)
+
+    def evaluated() -> None:
+        with torch.no_grad():
+            model(x)
+
+    def in_eval_mode() -> None:
+        model.eval()(x)
+        model.train()
+
+    def frozen_statistics() -> None:
+        model.eval()(x).sum().backward()
+        model.train()
+
+    def checkpointed() -> None:
+        from torch.utils.checkpoint import checkpoint
+
+        checkpoint(model, x.clone().requires_grad_(), use_reentrant=True).sum().backward()
+
+    assert phases_of(evaluated)["Sequential"] == {"evaluation"}
+    found = phases_of(in_eval_mode)
+    assert (found["Sequential"], found["0"], found["aten::addmm"]) == ({"evaluation"},) * 3
+    assert phases_of(frozen_statistics)["Sequential"] == {"forward"}
+    assert "evaluation" not in set().union(*phases_of(checkpointed).values())
+    assert phases_of(lambda: model(x))["Sequential"] == {"forward"}
+
+
+def test_a_closure_of_an_optimizer_is_forward_and_backward() -> None:
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=3)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = model(torch.ones(2, 4)).pow(2).sum()
+        loss.backward()
+        return loss
+
+    found = phases_of(lambda: optimizer.step(closure))
+    assert found["aten::addmm"] == {"forward"}
+    assert found["aten::pow"] >= {"forward"}
+    assert found["Optimizer.step#LBFGS.step"] == {"optimizer"}
+    assert any("backward" in phases for name, phases in found.items() if "AddmmBackward" in name)
+    assert "optimizer" in found["aten::add_"]
+
+
+def test_slices_of_a_container_keep_the_names_of_their_parts() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+
+    def cell() -> None:
+        for _ in range(5):
+            model[2:](model[:2](torch.ones(2, 4)))
+
+    modules = record(cell=cell).slices.query("category == 'module'")
+    names = list(modules["name"])
+    assert len(names) == 25
+    assert len(set(names)) == 5
+    assert names[:5] == names[5:10] == names[20:]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
-from ...trace.taxonomy import MODULE_PREFIX
+from ...trace.taxonomy import EVALUATION_SUFFIX, MODULE_PREFIX
 from .parameters import ParameterCounts
 
 _HOOK_WARNING: Final = r"Using `torch\.compile\(module\)` when there are global hooks"
@@ -17,13 +18,28 @@ Range = Any
 Names = dict[int, str]
 
 
+class FirstForward:
+    """When a module was first called in training since `ns` was set to 0; Unix ns, 0 for not yet."""
+
+    __slots__ = ("ns",)
+
+    def __init__(self) -> None:
+        self.ns = 0
+
+
+first_forward: Final = FirstForward()
+"""Set by the hooks of `ModuleRanges`; whoever counts steps sets it back."""
+
+
 class ModuleRanges:
     """Global forward hooks that open a profiler range for each module call; installed for a while.
 
     A module is named by its path in the outermost module that is being called (``features.0``), the
     outermost one by its class. A part that is called by itself later (by checkpointing, say) keeps
-    its path. If another outermost module has the same path, the later one's paths
-    start with its class (``Discriminator.main.0``). Compiled modules are left alone: a hook in
+    its path, also in a new container of known parts, as ``model[:3]`` is. If another outermost module has
+    the same path, the later one's paths start with its class (``Discriminator.main.0``). The range of an
+    outermost module that evaluates (in eval mode, or without gradients) says so at its end. Compiled
+    modules are left alone: a hook in
     what the compiler traces would make it compile again.
 
     Parameters
@@ -40,10 +56,12 @@ class ModuleRanges:
         self.counts = ParameterCounts()
         self._torch = torch
         self._open: Callable[[str], Range] = _range_type(torch)
+        self._grad_enabled: Callable[[], bool] = torch.is_grad_enabled
         self._compiling: Callable[[], bool] = _compiling(torch)
         self._local = threading.local()
         self._known: dict[int, tuple[weakref.ref[Any], Names]] = {}
         self._owner: dict[str, int] = {}
+        self._containers: dict[tuple[type, tuple[int, ...]], str] = {}
         self._handles: list[Any] = []
         self._ignored: Any = None
 
@@ -72,6 +90,7 @@ class ModuleRanges:
             opened.pop()[1].__exit__(None, None, None)
         self._known.clear()
         self._owner.clear()
+        self._containers.clear()
 
     def _before(self, module: Any, inputs: Any) -> None:
         if self._compiling() or type(module).__name__ == "OptimizedModule":
@@ -80,11 +99,15 @@ class ModuleRanges:
         opened = getattr(local, "opened", None)
         if opened is None:
             opened = local.opened = []
-        if not opened:
+        if opened:
+            name = local.names.get(id(module)) or MODULE_PREFIX + type(module).__name__
+        else:
             local.names = self._names(module)
-        name = local.names.get(id(module))
-        if name is None:
-            name = MODULE_PREFIX + type(module).__name__
+            name = local.names[id(module)]
+            if not (module.training and self._grad_enabled()):
+                name += EVALUATION_SUFFIX
+            elif not first_forward.ns:
+                first_forward.ns = time.time_ns()
         span = self._open(name)
         span.__enter__()
         opened.append((module, span))
@@ -114,6 +137,9 @@ class ModuleRanges:
         if known is not None and known[0]() is root:
             return known[1]
         kind = type(root).__name__
+        parts = type(root), tuple(id(child) for child in root.children())
+        if parts[1] and all(self._is_known(child) for child in root.modules() if child is not root):
+            return self._container(root, parts)
         paths = [(id(child), path) for path, child in root.named_modules()]
         taken = any(self._owner.get(path or kind, id(root)) != id(root) for _, path in paths)
         prefix = self._free_prefix(kind) if taken else ""
@@ -124,6 +150,21 @@ class ModuleRanges:
             names[number] = MODULE_PREFIX + full
         for child in root.modules():
             self._known[id(child)] = (weakref.ref(child), names)
+        self._containers[parts] = names[id(root)]
+        self.counts.add(root, names)
+        return names
+
+    def _is_known(self, module: Any) -> bool:
+        known = self._known.get(id(module))
+        return known is not None and known[0]() is module
+
+    def _container(self, root: Any, parts: tuple[type, tuple[int, ...]]) -> Names:
+        """Names of a new holder of parts that are known, as ``model[:3]`` is: the parts keep theirs."""
+        names = {
+            id(child): self._known[id(child)][1][id(child)] for child in root.modules() if child is not root
+        }
+        names[id(root)] = self._containers.setdefault(parts, MODULE_PREFIX + type(root).__name__)
+        self._known[id(root)] = (weakref.ref(root), names)
         self.counts.add(root, names)
         return names
 

@@ -19,7 +19,7 @@ from .arguments import argument_table
 from .attributes import attribute_tables, stream_priorities
 from .columns import MAX_DEVICE, KinetoColumns, MemoryColumns
 from .compiled import compiled_arguments
-from .kinds import categories, rows_of
+from .kinds import categories, module_name, rows_of
 from .links import Mask
 from .old_texts import stack_frames
 from .ranges import range_counters, range_table
@@ -72,7 +72,7 @@ def assemble(columns: KinetoColumns, builder: TraceBuilder) -> IntArray:
         track=track,
         name=_names(columns.name),
         category=category,
-        phase=seeds.phases(columns, category, track, nodes),
+        phase=seeds.phases(columns, category, track, nodes, forward),
         correlation=np.where(work | calls, columns.correlation, -1),
         device=columns.device,
         stream=columns.stream,
@@ -132,7 +132,9 @@ def _stacks(columns: KinetoColumns, builder: TraceBuilder) -> IntArray | None:
 
 
 def _names(name: Coded) -> Coded:
-    return Coded(name.codes, [text.removeprefix(MODULE_PREFIX) for text in name.values])
+    return Coded(
+        name.codes, [module_name(text) if text.startswith(MODULE_PREFIX) else text for text in name.values]
+    )
 
 
 def _tracks(

@@ -9,7 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ...trace.strings import Coded
-from ...trace.taxonomy import CATEGORIES, MODULE_PREFIX, is_collective_kernel, is_collective_range
+from ...trace.taxonomy import (
+    CATEGORIES,
+    EVALUATION_SUFFIX,
+    MODULE_PREFIX,
+    is_collective_kernel,
+    is_collective_range,
+)
 from .columns import KinetoColumns
 
 _CATEGORY_OF_KIND: Final = {
@@ -146,4 +152,6 @@ def module_name(name: str) -> str:
     >>> module_name("nn.Module#features.0"), module_name("nn.Module: Conv2d_0")
     ('features.0', 'Conv2d_0')
     """
-    return name.removeprefix(MODULE_PREFIX).removeprefix(_PYTHON_MODULE_PREFIX)
+    if name.startswith(MODULE_PREFIX):
+        return name.removeprefix(MODULE_PREFIX).removesuffix(EVALUATION_SUFFIX)
+    return name.removeprefix(_PYTHON_MODULE_PREFIX)

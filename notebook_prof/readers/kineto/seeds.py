@@ -9,22 +9,25 @@ import pandas as pd
 from ...trace.intervals import IntArray, contains, union
 from ...trace.nesting import nest
 from ...trace.strings import Coded
-from ...trace.taxonomy import CATEGORIES, PHASES, phase_of
+from ...trace.taxonomy import CATEGORIES, EVALUATION_SUFFIX, MODULE_PREFIX, PHASES, phase_of
 from .columns import KinetoColumns
-from .kinds import module_name
+from .kinds import module_name, rows_of
 from .links import Links, Mask
 
+_OPTIMIZER_STEP = "Optimizer.step#"
 _MODULE = CATEGORIES.index("module")
 _OPERATOR = CATEGORIES.index("operator")
 _COLLECTIVE = CATEGORIES.index("collective")
 
 
-def phases(columns: KinetoColumns, category: Coded, track: IntArray, nodes: Mask) -> Coded:
+def phases(columns: KinetoColumns, category: Coded, track: IntArray, nodes: Mask, forward: Links) -> Coded:
     """Phase of every row that has one of its own.
 
     Data, backward, optimizer and communication are told by names (and by the backward nodes). Forward
     is what lies outside these and either makes part of the autograd graph (has a sequence number) or
-    is a module call; what neither names nor the graph tell stays open.
+    is a module call; what neither names nor the graph tell stays open. Evaluation is a module call in eval
+    mode or without gradients, unless something in it has a backward. What an optimizer's closure runs is
+    forward and backward.
 
     Parameters
     ----------
@@ -33,6 +36,8 @@ def phases(columns: KinetoColumns, category: Coded, track: IntArray, nodes: Mask
     track : ndarray of int64
     nodes : ndarray of bool
         Backward nodes.
+    forward : Links
+        From `links.forward_links`.
 
     Returns
     -------
@@ -47,14 +52,54 @@ def phases(columns: KinetoColumns, category: Coded, track: IntArray, nodes: Mask
     result[np.asarray(category.codes) == _COLLECTIVE] = code["communication"]
     differentiable = (category.codes == _OPERATOR) & (columns.sequence >= 0) & (columns.fwd_thread == 0)
     weak = (result < 0) & (columns.device < 0) & (differentiable | (category.codes == _MODULE))
-    strong = (result >= 0) & (columns.device < 0)
+    strong = (result >= 0) & (columns.device < 0) & ~_with_closure(columns, nodes)
+    evaluates = _evaluates(columns, track, differentiable, forward)
     rows = np.flatnonzero(weak)
     for number in pd.unique(track[rows]):
         mine = rows[track[rows] == number]
         inside = strong & (track == number)
         taken = union(columns.ts[inside], (columns.ts + columns.dur)[inside])
-        result[mine[~contains(taken, columns.ts[mine])]] = code["forward"]
+        free = mine[~contains(taken, columns.ts[mine])]
+        result[free] = code["forward"]
+        judged = evaluates & (track == number)
+        if judged.any():
+            without = union(columns.ts[judged], (columns.ts + columns.dur)[judged])
+            result[free[contains(without, columns.ts[free])]] = code["evaluation"]
     return Coded(result, PHASES)
+
+
+def _with_closure(columns: KinetoColumns, nodes: Mask) -> Mask:
+    """Steps of optimizers in which a backward ran: they evaluate a closure."""
+    named = [name.startswith(_OPTIMIZER_STEP) for name in columns.name.values]
+    steps = np.flatnonzero(rows_of(columns.name, np.array(named, bool)) & (columns.device < 0))
+    result = np.zeros(len(columns), bool)
+    if len(steps):
+        backward = np.sort(columns.ts[nodes])
+        begins = np.searchsorted(backward, columns.ts[steps])
+        ends = np.searchsorted(backward, (columns.ts + columns.dur)[steps])
+        result[steps[ends > begins]] = True
+    return result
+
+
+def _evaluates(columns: KinetoColumns, track: IntArray, differentiable: Mask, forward: Links) -> Mask:
+    """Module calls in eval mode or without gradients, of which nothing has a backward.
+
+    Checkpointing runs modules without gradients too, but in an operator that has a backward.
+    """
+    marked = [
+        name.startswith(MODULE_PREFIX) and name.endswith(EVALUATION_SUFFIX) for name in columns.name.values
+    ]
+    result = rows_of(columns.name, np.array(marked, bool))
+    for number in pd.unique(track[result]):
+        rows = np.flatnonzero(result & (track == number))
+        linked = np.sort(columns.ts[forward.src][track[forward.src] == number])
+        trained = np.searchsorted(linked, columns.ts[rows]) < np.searchsorted(
+            linked, (columns.ts + columns.dur)[rows]
+        )
+        around = differentiable & (track == number)
+        inside = contains(union(columns.ts[around], (columns.ts + columns.dur)[around]), columns.ts[rows])
+        result[rows[trained | inside]] = False
+    return result
 
 
 def modules(columns: KinetoColumns, category: Coded, track: IntArray, nodes: Mask, forward: Links) -> Coded:

@@ -1,0 +1,72 @@
+"""Where steps end in libraries that train without torch's optimizers: Keras 3 and fastai."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+Remove = Callable[[], None]
+
+_STEPS: Final = (
+    ("keras.callbacks", "CallbackList", "on_train_batch_end", "_model"),
+    ("fastai.optimizer", "Optimizer", "step", ""),
+)
+"""Module, class and method after which a step has ended, and the attribute that is trained."""
+
+
+def trainer_ticks(callback: Callable[[Any], None]) -> Remove:
+    """Call `callback` after every step of the trainers that are imported.
+
+    The method of the class is replaced for a while; what is not imported is left alone.
+
+    Parameters
+    ----------
+    callback : callable
+        Gets what is trained. What it raises reaches the user's code.
+
+    Returns
+    -------
+    callable
+        Puts the methods back; calling it twice does nothing.
+
+    Examples
+    --------
+    >>> trainer_ticks(print)()
+    """
+    undo = [_after(kind, method, who, callback) for kind, method, who in _classes()]
+
+    def remove() -> None:
+        while undo:
+            undo.pop()()
+
+    return remove
+
+
+def _classes() -> list[tuple[type, str, str]]:
+    found = []
+    for module, name, method, who in _STEPS:
+        kind = getattr(sys.modules.get(module), name, None)
+        if isinstance(kind, type) and callable(vars(kind).get(method)):
+            found.append((kind, method, who))
+    return found
+
+
+def _after(kind: type, method: str, who: str, callback: Callable[[Any], None]) -> Remove:
+    original = vars(kind)[method]
+
+    @functools.wraps(original)
+    def ticking(self: Any, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        result = original(self, *args, **kwargs)
+        callback(getattr(self, who, self) if who else self)
+        return result
+
+    setattr(kind, method, ticking)
+
+    def remove() -> None:
+        if vars(kind).get(method) is ticking:
+            setattr(kind, method, original)
+
+    return remove
