@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import contextvars
 import threading
-import time
 from collections.abc import Callable
 from html import escape
 from typing import Final
 
 from IPython.display import display
 
+from ..background import Pace, checkpoint
 from ..session import current
 from ..units import format_count, format_ns
 from .widget import ProfileWidget, Shown, answers_of, headline_of
@@ -28,7 +28,8 @@ from .widget import ProfileWidget, Shown, answers_of, headline_of
 LONG: Final = 100_000
 """Slices from which on the verdict comes after the views."""
 
-_LOOK_S: Final = 0.2
+_PART_S: Final = 0.3
+"""How long a part takes, about: it waits for a moment in which the kernel rests, but not for ever."""
 
 
 def late_verdict(profile: Shown) -> bool:
@@ -85,6 +86,7 @@ def show_rest(profile: Shown, widget: ProfileWidget, uid: str) -> threading.Thre
 
     def work() -> None:
         if (pending := profile.pending) is not None:
+            pending.start()
             pending.wait()
             if widget.comm is None:
                 return
@@ -96,12 +98,12 @@ def show_rest(profile: Shown, widget: ProfileWidget, uid: str) -> threading.Thre
             widget.begin()
         answers_of(profile).warming.wait_drawn()
         answers_of(profile).warming.wait()
-        for part in parts:
-            while current.running() is not None:  # the user's code is measured: it must not feel us
-                time.sleep(_LOOK_S)
-            if widget.comm is None:
-                return
-            part()
+        with Pace(hold=lambda: current.running() is not None).kept():  # what is measured must not feel us
+            for part in parts:
+                checkpoint(_PART_S)
+                if widget.comm is None:
+                    return
+                part()
 
     own = contextvars.copy_context()  # messages belong to the cell that showed the profile
     thread = threading.Thread(target=own.run, args=(work,), name="notebook_prof late", daemon=True)

@@ -270,8 +270,8 @@ def test_counters_begin_with_the_cell() -> None:
     b.counter(cpu, [930], [0.5])
     b.table("account", pd.DataFrame({"ts": [900], "dur": [100], "kind": ["code"]}))
     trace = b.seal()
-    assert trace.counters["ts"].tolist() == [0, 30, 50]
-    assert trace.counters["value"].tolist() == [3, 0.5, 4]
+    assert trace.counters["ts"].tolist() == [0, 50, 30]
+    assert trace.counters["value"].tolist() == [3, 4, 0.5]
     b = TraceBuilder()
     b.counter(b.track("process RSS", "counter", pid=1), [700, 800], [1, 2])
     b.table("account", pd.DataFrame({"ts": [900], "dur": [100], "kind": ["code"]}))

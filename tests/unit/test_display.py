@@ -18,8 +18,9 @@ from notebook_prof.jupyter import late
 from notebook_prof.jupyter.display import show
 from notebook_prof.jupyter.widget import ProfileWidget
 from notebook_prof.session import current
+from notebook_prof.session.deferred import DeferredTrace
 from notebook_prof.session.profile import Profile
-from notebook_prof.trace import TraceBuilder
+from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views import warming
 
 from ..browser.drawn import drawn_profile
@@ -146,6 +147,49 @@ def test_a_long_profile_shows_the_rest_after_its_cell(monkeypatch: pytest.Monkey
     bundle, key, update = told[2]
     assert (key, update) == (uid, True)
     assert "data:image/png" in bundle["text/html"]
+
+
+@pytest.mark.usefixtures("shown")
+def test_the_views_go_out_before_the_trace_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    told, started, go, drawn = _noted(monkeypatch), _threads(monkeypatch), threading.Event(), drawn_profile()
+
+    def build() -> Trace:
+        go.wait(120)
+        return drawn.trace
+
+    _use(monkeypatch, _Shell())
+    profile = Profile(DeferredTrace(build))
+    show(profile)
+    (widget,), sent = _widgets(), []
+    monkeypatch.setattr(widget, "send", lambda content, buffers=None: sent.append((content, len(buffers))))
+    asked = [{"t": "bokehjs", "rid": "1"}, {"t": "start", "rid": "2"}]
+    widget._asked(widget, {"t": "several", "messages": asked}, [])
+    widget._asked(widget, {"t": "start", "rid": "3"}, [])
+    assert [content["rid"] for content, _ in sent] == ["1"], "only BokehJS needs no trace"
+    assert sent[0][1] > 0
+    assert profile.pending is not None
+    assert len(told) == 2
+    assert "being put together" in told[0][0]["text/plain"]
+    go.set()
+    started[0].join(120)
+    assert [content["rid"] for content, _ in sent] == ["1", "2", "3"], "what was asked early is answered now"
+    assert len(json.loads(sent[1][0]["document"])["roots"]) > 0
+    assert widget.headline == drawn.headline
+    assert told[2][1:] == (widget.settings["uid"], True)
+    widget._asked(widget, {"t": "start", "rid": "4"}, [])
+    assert sent[-1][0]["rid"] == "4"
+
+
+def test_a_trace_without_slices_takes_its_views_away(
+    monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
+) -> None:
+    started = _threads(monkeypatch)
+    _use(monkeypatch, _Shell())
+    show(Profile(DeferredTrace(TraceBuilder().seal)))
+    started[0].join(120)
+    assert _widgets() == []
+    assert len(shown) == 3
+    assert "Nothing was recorded" in shown[2]["text/html"]
 
 
 def test_nothing_comes_late_where_nobody_waits(
