@@ -141,7 +141,7 @@ def loader_workers(run: Run) -> Finding | None:
         return None
     return told(
         rule="dataloader-workers",
-        remedy=f"Let {format_items(workers, 'other process')} make the batches: "
+        remedy=f"Let {workers} other {'process' if workers == 1 else 'processes'} make the batches: "
         f"DataLoader(num_workers={workers}, persistent_workers=True{pinned}); this machine has "
         f"{format_items(run.cpus, 'core')}. Or make the items once, before training.",
         gain_ns=gain,
@@ -226,17 +226,10 @@ def _busy(run: Run) -> int:
 def _told(run: Run, spent: int, sentence: str) -> Callable[..., Finding]:
     """A Finding that still lacks rule, remedy and gain."""
     share = spent / run.total_ns
-    claims = [
-        Claim(
-            format_ns(spent / run.step_count),
-            "phases",
-            {"phase": "data"},
-            "host_ns",
-            spent,
-            None,
-            run.looking,
-        )
-    ]
+    claims = []
+    if len(run.facts.steps):  # without steps there is no table of their phases
+        each = format_ns(spent / run.step_count)
+        claims.append(Claim(each, "phases", {"phase": "data"}, "host_ns", spent, None, run.looking))
     text = f"{sentence}, {format_share(share)} of {run.whole}"
     place = ""
     if len(run.loader_facts) == 1:

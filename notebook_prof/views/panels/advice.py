@@ -13,22 +13,29 @@ from .base import Absent, Card, Cards, Note, Panel
 
 
 def advice(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """Cards of `analysis.advice`, the largest gain first."""
+    """Cards of `analysis.advice`, the largest gain first, and what was not judged and why."""
     table = ask(analysis.advice, trace, state)
     under = followed(analysis.advice)
+    withheld = table.attrs.get("withheld", {})
+    notes = tuple(
+        Note(f"Not judged: {str(rule).replace('-', ' ')}. {str(why)[:1].upper()}{str(why)[1:]}.")
+        for rule, why in withheld.items()
+    )
     if not len(table):
-        return Panel(
-            "Advice", (Note("No rule applies: nothing here looks like time or memory wasted."),), under
-        )
-    note = Note("Gains are upper bounds, and not independent of each other. A click selects the evidence.")
+        return Panel("Advice", (*notes, Note("No rule applies to what was recorded.")), under)
+    note = Note(
+        "What a remedy should save, by a program on which it was measured; 'at most' where arithmetic "
+        "gives a bound only. Gains are not independent of each other. A click selects the evidence."
+    )
     cards = map(_card, table.to_dict("records"))
-    return Panel("Advice", (note, Cards(tuple(cards))), under)
+    return Panel("Advice", (note, Cards(tuple(cards)), *notes), under)
 
 
 def _card(row: Mapping[Hashable, Any]) -> Card:
     gain = f"up to {format_bytes(row['gain_bytes'])}"
     if row["gain_ns"]:
-        gain = f"up to {format_ns(row['gain_ns'])} · {format_share(row['gain_share'])} of the time"
+        about = "at most" if row["bound"] else "about"
+        gain = f"{about} {format_ns(row['gain_ns'])} · {format_share(row['gain_share'])} of the time"
     count = int(row["count"])
     lines = [str(row["finding"]), f"Try: {row['remedy']}"]
     if count:
