@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 QUICKSTART := notebooks/quickstart.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test test-fast test-workloads check docs fuzz bench images clean
+.PHONY: help demo lab test test-fast test-workloads truth check docs fuzz bench images clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -71,6 +71,11 @@ test-workloads: .venv-workloads/.made .venv-jax/.made ## run the workloads of al
 	.venv-workloads/bin/python -m pytest tests/workloads --ignore=tests/workloads/test_jax.py $(PYTEST_ARGS) || status=$$?; \
 	.venv-jax/bin/python -m pytest tests/workloads/test_jax.py $(PYTEST_ARGS) || status=$$?; \
 	exit $$status
+
+truth: ## run the workloads and write docs/truth.md from what they say
+	rm -f test-output/truth.json && mkdir -p test-output
+	status=0; NBP_TRUTH=test-output/truth.json $(MAKE) test-workloads || status=$$?; \
+	.venv-workloads/bin/python -m tests.workloads.truth test-output/truth.json && exit $$status
 
 check: $(BIN)/.test ## ruff and mypy --strict
 	$(BIN)/ruff check .

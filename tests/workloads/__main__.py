@@ -6,9 +6,6 @@ adds the runs to a file, for `tests.workloads.truth`.
 
 from __future__ import annotations
 
-import json
-import os
-import platform
 import sys
 import tempfile
 from pathlib import Path
@@ -16,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from .runner import CELLS, Notebook, Run, load
+from .truth import keep
 
 
 def show(run: Run) -> None:
@@ -48,24 +46,6 @@ def show(run: Run) -> None:
     print("-- report", run.report)
     print("-- advice", *run.advised, sep="\n   ")
     print("-- failures", run.failures)
-
-
-def keep(run: Run, file: Path) -> None:
-    """Add a run to a file of results."""
-    results = json.loads(file.read_text()) if file.exists() else {}
-    versions = f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.system()}"
-    results[run.workload.name] = {
-        "machine": versions,
-        "verdict": run.verdict,
-        "kind": run.kind,
-        "bare_s": run.bare_s,
-        "wall_s": run.wall_s,
-        "statements_s": run.statements_s,
-        "printed": run.printed,
-        "high_water_bytes": run.high_water_bytes,
-        "steps": len(run.said.get("steps", ())),
-    }
-    file.write_text(json.dumps(results, indent=1))
 
 
 def main(asked: list[str]) -> int:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from .runner import Notebook, Run, load
+from .truth import keep
 
 Play = Callable[..., Run]
 
@@ -56,6 +58,8 @@ def play(notebooks: Notebooks, request: pytest.FixtureRequest) -> Play:
             except Exception:
                 notebooks.open.pop(kernel).close()  # who knows what it still runs
                 raise
+            if file := os.environ.get("NBP_TRUTH"):
+                keep(notebooks.runs[name], Path(file))
         notebooks.read.add(asked)
         return notebooks.runs[name]
 

@@ -165,7 +165,8 @@ class Notebook:
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copy(CELLS / "mytrain.py", folder)
         env = {**os.environ, "IPYTHONDIR": str(folder / "ipython"), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
-        env["MPLBACKEND"] = "agg"
+        # threads of OpenMP that spin for a core make cells on a busy machine a hundred times longer
+        env |= {"MPLBACKEND": "agg", "OMP_WAIT_POLICY": "PASSIVE"}
         self.log = (folder / "kernel.txt").open("w")
         self.manager, self.client = start_new_kernel(
             startup_timeout=PATIENCE_S,

@@ -64,3 +64,35 @@ def test_generating_text(play: Play) -> None:
     assert run.part_s(3) >= 0.8 * (run.cell_s - run.kind_s("profiler"))
     check_statements(run)
     check_laws(run)
+
+
+@needs("torch", "ignite")
+def test_ignite(play: Play) -> None:
+    run = play("ignite")
+    # two epochs of 20 batches, and an evaluation of 20 batches after each
+    assert run.printed.split() == ["40", "20"]
+    assert len(run.steps) == 40
+    shares = run.phase_shares()
+    assert shares["backward"] > 0.02, shares
+    check_laws(run)
+
+
+@needs("torch", "fastai")
+def test_fastai(play: Play) -> None:
+    run = play("fastai")
+    assert run.printed.split() == ["40"]
+    assert len(run.steps) == 40
+    shares = run.phase_shares()
+    assert shares["backward"] > 0.02, shares
+    check_laws(run)
+
+
+@needs("torch", "accelerate")
+def test_accelerate_accumulates(play: Play) -> None:
+    run = play("accumulate")
+    assert run.printed.split() == ["10"]
+    assert len(run.steps) in (10, 40)
+    told = " ".join([run.verdict, *run.account["part"]])
+    assert re.search(r"\b40\b", told), told
+    assert re.search(r"\b10\b", told), told
+    check_laws(run)

@@ -29,7 +29,8 @@ def test_preparing_in_python_is_no_framework_overhead(play: Play) -> None:
     assert len(run.steps) == 10
     # 32,768 multiplications in Python against one small layer: nearly all of a step
     assert of_steps(run, 10) >= 0.6
-    assert run.source_share("out.append([v*1.1 for v in row])") >= 0.4
+    inside = [run.source_share(text) for text in ("out.append([v*1.1 for v in row])", "return np.array(out")]
+    assert sum(inside) >= 0.5, inside
     assert "framework overhead" not in run.verdict.splitlines()[0]
     assert re.search(r"augment|out\.append|(cell:|line )10", run.verdict), run.verdict
     assert all(gain <= 0.3 for words, gain in run.advised if "compile" in words), run.advised
@@ -47,7 +48,7 @@ def test_evaluation_is_a_part_of_its_own(play: Play) -> None:
     parts = run.account.loc[run.account["line"].between(7, 9).fillna(False), "part"]
     assert parts.str.contains("evaluation").any()
     if evaluated > 0.5 * run.cell_s:
-        assert "evaluation" in run.verdict.splitlines()[0].lower(), run.verdict
+        assert "evaluation" in run.verdict.lower(), run.verdict
 
 
 def test_three_models_are_three_loops(play: Play) -> None:

@@ -1,16 +1,20 @@
 """Writes docs/truth.md: what is true of every workload, what was said before, and what is said now.
 
 ``python -m tests.workloads.truth RESULTS…`` writes it from what ``python -m tests.workloads --json`` kept;
-rows of workloads that no file holds stay.
+so do tests/workloads with a file in ``NBP_TRUTH``. Rows of workloads that no file holds stay.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import platform
 import re
 import sys
 from pathlib import Path
 from typing import Any
+
+from .runner import Run
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "truth.md"
 
@@ -29,6 +33,7 @@ on `p.account()`, `p.lines()`, `p.steps()`, `p.phases()`, `p.memory_peak()` and 
 |---|---|---|---|
 """
 
+NEW = "not tried"
 ROWS: dict[str, tuple[str, str]] = {
     "torchimp_pandas": (
         "a pandas cell, torch imported earlier in the session",
@@ -80,7 +85,40 @@ ROWS: dict[str, tuple[str, str]] = {
     "sleep": ("asleep for 1.0 s and 0.5 s, a loop in between", "fair"),
     "jax": ("the first call compiles", "fair"),
     "flax": ("40 updates, the first compiles", "fair"),
+    "one": ("`x = 1 + 1`", NEW),
+    "orders": ("`apply(axis=1)` takes nearly all of it", NEW),
+    "gzipio": ("writing, reading and searching text, as the cell prints", NEW),
+    "gather": ("twenty tasks sleep 0.3 s together, then hash", NEW),
+    "topawait": ("asleep for 0.4 s, then thirty sleeps of 10 ms in two tasks", NEW),
+    "closures": ("eighty misses of a cache sleep 5 ms each", NEW),
+    "raises": ("matrix products and 0.2 s of sleep before a KeyError", NEW),
+    "pool": ("two processes count primes", NEW),
+    "gan": ("40 batches, two optimizers", NEW),
+    "transformer_fn": ("30 steps in a function, evaluation after every tenth", NEW),
+    "trainer_class": ("96 steps of a trainer class", NEW),
+    "bgtrain": ("100 steps in a thread", NEW),
+    "ignite": ("40 steps, two evaluations of 20 batches", NEW),
+    "fastai": ("40 steps, two validations of 20 batches", NEW),
+    "accumulate": ("40 micro-batches, 10 updates", NEW),
 }
+
+
+def keep(run: Run, file: Path) -> None:
+    """Add a run to a file of results."""
+    results = json.loads(file.read_text()) if file.exists() else {}
+    versions = f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.system()}"
+    results[run.workload.name] = {
+        "machine": versions,
+        "verdict": run.verdict,
+        "kind": run.kind,
+        "bare_s": run.bare_s,
+        "wall_s": run.wall_s,
+        "statements_s": run.statements_s,
+        "printed": run.printed,
+        "high_water_bytes": run.high_water_bytes,
+        "steps": len(run.said.get("steps", ())),
+    }
+    file.write_text(json.dumps(results, indent=1))
 
 
 def said(document: str) -> dict[str, str]:
