@@ -11,6 +11,7 @@ from ..trace import Trace, complement, overlap, subtract, union
 from ..trace.intervals import IntArray, Intervals, as_ints
 from ..trace.schema import Column, Table
 from ..units import format_items
+from .cpu_clocks import cpu_within
 from .measure import length_within
 from .scope import on_device, on_host
 from .spans import step_spans
@@ -96,8 +97,11 @@ def account(trace: Trace) -> pd.DataFrame:
     line, loop = as_ints(first["line"].to_numpy()), as_ints(first["loop"].to_numpy())
     kinds, texts = first["kind"].tolist(), first["text"].tolist()
     evaluated = _evaluated(trace, ts, end, number, size) > 0.5 * np.maximum(dur, 1)
+    several = len(np.unique(loop[loop >= 0])) > 1
+    names = [f" (loop {number + 1})" if several and number >= 0 else "" for number in loop.tolist()]
     words = [
-        _words(*row) for row in zip(kinds, line.tolist(), steps.tolist(), evaluated.tolist(), strict=True)
+        _words(*row) + name
+        for *row, name in zip(kinds, line.tolist(), steps.tolist(), evaluated.tolist(), names, strict=True)
     ]
     cpu, wait = _cpu(trace, ts, end)
     return COLUMNS.frame(
@@ -197,7 +201,9 @@ def _evaluated(trace: Trace, ts: IntArray, end: IntArray, number: IntArray, size
 
 
 def _cpu(trace: Trace, ts: IntArray, end: IntArray) -> tuple[IntArray | None, IntArray | None]:
-    return None, None
+    """CPU time of the process with its children, and time of the cell's thread without need of a core."""
+    found = cpu_within(trace, ts, end)
+    return (None, None) if found is None else (found[0], found[2])
 
 
 def _sum(number: IntArray, values: IntArray, size: int) -> IntArray:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from ..units import format_items
 from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
+from .cpu import cpu
 from .facts import Facts
 from .frames import frames
 from .hot_lines import hot_lines
@@ -165,30 +166,24 @@ def _waits(part: Any, row: Any, text: str, below: str) -> bool:
 
 def _meanwhile(facts: Facts) -> Sentence:
     """Which threads and processes worked while the cell's thread waited."""
-    tables = facts.trace.metadata.get("tables") or {}
-    if "cpu" not in tables:
-        return say()
-    from .cpu import cpu  # type: ignore[import-not-found,unused-ignore]
-
     table = cpu(facts.trace)
-    main = table["tid"] == table["pid"]
-    others = table[~main & (table["cpu_ns"] >= 0.1 * int(facts.account["dur"].sum()))]
-    if not len(others):
+    if not len(table):
         return say()
+    enough = table["cpu_ns"] >= _WORTH * int(facts.account["dur"].sum())
+    main = table["tid"] == table["pid"]
     pieces = []
-    for what, rows in (("thread", others[others["tid"] >= 0]), ("process", others[others["tid"] < 0])):
+    for one, several, kinds in (
+        ("other thread", "other threads", ("python", "native")),
+        ("child process", "child processes", ("child",)),
+    ):
+        rows = table[enough & ~main & table["kind"].isin(kinds)]
         if len(rows):
-            where = {"name": tuple(rows["name"]), "tid": tuple(rows["tid"].tolist())}
-            spent = int(rows["cpu_ns"].sum())
-            words = (
-                format_items(len(rows), what)
-                if what == "thread"
-                else f"{len(rows)} process" + "es" * (len(rows) > 1)
-            )
-            pieces.append(
-                say(f"{words} used ", cite_ns(spent, Source("cpu", "cpu_ns", where)), " of CPU time")
-            )
-    return say(", while ", joined(pieces, " and "))
+            where = {"pid": tuple(rows["pid"].tolist()), "tid": tuple(rows["tid"].tolist()), "kind": kinds}
+            source, spent = Source("cpu", "cpu_ns", where), int(rows["cpu_ns"].sum())
+            count = cite(str(len(rows)), len(rows), Source("cpu", "cpu_ns", where, reduce="count"))
+            what = f" {one if len(rows) == 1 else several} used "
+            pieces.append(say(count, what, cite_ns(spent, source), " of CPU time"))
+    return say(", while ", joined(pieces, " and ")) if pieces else say()
 
 
 def _below(facts: Facts, row: Any) -> tuple[tuple[str, str, str], int, int, int]:

@@ -136,7 +136,8 @@ def _most(facts: Facts) -> Sentence | None:
         ]
         return say("Kernels: ", joined(pieces, " · "))
     works = [not waits_by_name(str(name)) for name in facts.top["name"]]
-    rows = facts.top[np.array(works, dtype=bool) & (facts.top["self_ns"] > 0)].head(_SHOWN)
+    enough = facts.top["self_ns"] >= max(_SMALL * facts.total_ns, 1)
+    rows = facts.top[np.array(works, dtype=bool) & enough].head(_SHOWN)
     if rows.empty:
         return None
     by: dict[str, Any] = {"by": ("name", "track"), **facts.in_steps}

@@ -25,6 +25,8 @@ _WAITS: Final = re.compile(
     r"|Condition\.wait|Event\.wait|(?:Simple)?Queue\.get|select\.\w+|epoll|waitpid|Popen\.wait|sock(?:et)?\.recv)"
     r"|^wait \(threading\.py|^_wait_for_tstate_lock|^\S+:\d+  (?:\w+ = )?(?:time\.)?sleep\("
     r"|(?:^|[\s.])(?:block_until_ready|try_to_block|BlockHostUntilReady)\b"
+    r"|\b(?:readinto|recv_into|accept|_try_wait|_wait|wait|select|poll|_retrieve|_poll) "
+    r"\((?:socket|ssl|subprocess|connection|selectors|popen_\w+|parallel|threading|_base)\.py"
 )
 _PACKAGES: Final = re.compile(r"(?:site|dist)-packages[\\/](?P<name>[^\\/]+)")
 _BINARY: Final = re.compile(r"<(?:built-in|slot wrapper).* (?P<name>\w+) of .*numpy|^(?P<pure>numpy\.[\w.]+)")

@@ -28,6 +28,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import IO, Final
 
+from .. import own_processes
 from .beats import Beats
 
 RATES_HZ: Final = (100, 400)
@@ -177,7 +178,7 @@ class Attachment:
         if self._process is None:
             return b""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(patience_s)
+            own_processes.reap(self._process, patience_s)
         self._join()
         self._result.seek(0)
         return self._result.read()
@@ -197,7 +198,7 @@ class Attachment:
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(OSError):
                 self._process.kill()
-            self._process.wait()
+            own_processes.reap(self._process)
         self._join()
         self._result.close()
         self._log.close()
@@ -219,6 +220,7 @@ class Attachment:
             start_new_session=True,
             pass_fds=(self._result.fileno(),),
         )
+        own_processes.add(self._process.pid)
         _allow(self._process.pid)
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError), self._process.stdin as line:

@@ -75,7 +75,8 @@ def hang(
         source = np.where(fill, source[other], source)
         agrees = agrees | fill
     below = np.where(root_line[source] == line, source + n, source)  # n further: without its root
-    stack = np.where(inside, np.where(agrees, below, n - 1), source)
+    # outside of statements IPython runs: it shows the result, or formats a traceback
+    stack = np.where(inside & agrees, below, n - 1)
     breaks = np.where(np.diff(home, prepend=-1) != 0, pieces.breaks[home], NEVER)
     breaks = np.where(np.diff(statement, prepend=-2) != 0, 0, breaks)
     return Pieces(begin, end, stack, breaks), _and_without_roots(stacks)
