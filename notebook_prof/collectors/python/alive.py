@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -42,7 +43,7 @@ class Children:
 def ended(
     seen: Recorded, inside: Recorded, looked: IntArray, children: Mapping[int, tuple[int, int]]
 ) -> Recorded:
-    """Cut threads where they ended.
+    """Cut threads where they ended, and name them: py-spy takes an old name for one that came in its place.
 
     Parameters
     ----------
@@ -55,12 +56,14 @@ def ended(
     children : mapping of int to (int, int)
         `Children.ends`.
     """
+    names = {thread.tid: thread.name for thread in inside.threads}
     last_seen = {thread.tid: int(thread.bounds[-1]) for thread in inside.threads}
     threads = []
     for thread in seen.threads:
         changed = int(thread.bounds[-2])  # it was alive when its last stack began
         if thread.pid == os.getpid():
             missed = _missed(looked, max(last_seen.get(thread.tid, 0), changed))
+            thread = replace(thread, name=names.get(thread.tid) or thread.name)
         else:
             missed = children.get(thread.pid)
         if missed is not None:

@@ -40,6 +40,7 @@ _POOLS: Final = frozenset({"multiprocessing", "concurrent", "threading.py", "que
 _STARTERS: Final = (
     ("multiprocessing/process.py", ("_bootstrap", "run")),
     ("multiprocessing/popen_fork.py", ("_launch",)),
+    ("/subprocess.py", ("_execute_child",)),  # before another program runs in it
     ("multiprocessing/spawn.py", ("spawn_main", "_main")),
     ("torch/multiprocessing/spawn.py", ("_wrap",)),
 )

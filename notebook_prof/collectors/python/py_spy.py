@@ -46,6 +46,8 @@ IDLE_S: Final = 15.0
 """A warm one that is not used for so long is stopped: it reads all the time, and starting one takes 40 ms."""
 
 THREAD: Final = "notebook_prof py-spy"
+_PR_GET_DUMPABLE: Final = 3
+_CAP_SYS_PTRACE: Final = 19
 _PR_SET_PTRACER: Final = 0x59616D61
 _LONGEST_START_S: Final = 30.0
 _POLL_S: Final = 0.003
@@ -73,7 +75,7 @@ def refusal() -> str:
         return _refused
     if binary() is None:
         return "py-spy is not installed"
-    return ""
+    return _forbidden()
 
 
 def first_rate_hz() -> int:
@@ -356,6 +358,26 @@ def _allow(pid: int) -> None:
     """Let one process look at this one where Yama would not (``ptrace_scope`` 1); else without effect."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(pid), 0, 0, 0)
+
+
+def _forbidden() -> str:
+    """Why the system lets no other process look at this one; empty if it may, as far as it tells."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as stream:
+            status = dict(line.split(":", 1) for line in stream if ":" in line)
+        may_have = "CapBnd" if os.geteuid() == 0 else "CapEff"
+        if int(status[may_have], 16) >> _CAP_SYS_PTRACE & 1:
+            return ""
+        if ctypes.CDLL(None).prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0) != 1:
+            return "no process may look at this one: it is not dumpable, and there is no CAP_SYS_PTRACE"
+    except (OSError, ValueError, KeyError, AttributeError):
+        return ""
+    try:
+        with open("/proc/sys/kernel/yama/ptrace_scope", encoding="ascii") as stream:
+            scope = int(stream.read())
+    except (OSError, ValueError):
+        return ""
+    return f"kernel.yama.ptrace_scope is {scope}: no process may look at this one" if scope > 1 else ""
 
 
 def _reason(words: str) -> str:
