@@ -7,6 +7,7 @@ import pandas as pd
 
 from ..trace import Trace, union
 from ..trace.intervals import IntArray
+from ..trace.sealing import step_at
 from .doubts import mark, step_doubts
 from .measure import length_within
 from .phases import stepping_track
@@ -78,4 +79,8 @@ def _updates(trace: Trace) -> IntArray:
     parent = slices["parent"].to_numpy(dtype=np.int64, na_value=-1)
     rows = np.flatnonzero(steps)
     rows = rows[~np.append(steps, False)[parent[rows]]]
-    return np.asarray(slices["step"].to_numpy(dtype=np.int64, na_value=-1)[rows])
+    # a step that was counted by a hook ends inside this slice, and one with a closure may begin inside it
+    middle = slices["ts"].to_numpy()[rows] + slices["dur"].to_numpy()[rows] // 2
+    table = {name: trace.steps[name].to_numpy() for name in ("step", "ts", "dur")}
+    number = step_at(middle, table) if len(trace.steps) else np.full(len(rows), -1, np.int64)
+    return np.asarray(number[number >= 0])

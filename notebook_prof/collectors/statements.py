@@ -62,13 +62,13 @@ class Marks:
         self.end_ns = 0
         self._now = clock
         self._thread = threading.get_native_id()
-        self._identity = threading.get_ident()
+        self.identity = threading.get_ident()
 
     def begin(self) -> None:
         """Take marks from now on; the statement before the first one has line -1."""
         global note, _running
         self.rows = array("q")
-        self._thread, self._identity = threading.get_native_id(), threading.get_ident()
+        self._thread, self.identity = threading.get_native_id(), threading.get_ident()
         note, _running = self.rows.extend, self
 
     def stop(self, end_ns: int | None = None) -> None:
@@ -91,7 +91,7 @@ class Marks:
 
     def of_this_thread(self) -> bool:
         """Whether the calling thread runs the cell."""
-        return threading.get_ident() == self._identity
+        return threading.get_ident() == self.identity
 
     def table(self) -> tuple[IntArray, IntArray]:
         """Times and lines of all marks; times never go back, also where the clock does."""

@@ -146,6 +146,7 @@ class Session:
         self._torch_before = "torch" in sys.modules
         self._threads: dict[int, int] = {}
         self._tickers: dict[int, LoopTicker] = {}
+        self._elsewhere: dict[int, int] = {}
         self.marks = statements.Marks()
         self._cell_ns: tuple[int, int] | None = None
         self._left = False
@@ -332,8 +333,12 @@ class Session:
 
     def _place(self) -> tuple[int, str, int]:
         """The statement of the cell that runs in this thread."""
-        if self._cell_ns is None or not self.marks.of_this_thread():
+        if self._cell_ns is None:
             return -1, "", 0
+        if not self.marks.of_this_thread():
+            # the statement that waits for this thread, or has begun it
+            line = self._elsewhere.setdefault(threading.get_ident(), self.marks.line)
+            return line, self._text(line), 0
         line = self.marks.line
         return line, self._text(line), self.marks.since_ns
 
@@ -358,6 +363,8 @@ class Session:
         lines = [loop.line for loop in self._loops.values()]
         findings.sources_that_lost(self.report, self.window, lines[0] if lines else None)
         findings.loops_given_up(self.report, self.window)
+        if self._cell_ns is not None and self._plan.options.memory:
+            findings.steps_elsewhere(self.report, self._sources.thread, self.marks.identity)
         if not self._torch_before and "torch" in sys.modules:
             recorded = [name for cycle in self._finished for name in cycle.recording.names]
             findings.torch_came_late(self.report, recorded)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Sequence
 from typing import Final
 
@@ -89,6 +90,18 @@ def loops_given_up(report: ImportReport, window: StepWindow) -> None:
             example=f"iterations of line {run.line}, {run.text}, take less than {SHORTEST_NS // 1000} µs",
             effect="counting them would cost more than they do: the loop went on without steps",
             advice="ask for steps of a loop around it with --loop LINE",
+        )
+
+
+def steps_elsewhere(report: ImportReport, thread: threading.Thread | None, cell: int) -> None:
+    """Say that steps ran in another thread than the cell's, of which torch then records no operators."""
+    if thread is not None and thread.ident != cell:
+        report.add(
+            "steps-in-another-thread",
+            "loss",
+            example=f"steps ran in thread {thread.name!r}, not in that of the cell",
+            effect="torch records operators of other threads only where it records no memory",
+            advice="use --no-memory, or train in the cell's own thread",
         )
 
 

@@ -78,6 +78,7 @@ class StepSources:
         self._undo: list[Callable[[], object]] = []
         self._undo_hooks: list[Callable[[], object]] = []
         self._thread: int | None = None
+        self.thread: threading.Thread | None = None
 
     def connect(self, *, hooks: bool) -> None:
         """Listen to marks, and to the hooks that `step_by` asks for unless they cannot matter."""
@@ -151,5 +152,5 @@ class StepSources:
         """Whether this thread was the first to step; another one that trains too is not this loop."""
         me = threading.get_ident()
         if self._thread is None:
-            self._thread = me
+            self._thread, self.thread = me, threading.current_thread()
         return me == self._thread

@@ -1,0 +1,116 @@
+"""The account of a cell in a real kernel: what belongs to which statement, and where the cell ends."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.notebook.conftest import Kernel
+
+TABLE = "p.trace.metadata['tables']['account'].to_dict('records')"
+
+
+def account(kernel: Kernel) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = kernel.value(TABLE)
+    assert all(a["ts"] + a["dur"] == b["ts"] for a, b in zip(rows, rows[1:], strict=False))
+    return rows
+
+
+def spent_s(rows: list[dict[str, Any]], kind: str, line: int) -> float:
+    return sum(row["dur"] for row in rows if (row["kind"], row["line"]) == (kind, line)) / 1e9
+
+
+def test_statements_loops_and_the_display(kernel: Kernel) -> None:
+    kernel.must(
+        """
+        import time
+        class Slow:
+            def __repr__(self):
+                time.sleep(0.3)
+                return 'slow'
+        """
+    )
+    reply = kernel.must(
+        "%%profile p --quiet --steps 2:5\ntime.sleep(0.1)\nfor i in range(9):\n    time.sleep(0.02)\nSlow()"
+    )
+    assert reply.results == ["slow"]
+    rows = account(kernel)
+    assert spent_s(rows, "code", 2) >= 0.1
+    assert spent_s(rows, "steps", 3) >= 0.06
+    assert spent_s(rows, "outside-window", 3) >= 0.12
+    assert sum(row["steps"] for row in rows) == 9
+    assert sum(row["steps"] for row in rows if row["kind"] == "steps") == 3
+    shown = [row for row in rows if row["text"] == "display of the result"]
+    assert shown[-1]["dur"] >= 0.3e9
+    assert spent_s(rows, "code", 5) < 0.3
+    assert {row["text"] for row in rows if row["line"] == 2} == {"time.sleep(0.1)"}
+
+
+def test_a_failing_cell_ends_at_its_exception(kernel: Kernel) -> None:
+    kernel.must(
+        """
+        import time
+        class Told(Exception):
+            def __str__(self):
+                time.sleep(0.2)
+                return 'told'
+        """
+    )
+    reply = kernel.run("%%profile p --quiet\ntime.sleep(0.1)\nraise Told")
+    assert (reply.error, reply.stderr) == ("Told", "")
+    rows = account(kernel)
+    assert [row["line"] for row in rows] == [2, 3]
+    assert rows[-1]["dur"] < 0.15e9, "showing the traceback is not the cell's"
+
+
+def test_an_interrupted_cell_ends_there_and_shows_no_frame_of_ours(kernel: Kernel) -> None:
+    cell = "%%profile p --quiet --steps 1:\nimport time\nprint('go', flush=True)\nwhile True:\n    x = 1\n    y = 2"
+    reply = kernel.run(cell, interrupt_after=0.4)
+    assert (reply.error, reply.stderr) == ("KeyboardInterrupt", "")
+    assert "notebook_prof" not in reply.traceback
+    rows = account(kernel)
+    assert rows[-1]["line"] in (4, -1)
+    assert "steps-too-short" in kernel.value("[issue.code for issue in p.trace.report]")
+    assert kernel.value("[name for name in globals() if name.startswith('__nbp')]") == []
+
+
+@pytest.mark.parametrize("way", ["all", "last", "last_expr", "none", "last_expr_or_assign"])
+def test_every_way_of_showing_results_shows_the_same(way: str, kernel: Kernel) -> None:
+    kernel.must(f"get_ipython().ast_node_interactivity = {way!r}")
+    try:
+        for cell in ("1 + 1\n2 + 2", "x = 5", "for i in range(2):\n    i", "'text';", "x = 1\nx"):
+            plain = kernel.must(cell)
+            profiled = kernel.must(f"%%profile p --quiet --steps 0:9\n{cell}")
+            assert profiled.results == plain.results, (way, cell)
+            assert profiled.displays == plain.displays
+    finally:
+        kernel.must("get_ipython().ast_node_interactivity = 'last_expr'")
+
+
+def test_many_statements_cost_little_and_underscore_stays(kernel: Kernel) -> None:
+    cell = "\n".join(f"x{i} = {i}" for i in range(100)) + "\nx7"
+    assert kernel.must(f"%%profile p --quiet\n{cell}").results == ["7"]
+    assert kernel.must("_").results == ["7"]
+    rows = account(kernel)
+    assert [row["line"] for row in rows if row["kind"] == "code"] == list(range(2, 103))
+    lines = kernel.value("p.trace.metadata['tables']['statements']['line'].tolist()")
+    assert lines == list(range(2, 103))
+    assert json.dumps(lines)
+
+
+def test_training_in_another_thread_is_told(torch_kernel: Kernel) -> None:
+    torch_kernel.must(
+        """
+        import threading
+        def train():
+            for i in range(6):
+                optimizer.zero_grad(); model(torch.ones(4, 8)).sum().backward(); optimizer.step()
+        """
+    )
+    torch_kernel.must("%%profile p --quiet\nt = threading.Thread(target=train)\nt.start()\nt.join()")
+    rows = account(torch_kernel)
+    assert sum(row["steps"] for row in rows) == 6
+    assert {row["line"] for row in rows if row["kind"] == "steps"} <= {3, 4}
+    assert "steps-in-another-thread" in torch_kernel.value("[issue.code for issue in p.trace.report]")
