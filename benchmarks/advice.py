@@ -73,7 +73,19 @@ TRAINING: Final = """
             total = 0.0
             for j in range(20_000): total += j * 0.5
             return torch.full((256,), total), i % 10
+    weights = torch.randn(256, 1024)
     items = TensorDataset(torch.randn(20_000, 256), torch.randint(0, 10, (20_000,)))
+"""
+PARALLEL: Final = """
+    import threading, numpy as np
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+    def crunch(n):
+        total = 0
+        for i in range(n): total += i * i
+        return total
+    def largest(array): return float(array.max())
+    arrays = [np.random.rand(250_000) for _ in range(200)]
 """
 LOOP: Final = """
     for x, y in DataLoader({}):
@@ -106,8 +118,14 @@ PROGRAMS: Final = (
         "items-one-by-one",
         "a TensorDataset with batch_size=128",
         TRAINING,
-        LOOP.format("items, batch_size=128, shuffle=True"),
-        LOOP.format("items, batch_size=None, sampler=BatchSampler(RandomSampler(items), 128, False)"),
+        """
+    for x, y in DataLoader(items, batch_size=128, shuffle=True):
+        total = float((x @ weights).square().mean())
+    """,
+        """
+    for x, y in DataLoader(items, batch_size=None, sampler=BatchSampler(RandomSampler(items), 128, False)):
+        total = float((x @ weights).square().mean())
+    """,
     ),
     Program(
         "unfused-optimizer",
@@ -126,31 +144,6 @@ PROGRAMS: Final = (
         """
     for _ in range(60):
         fused.zero_grad(); net(batch).square().mean().backward(); fused.step()
-    """,
-    ),
-    Program(
-        "small-operators",
-        "a loop over rows of a tensor; remedy: the whole tensor",
-        TRAINING
-        + """
-    rows, weights = torch.randn(400, 4096), torch.randn(4096)
-    out = torch.empty(400)
-    def by_row():
-        for i in range(400):
-            out[i] = (rows[i] * weights).sum()
-    """,
-        """
-    for _ in range(20):
-        opt.zero_grad()
-        for i in range(400):
-            out[i] = (rows[i] * weights).sum()
-        opt.step()
-    """,
-        """
-    for _ in range(20):
-        opt.zero_grad()
-        out = (rows * weights).sum(1)
-        opt.step()
     """,
     ),
     Program(
@@ -299,6 +292,32 @@ PROGRAMS: Final = (
         DATA + "\n    values = rng.random(600_000)\n",
         "ordered = np.sort(noise)\ngot = np.vectorize(lambda v: v * 2 if v > 0.5 else 0.0)(values)",
         "ordered = np.sort(noise)\ngot = np.where(values > 0.5, values * 2, 0.0)",
+    ),
+    Program(
+        "threads-take-turns",
+        "two threads of Python; remedy: two processes",
+        PARALLEL,
+        """
+    threads = [threading.Thread(target=crunch, args=(3_000_000,)) for _ in range(2)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    """,
+        """
+    with ProcessPoolExecutor(2, mp_context=get_context("fork")) as pool:
+        got = list(pool.map(crunch, [3_000_000] * 2))
+    """,
+    ),
+    Program(
+        "pool-overhead",
+        "a pool that is sent 200 arrays of 2 MB; remedy: no pool",
+        PARALLEL,
+        """
+    with get_context("fork").Pool(2) as pool:
+        got = pool.map(largest, arrays)
+    """,
+        """
+    got = [largest(array) for array in arrays]
+    """,
     ),
 )
 
