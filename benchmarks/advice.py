@@ -29,8 +29,11 @@ BOUNDS: Final = {
     "low-occupancy": "the part of the device that the kernels leave empty",
     "tensor-cores-unused": "half of the products: tensor cores take less than half the time",
     "small-allocations": "the calls of the driver",
+    "memory-near-full": "bytes: what is reserved above nine tenths of the device",
+    "memory-fragmented": "bytes: what is reserved and was not used at the peak",
+    "memory-growth": "bytes a step, as the allocator's own events tell them: exact",
 }
-"""Rules that need a device (or several ranks), with what their gain is bounded by."""
+"""Rules without a time that could be measured here, with what their gain is bounded by."""
 
 
 @dataclass(frozen=True)
@@ -341,7 +344,10 @@ print(json.dumps([_told[["rule", "gain_share", "bound", "finding", "remedy"]].to
 def run(programs: Sequence[Program] = PROGRAMS) -> list[dict[str, Any]]:
     """Rows: rule, program, predicted and measured share, their ratio; then the rules that need a device."""
     return [_row(program) for program in programs] + [
-        {"rule (needs a device or several ranks: not measured)": rule, "its gain is at most": words}
+        {
+            "rule (not measured: needs a device, several ranks, or tells bytes)": rule,
+            "its gain is at most": words,
+        }
         for rule, words in BOUNDS.items()
     ]
 
