@@ -10,6 +10,7 @@ import importlib
 import os
 import pkgutil
 import platform
+import re
 import sys
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
@@ -75,7 +76,12 @@ def main() -> int:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"out of {', '.join(modules)}; all by default"
     )
-    parser.add_argument("--write", type=Path, metavar="FILE", help="also write the tables to FILE")
+    parser.add_argument(
+        "--write",
+        type=Path,
+        metavar="FILE",
+        help="also write the tables to FILE; with NAMEs, only their sections of it are replaced",
+    )
     asked = parser.parse_args()
     if unknown := [name for name in asked.names if name not in modules]:
         parser.error(f"no benchmark {unknown[0]!r}; choose from {', '.join(modules)}")
@@ -88,8 +94,30 @@ def main() -> int:
         print(f"\n{part}", flush=True)
         parts.append(part)
     if asked.write is not None:
-        asked.write.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+        text = "\n\n".join(parts) + "\n"
+        if asked.names and asked.write.exists():
+            text = replaced(asked.write.read_text(encoding="utf-8"), parts[2:])
+        asked.write.write_text(text, encoding="utf-8")
     return 0
+
+
+def replaced(text: str, sections: Iterable[str]) -> str:
+    """A page with these sections in place of those of the same heading, or after all others.
+
+    Examples
+    --------
+    >>> replaced("# Page\\n\\n## A\\n\\nold\\n\\n## B\\n\\nkept\\n", ["## A\\n\\nnew"])
+    '# Page\\n\\n## A\\n\\nnew\\n\\n## B\\n\\nkept\\n'
+    """
+    for section in sections:
+        heading = section.split("\n", 1)[0]
+        old = re.search(rf"^{re.escape(heading)}\n.*?(?=^## |\Z)", text, flags=re.MULTILINE | re.DOTALL)
+        if old is None:
+            text = f"{text.rstrip()}\n\n{section}\n"
+        else:
+            rest = text[old.end() :]
+            text = text[: old.start()] + section + ("\n\n" if rest else "\n") + rest
+    return text
 
 
 if __name__ == "__main__":

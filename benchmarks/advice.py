@@ -29,8 +29,11 @@ BOUNDS: Final = {
     "low-occupancy": "the part of the device that the kernels leave empty",
     "tensor-cores-unused": "half of the products: tensor cores take less than half the time",
     "small-allocations": "the calls of the driver",
+    "memory-near-full": "bytes: what is reserved above nine tenths of the device",
+    "memory-fragmented": "bytes: what is reserved and was not used at the peak",
+    "memory-growth": "bytes a step, as the allocator's own events tell them: exact",
 }
-"""Rules that need a device (or several ranks), with what their gain is bounded by."""
+"""Rules without a time that could be measured here, with what their gain is bounded by."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,19 @@ TRAINING: Final = """
             total = 0.0
             for j in range(20_000): total += j * 0.5
             return torch.full((256,), total), i % 10
+    weights = torch.randn(256, 1024)
     items = TensorDataset(torch.randn(20_000, 256), torch.randint(0, 10, (20_000,)))
+"""
+PARALLEL: Final = """
+    import threading, numpy as np
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+    def crunch(n):
+        total = 0
+        for i in range(n): total += i * i
+        return total
+    def largest(array): return float(array.max())
+    arrays = [np.random.rand(250_000) for _ in range(200)]
 """
 LOOP: Final = """
     for x, y in DataLoader({}):
@@ -106,8 +121,14 @@ PROGRAMS: Final = (
         "items-one-by-one",
         "a TensorDataset with batch_size=128",
         TRAINING,
-        LOOP.format("items, batch_size=128, shuffle=True"),
-        LOOP.format("items, batch_size=None, sampler=BatchSampler(RandomSampler(items), 128, False)"),
+        """
+    for x, y in DataLoader(items, batch_size=128, shuffle=True):
+        total = float((x @ weights).square().mean())
+    """,
+        """
+    for x, y in DataLoader(items, batch_size=None, sampler=BatchSampler(RandomSampler(items), 128, False)):
+        total = float((x @ weights).square().mean())
+    """,
     ),
     Program(
         "unfused-optimizer",
@@ -126,31 +147,6 @@ PROGRAMS: Final = (
         """
     for _ in range(60):
         fused.zero_grad(); net(batch).square().mean().backward(); fused.step()
-    """,
-    ),
-    Program(
-        "small-operators",
-        "a loop over rows of a tensor; remedy: the whole tensor",
-        TRAINING
-        + """
-    rows, weights = torch.randn(400, 4096), torch.randn(4096)
-    out = torch.empty(400)
-    def by_row():
-        for i in range(400):
-            out[i] = (rows[i] * weights).sum()
-    """,
-        """
-    for _ in range(20):
-        opt.zero_grad()
-        for i in range(400):
-            out[i] = (rows[i] * weights).sum()
-        opt.step()
-    """,
-        """
-    for _ in range(20):
-        opt.zero_grad()
-        out = (rows * weights).sum(1)
-        opt.step()
     """,
     ),
     Program(
@@ -300,6 +296,32 @@ PROGRAMS: Final = (
         "ordered = np.sort(noise)\ngot = np.vectorize(lambda v: v * 2 if v > 0.5 else 0.0)(values)",
         "ordered = np.sort(noise)\ngot = np.where(values > 0.5, values * 2, 0.0)",
     ),
+    Program(
+        "threads-take-turns",
+        "two threads of Python; remedy: two processes",
+        PARALLEL,
+        """
+    threads = [threading.Thread(target=crunch, args=(3_000_000,)) for _ in range(2)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    """,
+        """
+    with ProcessPoolExecutor(2, mp_context=get_context("fork")) as pool:
+        got = list(pool.map(crunch, [3_000_000] * 2))
+    """,
+    ),
+    Program(
+        "pool-overhead",
+        "a pool that is sent 200 arrays of 2 MB; remedy: no pool",
+        PARALLEL,
+        """
+    with get_context("fork").Pool(2) as pool:
+        got = pool.map(largest, arrays)
+    """,
+        """
+    got = [largest(array) for array in arrays]
+    """,
+    ),
 )
 
 _MEASURE: Final = """
@@ -322,7 +344,10 @@ print(json.dumps([_told[["rule", "gain_share", "bound", "finding", "remedy"]].to
 def run(programs: Sequence[Program] = PROGRAMS) -> list[dict[str, Any]]:
     """Rows: rule, program, predicted and measured share, their ratio; then the rules that need a device."""
     return [_row(program) for program in programs] + [
-        {"rule (needs a device or several ranks: not measured)": rule, "its gain is at most": words}
+        {
+            "rule (not measured: needs a device, several ranks, or tells bytes)": rule,
+            "its gain is at most": words,
+        }
         for rule, words in BOUNDS.items()
     ]
 

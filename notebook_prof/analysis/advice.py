@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from ..trace import Trace
-from .rules import RULES, Run
+from .rules import RULES, Run, small_operators
 from .scope import WindowLike, sharing
 
 
@@ -31,7 +31,7 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
         - ``rule`` str: of data ``input-bound dataloader-workers items-one-by-one``; of pandas and NumPy
           ``pandas-apply-rows pandas-iterrows pandas-python-function pandas-scalar-access object-column
           growing-array repeated-copies numpy-vectorize``; of threads and processes ``threads-take-turns
-          pool-overhead``; of training ``small-operators unfused-optimizer communication-exposed launch-bound
+          pool-overhead``; of training ``unfused-optimizer communication-exposed launch-bound
           sync-points pageable-copies low-occupancy tensor-cores-unused``; of memory ``memory-growth
           memory-near-full memory-fragmented small-allocations``;
         - ``finding`` str: what was found, with its numbers; ``remedy`` str: what to try;
@@ -84,5 +84,7 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
         "claims": ("object", [item.claims for item in found]),
     }
     table = pd.DataFrame({name: pd.Series(values, dtype=dtype) for name, (dtype, values) in columns.items()})
+    if run.facts.total_ns and (why := small_operators(run)):
+        run.withheld["small-operators"] = why
     table.attrs["withheld"] = dict(run.withheld)
     return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import shutil
 from pathlib import Path
 
@@ -462,6 +463,18 @@ def check(trace, window=None):
     if not len(trace.slices):
         assert not table["gain_ns"].any()
     return table
+
+
+def test_every_rule_is_measured_or_a_bound():
+    from benchmarks.advice import BOUNDS, PROGRAMS
+
+    told = re.search(r"``rule`` str:(.*?)- ``finding``", advice.__doc__, re.DOTALL)
+    rules = {word for part in re.findall(r"``([^`]+)``", told[1]) for word in part.split()}
+    measured = {program.rule for program in PROGRAMS}
+    assert measured | set(BOUNDS) == rules
+    assert not measured & set(BOUNDS)
+    assert set(SAVED) <= measured
+    assert len(rules) == len(RULES)
 
 
 @settings(max_examples=40, deadline=None)

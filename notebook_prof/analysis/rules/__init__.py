@@ -16,7 +16,6 @@ RULES = (
     items_one_by_one,
     communication_exposed,
     launch_bound,
-    small_operators,
     unfused_optimizer,
     sync_points,
     pageable_copies,
@@ -31,4 +30,4 @@ RULES = (
     small_allocations,
 )
 
-__all__ = ["RULES", "Finding", "Run"]
+__all__ = ["RULES", "Finding", "Run", "small_operators"]

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from ...trace import length, union
 from ...units import format_items, format_ns, format_share
 from ..claims import Claim
 from ..lines import line_slices, lines
@@ -23,9 +24,11 @@ PROCESS_NS: Final = 40_000_000
 _ALONE: Final = 1.25
 """Threads that together get less than so many cores take turns."""
 _BUSY: Final = 0.15
-"""Part of the time in which they all run that a thread must have computed, to count."""
+"""Part of the CPU time of all threads that one must have had, to count."""
 _WASTE: Final = 1.5
 """A pool that takes so many times as long as its processes compute costs more than it saves."""
+_RECORDERS: Final = ("py-spy", "sh -c read go", "notebook_prof")
+"""Processes that record, and are no children of the user's."""
 _POOLS: Final = ("multiprocessing", "concurrent.futures.process", "joblib.parallel")
 
 
@@ -51,10 +54,13 @@ def threads_take_turns(run: Run) -> Finding | None:
     if together < WORTH * run.total_ns:
         return None
     times = used[used["pid"] == own.get("pid")]
-    each = {int(tid): _spent(times[times["tid"] == tid], begin, end) for tid in spans["tid"]}
-    computing = [tid for tid, spent in each.items() if spent >= _BUSY * together / len(each)]
+    of = {int(tid): times[times["tid"] == tid] for tid in spans["tid"]}
+    each = {tid: _spent(rows, "cpu_ns", begin, end) for tid, rows in of.items()}
+    computing = [tid for tid, spent in each.items() if spent >= _BUSY * sum(each.values())]
     work = sum(each[tid] for tid in computing)
-    if len(computing) < 2 or not 0.5 * together <= work <= _ALONE * together:
+    # other programs may hold the cores: a thread that is ready to run has work too
+    ready = sum(_spent(of[tid], "wait_ns", begin, end) for tid in computing)
+    if len(computing) < 2 or work + ready < 0.5 * together or work > _ALONE * together:
         return None
     side_by_side = min(len(computing), run.cpus)
     mine = np.isin(track, spans.index[spans["tid"].isin(computing)])
@@ -91,9 +97,11 @@ def pool_overhead(run: Run) -> Finding | None:
         pools[["file", "line"]].drop_duplicates(), on=["file", "line"]
     )
     table = table[table["file"] == table["file"].iloc[0]] if len(table) else table
-    spent = min(int(table["total_ns"].sum()), run.total_ns)
+    spent = min(_open(run, table), run.total_ns)
     own = run.trace.metadata.get("cpu", {}).get("pid")
     children = used[(used["pid"] != own) & (used["tid"] == -1)]
+    if "name" in children:
+        children = children[~children["name"].astype("str").str.startswith(_RECORDERS)]
     work = sum(int(part["cpu_ns"].max() - part["cpu_ns"].min()) for _, part in children.groupby("pid"))
     if not len(children) or spent < WORTH * run.total_ns or spent < _WASTE * work:
         return None
@@ -122,12 +130,27 @@ def cpu_table(run: Run) -> pd.DataFrame | None:
     return table if table is not None and {"pid", "tid", "ts", "cpu_ns"} <= set(table.columns) else None
 
 
-def _spent(readings: pd.DataFrame, begin: int, end: int) -> int:
-    if not len(readings):
+def _spent(readings: pd.DataFrame, column: str, begin: int, end: int) -> int:
+    if not len(readings) or column not in readings:
         return 0
     ordered = readings.sort_values("ts")
-    low, high = np.interp([begin, end], ordered["ts"].to_numpy(), ordered["cpu_ns"].to_numpy())
+    low, high = np.interp([begin, end], ordered["ts"].to_numpy(), ordered[column].to_numpy())
     return int(high - low)
+
+
+def _open(run: Run, table: pd.DataFrame) -> int:
+    """Time in which any of these lines was open, on the thread where they took most."""
+    if not len(table):
+        return 0
+    scope, _ = line_slices(run.trace, run.asked)
+    names = scope.slices["name"].cat.categories.astype("str")
+    endings = tuple(f":{line}  {text}" for line, text in _told(table))
+    mine = np.append(names.str.endswith(endings), False)[scope.codes("name")]
+    track = scope.ints("track")
+    spans = [
+        union(scope.ts[mine & (track == one)], scope.end[mine & (track == one)]) for one in np.unique(track)
+    ]
+    return max(map(length, spans))
 
 
 def _told(table: pd.DataFrame) -> list[tuple[int, str]]:

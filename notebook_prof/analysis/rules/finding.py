@@ -138,7 +138,8 @@ class Run:
         measured = self.trace.metadata.get("overhead")
         if isinstance(measured, dict) and "ratio" in measured:
             return float(measured["ratio"])
-        return self.total_ns / self.plain_ns
+        total = max(self.facts.total_ns, 1)
+        return total / max(total - self.cost_ns(), total / 10)
 
     @property
     def machine(self) -> Mapping[str, Any]:

@@ -15,6 +15,7 @@ import pandas as pd
 from ...units import format_items, format_ns, format_share
 from ..claims import Claim
 from ..frames import frames
+from ..line_calls import module_of
 from ..lines import LINE, line_slices, lines
 from .finding import Finding, Run, evidence
 
@@ -234,7 +235,7 @@ def _told(run: Run, spent: int, sentence: str) -> Callable[..., Finding]:
     place = ""
     if len(run.loader_facts) == 1:
         row = run.loader_facts.iloc[0]
-        if row["file"]:
+        if row["file"] and not module_of(str(row["file"])):
             short = "cell" if _CELL.search(str(row["file"])) else PurePath(str(row["file"])).name
             place = f"{short}:{int(row['line'])}"
             text += f"; items come from `{row['dataset']}.{row['method']}` ({place})"
