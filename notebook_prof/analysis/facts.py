@@ -230,4 +230,5 @@ def _growth(trace: Trace, spans: pd.DataFrame) -> dict[int, int]:
     """Median growth between ends of steps, for devices where every step adds; the first step may set up."""
     table = level_growth(trace, spans)
     table = table[table["grows"] & (table["steps"] >= _ENOUGH_STEPS - 1)]
+    table = table.sort_values("source")  # where an allocator tells it exactly, that is what counts
     return dict(zip(table["device"].tolist(), table["growth_bytes"].tolist(), strict=True))

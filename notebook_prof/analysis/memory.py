@@ -10,11 +10,11 @@ import pandas as pd
 from ..trace import Trace, Window
 from .scope import WindowLike
 
-SOURCES = ("allocator", "rss")
+SOURCES = ("rss", "allocator")
 
 
 def memory(trace: Trace, *, window: WindowLike = None, device: int | None = None) -> pd.DataFrame:
-    """Give the memory curve of each device: what the allocator handed out, and what it holds.
+    """Give the memory curves: resident memory of the process, and what each device's allocator handed out.
 
     Parameters
     ----------
@@ -33,8 +33,8 @@ def memory(trace: Trace, *, window: WindowLike = None, device: int | None = None
         - ``ts`` int64 ns; ``device`` int16 (-1: host);
         - ``allocated_bytes`` int64; ``reserved_bytes`` int64: what the allocator holds from the system, 0
           where it does not say (the host);
-        - ``source`` category: ``allocator``, or ``rss`` for the resident memory of the process, which is
-          given only where no allocator event of the host was recorded.
+        - ``source`` category: ``rss`` for the resident memory of the process, or ``allocator``. On the host
+          the blocks of the allocator lie inside the resident memory.
 
     Notes
     -----
@@ -59,9 +59,8 @@ def memory(trace: Trace, *, window: WindowLike = None, device: int | None = None
             "source": _source("allocator", len(events)),
         }
     )
-    if not (table["device"] == -1).any():
-        table = pd.concat([table, _resident(trace)], ignore_index=True)
-        table["source"] = pd.Categorical(table["source"], categories=list(SOURCES))
+    table = pd.concat([_resident(trace), table], ignore_index=True)
+    table["source"] = pd.Categorical(table["source"], categories=list(SOURCES))
     if device is not None:
         table = table[table["device"] == device]
     if window is not None:

@@ -11,13 +11,15 @@ import pandas as pd
 from ..errors import OptionError, nearest
 from ..trace import Trace
 from ..trace.intervals import IntArray
-from .level_growth import level_growth
+from .level_growth import level_growth, other_growth
 from .lives import FOREVER, lives, meaningful
 from .scope import ints, texts
 
 _BY: Final = ("operator", "module", "phase")
 _SOURCE: Final = {"operator": "name", "module": "module", "phase": "phase"}
 _FEWEST: Final = 2
+_MOST: Final = 0.8
+_NUMBER: Final = r"_\d+(?=\.|$)"
 
 
 def memory_growth(
@@ -36,8 +38,8 @@ def memory_growth(
     Returns
     -------
     DataFrame
-        By `bytes_per_step`, most first. No rows where memory does not grow in every step, where no allocator
-        was recorded, or with fewer than four steps.
+        By `bytes_per_step`, most first. No rows where memory does not grow, where none was recorded, or with
+        fewer than four steps.
 
         - the columns of `by` str, missing where not known; ``device`` int16 (-1: host);
         - ``bytes_per_step`` int64: median over the steps of what is left behind; ``blocks_per_step`` float64:
@@ -46,7 +48,9 @@ def memory_growth(
         - ``kept_bytes`` int64: all that is left at the end of the recording;
         - ``growth_bytes`` int64: median growth of the device between ends of steps; ``share`` float64:
           `bytes_per_step` of it;
-        - ``first_slice`` Int64: row of the slice in which the first of these blocks was born.
+        - ``first_slice`` Int64: row of the slice in which the first of these blocks was born;
+        - ``source`` str: ``allocator``, or ``rss`` for one row without names, with what resident memory grows
+          by beside these blocks: arrays, lists, other libraries. It has no blocks.
 
     Raises
     ------
@@ -57,9 +61,10 @@ def memory_growth(
     -----
     The first step may set things up and the last one's blocks may still be needed, so both are left out. A
     block is left behind if it is born in one of the other steps and never freed in the recording. A group is
-    a suspect if it leaves blocks behind in every one of them, and only if the memory of its device is higher
-    at the end of every step than at the end of the step before: a buffer that gives back what it takes is
-    none.
+    a suspect if it leaves blocks behind in four of five of them, and only if the memory of its device is
+    higher at the end of every step than at the end of the step before: a buffer that gives back what it takes
+    is none. A module of its own in every step, as a sliced ``Sequential`` is, counts as one without its number.
+    For resident memory see `notebook_prof.analysis.level_growth.rising`.
 
     Examples
     --------
@@ -79,7 +84,8 @@ def memory_growth(
         if column not in _BY:
             raise OptionError(f"growth cannot be grouped by {column!r}: {nearest(column, _BY)}")
     growth = level_growth(trace)
-    grows = growth[growth["grows"]].set_index("device")["growth_bytes"]
+    growth = growth[growth["grows"] & (growth["source"] == "allocator").to_numpy(bool)]
+    grows = growth.set_index("device")["growth_bytes"]
     if device is not None:
         grows = grows[grows.index == device]
     events = trace.allocations
@@ -91,11 +97,16 @@ def memory_growth(
     for column in columns:
         codes = np.append(trace.slices[_SOURCE[column]].cat.codes.to_numpy(), -1)
         kept[column] = texts(trace.slices[_SOURCE[column]], codes[kept["slice"].to_numpy()]).to_numpy()
+    if "module" in columns:
+        kept["module"] = _without_numbers(kept["module"], kept["place"])
     table = _suspects(kept, [*columns, "device"], len(looked_at))
     table["growth_bytes"] = table["device"].map(grows).astype("int64")
     table["share"] = table["bytes_per_step"] / table["growth_bytes"].clip(lower=1)
     first = table["first_slice"].to_numpy()
     table["first_slice"] = pd.arrays.IntegerArray(first, first < 0)
+    table["source"] = "allocator"
+    if device in (None, -1):
+        table = _with_others(trace, table, columns)
     return table.sort_values("bytes_per_step", ascending=False, kind="stable").reset_index(drop=True)
 
 
@@ -119,6 +130,35 @@ def _kept(trace: Trace, events: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def _without_numbers(module: pd.Series, place: pd.Series) -> pd.Series:
+    """Drop the number of modules that were seen in one step only, where their kind was seen in several."""
+    numbered = module.str.replace(_NUMBER, "", regex=True)
+    inside = (place >= 0) & module.notna()
+    steps_of_one = place[inside].groupby(module[inside]).nunique()
+    steps_of_kind = place[inside].groupby(numbered[inside]).nunique()
+    changes = (module.map(steps_of_one) <= 1) & (numbered.map(steps_of_kind) > 1)
+    # outside of the steps that are looked at, the same kinds are meant
+    kinds = set(numbered[changes])
+    again = ~inside & numbered.isin(kinds)
+    return module.where(~(changes | again), numbered)
+
+
+def _with_others(trace: Trace, table: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    """One row more for what grows outside of the recorded blocks, if it does."""
+    trend = other_growth(trace)
+    if not trend.grows:
+        return table
+    slope = trend.slope_bytes
+    row = {"device": -1, "bytes_per_step": slope, "blocks_per_step": 0.0, "steps": trend.grown}
+    row |= {"of_steps": trend.steps, "kept_bytes": slope * trend.steps, "growth_bytes": slope, "share": 1.0}
+    more = pd.DataFrame([row]).astype({"device": "int16"}).assign(**dict.fromkeys(columns), source="rss")
+    more["first_slice"] = pd.array([pd.NA], dtype="Int64")
+    if not len(table):
+        types = {name: table[name].dtype for name in table if name not in ("source", *columns)}
+        return more[list(table)].astype(types)
+    return pd.concat([table, more[list(table)]], ignore_index=True)
+
+
 def _suspects(kept: pd.DataFrame, keys: list[str], looked_at: int) -> pd.DataFrame:
     inside = kept[kept["place"] >= 0]
     each: Any = inside.groupby([*keys, "place"], dropna=False, sort=False)["bytes"].agg(["sum", "count"])
@@ -132,4 +172,4 @@ def _suspects(kept: pd.DataFrame, keys: list[str], looked_at: int) -> pd.DataFra
     numbers = ["bytes_per_step", "steps", "of_steps", "kept_bytes", "first_slice"]
     table = table.astype(dict.fromkeys(numbers, "int64"))
     order = [*keys, "bytes_per_step", "blocks_per_step", "steps", "of_steps", "kept_bytes", "first_slice"]
-    return table.loc[table["steps"] == looked_at, order]
+    return table.loc[table["steps"] >= _MOST * looked_at, order]

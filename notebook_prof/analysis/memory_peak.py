@@ -28,6 +28,8 @@ def memory_peak(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         - ``ts`` int64 ns: the first instant at the peak, which `memory_live` takes;
         - ``peak_bytes`` int64: allocated then; ``reserved_peak_bytes`` int64: highest reserved;
         - ``start_bytes``, ``end_bytes`` int64: allocated at the first and the last row;
+        - ``base_bytes`` int64: what was there before the recording, whatever the window; the peak is
+          `peak_bytes` - `base_bytes` above it. An allocator that counts from its first recorded block has 0;
         - ``step`` Int32: the step that runs at ``ts``.
 
     Examples
@@ -53,8 +55,21 @@ def memory_peak(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
             "end_bytes": each["allocated_bytes"].last().to_numpy(),
         }
     )
+    keys = pd.MultiIndex.from_arrays([table["device"], table["source"].astype("object")])
+    table["base_bytes"] = _before(trace).reindex(keys, fill_value=0).to_numpy(dtype=np.int64)
     table["step"] = _step_at(trace, table["ts"].to_numpy())
     return table
+
+
+def _before(trace: Trace) -> pd.Series:
+    """Level before the first event, by device and source."""
+    curve = memory(trace).drop_duplicates(["device", "source"])
+    keys = pd.MultiIndex.from_arrays([curve["device"], curve["source"].astype("object")])
+    level = pd.Series(curve["allocated_bytes"].to_numpy(), index=keys)
+    events = trace.allocations.drop_duplicates("device")
+    for device, size in zip(events["device"].tolist(), events["bytes"].tolist(), strict=True):
+        level[device, "allocator"] = max(0, int(level[device, "allocator"]) - size)
+    return level
 
 
 def _step_at(trace: Trace, instants: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pd.arrays.IntegerArray:

@@ -164,18 +164,22 @@ def _memory(facts: Facts) -> Sentence:
     if not len(facts.peak):
         return say("Memory was not recorded.")
     pieces = []
+    resident = bool((facts.peak["source"] == "rss").any())
     for row in facts.peak.to_dict("records"):
         device, source = int(row["device"]), str(row["source"])
         where = "host" if device < 0 else f"device {device}"
-        kind = ", resident" if source == "rss" else ""
-        place = Source("memory_peak", "peak_bytes", {"device": device, "source": source}, facts.arguments)
-        at = Source("memory_peak", "ts", {"device": device, "source": source}, facts.arguments)
-        piece = say(
-            "peak ",
-            cite(format_bytes(row["peak_bytes"]), int(row["peak_bytes"]), place),
-            f" ({where}{kind}) at ",
-            cite_ns(int(row["ts"]), at),
+        rows = {"device": device, "source": source}
+        peak, ts, base = (
+            Source("memory_peak", column, rows, facts.arguments)
+            for column in ("peak_bytes", "ts", "base_bytes")
         )
+        highest = cite(format_bytes(row["peak_bytes"]), int(row["peak_bytes"]), peak)
+        if device < 0 and source != "rss" and resident:
+            pieces.append(say("recorded blocks up to ", highest, " of it"))
+            continue
+        before = cite(format_bytes(row["base_bytes"]), int(row["base_bytes"]), base)
+        kind = say(", resident; ", before, " at the start") if source == "rss" else say()
+        piece = say("peak ", highest, f" ({where}") + kind + say(") at ", cite_ns(int(row["ts"]), ts))
         grows = facts.growth_bytes.get(device)
         pieces.append(piece + (f", growing {format_bytes(grows)} every step" if grows else ""))
     return say("Memory: ", joined(pieces, " · "))

@@ -104,12 +104,17 @@ def test_resident_memory_stands_in_where_no_allocator_spoke():
     assert memory_live(trace).empty
 
 
-def test_resident_memory_stays_beside_a_device_and_leaves_for_the_host_allocator():
+def test_blocks_of_the_host_lie_inside_its_resident_memory():
     b = TraceBuilder()
     rss = b.track("process memory (RSS)", "counter", pid=1, unit="bytes")
-    b.counter(rss, [0], [1e6])
-    b.allocations(ts=[3], addr=[1], bytes=[64], device=0, allocated=[64], reserved=128)
-    assert set(memory(b.seal())["device"]) == {-1, 0}
+    b.counter(rss, [0, 5, 9], [1e6, 3e6, 2e6])
+    b.allocations(ts=[3, 4], addr=[1, 2], bytes=[64, 8], device=[0, -1], allocated=[164, 8], reserved=128)
+    trace = b.seal()
+    peak = memory_peak(trace)
+    assert peak[["device", "source"]].values.tolist() == [[-1, "rss"], [-1, "allocator"], [0, "allocator"]]
+    assert peak["peak_bytes"].tolist() == [3_000_000, 8, 164]
+    assert peak["base_bytes"].tolist() == [1_000_000, 0, 100]
+    assert memory_peak(trace, window=(4, 9))["base_bytes"].tolist()[0] == 1_000_000
 
 
 def test_empty():

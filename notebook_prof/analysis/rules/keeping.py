@@ -24,10 +24,13 @@ def memory_growth_rule(run: Run) -> Finding | None:
     if not len(table):
         return None
     first = table.iloc[0]
+    if first["source"] == "rss":
+        return _unnamed_growth(int(first["bytes_per_step"]), int(first["steps"]), int(first["of_steps"]))
     name = str(first["operator"]) if isinstance(first["operator"], str) else "an unknown operator"
     rows = table["first_slice"].dropna().to_numpy(dtype=np.int64)
     where = f" in {first['module']}" if isinstance(first["module"], str) else ""
-    growth = int(table.groupby("device")["growth_bytes"].first().sum())
+    named_rows = table[table["source"] == "allocator"]
+    growth = int(named_rows.groupby("device")["growth_bytes"].first().sum())
     return Finding(
         "memory-growth",
         f"Memory grows by {format_bytes(growth)} every step; {name}{where} leaves "
@@ -38,6 +41,17 @@ def memory_growth_rule(run: Run) -> Finding | None:
         select={"name": name} if isinstance(first["operator"], str) else {},
         rows=rows,
         count=len(rows),
+    )
+
+
+def _unnamed_growth(size: int, grown: int, steps: int) -> Finding:
+    return Finding(
+        "memory-growth",
+        f"Resident memory grows by {format_bytes(size)} every step, in {grown} of {steps} steps, outside of "
+        "the blocks that were recorded: arrays, lists or other objects that stay.",
+        "Empty lists, dicts and caches that collect arrays across steps; append numbers instead of arrays; "
+        "copy the part of an array that is needed, since a view keeps all of it.",
+        gain_bytes=size,
     )
 
 

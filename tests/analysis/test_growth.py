@@ -1,0 +1,133 @@
+"""Growth by step: in resident memory, which is noisy, and under names that change."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from notebook_prof.analysis import memory_growth, verdict
+from notebook_prof.analysis.advice import advice
+from notebook_prof.analysis.level_growth import level_growth, rising
+from notebook_prof.trace import Trace, TraceBuilder
+
+MB = 2**20
+
+
+def resident(level: list[int] | np.ndarray, blocks: int = 0, collectors: tuple[str, ...] = ()) -> Trace:  # type: ignore[type-arg]
+    """Steps at whose ends resident memory is so high; `blocks` bytes a step stay in the allocator."""
+    b = TraceBuilder(metadata={"collectors": list(collectors)})
+    n = np.arange(len(level))
+    main = b.track("main")
+    b.slices(ts=n * 100, dur=np.full(len(n), 80), name="aten::add", track=main)
+    b.steps(step=n, ts=n * 100, dur=np.full(len(n), 90), source="loop")
+    b.counter(b.track("process RSS", "counter", pid=1, unit="bytes"), n * 100 + 85, level)
+    if blocks:
+        sizes = {"bytes": blocks, "allocated": blocks * (n + 1), "reserved": 0}
+        b.allocations(ts=n * 100 + 10, addr=n + 1, device=-1, track=main, **sizes)
+    return b.seal(window=(0, 100 * len(n)))
+
+
+def test_arrays_that_a_list_collects() -> None:
+    noise = np.random.default_rng(3).integers(-40_000, 40_000, 40)
+    trace = resident(200 * MB + np.arange(40) * 8 * MB + noise)
+    (row,) = memory_growth(trace).to_dict("records")
+    assert (row["source"], row["operator"], row["device"], row["of_steps"]) == ("rss", None, -1, 38)
+    assert row["bytes_per_step"] == pytest.approx(8 * MB, rel=0.01)
+    assert row["steps"] >= 36
+    assert "growing 8 MiB every step" in str(verdict(trace))
+    found = advice(trace)
+    assert "outside of the blocks that were recorded" in found["finding"].str.cat()
+
+
+def test_torchs_blocks_are_not_told_twice() -> None:
+    level = 200 * MB + np.arange(40) * 3 * MB
+    table = memory_growth(resident(level, blocks=3 * MB))
+    assert table["source"].tolist() == ["allocator"]
+    table = memory_growth(resident(2 * level, blocks=3 * MB))
+    assert table[["source", "bytes_per_step"]].values.tolist() == [["allocator", 3 * MB], ["rss", 3 * MB]]
+
+
+def test_what_the_recording_itself_takes_is_no_leak() -> None:
+    level = 200 * MB + np.arange(40) * 40_000
+    assert not memory_growth(resident(level)).empty
+    b = resident(level, collectors=("torch",))
+    assert not memory_growth(b).empty  # one operator a step does not take so much
+    many = TraceBuilder(metadata={"collectors": ["torch"]})
+    n = np.arange(40)
+    many.slices(ts=np.arange(40 * 20) * 5, dur=np.full(800, 4), name="aten::add", track=many.track("main"))
+    many.steps(step=n, ts=n * 100, dur=np.full(40, 90), source="loop")
+    many.counter(many.track("process RSS", "counter", pid=1, unit="bytes"), n * 100 + 85, level)
+    assert memory_growth(many.seal()).empty
+
+
+@pytest.mark.parametrize(
+    "level",
+    [
+        np.full(40, 200 * MB),
+        np.minimum(np.arange(40), 6) * 9 * MB,  # a cache that fills up
+        np.arange(40) % 2 * 50 * MB,  # a buffer that comes and goes
+        np.where(np.arange(40) < 20, 100 * MB, 300 * MB),  # once
+        np.arange(4) * 50 * MB,  # too few to tell
+    ],
+)
+def test_what_is_no_growth(level: np.ndarray) -> None:  # type: ignore[type-arg]
+    trace = resident(level)
+    assert memory_growth(trace).empty
+    assert not level_growth(trace)["grows"].any()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(8, 80))
+def test_noise_is_rarely_taken_for_growth(seed: int, steps: int) -> None:
+    rng = np.random.default_rng(seed)
+    assert not rising(rng.integers(100 * MB, 120 * MB, steps)).grows or steps < 8
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(10, 80), st.integers(64 * 2**10, 64 * MB))
+def test_growth_is_found_with_its_slope(seed: int, steps: int, slope: int) -> None:
+    total = slope * (steps - 1)
+    noise = np.random.default_rng(seed).integers(-slope // 4, slope // 4 + 1, steps)
+    trend = rising(100 * MB + slope * np.arange(steps) + noise)
+    assert trend.slope_bytes == pytest.approx(slope, rel=0.15)
+    assert trend.grows == (total >= MB + slope) or total < MB + 2 * slope
+
+
+def test_a_module_of_its_own_in_every_step_is_one() -> None:
+    b = TraceBuilder()
+    main, n = b.track("main"), np.arange(8)
+    modules = [f"Sequential_{2 * i + 1}.2" for i in n]
+    b.slices(ts=n * 100, dur=np.full(8, 50), name="aten::addmm", module=modules, track=main)
+    b.slices(ts=n * 100 + 60, dur=np.full(8, 20), name="aten::relu", module="Linear_1", track=main)
+    b.steps(step=n, ts=n * 100, dur=np.full(8, 90), source="loop")
+    ts = np.sort(np.concatenate([n * 100 + 10, n * 100 + 65]))
+    size = np.tile([262_144, 64], 8)
+    level = np.cumsum(size)
+    b.allocations(
+        ts=ts, addr=np.arange(16) + 1, bytes=size, device=-1, allocated=level, reserved=0, track=main
+    )
+    table = memory_growth(b.seal())
+    assert table[["operator", "module", "steps", "bytes_per_step", "kept_bytes"]].values.tolist() == [
+        ["aten::addmm", "Sequential.2", 6, 262_144, 8 * 262_144],
+        ["aten::relu", "Linear_1", 6, 64, 8 * 64],
+    ]
+
+
+def test_the_leak_of_a_sliced_sequential() -> None:
+    torch = pytest.importorskip("torch")
+    import notebook_prof as nbp
+
+    model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 128))
+    kept = []
+    with nbp.profile("torch") as p:
+        for _ in nbp.steps(range(12)):
+            kept.append(model[:3](torch.ones(32, 64)))
+    table = p.memory_growth().set_index("operator")
+    row = table.loc["aten::addmm"]
+    row = row if row.ndim == 1 else row.sort_values("bytes_per_step").iloc[-1]
+    assert row["bytes_per_step"] >= 32 * 128 * 4
+    assert row["of_steps"] == 10
+    assert row["steps"] >= 9
+    assert row["kept_bytes"] >= 10 * 32 * 128 * 4
