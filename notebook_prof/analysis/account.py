@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import union_categoricals
 
 from ..trace import Trace, complement, overlap, subtract, union
 from ..trace.intervals import IntArray, Intervals, as_ints
@@ -164,7 +165,8 @@ def _derived(trace: Trace) -> pd.DataFrame:
     pieces.append(_rows(subtract(busy, taken), "code", "outside of steps" if len(steps) else "all work"))
     either = union(np.concatenate([busy[0], taken[0]]), np.concatenate([busy[1], taken[1]]))
     pieces.append(_rows(complement(either, window), "not-recorded", ""))
-    return pd.concat(pieces, ignore_index=True)
+    text = union_categoricals([piece["text"] for piece in pieces])
+    return pd.concat([piece.drop(columns="text") for piece in pieces], ignore_index=True).assign(text=text)
 
 
 def _rows(
@@ -175,7 +177,13 @@ def _rows(
     if step_ends is not None and len(ts):
         place = np.maximum(np.searchsorted(ts, step_ends, side="left") - 1, 0)
         ended += np.bincount(place, minlength=len(ts)).astype(np.int64)
-    fixed: dict[str, Any] = {"kind": kind, "line": np.int64(-1), "text": text, "loop": np.int64(loop)}
+    one = np.zeros(len(ts), np.int8)  # millions of rows of one text: as codes
+    fixed: dict[str, Any] = {
+        "kind": pd.Categorical.from_codes(one + KINDS.index(kind), list(KINDS)),
+        "line": np.int64(-1),
+        "text": pd.Categorical.from_codes(one, [text]),
+        "loop": np.int64(loop),
+    }
     return pd.DataFrame({"ts": ts, "dur": end - ts, **fixed, "steps": ended})
 
 

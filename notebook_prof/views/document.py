@@ -167,8 +167,8 @@ def _lines(store: ViewStore) -> str:
     for row in table.head(_LINES).to_dict("records"):
         place = f"{row['file'].replace(chr(92), '/').rpartition('/')[2]}:{row['line']}"
         source = f"<code>{escape(place)}&nbsp; {escape(_cut(row['text'].strip()))}</code>"
-        bar = "█" * max(round(_BAR * row["share"]), 1)
-        share = f'<span style="color:{NAMES[0]}">{bar}</span> {escape(format_share(row["share"]))}'
+        bar = f'<span style="color:{NAMES[0]}">{_bar(row["share"])}</span>'
+        share = f"{bar} {escape(format_share(row['share']))}"
         times = "".join(
             f'<td style="{_CELL}">{escape(format_ns(row[name]))}</td>' for name in ("total_ns", "self_ns")
         )
@@ -176,6 +176,11 @@ def _lines(store: ViewStore) -> str:
     more = len(table) - _LINES
     note = f"<p>and {format_items(more, 'more line')}</p>" if more > 0 else ""
     return "<table>" + "".join(f"<tr>{row}</tr>" for row in rows) + f"</table>{note}"
+
+
+def _bar(share: float) -> str:
+    whole, eighths = divmod(round(8 * _BAR * share), 8)
+    return "█" * whole + " ▏▎▍▌▋▊▉"[eighths].strip()
 
 
 def _cut(text: str) -> str:

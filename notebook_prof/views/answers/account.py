@@ -14,8 +14,8 @@ from ...analysis.account import account_spans
 from ..packing import Answer, pack
 from ..store import ViewStore
 
-MOST_STRETCHES: Final = 2000
-"""More than a strip has pixels for."""
+MOST_STRETCHES: Final = 1000
+"""About as many as a strip has pixels."""
 _LONGEST_TEXT: Final = 300
 _WHOLE: Final = ("line", "dur", "steps", "cpu_ns", "wait_ns", "device_ns", "loop")
 _SPANS: Final = ("ts", "dur", "part", "steps")
@@ -31,8 +31,8 @@ def account(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, An
     Answer
         ``content["parts"]``: rows of `analysis.account` as dicts, None for what was not recorded. Columns
         ``ts dur`` (ns), ``part`` (a place in ``parts``) and ``steps`` (that ended in it) of the stretches of
-        time, ascending; neighbours of one part are one stretch. Of more than 2,000 stretches each is the part
-        that takes most of a 2,000th of the time, and ``content["thinned"]`` is true. ``content["shown"]``
+        time, ascending; neighbours of one part are one stretch. Of more than 1,000 stretches each stands for
+        a 1,000th of the time (`thinned`), and ``content["thinned"]`` is true. ``content["shown"]``
         tells whether a strip says more than the timeline: there are several parts, and steps or known lines.
     """
     content, columns = store.keep(("account",), lambda: _account(store))
@@ -42,9 +42,9 @@ def account(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, An
 def _account(store: ViewStore) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     parts, spans = analysis.account(store.trace), account_spans(store.trace)
     ts, dur, part, steps = stretches(*(spans[name].to_numpy(np.int64) for name in _SPANS))
-    thinned = len(ts) > MOST_STRETCHES
-    if thinned:
-        ts, dur, part = fullest(ts, dur, part, MOST_STRETCHES)
+    too_many = len(ts) > MOST_STRETCHES
+    if too_many:
+        ts, dur, part = thinned(ts, dur, part, MOST_STRETCHES)
         steps = np.zeros(len(ts), np.int64)
     columns: dict[str, npt.NDArray[Any]] = {
         "ts": ts.astype(np.float64),
@@ -54,7 +54,7 @@ def _account(store: ViewStore) -> tuple[dict[str, Any], dict[str, npt.NDArray[An
     }
     told = parts["line"].notna() | parts["kind"].isin(["steps", "outside-window"])
     rows = [_row(row) for row in parts.to_dict("records")]
-    return {"parts": rows, "shown": len(rows) > 1 and bool(told.any()), "thinned": thinned}, columns
+    return {"parts": rows, "shown": len(rows) > 1 and bool(told.any()), "thinned": too_many}, columns
 
 
 def stretches(
@@ -74,13 +74,16 @@ def stretches(
     return ts[heads], np.add.reduceat(dur, heads), part[heads], np.add.reduceat(steps, heads)
 
 
-def fullest(ts: IntArray, dur: IntArray, part: IntArray, most: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Cut the time into `most` pieces of equal length, and take of each the part that fills most of it.
+def thinned(ts: IntArray, dur: IntArray, part: IntArray, most: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Cut the time into `most` pieces of equal length and give each to one part.
+
+    What a part fills of a piece that goes to another is carried on to the next ones, so that parts which
+    alternate faster than that keep their shares of the picture.
 
     Examples
     --------
     >>> ts, dur, part = np.array([0, 6, 7, 10]), np.array([6, 1, 3, 10]), np.array([0, 1, 0, 1])
-    >>> [column.tolist() for column in fullest(ts, dur, part, 2)]
+    >>> [column.tolist() for column in thinned(ts, dur, part, 2)]
     [[0, 10], [10, 10], [0, 1]]
     """
     edges = np.unique(np.linspace(int(ts[0]), int(ts[-1] + dur[-1]), most + 1).astype(np.int64))
@@ -89,7 +92,12 @@ def fullest(ts: IntArray, dur: IntArray, part: IntArray, most: int) -> tuple[Int
     piece = np.searchsorted(edges, cuts[:-1], side="right") - 1
     size, kinds = len(edges) - 1, int(part.max()) + 1
     filled = np.bincount(piece * kinds + owner, weights=np.diff(cuts), minlength=size * kinds)
-    winner = filled.reshape(size, kinds).argmax(axis=1).astype(np.int64)
+    filled = filled.reshape(size, kinds)
+    winner, due = np.empty(size, np.int64), np.zeros(kinds)
+    for k in range(size):  # a piece is a pixel
+        due += filled[k]
+        winner[k] = np.where(filled[k] > 0, due, -np.inf).argmax()
+        due[winner[k]] -= edges[k + 1] - edges[k]
     joined = stretches(edges[:-1], np.diff(edges), winner, np.zeros(size, np.int64))
     return joined[0], joined[1], joined[2]
 

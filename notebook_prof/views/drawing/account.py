@@ -60,7 +60,7 @@ def account_strip(
     x0 = left + (np.maximum(ts, start) - start) * scale
     x1 = left + (np.minimum(ts + dur, end) - start) * scale
     number, steps = data["part"][shown].tolist(), data["steps"][shown].tolist()
-    for k, (a, b) in enumerate(zip(x0.tolist(), x1.tolist(), strict=True)):  # at most 2,000 stretches
+    for k, (a, b) in enumerate(zip(x0.tolist(), x1.tolist(), strict=True)):  # at most 1,000 stretches
         part, (colour, alpha) = parts[number[k]], colours[number[k]]
         wide = max(b - a - (1 if b - a > 3 else 0), 0.6)
         scene.parts.append(Rect(a, 2, wide, _HIGH, colour, alpha))

@@ -58,6 +58,7 @@ function createAccount(ctx, element) {
     recorded = [], // {from, to, part, steps}
     stretches = [], // of them what is drawn
     span = meta.span,
+    thinned = false,
     cursor = -1,
     labels = [];
   title.className = 'nbp-account-title';
@@ -68,8 +69,9 @@ function createAccount(ctx, element) {
     const rect = element.getBoundingClientRect();
     return {left: rect.left + settings.gutter, width: Math.max(1, rect.width - settings.gutter - settings.margin), height: rect.height};
   };
-  function arrived({parts: rows, shown, data}) {
+  function arrived({parts: rows, shown, thinned: already, data}) {
     parts = rows;
+    thinned = already;
     recorded = Array.from(data.ts, (from, i) => ({from, to: from + data.dur[i], part: data.part[i], steps: data.steps[i]}));
     element.hidden = !shown;
     if (element.hidden) return;
@@ -96,7 +98,7 @@ function createAccount(ctx, element) {
       scale = width / (span[1] - span[0]),
       x = (t) => (t - span[0]) * scale,
       chosen = store.get().window;
-    stretches = drawnStretches(recorded, THIN_PX / scale);
+    stretches = thinned ? recorded : drawnStretches(recorded, THIN_PX / scale);
     cursor = Math.min(cursor, stretches.length - 1);
     canvas.width = Math.round(width * dots);
     canvas.height = Math.round(height * dots);
