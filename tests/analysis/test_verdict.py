@@ -209,7 +209,6 @@ def test_waiting_for_a_runtime_on_the_cpu_is_not_python(wait: str) -> None:
     assert found.evidence["operator_ns"] == 100
     assert found.share == 0.5
     assert found.select == {"name": "dot.1"}
-    assert found.share == 0.5
     assert "takes 100 ns in 1 call" in found.sentence
 
 

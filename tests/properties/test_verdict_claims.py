@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable
 from itertools import pairwise
@@ -30,7 +29,6 @@ ANOTHER_WHOLE = re.compile(r" of (?:its|their|that|the device's) ")
 """Words that name another whole than the sentence's."""
 
 
-@functools.lru_cache(maxsize=1)
 def opened(sample: str) -> Trace:
     if sample.startswith("shared/") and not samples.ROOTS["shared"].is_dir():
         pytest.skip("the shared recordings are not here")
@@ -166,12 +164,11 @@ def test_what_is_said_of_a_sample(sample: str) -> None:
     found, wholes = check_claims(trace)
     check_words(found, wholes)
     check_kind(trace, found)
+    check_sums(trace)
 
 
-@pytest.mark.parametrize("sample", samples.expected())
-def test_times_of_a_sample_sum_up(sample: str) -> None:
+def check_sums(trace: Trace) -> None:
     """Steps, the host's time and each device's add up, over the same span."""
-    trace = opened(sample)
     start, end = judged_span(trace)
     waits = analysis.host_waits(trace)
     if len(waits):
