@@ -12,6 +12,7 @@ from ..trace.schema import Column, Table
 from .phases import stepping_track
 from .scope import Mask, Scope, WindowLike, on_host
 from .spans import step_spans
+from .waiting_calls import waiting
 
 STATES: Final = ("waiting", "launch", "small operators", "operators", "python", "range", "idle")
 """States, those that own an instant first come first."""
@@ -46,10 +47,10 @@ def thread_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         A row a state, always all of them, in this order; ``ns`` sums to the steps, or without steps to the
         window or the span of the trace.
 
-        - ``state`` str: ``waiting`` for a device or another thread; ``launch``: calls that start device work
-          or copy; ``small operators``: operators with less than 10 µs of their own; ``operators``: the
-          others; ``python``: Python frames outside of all these; ``range``: annotations and modules with
-          nothing below them; ``idle``: nothing is open, so that nobody knows;
+        - ``state`` str: ``waiting`` for a device, as in `host_waits`; ``launch``: calls that start device
+          work or copy; ``small operators``: operators with less than 10 µs of their own; ``operators``:
+          the others; ``python``: Python frames outside of all these; ``range``: annotations and modules
+          with nothing below them; ``idle``: nothing is open, so that nobody knows;
         - ``ns`` int64; ``share`` float64; ``count`` int64: slices that begin in it.
 
     Examples
@@ -72,7 +73,7 @@ def thread_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     mine = host.only(host.ints("track") == stepping_track(trace))
     operators = mine.among("category", _OPERATORS)
     kinds: dict[str, Mask] = {
-        "waiting": mine.among("category", ("sync",)),
+        "waiting": waiting(trace, mine),
         "launch": mine.among("category", ("launch", "memcpy", "memset")),
         "operators": operators,
         "python": mine.among("category", ("python",)),

@@ -29,7 +29,7 @@ class Verdict:
     kind : str
         ``input-bound``, ``communication-bound``, ``sync-bound``, ``launch-bound``, ``overhead-bound``,
         ``compute-bound``, ``python-bound``, ``library-bound``, ``wait-bound``, ``import-bound``,
-        ``mixed`` (nothing takes most) or ``nothing-recorded``.
+        ``one-time``, ``mixed`` (nothing takes most) or ``nothing-recorded``.
     sentence : str
         The verdict in words.
     share : float
@@ -85,10 +85,12 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
        names of what it calls; *import-bound* for an import; *library-bound* if the function that takes most
        below it is an installed library's; *compute-bound* if operators of a framework take most of it; else
        *python-bound*. *mixed* if no line takes half.
-    3. *communication-bound*, *input-bound*: at least 25 % of the steps is in that phase; the larger one.
-    4. With device work: *sync-bound* if the thread waits for the device at least 25 % of the time while
-       the device is less than 70 % busy; *compute-bound* from 70 % busy; else *launch-bound*: the host
-       does not launch fast enough.
+    3. *one-time* if more than half of the steps, or of the time of a file, is set-up: see `one_time`; from
+       10 % on it is told after the verdict. *communication-bound*, *input-bound*: at least 25 % of the steps
+       is in that phase; the larger one.
+    4. With device work: *compute-bound* if the busiest device is busy 70 % of the time; else *sync-bound* if
+       the thread waits for devices at least 25 % of the time (see `host_waits`); else what more than half of
+       the device's idle time waits for (see `idle_causes`): *launch-bound* only if that is the host.
     5. Without: *python-bound* if Python frames take half of the steps, with the line; *overhead-bound* if at
        least half is between operators or in operators of less than 10 µs; else *compute-bound*, or *mixed*.
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..units import format_bytes, format_items, format_ns, format_share
+from ..units import format_bytes, format_items, format_share
 from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
 from .facts import OPERATORS, Facts
 from .phases import stepping_track
@@ -92,7 +92,8 @@ def _steps(facts: Facts) -> Sentence:
             cite_ns(int(dur.max()), Source("steps", "dur", {}, asked, "max")),
         )
     else:
-        sentence = say(f"No steps were found; {format_ns(facts.trace.span.dur)} recorded")
+        span = cite_ns(facts.trace.span.dur, Source("account", "dur"))
+        sentence = say("No steps were found; ", span, " recorded")
     return sentence + (say() if facts.is_cell else _issues(facts))
 
 

@@ -33,6 +33,7 @@ _BINARY: Final = re.compile(r"<(?:built-in|slot wrapper).* (?P<name>\w+) of .*nu
 _SPELLED: Final = {"numpy": "NumPy", "scipy": "SciPy", "sklearn": "scikit-learn", "torch": "PyTorch"}
 _MOSTLY: Final = 0.5
 _TRIFLE: Final = 0.01
+_LITTLE: Final = 0.1
 
 
 def python_verdict(facts: Facts) -> Finding:
@@ -78,8 +79,8 @@ def python_verdict(facts: Facts) -> Finding:
     if share.value < _TRIFLE:
         sentence = say(f"Nothing that was recorded takes {format_share(_TRIFLE, 0)} of {facts.whole}.")
         return Finding("mixed", sentence, share.value, evidence)
-    if str(trace.slices["category"].iloc[row]) != "python":
-        sentence = say(f"Nothing says what bounds it; {_cut(name)} takes most time of its own: ", of, ".")
+    if share.value < _LITTLE or str(trace.slices["category"].iloc[row]) != "python":
+        sentence = say(f"Nothing says what bounds it; {_cut(name)} is the longest by itself: ", of, ".")
         return Finding("mixed", sentence, share.value, evidence, {"name": name})
     return Finding("python-bound", _own_sentence(name, of), share.value, evidence, {"name": name})
 

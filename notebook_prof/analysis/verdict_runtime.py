@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
 from ..trace import Intervals, union
 from ..trace.intervals import IntArray
-from ..units import format_items, format_ns, format_share
-from .claims import Source, cite_ns, say
+from ..units import format_items
+from .claims import Source, cite, cite_ns, say
 from .facts import Facts
 from .scope import Scope, ints, on_host
 from .verdict_finding import Finding
@@ -52,13 +54,14 @@ def runtime_verdict(facts: Facts) -> Finding | None:
     name = str(others.slices["name"].cat.categories[longest])
     taken, calls = int(others.self_ns[codes == longest].sum()), int((codes == longest).sum())
     source = Source("operators", "self_ns", {"name": name}, {"category": _OPERATORS, **facts.arguments})
-    took = cite_ns(taken, source, {"name": name})
+    counted = replace(source, column="count")
     sentence = say(
-        f"Compute-bound on the CPU: the runtime's threads run operators while Python waits for them, "
-        f"{format_share(share)} of {facts.whole} ({format_ns(total)} of {format_ns(facts.total_ns)}); "
-        f"{short(name, 60)} takes ",
-        took,
-        f" in {format_items(calls, 'call')}.",
+        "Compute-bound on the CPU: a runtime's threads run operators while Python waits for them; "
+        f"the longest, {short(name, 60)}, takes ",
+        cite_ns(taken, source, {"name": name}),
+        " in ",
+        cite(format_items(calls, "call"), calls, counted, select={"name": name}),
+        ".",
     )
     evidence = {"operator_ns": total, "name": name, "self_ns": taken, "calls": calls}
     return Finding("compute-bound", sentence, share, evidence, {"name": name})

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
-from ..units import format_count, format_items, format_ns, format_share
+from ..units import format_count, format_items, format_ns
 from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
 from .facts import OPERATORS, Facts
 from .hot_lines import hot_lines
 from .lines import CELL
 from .phases import stepping_track
+from .verdict_device import MOST, WAITING, judge_device, judge_once
 from .verdict_finding import Finding
 from .verdict_lines import short
 from .verdict_python import python_verdict
 from .verdict_runtime import runtime_verdict
 
-WAITING: Final = 0.25
-"""Share of the time in data, communication or synchronisation from which a run is bound by it."""
-BUSY_DEVICE: Final = 0.7
-MOST: Final = 0.5
 COSTLY_RECORDING: Final = 1.2
 """From this ratio of recorded to unrecorded steps on, the text begins with what recording costs."""
 NO_FRAMEWORK: Final = frozenset({"trace_event", "viztracer", "speedscope", "collapsed"})
@@ -28,17 +26,14 @@ NO_FRAMEWORK: Final = frozenset({"trace_event", "viztracer", "speedscope", "coll
 def judge_steps(facts: Facts) -> Finding:
     """Say what bounds the steps; the conditions are those of `verdict`."""
     costly = _recording_cost(facts)
-    found = _judge(facts, costly=costly is not None)
-    if costly is None:
-        return found
-    return Finding(
-        found.kind,
-        costly + " " + found.sentence,
-        found.share,
-        found.evidence,
-        found.select,
-        found.nothing_else,
-    )
+    once, more = judge_once(facts)
+    found = once or _judge(facts, costly=costly is not None)
+    sentence = found.sentence
+    if costly is not None:
+        sentence = costly + " " + sentence
+    if more is not None:
+        sentence = sentence + " " + more
+    return replace(found, sentence=sentence)
 
 
 def _judge(facts: Facts, *, costly: bool) -> Finding:
@@ -52,7 +47,7 @@ def _judge(facts: Facts, *, costly: bool) -> Finding:
             return _exposed_communication(facts, exposed)
         return _waits(facts, longest, waiting[longest])
     if len(facts.device):
-        return _with_device(facts, costly=costly)
+        return judge_device(facts, costly=costly)
     if facts.top.empty:
         return Finding(
             "nothing-recorded", say("Nothing was recorded in the steps: no slice lies in them."), 0.0
@@ -175,69 +170,9 @@ def _device(facts: Facts, number: int, column: str) -> Source:
     return Source("device", column, {"device": number}, {"window": tuple(facts.extent)})
 
 
-def _with_device(facts: Facts, *, costly: bool) -> Finding:
-    busiest = facts.device.iloc[int(facts.device["busy_ns"].to_numpy().argmax())]
-    number, window = int(busiest["device"]), _device(facts, int(busiest["device"]), "window_ns")
-    busy = int(busiest["busy_ns"]) / max(int(busiest["window_ns"]), 1)
-    busy_share = cite_share(busy, _device(facts, number, "busy_ns"), window)
-    thread = facts.thread_time
-    waited = int(thread.loc["waiting", "ns"])
-    whole = Source("thread_time", "ns", {}, facts.arguments)
-    waits = waited / max(int(thread["ns"].sum()), 1)
-    kernels = int(facts.kernels["count"].sum())
-    evidence = {
-        "device": number,
-        "device_busy_share": busy,
-        "sync_ns": facts.sync_ns,
-        "kernels": kernels,
-    }
-    if waits >= WAITING and busy < BUSY_DEVICE:
-        share = cite_share(waits, Source("thread_time", "ns", {"state": "waiting"}, facts.arguments), whole)
-        sentence = say(
-            "Sync-bound: the host waits for the device ",
-            share,
-            f" of {facts.whole}, while the device is busy only ",
-            busy_share,
-            " of them." if len(facts.steps) else " of it.",
-        )
-        return Finding("sync-bound", sentence, waits, evidence, {"category": "sync"})
-    kernel = facts.kernels.iloc[0] if len(facts.kernels) else None
-    if busy >= BUSY_DEVICE and kernel is not None:
-        source = Source("kernels", "share", {"name": kernel["name"]}, _kernels(facts))
-        part = cite(
-            format_share(float(kernel["share"])),
-            float(kernel["share"]),
-            source,
-            select={"name": kernel["name"]},
-        )
-        sentence = say(
-            f"Compute-bound: device {number} is busy ",
-            busy_share,
-            f" of {facts.whole}; {short(kernel['name'])} takes ",
-            part,
-            " of its work.",
-        )
-        return Finding("compute-bound", sentence, busy, evidence, {"name": kernel["name"]})
-    idle = cite_share(1 - busy, _device(facts, number, "idle_ns"), window)
-    count = cite(format_items(kernels, "kernel"), kernels, Source("kernels", "count", {}, _kernels(facts)))
-    if not kernels or costly:
-        sentence = say(f"Device {number} is idle ", idle, f" of {facts.whole}.")
-        return Finding("mixed", sentence, 1 - busy, evidence)
-    sentence = say(
-        f"Launch-bound: device {number} is idle ",
-        idle,
-        f" of {facts.whole}, waiting for the host to launch its ",
-        count,
-        ".",
-    )
-    return Finding("launch-bound", sentence, 1 - busy, evidence, {"category": "launch"})
-
-
-def _kernels(facts: Facts) -> dict[str, Any]:
-    return {**facts.in_steps, "category": ("kernel", "collective")}
-
-
 def _on_the_cpu(facts: Facts, *, costly: bool) -> Finding:
+    if not facts.calls and (found := runtime_verdict(facts)) is not None:
+        return found
     thread = facts.thread_time
     total = max(int(thread["ns"].sum()), 1)
     python = int(thread.loc["python", "ns"]) / total
@@ -341,7 +276,7 @@ def _compute(facts: Facts, operators: float) -> Finding:
         sentence = say(
             "Compute-bound on the CPU: operators run ",
             whole,
-            f" of {facts.whole}; the one with the most time of its own, {short(name)}, takes ",
+            f" of {facts.whole}; the longest of them, {short(name)}, takes ",
             share,
             ".",
         )
@@ -349,13 +284,13 @@ def _compute(facts: Facts, operators: float) -> Finding:
 
 
 def _longest(facts: Facts) -> Finding:
-    """What takes most, where nobody knows what slices stand for."""
+    """What is longest, where nobody knows what slices stand for."""
     first = facts.top.iloc[0]
     name, spent = first["name"], int(first["self_ns"])
     source, select = on_thread(facts, "self_ns", name=name), {"name": name}
     share = cite_share(spent / facts.total_ns, source, facts.total, select)
     took = cite_ns(spent, source, select)
-    sentence = say(f"{short(name)} takes most time of its own: ", share, f" of {facts.whole} (", took, ").")
+    sentence = say(f"{short(name)} is the longest by itself: ", share, f" of {facts.whole} (", took, ").")
     return Finding("mixed", sentence, share.value, {"name": name, "self_ns": spent}, select)
 
 
@@ -378,7 +313,7 @@ def _mixed(facts: Facts) -> Finding:
             told = cite_share(float(spent), _thread(facts, str(state)), _thread(facts))
             pieces.append(say(f"{_IN_WORDS[str(state)]} ", told))
     first = float(thread["share"].iloc[0])
-    begin = f"Most of {facts.whole} is " if first > MOST else f"Nothing takes most of {facts.whole}: "
+    begin = f"Most of {facts.whole} is " if first > MOST else f"Nothing takes half of {facts.whole}: "
     sentence = say(begin, joined(pieces, ", "), ".")
     return Finding("mixed", sentence, first, {"state": str(thread.index[0])})
 

@@ -69,7 +69,8 @@ def test_launch_bound():
             """
             main:     [mm       ][mm       ][mm       ]
             stream 7:   [k]        [k]        [k]
-            """
+            """,
+            launches=[("mm", "k")],
         )
     )
     assert found.kind == "launch-bound"
@@ -208,7 +209,7 @@ def test_waiting_for_a_runtime_on_the_cpu_is_not_python(wait: str) -> None:
     assert found.evidence["operator_ns"] == 100
     assert found.share == 0.5
     assert found.select == {"name": "dot.1"}
-    assert "50.0 % of the time (100 ns of 200 ns)" in found.sentence
+    assert "takes 100 ns in 1 call" in found.sentence
 
 
 def test_python_that_runs_beside_a_runtime_is_still_python() -> None:

@@ -1,0 +1,249 @@
+"""What a verdict says, over every sample of every format and over drawn traces: its tables must carry it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+
+from notebook_prof import analysis
+from notebook_prof.analysis.claims import Claim
+from notebook_prof.analysis.host_waits import judged_span
+from notebook_prof.errors import NotebookProfError
+from notebook_prof.readers import read_trace
+from notebook_prof.testing import draw, traces
+from notebook_prof.trace import Trace, TraceBuilder
+
+from .. import samples
+
+NUMBER = re.compile(r"(?<![\w.])<?\d[\d,]*(?:\.\d+)? (?:%|ns|µs|ms|s|min|h)(?!\w)")
+"""Shares and durations, as verdicts write them."""
+CONSTANTS = ("less than 10 µs", "under 10 µs", "takes 1 % of")
+ANOTHER_WHOLE = re.compile(r" of (?:its|their|that|the device's) ")
+"""Words that name another whole than the sentence's."""
+
+
+def opened(sample: str) -> Trace:
+    if sample.startswith("shared/") and not samples.ROOTS["shared"].is_dir():
+        pytest.skip("the shared recordings are not here")
+    try:
+        return read_trace(samples.path_of(sample))
+    except NotebookProfError:
+        pytest.skip("no recording")
+
+
+def tables_of(trace: Trace) -> Callable[..., pd.DataFrame]:
+    """Public analyses by name and arguments, each worked out once."""
+    known: dict[tuple[str, str], pd.DataFrame] = {}
+
+    def table(name: str, arguments: Any) -> pd.DataFrame:
+        key = (name, repr(sorted(arguments.items())))
+        if key not in known:
+            known[key] = getattr(analysis, name)(trace, **arguments)
+        return known[key]
+
+    return table
+
+
+def cell(tables: Callable[..., pd.DataFrame], source: Any) -> Any:
+    """The number that a claim or its whole names, looked up independently of `Claim.evaluate`."""
+    table = tables(source.table, source.arguments)
+    keep = pd.Series(True, index=table.index)
+    for name, value in source.where.items():
+        wanted = value if isinstance(value, tuple) else (value,)
+        keep &= pd.Series([got in wanted for got in table[name].tolist()], index=table.index)
+    values = table.loc[keep.to_numpy(dtype=bool), source.column]
+    if source.reduce == "count":
+        return len(values)
+    if len(values) and isinstance(values.iloc[0], str):
+        return values.iloc[0]
+    return getattr(values, source.reduce)() if len(values) else 0
+
+
+def check_claims(trace: Trace) -> tuple[analysis.Verdict, list[float]]:
+    """Every number is the cell that it names, stands where it says, and no share exceeds the whole.
+
+    Returns
+    -------
+    verdict : Verdict
+    wholes : list of float
+        What each claim is a share of, as the tables have it; 0 for those that are none.
+    """
+    found, table = analysis.verdict(trace), tables_of(trace)
+    wholes = []
+    for claim in found.claims:
+        value, of, whole = cell(table, claim), claim.of, 0.0
+        if of is not None:
+            whole = float(cell(table, of))
+            value /= max(whole, 1)
+        wholes.append(whole)
+        if isinstance(value, str):
+            assert value == claim.value, claim
+        else:
+            assert float(value) == pytest.approx(float(claim.value), rel=1e-9, abs=1e-9), claim
+        line = found.lines[claim.line]
+        assert line[claim.start : claim.start + len(claim.text)] == claim.text
+        if claim.text.endswith("%"):
+            assert 0 <= claim.value <= 1 + 1e-9, claim
+    return found, wholes
+
+
+def without_claims(found: analysis.Verdict, number: int) -> str:
+    """A line of the verdict without the pieces that tables prove, and without names of code."""
+    line, at, rest = found.lines[number], 0, ""
+    for claim in sorted((c for c in found.claims if c.line == number), key=lambda c: c.start):
+        rest += line[at : claim.start] + "#"
+        at = claim.start + len(claim.text)
+    rest = re.sub(r"`[^`]*`", "", rest + line[at:])
+    for constant in CONSTANTS:
+        rest = rest.replace(constant, "")
+    return rest
+
+
+def shares(found: analysis.Verdict, line: int) -> list[Claim]:
+    return [claim for claim in found.claims if claim.line == line and claim.text.endswith("%")]
+
+
+def check_words(found: analysis.Verdict, wholes: list[float]) -> None:
+    """ "Most" is over half of what it names; a sentence has one whole or names the other."""
+    for number, line in enumerate(found.lines):
+        assert not NUMBER.search(without_claims(found, number)), without_claims(found, number)
+        for match in re.finditer(r"\b[Mm]ost(?:ly)? of (?!it\b)", line):
+            told = [claim for claim in shares(found, number) if claim.start > match.start()]
+            assert told, line
+            assert told[0].value > 0.5, line
+        if line.startswith("Phases: "):
+            assert sum(claim.value for claim in shares(found, number)) <= 1 + 1e-9, line
+    of = [(c, whole) for c, whole in zip(found.claims, wholes, strict=True) if c.line == 0 and c.of]
+    for (before, one), (after, other) in pairwise(of):
+        between = found.lines[0][before.start : after.start + len(after.text) + 24]
+        assert one == pytest.approx(other, rel=0.01) or ANOTHER_WHOLE.search(between), found.lines[0]
+
+
+def check_kind(trace: Trace, found: analysis.Verdict) -> None:
+    """The kind is one that public tables allow."""
+    once = float(analysis.one_time(trace)["share"].sum())
+    assert once <= 1 + 1e-9
+    if found.kind == "one-time":
+        assert once > 0.5
+    waits = analysis.host_waits(trace)
+    waiting = waits[waits["kind"] == "waiting"]
+    if found.kind == "launch-bound":
+        assert once <= 0.5
+        assert waiting["share"].sum() < 0.25
+        begin, end = (int(side[at]) for side, at in zip(judged_span(trace), (0, -1), strict=True))
+        causes = analysis.idle_causes(trace, window=(begin, end))
+        causes = causes[causes["device"] == found.evidence["device"]]
+        host = causes["cause"].isin(["host-bound", "launch-latency"])
+        assert causes.loc[host, "idle_ns"].sum() > causes.loc[~host, "idle_ns"].sum()
+    if found.kind == "sync-bound" and "most of it in" in found.sentence:
+        assert waiting["total_ns"].iloc[0] > waiting["total_ns"].sum() / 2
+    if found.kind == "communication-bound" and len(trace.steps):
+        table = analysis.phases(trace)
+        spent = table.loc[table["phase"] == "communication", "host_ns"].sum()
+        assert found.share == pytest.approx(spent / table["host_ns"].sum())
+        told = [
+            c
+            for c in found.claims
+            if found.lines[c.line].startswith("Phases") and "communication" in c.where.values()
+        ]
+        assert told[0].text in found.sentence
+    if found.kind in ("python-bound", "library-bound"):
+        assert (trace.slices["category"] == "python").any()
+
+
+@pytest.mark.parametrize("sample", samples.expected())
+def test_what_is_said_of_a_sample(sample: str) -> None:
+    trace = opened(sample)
+    found, wholes = check_claims(trace)
+    check_words(found, wholes)
+    check_kind(trace, found)
+    check_sums(trace)
+
+
+def check_sums(trace: Trace) -> None:
+    """Steps, the host's time and each device's add up, over the same span."""
+    start, end = judged_span(trace)
+    waits = analysis.host_waits(trace)
+    if len(waits):
+        assert waits["total_ns"].sum() == (end - start).sum()
+        assert waits["share"].sum() == pytest.approx(1)
+    device, causes = analysis.device(trace), analysis.idle_causes(trace)
+    assert (device["busy_ns"] + device["idle_ns"] == device["window_ns"]).all()
+    assert (device["exposed_communication_ns"] <= device["communication_ns"]).all()
+    assert causes.groupby("device")["idle_ns"].sum().tolist() == device["idle_ns"].tolist()
+    sums = causes.groupby("device")["share"].sum().to_numpy() + (
+        device["busy_ns"] / device["window_ns"].clip(lower=1)
+    )
+    assert np.allclose(sums[device["window_ns"] > 0], 1)
+    phases = analysis.phases(trace)
+    assert phases.groupby("step")["host_ns"].sum().sum() == trace.steps["dur"].sum()
+    account = analysis.account(trace)
+    if len(account):
+        assert account["dur"].sum() == trace.span.dur
+        assert account["share"].sum() == pytest.approx(1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(traces())
+def test_what_is_said_of_drawn_traces(trace: Trace) -> None:
+    found, wholes = check_claims(trace)
+    check_words(found, wholes)
+    check_kind(trace, found)
+
+
+def test_a_costly_recording_is_said_first() -> None:
+    builder = TraceBuilder(
+        metadata={
+            "overhead": {"ratio": 2.2, "low": 2.0, "high": 2.4, "pairs": 3, "unrecorded_ns": [100, 100, 100]},
+            "source": "kineto",
+        }
+    )
+    main, stream = builder.track("main"), builder.track("gpu", "stream", device=0, stream=7)
+    calls = builder.slices(
+        ts=[0, 500_000], dur=[5_000, 5_000], name="cudaLaunchKernel", category="launch", track=main
+    )
+    work = builder.slices(
+        ts=[10_000, 510_000], dur=[1_000, 1_000], name="add", category="kernel", track=stream
+    )
+    builder.flows("launch", calls, work)
+    builder.steps(0, 0, 600_000, "loop")
+    found, _ = check_claims(builder.seal())
+    assert found.sentence.startswith("Recorded steps ran 2.20 times as long")
+    assert found.kind != "launch-bound"
+
+
+def test_a_blocking_copy_is_no_launch() -> None:
+    """A server on MI300: the thread stands in ``hipMemcpyWithStream`` for all but 1 % of its time."""
+    builder = TraceBuilder(metadata={"source": "kineto"})
+    main, stream = builder.track("main"), builder.track("gpu", "stream", device=0, stream=7)
+    names, kinds = (
+        ["aten::argmax", "hipLaunchKernel", "hipMemcpyWithStream"],
+        ["operator", "launch", "launch"],
+    )
+    calls = builder.slices(ts=[0, 20, 100], dur=[100, 50, 9_900], name=names, category=kinds, track=main)
+    work = builder.slices(ts=80, dur=4_000, name="argmax", category="kernel", track=stream)
+    builder.flows("launch", calls[1:2], work)
+    trace = builder.seal()
+    found, wholes = check_claims(trace)
+    check_words(found, wholes)
+    assert found.kind == "sync-bound"
+    assert "99.0 %" in found.sentence
+    assert "hipMemcpyWithStream" in found.sentence
+
+
+def test_a_wrong_claim_is_found() -> None:
+    """The checks above can fail."""
+    trace = draw("main: [mm  ][ad]")
+    claim = Claim("60.0 %", "operators", {"name": "mm"}, "share", 0.6)
+    assert claim.holds(trace)
+    assert not Claim("61.0 %", "operators", {"name": "mm"}, "share", 0.61).holds(trace)
+    assert NUMBER.search("it takes 61.0 % of")
+    assert NUMBER.search("(5 µs)")
+    assert not NUMBER.search("device 0 is")
