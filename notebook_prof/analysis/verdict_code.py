@@ -15,6 +15,7 @@ from .facts import Facts
 from .frames import frames
 from .hot_lines import hot_lines
 from .lines import LINE
+from .phases import stepping_track
 from .verdict_finding import Finding
 from .verdict_lines import short
 from .verdict_python import library_of, python_verdict, spelled, waits_by_name
@@ -148,19 +149,25 @@ def _doing(facts: Facts, part: Any, row: Any) -> tuple[str, Sentence, dict[str, 
         return "compute-bound", say("; operators of the framework run most of it"), {}
     file = name[1]
     if (library := library_of(file, name[0])) and spent > MOST * max(total, 1):
-        source = Source("hotspots", "self_ns", {"name": name[2], "file": file})
+        by = {"by": ("name", "track")}
+        source = Source("operators", "self_ns", {"name": name[0], "track": stepping_track(facts.trace)}, by)
         own = int(source.value(facts.trace))
         whole = int(facts.account["dur"].sum())
-        told = cite_share(own / max(whole, 1), source, Source("account", "dur"), {"name": name[0]})
+        told = cite_share(min(own / max(whole, 1), 1.0), source, Source("account", "dur"), {"name": name[0]})
         words = f"; {short(name[0], 60)} of {spelled(library)} takes "
         return "library-bound", say(words, told, " of the cell by itself"), {}
     return "python-bound", say(), {}
 
 
 def _waits(part: Any, row: Any, text: str, below: str) -> bool:
-    """Whether the line waits: by CPU time where it was recorded, else by its text and what it calls."""
+    """Whether the line waits: by what it and its callees are called, or by CPU time where that was recorded.
+
+    On a machine that others use too, a thread that wakes often mostly stands ready to run: its CPU time alone
+    does not tell that it waits.
+    """
     if part is not None and part["line"] == row["line"] and pd.notna(part["wait_ns"]):
-        return int(part["wait_ns"]) >= MOST * int(part["dur"])
+        asleep = int(part["wait_ns"]) >= MOST * int(part["dur"])
+        return asleep or waits_by_name(f"cell:1  {text}") or waits_by_name(below)
     return waits_by_name(f"cell:1  {text}") or waits_by_name(below)
 
 

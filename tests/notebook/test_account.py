@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ TABLE = "p.trace.metadata['tables']['account'].to_dict('records')"
 
 def account(kernel: Kernel) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = kernel.value(TABLE)
-    assert all(a["ts"] + a["dur"] == b["ts"] for a, b in zip(rows, rows[1:], strict=False))
+    assert all(a["ts"] + a["dur"] == b["ts"] for a, b in pairwise(rows))
     return rows
 
 
@@ -66,7 +67,8 @@ def test_a_failing_cell_ends_at_its_exception(kernel: Kernel) -> None:
 
 
 def test_an_interrupted_cell_ends_there_and_shows_no_frame_of_ours(kernel: Kernel) -> None:
-    cell = "%%profile p --quiet --steps 1:\nimport time\nprint('go', flush=True)\nwhile True:\n    x = 1\n    y = 2"
+    cell = "%%profile p --quiet --steps 1:\nimport time\nprint('go', flush=True)\n"
+    cell += "while True:\n    x = 1\n    y = 2"
     reply = kernel.run(cell, interrupt_after=0.4)
     assert (reply.error, reply.stderr) == ("KeyboardInterrupt", "")
     assert "notebook_prof" not in reply.traceback
