@@ -31,6 +31,11 @@ from .tracer import CallTracer
 _INTERPRETED: Final = frozenset({"annotation", "module", "python", "io"})
 """Categories of slices in which Python code may run."""
 
+_WAITS: Final = frozenset(
+    {"socket.py", "socketserver.py", "selectors.py", "threading.py", "queue.py", "ssl.py"}
+)
+_WHOLE: Final = 0.9
+
 _CLOSED: Final = ("aten::",)
 """How operators are called that never call Python."""
 
@@ -165,11 +170,23 @@ class PythonCollector(Collector):
             return None
         return Rows(ts[kept], end[kept], noted.line[kept])
 
+    def _only_waited(self, thread: ThreadSamples, stacks: Stacks) -> bool:
+        """Whether a thread was in one and the same wait from the recording's begin to its end."""
+        window = self._window_ns[1] - self._window_ns[0]
+        if int(thread.bounds[-1] - thread.bounds[0]) < _WHOLE * window:
+            return False
+        used = np.unique(thread.stack[thread.stack >= 0])
+        leaves = stacks.frames[(stacks.offsets + stacks.lengths - 1)[used][stacks.lengths[used] > 0]]
+        files = {os.path.basename(stacks.known[leaf].file) for leaf in leaves.tolist()}
+        return len(np.unique(leaves)) == 1 and files <= _WAITS
+
     def _put_thread(self, builder: TraceBuilder, thread: ThreadSamples, seen: Recorded) -> None:
         recorded_here = thread.tid == self._tid
         stacks = trim(seen.stacks, seen.context) if recorded_here else trim_thread(seen.stacks)
         statements = self._statements(thread.tid) if recorded_here else None
         if statements is None and not _ran(thread, stacks):
+            return
+        if not recorded_here and self._only_waited(thread, stacks):
             return
         track = builder.track(thread.name or f"thread {thread.tid}", pid=thread.pid, tid=thread.tid)
         edges = self._edges(thread.tid) if self._edges is not None else Edges.none()
