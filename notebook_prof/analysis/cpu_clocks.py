@@ -114,7 +114,8 @@ def _at_most_elapsed(ts: IntArray, value: IntArray) -> IntArray:
 
     The scheduler adds to a running thread's time at ticks, up to some milliseconds late.
     """
-    return ts + np.minimum.accumulate(value - ts)
+    late: IntArray = ts + np.minimum.accumulate(value - ts)
+    return late
 
 
 def _idle(ts: IntArray, busy: IntArray, moments: IntArray) -> IntArray:

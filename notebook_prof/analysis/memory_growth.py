@@ -63,8 +63,8 @@ def memory_growth(
     block is left behind if it is born in one of the other steps and never freed in the recording. A group is
     a suspect if it leaves blocks behind in four of five of them, and only if the memory of its device is
     higher at the end of every step than at the end of the step before: a buffer that gives back what it takes
-    is none. A module of its own in every step, as a sliced ``Sequential`` is, counts as one without its number.
-    For resident memory see `notebook_prof.analysis.level_growth.rising`.
+    is none. A module of its own in every step, as a sliced ``Sequential`` is, counts as one without its
+    number. For resident memory see `notebook_prof.analysis.level_growth.rising`.
 
     Examples
     --------
