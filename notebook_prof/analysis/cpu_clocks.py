@@ -96,7 +96,8 @@ def cpu_clocks(trace: Trace) -> list[CpuClock]:
 def at(ts: IntArray, value: IntArray, moments: Any) -> IntArray:
     """A cumulative column at some moments: straight lines between readings, whole numbers."""
     first = int(value[0])
-    return first + np.rint(np.interp(moments, ts, value - first)).astype(np.int64)
+    level: IntArray = first + np.rint(np.interp(moments, ts, value - first)).astype(np.int64)
+    return level
 
 
 def edges(clocks: list[CpuClock], window: WindowLike) -> tuple[int, int]:
