@@ -96,7 +96,8 @@ def cpu_clocks(trace: Trace) -> list[CpuClock]:
 def at(ts: IntArray, value: IntArray, moments: Any) -> IntArray:
     """A cumulative column at some moments: straight lines between readings, whole numbers."""
     first = int(value[0])
-    return np.asarray(first + np.rint(np.interp(moments, ts, value - first)).astype(np.int64), dtype=np.int64)
+    level: IntArray = first + np.rint(np.interp(moments, ts, value - first)).astype(np.int64)
+    return level
 
 
 def edges(clocks: list[CpuClock], window: WindowLike) -> tuple[int, int]:
@@ -114,7 +115,8 @@ def _at_most_elapsed(ts: IntArray, value: IntArray) -> IntArray:
 
     The scheduler adds to a running thread's time at ticks, up to some milliseconds late.
     """
-    return ts + np.minimum.accumulate(value - ts)
+    late: IntArray = ts + np.minimum.accumulate(value - ts)
+    return late
 
 
 def _idle(ts: IntArray, busy: IntArray, moments: IntArray) -> IntArray:

@@ -64,8 +64,7 @@ def memory_growth(
     a suspect if it leaves blocks behind in four of five of them, and only if the memory of its device is
     higher at the end of every step than at the end of the step before: a buffer that gives back what it takes
     is none. A module of its own in every step, as a sliced ``Sequential`` is, counts as one without its
-    number.
-    For resident memory see `notebook_prof.analysis.level_growth.rising`.
+    number. For resident memory see `notebook_prof.analysis.level_growth.rising`.
 
     Examples
     --------

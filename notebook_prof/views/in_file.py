@@ -14,6 +14,7 @@ from .columns import coded
 from .html_file import deflated
 from .left_out import Cells, Crumbs, cells_left_out, crumbs_left_out, kinds_of
 from .left_totals import SIDES, totals_left_out
+from .lod import StepCurve
 from .packing import Answer
 from .reduced import longest_slices
 from .store import ViewStore
@@ -178,7 +179,8 @@ def _memory(store: ViewStore, part: Part | None, device: int, most: int) -> dict
     none = np.zeros(0, np.int64)
     rows = extremes(allocated.value, most) if len(allocated.ts) > most else slice(None)
     # which slice allocated a block is told only where every event is there
-    known = not resident and isinstance(rows, slice)
+    blocks = curves.get("blocks", allocated)
+    known = len(blocks.ts) <= most
     owner, size = store.memory_owners(device) if known else (none, none)
     top = int(allocated.value.argmax())
     return {
@@ -188,12 +190,24 @@ def _memory(store: ViewStore, part: Part | None, device: int, most: int) -> dict
         "highest": float(max(allocated.value.max(), reserved.value.max())),
         "reserved": bool((reserved.value > 0).any()),
         "columns": {
+            **_blocks(curves.get("blocks"), most),
             "ts": deflated(allocated.ts[rows], delta=True),
             "allocated": deflated(allocated.value[rows].astype(np.int64)),
             "reserved": deflated(reserved.value[rows].astype(np.int64)),
             "bytes": deflated(size),
             "owner": deflated(_owners(part, owner)),
         },
+    }
+
+
+def _blocks(curve: StepCurve | None, most: int) -> dict[str, Any]:
+    """Blocks inside of resident memory, at times of their own."""
+    if curve is None or not len(curve.ts):
+        return {}
+    rows = extremes(curve.value, most) if len(curve.ts) > most else slice(None)
+    return {
+        "blocks_ts": deflated(curve.ts[rows], delta=True),
+        "blocks": deflated(curve.value[rows].astype(np.int64)),
     }
 
 

@@ -132,11 +132,12 @@ def memory_curve(trace: Trace, selection: Selection) -> figure:
     peaks = analysis.memory_peak(trace, window=selection.window)
     title = "; ".join(
         f"peak {format_bytes(peak)} {'on the host' if device < 0 else f'on device {device}'}"
-        for device, peak in zip(peaks["device"], peaks["peak_bytes"], strict=True)
+        + (", resident" if source == "rss" else "")
+        for device, source, peak in zip(peaks["device"], peaks["source"], peaks["peak_bytes"], strict=True)
     )
     plot = _figure(title or "no memory was recorded", 220, *_span(trace, selection))
     plot.yaxis.formatter = CustomJSTickFormatter(code=_BYTES_CODE)
-    for _, part in curve.groupby("device", sort=True):
+    for _, part in curve.groupby(["device", "source"], sort=True, observed=True):
         thin = _thinned(part, "allocated_bytes")
         plot.step(thin["ts"], thin["allocated_bytes"], mode="after", line_color=MEMORY["allocated"])
         if (part["reserved_bytes"] > 0).any():

@@ -288,24 +288,35 @@ class ViewStore:
         """
         peaks = self.trace.allocations.groupby("device")["allocated"].max()
         devices = [int(device) for device in peaks.sort_values(ascending=False, kind="stable").index]
-        return [*devices, -1] if self.resident is not None else devices
+        if self.resident is None:
+            return devices
+        return [*(device for device in devices if device >= 0), -1]
 
     @built
     def resident(self) -> pd.DataFrame | None:
-        """``analysis.memory`` of the host where it is a counter (RSS) and not an allocator's events."""
-        if (self.trace.allocations["device"] == -1).any():
-            return None
+        """``analysis.memory`` of the host where resident memory (RSS) was counted."""
         found = analysis.memory(self.trace, device=-1)
+        found = found[found["source"] == "rss"]
         return found if len(found) else None
 
     def memory_curves(self, device: int) -> dict[str, StepCurve]:
-        """Curves ``allocated`` and ``reserved`` of a device."""
+        """Curves ``allocated`` and ``reserved`` of a device.
+
+        Of resident memory they are its level, and what it was at first; ``blocks`` is then what the
+        host's allocator holds inside of it.
+        """
 
         def make() -> dict[str, StepCurve]:
             if device == -1 and self.resident is not None:
                 ts = self.resident["ts"].to_numpy(np.int64)
                 level = self.resident["allocated_bytes"].to_numpy()
-                return {"allocated": StepCurve(ts, level), "reserved": StepCurve(ts, 0 * level)}
+                rows = self._allocations(device)
+                held = rows["allocated"].to_numpy()
+                return {
+                    "allocated": StepCurve(ts, level),
+                    "reserved": StepCurve(ts, np.full_like(level, level[0])),
+                    "blocks": StepCurve(rows["ts"].to_numpy(np.int64), held - min(held.min(initial=0), 0)),
+                }
             rows = self._allocations(device)
             ts = rows["ts"].to_numpy(np.int64)
             return {name: StepCurve(ts, rows[name].to_numpy()) for name in ("allocated", "reserved")}
@@ -318,11 +329,12 @@ class ViewStore:
         A free is counted for the block that it frees: the last allocation at the same address.
         """
         key = self.choices.effective(key)
-        if not key or (device == -1 and self.resident is not None):
+        rows = self._allocations(device)
+        if not key or not len(rows):
             return None
 
         def make() -> StepCurve:
-            ts = self.memory_curves(device)["allocated"].ts
+            ts = rows["ts"].to_numpy(np.int64)
             owner, size = self.memory_owners(device)
             counted = np.flatnonzero(self.matches(key, np.maximum(owner, 0)) & (owner >= 0))
             if not len(ts):

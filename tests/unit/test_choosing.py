@@ -76,7 +76,8 @@ def test_selected_memory_is_that_of_the_selected_slices() -> None:
         curve = store.selected_memory(device, matching_key(protocol.selection.to_state()))
         assert curve is not None
         owner, size = store.memory_owners(device)
-        ts = store.memory_curves(device)["allocated"].ts
+        events = store.trace.allocations
+        ts = events.loc[events["device"] == device, "ts"].to_numpy()
         mine = (owner >= 0) & matching_mask(store.columns, (("name", ("aten::conv2d",)),))[owner]
         for instant in ts[:: max(len(ts) // 40, 1)].tolist():
             alive = int(size[mine & (ts <= instant)].sum())

@@ -54,6 +54,7 @@ def test_memory_is_the_resident_memory_where_no_allocator_spoke(trace: Trace) ->
     assert len(answer.arrays()["sx"]) == 0, "the resident memory belongs to no slice"
     shown = answer.arrays()["y"][:-1]
     np.testing.assert_array_equal(shown, analysis.memory(trace)["allocated_bytes"])
+    assert set(answer.arrays()["ry"]) == {shown[0]}, "what was there at the start"
     assert given(store, None, 1000)["memory"][0]["resident"] is True
 
 
@@ -61,3 +62,26 @@ def test_without_any_memory_the_view_says_how_to_record_it() -> None:
     builder = TraceBuilder()
     builder.slices(ts=[0], dur=[1], name="x", track=builder.track("main"))
     assert "--memory" in empty_reasons(builder.seal())["memory"]
+
+
+def test_recorded_blocks_are_drawn_inside_of_resident_memory() -> None:
+    builder = TraceBuilder()
+    main = builder.track("main")
+    builder.slices(ts=[0, 20], dur=[10, 10], name=["mm", "add"], track=main)
+    builder.counter(
+        builder.track("process RSS", "counter", pid=1, unit="bytes"), [0, 12, 30], [900, 1000, 950]
+    )
+    sizes = {"bytes": [64, 8], "allocated": [64, 72], "reserved": 0}
+    builder.allocations(ts=[5, 25], addr=[1, 2], device=-1, track=main, **sizes)
+    store = ViewStore(builder.seal())
+    assert store.memory_devices == [-1]
+    asked = {"a": 0, "b": 40, "px": 100}
+    answer = memory(store, Selection().to_state(), asked)
+    assert answer.content["part"] == "blocks"
+    assert answer.content["peak"]["bytes"] == 1000
+    assert answer.arrays()["y"].max() == 1000
+    assert answer.arrays()["sy"].max() == 72
+    chosen = memory(store, Selection(name="add").to_state(), asked)
+    assert chosen.content["part"] == "selection"
+    assert chosen.arrays()["sy"].max() == 8
+    assert {"blocks", "blocks_ts"} <= given(store, None, 1000)["memory"][0]["columns"].keys()

@@ -23,9 +23,10 @@ def memory(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any
     Returns
     -------
     Answer
-        Columns ``x y`` (allocated), ``rx ry`` (reserved, empty where nothing is reserved), ``sx sy``
-        (alive and allocated by the selection, empty without one). ``peak`` ``{ts, bytes}`` is the
-        highest allocated total of the whole recording, ``window_peak`` that of the selected window.
+        Columns ``x y`` (allocated, or resident), ``rx ry`` (reserved, empty where nothing is reserved; of
+        resident memory what was there at first), ``sx sy`` (alive and allocated by the selection; without
+        one, all recorded blocks inside of resident memory, or empty; ``part`` tells which). ``peak``
+        ``{ts, bytes}`` is the highest total of all, ``window_peak`` that of the selected window.
         Without allocations ``device`` is None and the columns are empty.
     """
     devices = store.memory_devices
@@ -42,12 +43,16 @@ def memory(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any
         rx, ry = curves["reserved"].sample(a, b, width)
     key = matching_key(state, without=("window",))
     sx, sy = np.empty(0), np.empty(0)
-    if (chosen := store.selected_memory(device, key)) is not None:
+    chosen, part = store.selected_memory(device, key), "selection"
+    if chosen is None and "blocks" in curves and len(curves["blocks"].ts):
+        chosen, part = curves["blocks"], "blocks"
+    if chosen is not None:
         sx, sy = chosen.sample(a, b, width)
     ts, value = curves["allocated"].ts, curves["allocated"].value
     top = int(value.argmax())
     content = {
         "device": device,
+        "part": part,
         "peak": {"ts": int(ts[top]), "bytes": int(value[top])},
         "window_peak": _window_peak(state, ts, value),
         "highest": float(max(value.max(), curves["reserved"].value.max())),

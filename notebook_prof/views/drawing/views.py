@@ -127,17 +127,18 @@ def memory_curve(store: ViewStore, selection: Selection, width: int) -> Scene:
         scene.parts.append(Text(GUTTER - 6, y, format_bytes(level) if level else "0", MUTED, "end"))
     peak = answer.content["peak"]
     resident = answer.content["device"] == -1 and store.resident is not None
+    chosen = answer.content["part"] == "selection"
     where = "host" if answer.content["device"] < 0 else f"GPU {answer.content['device']}"
     scene.parts.append(Text(6, 20, f"memory, {where}"))
     legend = [(f"peak {format_bytes(peak['bytes'])}", MEMORY["peak"])]
     for names, what, colour in (
-        (("rx", "ry"), "reserved", MEMORY["reserved"]),
+        (("rx", "ry"), "at the start" if resident else "reserved", MEMORY["reserved"]),
         (("x", "y"), "resident" if resident else "allocated", MEMORY["allocated"]),
-        (("sx", "sy"), "selected", MEMORY["selected"]),
+        (("sx", "sy"), "selected" if chosen else "blocks", MEMORY["selected"]),
     ):
         if len(data[names[0]]):
             points = place(data[names[0]], data[names[1]])
-            scene.parts.append(Line(*points, colour, what == "reserved"))
+            scene.parts.append(Line(*points, colour, names[0] == "rx"))
             legend.append((what, colour))
     for k, (what, colour) in enumerate(legend):
         scene.parts += [Rect(6, 33 + 15 * k, 7, 7, colour), Text(18, 37 + 15 * k, what, MUTED)]

@@ -47,9 +47,11 @@ def levels_figure(trace: Trace, selection: Selection) -> Drawn | None:
     label_axis(plot.xaxis, unit)
     label_axis(plot.yaxis, size_unit)
     legend: dict[str, str] = {}
-    for place, (device, own) in enumerate(table.groupby("device", sort=True)):
+    curves = table.groupby(["device", "source"], sort=True, observed=True)
+    for place, ((device, kind), own) in enumerate(curves):
         colour = NAMES[place % len(NAMES)]
         where = f"GPU {device}" if int(str(device)) >= 0 else "host"
+        taken = "resident" if kind == "rss" else "allocated"
         ts = own["ts"].to_numpy()
         for column, dash in {"reserved_bytes": "dashed", "allocated_bytes": "solid"}.items():
             if column == "allocated_bytes" or (own[column] > 0).any():
@@ -57,10 +59,10 @@ def levels_figure(trace: Trace, selection: Selection) -> Drawn | None:
                 style = {"line_color": colour, "line_width": 1.4, "line_dash": dash}
                 plot.step(x / time, y / size, mode="after", **style)
         reserved = " (dashed: reserved)" if (own["reserved_bytes"] > 0).any() else ""
-        legend[f"{where} allocated{reserved}"] = colour
+        legend[f"{where} {taken}{reserved}"] = colour
         level = own["allocated_bytes"].to_numpy()
         top = int(np.argmax(level))
-        told = {"": [f"peak, {where}"], "allocated": [format_bytes(int(level[top]))]}
+        told = {"": [f"peak, {where}"], taken: [format_bytes(int(level[top]))]}
         mark = {"x": [int(ts[top]) / time], "y": [int(level[top]) / size], **tip_columns(told)}
         peak = plot.scatter(
             "x", "y", source=source(mark), marker="inverted_triangle", size=10,

@@ -31,7 +31,8 @@ def memory(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         *pictures(figures.levels_figure(trace, selection), figures.memory_flow_figure(trace, selection)),
     ]
     if len(trace.allocations):
-        at = int(peaks.loc[peaks["peak_bytes"].idxmax(), "ts"])
+        taken = peaks[peaks["source"] == "allocator"]
+        at = int((taken if len(taken) else peaks).sort_values("peak_bytes")["ts"].iloc[-1])
         parts += _live(trace, at)
         operators = ask(analysis.memory_operators, trace, state)
         select = [{"name": str(name)} for name in operators["name"]]
@@ -46,8 +47,9 @@ def _facts(peaks: pd.DataFrame) -> Facts:
         where = f"GPU {row['device']}" if row["device"] >= 0 else "host"
         resident = "resident " if row["source"] != "allocator" else ""
         step = "" if pd.isna(row["step"]) else f", step {row['step']}"
+        base = f", {format_bytes(row['base_bytes'])} at the start" if resident else ""
         facts.append(Fact(f"{resident}peak, {where}", format_bytes(row["peak_bytes"]),
-                          f"at {format_ns(row['ts'])}{step}"))  # fmt: skip
+                          f"at {format_ns(row['ts'])}{step}{base}"))  # fmt: skip
         if row["reserved_peak_bytes"]:
             facts.append(Fact(f"reserved, {where}", format_bytes(row["reserved_peak_bytes"])))
     return Facts(tuple(facts))
@@ -64,7 +66,8 @@ def _growth(trace: Trace) -> list[Part]:
         {"name": str(name) if isinstance(name, str) else None, "focus": None if pd.isna(row) else int(row)}
         for name, row in zip(table["operator"], table["first_slice"], strict=True)
     ]
-    shown = table.drop(columns=["first_slice", *[n for n in ("module",) if table[n].isna().all()]])
+    empty = [name for name in ("operator", "module") if table[name].isna().all()]
+    shown = table.drop(columns=["first_slice", *empty])
     units = {"blocks_per_step": "number", "device": "text", "bytes_per_step": "bytes"}
     return [*told, Table(shown, units, select=select, title="Growth a step", call="p.memory_growth()")]
 

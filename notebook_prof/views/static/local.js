@@ -75,11 +75,12 @@ function createLocal(columns, given, store) {
       {ts, allocated, reserved, owner} = one.columns,
       n = ts.length;
     const mask = matching(state, ['window']),
-      alive = mask && owner.length ? aliveOf(mask, leftMatching(state, ['window']), one.columns) : null; // a thinned curve has no owners
+      alive = mask && owner.length ? aliveOf(mask, leftMatching(state, ['window']), {...one.columns, ts: one.columns.blocks_ts ?? ts}) : null; // a thinned curve has no owners
     const sample = (values) => sampleCurve(ts, values, q.a, q.b, q.px ?? 1000),
       [x, y] = sample(allocated);
     const [rx, ry] = one.reserved ? sample(reserved) : [new Float64Array(0), new Float64Array(0)],
-      [sx, sy] = alive ? sampleCurve(...alive, q.a, q.b, q.px ?? 1000) : [new Float64Array(0), new Float64Array(0)];
+      blocks = !mask && one.columns.blocks ? [one.columns.blocks_ts, one.columns.blocks] : null,
+      [sx, sy] = alive || blocks ? sampleCurve(...(alive ?? blocks), q.a, q.b, q.px ?? 1000) : [new Float64Array(0), new Float64Array(0)];
     let inWindow = null;
     if (state.window) {
       const i = Math.max(lowerBound(ts, 0, n, state.window[0] + 1) - 1, 0),
@@ -87,7 +88,7 @@ function createLocal(columns, given, store) {
       for (let k = i; k < j; k++) if (!inWindow || allocated[k] > inWindow.bytes) inWindow = {ts: ts[k], bytes: allocated[k]};
     }
     return reply(
-      {device: one.device, peak: one.peak, window_peak: inWindow, highest: one.highest, lowest: 0},
+      {device: one.device, part: blocks ? 'blocks' : 'selection', peak: one.peak, window_peak: inWindow, highest: one.highest, lowest: 0},
       {x, y, rx, ry, sx, sy},
     );
   }

@@ -68,7 +68,7 @@ function createMemory(ctx, element) {
     note.replaceChildren(...notes(answer));
     ctx.count('memory');
   }
-  function notes({peak, window_peak: inWindow, data}) {
+  function notes({peak, window_peak: inWindow, data, part}) {
     const line = (text, colour) => {
       const row = document.createElement('div');
       if (colour) {
@@ -80,8 +80,8 @@ function createMemory(ctx, element) {
       return row;
     };
     const out = [line(isResident(last.device) ? 'resident (RSS)' : 'allocated', colours.allocated)];
-    if (data.rx.length) out.push(line('reserved', colours.reserved));
-    if (data.sx.length) out.push(line('of the selection', colours.selected));
+    if (data.rx.length) out.push(line(isResident(last.device) ? 'at the start' : 'reserved', colours.reserved));
+    if (data.sx.length) out.push(line(part === 'blocks' ? 'recorded blocks' : 'of the selection', colours.selected));
     out.push(line(`peak ${formatBytes(peak.bytes)}`, colours.peak));
     if (inWindow) out.push(line(`window ${formatBytes(inWindow.bytes)}`));
     return out;
