@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from ...background import checkpoint
 from ...trace.builder import TraceBuilder
 from ...trace.intervals import IntArray
 from ...trace.strings import Coded
@@ -314,6 +315,7 @@ def put(
         pieces = inside_ranges(pieces, tree.node_at, exact.others, interval_ns)
     keys = np.array(_stack_keys(builder, tree, labels), dtype=np.int64)
     for level in levels(pieces, tree):
+        checkpoint()
         builder.slices(
             ts=level.begin_ns,
             dur=level.end_ns - level.begin_ns,

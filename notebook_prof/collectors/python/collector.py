@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from ...background import checkpoint
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ...trace.strings import Coded
@@ -157,6 +158,7 @@ class PythonCollector(Collector):
             nothing = np.empty(0, np.int64)
             own.insert(0, ThreadSamples(os.getpid(), self._tid, self._thread, "", nothing, nothing))
         for thread in own:
+            checkpoint()
             self._put_thread(builder, thread, seen)
         _put_children(builder, seen, self._children)
 
@@ -222,6 +224,7 @@ def _put_children(builder: TraceBuilder, seen: Recorded, named: dict[int, str]) 
             if not _ran(thread, stacks):
                 continue
             suffix = "" if thread is mine[0] else f": {thread.name or thread.tid}"
+            checkpoint()
             track = builder.track(f"{name}{suffix}", pid=pid, tid=thread.tid)
             timed = Timed(thread.bounds, thread.stack)
             put(builder, track, timed, stacks, interval_ns=seen.interval_ns, roots_are_lines=False)

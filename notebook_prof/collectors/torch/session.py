@@ -125,6 +125,7 @@ class PublicSession:
 
     def __init__(self, torch: Any, options: CollectorOptions) -> None:
         self.owner: int | None = None
+        self._exported = b""
         activity = torch.profiler.ProfilerActivity
         on = [activity.CPU, activity.CUDA] if torch.cuda.is_available() else [activity.CPU]
         with quiet_stderr():
@@ -146,19 +147,19 @@ class PublicSession:
             self._profiler.start()
 
     def stop(self) -> None:
-        """End."""
-        with quiet_stderr():
-            self._profiler.stop()
-
-    def columns(self, report: ImportReport) -> KinetoColumns:
-        """Export, read the file, delete it."""
+        """End, and export at once: what torch says meanwhile is held back, which no other thread may do."""
         profiler, self._profiler = self._profiler, None
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "trace.json"
             with quiet_stderr():
+                profiler.stop()
                 profiler.export_chrome_trace(str(path))
-            del profiler
-            return read_columns(path.read_bytes(), report)
+            self._exported = path.read_bytes()
+
+    def columns(self, report: ImportReport) -> KinetoColumns:
+        """Read what was exported."""
+        exported, self._exported = self._exported, b""
+        return read_columns(exported, report)
 
 
 def _all_threads(torch: Any) -> Any:
