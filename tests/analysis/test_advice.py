@@ -310,6 +310,7 @@ NO_HABITS = (
         "part = df.loc[df['a'] > 2, 'b']",
         *[("_LocationIndexer.__getitem__", INDEXING, *part) for part in SOME],
     ],
+    ["df.loc[len(df)] = row", *[("_LocationIndexer.__getitem__", INDEXING, *part) for part in SOME]],
     ["found = np.append(other, x)", *[("append", NUMPY, *part) for part in SOME]],
     ["part = df.copy(deep=False)", *[("copy", "pandas/core/generic.py", *part) for part in SOME]],
     ["found = np.append(found, x)", ("append", NUMPY, 10, 70)],  # once

@@ -93,7 +93,9 @@ def test_many_tiny_operators():
 
     profile = undisturbed("overhead-bound", body)
     assert profile.verdict.kind == "overhead-bound"
-    assert "cannot be judged" in profile.advice().attrs["withheld"]["small-operators"]
+    table = profile.advice()  # no rule is on small operators: at most it is told that they were not judged
+    assert table.empty
+    assert set(table.attrs["withheld"]) <= {"small-operators"}
 
 
 def test_one_huge_product():

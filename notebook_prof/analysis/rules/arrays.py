@@ -116,6 +116,7 @@ def scalar_access(run: Run) -> Finding | None:
         (single["count"] >= _OFTEN)
         & single["text"].str.contains(r"\.(?:i?loc|i?at)\[[^:\]]*\]", regex=True)
         & ~single["text"].str.contains(r"\.i?loc\[[^\]]*(?:[<>=]=?|\[)", regex=True)
+        & ~single["text"].str.contains(r"\.(?:i?loc|i?at)\[.*\]\s*[-+*/]?=(?!=)", regex=True)
     ]
     return _finding(
         run,
