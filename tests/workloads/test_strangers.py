@@ -72,6 +72,7 @@ def test_a_cache_in_a_closure(play: Play) -> None:
     asleep = run.source_share("time.sleep(0.005)") * run.cell_s
     assert 0.9 * 80 * 0.005 <= asleep <= 80 * 0.005 * 1.5 + 0.1
     assert run.line_share(13) * run.cell_s >= 0.9 * 40 * 0.005
+    assert "process" not in run.verdict, "the cell starts none; those of the profiler are not its"
 
 
 def test_a_pool_of_processes_computes(play: Play) -> None:
@@ -114,6 +115,7 @@ def test_training_in_a_thread(play: Play) -> None:
     assert "Nothing was recorded" not in run.verdict
     rows = run.lines[run.lines["text"].str.contains("loss.backward(); opt.step()", regex=False)]
     assert len(rows), "what the thread trains is in the lines"
+    assert "100.0 % of the steps is Python" not in run.verdict, "it trains, in another thread"
     assert len(run.steps) == 100 or "steps" in run.headline or run.codes & {"steps-in-thread", "other-thread"}
 
 

@@ -109,6 +109,9 @@ def test_a_slow_dataset_is_named(play: Play) -> None:
     assert abs(shares["data"] - run.line_share(2)) <= 0.2, "the loop's head is what fetches"
     told = " ".join([run.verdict, *(words for words, _ in run.advised)])
     assert re.search(r"__getitem__|time\.sleep", told), told
+    assert "opt.zero_grad" not in run.verdict.splitlines()[0], (
+        "data is not waited for in the line that trains"
+    )
     # a step without its data is what workers can leave at best: they work beside it
     workers = [gain for words, gain in run.advised if "workers" in words]
     assert workers
