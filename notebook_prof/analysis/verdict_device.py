@@ -67,7 +67,7 @@ def judge_once(facts: Facts) -> tuple[Finding | None, Sentence | None]:
             f" ({short(row['name'], 40)})" if row["kind"] != "first-step" else "",
             *((" ", _once(facts, float(row["share"]), {"kind": str(row["kind"])})) if len(table) > 1 else ()),
         )
-        for _, row in table[table["share"] >= NOTICEABLE / 10].iterrows()
+        for row in table[table["share"] >= NOTICEABLE / 10].to_dict("records")
     ]
     whole = say(_once(facts, share, {}), f" of {facts.whole} happens once: ", joined(kinds, ", "))
     if share <= MOST:
