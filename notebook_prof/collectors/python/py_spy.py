@@ -16,6 +16,7 @@ import atexit
 import contextlib
 import ctypes
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -50,9 +51,15 @@ _PR_GET_DUMPABLE: Final = 3
 _CAP_SYS_PTRACE: Final = 19
 _PR_SET_PTRACER: Final = 0x59616D61
 _LONGEST_START_S: Final = 30.0
+_LONGEST_END_S: Final = 10.0
 _POLL_S: Final = 0.003
 _NICE: Final = -5
-_WAIT_THEN_RUN: Final = 'read go && exec "$@" </dev/null'
+_WAIT_THEN_RUN: Final = (
+    "log=$1; shift; exec {spare}<&0; "
+    '{{ read go && exec "$@" </dev/null {spare}<&-; }} <&{spare} >>"$log" 2>&1 & echo $!'
+)
+"""What the shell does: it starts a process that waits for a line, says its number, and ends. So py-spy is no
+child of this process, and the user's ``os.wait()`` does not meet it."""
 _LAST_WORDS: Final = 400
 
 _refused = ""
@@ -91,6 +98,46 @@ def _depth(frame: FrameType | None) -> int:
     return depth
 
 
+class Process:
+    """A process that is no child of this one, by a descriptor that cannot come to mean another.
+
+    Parameters
+    ----------
+    pid : int
+
+    Raises
+    ------
+    OSError
+        If there is no such process, or this kernel has no such descriptors (Linux 5.3).
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._file: int | None = os.pidfd_open(pid)
+
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return not self.wait(0)
+
+    def wait(self, patience_s: float) -> bool:
+        """Wait for its end; whether it has ended."""
+        if self._file is None:
+            return True
+        return bool(select.select([self._file], [], [], patience_s)[0])
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, if it has not ended."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self._file, number)
+
+    def close(self) -> None:
+        """Close the descriptor; safe to repeat."""
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
+
 class Attachment:
     """One process of py-spy and the thread that watches it.
 
@@ -119,7 +166,7 @@ class Attachment:
         self._owner = os.getpid()
         self._result: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed by kill)
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
         self._thread = threading.Thread(target=self._run, name=THREAD, daemon=True)
 
     @classmethod
@@ -156,7 +203,7 @@ class Attachment:
 
     def is_running(self) -> bool:
         """Whether the process has not ended."""
-        return self._process is not None and self._process.poll() is None
+        return self._process is not None and self._process.is_running()
 
     def watch(self, each_beat: Callable[[], object], died: Callable[[], object]) -> None:
         """Begin a recording: `each_beat` is called many times a second, `died` once if it ends too early.
@@ -171,16 +218,14 @@ class Attachment:
         """Let it write its file and end; nothing waits for that. Safe to repeat."""
         self._quit.set()
         self._wake.set()
-        if self._process is not None and self._owner == os.getpid() and self._process.returncode is None:
-            with contextlib.suppress(OSError):
-                self._process.send_signal(signal.SIGINT)
+        if self._process is not None and self._owner == os.getpid():
+            self._process.send_signal(signal.SIGINT)
 
     def content(self, patience_s: float = 30.0) -> bytes:
         """What it has written, after its end; empty if it was killed."""
         if self._process is None:
             return b""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            own_processes.reap(self._process, patience_s)
+        self._process.wait(patience_s)
         self._join()
         self._result.seek(0)
         return self._result.read()
@@ -197,10 +242,10 @@ class Attachment:
             _alive.remove(self)
         if self._owner != os.getpid():
             return
-        if self._process is not None and self._process.returncode is None:
-            with contextlib.suppress(OSError):
-                self._process.kill()
-            own_processes.reap(self._process)
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait(_LONGEST_END_S)
+            self._process.close()
         self._join()
         self._result.close()
         self._log.close()
@@ -209,25 +254,38 @@ class Attachment:
         program = binary()
         if program is None:
             raise FileNotFoundError("py-spy is not installed")
-        # the shell waits until its process may look at this one, then becomes py-spy
-        command = ["sh", "-c", _WAIT_THEN_RUN, "sh", program, "record", "--format", "chrometrace"]
+        # it waits until it may look at this process, then becomes py-spy
+        log = f"/dev/fd/{self._log.fileno()}"
+        taken = (self._result.fileno(), self._log.fileno())
+        spare = next(number for number in range(3, 10) if number not in taken)
+        script = _WAIT_THEN_RUN.format(spare=spare)
+        command = ["sh", "-c", script, "sh", log, program, "record", "--format", "chrometrace"]
         command += ["--rate", str(self.rate_hz), "--nonblocking", "--threads", "--idle", "--subprocesses"]
         command += ["--full-filenames", "--output", f"/dev/fd/{self._result.fileno()}"]
         command += ["--pid", str(self._owner)]
-        self._process = subprocess.Popen(
+        between = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
             start_new_session=True,
-            pass_fds=(self._result.fileno(),),
+            pass_fds=taken,
         )
-        own_processes.add(self._process.pid)
-        _allow(self._process.pid)
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError), self._process.stdin as line:
-            line.write(b"\n")
-        self._process.stdin = None
+        own_processes.add(between.pid)
+        assert between.stdin is not None
+        assert between.stdout is not None
+        with between.stdin as line, between.stdout as told:
+            try:
+                self._process = Process(int(told.readline()))
+                own_processes.add(self._process.pid)
+                _allow(self._process.pid)
+                with contextlib.suppress(BrokenPipeError):
+                    line.write(b"\n")
+                    line.flush()
+            except ValueError:
+                raise OSError("the shell could not start py-spy") from None
+            finally:
+                own_processes.reap(between)
         with contextlib.suppress(OSError, AttributeError):
             os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICE)
         self._thread.start()
