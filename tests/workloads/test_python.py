@@ -120,7 +120,8 @@ def test_waiting_for_a_server_is_the_line_that_asks(play: Play) -> None:
     assert run.source_share("urllib.request.urlopen") * run.cell_s >= 1.4
     assert "readinto" not in run.verdict
     assert "urlopen" in run.verdict or re.search(r"(cell:|line )4", run.verdict), run.verdict
-    assert run.account["wait_ns"].sum() >= 1.3e9
+    # where cores are taken, the end of a wait is spent in the queue for one
+    assert run.account["wait_ns"].sum() >= 1.0e9
     check_cpu(run)
 
 
