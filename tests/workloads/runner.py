@@ -22,11 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import psutil
 from jupyter_client.manager import start_new_kernel
 
 CELLS = Path(__file__).parent / "cells"
 ASKED = Path(__file__).parent / "asked.py"
 PATIENCE_S = 240
+OWN_PROCESS = re.compile(r"py-spy|notebook_prof")
 
 TIMED = r"""
 async def _timed(source, shell):
@@ -236,9 +238,10 @@ class Notebook:
         before, _ = self.must(asking)
         with high_water(self.pid) as mark:
             printed, error, wall_s = self.execute(f"%%profile {workload.options}\n{workload.cell}")
-        assert fails == bool(error), error
-        run = Run(workload, bare_s, wall_s, statements, first, printed, error, mark.bytes)
-        run.said = self._ask(before)
+            assert fails == bool(error), error
+            said = self._ask(before)
+        run = Run(workload, bare_s, wall_s, statements, first, printed, error, mark.bytes, said)
+        said["used"]["helpers_s"] = min(mark.ended_helpers_s, said["used"]["children_s"])
         return run
 
     def _statements(self, workload: Workload) -> tuple[dict[int, float], str]:
@@ -259,14 +262,28 @@ class Notebook:
 
 @dataclass
 class Mark:
-    """The highest resident memory that was seen."""
+    """What was seen of a process from outside.
+
+    Attributes
+    ----------
+    bytes : int
+        The highest resident memory.
+    helpers_s : dict
+        CPU seconds of the profiler's own processes, by pid: the system's books count them as children.
+    """
 
     bytes: int = 0
+    helpers_s: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def ended_helpers_s(self) -> float:
+        """CPU seconds of those that have ended."""
+        return sum(used for pid, used in self.helpers_s.items() if not psutil.pid_exists(pid))
 
 
 @contextmanager
 def high_water(pid: int) -> Iterator[Mark]:
-    """Reset a process's high-water mark of resident memory, and read it from outside every 10 ms.
+    """Reset a process's high-water mark of resident memory, and look at it from outside every 20 ms.
 
     It is read all the time because the process may reset it itself.
     """
@@ -278,7 +295,12 @@ def high_water(pid: int) -> Iterator[Mark]:
             with suppress(OSError):
                 found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text())
                 mark.bytes = max(mark.bytes, int(found[1]) * 1024 if found else 0)
-            if done.wait(0.01):
+            for child in psutil.Process(pid).children():
+                with suppress(psutil.Error):
+                    if child.pid in mark.helpers_s or OWN_PROCESS.search(" ".join(child.cmdline())):
+                        times = child.cpu_times()
+                        mark.helpers_s[child.pid] = times.user + times.system
+            if done.wait(0.02):
                 return
 
     with suppress(OSError):

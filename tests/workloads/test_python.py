@@ -19,11 +19,6 @@ def printed_number(run: Run, after: str = "") -> float:
     return float(found[1])
 
 
-def cores(run: Run) -> float:
-    """Cores that the process and its ended children kept busy, by the operating system's books."""
-    return float(run.used["process_s"] + run.used["children_s"]) / run.cell_s
-
-
 def told_cpu_s(run: Run) -> float:
     """CPU seconds by the account."""
     return float(run.account["cpu_ns"].sum()) / 1e9
@@ -33,10 +28,12 @@ def check_cpu(run: Run) -> None:
     """The account's CPU time is the operating system's.
 
     A tenth, and 0.15 s on top: the books are read before and after the cell, so that the start and the stop
-    of the recording and the answers of the kernel are in them, and count in ticks of 10 ms a process.
+    of the recording and the answers of the kernel are in them, and count in ticks of 10 ms a process. They
+    count processes of the profiler that ended meanwhile as children; by so much the truth is open.
     """
-    true = run.used["process_s"] + run.used["children_s"]
-    assert abs(told_cpu_s(run) - true) <= 0.1 * true + 0.15, (told_cpu_s(run), run.used)
+    most = run.used["process_s"] + run.used["children_s"]
+    least = most - run.used["helpers_s"]
+    assert 0.9 * least - 0.15 <= told_cpu_s(run) <= 1.1 * most + 0.15, (told_cpu_s(run), run.used)
 
 
 def test_sleep_is_waiting_and_work_is_work(play: Play) -> None:
@@ -109,7 +106,7 @@ def test_steps_that_are_asked_for_are_recorded_in_any_loop(play: Play) -> None:
 def test_work_of_a_child_is_told(play: Play) -> None:
     run = play("subproc")
     check_cpu(run)
-    assert told_cpu_s(run) >= 0.7 * run.used["children_s"]
+    assert told_cpu_s(run) >= 0.7 * (run.used["children_s"] - run.used["helpers_s"])
     assert run.line_share(2) >= 0.9
     assert "_try_wait" not in run.verdict
     assert re.search(r"child|process", run.verdict), run.verdict
@@ -123,7 +120,8 @@ def test_waiting_for_a_server_is_the_line_that_asks(play: Play) -> None:
     assert run.source_share("urllib.request.urlopen") * run.cell_s >= 1.4
     assert "readinto" not in run.verdict
     assert "urlopen" in run.verdict or re.search(r"(cell:|line )4", run.verdict), run.verdict
-    assert run.account["wait_ns"].sum() >= 1.3e9
+    # where cores are taken, the end of a wait is spent in the queue for one
+    assert run.account["wait_ns"].sum() >= 1.0e9
     check_cpu(run)
 
 
