@@ -175,8 +175,8 @@ PROGRAMS: Final = (
         "pandas-python-function",
         "Series.map with a function; remedy: the whole column",
         DATA + "\n    big = pd.Series(rng.random(1_000_000))\n",
-        "ordered = np.sort(noise)\ngot = big.map(lambda v: v * 2 if v > 0.5 else 0.0)",
-        "ordered = np.sort(noise)\ngot = (big * 2).where(big > 0.5, 0.0)",
+        "got = big.map(lambda v: v * 2 if v > 0.5 else 0.0)",
+        "got = (big * 2).where(big > 0.5, 0.0)",
     ),
     Program(
         "pandas-python-function",

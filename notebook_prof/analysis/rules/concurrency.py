@@ -29,7 +29,7 @@ _WASTE: Final = 1.5
 """A pool that takes so many times as long as its processes compute costs more than it saves."""
 _RECORDERS: Final = ("py-spy", "sh -c read go", "notebook_prof")
 """Processes that record, and are no children of the user's."""
-_POOLS: Final = ("multiprocessing", "concurrent.futures.process", "joblib.parallel")
+_POOLS: Final = ("multiprocessing.pool", "concurrent.futures.process", "joblib.parallel")
 
 
 def threads_take_turns(run: Run) -> Finding | None:
