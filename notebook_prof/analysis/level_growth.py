@@ -12,8 +12,8 @@ from ..trace import Trace
 from ..trace.intervals import IntArray
 from .memory import SOURCES, memory
 
-_FEWEST: Final = 6
-"""Fewer differences than this cannot be told from chance."""
+_FEWEST: Final = 12
+"""Fewer differences than this cannot be told from chance, or from what a process takes as it warms up."""
 _SURE: Final = 3.0
 """Standard deviations of Kendall's S beyond which a trend is none of chance."""
 _LATE: Final = 0.25
@@ -46,7 +46,7 @@ class Trend(NamedTuple):
 
 
 def level_growth(trace: Trace, spans: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Compare the memory of each device at the ends of the steps; the first step may set things up.
+    """Compare the memory of each device from step to step; the first step may set things up.
 
     Parameters
     ----------
@@ -63,8 +63,10 @@ def level_growth(trace: Trace, spans: pd.DataFrame | None = None) -> pd.DataFram
 
     Notes
     -----
-    What an allocator tells is exact: it grows if it is higher at every end; `growth_bytes` is the median.
-    Resident memory is noisy: see `rising`.
+    What an allocator tells is exact: it grows if the lowest level of every step is higher than that of the
+    step before; `growth_bytes` is the median. The lowest level, unlike that at the end, does not depend on
+    whether a buffer is freed just before or after the border of two steps. Where buffers come and go across
+    borders, and for resident memory, the trend has to be certain: see `rising`.
 
     Examples
     --------
@@ -76,10 +78,15 @@ def level_growth(trace: Trace, spans: pd.DataFrame | None = None) -> pd.DataFram
     [[0, 8, 2, True]]
     """
     rows = []
-    ends, own = _ends(trace, spans), recorders_bytes(trace)
+    starts, ends = _borders(trace, spans)
+    own = recorders_bytes(trace)
     for (device, source), part in memory(trace).groupby(["device", "source"], observed=True, sort=True):
-        level = _level(part, ends)[1:]
-        trend = rising(level, own) if source == "rss" else _exact(level)
+        if source == "rss":
+            trend = rising(_level(part, ends)[1:], own)
+        else:
+            level = _lowest(part, starts, ends)[1:]
+            trend = _exact(level)
+            trend = trend if trend.grows else rising(level)
         rows.append((device, trend.slope_bytes, trend.steps, trend.grows, trend.grown, source))
     names = ["device", "growth_bytes", "steps", "grows", "grown", "source"]
     table = pd.DataFrame(rows, columns=names)
@@ -94,7 +101,7 @@ def other_growth(trace: Trace) -> Trend:
     resident = curve[curve["source"] == "rss"]
     if not len(resident):
         return Trend(0, 0, 0, False)
-    ends = _ends(trace, None)
+    _, ends = _borders(trace, None)
     level = _level(resident, ends)
     blocks = _level(curve[curve["source"] == "allocator"], ends[len(ends) - len(level) :])
     level = level[len(level) - len(blocks) :] - blocks if len(blocks) else level
@@ -172,10 +179,26 @@ def _exact(level: IntArray) -> Trend:
     return Trend(median, grown, len(added), bool(len(added) and grown == len(added)))
 
 
-def _ends(trace: Trace, spans: pd.DataFrame | None) -> IntArray:
-    steps = trace.steps if spans is None else spans
-    ends: IntArray = np.sort((steps["ts"] + steps["dur"]).to_numpy(dtype=np.int64))
-    return ends
+def _borders(trace: Trace, spans: pd.DataFrame | None) -> tuple[IntArray, IntArray]:
+    """Begins and ends of the steps, by time."""
+    steps = (trace.steps if spans is None else spans).sort_values("ts", kind="stable")
+    begin: IntArray = steps["ts"].to_numpy(dtype=np.int64)
+    return begin, begin + steps["dur"].to_numpy(dtype=np.int64)
+
+
+def _lowest(curve: pd.DataFrame, starts: IntArray, ends: IntArray) -> IntArray:
+    """The lowest level after the first event of each step that has one, or else the level that it keeps."""
+    if not len(curve) or not len(starts):
+        return np.empty(0, np.int64)
+    ts = curve["ts"].to_numpy()
+    level = np.append(curve["allocated_bytes"].to_numpy(dtype=np.int64), np.iinfo(np.int64).max)
+    first = np.searchsorted(ts, starts, side="left")
+    behind = np.searchsorted(ts, ends, side="left")
+    first = np.where(behind > first, first, behind - 1)  # nothing happened in it
+    known = first >= 0
+    first, behind = first[known], np.maximum(behind, first + 1)[known]
+    pairs = np.column_stack([first, behind]).ravel()
+    return np.minimum.reduceat(level, pairs)[::2] if len(pairs) else np.empty(0, np.int64)
 
 
 def _level(curve: pd.DataFrame, ends: IntArray) -> IntArray:
