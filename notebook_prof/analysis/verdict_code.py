@@ -116,7 +116,8 @@ def _spread(facts: Facts) -> Finding:
     if not len(table):
         return Finding("mixed", say("Nothing was seen of the cell's lines."), 0.0)
     pieces = [
-        say(line_words(row)[0], " ", _share(facts, row), line_words(row)[1]) for _, row in table.iterrows()
+        say(line_words(row)[0], " ", _share(facts, row), line_words(row)[1])
+        for row in table.to_dict("records")
     ]
     first = table.iloc[0]
     sentence = say("No line takes most of the cell: ", joined(pieces, "; "), ".")

@@ -42,7 +42,7 @@ def _account(facts: Facts) -> Sentence:
     rest = order.drop(shown.index)
     pieces = [
         say(_part(row), " ", *_amount(int(row["dur"]), total, _rows(row), whole))
-        for _, row in shown.iterrows()
+        for row in shown.to_dict("records")
     ]
     if len(rest):
         left = int(rest["dur"].sum())
