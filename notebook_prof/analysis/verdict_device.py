@@ -167,15 +167,17 @@ def _waits(facts: Facts, busy: float, evidence: dict[str, Any]) -> Finding | Non
     waiting = Source("host_waits", "total_ns", {"kind": "waiting"}, facts.arguments)
     number, first, total = evidence["device"], waits.iloc[0], int(waits["total_ns"].sum())
     calls = {"category": "sync"} if facts.sync_ns > MOST * total else {"name": str(first["name"])}
-    told = cite_share(busy, _device(facts, number, "busy_ns"), _device(facts, number, "window_ns"))
+    window = int(facts.device.loc[facts.device["device"] == number, "window_ns"].iloc[0])
     sentence = say(
         "Sync-bound: the host waits for the device ",
         cite_share(share, waiting, whole, calls),
         f" of {facts.whole}, ",
         "most of it in " if first["total_ns"] > MOST * total else "longest in ",
-        f"{short(first['name'])}, while device {number} is busy only ",
-        told,
-        f" of {_span(facts)}.",
+        f"{short(first['name'])}, while device {number} is busy for only ",
+        cite_ns(round(busy * window), _device(facts, number, "busy_ns")),
+        " of ",
+        cite_ns(window, _device(facts, number, "window_ns")),
+        ".",
     )
     return Finding("sync-bound", sentence, share, evidence, calls)
 

@@ -87,7 +87,7 @@ def test_levels_are_round(trace: Trace) -> None:
         [part.text for part in scene(trace, Selection(), view).parts if isinstance(part, Text)]
         for view in ("memory", "phases")
     ]
-    assert {"0", "16 MiB", "32 MiB", "48 MiB", "peak 54.5 MiB"} <= set(texts[0])
+    assert {"0", "128 MiB", "256 MiB", "384 MiB", "512 MiB", "peak 614 MiB"} <= set(texts[0])
     assert {"0", "5 ms", "10 ms", "15 ms", "20 ms"} <= set(texts[1])
 
 

@@ -128,6 +128,9 @@ def test_the_evidence_of_advice_is_what_its_card_selects(trace: Trace) -> None:
     assert [card["title"] for card in cards] == [rule.replace("-", " ") for rule in table["rule"]]
     assert len(cards) >= 3
     for card, rows in zip(cards, table["rows"], strict=True):
+        if card["select"] is None:  # what has no slices has nothing to show
+            assert not len(rows)
+            continue
         profile.selection.apply_patch(card["select"])
         assert set(rows.tolist()) <= set(profile.selected.index), card["title"]
         if len(rows):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import time
@@ -119,9 +120,20 @@ def state(notebook: Notebook) -> dict[str, Any]:
     return found
 
 
+def attached_to(pid: int) -> list[psutil.Process]:
+    """Processes of py-spy that look at a process: they are nobody's children."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            words = process.cmdline()
+            if words and "py-spy" in words[0] and words[-2:] == ["--pid", str(pid)]:
+                found.append(process)
+    return found
+
+
 def outside(notebook: Notebook) -> dict[str, list[str]]:
     """What it might leave beside it: processes and temporary files."""
-    children = psutil.Process(notebook.pid).children(recursive=True)
+    children = psutil.Process(notebook.pid).children(recursive=True) + attached_to(notebook.pid)
     temporary = notebook.folder.parent / "temporary"
     return {
         "processes": sorted(child.name() for child in children if child.status() != psutil.STATUS_ZOMBIE),

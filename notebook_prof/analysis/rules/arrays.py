@@ -84,7 +84,7 @@ def iterate_rows(run: Run) -> Finding | None:
         "pandas-iterrows",
         pd.concat([loops.head(1), reads[np.array(named, dtype=bool)]]),
         "makes a Series of every row",
-        "Compute with whole columns; or loop with df.itertuples() or over zip(df['a'], df['b']), which make "
+        "Compute with whole columns; or loop with `itertuples` or over zip(df['a'], df['b']), which make "
         "no Series.",
     )
 
