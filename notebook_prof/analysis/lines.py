@@ -86,6 +86,9 @@ def lines(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 def lines_of_slices(trace: Trace, window: WindowLike = None) -> tuple[pd.DataFrame, Scope, IntArray]:
     """The table of `lines`, the slices that stand for lines, and the row of the table for each of these."""
+    whole = window
+    if window is None and (cell := _cell(trace)) is not None:
+        window = cell  # other threads were seen before and after it too
     scope, place = line_slices(trace, window)
     if not len(scope.rows):
         return COLUMNS.empty(), scope, np.empty(0, np.int64)
@@ -94,10 +97,10 @@ def lines_of_slices(trace: Trace, window: WindowLike = None) -> tuple[pd.DataFra
     track = scope.ints("track")
     own = nest(track, scope.ts, scope.end - scope.ts).self_ns
     told = _told(trace, scope, code, size)
-    span = _span(trace) if window is None else max(int(window[1]) - int(window[0]), 0)
+    span = trace.span.dur if window is None else max(int(window[1]) - int(window[0]), 0)
     total = _sum(code, covered(as_ints(code), scope.ts, scope.end), size)
     pairs = np.unique(code * (int(track.max()) + 1) + track) // (int(track.max()) + 1)
-    count = _counts(trace, told, total, window)
+    count = _counts(trace, told, total, whole)
     # of two lines that take the same time the outer one, which ran first, comes first
     order = np.lexsort((pd.Series(scope.ts).groupby(code).min().to_numpy(), -total))
     row = np.empty(size, np.int64)
@@ -176,12 +179,12 @@ def _counts(trace: Trace, told: dict[str, Any], total: IntArray, window: WindowL
     return count
 
 
-def _span(trace: Trace) -> int:
-    """The cell, or for files the whole span."""
+def _cell(trace: Trace) -> tuple[int, int] | None:
+    """First and last instant of a recorded cell."""
     table = (trace.metadata.get("tables") or {}).get(ACCOUNT)
-    if isinstance(table, pd.DataFrame) and "dur" in table.columns and len(table):
-        return int(table["dur"].sum())
-    return trace.span.dur
+    if not isinstance(table, pd.DataFrame) or not {"ts", "dur"} <= set(table.columns) or not len(table):
+        return None
+    return int(table["ts"].min()), int((table["ts"] + table["dur"]).max())
 
 
 def _sum(code: Any, values: IntArray, size: int) -> IntArray:

@@ -106,7 +106,7 @@ def _line(facts: Facts, row: Any) -> Source:
 def _share(facts: Facts, row: Any) -> Claim:
     whole = max(int(facts.account["dur"].sum()), 1)
     return cite_share(
-        min(int(row["total_ns"]) / whole, 1.0), _line(facts, row), Source("account", "dur"), line_select(row)
+        int(row["total_ns"]) / whole, _line(facts, row), Source("account", "dur"), line_select(row)
     )
 
 

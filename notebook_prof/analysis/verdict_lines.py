@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 
 from ..units import format_bytes, format_items, format_share
 from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
@@ -51,13 +52,16 @@ def _account(facts: Facts) -> Sentence:
     return say("Cell: ", cite_ns(total, whole), " = ", joined(pieces, " + "), _issues(facts))
 
 
-def _part(row: Any) -> str:
-    text = str(row["text"])
-    return (
-        f"{row['part']} `{short(text, 32)}`"
-        if row["kind"] == "code" and text and row["line"] > 0
-        else row["part"]
-    )
+def _part(row: Any) -> Sentence:
+    """A part of the account in words; a number of steps is a claim of its own."""
+    words, text = str(row["part"]), str(row["text"])
+    if row["kind"] == "code" and text and not pd.isna(row["line"]):
+        return say(f"{words} `{short(text, 32)}`")
+    count = format_items(int(row["steps"]), "step")
+    if not words.startswith(count):
+        return say(words)
+    where = {"part": words, "ts": int(row["ts"])}
+    return say(cite(count, int(row["steps"]), Source("account", "steps", where)), words[len(count) :])
 
 
 def _rows(row: Any) -> Source:
