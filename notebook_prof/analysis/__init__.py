@@ -32,6 +32,7 @@ from .kernel_launches import kernel_launches
 from .kernel_origins import kernel_origins
 from .kernels import kernels
 from .layers import layers
+from .level_growth import level_growth
 from .line_calls import line_calls
 from .lines import lines
 from .loaders import loaders
@@ -87,6 +88,7 @@ __all__ = [
     "kernel_origins",
     "kernels",
     "layers",
+    "level_growth",
     "line_calls",
     "lines",
     "loaders",

@@ -64,8 +64,8 @@ class Facts:
         As the analyses of these names.
     peak : DataFrame
         As `memory_peak`.
-    growth_bytes : dict of int to int
-        By device: what memory grows by in every step, if it grows in every one.
+    growth_bytes : dict of (int, str) to int
+        By device and source, for all of a trace: what memory grows by in every step, if that is certain.
     thread : Scope
         Slices of the thread of the steps.
     """
@@ -86,7 +86,7 @@ class Facts:
     kernels: pd.DataFrame
     device: pd.DataFrame
     peak: pd.DataFrame
-    growth_bytes: dict[int, int]
+    growth_bytes: dict[tuple[int, str], int]
     thread: Scope
 
     @property
@@ -174,7 +174,7 @@ def gather(trace: Trace, window: WindowLike = None) -> Facts:
         kernels=kernels(trace, window=window, step=number, category=("kernel", "collective")),
         device=device(trace, window=extent),
         peak=memory_peak(trace, window=window),
-        growth_bytes=_growth(trace, spans),
+        growth_bytes=_growth(trace) if window is None else {},
         thread=mine,
     )
 
@@ -226,9 +226,9 @@ def _phase_times(trace: Trace, window: WindowLike) -> dict[str, int]:
     return {str(name): int(value) for name, value in sums.items()}
 
 
-def _growth(trace: Trace, spans: pd.DataFrame) -> dict[int, int]:
-    """Median growth between ends of steps, for devices where every step adds; the first step may set up."""
-    table = level_growth(trace, spans)
+def _growth(trace: Trace) -> dict[tuple[int, str], int]:
+    """Median growth from step to step, for devices where that is certain; the first step may set up."""
+    table = level_growth(trace)
     table = table[table["grows"] & (table["steps"] >= _ENOUGH_STEPS - 1)]
-    table = table.sort_values("source")  # where an allocator tells it exactly, that is what counts
-    return dict(zip(table["device"].tolist(), table["growth_bytes"].tolist(), strict=True))
+    keys = zip(table["device"].tolist(), table["source"].astype("str").tolist(), strict=True)
+    return dict(zip(keys, table["growth_bytes"].tolist(), strict=True))

@@ -179,14 +179,17 @@ def _memory(facts: Facts) -> Sentence:
             for column in ("peak_bytes", "ts", "base_bytes")
         )
         highest = cite(format_bytes(row["peak_bytes"]), int(row["peak_bytes"]), peak)
+        growing = say()
+        if grows := facts.growth_bytes.get((device, source)):
+            told = cite(format_bytes(grows), grows, Source("level_growth", "growth_bytes", rows))
+            growing = say(", growing ", told, " every step")
         if device < 0 and source != "rss" and resident:
-            pieces.append(say("recorded blocks up to ", highest, " of it"))
+            pieces.append(say("recorded blocks up to ", highest, " of it", growing))
             continue
         before = cite(format_bytes(row["base_bytes"]), int(row["base_bytes"]), base)
         kind = say(", resident; ", before, " at the start") if source == "rss" else say()
         piece = say("peak ", highest, f" ({where}") + kind + say(") at ", cite_ns(int(row["ts"]), ts))
-        grows = facts.growth_bytes.get(device)
-        pieces.append(piece + (f", growing {format_bytes(grows)} every step" if grows else ""))
+        pieces.append(piece + growing)
     return say("Memory: ", joined(pieces, " · "))
 
 

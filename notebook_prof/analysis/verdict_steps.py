@@ -19,12 +19,15 @@ from .verdict_runtime import runtime_verdict
 
 COSTLY_RECORDING: Final = 1.2
 """From this ratio of recorded to unrecorded steps on, the text begins with what recording costs."""
+_ELSEWHERE: Final = "steps-in-another-thread"
 NO_FRAMEWORK: Final = frozenset({"trace_event", "viztracer", "speedscope", "collapsed"})
 """Sources whose slices may stand for anything: there are no operators with a framework around them."""
 
 
 def judge_steps(facts: Facts) -> Finding:
     """Say what bounds the steps; the conditions are those of `verdict`."""
+    if _ELSEWHERE in facts.trace.report and not facts.calls and not len(facts.device):
+        return _elsewhere(facts)
     costly = _recording_cost(facts)
     once, more = judge_once(facts)
     found = once or _judge(facts, costly=costly is not None)
@@ -34,6 +37,21 @@ def judge_steps(facts: Facts) -> Finding:
     if more is not None:
         sentence = sentence + " " + more
     return replace(found, sentence=sentence)
+
+
+def _elsewhere(facts: Facts) -> Finding:
+    """Nobody saw the operators of the steps: say that, and the line of the user's that took most of them."""
+    sentence = say("The steps run in another thread than the cell's, whose operators were not recorded")
+    heads = set(facts.account["line"].dropna().tolist()) if facts.is_cell else set()
+    table = facts.hot.table
+    inner = table[~((table["file"] == CELL) & table["line"].isin(heads))]
+    inner = inner[inner["total_ns"] <= facts.total_ns]
+    if len(inner):
+        row = inner.iloc[0]
+        sentence = say(
+            sentence, "; ", *line_words(row), " takes ", _line_share(facts, row), f" of {facts.whole}"
+        )
+    return Finding("mixed", say(sentence, "."), 0.0, {}, {})
 
 
 def _judge(facts: Facts, *, costly: bool) -> Finding:

@@ -145,6 +145,7 @@ class Session:
         self._start_ns = self._opened_ns = self._closed_ns = 0
         self._torch_before = "torch" in sys.modules
         self._threads: dict[int, int] = {}
+        self._loop_thread: threading.Thread | None = None
         self._tickers: dict[int, LoopTicker] = {}
         self._elsewhere: dict[int, int] = {}
         self.marks = statements.Marks()
@@ -231,6 +232,8 @@ class Session:
             or (around is not None and around.inside)
         ):
             return None
+        if me != self.marks.identity:
+            self._loop_thread = threading.current_thread()
         if token > 0:
             self._sources.drop_hook()
         begun_ns = time.time_ns()
@@ -364,7 +367,8 @@ class Session:
         findings.sources_that_lost(self.report, self.window, lines[0] if lines else None)
         findings.loops_given_up(self.report, self.window)
         if self._cell_ns is not None and self._plan.options.memory:
-            findings.steps_elsewhere(self.report, self._sources.thread, self.marks.identity)
+            thread = self._sources.thread or self._loop_thread
+            findings.steps_elsewhere(self.report, thread, self.marks.identity)
         if not self._torch_before and "torch" in sys.modules:
             recorded = [name for cycle in self._finished for name in cycle.recording.names]
             findings.torch_came_late(self.report, recorded)

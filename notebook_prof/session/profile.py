@@ -133,6 +133,7 @@ class Profile:
         return Plot(self.trace, self.selection)
 
     account = method(analysis.account)
+    level_growth = method(analysis.level_growth)
     lines = method(analysis.lines)
     thread_time = method(analysis.thread_time)
     line_calls = method(analysis.line_calls)

@@ -78,7 +78,7 @@ def test_a_cache_in_a_closure(play: Play) -> None:
 def test_a_pool_of_processes_computes(play: Play) -> None:
     run = play("pool")
     check_cpu(run)
-    assert run.used["children_s"] > 0.3
+    assert run.used["children_s"] > 0.1, "the system's books: the check of account.cpu_ns is not an empty one"
     assert run.part_s(2, 3) >= 0.9 * (run.cell_s - run.kind_s("profiler"))
     assert re.search(r"(cell:|[Ll]ine )[23]", run.verdict)
     assert re.search(r"process|child|worker", run.verdict), run.verdict
