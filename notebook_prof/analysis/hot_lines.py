@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -98,13 +98,17 @@ def hot_lines(trace: Trace, *, window: WindowLike = None, below: int | None = No
 
 
 def cell_track(trace: Trace, scope: Scope) -> int:
-    """Track of the thread that runs the cell: the main thread of the process that was there first.
+    """Track of the thread that runs the cell.
 
-    Where no slice lies on a main thread, the track with most time in `scope`; -1 for no slices.
+    It is the one that the recording names, or else the main thread of the process that was there first. Where no slice lies on a main thread, the track with most time in `scope`; -1 for no slices.
     """
     if not len(scope.rows):
         return -1
     tracks, track = trace.tracks, scope.ints("track")
+    told: Any = trace.metadata.get("cpu") or {}
+    recorded = tracks.loc[(tracks["tid"] == told.get("tid", -1)).fillna(False), "track"].to_numpy()
+    if np.isin(track, recorded).any():
+        return int(track[np.isin(track, recorded)][0])
     main = tracks.loc[(tracks["pid"] == tracks["tid"]).fillna(False), "track"].to_numpy()
     here = np.isin(track, main)
     if here.any():
