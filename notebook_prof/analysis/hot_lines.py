@@ -100,7 +100,8 @@ def hot_lines(trace: Trace, *, window: WindowLike = None, below: int | None = No
 def cell_track(trace: Trace, scope: Scope) -> int:
     """Track of the thread that runs the cell.
 
-    It is the one that the recording names, or else the main thread of the process that was there first. Where no slice lies on a main thread, the track with most time in `scope`; -1 for no slices.
+    It is the one that the recording names, or else the main thread of the process that was there first. Where
+    no slice lies on a main thread, the track with most time in `scope`; -1 for no slices.
     """
     if not len(scope.rows):
         return -1
