@@ -167,7 +167,9 @@ class Session:
             self._opened_ns = time.time_ns()
             self._sources.connect(hooks=self._hooks)
             self.window.open()
-        except BaseException:
+        except BaseException:  # an interrupt too: collectors that run already must not stay
+            self.window.closed = True
+            self.abandon()
             self._end()
             raise
 

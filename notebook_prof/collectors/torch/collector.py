@@ -80,10 +80,10 @@ class TorchCollector(Collector):
             self.abandon()
             return
         self._rivals = Rivals(self._torch)
+        self._running = True  # first: an interrupt behind the next line must find what to stop
         self._session.start()
         self._rivals.watch()
         self._loaders.watch()
-        self._running = True
 
     def stop(self) -> None:
         """End the recording, unless another profiler has ended it already."""
