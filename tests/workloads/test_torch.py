@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from .conftest import Play
 from .laws import check_statements, margin
 from .runner import Run
@@ -160,10 +162,17 @@ def test_evaluation_in_the_middle_of_a_loop(play: Play) -> None:
 def test_a_backward_written_by_hand_is_backward(play: Play) -> None:
     run = play("checkpoint_customfn")
     assert len(run.steps) == 32
-    # backward of Sq sleeps for 2 ms a step; Python inside of an operator is not told by line yet
     shares = run.phase_shares()
     assert shares["backward"] >= 32 * 0.002 / (float(run.steps["dur"].sum()) / 1e9) - 0.02
     check_statements(run)
+
+
+@pytest.mark.xfail(reason="samples inside of an operator are cut away, also where Python runs in it")
+def test_python_inside_of_an_operator_has_its_line(play: Play) -> None:
+    run = play("checkpoint_customfn")
+    # backward of Sq sleeps for 2 ms a step
+    asleep = run.source_share("time.sleep(0.002); return 2 * x * g") * run.cell_s
+    assert asleep >= 0.9 * 32 * 0.002
 
 
 def test_a_loop_of_gradients_without_an_optimizer(play: Play) -> None:
