@@ -19,6 +19,7 @@ from .grouping import group
 from .hot_lines import HotLines, hot_lines
 from .kernels import kernels
 from .level_growth import level_growth
+from .memory_growth import memory_growth
 from .memory_peak import memory_peak
 from .phases import phases, stepping_track
 from .scope import Scope, WindowLike, on_device, on_host
@@ -227,8 +228,17 @@ def _phase_times(trace: Trace, window: WindowLike) -> dict[str, int]:
 
 
 def _growth(trace: Trace) -> dict[tuple[int, str], int]:
-    """Median growth from step to step, for devices where that is certain; the first step may set up."""
+    """Median growth from step to step, for devices where that is certain; the first step may set up.
+
+    Where blocks are known, some must stay: a queue of batches that fills up for a few steps is no leak.
+    """
     table = level_growth(trace)
     table = table[table["grows"] & (table["steps"] >= _ENOUGH_STEPS - 1)]
-    keys = zip(table["device"].tolist(), table["source"].astype("str").tolist(), strict=True)
-    return dict(zip(keys, table["growth_bytes"].tolist(), strict=True))
+    keys = list(zip(table["device"].tolist(), table["source"].astype("str").tolist(), strict=True))
+    if any(source == "allocator" for _, source in keys):
+        kept = memory_growth(trace)
+        staying = {(int(one), "allocator") for one in kept.loc[kept["source"] == "allocator", "device"]}
+        known = {(int(one), "allocator") for one in trace.allocations["device"].unique()}
+        keys = [key for key in keys if key not in known or key in staying]
+    growth = table.set_index(["device", "source"])["growth_bytes"]
+    return {key: int(growth[key]) for key in keys}

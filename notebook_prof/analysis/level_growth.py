@@ -109,11 +109,19 @@ def other_growth(trace: Trace) -> Trend:
 
 
 def recorders_bytes(trace: Trace) -> int:
-    """What torch's profiler itself keeps of a step, in the same process: about so much for each event."""
-    if "torch" not in (trace.metadata.get("collectors") or ()) or not len(trace.steps):
+    """What resident memory grows by in a step though nobody keeps it: the recording's own, and freed blocks.
+
+    Torch's profiler keeps about so much for each event, in the same process. Freed blocks that malloc had not
+    returned at the end of the recording are in ``metadata["freed_bytes"]``, beside those at its begin.
+    """
+    if not len(trace.steps):
         return 0
-    events = int((trace.slices["category"] != "python").sum()) + len(trace.allocations)
-    return _EVENT_BYTES * events // len(trace.steps)
+    freed = trace.metadata.get("freed_bytes") or (0, 0)
+    own = max(int(freed[1]) - int(freed[0]), 0)
+    if "torch" in (trace.metadata.get("collectors") or ()):
+        events = int((trace.slices["category"] != "python").sum()) + len(trace.allocations)
+        own += _EVENT_BYTES * events
+    return own // len(trace.steps)
 
 
 def rising(level: npt.NDArray[np.integer[Any]], own_bytes: int = 0) -> Trend:

@@ -86,13 +86,14 @@ def test_noise_is_rarely_taken_for_growth(seed: int, steps: int) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(10, 80), st.integers(64 * 2**10, 64 * MB))
+@given(st.integers(0, 2**32 - 1), st.integers(5, 80), st.integers(64 * 2**10, 64 * MB))
 def test_growth_is_found_with_its_slope(seed: int, steps: int, slope: int) -> None:
-    total = slope * (steps - 1)
     noise = np.random.default_rng(seed).integers(-slope // 4, slope // 4 + 1, steps)
-    trend = rising(100 * MB + slope * np.arange(steps) + noise)
-    assert trend.slope_bytes == pytest.approx(slope, rel=0.15)
-    assert trend.grows == (total >= MB + slope) or total < MB + 2 * slope
+    level = 100 * MB + slope * np.arange(steps) + noise
+    trend = rising(level)
+    assert trend.slope_bytes == pytest.approx(slope, rel=0.15 if steps >= 10 else 0.5)
+    # twelve differences tell a trend from chance; less than a mebibyte in all is not worth a word
+    assert trend.grows == (steps > 12 and level[-1] - level[0] >= MB)
 
 
 def test_a_module_of_its_own_in_every_step_is_one() -> None:
@@ -131,3 +132,26 @@ def test_the_leak_of_a_sliced_sequential() -> None:
     assert row["of_steps"] == 10
     assert row["steps"] >= 9
     assert row["kept_bytes"] >= 10 * 32 * 128 * 4
+
+
+def test_a_queue_of_batches_that_fills_up_is_no_leak() -> None:
+    """The lowest level of each step is higher than before, but every block is freed in the end."""
+    b, n = TraceBuilder(), np.arange(8)
+    main = b.track("main")
+    b.slices(ts=n * 100, dur=np.full(8, 50), name="aten::add", track=main)
+    b.steps(step=n, ts=n * 100, dur=np.full(8, 90), source="loop")
+    sizes = np.append(np.full(8, MB), np.full(8, -MB))
+    ts = np.append(n * 100 + 10, 791 + n)
+    b.allocations(
+        ts=ts,
+        addr=np.append(n, n) + 1,
+        bytes=sizes,
+        device=-1,
+        allocated=np.cumsum(sizes),
+        reserved=0,
+        track=main,
+    )
+    trace = b.seal()
+    assert level_growth(trace)["grows"].all()
+    assert memory_growth(trace).empty
+    assert "growing" not in str(verdict(trace))

@@ -12,8 +12,10 @@ from typing import ClassVar, Final
 
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
+from ...units import format_bytes
 from .. import own_processes
 from ..base import Availability, Collector
+from . import heap
 from .cores import usable_cores, usable_cpus
 from .polling import Poller, ResidentMemory
 from .readings import Known, busy_share, children_bytes, cpu_table, decode, resident, within
@@ -23,6 +25,10 @@ from .watching import Recorded, spare
 __all__ = ["CPU_TRACK", "RSS_TRACK", "ResidentMemory", "SystemCollector", "spare", "usable_cpus"]
 
 CPU_INTERVAL_NS: Final = 100_000_000
+MUCH_FREED: Final = 64 * 2**20
+"""More than this is told. Torch's profiler keeps a small block for every tensor it has seen the shape of;
+they lie between large ones, which then do not fit into the space of those before: 530 MiB in 40 steps of a GAN
+of 3 MiB, against 8 MiB when nothing recorded it."""
 RSS_TRACK: Final = "process RSS"
 CPU_TRACK: Final = "process CPU"
 CHILDREN_TRACK: Final = "memory of child processes"
@@ -43,6 +49,7 @@ class SystemCollector(Collector):
         self._recorded: Recorded | None = None
         self._poller: Poller | None = None
         self._high_water = (0, 0)
+        self._freed_bytes = (0, 0)
         self._ended_ns = 0
         self._threads: dict[int, str] = {}
         self._children: dict[int, str] = {}
@@ -67,6 +74,7 @@ class SystemCollector(Collector):
         self._ended_ns = -_ended_children_ns()
         self._read(self._begin, clock)
         self._high_water = high_water_bytes(), 0
+        self._freed_bytes = heap.freed_bytes(), 0
         try:
             self._recorded = Recorded(spare.take(), self._learn_names, lambda: self._poll(clock, "it died"))
             self._recorded.begin()
@@ -86,6 +94,7 @@ class SystemCollector(Collector):
         if self._tid:
             self._read(self._end, Clock())
             self._high_water = self._high_water[0], high_water_bytes()
+            self._freed_bytes = self._freed_bytes[0], heap.freed_bytes()
             self._ended_ns += _ended_children_ns()
             self._learn_names()
 
@@ -105,6 +114,7 @@ class SystemCollector(Collector):
         ts, level = resident(records, self._high_water)
         if len(ts):
             builder.counter(builder.track(RSS_TRACK, "counter", pid=pid, unit="bytes"), ts, level)
+            self._tell_freed(builder)
         ts, share = busy_share(records, cores, CPU_INTERVAL_NS)
         if len(ts):
             builder.counter(builder.track(CPU_TRACK, "counter", pid=pid, unit="share"), ts, share)
@@ -154,6 +164,20 @@ class SystemCollector(Collector):
             if not self._stopped:
                 self._poller = Poller(clock, why)
                 self._poller.start()
+
+    def _tell_freed(self, builder: TraceBuilder) -> None:
+        begin, end = self._freed_bytes
+        builder.metadata["freed_bytes"] = [begin, end]
+        if end - begin >= MUCH_FREED:
+            heap.give_back()
+            self.report.add(
+                "freed-memory-kept",
+                "info",
+                example=f"{format_bytes(end - begin)} of what the cell freed were still resident at its end",
+                effect="resident memory is higher than what was in use; it was given back to the system "
+                "after the recording",
+                advice="where torch records, shapes do most of it: %%profile --no-shapes",
+            )
 
     def _tell(self, poller: Poller) -> None:
         if poller.failure is not None:
