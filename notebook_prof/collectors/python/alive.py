@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -34,6 +34,11 @@ class Children:
             self._last.update(dict.fromkeys(waiting, now))
         self._looked.append(now)
 
+    @property
+    def seen(self) -> frozenset[int]:
+        """Children that were alive at a look."""
+        return frozenset(self._last)
+
     def ends(self) -> dict[int, tuple[int, int]]:
         """For every child that was missed at a later look: when it was last seen, and that look's time."""
         looked = np.array(self._looked, dtype=np.int64)
@@ -41,9 +46,16 @@ class Children:
 
 
 def ended(
-    seen: Recorded, inside: Recorded, looked: IntArray, children: Mapping[int, tuple[int, int]]
+    seen: Recorded,
+    inside: Recorded,
+    looked: IntArray,
+    children: Mapping[int, tuple[int, int]],
+    alive: Container[int],
+    begin_ns: int,
 ) -> Recorded:
     """Cut threads where they ended, and name them: py-spy takes an old name for one that came in its place.
+
+    Those that had ended before the recording began are left out.
 
     Parameters
     ----------
@@ -55,12 +67,19 @@ def ended(
         When these looks were.
     children : mapping of int to (int, int)
         `Children.ends`.
+    alive : container of int
+        `Children.seen`.
+    begin_ns : int
+        Of the recording, or of the part of it that `seen` holds.
     """
     names = {thread.tid: thread.name for thread in inside.threads}
     last_seen = {thread.tid: int(thread.bounds[-1]) for thread in inside.threads}
     threads = []
     for thread in seen.threads:
         changed = int(thread.bounds[-2])  # it was alive when its last stack began
+        known = thread.tid in last_seen if thread.pid == os.getpid() else thread.pid in alive
+        if changed <= begin_ns and not known and len(looked):
+            continue
         if thread.pid == os.getpid():
             missed = _missed(looked, max(last_seen.get(thread.tid, 0), changed))
             thread = replace(thread, name=names.get(thread.tid) or thread.name)

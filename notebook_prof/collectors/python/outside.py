@@ -104,7 +104,9 @@ class PySpy:
         for segment, end_ns in zip(self._segments, ends, strict=True):
             window = (segment.begin_ns, end_ns)
             seen = self._read(segment.attachment, window, inside.context)
-            parts.append(inside.within(*window) if seen is None else ended(seen, inside, looked, children))
+            alive = self._children.seen
+            within = inside.within(*window)
+            parts.append(within if seen is None else ended(seen, inside, looked, children, alive, window[0]))
         if self._died_ns:
             parts.append(inside.within(self._died_ns, self._window_ns[1]))
         for attachment in self._attachments:
