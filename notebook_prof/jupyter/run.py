@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import sys
 import threading
 import time
@@ -62,6 +63,7 @@ def begin(
     options = parse(line)
     try:
         file = sys._getframe(1).f_code.co_filename  # the cell itself calls this
+        _name_options(file, line)
         session = _session(options, info.raw_cell, [LoopInSource(*loop) for loop in loops], marked, file)
         if problem is not None:
             session.report.add("loops-unread", "loss", example=problem, advice="use nbp.step()")
@@ -86,6 +88,13 @@ def begin(
 
     watch.when_done(info, done)
     session.begin_cell()
+
+
+def _name_options(file: str, line: str) -> None:
+    """Let tracebacks show the magic as a comment instead of the constant that stands in its place."""
+    _, _, lines, _ = (*linecache.cache.get(file, ()), *(None,) * 4)[:4]
+    if isinstance(lines, list) and lines and lines[0].startswith("b"):
+        lines[0] = f"# {MAGIC} {line}".rstrip() + "\n"
 
 
 def announce(loops: Sequence[tuple[int, int, str]]) -> None:

@@ -77,6 +77,8 @@ def test_an_exception_keeps_its_line_and_the_profile(kernel: Kernel) -> None:
     assert (reply.status, reply.error, reply.stderr) == ("error", "ZeroDivisionError", "")
     assert "line 4" in reply.traceback
     assert "----> 4     total += 1 / (3 - i)" in reply.traceback
+    assert "1 # %%profile" in reply.traceback
+    assert "b'%%profile" not in reply.traceback
     assert "notebook_prof" not in reply.traceback
     facts = kernel.value(FACTS)
     assert facts["steps"] == [1, 2, 3]

@@ -44,8 +44,11 @@ _STARTERS: Final = (
     ("multiprocessing/spawn.py", ("spawn_main", "_main")),
     ("torch/multiprocessing/spawn.py", ("_wrap",)),
 )
-MARKER: Final = "b'%%profile"
-"""How the constant begins that holds the place of a ``%%profile`` line in the cell's source."""
+MARKERS: Final = ("b'%%profile", 'b"%%profile', "# %%profile")
+"""How the line begins that holds the place of a ``%%profile`` line in the cell's source: a constant, which
+tracebacks show as a comment."""
+_COMPILED: Final = re.compile(r"[\\/](torchinductor_[^\\/]*|\.triton|torch_compile_debug)[\\/]")
+"""Folders of sources that a compiler wrote."""
 
 _Lines = tuple[list[int], list[int]]
 BoolArray = npt.NDArray[np.bool_]
@@ -216,7 +219,7 @@ class _Owners:
 
 
 def _is_marker(frame: Frame) -> bool:
-    return frame.line == 1 and linecache.getline(frame.file, 1).startswith(MARKER)
+    return frame.line == 1 and linecache.getline(frame.file, 1).startswith(MARKERS)
 
 
 def _is_pool(frame: Frame) -> bool:
@@ -271,6 +274,8 @@ def owner_of(file: str) -> int:
     --------
     >>> owner_of("<ipython-input-3-abc>") == CELL, owner_of("train.py") == USER
     (True, True)
+    >>> owner_of("/tmp/torchinductor_me/c7/c7t4.py") == LIBRARY
+    True
     """
     if _CELL_FILE.search(file):
         return CELL
@@ -279,7 +284,7 @@ def owner_of(file: str) -> int:
     if file.startswith("<"):
         return _OWNER_OF_UNNAMED.get(file, LIBRARY)
     if (place := _installed_place(file)) is None:
-        return USER
+        return LIBRARY if _COMPILED.search(file) else USER
     top = place.split(os.sep)[0]
     return NOTEBOOK if top in _KERNEL else MACHINERY if top in _RUNNERS else LIBRARY
 
