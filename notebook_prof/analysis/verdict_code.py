@@ -145,7 +145,7 @@ def _doing(facts: Facts, part: Any, row: Any) -> tuple[str, Sentence, dict[str, 
         return "import-bound", say(f"; it imports {found['module']}"), {}
     name, spent, operators, total = _below(facts, row)
     if _waits(part, row, text, name[0]):
-        return "wait-bound", say("; it waits") + _meanwhile(facts), {}
+        return "wait-bound", say("; it waits") + _meanwhile(facts, part, row), {}
     if operators > MOST * max(total, 1):
         return "compute-bound", say("; operators of the framework run most of it"), {}
     file = name[1]
@@ -172,12 +172,17 @@ def _waits(part: Any, row: Any, text: str, below: str) -> bool:
     return waits_by_name(f"cell:1  {text}") or waits_by_name(below)
 
 
-def _meanwhile(facts: Facts) -> Sentence:
-    """Which threads and processes worked while the cell's thread waited."""
-    table = cpu(facts.trace)
+def _meanwhile(facts: Facts, part: Any, row: Any) -> Sentence:
+    """Which threads and processes worked in the part of the cell in which its thread waited."""
+    most = MOST * int(facts.account["dur"].sum())
+    if part is None or (part["line"] != row["line"] and part["dur"] < most):
+        return say()
+    begin, spent = int(part["ts"]), int(part["dur"])
+    during = {"window": (begin, begin + spent)}
+    table = cpu(facts.trace, **during)
     if not len(table):
         return say()
-    enough = table["cpu_ns"] >= _WORTH * int(facts.account["dur"].sum())
+    enough = table["cpu_ns"] >= _WORTH * spent
     main = table["tid"] == table["pid"]
     pieces = []
     for one, several, kinds in (
@@ -187,8 +192,8 @@ def _meanwhile(facts: Facts) -> Sentence:
         rows = table[enough & ~main & table["kind"].isin(kinds)]
         if len(rows):
             where = {"pid": tuple(rows["pid"].tolist()), "tid": tuple(rows["tid"].tolist()), "kind": kinds}
-            source, spent = Source("cpu", "cpu_ns", where), int(rows["cpu_ns"].sum())
-            count = cite(str(len(rows)), len(rows), Source("cpu", "cpu_ns", where, reduce="count"))
+            source, spent = Source("cpu", "cpu_ns", where, during), int(rows["cpu_ns"].sum())
+            count = cite(str(len(rows)), len(rows), Source("cpu", "cpu_ns", where, during, "count"))
             what = f" {one if len(rows) == 1 else several} used "
             pieces.append(say(count, what, cite_ns(spent, source), " of CPU time"))
     return say(", while ", joined(pieces, " and ")) if pieces else say()
