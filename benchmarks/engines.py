@@ -5,11 +5,8 @@ process, in cores. Agreement is the share of a line by `time.perf_counter` in th
 share in the trace, in points. What happens without ptrace (a process that is not dumpable, and no
 capability), to children that end at once and when the process is killed is tried in processes of their own.
 
-Measured while a load of 20 was on two cores, so upper bounds: py-spy attached in 40 ms at a load of 2, in
-600 ms (worst 740) at 20; without ptrace the alarm begins at once. Two lines in turn, error in points: py-spy
-0.9 at 0.2 s, 4.0 at 0.5 s, 3.3 at 2 s, starved in 8 of 9 and told; the alarm 0.4, 6.6 and 0.0. Of five
-children that ended at once four had a track, of those that lived 0.1 s all. In a notebook's kernel with its
-ten threads py-spy took 0.6 to 0.9 of a core at 400 looks a second and 0.2 at 100: hence its `FRAMES_PER_S`.
+The figures of a quiet machine are in ``docs/performance.md``. In a notebook's kernel with its ten threads
+py-spy took 0.6 to 0.9 of a core at 400 looks a second and 0.2 at 100: hence its `FRAMES_PER_S`.
 """
 
 from __future__ import annotations

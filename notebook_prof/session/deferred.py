@@ -26,8 +26,10 @@ class DeferredTrace:
     build : callable
         Makes the Trace. It should call `notebook_prof.background.checkpoint` every millisecond or so.
 
-    Notes ----- The work is never done in the thread that asks, so an interrupt there ends the waiting only.
-    While a recording runs in this process, nothing is done unless somebody waits.
+    Notes
+    -----
+    The work is never done in the thread that asks, so an interrupt there ends the waiting only. While a
+    recording runs in this process, nothing is done unless somebody waits.
 
     Examples
     --------

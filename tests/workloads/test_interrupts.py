@@ -142,12 +142,16 @@ def outside(notebook: Notebook) -> dict[str, list[str]]:
     }
 
 
-def settled(notebook: Notebook, expected: dict[str, Any], patience_s: float = 20) -> dict[str, Any]:
-    """The state once it is the expected one, or after some patience: a trace is built beside the prompt."""
+def settled(notebook: Notebook, patience_s: float = 60) -> dict[str, Any]:
+    """The state once no thread of ours is left: traces are built beside the prompt, py-spy waits."""
     end = time.monotonic() + patience_s
-    while (now := state(notebook)) != expected and time.monotonic() < end:
-        time.sleep(0.2)
+    while ours(now := state(notebook)) and time.monotonic() < end:
+        time.sleep(0.5)
     return now
+
+
+def ours(found: dict[str, Any]) -> list[str]:
+    return [name for name in found["threads"] if name.startswith("notebook_prof")]
 
 
 def interrupted(notebook: Notebook, options: str, after_s: float) -> str:
@@ -167,11 +171,12 @@ def interrupted(notebook: Notebook, options: str, after_s: float) -> str:
 def test_a_hundred_interrupts_leave_nothing_behind(notebook: Notebook) -> None:
     notebook.must(SETUP)
     notebook.must(CELL)
-    bare = state(notebook)
+    bare = settled(notebook)
+    assert not ours(bare)
     for _ in range(3):
         notebook.must(f"%%profile p --quiet\n{CELL}")
     cell_s = float(notebook.must("print(p.account()['dur'].sum() / 1e9)")[0])
-    assert settled(notebook, bare) == bare, "before any interrupt"
+    assert settled(notebook) == bare, "before any interrupt"
     beside = outside(notebook)
     moments = random.Random(11)
     errors = []
@@ -181,7 +186,7 @@ def test_a_hundred_interrupts_leave_nothing_behind(notebook: Notebook) -> None:
     assert errors.count("lost") <= 3, "the kernel's own, see INTERRUPTER"
     assert {error.splitlines()[0] for error in errors if error} <= {"KeyboardInterrupt", "lost"}, set(errors)
     assert sum(bool(error) for error in errors) >= 30, "most moments lie within the cell"
-    assert settled(notebook, bare) == bare
+    assert settled(notebook) == bare
     left = outside(notebook)
     assert len(left["processes"]) <= max(len(beside["processes"]), 1), (left, "at most what waits for a cell")
     assert left["zombies"] == []
