@@ -26,9 +26,11 @@ __all__ = ["CPU_TRACK", "RSS_TRACK", "ResidentMemory", "SystemCollector", "spare
 
 CPU_INTERVAL_NS: Final = 100_000_000
 MUCH_FREED: Final = 64 * 2**20
-"""More than this is told. Torch's profiler keeps a small block for every tensor it has seen the shape of;
-they lie between large ones, which then do not fit into the space of those before: 530 MiB in 40 steps of a GAN
-of 3 MiB, against 8 MiB when nothing recorded it."""
+"""More than this is told.
+
+Torch's profiler keeps a small block for every tensor whose shape it saw. They lie between large blocks, whose
+space is then not used again: 530 MiB in 40 steps of a GAN of 3 MiB, against 8 MiB when nothing recorded it.
+"""
 RSS_TRACK: Final = "process RSS"
 CPU_TRACK: Final = "process CPU"
 CHILDREN_TRACK: Final = "memory of child processes"
