@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import sys
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from IPython.core.inputtransformer2 import cell_magic
@@ -169,6 +171,24 @@ def _is_magic(tree: ast.Module) -> bool:
     return isinstance(only, ast.Expr) and "run_cell_magic(" in ast.unparse(only)
 
 
+@dataclass(frozen=True)
+class Untold:
+    """Stands for the result of a cell whose end IPython did not tell, or has still to tell."""
+
+    error_in_exec: BaseException | None
+    error_before_exec: None = None
+
+
+def _cells_that_run() -> int:
+    """How many cells are on the stack of this thread, the one that is about to run included."""
+    count, frame = 0, sys._getframe()
+    while frame is not None:
+        code = frame.f_code
+        count += code.co_name == "run_cell_async" and code.co_filename.endswith("interactiveshell.py")
+        frame = frame.f_back  # type: ignore[assignment]
+    return count
+
+
 class CellWatch:
     """Knows which cell runs in each thread, and tells when one has ended.
 
@@ -181,18 +201,27 @@ class CellWatch:
 
     def pre_run_cell(self, info: Any) -> None:
         """Remember the cell; IPython calls this."""
+        running = _cells_that_run()
+        while running and len(self._stack) >= running:  # an interrupt came before IPython told their end
+            self._tell(self._stack[-1], Untold(KeyboardInterrupt()))
+            self._stack.pop()
         self._stack.append(info)
 
     def post_run_cell(self, result: Any) -> None:
         """Forget the cell and tell who waits for its end; IPython calls this."""
         info = getattr(result, "info", None)
+        self._tell(info, result)  # first: what an interrupt leaves undone, the next cell does
         stack = self._stack
         if any(known is info for known in stack):
             while stack.pop() is not info:
                 pass
-        for entry in [entry for entry in self._waiting if entry[0] is info]:
-            self._waiting.remove(entry)
-            entry[1](result)
+
+    def end_all(self) -> bool:
+        """Tell all who wait that their cell is over, though it runs; whether anybody did."""
+        waiting = list(self._waiting)
+        for info, _ in waiting:
+            self._tell(info, Untold(None))
+        return bool(waiting)
 
     @property
     def info(self) -> Any:
@@ -202,6 +231,11 @@ class CellWatch:
     def when_done(self, info: Any, callback: Callable[[Any], None]) -> None:
         """Call back once with the result of this cell."""
         self._waiting.append((info, callback))
+
+    def _tell(self, info: Any, result: Any) -> None:
+        for entry in [entry for entry in self._waiting if entry[0] is info]:
+            entry[1](result)
+            self._waiting.remove(entry)
 
     @property
     def _stack(self) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..collectors import registry
@@ -33,6 +34,10 @@ def unload(shell: Any) -> None:
     """Remove everything that `load` registered."""
     if strip_magic not in shell.input_transformers_cleanup:
         return
+    if watch.end_all():  # inside of a profiled cell, whose rest runs without us
+        from .run import drop_tickers
+
+        _when_over(shell, lambda: drop_tickers(shell))
     shell.input_transformers_cleanup.remove(strip_magic)
     shell.ast_transformers[:] = [
         known for known in shell.ast_transformers if not isinstance(known, CellTransformer)
@@ -44,3 +49,13 @@ def unload(shell: Any) -> None:
     unregister(shell)
     py_spy.let_cool()
     spare.drop()
+
+
+def _when_over(shell: Any, action: Callable[[], None]) -> None:
+    """Call something once, after the cell that runs now."""
+
+    def once(result: Any) -> None:
+        shell.events.unregister("post_run_cell", once)
+        action()
+
+    shell.events.register("post_run_cell", once)

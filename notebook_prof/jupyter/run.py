@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import linecache
+import os
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,12 +18,13 @@ from IPython.display import display
 
 from ..collectors.python.assemble import OTHER_CELLS
 from ..errors import NotebookProfError
+from ..interrupts import Held
 from ..session import current
 from ..session.deferred import DeferredTrace
 from ..session.engine import EndOfWindow, LoopInSource, Plan, Session
 from ..session.profile import Profile
 from ..session.schedule import WholeRun
-from .cell import watch
+from .cell import Untold, watch
 from .options import MAGIC, MagicOptions, parse
 from .rewriting import TICKER
 
@@ -60,9 +63,23 @@ def begin(
     shell, info = get_ipython(), watch.info
     if info is None:
         raise UsageError(f"{MAGIC}: this cell runs silently, so its end cannot be seen; use nbp.profile(...)")
+    file = sys._getframe(1).f_code.co_filename  # the cell itself calls this
+    with Held():  # an interrupt comes out of this when the end of the cell will be seen
+        _begin(shell, info, line, file, loops, marked, problem)
+
+
+def _begin(
+    shell: Any,
+    info: Any,
+    line: str,
+    file: str,
+    loops: Sequence[tuple[int, int, str]],
+    marked: bool,
+    problem: str | None,
+) -> None:
+    __tracebackhide__ = True
     options = parse(line)
     try:
-        file = sys._getframe(1).f_code.co_filename  # the cell itself calls this
         _name_options(file, line)
         session = _session(options, info.raw_cell, [LoopInSource(*loop) for loop in loops], marked, file)
         if problem is not None:
@@ -73,21 +90,63 @@ def begin(
     restore = _let_leave(shell) if options.stop_after else None
     failed_ns, restore_traceback = _when_failing(shell)
 
-    def done(result: Any) -> None:
-        now_ns = time.time_ns()
+    def finish(result: Any, now_ns: int) -> None:
         restore_traceback()
         error = result.error_in_exec or result.error_before_exec
         session.end_cell(failed_ns[-1] if error is not None and failed_ns else now_ns)
-        for name in [name for name in shell.user_ns if name.startswith(TICKER[:-2])]:
-            del shell.user_ns[name]
+        if not isinstance(result, Untold):  # else its loops may still tick
+            drop_tickers(shell)
         if restore is not None:
             restore()
         if isinstance(error, EndOfWindow):
             result.error_in_exec = error = None
-        _deliver(shell, options, session.close(failed=error is not None))
+        traces = session.close(failed=error is not None)
+        if held.count:
+            session.report.add(
+                "interrupted-late",
+                "info",
+                example="when the code of the cell had ended",
+                effect="the profile is whole",
+            )
+        _deliver(shell, options, traces)
+
+    held = Held(deliver=False)
+    ends: list[int] = []
+
+    def done(result: Any) -> None:
+        if ends:  # an interrupt came right after it
+            return
+        early = 0
+        while not ends:
+            try:
+                with held:
+                    ends.append(time.time_ns())
+                    held.count += early
+                    finish(result, ends[0])
+            except BaseException as error:  # the user's cell has run, and IPython would print our traceback
+                if not ends:  # an interrupt, before it could wait
+                    early += 1
+                    continue
+                session.give_up()
+                sys.stderr.write(f"{MAGIC}: the profile is lost, please report it: {_told(error)}\n")
+        if held.count:
+            sys.stderr.write(f"{MAGIC}: the interrupt came when the code of the cell had ended\n")
 
     watch.when_done(info, done)
     session.begin_cell()
+
+
+def drop_tickers(shell: Any) -> None:
+    """Remove the names that rewritten loops have left among the user's."""
+    for name in [name for name in shell.user_ns if name.startswith(TICKER[:-2])]:
+        del shell.user_ns[name]
+
+
+def _told(error: BaseException) -> str:
+    """An error in one line, with the place in our code."""
+    place = traceback.extract_tb(error.__traceback__)[-1:]
+    where = "".join(f" ({os.path.basename(one.filename)}:{one.lineno})" for one in place)
+    return f"{type(error).__name__}: {error}{where}"
 
 
 def _name_options(file: str, line: str) -> None:

@@ -18,6 +18,7 @@ from ..collectors.base import Collector, Recording
 from ..collectors.machine import machine
 from ..collectors.options import CollectorOptions
 from ..errors import OptionError
+from ..interrupts import Held
 from ..trace.builder import TraceBuilder
 from ..trace.clocks import Clock
 from ..trace.report import ImportReport
@@ -162,16 +163,23 @@ class Session:
         AlreadyRecordingError
             If another recording runs in this process.
         """
-        current.claim(self)
+        __tracebackhide__ = True
         try:
-            self._opened_ns = time.time_ns()
-            self._sources.connect(hooks=self._hooks)
-            self.window.open()
+            with Held():
+                current.claim(self)
+                self._opened_ns = time.time_ns()
+                self._sources.connect(hooks=self._hooks)
+                self.window.open()
         except BaseException:  # an interrupt too: collectors that run already must not stay
+            self.give_up()
+            raise
+
+    def give_up(self) -> None:
+        """End without a Trace; safe in every state."""
+        with Held():
             self.window.closed = True
             self.abandon()
             self._end()
-            raise
 
     def close(self, *, failed: bool = False) -> list[DeferredTrace]:
         """End. The Traces of all cycles are made later; an empty one that explains if nothing was recorded.
@@ -186,18 +194,21 @@ class Session:
         list of DeferredTrace
             One a cycle, oldest first, never empty. None of them is begun.
         """
-        try:
-            self.window.close(failed=failed)
-        except KeyboardInterrupt:  # the user's code has ended already: only our work was interrupted
+        with Held(deliver=False) as held:
+            try:
+                self.window.close(failed=failed)
+            except KeyboardInterrupt:  # a second one, or a collector's own
+                held.count += 1
+            finally:
+                self._end()
+            self._closed_ns = time.time_ns()
+            self._note_ending()
+            self.traces += [self._later(cycle) for cycle in self._finished]
+            self._finished.clear()
+            if not self.traces:
+                self.traces.append(self._later(None))
+        if held.count:  # the user's code has ended already: only our work was interrupted
             self.report.add("interrupted-at-stop", "info", effect="what was recorded until then is kept")
-        finally:
-            self._end()
-        self._closed_ns = time.time_ns()
-        self._note_ending()
-        self.traces += [self._later(cycle) for cycle in self._finished]
-        self._finished.clear()
-        if not self.traces:
-            self.traces.append(self._later(None))
         return self.traces
 
     def begin_cell(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 from ..collectors.base import Collector
 from ..collectors.options import CollectorOptions, EngineName, PythonMode
 from ..errors import NotRecordedError, OptionError
+from ..interrupts import Held
 from ..trace.trace import Trace
 from ..units import parse_ns
 from . import current
@@ -140,11 +141,19 @@ class profile(Profile):
         AlreadyRecordingError
             If a recording runs in this process.
         """
+        __tracebackhide__ = True
         session = Session(self._plan)
-        session.open()
-        self._session = session
-        self._cycles.clear()
-        return self
+        try:
+            with Held():
+                session.open()
+                self._session = session
+                self._cycles.clear()
+                return self
+        except BaseException:
+            if self._session is session:  # it had begun when the interrupt came
+                self._session = None
+                session.give_up()
+            raise
 
     def step(self) -> None:
         """End a step; counts more than any other source of steps.
@@ -226,20 +235,31 @@ class profile(Profile):
             yield
 
     def _stop(self, failed: bool) -> None:
+        try:
+            with Held():
+                made = self._close(failed)
+        except KeyboardInterrupt:
+            if self._session is not None:  # it came before anything was done
+                self._close(failed)
+            raise
+        if self._on_trace_ready is not None:
+            for one in made:
+                if one.trace.metadata["collectors"]:  # else no step was reached
+                    self._on_trace_ready(one)
+
+    def _close(self, failed: bool) -> list[Profile]:
+        """End the session and become its last Profile; gives those that `on_trace_ready` has not seen."""
         session, self._session = self._session, None
         if session is None:
             if not self._cycles:
                 raise NotRecordedError("stop() was called but nothing was started: call start() first")
-            return
+            return []
         already = len(self._cycles)
         for trace in session.close(failed=failed)[already:]:
             self._add(trace)
         Profile.__init__(self, self._cycles[-1]._trace)
         current.remember(self)
-        if self._on_trace_ready is not None:
-            for made in self._cycles[already:]:
-                if made.trace.metadata["collectors"]:  # else no step was reached
-                    self._on_trace_ready(made)
+        return self._cycles[already:]
 
     def _ready(self, trace: Trace) -> None:
         assert self._on_trace_ready is not None

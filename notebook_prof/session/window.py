@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ..interrupts import Held
 from .schedule import RecordingState, ScheduleFunction, StepRange, WholeRun, as_state
 
 _RECORD = RecordingState.RECORD
@@ -333,6 +334,11 @@ class StepWindow:
             steps.partial.add(self.seen)
 
     def _move(self, state: RecordingState) -> None:
+        __tracebackhide__ = True
+        with Held():  # an interrupt waits until the collectors have started or stopped as a whole
+            self._moved(state)
+
+    def _moved(self, state: RecordingState) -> None:
         self._flush()
         before, self._state = self._state, state
         if state is before is RecordingState.NONE:

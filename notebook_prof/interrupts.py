@@ -1,0 +1,69 @@
+"""Ctrl-C while our own code runs: it waits until that has come to an end, and is then delivered."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any
+
+
+class Held:
+    """Lets an interrupt wait until a block has ended; a second one does not wait.
+
+    Starting and stopping collectors takes milliseconds and must not be left half done. Only the main thread
+    gets interrupts, so elsewhere this does nothing; nor does it inside of another one.
+
+    Parameters
+    ----------
+    deliver : bool
+        Whether an interrupt that came is handled at the end of the block, as a rule by raising
+        `KeyboardInterrupt` there. Otherwise only `count` tells.
+
+    Attributes
+    ----------
+    count : int
+        Interrupts that came within the block.
+
+    Examples
+    --------
+    >>> with Held(deliver=False) as held:
+    ...     signal.raise_signal(signal.SIGINT)
+    >>> held.count
+    1
+    """
+
+    def __init__(self, *, deliver: bool = True) -> None:
+        self.count = 0
+        self._deliver = deliver
+        self._before: Any = None
+
+    def __enter__(self) -> Held:
+        __tracebackhide__ = True
+        if threading.current_thread() is threading.main_thread():
+            before = signal.getsignal(signal.SIGINT)
+            # what is not a function of Python's is none that raises anything here
+            if callable(before) and not isinstance(getattr(before, "__self__", None), Held):
+                self._before = before
+                try:
+                    signal.signal(signal.SIGINT, self._note)
+                except ValueError:  # not the main interpreter
+                    self._before = None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
+    ) -> None:
+        __tracebackhide__ = True
+        before, self._before = self._before, None
+        if before is None:
+            return
+        signal.signal(signal.SIGINT, before)
+        if self.count and (self._deliver or before is not signal.default_int_handler):
+            before(signal.SIGINT, None)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        __tracebackhide__ = True
+        self.count += 1
+        if self.count > 1 and self._before is not None:
+            self._before(number, frame)

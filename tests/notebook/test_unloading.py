@@ -1,0 +1,35 @@
+"""Unloading in the middle of a profiled cell ends the recording, not the cell."""
+
+from __future__ import annotations
+
+from .conftest import Kernel
+
+LOOP = "for i in range(5):\n    x += i\n"
+
+
+def test_unloading_inside_of_a_profiled_cell(kernel: Kernel) -> None:
+    kernel.must(f"%%profile p --quiet\nx = 1\n%unload_ext notebook_prof\n{LOOP}")
+    assert kernel.value("x") == 11
+    assert kernel.value("p.account()['dur'].sum() > 0")
+    assert kernel.value("[name for name in globals() if name.startswith('__nbp')]") == []
+    kernel.must("%load_ext notebook_prof")
+    kernel.must(f"%%profile q --quiet --steps 1:3\nx = 1\n{LOOP}")
+    assert kernel.value("[len(q.steps()), x]") == [2, 11]
+
+
+def test_unloading_inside_of_the_loop_that_ticks(kernel: Kernel) -> None:
+    kernel.must(
+        "%%profile p --quiet\nx = 0\nfor i in range(6):\n    x += i\n    if i == 2:\n"
+        "        get_ipython().run_line_magic('unload_ext', 'notebook_prof')\n"
+    )
+    assert kernel.value("x") == 15
+    kernel.must("%load_ext notebook_prof")
+    kernel.must("%%profile q --quiet\n1 + 1")
+    assert kernel.value("q.account()['dur'].sum() > 0")
+
+
+def test_reloading_inside_of_a_profiled_cell(kernel: Kernel) -> None:
+    kernel.must("%%profile p --quiet\nx = 1\n%reload_ext notebook_prof\nx += 1")
+    assert kernel.value("x") == 2
+    kernel.must("%%profile q --quiet\nx += 1")
+    assert kernel.value("q.account()['dur'].sum() > 0")
