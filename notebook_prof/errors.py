@@ -28,6 +28,10 @@ class FormatError(NotebookProfError, ValueError):
     """The bytes are not what the chosen reader reads."""
 
 
+class WriteError(NotebookProfError, OSError):
+    """A file could not be written; what was there before is unchanged."""
+
+
 class SelectionError(NotebookProfError, ValueError):
     """A selection names a dimension or a value that does not exist."""
 

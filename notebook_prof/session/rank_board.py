@@ -14,6 +14,7 @@ from ..ranks.answers import RankAnswers
 from ..ranks.worth import worth_showing
 from ..selection import Selection
 from ..units import format_ns, format_share
+from ..whole_files import whole_text
 from .display import display
 from .profile import Profile
 from .rank_sums import page_sums
@@ -79,8 +80,9 @@ class RankBoard:
         """Write the page into one HTML file; see `Ranks.to_html`."""
         page = importlib.import_module("notebook_prof.views.rank_page.report")
         opened, note = self._kept(timelines)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(page.rank_report(self, opened, note))
+        content = page.rank_report(self, opened, note)
+        with whole_text(path) as file:
+            file.write(content)
 
     def __repr__(self) -> str:
         return self.headline

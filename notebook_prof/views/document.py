@@ -14,6 +14,7 @@ from ..analysis import Claim
 from ..selection import Selection
 from ..trace import Trace
 from ..units import format_bytes, format_count, format_items, format_ns, format_share
+from ..whole_files import whole_text
 from .answers import account, table
 from .drawing.account import account_colours, has_strip
 from .drawing.scene import MUTED
@@ -115,7 +116,7 @@ def write_report(
 
     static = fragment(trace, selection, verdict=verdict)
     page = report_page(trace, selection, verdict=verdict, static=static, claims=claims)
-    with open(path, "w", encoding="utf-8") as file:
+    with whole_text(path) as file:
         file.write(page)
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, cast
 
-from ..errors import OptionError
+from ..errors import OptionError, WriteError
 from ..trace.layout import FIRST, FORMAT, LAST, SCHEMA
+from ..whole_files import PRIVATE, cannot_write
 
 
 class Container:
@@ -37,18 +39,25 @@ class Container:
     def __init__(self, path: Path) -> None:
         self._target = path
         self._zip = path.name.endswith(".zip")
-        self._part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        self._part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
         self._archive: zipfile.ZipFile | None = None
+        self._raw_zip: IO[bytes] | None = None
         self.files: dict[str, dict[str, int]] = {}
         _check_target(path, self._zip)
 
     def __enter__(self) -> Container:
-        _remove(self._part)
-        if self._zip:
-            self._archive = zipfile.ZipFile(self._part, "w", zipfile.ZIP_STORED)
-        else:
-            self._part.mkdir()
-        self.put(FIRST, {"format": FORMAT, "schema": SCHEMA})
+        try:
+            if self._zip:
+                # made anew, so that no link which somebody left there is followed
+                number = os.open(self._part, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE)
+                self._raw_zip = os.fdopen(number, "w+b")
+                self._archive = zipfile.ZipFile(self._raw_zip, "w", zipfile.ZIP_STORED)
+            else:
+                self._part.mkdir(mode=0o700)
+            self.put(FIRST, {"format": FORMAT, "schema": SCHEMA})
+        except OSError as error:
+            self._leave()
+            raise cannot_write(self._target, error) from error
         return self
 
     def __exit__(
@@ -56,12 +65,29 @@ class Container:
     ) -> None:
         complete = kind is None and LAST in self.files
         try:
-            if self._archive is not None:
+            if self._archive is not None and complete:
                 self._archive.close()
+                assert self._raw_zip is not None
+                self._raw_zip.flush()
+                os.fsync(self._raw_zip.fileno())
             if complete:
                 self._replace()
+        except OSError as failure:
+            raise cannot_write(self._target, failure) from failure
         finally:
-            _remove(self._part)
+            self._leave()
+        if isinstance(error, OSError) and not isinstance(error, WriteError):
+            raise cannot_write(self._target, error) from error
+
+    def _leave(self) -> None:
+        """Close and remove what is not complete."""
+        raw, self._raw_zip = self._raw_zip, None
+        if self._archive is not None:
+            self._archive.fp = None  # it would write its end, once more to a disk that may be full
+        if raw is not None:
+            with suppress(OSError):
+                raw.close()
+        _remove(self._part)
 
     def put(self, name: str, content: dict[str, Any]) -> None:
         """Write a file of JSON."""
@@ -155,6 +181,6 @@ def _check_target(path: Path, is_zip: bool) -> None:
 
 def _remove(path: Path) -> None:
     if path.is_dir():
-        shutil.rmtree(path)
+        shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)

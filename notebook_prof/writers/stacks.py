@@ -16,6 +16,7 @@ from ..errors import OptionError, nearest
 from ..trace import Trace
 from ..trace.intervals import IntArray, as_ints
 from ..trace.taxonomy import DEVICE_CATEGORIES
+from ..whole_files import whole_text
 
 METRICS: Final = ("self_ns", "device_ns")
 _TORCH_METRICS: Final = {
@@ -84,9 +85,10 @@ def export_stacks(
         raise OptionError(f"stacks cannot be written as {chosen!r}: {nearest(chosen, FORMATS)}")
     paths = _paths(trace, metric)
     if chosen == "speedscope":
-        target.write_text(json.dumps(_speedscope(trace, paths, metric)), encoding="utf-8")
+        with whole_text(target) as file:
+            file.write(json.dumps(_speedscope(trace, paths, metric)))
         return
-    with target.open("w", encoding="utf-8", newline="\n") as file:
+    with whole_text(target) as file:
         file.writelines(_collapsed(trace, paths))
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 
 from ..errors import OptionError
+from ..whole_files import whole_file
 
 _NESTED: Final = (dict, list, tuple)
 
@@ -44,10 +45,13 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
     name = target.name.lower()
     index = not (isinstance(frame.index, pd.RangeIndex) and frame.index.names == [None])
     if name.endswith(".parquet"):
-        frame.to_parquet(target, index=index, engine="pyarrow")
+        with whole_file(target) as file:
+            frame.to_parquet(file, index=index, engine="pyarrow")
     elif name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz")):
         separator = "\t" if name.endswith((".tsv", ".tsv.gz")) else ","
-        frame.to_csv(target, index=index, sep=separator, lineterminator="\n")
+        packed: Any = {"method": "gzip", "mtime": 0} if name.endswith(".gz") else None
+        with whole_file(target) as file:
+            frame.to_csv(file, index=index, sep=separator, lineterminator="\n", compression=packed)
     else:
         raise OptionError(f"{target.name}: a table is written as .csv, .csv.gz, .tsv, .tsv.gz or .parquet")
 

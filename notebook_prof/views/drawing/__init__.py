@@ -8,6 +8,7 @@ from typing import Final
 from ...errors import OptionError, nearest
 from ...selection import Selection
 from ...trace import Trace
+from ...whole_files import whole_file, whole_text
 from ..picture import png
 from ..store import ViewStore
 from .raster import pixels
@@ -60,7 +61,7 @@ def write_png(
 ) -> None:
     """Write a view as PNG, two dots a pixel; see `scene`."""
     data = png(pixels(scene(trace, selection, view, width, theme)))
-    with open(path, "wb") as file:
+    with whole_file(path) as file:
         file.write(data)
 
 
@@ -74,5 +75,5 @@ def write_svg(
 ) -> None:
     """Write a view as SVG; see `scene`."""
     text = scene(trace, selection, view, width, theme).svg()
-    with open(path, "w", encoding="utf-8") as file:
+    with whole_text(path) as file:
         file.write(text)

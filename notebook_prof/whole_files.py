@@ -1,0 +1,96 @@
+"""Files that appear only when they are complete: a write that fails leaves what was there as it was."""
+
+from __future__ import annotations
+
+import io
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Final
+
+from .errors import WriteError
+
+PRIVATE: Final = 0o600
+"""Mode of recordings and caches: they hold source code, paths and names of machines."""
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[IO[bytes]]:
+    """Open a file for writing that takes the place of the one at `path` when the block has ended well.
+
+    Parameters
+    ----------
+    path : path
+        What is no regular file, such as a pipe or ``/dev/stdout``, is written to directly.
+    private : bool
+        Whether a new file is for its owner only. An existing one keeps its mode.
+
+    Yields
+    ------
+    binary file
+
+    Raises
+    ------
+    WriteError
+        If it cannot be written; an existing file is then what it was.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> place = Path(tempfile.mkdtemp()) / "report.html"
+    >>> with whole_file(place) as file:
+    ...     _ = file.write(b"<p>")
+    >>> place.read_text(), len(list(place.parent.iterdir()))
+    ('<p>', 1)
+    """
+    try:
+        target = Path(os.path.realpath(path))  # a link stays one
+        mode = _mode(target)
+        if mode is not None and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            with open(target, "wb") as direct:
+                yield direct
+            return
+        part = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.part")
+        try:
+            # made anew, so that no link which somebody left there is followed
+            number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE if private else 0o666)
+            with open(number, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            if mode is not None:
+                with suppress(OSError):
+                    os.chmod(part, stat.S_IMODE(mode))
+            os.replace(part, target)
+        finally:
+            with suppress(OSError):
+                part.unlink()
+    except (OSError, ValueError) as error:
+        if isinstance(error, WriteError) or (isinstance(error, ValueError) and "null" not in str(error)):
+            raise
+        raise cannot_write(path, error) from error
+
+
+@contextmanager
+def whole_text(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
+    """The same for UTF-8 text, whose line ends stay as they are given."""
+    with whole_file(path) as raw:
+        text = io.TextIOWrapper(raw, encoding="utf-8", newline="\n", write_through=True)
+        yield text
+        text.detach()
+
+
+def cannot_write(path: str | os.PathLike[str], error: Exception) -> WriteError:
+    """Say which file could not be written, why, and that nothing was lost."""
+    why = getattr(error, "strerror", None) or str(error)
+    return WriteError(f"{os.fspath(path)!r} could not be written: {why}; what was there is unchanged")
+
+
+def _mode(path: Path) -> int | None:
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,178 @@
+"""A write that fails leaves what was there, whatever is written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from notebook_prof.errors import NotebookProfError, WriteError
+from notebook_prof.session.profile import Profile
+from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.whole_files import whole_file, whole_text
+from notebook_prof.writers import write_table
+from notebook_prof.writers.chrome import write_chrome
+from notebook_prof.writers.native import write_native
+from notebook_prof.writers.stacks import export_stacks
+
+BEFORE = b"what was there before"
+
+
+def trace() -> Trace:
+    b, n = TraceBuilder(), np.arange(3000)
+    b.slices(ts=n * 10, dur=np.full(len(n), 8), name=[f"op {i}" for i in n], track=b.track("main"))
+    return b.seal()
+
+
+def profile() -> Profile:
+    return Profile(trace())
+
+
+WRITERS: dict[str, Callable[[Path], Any]] = {
+    "run.json": lambda path: write_chrome(trace(), path),
+    "run.json.gz": lambda path: write_chrome(trace(), path),
+    "run.nbprof.zip": lambda path: write_native(trace(), path),
+    "stacks.txt": lambda path: export_stacks(trace(), path, "self_cpu_time_total"),
+    "stacks.json": lambda path: export_stacks(trace(), path, "self_cpu_time_total"),
+    "table.csv": lambda path: write_table(pd.DataFrame({"a": range(9000)}), path),
+    "table.csv.gz": lambda path: write_table(
+        pd.DataFrame({"a": np.random.default_rng(0).random(9000)}), path
+    ),
+    "table.parquet": lambda path: write_table(pd.DataFrame({"a": range(9000)}), path),
+    "report.html": lambda path: profile().to_html(path),
+    "view.svg": lambda path: profile().to_svg(path),
+    "view.png": lambda path: profile().to_png(path),
+}
+
+
+@pytest.fixture(params=list(WRITERS))
+def written(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Callable[[Path], Any]]:
+    place = tmp_path / "folder" / str(request.param)
+    place.parent.mkdir()
+    return place, WRITERS[str(request.param)]
+
+
+def only(place: Path) -> bool:
+    return [path.name for path in place.parent.iterdir()] == [place.name]
+
+
+def test_it_is_there_when_it_is_complete(written: tuple[Path, Callable[[Path], Any]]) -> None:
+    place, write = written
+    place.write_bytes(BEFORE)
+    place.chmod(0o640)
+    if place.suffix == ".zip":
+        place.unlink()
+    write(place)
+    assert place.read_bytes() != BEFORE
+    assert place.stat().st_size > 100
+    assert only(place)
+    if place.suffix != ".zip":
+        assert stat.S_IMODE(place.stat().st_mode) == 0o640, "a file keeps its mode"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_disk_that_fails(
+    written: tuple[Path, Callable[[Path], Any]], number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, write = written
+    if place.suffix == ".zip":
+        write(place)
+    else:
+        place.write_bytes(BEFORE)
+    before = place.read_bytes()
+
+    def fail(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(NotebookProfError, match=os.strerror(number)) as caught:
+        write(place)
+    assert place.name in str(caught.value)
+    assert isinstance(caught.value, OSError)
+    assert place.read_bytes() == before
+    assert only(place)
+
+
+def test_a_full_disk_for_real(tmp_path: Path) -> None:
+    """A limit on the size of files stands for a full disk: the write itself fails, in the middle."""
+    code = (
+        "import resource, signal, sys; from pathlib import Path\n"
+        "from tests.unit.test_whole_files import WRITERS\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "place = Path(sys.argv[1])\n"
+        "WRITERS['view.png'](place / 'warm.png'); (place / 'warm.png').unlink()\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (900, 900))\n"
+        "for name, write in WRITERS.items():\n"
+        "    try: write(place / name)\n"
+        "    except Exception as error: print(name, type(error).__name__, 'large' in str(error))\n"
+        "    else: print(name, 'was written')\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    told = ran.stdout.split("\n")[:-1]
+    assert told == [f"{name} WriteError True" for name in WRITERS], (told, ran.stderr[-2000:])
+    assert list(tmp_path.iterdir()) == []
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 900
+
+
+def test_a_folder_that_is_not_there(written: tuple[Path, Callable[[Path], Any]]) -> None:
+    place, write = written
+    with pytest.raises(NotebookProfError, match=r"No such file|there is no folder"):
+        write(place.parent / "missing" / place.name)
+
+
+def test_no_link_is_followed_and_links_stay(tmp_path: Path) -> None:
+    real, link = tmp_path / "real.txt", tmp_path / "link.txt"
+    real.write_text("old")
+    link.symlink_to(real)
+    with whole_text(link) as file:
+        file.write("new")
+    assert link.is_symlink()
+    assert real.read_text() == "new"
+
+
+def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
+    with whole_file("/dev/null") as file:
+        file.write(b"x")
+    assert Path("/dev/null").is_char_device()
+    with pytest.raises(WriteError, match="directory"), whole_file(tmp_path) as file:
+        file.write(b"x")
+    with pytest.raises(WriteError, match="null"), whole_file("a\0b") as file:
+        file.write(b"x")
+
+
+def test_errors_of_others_pass_and_leave_nothing(tmp_path: Path) -> None:
+    place = tmp_path / "a.txt"
+    place.write_bytes(BEFORE)
+
+    def fail() -> None:
+        with whole_file(place) as file:
+            file.write(b"half")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert place.read_bytes() == BEFORE
+    assert only(place)
+
+
+def test_recordings_are_for_their_owner_only(tmp_path: Path) -> None:
+    write_chrome(trace(), tmp_path / "run.json")
+    write_native(trace(), tmp_path / "run.nbprof.zip")
+    write_native(trace(), tmp_path / "run.nbprof")
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert modes == {"run.json": 0o600, "run.nbprof.zip": 0o600, "run.nbprof": 0o700}
