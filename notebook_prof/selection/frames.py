@@ -117,5 +117,5 @@ def _finds(table: pd.DataFrame, query: Query) -> Mask:
     for name in names[1:]:
         text = text + "\n" + table[name].astype("object").fillna("").astype(str)
     code, values = pd.factorize(text)
-    found: Mask = np.array([query.finds(str(value)) for value in values], dtype=bool)[code]
+    found: Mask = query.finds_in([str(value) for value in values])[code]
     return found

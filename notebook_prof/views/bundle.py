@@ -48,6 +48,7 @@ LOCAL: Final = (
     "local_columns",
     "local_left_out",
     "local_bins",
+    "patterns",
     "local_query",
     "local_table",
     "local_find",

@@ -46,7 +46,7 @@ def _python(text: str) -> dict[str, Any] | str:
     ]
     return {
         "words": list(query.words),
-        "patterns": [pattern.pattern.replace("\\/", "/") for pattern in query.patterns],
+        "patterns": [pattern.replace("\\/", "/") for pattern in query.patterns],
         "conditions": conditions,
     }
 
@@ -59,7 +59,9 @@ def _sentence(error: str) -> str:
 def test_both_parsers_read_the_same(browser: Browser) -> None:
     texts = [*FILTERS, *drawn_filters(3000)]
     browser.page.goto("about:blank")
-    browser.page.evaluate(f"() => {{ {script(('local_query',))}\n window.parseQuery = parseQuery; }}")
+    browser.page.evaluate(
+        f"() => {{ {script(('patterns', 'local_query'))}\n window.parseQuery = parseQuery; }}"
+    )
     found = browser.page.evaluate(PARSE, texts)
     refused = 0
     for text, theirs in zip(texts, found, strict=True):

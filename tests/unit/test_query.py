@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 
 import numpy as np
@@ -107,6 +108,20 @@ def test_a_table_without_the_column_says_what_it_has(table: pd.DataFrame) -> Non
 
 def test_empty_tables(table: pd.DataFrame) -> None:
     assert passing(table.iloc[:0], Query.parse("conv self>1 phase=forward step=1:2")).tolist() == []
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*b", "(a|aa)+$", "(.*a){20}", "(?:a?){40}a{40}"])
+def test_no_pattern_takes_exponential_time(pattern: str) -> None:
+    """Backtracking would take years for these; a machine under load may take a second."""
+    began = time.process_time()
+    Query.parse(f"/{pattern}/").finds_in(["a" * 41 + "!"] * 200)
+    assert time.process_time() - began < 2
+
+
+def test_what_cannot_be_searched_in_linear_time_is_told() -> None:
+    for pattern in ("(?=a)b", r"(a)\1", "a{2000}"):
+        with pytest.raises(OptionError, match="is not a regular expression: "):
+            Query.parse(f"/{pattern}/")
 
 
 @given(st.text(max_size=40))

@@ -28,7 +28,7 @@ const COMPARE = {
 const folded = (text) => text.toLowerCase().replaceAll('ß', 'ss').replaceAll('µ', 'μ'); // as Python's casefold
 const quoted = (text) => (text.includes("'") && !text.includes('"') ? `"${text}"` : `'${text}'`); // as Python's repr
 
-// {words: [text], patterns: [RegExp], conditions: [[field, operator, value]]}
+// {words: [text], patterns: [Pattern], conditions: [[field, operator, value]]}
 function parseQuery(text) {
   const out = {words: [], patterns: [], conditions: []};
   if (!text.includes('/') && !text.includes('"')) text = text.replace(SPACED, '$1$2$3$4').replace(GAPS, '$1$2');
@@ -44,7 +44,7 @@ function parseQuery(text) {
 }
 function patternOf(token) {
   try {
-    return new RegExp(token.slice(1, -1), 'im');
+    return new Pattern(token.slice(1, -1));
   } catch (error) {
     throw new Error(`${token} is not a regular expression: ${error.message}`);
   }
