@@ -291,9 +291,15 @@ def test_it_is_nobodys_child_and_hears_no_interrupt() -> None:
     spare.prepare()
     assert spare._kept is not None
     spare._kept.settle(20)
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
     (pid,) = started(os.getpid(), others)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+    children = [
+        Path(f"/proc/{one}/cmdline")
+        for task in Path("/proc/self/task").iterdir()
+        for one in (task / "children").read_text().split()
+    ]
+    assert not [one for one in children if b"watcher.py" in one.read_bytes()], "what started it is waited for"
     assert os.getpgid(pid) != os.getpgid(0)
     connection = spare.take()
     assert spare._kept is None

@@ -54,7 +54,7 @@ def test_apply_by_row_is_found(play: Play) -> None:
     assert abs(run.line_share(5) * run.cell_s - apply) <= 0.02 + 0.03 * apply, "measured in the same run"
     assert abs(run.part_s(3) - printed_number(run, "merge")) <= 0.01
     assert re.search(r"(cell:|[Ll]ine )5", run.verdict.splitlines()[0])
-    assert any("row" in words for words, _ in run.advised), run.advised
+    assert any("row" in words for words, _ in run.advised), (run.advised, run.codes, run.verdict)
 
 
 def test_files_and_text(play: Play) -> None:
