@@ -10,6 +10,7 @@ import numpy.typing as npt
 from msgspec import UNSET, Struct, UnsetType
 
 from ..errors import FormatError
+from ..shown import shown
 from ..trace.builder import TraceBuilder
 from ..trace.intervals import IntArray
 from ..trace.strings import Coded
@@ -112,7 +113,7 @@ def _frame(node: _Node) -> Frame:
 
 def _report_times(ok: npt.NDArray[np.bool_], nodes: list[_Node], builder: TraceBuilder) -> None:
     builder.report.add_where(
-        "broken-row", "loss", ~ok, lambda i: repr(nodes[i].time), "frames without a usable time"
+        "broken-row", "loss", ~ok, lambda i: shown(nodes[i].time), "frames without a usable time"
     )
 
 

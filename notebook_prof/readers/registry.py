@@ -161,6 +161,10 @@ def read_trace(
 def _read(
     path: Path, name: str | None, max_bytes: int | None, options: Mapping[str, object], progress: Progress
 ) -> Trace:
+    if "\0" in str(path):
+        raise OptionError(f"{str(path)!r} is no path: it holds a null character")
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise FormatError(f"{path.name}: it is a pipe or a device; copy what it gives into a file first")
     if (opener := _opener(path, name)) is not None:
         opener.configured(**options)
         return opener.open(path, max_bytes)

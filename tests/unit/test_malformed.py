@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import pickle
 import re
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from notebook_prof.errors import FormatError
+from notebook_prof.errors import FormatError, NotebookProfError, OptionError
 from notebook_prof.readers import read_trace
 from notebook_prof.readers.kineto import repair
 from notebook_prof.readers.kineto.numbers import _single, to_ns
@@ -190,3 +193,28 @@ def test_a_number_of_a_million_digits_costs_its_row_at_most(tmp_path: Path, key:
     trace = read(tmp_path, f'{{"schemaVersion": 1, "traceEvents": [{text}]}}'.encode())
     assert len(trace.slices) >= 2
     assert len(trace.slices) + sum(issues(trace).get(code, 0) for code in ("broken-row",)) == 3
+
+
+def test_pipes_and_devices_are_not_read(tmp_path: Path) -> None:
+    """One without a writer would wait for ever, one without an end would fill the memory."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        for options in ({}, {"format": "kineto"}):
+            with pytest.raises(FormatError, match="a pipe or a device"):
+                read_trace(path, **options)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="null character"):
+        read_trace("a\0b")
+
+
+@pytest.mark.parametrize("where", ["segments", "device_traces", "external_annotations"])
+def test_a_structure_that_holds_itself_many_times_is_not_written_out(tmp_path: Path, where: str) -> None:
+    """Some 290 bytes, and 2**40 brackets as text."""
+    nested: list[object] = []
+    for _ in range(40):
+        nested = [nested, nested]
+    content: dict[str, object] = {"segments": [], "device_traces": [[]], "external_annotations": []}
+    content[where] = [nested]
+    (tmp_path / "snapshot.pickle").write_bytes(pickle.dumps(content))
+    with suppress(NotebookProfError):
+        report = read_trace(tmp_path / "snapshot.pickle").report
+        assert all(len(issue.example) < 2000 for issue in report)

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from ...shown import shown
 from ...trace.builder import TraceBuilder
 from ...trace.intervals import IntArray
 from ...trace.strings import Coded
@@ -124,7 +125,7 @@ def _mark_names(events: Events, marks: IntArray) -> IntArray:
 
 def _count_unmatched(events: Events, unclosed: IntArray, unopened: IntArray, builder: TraceBuilder) -> None:
     def example(rows: IntArray) -> str:
-        return repr(events.rows[int(rows[0])].name) if len(rows) else ""
+        return shown(events.rows[int(rows[0])].name) if len(rows) else ""
 
     builder.report.add(
         "unclosed-begin",
