@@ -72,6 +72,15 @@ def _amount(spent: int, total: int, source: Source, whole: Source) -> tuple[str 
     return (cite_ns(spent, source), " (", cite_share(spent / max(total, 1), source, whole), ")")
 
 
+def _updates(facts: Facts) -> Sentence | str:
+    """How often optimizers stepped, where that is not once a step: with accumulated gradients, or several."""
+    source = Source("steps", "updates", {}, facts.arguments)
+    updates = int(source.value(facts.trace))
+    if updates in (0, len(facts.steps)):
+        return ""
+    return say(" with ", cite(format_items(updates, "optimizer step"), updates, source))
+
+
 def _steps(facts: Facts) -> Sentence:
     sentence = say()
     steps = facts.steps
@@ -88,7 +97,9 @@ def _steps(facts: Facts) -> Sentence:
             cite(str(first), first, Source("steps", "step", {}, asked, "min")),
             " … ",
             cite(str(last), last, Source("steps", "step", {}, asked, "max")),
-            f", found by {found}): median ",
+            f", found by {found})",
+            _updates(facts),
+            ": median ",
             cite_ns(float(dur.median()), Source("steps", "dur", {}, asked, "median")),
             ", ",
             cite_ns(int(dur.min()), Source("steps", "dur", {}, asked, "min")),

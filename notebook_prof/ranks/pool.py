@@ -9,6 +9,7 @@ import os
 import pickle
 import signal
 import sys
+import threading
 import types
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -92,7 +93,7 @@ def _in_pool(
     files: list[RankFile], packed: bytes, processes: int, running: list[RankFile]
 ) -> Iterator[Reduction]:
     executor = ProcessPoolExecutor(
-        processes, mp_context=multiprocessing.get_context("spawn"), initializer=_ignore_interrupts
+        processes, mp_context=multiprocessing.get_context("spawn"), initializer=_begin
     )
     waiting = iter(files)
     flight: dict[Future[Reduction], RankFile] = {}
@@ -133,8 +134,17 @@ def _unpack_and_work(packed: bytes, file: RankFile) -> Reduction:
     return result
 
 
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process hears Ctrl-C, and ends the others
+def _begin() -> None:
+    """Leave Ctrl-C to the first process, which ends the others, and end with it however it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    first = multiprocessing.parent_process()
+    if first is not None:
+        threading.Thread(target=_end_with, args=(first,), name="notebook_prof parent", daemon=True).start()
+
+
+def _end_with(first: Any) -> None:
+    first.join()  # a worker that waits for work would not notice: the others hold its pipe open
+    os._exit(1)
 
 
 @contextlib.contextmanager
