@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
+from ..trace import length, overlap, union
 from ..units import format_count, format_items, format_ns
 from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
 from .facts import OPERATORS, Facts
 from .hot_lines import hot_lines
-from .lines import CELL
+from .lines import CELL, lines
 from .phases import stepping_track
 from .verdict_device import MOST, WAITING, judge_device, judge_once
 from .verdict_finding import Finding
@@ -19,6 +20,7 @@ from .verdict_runtime import runtime_verdict
 
 COSTLY_RECORDING: Final = 1.2
 """From this ratio of recorded to unrecorded steps on, the text begins with what recording costs."""
+_NEARLY_ALL: Final = 0.9
 _ELSEWHERE: Final = "steps-in-another-thread"
 NO_FRAMEWORK: Final = frozenset({"trace_event", "viztracer", "speedscope", "collapsed"})
 """Sources whose slices may stand for anything: there are no operators with a framework around them."""
@@ -145,18 +147,20 @@ def _waits(facts: Facts, phase: str, spent: int) -> Finding:
 
 
 def _line_in_phase(facts: Facts, phase: str) -> Sentence | None:
-    """The line of the user's, below the head of a loop, that holds more than half of the time for data."""
+    """The innermost line of the user's that holds more than half of the time for data, and little else."""
     if phase != "data" or not facts.is_cell:
         return None
-    spent = facts.phase_ns.get(phase, 0)
-    best = None
-    for head in facts.account.loc[facts.account["kind"] == "steps", "line"].dropna().unique():
-        found = hot_lines(facts.trace, below=int(head))
-        called = [*found.path[1:], *found.inner[:1].tolist()]
-        rows = [found.table.iloc[at] for at in called if found.table["total_ns"].iloc[at] > MOST * spent]
-        # the innermost of them, which is the last
-        best = rows[-1] if rows and (best is None or rows[-1]["total_ns"] > best["total_ns"]) else best
-    if best is None or int(best["total_ns"]) > facts.total_ns:
+    spent, mine = facts.phase_ns.get(phase, 0), facts.thread
+    there = mine.among("phase", (phase,))
+    waiting = union(mine.ts[there], mine.end[there])
+    table, best = lines(facts.trace, **facts.arguments), None
+    for _, row in table[table["total_ns"].between(MOST * spent, facts.total_ns)].iterrows():
+        here = mine.among("name", (line_select(row)["name"],))
+        ran = union(mine.ts[here], mine.end[here])
+        inside = length(overlap(ran, waiting))
+        if inside > MOST * spent and inside >= _NEARLY_ALL * length(ran):
+            best = row  # they come by their time: the last one is the innermost
+    if best is None:
         return None
     return say(*line_words(best), " (", _line_share(facts, best), " of ", f"{facts.whole})")
 

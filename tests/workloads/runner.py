@@ -34,7 +34,7 @@ TIMED = r"""
 async def _timed(source, shell):
     import ast, inspect, json, time
     took, may_await = {}, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    for statement in ast.parse(source).body:
+    for statement in ast.parse(shell.transform_cell(source)).body:
         code = compile(ast.Module([statement], []), "<statement>", "exec", may_await)
         begin = time.perf_counter()
         if code.co_flags & inspect.CO_COROUTINE:
@@ -58,7 +58,10 @@ class Workload:
     @property
     def statements(self) -> list[tuple[int, int]]:
         """First and last line of each top-level statement, as IPython counts: the magic is line 1."""
-        return [(s.lineno + 1, (s.end_lineno or s.lineno) + 1) for s in ast.parse(self.cell).body]
+        return [
+            (s.lineno + 1, (s.end_lineno or s.lineno) + 1)
+            for s in ast.parse(re.sub(r"(?m)^[!%].*", "pass", self.cell)).body
+        ]
 
 
 def load(name: str, folder: Path = CELLS) -> Workload:

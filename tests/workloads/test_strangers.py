@@ -128,3 +128,25 @@ def test_a_trainer_of_ones_own(play: Play) -> None:
     shares = run.phase_shares()
     assert shares["backward"] > 0.1, shares
     assert shares["optimizer"] > 0.05, shares
+
+
+def test_functions_of_an_earlier_cell(play: Play) -> None:
+    """Training and validation in functions, one loader each: what waits for data, and where."""
+    run = play("epochs")
+    said = dict(re.findall(r"(prep|train|val) ([\d.]+)", run.printed))
+    assert len(run.steps) == 48
+    inside = run.phases.loc[run.phases["phase"] == "evaluation", "host_ns"].sum()
+    outside = run.account.loc[run.account["part"].str.startswith("evaluation"), "dur"].sum()
+    evaluated = float(inside + outside) / 1e9
+    assert abs(evaluated - float(said["val"])) <= 0.15 * float(said["val"]) + 0.02
+    assert abs(run.part_s(3, 4) - float(said["prep"])) <= 0.02 + 0.1 * float(said["prep"])
+    if "most of it in" in (sentence := run.verdict.splitlines()[0]):
+        assert "loader" in sentence, "no line of the training itself"
+
+
+def test_shell_commands_and_magics_stand_as_they_were_typed(play: Play) -> None:
+    run = play("magics")
+    texts = set(run.lines.loc[run.lines["file"] == "cell", "text"])
+    assert {"!sleep 0.3", "%run job.py"} <= texts
+    assert 0.3 <= run.part_s(2) <= 0.45
+    assert "get_ipython" not in run.verdict

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -22,6 +24,9 @@ from .snapping import Ranges, clear_of_operators, inside_ranges
 from .statements import Rows, hang
 
 SOURCE_CHARACTERS: Final = 60
+_OF_IPYTHON: Final = re.compile(
+    r"(?P<before>.*?)get_ipython\(\)\.(?P<call>run_line_magic|system|getoutput)\((?P<given>.*)\)"
+)
 OTHER_CELLS: Final = "other_cells"
 """Key of the metadata that says what files of cells other than the profiled one are called, as ``In[3]``."""
 _NO_CELLS: Final[Mapping[str, str]] = MappingProxyType({})
@@ -357,6 +362,29 @@ def _short(frame: Frame, cells: Mapping[str, str]) -> str:
     return os.path.basename(frame.file)
 
 
+def as_typed(source: str) -> str:
+    """A line as it stands in the cell, where IPython has made a call of a magic or a shell command.
+
+    Examples
+    --------
+    >>> as_typed("get_ipython().run_line_magic('timeit', '-n 1 f()')")
+    '%timeit -n 1 f()'
+    >>> as_typed("x = get_ipython().getoutput('ls')")
+    'x = !ls'
+    """
+    found = _OF_IPYTHON.fullmatch(source)
+    if found is None:
+        return source
+    try:
+        given = ast.literal_eval(f"({found['given']},)")
+    except (ValueError, SyntaxError):
+        return source
+    if not all(isinstance(word, str) for word in given):
+        return source
+    sign = "%" if found["call"] == "run_line_magic" else "!"
+    return f"{found['before']}{sign}{' '.join(given)}".rstrip()
+
+
 def line_name(frame: Frame, cells: Mapping[str, str]) -> str:
     """What a slice of a line is called: its place and its source.
 
@@ -366,7 +394,7 @@ def line_name(frame: Frame, cells: Mapping[str, str]) -> str:
     cells : mapping of str to str
         What files of cells other than the profiled one are called, as ``In[3]``.
     """
-    source = " ".join(linecache.getline(frame.file, frame.line).split())
+    source = as_typed(" ".join(linecache.getline(frame.file, frame.line).split()))
     if len(source) > SOURCE_CHARACTERS:
         source = source[: SOURCE_CHARACTERS - 1] + "…"
     return f"{_short(frame, cells)}:{frame.line}  {source}".rstrip()

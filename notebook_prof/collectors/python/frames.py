@@ -207,13 +207,16 @@ class _Owners:
         return result
 
     def kept(self, begin: IntArray) -> Stacks:
-        """The stacks from `begin` on, without our frames and the notebook's that the user's code led to."""
+        """The stacks from `begin` on, without our frames and the notebook's, and what they led to.
+
+        Where they led back to the user's own code, as ``%run`` does, only they are missing.
+        """
         n, owner = len(self.ends), self.owner
         own = self.last((owner == CELL) | (owner == USER))
         foreign = ((owner == OURS) | (owner == NOTEBOOK)) & (self.place > own[self.home])
         end = self.first(foreign & (self.place >= begin[self.home]))
-        keep = (self.place >= begin[self.home]) & (self.place < end[self.home]) & (owner != OURS)
-        keep &= ~self.of(_imports)
+        keep = (self.place >= begin[self.home]) & (self.place < end[self.home])
+        keep &= (owner != OURS) & (owner != NOTEBOOK) & ~self.of(_imports)
         lengths = np.bincount(self.home[keep], minlength=n).astype(np.int64)
         return Stacks(self._stacks.frames[keep], lengths, self._stacks.known)
 

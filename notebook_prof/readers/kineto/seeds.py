@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -65,7 +67,22 @@ def phases(columns: KinetoColumns, category: Coded, track: IntArray, nodes: Mask
         if judged.any():
             without = union(columns.ts[judged], (columns.ts + columns.dur)[judged])
             result[free[contains(without, columns.ts[free])]] = code["evaluation"]
+            _fetch_for_evaluation(columns, np.flatnonzero(track == number), result, code)
     return Coded(result, PHASES)
+
+
+def _fetch_for_evaluation(
+    columns: KinetoColumns, rows: IntArray, result: npt.NDArray[np.int8], code: Mapping[str, int]
+) -> None:
+    """Count batches as evaluation if what comes after them on their track is evaluation."""
+    of = result[rows]
+    fetched = rows[of == code["data"]]
+    done = (columns.ts + columns.dur)[fetched]
+    later = {}
+    for phase in ("evaluation", "forward"):
+        begins = np.append(np.sort(columns.ts[rows[of == code[phase]]]), np.iinfo(np.int64).max)
+        later[phase] = begins[np.searchsorted(begins[:-1], done)]
+    result[fetched[later["evaluation"] < later["forward"]]] = code["evaluation"]
 
 
 def _with_closure(columns: KinetoColumns, nodes: Mask) -> Mask:
