@@ -9,6 +9,8 @@ import zlib
 from collections.abc import Callable
 from typing import Any, Final
 
+import psutil
+
 from ..errors import ExtraNotInstalledError, FormatError
 from ..optional import require
 from ..trace.report import ImportReport
@@ -16,6 +18,11 @@ from ..units import format_bytes
 
 MAX_BYTES: Final = 8 << 30
 """How large a file may become by default; 8 GiB."""
+
+MOST_TIMES: Final = 300
+"""How many times larger: recordings become 5 to 30 times larger, one repeated byte a thousand times."""
+
+SMALL_BYTES: Final = 256 << 20
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
 ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
@@ -42,6 +49,27 @@ BROKEN_ZIP: Final = (
 Wanted = Callable[[bytes], bool]
 
 
+def limit_for(packed_bytes: int, max_bytes: int | None) -> int:
+    """How large a file of so many bytes may become.
+
+    Parameters
+    ----------
+    packed_bytes : int
+    max_bytes : int, optional
+        What the caller allows. Otherwise `MAX_BYTES`, `MOST_TIMES` the size of the file (small ones may
+        become `SMALL_BYTES`), and the memory that is free: the least of these.
+
+    Examples
+    --------
+    >>> limit_for(3000, None) == SMALL_BYTES, limit_for(3000, 2**40) == 2**40
+    (True, True)
+    """
+    if max_bytes is not None:
+        return max_bytes
+    free = max(int(psutil.virtual_memory().available), SMALL_BYTES)
+    return min(MAX_BYTES, max(MOST_TIMES * packed_bytes, SMALL_BYTES), free)
+
+
 def decompress(
     raw: bytes, report: ImportReport, *, max_bytes: int | None = None, wanted: Wanted | None = None
 ) -> bytes:
@@ -56,7 +84,7 @@ def decompress(
     raw : bytes
     report : ImportReport
     max_bytes : int, optional
-        Limit of the result's size; `MAX_BYTES` when not given.
+        Limit of the result's size; `limit_for` when not given.
     wanted : callable, optional
         Whether the first 64 KiB of a file in an archive of several are those of a trace; the first
         such file is taken, and further ones are counted as ``archive-files-not-read``. Without it, the
@@ -79,7 +107,7 @@ def decompress(
     >>> decompress(gzip.compress(b"{") + gzip.compress(b"}"), ImportReport())
     b'{}'
     """
-    limit = MAX_BYTES if max_bytes is None else max_bytes
+    limit = limit_for(len(raw), max_bytes)
     for _ in range(LAYERS):
         if raw.startswith(GZIP_MAGIC):
             raw = _gunzip(raw, report, limit)

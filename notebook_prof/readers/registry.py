@@ -116,7 +116,8 @@ def read_trace(
     format : str, optional
         One of `list_formats`; found out when not given.
     max_bytes : int, optional
-        How large a compressed file may become; 8 GiB when not given.
+        How large a compressed file may become. When not given: 8 GiB, 300 times its size (or 256 MiB) or the
+        free memory, whichever is least.
     **options
         What the format's reader takes, as ``fp_point`` and ``bp_point`` of ``mindspore``.
 

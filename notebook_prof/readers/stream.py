@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..trace.report import ImportReport
-from .compression import GZIP_MAGIC, LAYERS, MAX_BYTES, ZIP_MAGICS, ZSTD_MAGIC, Wanted
+from .compression import GZIP_MAGIC, LAYERS, ZIP_MAGICS, ZSTD_MAGIC, Wanted, limit_for
 from .progress import Progress
 from .unpack import PIECE_BYTES, Pieces, Unpacked, Window, gunzip, joined, unzip, unzstd, zip_member
 
@@ -37,7 +37,7 @@ def in_pieces(
     path : Path
     report : ImportReport
     max_bytes : int, optional
-        Limit of what a compressed file may become; `MAX_BYTES` when not given.
+        Limit of what a compressed file may become; `limit_for` when not given.
     wanted : callable, optional
         As for `compression.decompress`. A zip archive that is itself wanted is not taken apart.
     progress : Progress, optional
@@ -54,7 +54,7 @@ def in_pieces(
     FormatError
         If an archive cannot be read; while iterating, if the content becomes larger than `max_bytes`.
     """
-    limit = MAX_BYTES if max_bytes is None else max_bytes
+    limit = limit_for(path.stat().st_size, max_bytes)
     with ExitStack() as stack:
         file = stack.enter_context(path.open("rb"))
         head = file.read(_HEAD)

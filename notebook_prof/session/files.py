@@ -24,7 +24,8 @@ def open_profile(
     format : str, optional
         Name of the format, to skip the guessing.
     max_bytes : int, optional
-        How large a compressed file may become; 8 GiB when not given.
+        How large a compressed file may become. When not given: 8 GiB, 300 times its size (or 256 MiB) or the
+        free memory, whichever is least.
     **options
         What the format's reader takes, as for `read_trace`.
 

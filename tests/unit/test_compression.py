@@ -204,3 +204,17 @@ def test_mutated_packings_never_crash(kind: str, data: st.DataObject) -> None:
     short = bytes(packed[: data.draw(st.integers(0, len(packed)))])
     with contextlib.suppress(NotebookProfError):
         decompress(short, ImportReport(), max_bytes=1 << 22)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_a_bomb_is_refused_by_its_ratio(tmp_path: Path, layers: int) -> None:
+    """A gigabyte in a megabyte, or in some kilobytes: no recording becomes 300 times larger."""
+    text = TRACE.replace(b'"name": "a"', b'"name": "' + b"a" * (270 << 20) + b'"')
+    packed = gzip.compress(text)
+    for _ in range(layers - 1):
+        packed = gzip.compress(packed)
+    path = tmp_path / "bomb.json.gz"
+    path.write_bytes(packed)
+    for asked in ({}, {"format": "kineto"}):
+        with pytest.raises(FormatError, match="becomes larger than 256 MiB"):
+            read_trace(path, **asked)  # type: ignore[arg-type]
