@@ -86,9 +86,10 @@ docs: $(BIN)/.test ## build the documentation into site/
 	$(BIN)/python -m pip install --quiet -e ".[docs]"
 	$(BIN)/mkdocs build --site-dir site
 
-fuzz: $(BIN)/.test ## mutate files against every reader for FUZZ_SECONDS (60)
+fuzz: $(BIN)/.test ## mutate files against every reader and analysis for FUZZ_SECONDS (60) each
 	$(BIN)/python -m pip install --quiet -e ".[fuzz]"
 	$(BIN)/python -m tests.fuzz.fuzz_readers --seconds $${FUZZ_SECONDS:-60}
+	$(BIN)/python -m tests.fuzz.mutants --seconds $${FUZZ_SECONDS:-60} --first $$RANDOM
 
 bench: $(BIN)/.test ## ratios measured side by side, written to docs/performance.md
 	$(BIN)/python -m benchmarks --write docs/performance.md

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -114,13 +114,19 @@ def _is_object(column: Any) -> bool:
     return isinstance(column, np.ndarray) and column.dtype == object
 
 
+_TIMES: Final = {"ts", "dur", "self_ns"}
+_LATEST_NS: Final = 2**61
+"""Sums of two times must fit into 64 bits; it is 73 years."""
+
+
 def check_rows(tables: Mapping[str, pd.DataFrame]) -> None:
-    """Refuse row numbers that lead nowhere or in circles, which analyses would follow.
+    """Refuse row numbers that lead nowhere or in circles, which analyses would follow, and times of no trace.
 
     Raises
     ------
     FormatError
-        If a key of a table is not a row of the other, or a parent does not come before its child.
+        If a key of a table is not a row of the other, or a parent does not come before its child; if a depth
+        is not one more than its parent's, or a time is negative or too late.
     """
     slices, stacks, flows = tables["slices"], tables["stacks"], tables["flows"]
     count = len(slices)
@@ -137,10 +143,25 @@ def check_rows(tables: Mapping[str, pd.DataFrame]) -> None:
         ("allocations.track", tables["allocations"]["track"], -1),
     ):
         _check(name, values.to_numpy(), count if name.startswith("flows") else tracks, least)
+    parent = _ints(slices["parent"])
+    depth = slices["depth"].to_numpy().astype(np.int64)
+    around = np.append(depth, -1)[parent]
+    _in_range("slices.depth", depth, around + 1, around + 1)
+    for name, table in tables.items():
+        for column in _TIMES & set(table.columns):
+            least = 0 if column in ("dur", "self_ns") else -_LATEST_NS
+            _in_range(f"{name}.{column}", table[column].to_numpy(dtype=np.int64), least, _LATEST_NS)
 
 
 def _ints(column: pd.Series[Any]) -> Any:
     return column.to_numpy(dtype=np.int64, na_value=-1)
+
+
+def _in_range(name: str, values: Any, least: Any, most: Any) -> None:
+    wrong = (values < least) | (values > most)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise FormatError(f"{name} of row {row} is {int(values[row])}, which it cannot be")
 
 
 def _check(name: str, values: Any, limit: Any, least: int = -1) -> None:
