@@ -154,7 +154,7 @@ def _line_in_phase(facts: Facts, phase: str) -> Sentence | None:
     there = mine.among("phase", (phase,))
     waiting = union(mine.ts[there], mine.end[there])
     table, best = lines(facts.trace, **facts.arguments), None
-    for _, row in table[table["total_ns"].between(MOST * spent, facts.total_ns)].iterrows():
+    for row in table[table["total_ns"].between(MOST * spent, facts.total_ns)].to_dict("records"):
         here = mine.among("name", (line_select(row)["name"],))
         ran = union(mine.ts[here], mine.end[here])
         inside = length(overlap(ran, waiting))

@@ -9,8 +9,6 @@ import zlib
 from collections.abc import Callable
 from typing import Any, Final
 
-import psutil
-
 from ..errors import ExtraNotInstalledError, FormatError
 from ..optional import require
 from ..trace.report import ImportReport
@@ -66,6 +64,8 @@ def limit_for(packed_bytes: int, max_bytes: int | None) -> int:
     """
     if max_bytes is not None:
         return max_bytes
+    import psutil
+
     free = max(int(psutil.virtual_memory().available), SMALL_BYTES)
     return min(MAX_BYTES, max(MOST_TIMES * packed_bytes, SMALL_BYTES), free)
 

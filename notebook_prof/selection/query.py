@@ -6,12 +6,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..errors import OptionError
 from ..units import parse_ns
@@ -150,9 +148,8 @@ class Query:
             folded = [text.casefold() for text in texts]
             keep &= np.array([all(word in text for word in self.words) for text in folded], dtype=bool)
         if self.patterns:
-            array = pa.array([text.encode("utf-8", "replace").decode() for text in texts], pa.large_string())
             for pattern in self.patterns:
-                keep &= _search(pattern, array)
+                keep &= _search(pattern, texts)
         return keep
 
     def split(self, fields: Iterable[str]) -> tuple[Query, tuple[Condition, ...]]:
@@ -237,14 +234,18 @@ def _number(field: str, text: str) -> float:
 def _pattern(token: str) -> str:
     pattern = token[1:-1]
     try:
-        _search(pattern, pa.array([""]))
-    except (pa.ArrowInvalid, UnicodeError) as error:
+        _search(pattern, [""])
+    except ValueError as error:  # pyarrow's, or a text that is no Unicode
         why = str(error).partition(": ")[2] or str(error)
         raise OptionError(f"{token} is not a regular expression: {why}") from error
     return pattern
 
 
-def _search(pattern: str, texts: Any) -> npt.NDArray[np.bool_]:
+def _search(pattern: str, texts: Sequence[str]) -> npt.NDArray[np.bool_]:
     """Whether a pattern is in each text; in time that is linear in their length, whatever the pattern is."""
-    found = pc.match_substring_regex(texts, pattern=f"(?im){pattern}")
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    sound = [text.encode("utf-8", "replace").decode() for text in texts]  # no lone surrogates
+    found = pc.match_substring_regex(pa.array(sound, pa.large_string()), pattern=f"(?im){pattern}")
     return np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
