@@ -65,7 +65,7 @@ class PySpy:
         self._children = Children(Clock().now_ns)
         self._look: Callable[[], None] = lambda: None
         self._window_ns = (0, 0)
-        self._died_ns = 0
+        self._looked_ns = self._died_ns = 0
         self._ended = False
         self._lock = threading.Lock()
 
@@ -120,8 +120,11 @@ class PySpy:
 
     def _beat(self) -> None:
         """Look from inside, and let a calmer py-spy follow in time; called in a watching thread."""
-        self._look()
-        self._children.look()
+        now = self._clock.now_ns()
+        if now - self._looked_ns >= NET_NS * 3 // 4:  # not at every quick beat
+            self._looked_ns = now
+            self._look()
+            self._children.look()
         due = CALMER[len(self._segments) - 1 : len(self._segments)]
         if not due or self._clock.now_ns() - self._window_ns[0] < due[0][0] * 1e9:
             return
