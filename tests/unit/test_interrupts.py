@@ -213,7 +213,7 @@ def ran(line=None):
 for _ in range(3):
     lines, result, told = ran()
 assert result.success, told
-before, wrong = threads(), {}
+before, wrong = [name for name in threads() if not name.startswith("notebook_prof")], {}
 chosen = sorted(lines.seen)[int(sys.argv[2])::int(sys.argv[3])]
 for line in chosen:
     lines, result, told = ran(line)
