@@ -99,6 +99,8 @@ ROWS: dict[str, tuple[str, str]] = {
     "bgtrain": ("100 steps in a thread", NEW),
     "ignite": ("40 steps, two evaluations of 20 batches", NEW),
     "fastai": ("40 steps, two validations of 20 batches", NEW),
+    "epochs": ("train() and validate() of an earlier cell, 48 steps in two epochs", NEW),
+    "magics": ("`!sleep 0.3`, then `%run` of a loop", NEW),
     "accumulate": ("40 micro-batches, 10 updates", NEW),
 }
 
