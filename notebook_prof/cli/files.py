@@ -103,7 +103,7 @@ def formats(options: argparse.Namespace) -> int:
 
 def _stem(path: str) -> str:
     name = path.rstrip("/").rstrip(os.sep)
-    for ending in (".gz", ".zst", ".zip", ".json"):
+    for ending in (".gz", ".zst", ".xz", ".zip", ".json"):
         name = name.removesuffix(ending)
     return name
 

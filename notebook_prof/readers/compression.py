@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import lzma
 import struct
 import zipfile
 import zlib
@@ -24,6 +25,7 @@ SMALL_BYTES: Final = 256 << 20
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
 ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+XZ_MAGIC: Final = b"\xfd7zXZ\x00"
 ZIP_MAGICS: Final = (b"PK\x03\x04", b"PK\x05\x06")
 
 _HEAD: Final = 64 * 1024
@@ -31,6 +33,8 @@ _CHUNK: Final = 1 << 20
 _SMALL: Final = 4096
 ZSTD_STEP: Final = 256  # a block of 4 bytes can become 128 KiB: 8 MiB a step at most
 _GZIP_WINDOW: Final = 31
+XZ_PADDING: Final = b"\0" * 4
+_XZ_MEMORY: Final = 256 << 20
 LAYERS: Final = 4
 _MEMBERS: Final = 1000
 BROKEN_ZIP: Final = (
@@ -73,11 +77,11 @@ def limit_for(packed_bytes: int, max_bytes: int | None) -> int:
 def decompress(
     raw: bytes, report: ImportReport, *, max_bytes: int | None = None, wanted: Wanted | None = None
 ) -> bytes:
-    """Undo gzip, zstd and zip; anything else comes back as it is.
+    """Undo gzip, zstd, xz and zip; anything else comes back as it is.
 
     Layers are taken off one after another, as in a zip of a ``.json.gz``. Several gzip members or zstd
     frames follow one another in a valid file. A stream that breaks off gives what came before, and an
-    issue ``truncated-gzip`` or ``truncated-zstd``.
+    issue ``truncated-gzip``, ``truncated-zstd`` or ``truncated-xz``.
 
     Parameters
     ----------
@@ -113,6 +117,8 @@ def decompress(
             raw = _gunzip(raw, report, limit)
         elif raw.startswith(ZSTD_MAGIC):
             raw = _unzstd(raw, report, limit)
+        elif raw.startswith(XZ_MAGIC):
+            raw = _unxz(raw, report, limit)
         elif raw.startswith(ZIP_MAGICS):
             raw = _unzip(raw, report, limit, wanted)
         else:
@@ -220,6 +226,32 @@ def _unzstd(raw: bytes, report: ImportReport, limit: int) -> bytes:
         if not stream.eof:
             lost(report, "zstd", "the compressed stream ends in the middle")
     return out.joined()
+
+
+def _unxz(raw: bytes, report: ImportReport, limit: int) -> bytes:
+    out, view, at = Output(limit), memoryview(raw), 0
+    while raw.startswith(XZ_MAGIC, at):
+        stream = xz_stream()
+        try:
+            while not stream.eof:
+                piece = view[at : at + _CHUNK] if stream.needs_input else view[:0]
+                if stream.needs_input and not len(piece):
+                    lost(report, "xz", "the compressed stream ends in the middle")
+                    return out.joined()
+                at += len(piece)
+                out.add(stream.decompress(piece, out.room()))
+        except lzma.LZMAError as error:
+            lost(report, "xz", str(error))
+            return out.joined()
+        at -= len(stream.unused_data)
+        while raw.startswith(XZ_PADDING, at):
+            at += len(XZ_PADDING)
+    return out.joined()
+
+
+def xz_stream() -> lzma.LZMADecompressor:
+    """What undoes one stream of xz, with no larger dictionary than a recording needs."""
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
 
 
 def zstd_frames() -> tuple[Callable[[], Any], type[Exception]]:

@@ -111,7 +111,7 @@ def read_trace(
     Parameters
     ----------
     path : str or path-like
-        Compressed (gzip, zstd, zip) or not; told by the bytes, not by the name. Of a folder, the files
+        Compressed (gzip, zstd, xz, zip) or not; told by the bytes, not by the name. Of a folder, the files
         inside are read as one recording; links out of it are not followed.
     format : str, optional
         One of `list_formats`; found out when not given.

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from ..trace.report import ImportReport
-from .compression import GZIP_MAGIC, LAYERS, ZIP_MAGICS, ZSTD_MAGIC, Wanted, limit_for
+from .compression import GZIP_MAGIC, LAYERS, XZ_MAGIC, ZIP_MAGICS, ZSTD_MAGIC, Wanted, limit_for
 from .progress import Progress
-from .unpack import PIECE_BYTES, Pieces, Unpacked, Window, gunzip, joined, unzip, unzstd, zip_member
+from .unpack import PIECE_BYTES, Pieces, Unpacked, Window, gunzip, joined, unxz, unzip, unzstd, zip_member
 
 __all__ = ["PIECE_BYTES", "Content", "Pieces", "expected_bytes", "in_one_piece", "in_pieces"]
 
 _HEAD: int = 64 * 1024
-_PACKED = (GZIP_MAGIC, ZSTD_MAGIC, *ZIP_MAGICS)
+_PACKED = (GZIP_MAGIC, ZSTD_MAGIC, XZ_MAGIC, *ZIP_MAGICS)
 _INFLATED = 10
 
 
@@ -27,10 +27,10 @@ def in_pieces(
     wanted: Wanted | None = None,
     progress: Progress | None = None,
 ) -> Pieces | None:
-    """The content of a file, piece by piece, without its layers of gzip, zstd and zip.
+    """The content of a file, piece by piece, without its layers of gzip, zstd, xz and zip.
 
-    A stream that breaks off gives what comes before, and an issue ``truncated-gzip`` or
-    ``truncated-zstd``, as `compression.decompress` does.
+    A stream that breaks off gives what comes before, and an issue ``truncated-gzip``,
+    ``truncated-zstd`` or ``truncated-xz``, as `compression.decompress` does.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def expected_bytes(path: Path) -> int:
     """About how much text a file holds; compressed traces hold some ten times their size."""
     try:
         with path.open("rb") as file:
-            packed = file.read(len(GZIP_MAGIC) + len(ZSTD_MAGIC)).startswith(_PACKED)
+            packed = file.read(len(XZ_MAGIC)).startswith(_PACKED)
         return path.stat().st_size * (_INFLATED if packed else 1)
     except OSError:
         return 0
@@ -102,13 +102,15 @@ def _unpacked(
     else:
         window = Window(file)
     for _ in range(LAYERS):
-        start = window.peek(len(ZSTD_MAGIC))
+        start = window.peek(len(XZ_MAGIC))
         if start.startswith(ZIP_MAGICS):
             return None
         if start.startswith(GZIP_MAGIC):
             window = Window(Unpacked(gunzip(window, report, limit)))
         elif start.startswith(ZSTD_MAGIC):
             window = Window(Unpacked(unzstd(window, report, limit)))
+        elif start.startswith(XZ_MAGIC):
+            window = Window(Unpacked(unxz(window, report, limit)))
         else:
             break
     return window.pieces()

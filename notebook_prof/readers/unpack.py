@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import zipfile
 import zlib
 from collections.abc import Generator, Iterator
@@ -13,12 +14,15 @@ from ..trace.report import ImportReport
 from .compression import (
     BROKEN_ZIP,
     GZIP_MAGIC,
+    XZ_MAGIC,
+    XZ_PADDING,
     ZSTD_MAGIC,
     ZSTD_STEP,
     Output,
     Wanted,
     chosen_member,
     lost,
+    xz_stream,
     zstd_frames,
 )
 
@@ -114,6 +118,29 @@ def unzstd(window: Window, report: ImportReport, limit: int) -> Pieces:
             size.count(part)
             if part:
                 yield part
+
+
+def unxz(window: Window, report: ImportReport, limit: int) -> Pieces:
+    """All streams of an xz file."""
+    size = Output(limit)
+    while window.peek(len(XZ_MAGIC)) == XZ_MAGIC:
+        stream = xz_stream()
+        while not stream.eof:
+            piece = window.peek(_STEP) if stream.needs_input else b""
+            if stream.needs_input and not piece:
+                lost(report, "xz", "the compressed stream ends in the middle")
+                return
+            try:
+                part = stream.decompress(piece, min(PIECE_BYTES, size.room()))
+            except lzma.LZMAError as error:
+                lost(report, "xz", str(error))
+                return
+            window.skip(len(piece) - len(stream.unused_data))
+            size.count(part)
+            if part:
+                yield part
+        while window.peek(len(XZ_PADDING)) == XZ_PADDING:
+            window.skip(len(XZ_PADDING))
 
 
 @contextmanager

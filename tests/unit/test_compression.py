@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import io
 import itertools
+import lzma
 import shutil
 import sys
 import time
@@ -218,3 +219,48 @@ def test_a_bomb_is_refused_by_its_ratio(tmp_path: Path, layers: int) -> None:
     for asked in ({}, {"format": "kineto"}):
         with pytest.raises(FormatError, match="becomes larger than 256 MiB"):
             read_trace(path, **asked)  # type: ignore[arg-type]
+
+
+def _both(data: bytes, place: Path) -> list[tuple[bytes, set[str]]]:
+    """What comes of the bytes as a whole and piece by piece, and what is told."""
+    place.write_bytes(data)
+    found = []
+    for undo in (lambda report: decompress(data, report), lambda report: _joined(place, report)):
+        report = ImportReport()
+        found.append((undo(report), {issue.code for issue in report}))
+    return found
+
+
+def _joined(place: Path, report: ImportReport) -> bytes:
+    pieces = in_pieces(place, report)
+    assert pieces is not None
+    return b"".join(pieces)
+
+
+@pytest.mark.parametrize("size", [0, 1, 5000, 3 << 20])
+def test_streams_of_xz_follow_one_another(tmp_path: Path, size: int) -> None:
+    text = bytes(i * i % 251 for i in range(size))
+    packed = lzma.compress(text) + b"\0" * 8 + lzma.compress(b"end")
+    assert _both(packed, tmp_path / "a") == [(text + b"end", set())] * 2
+    assert _both(gzip.compress(packed), tmp_path / "a") == [(text + b"end", set())] * 2
+
+
+def test_xz_that_breaks_off_gives_what_came_before(tmp_path: Path) -> None:
+    text = b"".join(b"%d\n" % (i * i) for i in range(100_000))
+    packed = lzma.compress(text, preset=0)
+    for cut in (len(packed) // 2, len(packed) - 5):
+        for content, told in _both(packed[:cut], tmp_path / "a"):
+            assert text.startswith(content)
+            assert told == {"truncated-xz"}
+    damaged = bytearray(packed)
+    damaged[len(packed) // 2] ^= 255
+    for content, told in _both(bytes(damaged), tmp_path / "a"):
+        assert len(content) < len(text)
+        assert told == {"truncated-xz"}
+
+
+def test_a_trace_in_xz_is_read(tmp_path: Path) -> None:
+    (tmp_path / "run.json.xz").write_bytes(lzma.compress(TRACE))
+    assert read_trace(tmp_path / "run.json.xz").slices["name"].tolist() == ["a"]
+    with pytest.raises(FormatError, match="becomes larger than 256 MiB"):
+        decompress(lzma.compress(b" " * (257 << 20), preset=0), ImportReport())
