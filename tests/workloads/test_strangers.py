@@ -137,8 +137,10 @@ def test_functions_of_an_earlier_cell(play: Play) -> None:
     assert len(run.steps) == 48
     inside = run.phases.loc[run.phases["phase"] == "evaluation", "host_ns"].sum()
     outside = run.account.loc[run.account["part"].str.startswith("evaluation"), "dur"].sum()
-    evaluated = float(inside + outside) / 1e9
-    assert abs(evaluated - float(said["val"])) <= 0.15 * float(said["val"]) + 0.02
+    # models and their batches; what is made of their output is no model's work
+    evaluated, took = float(inside + outside) / 1e9, float(said["val"])
+    assert 0.5 * took <= evaluated <= 1.15 * took + 0.02, (inside, outside, run.account)
+    assert min(inside, outside) > 0.1e9 * took, "after the first epoch and after the last"
     assert abs(run.part_s(3, 4) - float(said["prep"])) <= 0.02 + 0.1 * float(said["prep"])
     if "most of it in" in (sentence := run.verdict.splitlines()[0]):
         assert "loader" in sentence, "no line of the training itself"
