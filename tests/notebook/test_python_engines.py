@@ -133,16 +133,29 @@ def test_every_thread_has_its_own_track(spied: Kernel, engine: str) -> None:
     assert spied.value("total_s(p, 't.join()', 'MainThread') > total_s(p, 't.start()', 'MainThread')")
 
 
+POOL = """
+%%profile p --quiet
+with cf.ThreadPoolExecutor(2) as ex:
+    r = list(ex.map(lambda i: hashlib.sha256(data).hexdigest(), range(40)))
+len(r)
+"""
+
+
+@pytest.mark.xfail(reason="py-spy keeps the number of a thread whose identifier another one gets after it")
+def test_a_thread_that_follows_another_has_its_own_track(spied: Kernel) -> None:
+    """Which identifiers come again is chance: without that both are there."""
+    spied.must("import concurrent.futures as cf, hashlib, os, threading; data = os.urandom(40_000_000)")
+    spied.must("ts = [threading.Thread(target=sum, args=(range(9_000_000),)) for _ in range(3)]")
+    spied.must("[t.start() for t in ts]; [t.join() for t in ts]; None")
+    spied.must(POOL)
+    assert len([name for name in spied.value("threads(p)") if name.startswith("ThreadPoolExecutor")]) == 2
+
+
 def test_a_thread_pool_keeps_its_names(spied: Kernel) -> None:
-    spied.must("import concurrent.futures as cf, hashlib, os; data = os.urandom(40_000_000)")
-    spied.must(
-        """
-        %%profile p --quiet
-        with cf.ThreadPoolExecutor(2) as ex:
-            r = list(ex.map(lambda i: hashlib.sha256(data).hexdigest(), range(40)))
-        len(r)
-        """
-    )
+    spied.must("%reload_ext notebook_prof")  # a py-spy that has seen no thread yet, see the test above
+    spied.must("import concurrent.futures as cf, hashlib, os, time; data = os.urandom(40_000_000)")
+    spied.must("time.sleep(0.5)")
+    spied.must(POOL)
     names = [name for name in spied.value("threads(p)") if name.startswith("ThreadPoolExecutor")]
     # the first number counts the executors of the process, of which the kernel may have had some before
     assert sorted(name.rpartition("_")[2] for name in names) == ["0", "1"], names
