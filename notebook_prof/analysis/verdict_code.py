@@ -23,6 +23,7 @@ from .verdict_steps import line_select, line_words
 
 MOST: Final = 0.5
 _SHOWN: Final = 3
+_STATEMENTS: Final = ("code", "steps", "outside-window")
 _CALLED: Final = 2
 _WORTH: Final = 0.1
 """Lines below the hottest one that take less of the cell are not told."""
@@ -110,9 +111,27 @@ def _share(facts: Facts, row: Any) -> Claim:
     )
 
 
+def _spread_over_parts(parts: pd.DataFrame) -> Finding:
+    """The longest parts of the account: what lies outside of the asked steps has no lines, but its time."""
+    whole = Source("account", "dur")
+    pieces, shares = [], []
+    for row in parts.to_dict("records"):
+        mine = Source("account", "dur", {"part": str(row["part"]), "ts": int(row["ts"])})
+        shares.append(cite_share(float(row["share"]), mine, whole))
+        text = f", `{short(str(row['text']), 60)}`" if row["kind"] == "code" and row["text"] else ""
+        pieces.append(say(str(row["part"]), " ", shares[-1], text))
+    begin = "Most of the cell is " if float(shares[0].value) > MOST else "Nothing takes most of the cell: "
+    first = parts.iloc[0]
+    evidence = {"part": str(first["part"]), "part_ns": int(first["dur"])}
+    return Finding("mixed", say(begin, joined(pieces, "; "), "."), float(shares[0].value), evidence)
+
+
 def _spread(facts: Facts) -> Finding:
-    """No line takes most: the first three, none inside another."""
+    """No line takes most: the first three, none inside another; parts where a longer one was not recorded."""
     table = facts.hot.table.iloc[facts.hot.outer[:_SHOWN]]
+    parts = facts.account[facts.account["kind"].isin(_STATEMENTS)].nlargest(_SHOWN, "dur")
+    if len(parts) and (not len(table) or int(parts["dur"].iloc[0]) > int(table["total_ns"].iloc[0])):
+        return _spread_over_parts(parts)
     if not len(table):
         return Finding("mixed", say("Nothing was seen of the cell's lines."), 0.0)
     pieces = [

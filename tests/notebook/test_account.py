@@ -114,3 +114,18 @@ def test_training_in_another_thread_is_told(torch_kernel: Kernel) -> None:
     assert sum(row["steps"] for row in rows) == 6
     assert {row["line"] for row in rows if row["kind"] == "steps"} <= {3, 4}
     assert "steps-in-another-thread" in torch_kernel.value("[issue.code for issue in p.trace.report]")
+
+
+@pytest.mark.parametrize(
+    ("first", "begin"), [(0.12, "Nothing takes most of the cell: "), (0.5, "Most of the cell is ")]
+)
+def test_what_lies_outside_of_the_asked_steps_is_told_first(kernel: Kernel, first: float, begin: str) -> None:
+    """No line of it was recorded: that is no reason to tell the three lines that were."""
+    kernel.must(
+        f"%%profile p --quiet --steps 1:3\nimport time\ntime.sleep({first})\ntime.sleep(0.1)\n"
+        "for i in range(4):\n    time.sleep(0.02)\n"
+    )
+    sentence = kernel.value("str(p.verdict).splitlines()[0]")
+    assert sentence.startswith(f"{begin}line 3 "), sentence
+    assert f"`time.sleep({first})`" in sentence
+    assert kernel.value("[c.text for c in p.verdict.claims if not c.holds(p.trace)]") == []
