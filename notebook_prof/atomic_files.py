@@ -18,7 +18,7 @@ PRIVATE: Final = 0o600
 
 
 @contextmanager
-def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[IO[bytes]]:
+def atomic_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[IO[bytes]]:
     """Open a file for writing that takes the place of the one at `path` when the block has ended well.
 
     Parameters
@@ -41,7 +41,7 @@ def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterat
     --------
     >>> import tempfile
     >>> place = Path(tempfile.mkdtemp()) / "report.html"
-    >>> with whole_file(place) as file:
+    >>> with atomic_file(place) as file:
     ...     _ = file.write(b"<p>")
     >>> place.read_text(), len(list(place.parent.iterdir()))
     ('<p>', 1)
@@ -75,9 +75,9 @@ def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterat
 
 
 @contextmanager
-def whole_text(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
+def atomic_text(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
     """The same for UTF-8 text, whose line ends stay as they are given."""
-    with whole_file(path) as raw:
+    with atomic_file(path) as raw:
         text = io.TextIOWrapper(raw, encoding="utf-8", newline="\n", write_through=True)
         yield text
         text.detach()

@@ -11,7 +11,7 @@ _SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxother, _SHORT.maxlong = 3, 120, 120
 _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = _SHORT.maxset = 5
 
 
-def shown(value: Any) -> str:
+def bounded_repr(value: Any) -> str:
     """Give a value's repr, cut: at three levels, five items of each, and `LONGEST` characters.
 
     Examples
@@ -19,9 +19,9 @@ def shown(value: Any) -> str:
     >>> nested = []
     >>> for _ in range(60):
     ...     nested = [nested, nested]  # written out it would have 2**60 brackets
-    >>> shown(nested)
+    >>> bounded_repr(nested)
     '[[[[...], [...]], [[...], [...]]], [[[...], [...]], [[...], [...]]]]'
-    >>> len(shown("x" * 10**6))
+    >>> len(bounded_repr("x" * 10**6))
     120
     """
     text = _SHORT.repr(value)

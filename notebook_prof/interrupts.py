@@ -8,7 +8,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 
-class Held:
+class DelayedInterrupt:
     """Lets an interrupt wait until a block has ended; a second one does not wait.
 
     Starting and stopping collectors takes milliseconds and must not be left half done. Only the main thread
@@ -27,7 +27,7 @@ class Held:
 
     Examples
     --------
-    >>> with Held(deliver=False) as held:
+    >>> with DelayedInterrupt(deliver=False) as held:
     ...     signal.raise_signal(signal.SIGINT)
     >>> held.count
     1
@@ -38,12 +38,12 @@ class Held:
         self._deliver = deliver
         self._before: Any = None
 
-    def __enter__(self) -> Held:
+    def __enter__(self) -> DelayedInterrupt:
         __tracebackhide__ = True
         if threading.current_thread() is threading.main_thread():
             before = signal.getsignal(signal.SIGINT)
             # what is not a function of Python's is none that raises anything here
-            if callable(before) and not isinstance(getattr(before, "__self__", None), Held):
+            if callable(before) and not isinstance(getattr(before, "__self__", None), DelayedInterrupt):
                 self._before = before
                 try:
                     signal.signal(signal.SIGINT, self._note)

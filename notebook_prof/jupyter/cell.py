@@ -172,10 +172,11 @@ def _is_magic(tree: ast.Module) -> bool:
 
 
 @dataclass(frozen=True)
-class Untold:
-    """Stands for the result of a cell whose end IPython did not tell, or has still to tell."""
+class ResultUnknown:
+    """Stands for IPython's result of a cell: its end was not told, or it still runs."""
 
-    error_in_exec: BaseException | None
+    runs: bool
+    error_in_exec: BaseException | None = None
     error_before_exec: None = None
 
 
@@ -203,7 +204,7 @@ class CellWatch:
         """Remember the cell; IPython calls this."""
         running = _cells_that_run()
         while running and len(self._stack) >= running:  # an interrupt came before IPython told their end
-            self._tell(self._stack[-1], Untold(KeyboardInterrupt()))
+            self._tell(self._stack[-1], ResultUnknown(False, KeyboardInterrupt()))
             self._stack.pop()
         self._stack.append(info)
 
@@ -220,7 +221,7 @@ class CellWatch:
         """Tell all who wait that their cell is over, though it runs; whether anybody did."""
         waiting = list(self._waiting)
         for info, _ in waiting:
-            self._tell(info, Untold(None))
+            self._tell(info, ResultUnknown(True))
         return bool(waiting)
 
     @property

@@ -18,13 +18,13 @@ from IPython.display import display
 
 from ..collectors.python.assemble import OTHER_CELLS
 from ..errors import NotebookProfError
-from ..interrupts import Held
+from ..interrupts import DelayedInterrupt
 from ..session import current
 from ..session.deferred import DeferredTrace
 from ..session.engine import EndOfWindow, LoopInSource, Plan, Session
 from ..session.profile import Profile
 from ..session.schedule import WholeRun
-from .cell import Untold, watch
+from .cell import ResultUnknown, watch
 from .options import MAGIC, MagicOptions, parse
 from .rewriting import TICKER
 
@@ -64,7 +64,7 @@ def begin(
     if info is None:
         raise UsageError(f"{MAGIC}: this cell runs silently, so its end cannot be seen; use nbp.profile(...)")
     file = sys._getframe(1).f_code.co_filename  # the cell itself calls this
-    with Held():  # an interrupt comes out of this when the end of the cell will be seen
+    with DelayedInterrupt():  # an interrupt comes out of this when the end of the cell will be seen
         _begin(shell, info, line, file, loops, marked, problem)
 
 
@@ -94,8 +94,20 @@ def _begin(
         restore_traceback()
         error = result.error_in_exec or result.error_before_exec
         session.end_cell(failed_ns[-1] if error is not None and failed_ns else now_ns)
-        if not isinstance(result, Untold):  # else its loops may still tick
+        unknown = isinstance(result, ResultUnknown)
+        if not (unknown and result.runs):  # else its loops may still tick
             drop_tickers(shell)
+        if unknown:
+            why, where = (
+                ("the extension was unloaded", "left") if result.runs else ("an interrupt", "next saw it")
+            )
+            session.report.add(
+                "end-not-told",
+                "loss",
+                example=f"{why} before the end of the cell",
+                effect=f"the account ends where the profiler {where}",
+                advice="run the cell again",
+            )
         if restore is not None:
             restore()
         if isinstance(error, EndOfWindow):
@@ -110,7 +122,7 @@ def _begin(
             )
         _deliver(shell, options, traces)
 
-    held = Held(deliver=False)
+    held = DelayedInterrupt(deliver=False)
     ends: list[int] = []
 
     def done(result: Any) -> None:

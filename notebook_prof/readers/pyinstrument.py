@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import UNSET, Struct, UnsetType
 
+from ..bounded_repr import bounded_repr
 from ..errors import FormatError
-from ..shown import shown
 from ..trace.builder import TraceBuilder
 from ..trace.intervals import IntArray
 from ..trace.strings import Coded
@@ -113,7 +113,7 @@ def _frame(node: _Node) -> Frame:
 
 def _report_times(ok: npt.NDArray[np.bool_], nodes: list[_Node], builder: TraceBuilder) -> None:
     builder.report.add_where(
-        "broken-row", "loss", ~ok, lambda i: shown(nodes[i].time), "frames without a usable time"
+        "broken-row", "loss", ~ok, lambda i: bounded_repr(nodes[i].time), "frames without a usable time"
     )
 
 

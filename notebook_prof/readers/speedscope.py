@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from msgspec import Raw, Struct, field
 
-from ..shown import shown
+from ..bounded_repr import bounded_repr
 from ..trace.builder import TraceBuilder
 from ..trace.intervals import IntArray
 from ..trace.strings import Coded
@@ -113,7 +113,7 @@ def _add(profile: _Profile, number: int, frames: list[Frame], builder: TraceBuil
     elif profile.type == "sampled":
         _add_sampled(profile, scale, track, frames, builder)
     else:
-        builder.report.add("unknown-profile", "loss", example=shown(profile.type), effect="left out")
+        builder.report.add("unknown-profile", "loss", example=bounded_repr(profile.type), effect="left out")
 
 
 def _add_events(

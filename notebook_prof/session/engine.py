@@ -18,7 +18,7 @@ from ..collectors.base import Collector, Recording
 from ..collectors.machine import machine
 from ..collectors.options import CollectorOptions
 from ..errors import OptionError
-from ..interrupts import Held
+from ..interrupts import DelayedInterrupt
 from ..trace.builder import TraceBuilder
 from ..trace.clocks import Clock
 from ..trace.report import ImportReport
@@ -165,7 +165,7 @@ class Session:
         """
         __tracebackhide__ = True
         try:
-            with Held():
+            with DelayedInterrupt():
                 current.claim(self)
                 self._opened_ns = time.time_ns()
                 self._sources.connect(hooks=self._hooks)
@@ -176,7 +176,7 @@ class Session:
 
     def give_up(self) -> None:
         """End without a Trace; safe in every state."""
-        with Held():
+        with DelayedInterrupt():
             self.window.closed = True
             self.abandon()
             self._end()
@@ -194,7 +194,7 @@ class Session:
         list of DeferredTrace
             One a cycle, oldest first, never empty. None of them is begun.
         """
-        with Held(deliver=False) as held:
+        with DelayedInterrupt(deliver=False) as held:
             try:
                 self.window.close(failed=failed)
             except KeyboardInterrupt:  # a second one, or a collector's own

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pandas as pd
 
+from ..atomic_files import atomic_text
 from ..errors import NotebookProfError
 from ..ranks.answers import RankAnswers
 from ..ranks.worth import worth_showing
 from ..selection import Selection
 from ..units import format_ns, format_share
-from ..whole_files import whole_text
 from .display import display
 from .profile import Profile
 from .rank_sums import page_sums
@@ -81,7 +81,7 @@ class RankBoard:
         page = importlib.import_module("notebook_prof.views.rank_page.report")
         opened, note = self._kept(timelines)
         content = page.rank_report(self, opened, note)
-        with whole_text(path) as file:
+        with atomic_text(path) as file:
             file.write(content)
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 from ..collectors.base import Collector
 from ..collectors.options import CollectorOptions, EngineName, PythonMode
 from ..errors import NotRecordedError, OptionError
-from ..interrupts import Held
+from ..interrupts import DelayedInterrupt
 from ..trace.trace import Trace
 from ..units import parse_ns
 from . import current
@@ -144,7 +144,7 @@ class profile(Profile):
         __tracebackhide__ = True
         session = Session(self._plan)
         try:
-            with Held():
+            with DelayedInterrupt():
                 session.open()
                 self._session = session
                 self._cycles.clear()
@@ -236,7 +236,7 @@ class profile(Profile):
 
     def _stop(self, failed: bool) -> None:
         try:
-            with Held():
+            with DelayedInterrupt():
                 made = self._close(failed)
         except KeyboardInterrupt:
             if self._session is not None:  # it came before anything was done

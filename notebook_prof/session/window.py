@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ..interrupts import Held
+from ..interrupts import DelayedInterrupt
 from .schedule import RecordingState, ScheduleFunction, StepRange, WholeRun, as_state
 
 _RECORD = RecordingState.RECORD
@@ -335,7 +335,7 @@ class StepWindow:
 
     def _move(self, state: RecordingState) -> None:
         __tracebackhide__ = True
-        with Held():  # an interrupt waits until the collectors have started or stopped as a whole
+        with DelayedInterrupt():  # an interrupt waits until the collectors have started or stopped as a whole
             self._moved(state)
 
     def _moved(self, state: RecordingState) -> None:

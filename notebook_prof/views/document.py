@@ -11,10 +11,10 @@ import numpy as np
 
 from .. import analysis
 from ..analysis import Claim
+from ..atomic_files import atomic_text
 from ..selection import Selection
 from ..trace import Trace
 from ..units import format_bytes, format_count, format_items, format_ns, format_share
-from ..whole_files import whole_text
 from .answers import account, table
 from .drawing.account import account_colours, has_strip
 from .drawing.scene import MUTED
@@ -116,7 +116,7 @@ def write_report(
 
     static = fragment(trace, selection, verdict=verdict)
     page = report_page(trace, selection, verdict=verdict, static=static, claims=claims)
-    with whole_text(path) as file:
+    with atomic_text(path) as file:
         file.write(page)
 
 

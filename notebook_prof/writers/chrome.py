@@ -13,8 +13,8 @@ from typing import Any, Final, Protocol
 import numpy as np
 import pandas as pd
 
+from ..atomic_files import atomic_file
 from ..trace import Trace
-from ..whole_files import whole_file
 from .arguments import EventTexts
 from .json_tables import json_tables
 from .rows import (
@@ -64,7 +64,7 @@ def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> None:
     [[0, 9], [2, 3]]
     """
     target = Path(path)
-    with whole_file(target, private=True) as raw:
+    with atomic_file(target, private=True) as raw:
         if target.name.endswith(".gz"):
             with gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=5, mtime=0, filename="") as packed:
                 _write(trace, packed)

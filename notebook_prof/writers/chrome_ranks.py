@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 import pandas as pd
 
+from ..atomic_files import atomic_file
 from ..trace import Trace
 from ..trace.schema import TABLES
-from ..whole_files import whole_file
 from .rows import counter_rows, flow_rows, ints, memory_rows, slice_rows, step_rows
 
 _FIRST_PROCESS: Final = 1_000_000
@@ -90,7 +90,7 @@ def write_chrome_ranks(ranks: Iterable[Shifted], path: str | os.PathLike[str], *
 
 @contextmanager
 def _opened(path: Path) -> Iterator[_Sink]:
-    with whole_file(path, private=True) as raw:
+    with atomic_file(path, private=True) as raw:
         if path.name.endswith(".gz"):
             with gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=5, mtime=0, filename="") as packed:
                 yield packed

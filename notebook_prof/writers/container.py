@@ -14,9 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, cast
 
+from ..atomic_files import PRIVATE, cannot_write
 from ..errors import OptionError, WriteError
 from ..trace.layout import FIRST, FORMAT, LAST, SCHEMA
-from ..whole_files import PRIVATE, cannot_write
 
 
 class Container:

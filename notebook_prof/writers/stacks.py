@@ -12,11 +12,11 @@ from typing import Any, Final, Literal
 import numpy as np
 import pandas as pd
 
+from ..atomic_files import atomic_text
 from ..errors import OptionError, nearest
 from ..trace import Trace
 from ..trace.intervals import IntArray, as_ints
 from ..trace.taxonomy import DEVICE_CATEGORIES
-from ..whole_files import whole_text
 
 METRICS: Final = ("self_ns", "device_ns")
 _TORCH_METRICS: Final = {
@@ -85,10 +85,10 @@ def export_stacks(
         raise OptionError(f"stacks cannot be written as {chosen!r}: {nearest(chosen, FORMATS)}")
     paths = _paths(trace, metric)
     if chosen == "speedscope":
-        with whole_text(target) as file:
+        with atomic_text(target) as file:
             file.write(json.dumps(_speedscope(trace, paths, metric)))
         return
-    with whole_text(target) as file:
+    with atomic_text(target) as file:
         file.writelines(_collapsed(trace, paths))
 
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import pandas as pd
 
+from ..atomic_files import atomic_file
 from ..errors import OptionError
-from ..whole_files import whole_file
 
 _NESTED: Final = (dict, list, tuple)
 
@@ -45,12 +45,12 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
     name = target.name.lower()
     index = not (isinstance(frame.index, pd.RangeIndex) and frame.index.names == [None])
     if name.endswith(".parquet"):
-        with whole_file(target) as file:
+        with atomic_file(target) as file:
             frame.to_parquet(file, index=index, engine="pyarrow")
     elif name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz")):
         separator = "\t" if name.endswith((".tsv", ".tsv.gz")) else ","
         packed: Any = {"method": "gzip", "mtime": 0} if name.endswith(".gz") else None
-        with whole_file(target) as file:
+        with atomic_file(target) as file:
             frame.to_csv(file, index=index, sep=separator, lineterminator="\n", compression=packed)
     else:
         raise OptionError(f"{target.name}: a table is written as .csv, .csv.gz, .tsv, .tsv.gz or .parquet")

@@ -6,7 +6,6 @@ cell of a second then has a few per cent of its time on a neighbouring line.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import sys
@@ -17,6 +16,7 @@ import psutil
 import pytest
 
 from tests.notebook.conftest import Kernel, _kernel
+from tests.py_spy_processes import attached_to
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="py-spy is used on Linux only")
 
@@ -48,17 +48,6 @@ def spied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
         made.must(TOLD)
         made.must("from notebook_prof.collectors.python import py_spy; py_spy.PATIENCE_S = 30")
         yield made
-
-
-def attached_to(pid: int) -> list[psutil.Process]:
-    """Processes of py-spy that look at a process; they are nobody's children."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            words = process.cmdline()
-            if words and "py-spy" in words[0] and words[-2:] == ["--pid", str(pid)]:
-                found.append(process)
-    return found
 
 
 def test_what_holds_the_gil_has_its_own_line(spied: Kernel) -> None:

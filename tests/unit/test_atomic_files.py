@@ -16,10 +16,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from notebook_prof.atomic_files import atomic_file, atomic_text
 from notebook_prof.errors import NotebookProfError, WriteError
 from notebook_prof.session.profile import Profile
 from notebook_prof.trace import Trace, TraceBuilder
-from notebook_prof.whole_files import whole_file, whole_text
 from notebook_prof.writers import write_table
 from notebook_prof.writers.chrome import write_chrome
 from notebook_prof.writers.native import write_native
@@ -107,7 +107,7 @@ def test_a_full_disk_for_real(tmp_path: Path) -> None:
     """A limit on the size of files stands for a full disk: the write itself fails, in the middle."""
     code = (
         "import resource, signal, sys; from pathlib import Path\n"
-        "from tests.unit.test_whole_files import WRITERS\n"
+        "from tests.unit.test_atomic_files import WRITERS\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "place = Path(sys.argv[1])\n"
         "WRITERS['view.png'](place / 'warm.png'); (place / 'warm.png').unlink()\n"
@@ -139,19 +139,19 @@ def test_no_link_is_followed_and_links_stay(tmp_path: Path) -> None:
     real, link = tmp_path / "real.txt", tmp_path / "link.txt"
     real.write_text("old")
     link.symlink_to(real)
-    with whole_text(link) as file:
+    with atomic_text(link) as file:
         file.write("new")
     assert link.is_symlink()
     assert real.read_text() == "new"
 
 
 def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
-    with whole_file("/dev/null") as file:
+    with atomic_file("/dev/null") as file:
         file.write(b"x")
     assert Path("/dev/null").is_char_device()
-    with pytest.raises(WriteError, match="directory"), whole_file(tmp_path) as file:
+    with pytest.raises(WriteError, match="directory"), atomic_file(tmp_path) as file:
         file.write(b"x")
-    with pytest.raises(WriteError, match="null"), whole_file("a\0b") as file:
+    with pytest.raises(WriteError, match="null"), atomic_file("a\0b") as file:
         file.write(b"x")
 
 
@@ -160,7 +160,7 @@ def test_errors_of_others_pass_and_leave_nothing(tmp_path: Path) -> None:
     place.write_bytes(BEFORE)
 
     def fail() -> None:
-        with whole_file(place) as file:
+        with atomic_file(place) as file:
             file.write(b"half")
             raise ZeroDivisionError
 

@@ -17,7 +17,7 @@ import pytest
 
 import notebook_prof as nbp
 from notebook_prof.collectors.base import Availability, Collector
-from notebook_prof.interrupts import Held
+from notebook_prof.interrupts import DelayedInterrupt
 from notebook_prof.session import current, recorder
 from notebook_prof.trace.builder import TraceBuilder
 from notebook_prof.trace.clocks import Clock
@@ -92,9 +92,9 @@ def test_an_interrupt_waits_for_the_end_of_the_block() -> None:
     done = []
 
     def work() -> None:
-        with Held() as held:
+        with DelayedInterrupt() as held:
             signal.raise_signal(signal.SIGINT)
-            with Held() as inner:
+            with DelayedInterrupt() as inner:
                 done.append(inner.count)
             done.append(held.count)
 
@@ -107,7 +107,7 @@ def test_a_second_interrupt_does_not_wait() -> None:
     done = []
 
     def work() -> None:
-        with Held():
+        with DelayedInterrupt():
             signal.raise_signal(signal.SIGINT)
             done.append(1)
             signal.raise_signal(signal.SIGINT)
@@ -122,11 +122,11 @@ def test_a_handler_of_the_users_is_called_once() -> None:
     calls: list[int] = []
     signal.signal(signal.SIGINT, lambda number, _: calls.append(number))
     try:
-        with Held(deliver=False):
+        with DelayedInterrupt(deliver=False):
             signal.raise_signal(signal.SIGINT)
         assert calls == [signal.SIGINT]
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        with Held() as held:
+        with DelayedInterrupt() as held:
             signal.raise_signal(signal.SIGINT)
         assert held.count == 0
     finally:
@@ -135,7 +135,7 @@ def test_a_handler_of_the_users_is_called_once() -> None:
 
 def test_other_threads_are_left_alone() -> None:
     def work() -> None:
-        with Held() as held:
+        with DelayedInterrupt() as held:
             found.append(held.count)
         found.append(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import random
 import time
@@ -12,6 +11,8 @@ from typing import Any
 
 import psutil
 import pytest
+
+from tests.py_spy_processes import attached_to
 
 from .runner import Notebook
 
@@ -117,17 +118,6 @@ def state(notebook: Notebook) -> dict[str, Any]:
     """What a profiler might leave in the process: threads, timers, handlers, hooks, names."""
     printed, _ = notebook.must(STATE)
     found: dict[str, Any] = json.loads(printed)
-    return found
-
-
-def attached_to(pid: int) -> list[psutil.Process]:
-    """Processes of py-spy that look at a process: they are nobody's children."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            words = process.cmdline()
-            if words and "py-spy" in words[0] and words[-2:] == ["--pid", str(pid)]:
-                found.append(process)
     return found
 
 

@@ -103,8 +103,8 @@ def _has_children() -> bool:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return False
-    except (OSError, AttributeError):  # macOS before Python 3.13 has no waitid
-        return True
+    except (OSError, AttributeError):  # not to be known here: macOS before Python 3.13 has no waitid
+        pass
     return True
 
 

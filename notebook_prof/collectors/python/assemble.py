@@ -24,7 +24,7 @@ from .snapping import Ranges, clear_of_operators, inside_ranges
 from .statements import Rows, hang
 
 SOURCE_CHARACTERS: Final = 60
-_OF_IPYTHON: Final = re.compile(
+_IPYTHON_CALL: Final = re.compile(
     r"(?P<before>.*?)get_ipython\(\)\.(?P<call>run_line_magic|system|getoutput)\((?P<given>.*)\)"
 )
 OTHER_CELLS: Final = "other_cells"
@@ -372,7 +372,7 @@ def as_typed(source: str) -> str:
     >>> as_typed("x = get_ipython().getoutput('ls')")
     'x = !ls'
     """
-    found = _OF_IPYTHON.fullmatch(source)
+    found = _IPYTHON_CALL.fullmatch(source)
     if found is None:
         return source
     try:

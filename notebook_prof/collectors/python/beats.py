@@ -23,7 +23,7 @@ from ...trace.intervals import IntArray
 BURST: Final = 24
 """So many beats come quickly at first: they give the offset of the clock."""
 
-AGAIN: Final = 4
+QUICK_IN_A_RECORDING: Final = 4
 """And so many when a recording begins."""
 
 QUICK_INTERVALS: Final = 3.3
@@ -78,7 +78,7 @@ class Beats:
         hands it over at the next call of Python, and waits there until it is woken up: with a burst of 24
         and several system calls in each, up to a fifth of a cell of 0.3 s was blamed on that call.
         """
-        self._left = max(self._left, AGAIN)
+        self._left = max(self._left, QUICK_IN_A_RECORDING)
 
     @property
     def quick(self) -> bool:

@@ -47,7 +47,7 @@ _STARTERS: Final = (
 MARKERS: Final = ("b'%%profile", 'b"%%profile', "# %%profile")
 """How the line begins that holds the place of a ``%%profile`` line in the cell's source: a constant, which
 tracebacks show as a comment."""
-_COMPILED: Final = re.compile(r"[\\/](torchinductor_[^\\/]*|\.triton|torch_compile_debug)[\\/]")
+_GENERATED: Final = re.compile(r"[\\/](torchinductor_[^\\/]*|\.triton|torch_compile_debug)[\\/]")
 """Folders of sources that a compiler wrote."""
 
 _Lines = tuple[list[int], list[int]]
@@ -287,7 +287,7 @@ def owner_of(file: str) -> int:
     if file.startswith("<"):
         return _OWNER_OF_UNNAMED.get(file, LIBRARY)
     if (place := _installed_place(file)) is None:
-        return LIBRARY if _COMPILED.search(file) else USER
+        return LIBRARY if _GENERATED.search(file) else USER
     top = place.split(os.sep)[0]
     return NOTEBOOK if top in _KERNEL else MACHINERY if top in _RUNNERS else LIBRARY
 

@@ -171,7 +171,7 @@ class SystemCollector(Collector):
         begin, end = self._freed_bytes
         builder.metadata["freed_bytes"] = [begin, end]
         if end - begin >= MUCH_FREED:
-            heap.give_back()
+            heap.trim()
             self.report.add(
                 "freed-memory-kept",
                 "info",

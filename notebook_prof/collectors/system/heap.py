@@ -40,7 +40,7 @@ def freed_bytes() -> int:
     return 0 if libc is None else int(libc.mallinfo2().fordblks)
 
 
-def give_back() -> None:
+def trim() -> None:
     """Let malloc return whole free pages to the system, those between used blocks too."""
     libc = _libc()
     if libc is not None:

@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from ...bounded_repr import bounded_repr
 from ...errors import FormatError
-from ...shown import shown
 from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
 
@@ -94,7 +94,7 @@ def _tensors(tagged: list[dict[str, str]], report: ImportReport) -> pd.DataFrame
     for tags in tagged:
         row = _tensor(tags)
         if row is None:
-            report.add("broken-row", "loss", example=shown(tags), effect="these tensors are left out")
+            report.add("broken-row", "loss", example=bounded_repr(tags), effect="these tensors are left out")
         else:
             rows.append(row)
     if not rows:

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ...bounded_repr import bounded_repr
 from ...errors import FormatError
-from ...shown import shown
 from ...trace.builder import TraceBuilder
 from ...trace.intervals import IntArray
 from .frames import Stacks
@@ -185,7 +185,7 @@ def _times(events: list[dict[Any, Any]], builder: TraceBuilder) -> IntArray:
                 "no-times",
                 "loss",
                 len(events),
-                example=f"{shown(events[0].get('action'))} has no time_us",
+                example=f"{bounded_repr(events[0].get('action'))} has no time_us",
                 effect="events are in order, 1 µs apart",
                 advice="record the snapshot with PyTorch 2.1 or later",
             )
@@ -308,7 +308,7 @@ def _dicts(rows: Iterable[Any], what: str, builder: TraceBuilder) -> list[dict[A
     every = list(rows)
     good = [row for row in every if isinstance(row, dict)]
     wrong = np.fromiter((not isinstance(row, dict) for row in every), bool, len(every))
-    builder.report.add_where(f"broken-{what}", "loss", wrong, lambda i: shown(every[i]), "left out")
+    builder.report.add_where(f"broken-{what}", "loss", wrong, lambda i: bounded_repr(every[i]), "left out")
     return good
 
 

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pandas as pd
 
-from ...shown import shown
+from ...bounded_repr import bounded_repr
 from ...trace.builder import TraceBuilder
 from ...trace.intervals import IntArray
 from ...trace.strings import Coded
@@ -45,7 +45,7 @@ def add_asyncs(events: Events, tracks: Tracks, arguments: Arguments, builder: Tr
         ("unclosed-async", rows[unclosed], "kept until the end of the trace"),
         ("async-end-without-begin", rows[marks[pairs.unopened]], "ignored"),
     ):
-        builder.report.add_where(code, "loss", lost, lambda i: shown(events.rows[i].name), effect)
+        builder.report.add_where(code, "loss", lost, lambda i: bounded_repr(events.rows[i].name), effect)
     shut = np.concatenate([rows[marks[pairs.end]], np.full(len(unclosed) + len(points), -1, np.int64)])
     order = np.argsort(at, kind="stable")
     at, dur, shut = at[order], dur[order], shut[order]

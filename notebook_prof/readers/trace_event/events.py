@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ...shown import shown
+from ...bounded_repr import bounded_repr
 from ...trace.builder import TraceBuilder
 from ...trace.intervals import IntArray
 from ...trace.strings import Coded
@@ -100,7 +100,7 @@ def _durations(rows: list[Row], phase: npt.NDArray[np.str_], builder: TraceBuild
         "duration-missing",
         "loss",
         int((~ok).sum()),
-        example=next((shown(rows[i].name) for i in at[~ok]), ""),
+        example=next((bounded_repr(rows[i].name) for i in at[~ok]), ""),
         effect="kept as instants",
     )
     out = np.zeros(len(rows), np.int64)

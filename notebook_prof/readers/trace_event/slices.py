@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ...shown import shown
+from ...bounded_repr import bounded_repr
 from ...trace.builder import TraceBuilder
 from ...trace.intervals import IntArray
 from ...trace.strings import Coded
@@ -125,7 +125,7 @@ def _mark_names(events: Events, marks: IntArray) -> IntArray:
 
 def _count_unmatched(events: Events, unclosed: IntArray, unopened: IntArray, builder: TraceBuilder) -> None:
     def example(rows: IntArray) -> str:
-        return shown(events.rows[int(rows[0])].name) if len(rows) else ""
+        return bounded_repr(events.rows[int(rows[0])].name) if len(rows) else ""
 
     builder.report.add(
         "unclosed-begin",

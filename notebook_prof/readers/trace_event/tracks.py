@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from ...shown import shown
+from ...bounded_repr import bounded_repr
 from ...trace.builder import TraceBuilder
 from ...trace.intervals import IntArray
 from .events import Events, number
@@ -79,7 +79,7 @@ def _names(events: Events, builder: TraceBuilder) -> tuple[dict[Any, str], dict[
             processes[pid] = f"{processes.get(pid, '')} {name}".strip()
         else:
             builder.report.add(
-                "metadata-not-used", "info", example=shown(row.name), effect="no name is taken from it"
+                "metadata-not-used", "info", example=bounded_repr(row.name), effect="no name is taken from it"
             )
     return threads, processes
 

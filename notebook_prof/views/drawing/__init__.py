@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import Final
 
+from ...atomic_files import atomic_file, atomic_text
 from ...errors import OptionError, nearest
 from ...selection import Selection
 from ...trace import Trace
-from ...whole_files import whole_file, whole_text
 from ..picture import png
 from ..store import ViewStore
 from .raster import pixels
@@ -61,7 +61,7 @@ def write_png(
 ) -> None:
     """Write a view as PNG, two dots a pixel; see `scene`."""
     data = png(pixels(scene(trace, selection, view, width, theme)))
-    with whole_file(path) as file:
+    with atomic_file(path) as file:
         file.write(data)
 
 
@@ -75,5 +75,5 @@ def write_svg(
 ) -> None:
     """Write a view as SVG; see `scene`."""
     text = scene(trace, selection, view, width, theme).svg()
-    with whole_text(path) as file:
+    with atomic_text(path) as file:
         file.write(text)
