@@ -130,9 +130,8 @@ len(r)
 """
 
 
-@pytest.mark.xfail(reason="py-spy keeps the number of a thread whose identifier another one gets after it")
 def test_a_thread_that_follows_another_has_its_own_track(spied: Kernel) -> None:
-    """Which identifiers come again is chance: without that both are there."""
+    """py-spy keeps the number of a thread for the next with its identifier; which do is chance."""
     spied.must("import concurrent.futures as cf, hashlib, os, threading; data = os.urandom(40_000_000)")
     spied.must("ts = [threading.Thread(target=sum, args=(range(9_000_000),)) for _ in range(3)]")
     spied.must("[t.start() for t in ts]; [t.join() for t in ts]; None")
@@ -141,7 +140,6 @@ def test_a_thread_that_follows_another_has_its_own_track(spied: Kernel) -> None:
 
 
 def test_a_thread_pool_keeps_its_names(spied: Kernel) -> None:
-    spied.must("%reload_ext notebook_prof")  # a py-spy that has seen no thread yet, see the test above
     spied.must("import concurrent.futures as cf, hashlib, os, time; data = os.urandom(40_000_000)")
     spied.must("time.sleep(0.5)")
     spied.must(POOL)

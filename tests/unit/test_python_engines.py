@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from array import array
+from itertools import pairwise
 from types import CodeType
 from typing import Any
 
@@ -27,11 +29,13 @@ from notebook_prof.collectors.python.frames import (
 )
 from notebook_prof.collectors.python.functions import Functions
 from notebook_prof.collectors.python.late_ticks import LateTicks
-from notebook_prof.collectors.python.looks import is_servant
+from notebook_prof.collectors.python.looks import Seen, is_servant
 from notebook_prof.collectors.python.processes import Process, name_processes
 from notebook_prof.collectors.python.py_spy_file import parse, stacks_of
+from notebook_prof.collectors.python.samples import Samples
 from notebook_prof.collectors.python.snapping import Ranges
 from notebook_prof.collectors.python.statements import Rows
+from notebook_prof.collectors.python.threads import samples_by_thread
 from notebook_prof.trace import Trace, TraceBuilder
 
 FILE = "/tmp/ipykernel_7/99.py"
@@ -90,6 +94,53 @@ def test_begins_and_ends_become_stacks_with_times() -> None:
     assert {paths.home[n] for n in changes.node[:2].tolist()} == {("python x.py", 42, "MainThread")}
     stacks = stacks_of(paths, changes.node, Functions())
     assert stacks.lengths.tolist() == [2, 1, 0]
+
+
+def seen_inside(ident: int, tid: int, name: str, *looks: int) -> Seen:
+    samples = Samples()
+    for look in looks:
+        samples.add(look, None)
+    return Seen(ident, tid, name, samples)
+
+
+def threads_told(rows: list[tuple[int, int]], inside: list[Seen], looked: list[int]) -> Any:
+    """Names, numbers and times of the threads with identifier 1; `rows` are begins, and numbers told."""
+    events = []
+    for (begin, tid), (end, _) in pairwise([*rows, (100, 0)]):
+        around = [("process 7", "", 0), (f"thread ({tid}): old {tid}", "", 0), ("work", "x.py", begin)]
+        events += [event("B", begin, *one, pid=os.getpid()) for one in around]
+        events += [event("E", end, name, pid=os.getpid()) for name, *_ in around[::-1]]
+    [changes], paths = parse(json.dumps(events).encode())
+    threads = samples_by_thread(changes, changes.ts_us, paths, inside, np.array(looked))
+    return [(one.name, one.tid, int(one.bounds[0]), int(one.bounds[-1])) for one in threads]
+
+
+def test_a_thread_that_got_anothers_identifier_is_told_from_it() -> None:
+    """py-spy keeps the number of the first; looks from inside know better, and keep its time before."""
+    rows = [(0, 42), (31, 42), (40, 42), (70, 42)]
+    looked = [10, 20, 30, 50, 60, 80]
+    new = seen_inside(1, 43, "new", 50, 60)
+    assert threads_told(rows, [new], looked) == [("old 42", 42, 0, 31), ("new", 43, 31, 100)]
+    old = seen_inside(1, 42, "old", 10, 20)
+    assert threads_told(rows, [old, new], looked) == [("old", 42, 0, 31), ("new", 43, 31, 100)]
+
+
+def test_a_thread_that_py_spy_told_right_keeps_its_time() -> None:
+    """Also where another, too short for a look, had the identifier just before it."""
+    rows = [(0, 42), (31, 44), (40, 43), (70, 43)]
+    new = seen_inside(1, 43, "new", 50, 60)
+    told = [("old 42", 42, 0, 31), ("old 44", 44, 31, 40), ("new", 43, 40, 100)]
+    assert threads_told(rows, [new], [10, 20, 30, 50, 60, 80]) == told
+
+
+def test_a_thread_of_ours_with_anothers_identifier_is_left_out() -> None:
+    ours = seen_inside(1, 43, "notebook_prof tabs", 50, 60)
+    assert threads_told([(0, 42), (45, 42), (55, 42)], [ours], [10, 50, 60]) == [("old 42", 42, 0, 45)]
+
+
+def test_threads_with_another_identifier_do_not_count() -> None:
+    other = seen_inside(2, 43, "other", 10, 20, 30)
+    assert threads_told([(0, 42), (15, 42)], [other], [10, 20, 30]) == [("old 42", 42, 0, 100)]
 
 
 @pytest.mark.parametrize("broken", [b"", b"[{", b"{}", b"null"])

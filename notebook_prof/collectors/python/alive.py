@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Container, Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -53,7 +52,7 @@ def ended(
     alive: Container[int],
     begin_ns: int,
 ) -> Recorded:
-    """Cut threads where they ended, and name them: py-spy takes an old name for one that came in its place.
+    """Cut threads where they ended.
 
     Those that had ended before the recording began are left out.
 
@@ -72,7 +71,6 @@ def ended(
     begin_ns : int
         Of the recording, or of the part of it that `seen` holds.
     """
-    names = {thread.tid: thread.name for thread in inside.threads}
     last_seen = {thread.tid: int(thread.bounds[-1]) for thread in inside.threads}
     threads = []
     for thread in seen.threads:
@@ -82,7 +80,6 @@ def ended(
             continue
         if thread.pid == os.getpid():
             missed = _missed(looked, max(last_seen.get(thread.tid, 0), changed))
-            thread = replace(thread, name=names.get(thread.tid) or thread.name)
         else:
             missed = children.get(thread.pid)
         if missed is not None:

@@ -35,12 +35,15 @@ class Seen(NamedTuple):
 
     Attributes
     ----------
+    ident : int
+        Its identifier in Python.
     tid : int
         Its number in the operating system.
     name : str
     samples : Samples
     """
 
+    ident: int
     tid: int
     name: str
     samples: Samples
@@ -69,7 +72,7 @@ class Looks:
         self._below = below
         self._without = frozenset(without)
         self._ts = array("q")
-        self._seen: dict[tuple[int, int], Seen | None] = {}
+        self._seen: dict[tuple[int, int], Seen] = {}
 
     def look(self) -> None:
         """Note what every thread runs now."""
@@ -78,13 +81,13 @@ class Looks:
         self._ts.append(now)
         me = threading.get_ident()
         for ident, frame in frames.items():
-            if ident != me and ident not in self._without:
-                self._note(ident, frame, now)
+            if ident not in self._without:
+                self._note(ident, frame if ident != me else None, now)
 
     def let_go(self) -> None:
         """Forget the frames at which stacks end, and with them their variables."""
         self._below = (0, None)
-        for seen in self.threads:
+        for seen in self.all_threads:
             seen.samples.let_go()
 
     @property
@@ -94,15 +97,20 @@ class Looks:
 
     @property
     def threads(self) -> list[Seen]:
-        """The threads that were seen, in order of appearance."""
-        return [seen for seen in self._seen.values() if seen is not None]
+        """The user's threads that were seen, in order of appearance."""
+        return [seen for seen in self._seen.values() if not is_servant(seen.name)]
+
+    @property
+    def all_threads(self) -> list[Seen]:
+        """The kernel's threads and ours too, these without stacks."""
+        return list(self._seen.values())
 
     @property
     def codes(self) -> dict[int, CodeType]:
         """Code objects of all stacks, by their ids."""
         return {number: code for seen in self.threads for number, code in seen.samples.codes.items()}
 
-    def _note(self, ident: int, frame: FrameType, now: int) -> None:
+    def _note(self, ident: int, frame: FrameType | None, now: int) -> None:
         # the dict itself: threading.enumerate() takes a lock that the interrupted code may hold
         thread = getattr(threading, "_active", {}).get(ident)
         tid = (thread.native_id or ident) if thread is not None else ident
@@ -110,7 +118,6 @@ class Looks:
         if key not in self._seen:
             name = thread.name if thread is not None else ""
             below = self._below[1] if ident == self._below[0] else None
-            self._seen[key] = None if is_servant(name) else Seen(tid, name, Samples(below))
+            self._seen[key] = Seen(ident, tid, name, Samples(below))
         seen = self._seen[key]
-        if seen is not None:
-            seen.samples.add(now, frame)
+        seen.samples.add(now, frame if not is_servant(seen.name) else None)

@@ -15,13 +15,13 @@ from ...trace.intervals import IntArray
 from ...trace.report import ImportReport
 from .alive import Children, ended
 from .beats import CALM_S, Offset, align
-from .engine import Recorded, ThreadSamples, join, with_gaps
+from .engine import Recorded, join
 from .frames import Frame
 from .functions import Functions
-from .looks import is_servant
 from .py_spy import Attachment
-from .py_spy_file import CallPaths, Changes, Home, parse, stacks_of
+from .py_spy_file import CallPaths, Changes, parse, stacks_of
 from .sampler import Sampler
+from .threads import samples_by_thread
 
 NET_NS: Final = round(CALM_S * 1e9)
 """About how often the threads are also looked at from inside, for what py-spy may miss."""
@@ -176,10 +176,10 @@ class PySpy:
         interval_ns: int,
     ) -> Recorded:
         """Stacks of all threads that are the user's, within a window."""
-        threads = []
+        threads, inside, looked = [], self._net.seen, self._net.looked
         for change in changes:
             bounds = self._clock.from_monotonic(change.ts_us * 1000 + shift_ns)
-            threads += _threads(change.pid, bounds, change.node, paths)
+            threads += samples_by_thread(change, bounds, paths, inside, looked)
         seen = Recorded(threads, Recorded.nothing(0).stacks, interval_ns).within(*window_ns)
         nodes = np.unique(np.concatenate([np.array([0]), *(thread.stack for thread in seen.threads)]))
         nodes = nodes[nodes >= 0]
@@ -217,27 +217,6 @@ class PySpy:
             effect="shares of lines below the cell's statements may be off",
             advice="leave a core free, or record longer",
         )
-
-
-def _threads(pid: int, bounds: IntArray, node: IntArray, paths: CallPaths) -> list[ThreadSamples]:
-    """Threads that had one thread number in turn, without those of the notebook and of ours."""
-    by_tid: dict[int, list[int]] = {}
-    homes: dict[int, Home] = {}
-    for i, n in enumerate(node[:-1].tolist()):
-        home = paths.home[n]
-        if home.tid:
-            by_tid.setdefault(home.tid, []).append(i)
-            if home.tid not in homes or home.name:
-                homes[home.tid] = home
-    threads = []
-    for tid, rows in by_tid.items():
-        home = homes[tid]
-        if is_servant(home.name) and pid == os.getpid():
-            continue
-        at = np.array(rows, dtype=np.int64)
-        ts, stack = with_gaps(bounds[at], bounds[at + 1], node[at])
-        threads.append(ThreadSamples(pid, tid, home.name, home.command, ts, stack))
-    return threads
 
 
 def _seen_beats(changes: list[Changes], paths: CallPaths, tid: int) -> tuple[IntArray, IntArray]:

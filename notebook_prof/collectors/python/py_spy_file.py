@@ -77,6 +77,8 @@ class Changes(NamedTuple):
     Attributes
     ----------
     pid : int
+    ident : int
+        The thread's identifier in Python, which another thread may get once it has ended.
     ts_us : ndarray of int64
         On the writer's clock, ascending.
     node : ndarray of int64
@@ -84,6 +86,7 @@ class Changes(NamedTuple):
     """
 
     pid: int
+    ident: int
     ts_us: IntArray
     node: IntArray
 
@@ -99,7 +102,7 @@ def parse(data: bytes) -> tuple[list[Changes], CallPaths]:
     Returns
     -------
     list of Changes
-        One for every thread number that the file tells, which several threads may have had in turn.
+        One for every identifier of a thread, which several threads may have had in turn.
     CallPaths
 
     Raises
@@ -131,7 +134,7 @@ def parse(data: bytes) -> tuple[list[Changes], CallPaths]:
             thread.now = below(thread.now, event["name"], place["filename"] or "", place["line"] or 0)
         else:
             thread.now = parent[thread.now]
-    return [thread.changes(pid) for (pid, _), thread in threads.items()], paths
+    return [thread.changes(*key) for key, thread in threads.items()], paths
 
 
 class _Thread:
@@ -152,9 +155,9 @@ class _Thread:
             self.nodes.append(self.now)
         self.at = ts
 
-    def changes(self, pid: int) -> Changes:
+    def changes(self, pid: int, ident: int) -> Changes:
         self.put(0)
-        return Changes(pid, np.array(self.ts, dtype=np.int64), np.array(self.nodes, dtype=np.int64))
+        return Changes(pid, ident, np.array(self.ts, dtype=np.int64), np.array(self.nodes, dtype=np.int64))
 
 
 def stacks_of(paths: CallPaths, nodes: IntArray, functions: Functions) -> Stacks:

@@ -132,6 +132,11 @@ class Sampler:
         looks = [looks.ts for part in self._parts for looks in part.looks]
         return np.sort(np.concatenate([np.empty(0, np.int64), *looks]))
 
+    @property
+    def seen(self) -> list[Seen]:
+        """All threads that these looks saw, the kernel's and ours without stacks."""
+        return [seen for part in self._parts for looks in part.looks for seen in looks.all_threads]
+
     def _alarm(self) -> None:
         assert self._latecomer is not None
         ident, now_ns = self._target.ident or 0, self._clock.now_ns
