@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ..trace import Intervals, Trace, Window, length, overlap, subtract, union
+from ..trace import Intervals, Trace, Window, length, nest, overlap, subtract, union
 from ..trace.schema import Column, Table
 from .phases import stepping_track
 from .scope import Mask, Scope, WindowLike, on_host
@@ -49,7 +49,8 @@ def thread_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
         - ``state`` str: ``waiting`` for a device, as in `host_waits`; ``launch``: calls that start device
           work or copy; ``small operators``: operators with less than 10 µs of their own; ``operators``:
-          the others; ``python``: Python frames outside of all these; ``range``: annotations and modules
+          the others; ``python``: Python frames outside of all these, and those that operators call, as where
+          an ``autograd.Function`` is written in Python; ``range``: annotations and modules
           with nothing below them; ``idle``: nothing is open, so that nobody knows;
         - ``ns`` int64; ``share`` float64; ``count`` int64: slices that begin in it.
 
@@ -79,11 +80,14 @@ def thread_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         "python": mine.among("category", ("python",)),
     }
     kinds["range"] = ~np.logical_or.reduce(list(kinds.values()))
+    called = _called_by_operators(mine, operators, kinds["python"])
     total = length(inside)
     spent, count = dict.fromkeys(STATES, 0), dict.fromkeys(STATES, 0)
     taken: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
     for state, keep in kinds.items():
-        own = overlap(subtract(union(mine.ts[keep], mine.end[keep]), taken), inside)
+        time = union(mine.ts[keep], mine.end[keep])
+        time = subtract(time, called) if state == "operators" else time
+        own = overlap(subtract(time, taken), inside)
         spent[state], count[state] = length(own), int(keep.sum())
         taken = union(np.concatenate([taken[0], own[0]]), np.concatenate([taken[1], own[1]]))
     small = _small(mine, operators, taken_by=inside)
@@ -108,6 +112,28 @@ def small_operators(scope: Scope) -> Mask:
     Python frames and ranges inside an operator are not its own time.
     """
     return np.asarray(scope.among("category", _OPERATORS) & (scope.self_ns < SMALL_NS), dtype=bool)
+
+
+def _called_by_operators(mine: Scope, operators: Mask, python: Mask) -> Intervals:
+    """When Python runs that an operator has called, without the operators that it calls in turn."""
+    none: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
+    is_operator = np.zeros(len(mine.slices) + 1, dtype=bool)  # the last one stands for no parent
+    is_operator[mine.rows[operators]] = True
+    if not is_operator[mine.ints("parent")[python]].any():
+        return none
+    rows = np.flatnonzero(operators | python)
+    ts, end, is_python = mine.ts[rows], mine.end[rows], python[rows]
+    depth, above, _ = nest(np.zeros(len(rows), np.int64), ts, end - ts)
+    changes = np.zeros(len(rows), np.int64)  # between operator and Python, from the outermost one on
+    for level in range(1, int(depth.max()) + 1):
+        here = np.flatnonzero(depth == level)
+        changes[here] = changes[above[here]] + (is_python[here] != is_python[above[here]])
+    called = none
+    for count in np.unique(changes[is_python & (changes > 0)]).tolist():
+        mine_here, below = is_python & (changes == count), ~is_python & (changes == count + 1)
+        own = subtract(union(ts[mine_here], end[mine_here]), union(ts[below], end[below]))
+        called = union(np.concatenate([called[0], own[0]]), np.concatenate([called[1], own[1]]))
+    return called
 
 
 def _small(mine: Scope, operators: Mask, taken_by: Intervals) -> Mask:

@@ -222,7 +222,7 @@ def _python_in_steps(facts: Facts, python: float) -> Finding:
     inner = table[~((table["file"] == CELL) & table["line"].isin(heads))]
     inner = inner[inner["total_ns"] <= facts.total_ns]
     share = cite_share(python, _thread(facts, "python"), _thread(facts))
-    sentence = say("Python-bound: ", share, f" of {facts.whole} is Python outside of operators")
+    sentence = say("Python-bound: ", share, f" of {facts.whole} is Python, not operators")
     select: dict[str, Any] = {"category": "python"}
     if len(inner):
         row = inner.iloc[0]

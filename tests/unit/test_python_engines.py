@@ -270,6 +270,36 @@ def test_a_boundary_within_an_operator_goes_to_its_nearer_edge() -> None:
     assert slices.loc["aten::linear", "depth"] == 2
 
 
+def test_python_that_an_operator_calls_lies_within_it() -> None:
+    """An autograd.Function in plain Python: one operator without another, in which the stack changes."""
+    back = LINE_4._replace(function="backward", first_line=4)
+    samples, bounds = [0, 1, 2, 3], [0, 30, 100, 200, 230]
+    builder = TraceBuilder()
+    track = builder.track("main", pid=1, tid=1)
+    builder.slices(ts=[35], dur=[155], track=track, name=["MyBackward"], category="operator")
+    ranges = Ranges.of(*(np.array([number]) for number in (35, 155)), np.array([True]), np.array([False]))
+    stacks = stacks_of_frames([LINE_3], [LINE_3, back, SORT], [LINE_3, back, DOT], [LINE_3])
+    timed = Timed(np.array(bounds), np.array(samples))
+    put(builder, track, timed, stacks, Exact(others=ranges), interval_ns=10)
+    rows = rows_of(builder.seal())
+    own = {name: [(ts, end) for one, ts, end, _ in rows if one == name] for name, *_ in rows}
+    assert own["MyBackward"] == [(35, 190)]
+    assert own["sort (numpy.py)"] == [(30, 35), (35, 100)]
+    assert own["dot (numpy.py)"] == [(100, 190), (190, 200)]
+    depth = {(name, ts): depth for name, ts, _, depth in rows}
+    assert depth["sort (numpy.py)", 35] == depth["dot (numpy.py)", 100] == depth["MyBackward", 35] + 1
+
+
+def test_a_change_near_the_edge_of_an_operator_was_outside() -> None:
+    ranges = Ranges.of(np.array([35]), np.array([155]), np.array([True]), np.array([False]))
+    timed = Timed(np.array([0, 45, 180, 230]), np.array([0, 1, 0]))
+    builder = TraceBuilder()
+    track = builder.track("main", pid=1, tid=1)
+    builder.slices(ts=[35], dur=[155], track=track, name=["MyBackward"], category="operator")
+    put(builder, track, timed, stacks_of_frames([SORT], [DOT]), Exact(others=ranges), interval_ns=10)
+    assert {row[0]: row[1:3] for row in rows_of(builder.seal())}["dot (numpy.py)"] == (34, 190)
+
+
 def test_a_line_that_outlasts_a_range_began_before_it() -> None:
     operators = [("Optimizer.step#SGD.step", 50, 60, "annotation"), ("aten::add_", 56, 58, "operator")]
     trace = assembled([0, 1], [0, 53, 80], Exact(), operators)

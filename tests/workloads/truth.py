@@ -81,6 +81,7 @@ ROWS: dict[str, tuple[str, str]] = {
     "hf_generate": ("text is generated, nothing trained", "15 × slower by the clock"),
     "nanogpt": ("20 updates of two batches, evaluation every tenth", "2.8 to 7.7 × slower by the clock"),
     "checkpoint_customfn": ("`Sq.backward` sleeps 2 ms in each of 32 steps", "fair"),
+    "python_backward": ("a `backward` in plain Python: two sleeps, and a loop between them", NEW),
     "func_vmap": ("five gradients, no optimizer", "fair"),
     "sleep": ("asleep for 1.0 s and 0.5 s, a loop in between", "fair"),
     "jax": ("the first call compiles", "fair"),

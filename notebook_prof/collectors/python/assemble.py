@@ -20,7 +20,7 @@ from ...trace.strings import Coded
 from ..journal import Edges
 from .frames import CELL, USER, Frame, Stacks
 from .pieces import NEVER, Pieces
-from .snapping import Ranges, clear_of_operators, inside_ranges
+from .snapping import Ranges, beside_ranges
 from .statements import Rows, hang
 
 SOURCE_CHARACTERS: Final = 60
@@ -316,8 +316,7 @@ def put(
         pieces, labelled = hang(pieces, labelled, lines, exact.statements, interval_ns)
     tree = grow(labelled)
     if exact.others is not None:
-        pieces = clear_of_operators(pieces, exact.others)
-        pieces = inside_ranges(pieces, tree.node_at, exact.others, interval_ns)
+        pieces = beside_ranges(pieces, tree.node_at, exact.others, interval_ns)
     keys = np.array(_stack_keys(builder, tree, labels), dtype=np.int64)
     for level in levels(pieces, tree):
         checkpoint()

@@ -38,6 +38,32 @@ class Pieces(NamedTuple):
         np.minimum.at(breaks, home, self.breaks)
         return Pieces(self.begin[keep], self.end[keep], self.stack[keep], breaks[:-1])
 
+    def split(self, ts: IntArray, depth: IntArray) -> Pieces:
+        """The same with borders at some times as well, at which slices from a depth on begin anew.
+
+        Parameters
+        ----------
+        ts, depth : ndarray of int64, shape (m,)
+            In any order; times outside of all pieces, or at the begin of one, do nothing.
+
+        Examples
+        --------
+        >>> one = Pieces(np.array([0]), np.array([9]), np.array([7]), np.array([NEVER]))
+        >>> [column.tolist() for column in one.split(np.array([4, 12]), np.array([2, 2]))][:3]
+        [[0, 4], [4, 9], [7, 7]]
+        """
+        home = np.searchsorted(self.begin, ts, side="right") - 1
+        inside = home >= 0
+        inside &= (self.begin[home] < ts) & (ts < self.end[home])
+        ts, first = np.unique(ts[inside], return_index=True)
+        depth, home = depth[inside][first], home[inside][first]
+        order = np.argsort(np.concatenate([self.begin, ts]), kind="stable")
+        rows = np.concatenate([np.arange(len(self.begin)), home])[order]
+        begin = np.concatenate([self.begin, ts])[order]
+        breaks = np.concatenate([self.breaks, depth])[order]
+        until = np.append(begin[1:], self.end[-1:]) if len(begin) else begin
+        return Pieces(begin, np.minimum(self.end[rows], until), self.stack[rows], breaks)
+
     def first_change(self, node_at: list[IntArray]) -> IntArray:
         """For every piece the depth of the outermost slice that begins or ends where it begins.
 

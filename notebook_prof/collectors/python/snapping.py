@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ...trace.intervals import IntArray
 from ...trace.nesting import nest
-from .pieces import Pieces
+from .pieces import NEVER, Pieces
 
 MOVED_INTERVALS: Final = 1.5
 """A boundary is moved by at most so much: farther off the sample knows better."""
@@ -33,12 +33,15 @@ class Ranges(NamedTuple):
         The range that holds each, -1 without one.
     closed : ndarray of bool, shape (n,)
         Whether no Python code runs within it.
+    always_closed : ndarray of bool, shape (n,)
+        Whether that is so whatever was seen in it.
     """
 
     begin: IntArray
     end: IntArray
     parent: IntArray
     closed: BoolArray
+    always_closed: BoolArray
 
     @classmethod
     def of(cls, ts: IntArray, dur: IntArray, operator: BoolArray, always_closed: BoolArray) -> Ranges:
@@ -57,7 +60,48 @@ class Ranges(NamedTuple):
         parent = nest(np.zeros(len(ts), np.int64), ts, dur).parent
         holds = np.zeros(len(ts), bool)
         holds[parent[parent >= 0]] = True
-        return cls(ts, ts + dur, parent, always_closed[order] | (operator[order] & ~holds))
+        always_closed = always_closed[order]
+        return cls(ts, ts + dur, parent, always_closed | (operator[order] & ~holds), always_closed)
+
+
+def beside_ranges(pieces: Pieces, node_at: list[IntArray], ranges: Ranges, interval_ns: int) -> Pieces:
+    """Move boundaries to where they must have been.
+
+    Parameters
+    ----------
+    pieces : Pieces
+    node_at : list of ndarray of int64
+        For every depth: the node of every stack, -1 where the stack is shorter.
+    ranges : Ranges
+    interval_ns : int
+        Between looks.
+    """
+    open_, depth = _python_ran(pieces, node_at, ranges, interval_ns)
+    closed = ranges.closed.copy()
+    closed[open_] = False
+    ranges = ranges._replace(closed=closed)
+    pieces = clear_of_operators(pieces, ranges)
+    pieces = inside_ranges(pieces, node_at, ranges, interval_ns)
+    return pieces.split(np.concatenate([ranges.begin[open_], ranges.end[open_]]), np.tile(depth, 2))
+
+
+def _python_ran(
+    pieces: Pieces, node_at: list[IntArray], ranges: Ranges, interval_ns: int
+) -> tuple[IntArray, IntArray]:
+    """Operators without anything inside in which the stack was seen to change, and from which depth on.
+
+    So does the ``backward`` of a `torch.autograd.Function` that is written in Python. Slices of that depth
+    are called by the operator, and so begin and end with it. Changes near an edge may have been outside.
+    """
+    near = round(MOVED_INTERVALS * interval_ns)
+    first = np.searchsorted(pieces.begin, ranges.begin + near, side="right")
+    last = np.searchsorted(pieces.begin, ranges.end - near, side="left")
+    ran = np.flatnonzero(ranges.closed & ~ranges.always_closed & (first < last))
+    if len(ran) == 0:
+        return ran, ran
+    change = np.append(pieces.first_change(node_at), NEVER)
+    depth = np.minimum.reduceat(change, np.column_stack([first[ran], last[ran]]).ravel())[::2]
+    return ran, depth
 
 
 def clear_of_operators(pieces: Pieces, ranges: Ranges) -> Pieces:

@@ -1,0 +1,60 @@
+"""Where the thread of the steps spends its time: operators against the Python that they call."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from notebook_prof import TraceBuilder, analysis
+from notebook_prof.testing import draw
+
+KINDS = dict.fromkeys(("line", "f", "g", "h"), "python")
+
+
+def spent(text: str) -> dict[str, int]:
+    table = analysis.thread_time(draw(text, categories=KINDS, unit_ns=1_000_000))
+    return {row.state: row.ns // 1_000_000 for row in table.itertuples() if row.ns}
+
+
+def test_python_that_an_operator_calls_is_python() -> None:
+    told = spent(
+        """
+        main: [line                          ]
+        main:   [Back                      ]
+        main:      [f           ]   [f   ]
+        main:        [mm  ][g ]
+        main:          [h]
+        """
+    )
+    # Back 28 without f 14 and f 6, mm 6 without h 3; 32 in all
+    assert told == {"operators": 8 + 3, "python": 32 - 11}
+
+
+def test_an_operator_without_python_is_all_operator() -> None:
+    assert spent("main: [line          ]\nmain:   [mm    ]\nmain:    [add]") == {"operators": 8, "python": 8}
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30), st.booleans()), min_size=1, max_size=12))
+def test_the_innermost_of_the_two_owns_an_instant(rows: list[tuple[int, int, bool]]) -> None:
+    """Against every instant of drawn slices, one inside another or apart."""
+    kept: list[tuple[int, int, bool]] = []
+    for ts, dur, python in sorted(rows, key=lambda row: (row[0], -row[1])):
+        above = [row for row in kept if row[0] <= ts < row[0] + row[1]]
+        if all(ts + dur <= row[0] + row[1] for row in above) and (ts, dur) not in [row[:2] for row in kept]:
+            kept.append((ts, dur, python))
+    builder = TraceBuilder()
+    ts, dur, is_python = (np.array(column) for column in zip(*kept, strict=True))
+    kinds = np.where(is_python, "python", "operator").tolist()
+    builder.slices(
+        ts=ts * 10**6, dur=dur * 10**6, name=["x"] * len(ts), track=builder.track("main"), category=kinds
+    )
+    table = analysis.thread_time(builder.seal()).set_index("state")["ns"] // 10**6
+    expected = {True: 0, False: 0}
+    for instant in range(100):
+        open_ = [row for row in kept if row[0] <= instant < row[0] + row[1]]
+        if open_:
+            expected[open_[-1][2]] += 1
+    assert table["python"] == expected[True]
+    assert table["operators"] + table["small operators"] == expected[False]
