@@ -18,7 +18,7 @@ from .device import device
 from .grouping import group
 from .hot_lines import HotLines, hot_lines
 from .kernels import kernels
-from .level_growth import level_growth
+from .level_growth import level_growth, matters
 from .memory_growth import memory_growth
 from .memory_peak import memory_peak
 from .phases import phases, stepping_track
@@ -230,7 +230,8 @@ def _phase_times(trace: Trace, window: WindowLike) -> dict[str, int]:
 def _growth(trace: Trace) -> dict[tuple[int, str], int]:
     """Median growth from step to step, for devices where that is certain; the first step may set up.
 
-    Where blocks are known, some must stay: a queue of batches that fills up for a few steps is no leak.
+    Where blocks are known, some must stay: a queue of batches that fills up for a few steps is no leak. What
+    the steps add must be worth a word: see `matters`.
     """
     table = level_growth(trace)
     table = table[table["grows"] & (table["steps"] >= _ENOUGH_STEPS - 1)]
@@ -240,5 +241,9 @@ def _growth(trace: Trace) -> dict[tuple[int, str], int]:
         staying = {(int(one), "allocator") for one in kept.loc[kept["source"] == "allocator", "device"]}
         known = {(int(one), "allocator") for one in trace.allocations["device"].unique()}
         keys = [key for key in keys if key not in known or key in staying]
-    growth = table.set_index(["device", "source"])["growth_bytes"]
-    return {key: int(growth[key]) for key in keys}
+    peaks, told = memory_peak(trace), {}
+    for row in table.to_dict("records"):
+        key, size = (int(row["device"]), str(row["source"])), int(row["growth_bytes"])
+        if key in keys and matters(size, int(row["steps"]), peaks, *key):
+            told[key] = size
+    return told

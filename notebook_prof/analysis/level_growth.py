@@ -21,6 +21,7 @@ _LATE: Final = 0.25
 _NOISE: Final = 4.0
 _PAGES: Final = 16 * 2**10
 _WORTH: Final = 2**20
+_WORTH_SHARE: Final = 0.01
 _MOST_PAIRS: Final = 400
 _EVENT_BYTES: Final = 2200
 """Of a slice or allocation in PyTorch 2.13 with shapes, memory and modules: 2.1 KB in 32 steps of 1,260."""
@@ -93,6 +94,24 @@ def level_growth(trace: Trace, spans: pd.DataFrame | None = None) -> pd.DataFram
     table["source"] = pd.Categorical(table["source"], categories=list(SOURCES))
     types = {"device": "int16", "growth_bytes": "int64", "steps": "int64", "grows": "bool", "grown": "int64"}
     return table.astype(types)
+
+
+def matters(growth_bytes: int, steps: int, peaks: pd.DataFrame, device: int, source: str) -> bool:
+    """Whether growth is worth a word: the steps added a mebibyte, or a hundredth of the highest level.
+
+    Parameters
+    ----------
+    growth_bytes, steps : int
+        A step, and how many.
+    peaks : DataFrame
+        As `memory_peak`.
+    device : int
+    source : str
+        Whose highest level counts.
+    """
+    mine = peaks.loc[(peaks["source"] == source) & (peaks["device"] == device), "peak_bytes"]
+    least = min(_WORTH, _WORTH_SHARE * int(mine.max())) if len(mine) else _WORTH
+    return growth_bytes * steps >= least
 
 
 def other_growth(trace: Trace) -> Trend:

@@ -155,3 +155,29 @@ def test_a_queue_of_batches_that_fills_up_is_no_leak() -> None:
     assert level_growth(trace)["grows"].all()
     assert memory_growth(trace).empty
     assert "growing" not in str(verdict(trace))
+
+
+@pytest.mark.parametrize(("growth", "told"), [(8, False), (4096, True)])
+def test_growth_is_told_where_it_matters(growth: int, told: bool) -> None:
+    """Eight bytes a step beside a peak of 16 MB are true, and not worth a word."""
+    builder, n = TraceBuilder(), np.arange(20)
+    main = builder.track("main")
+    builder.slices(ts=n * 10, dur=np.full(20, 8), name="cat", track=main, category="operator")
+    builder.steps(step=n, ts=n * 10, dur=np.full(20, 10), source="loop")
+    peak = np.where(n == 3, 4_000_000, 0)
+    builder.allocations(
+        ts=n * 10 + 2, addr=n + 1, device=0, track=main, bytes=growth, allocated=growth * n, reserved=peak
+    )
+    builder.allocations(
+        ts=np.array([31, 32]),
+        addr=np.array([99, 99]),
+        device=0,
+        track=main,
+        bytes=np.array([4_000_000, -4_000_000]),
+        allocated=np.array([4_000_000, 0]) + 3 * growth,
+        reserved=4_000_000,
+    )
+    trace = builder.seal()
+    assert level_growth(trace)["grows"].tolist() == [True]
+    assert ("every step" in str(verdict(trace))) == told
+    assert ("memory-growth" in advice(trace)["rule"].tolist()) == told

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from ...units import format_bytes, format_count, format_share
+from ..level_growth import matters
 from ..memory_growth import memory_growth
 from ..overview_devices import device_properties
 from .finding import Finding, Run, evidence, named
@@ -31,6 +32,9 @@ def memory_growth_rule(run: Run) -> Finding | None:
     where = f" in {first['module']}" if isinstance(first["module"], str) else ""
     named_rows = table[table["source"] == "allocator"]
     growth = int(named_rows.groupby("device")["growth_bytes"].first().sum())
+    size, seen = int(first["growth_bytes"]), int(first["of_steps"])
+    if not matters(size, seen, run.facts.peak, int(first["device"]), "allocator"):
+        return None
     return Finding(
         "memory-growth",
         f"Memory grows by {format_bytes(growth)} every step; {name}{where} leaves "
