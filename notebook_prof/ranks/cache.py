@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import secrets
+import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -49,11 +52,12 @@ def open_rank(file: RankFile, cache: Cache = None) -> tuple[Trace, ImportReport]
             return read_trace(place), report
         except (NotebookProfError, OSError) as error:
             report.add("cache-damaged", "info", example=str(error), effect="the original was read again")
+            _take_away(place)
     trace = read_trace(file.path)
     if place is not None:
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            trace.save(place, "native")
+            _keep(trace, place)
         except (NotebookProfError, OSError) as error:
             report.add(
                 "cache-not-written",
@@ -63,3 +67,28 @@ def open_rank(file: RankFile, cache: Cache = None) -> tuple[Trace, ImportReport]
                 advice="give cache= a folder that can be written",
             )
     return trace, report
+
+
+def _keep(trace: Trace, place: Path) -> None:
+    """Leave a twin, unless another thread or process has left one meanwhile: nobody's is taken away."""
+    own = _beside(place)
+    try:
+        trace.save(own, "native")
+        try:
+            own.rename(place)
+        except OSError:
+            if not place.exists():
+                raise
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+
+
+def _take_away(place: Path) -> None:
+    aside = _beside(place)
+    with suppress(OSError):  # somebody else has done it
+        place.rename(aside)
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _beside(place: Path) -> Path:
+    return place.with_name(f".{secrets.token_hex(6)}.{place.name}")

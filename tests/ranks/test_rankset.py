@@ -6,6 +6,7 @@ import gzip
 import os
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pandas as pd
@@ -15,9 +16,11 @@ import notebook_prof as nbp
 from notebook_prof import analysis
 from notebook_prof.analysis.operators import operator_times
 from notebook_prof.errors import FormatError, OptionError, SelectionError
-from notebook_prof.ranks.files import looked_at
+from notebook_prof.ranks.cache import open_rank, place_of
+from notebook_prof.ranks.files import RankFile, looked_at
 from notebook_prof.ranks.reduction import reduce_rank, with_rank
 from notebook_prof.ranks.standard import STANDARD
+from notebook_prof.readers import read_trace
 from notebook_prof.trace import Trace
 
 from .drawn import write_rank, write_run
@@ -216,6 +219,30 @@ def test_the_cache_is_used_and_never_in_the_way(tmp_path: Path):
     still = nbp.read_ranks(str(folder / "*.gz"), cache=blocked)
     pd.testing.assert_frame_equal(still.map(analysis.device), table)
     assert "cache-not-written" in still.report
+
+
+def test_many_threads_share_one_cache(tmp_path: Path):
+    """All at once, first without a twin, then with one that is damaged: each has its trace, and one stays."""
+    [path] = write_run(tmp_path, 1).glob("*.gz")
+    file = RankFile(0, str(path), "name", path.stat().st_size)
+    for damage in (False, True):
+        place = place_of(file, True)
+        assert place is not None
+        if damage:
+            next(place.iterdir()).write_bytes(b"damaged")
+        begin = threading.Barrier(8)
+
+        def opened(begin: threading.Barrier = begin) -> tuple[Trace, list[str]]:
+            begin.wait(60)
+            trace, report = open_rank(file, True)
+            return trace, [issue.code for issue in report]
+
+        with ThreadPoolExecutor(8) as pool:
+            found = [one.result(60) for one in [pool.submit(opened) for _ in range(8)]]
+        assert {len(trace.slices) for trace, _ in found} == {len(read_trace(path).slices)}
+        assert {code for _, codes in found for code in codes} <= ({"cache-damaged"} if damage else set())
+        assert list(place.parent.iterdir()) == [place]
+        assert len(read_trace(place).slices) == len(found[0][0].slices)
 
 
 def test_some_ranks(tmp_path: Path):
