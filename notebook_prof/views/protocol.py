@@ -97,7 +97,12 @@ class Protocol:
             return ask(self.store, state, request)
 
     def _slow(self, kind: str, state: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
-        """Whether a question needs a thread of its own: then neither this one nor the lock is held up."""
+        """Whether a question needs a thread of its own: then neither this one nor the lock is held up.
+
+        So does every one that compares names with what somebody typed.
+        """
+        if kind == "search" or (kind == "table" and request.get("filter")):
+            return True
         if kind == "account":
             return len(self.store.trace.slices) >= _LONG
         return kind in ("panel", "doubts") or (

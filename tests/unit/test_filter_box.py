@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import importlib
+import threading
+import time
+
 import pandas as pd
 import pytest
 
 from notebook_prof.errors import NotebookProfError
+from notebook_prof.selection import Query, Selection
 from notebook_prof.session.profile import Profile
 from notebook_prof.views.answers import search, table
+from notebook_prof.views.protocol import Protocol
 from notebook_prof.views.store import ViewStore
 
 from ..browser.drawn import drawn_profile
 from ..filters import FILTERS
+
+# the package has functions of the same names
+answers_find, answers_table = (
+    importlib.import_module(f"notebook_prof.views.answers.{name}") for name in ("find", "table")
+)
 
 
 @pytest.fixture(scope="module")
@@ -100,3 +111,30 @@ def test_find_says_what_a_slice_has_not(store: ViewStore) -> None:
         "a slice has no count: it can be found by name"
         in search(store, {}, {"text": "count>3"}).content["error"]
     )
+
+
+@pytest.mark.parametrize(
+    "request_", [{"t": "search", "text": "/conv|mm/"}, {"t": "table", "by": "name", "filter": "/conv|mm/"}]
+)
+def test_no_question_waits_while_names_are_compared(
+    p: Profile, monkeypatch: pytest.MonkeyPatch, request_: dict[str, str]
+) -> None:
+    """However long a pattern takes, the timeline goes on."""
+    go, began, real = threading.Event(), threading.Event(), answers_find.passing
+
+    def slow(frame: pd.DataFrame, query: Query) -> pd.Series:
+        began.set()
+        assert go.wait(60)
+        return real(frame, query)
+
+    for module in (answers_find, answers_table):
+        monkeypatch.setattr(module, "passing", slow)
+    protocol = Protocol(p.trace, Selection())
+    assert protocol.answer(request_)[0]["pending"]
+    assert began.wait(60)
+    assert protocol.answer({"t": "table", "by": "name"})[0]["label"], "answered meanwhile"
+    go.set()
+    until = time.monotonic() + 60
+    while (found := protocol.answer(request_)[0]).get("pending") and time.monotonic() < until:
+        time.sleep(0.01)
+    assert found["count"] > 0
