@@ -93,8 +93,7 @@ def _one_by_one(
             try:
                 rows.append(loose.decode(text))
             except _UNDECODABLE as error:
-                example = f"{error}: {text[:80].decode(errors='replace')}"
-                report.add("broken-row", "loss", example=example, effect="these rows are left out")
+                repair.add_broken_row(report, error, text)
     if not texts:
         raise FormatError(f"no events can be read from it; it starts with {data[:40]!r}")
     try:

@@ -12,7 +12,7 @@ import pandas as pd
 from ..background import checkpoint
 from . import schema
 from .intervals import IntArray, Window, as_ints
-from .nesting import inherit, nest
+from .nesting import MAX_DEPTH, inherit, nest
 from .report import ImportReport
 from .strings import Interner
 from .taxonomy import FLOW_KINDS, STEP_SOURCES, TRACK_KINDS
@@ -62,6 +62,13 @@ def seal(parts: SealedParts, window: tuple[int, int] | None) -> Trace:
     checkpoint()
     flows = _flows(parts, row_of)
     nesting, home = _nest(columns, allocations)
+    parts.report.add(
+        "nested-too-deep",
+        "info",
+        int((nesting[0] == MAX_DEPTH).sum()),
+        effect=f"slices inside more than {MAX_DEPTH:,} others have that depth; their times are right",
+        advice="nothing needs to be done",
+    )
     checkpoint()
     _inherit(columns, nesting[1], flows, steps)
     checkpoint()

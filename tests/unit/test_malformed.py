@@ -218,3 +218,28 @@ def test_a_structure_that_holds_itself_many_times_is_not_written_out(tmp_path: P
     with suppress(NotebookProfError):
         report = read_trace(tmp_path / "snapshot.pickle").report
         assert all(len(issue.example) < 2000 for issue in report)
+
+
+DEEP = 100_000
+
+
+@pytest.mark.parametrize("head", ["", '"schemaVersion": 1, "deviceProperties": [], '])
+@pytest.mark.parametrize("pair", ["[]", '{"a":}'])
+def test_a_row_that_is_nested_too_deep_is_called_that(tmp_path: Path, head: str, pair: str) -> None:
+    """And the rows around it are read."""
+    row = {"ph": "X", "cat": "cpu_op", "ts": 1, "dur": 2, "pid": 1, "tid": 1, "name": "a"}
+    sound, bracket = json.dumps(row), pair[-1]
+    deep = sound[:-1] + ', "args": {"x": ' + pair[:-1] * DEEP + '"}]"' + bracket * DEEP + "}}"
+    (tmp_path / "deep.json").write_text(f'{{{head}"traceEvents": [{sound}, {deep}, {sound}]}}')
+    trace = read_trace(tmp_path / "deep.json")
+    assert issues(trace) == {"nested-too-deep": 1}
+    assert len(trace.slices) == 2
+
+
+def test_slices_in_very_many_others_are_told(tmp_path: Path) -> None:
+    n = 40_000
+    events = [{"ph": "B", "ts": k, "pid": 1, "tid": 1, "name": "f"} for k in range(n)]
+    events += [{"ph": "E", "ts": n + k, "pid": 1, "tid": 1} for k in range(n)]
+    trace = read(tmp_path, json.dumps(events).encode())
+    assert issues(trace)["nested-too-deep"] == n - int(trace.slices["depth"].max())
+    assert int(trace.slices["self_ns"].sum()) == trace.slices["dur"].max()

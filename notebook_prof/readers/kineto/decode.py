@@ -132,7 +132,7 @@ def _row(text: bytes, report: ImportReport) -> Any:
     try:
         row = loose_decoder.decode(text)
     except _UNDECODABLE as error:
-        _broken(report, text, str(error))
+        repair.add_broken_row(report, error, text)
         return None
     if row.ph != "X":
         report.add(
@@ -143,14 +143,9 @@ def _row(text: bytes, report: ImportReport) -> Any:
         )
         return None
     if not isinstance(row.name, str | int | float):
-        _broken(report, text, "the name is not text")
+        repair.add_broken_row(report, TypeError("the name is not text"), text)
         return None
     return _loosely(row)
-
-
-def _broken(report: ImportReport, text: bytes, reason: str) -> None:
-    example = f"{reason}: {text[:80].decode(errors='replace')}"
-    report.add("broken-row", "loss", example=example, effect="these rows are left out")
 
 
 def _loosely(row: LooseRow) -> Any:

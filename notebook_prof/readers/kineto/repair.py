@@ -21,6 +21,8 @@ _CONTROL: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _PATIENCE: Final = 4
 _MORE_PATIENCE: Final = 50_000_000
 _DEEP_COST: Final = 10_000
+_BRACKET_COST: Final = 20
+_BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 _SEPARATORS: Final = re.compile(r"[ \t\r\n,]*")
 _EVENTS: Final = re.compile(r'"traceEvents"\s*:\s*\[')
 
@@ -168,13 +170,43 @@ def row_texts(text: str, at: int) -> tuple[list[bytes], int, bool]:
             return rows, at, at < len(text)
         try:
             _, end = scan(text, at)
-        except (json.JSONDecodeError, RecursionError) as error:
-            # nested rows would each be read to the end again
-            patience -= error.pos - at if isinstance(error, json.JSONDecodeError) else _DEEP_COST
+        except json.JSONDecodeError as error:
+            patience -= error.pos - at  # nested rows would each be read to the end again
             end = _next_row(text, at)
+        except RecursionError:
+            closing = _closing_bracket(text, at)
+            patience -= _DEEP_COST + _BRACKET_COST * ((closing or len(text)) - at)
+            end = closing or _next_row(text, at)
         rows.append(text[at:end].encode())
         at = end
     return rows, at, False
+
+
+def add_broken_row(report: ImportReport, error: Exception, row: bytes) -> None:
+    """Count a row that cannot be decoded, and say which one it was and why."""
+    start = row[:80].decode(errors="replace")
+    if isinstance(error, RecursionError):
+        report.add(
+            "nested-too-deep",
+            "loss",
+            example=start,
+            effect="these rows are left out: values in them lie in one another too often to be read",
+            advice="no profiler writes such rows: look at what wrote or changed the file",
+        )
+        return
+    report.add("broken-row", "loss", example=f"{error}: {start}", effect="these rows are left out")
+
+
+def _closing_bracket(text: str, at: int) -> int:
+    """Behind the bracket that closes the one at a position; 0 if there is none."""
+    depth = 0
+    for token in _BRACKETS.finditer(text, at):
+        sign = token[0]
+        if sign[0] != '"':
+            depth += 1 if sign in "[{" else -1
+            if depth <= 0:
+                return token.end() if depth == 0 else 0
+    return 0
 
 
 def _next_row(text: str, at: int) -> int:
