@@ -35,9 +35,9 @@ def unload(shell: Any) -> None:
     if strip_magic not in shell.input_transformers_cleanup:
         return
     if watch.end_all():  # inside of a profiled cell, whose rest runs without us
-        from .run import drop_tickers
+        from ..session import ticks
 
-        _when_over(shell, lambda: drop_tickers(shell))
+        _when_over(shell, ticks.withdraw)
     shell.input_transformers_cleanup.remove(strip_magic)
     shell.ast_transformers[:] = [
         known for known in shell.ast_transformers if not isinstance(known, CellTransformer)

@@ -11,10 +11,8 @@ from collections.abc import Sequence
 from typing import Any, Final, cast
 
 from ..collectors.statements import SHOWING
+from ..session.ticks import NAME
 from .loops import LOOPS, SCOPES, FoundLoop, Loop
-
-TICKER: Final = "__nbp__"
-"""Name of a loop's ticker; loops outside of functions have names that start so, too."""
 
 _TICKS: Final = "notebook_prof.session.ticks"
 # In another process, or without the package, a rewritten function must run as it was written: then the
@@ -43,7 +41,7 @@ def rewrite(
     In functions ``for …: BODY`` becomes ``for …: with ticker: BODY``: the iterable, ``else``, ``break``,
     ``continue``, ``return``, ``await``, exceptions and line numbers stay as they were (not ``try … finally``:
     after it, a frame's ``f_lineno``, which IPython shows, is that of the ``finally``. ``with`` restores it).
-    If a loop fails, the names that start with `TICKER` stay in its namespace.
+    No name of ours is in the user's namespaces: see `notebook_prof.session.ticks`.
 
     Outside of functions, the loop and the loops around it are there twice: with ticks and marks, and as they
     were written. Where iterations turn out to be too short, the first form leaves the rest to the second.
@@ -216,13 +214,17 @@ class _Ticking(ast.NodeTransformer):
         return _leave(line) if self._stop_after else []
 
     def _wrapped(self, loop: Loop) -> list[ast.stmt]:
-        find = _FIND.format(module=_TICKS, name="loop", instead=_NOTHING)
-        begin = _at(f"{TICKER} = {find}({getattr(loop, 'nbp_token', 0)})", loop.lineno)
-        end = _at(f"del {TICKER}", loop.end_lineno or loop.lineno)
-        ticking = cast("ast.With", _at(f"with {TICKER}: pass", loop.body[0].lineno)[0])
+        token = getattr(loop, "nbp_token", 0)
+        begin = _at(_call("begin", token), loop.lineno)
+        end = _at(_call("end", token), loop.end_lineno or loop.lineno)
+        ticking = cast("ast.With", _at(f"with {_call('body', token)}: pass", loop.body[0].lineno)[0])
         ticking.body = loop.body
         loop.body = [*self._leave(loop.body[0].lineno), ticking]
         return [*begin, loop, *end]
+
+
+def _call(name: str, token: int) -> str:
+    return f"{_FIND.format(module=_TICKS, name=name, instead=_NOTHING)}({token})"
 
 
 def _leave(line: int) -> list[ast.stmt]:
@@ -231,7 +233,7 @@ def _leave(line: int) -> list[ast.stmt]:
 
 def _name(loops: int) -> str:
     """Name of the ticker of a marked loop with so many around it."""
-    return f"{TICKER[:-2]}{loops}__"
+    return f"{NAME}.loop{loops}"
 
 
 def _mark(line: int, at: int, where: str = _JOURNAL) -> list[ast.stmt]:

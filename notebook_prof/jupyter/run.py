@@ -19,14 +19,13 @@ from IPython.display import display
 from ..collectors.python.assemble import OTHER_CELLS
 from ..errors import NotebookProfError
 from ..interrupts import DelayedInterrupt
-from ..session import current
+from ..session import current, ticks
 from ..session.deferred import DeferredTrace
 from ..session.engine import EndOfWindow, LoopInSource, Plan, Session
 from ..session.profile import Profile
 from ..session.schedule import WholeRun
 from .cell import ResultUnknown, watch
 from .options import MAGIC, MagicOptions, parse
-from .rewriting import TICKER
 
 
 def begin(
@@ -87,6 +86,7 @@ def _begin(
         session.open()
     except NotebookProfError as error:
         raise UsageError(f"{MAGIC}: {error}") from None
+    ticks.offer()
     restore = _let_leave(shell) if options.stop_after else None
     failed_ns, restore_traceback = _when_failing(shell)
 
@@ -96,7 +96,7 @@ def _begin(
         session.end_cell(failed_ns[-1] if error is not None and failed_ns else now_ns)
         unknown = isinstance(result, ResultUnknown)
         if not (unknown and result.runs):  # else its loops may still tick
-            drop_tickers(shell)
+            ticks.withdraw()
         if unknown:
             why, where = (
                 ("the extension was unloaded", "left") if result.runs else ("an interrupt", "next saw it")
@@ -146,12 +146,6 @@ def _begin(
 
     watch.when_done(info, done)
     session.begin_cell()
-
-
-def drop_tickers(shell: Any) -> None:
-    """Remove the names that rewritten loops have left among the user's."""
-    for name in [name for name in shell.user_ns if name.startswith(TICKER[:-2])]:
-        del shell.user_ns[name]
 
 
 def _told(error: BaseException) -> str:

@@ -148,6 +148,7 @@ class Session:
         self._threads: dict[int, int] = {}
         self._loop_thread: threading.Thread | None = None
         self._tickers: dict[int, LoopTicker] = {}
+        self.bodies: dict[int, LoopTicker] = {}  # by the frame of the function whose loop ticks
         self._elsewhere: dict[int, int] = {}
         self.marks = statements.Marks()
         self._cell_ns: tuple[int, int] | None = None

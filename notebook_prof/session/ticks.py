@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
+import sys
 import time
 from contextlib import AbstractContextManager, nullcontext
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..collectors import statements
@@ -17,6 +20,10 @@ SHORTEST_NS: Final = 50_000
 
 _ROUND: Final = 256
 _ROUND_MASK: Final = _ROUND - 1
+_NOTHING: Final = nullcontext()
+
+NAME: Final = "__nbp__"
+"""A built-in name while a cell runs whose loops tick: none of ours is among the user's."""
 
 
 class LoopTicker:
@@ -102,13 +109,9 @@ class LoopTicker:
         if self._window is not None:
             self._window.give_up(self._run)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # it is a name in the user's namespace: if that is pickled, it becomes something harmless
-        return nullcontext, ()
 
-
-def loop(token: int) -> AbstractContextManager[None]:
-    """Begin the loop with this token: gives its `LoopTicker`, or what does nothing where nothing records.
+def begin(token: int) -> None:
+    """Begin the loop with this token in the function that calls this.
 
     Parameters
     ----------
@@ -116,12 +119,32 @@ def loop(token: int) -> AbstractContextManager[None]:
         Number of the rewritten loop, negative for a loop without any sign of training.
     """
     session = current.running()
-    ticker = None if session is None else session.loop(token)
-    return nullcontext() if ticker is None else ticker
+    if session is None:
+        return
+    frame = id(sys._getframe(1))
+    ticker = session.loop(token)
+    if ticker is not None:
+        session.bodies[frame] = ticker
+    else:
+        session.bodies.pop(frame, None)  # of a frame that was there before
+
+
+def body(token: int) -> AbstractContextManager[None]:
+    """What holds the body of this loop: its `LoopTicker`, or what does nothing where nothing records."""
+    session = current.running()
+    ticker = session.bodies.get(id(sys._getframe(1))) if session is not None else None
+    return _NOTHING if ticker is None else ticker
+
+
+def end(token: int) -> None:
+    """End the loop, whose frame may go on to another."""
+    session = current.running()
+    if session is not None:
+        session.bodies.pop(id(sys._getframe(1)), None)
 
 
 def marked_loop(token: int, line: int) -> LoopTicker:
-    """The same for a loop of the cell itself, whose statements are marked; `token` 0 never ticks.
+    """Begin a loop of the cell itself, whose statements are marked: gives its ticker; `token` 0 never ticks.
 
     Parameters
     ----------
@@ -132,6 +155,17 @@ def marked_loop(token: int, line: int) -> LoopTicker:
     session = current.running()
     ticker = session.loop(token, line) if session is not None and token else None
     return LoopTicker(None, None, line=line) if ticker is None else ticker
+
+
+def offer() -> None:
+    """Let the loops of a cell keep their tickers as attributes of the built-in `NAME`."""
+    setattr(builtins, NAME, SimpleNamespace())
+
+
+def withdraw() -> None:
+    """Take the name away when the cell is over; safe to repeat."""
+    if hasattr(builtins, NAME):
+        delattr(builtins, NAME)
 
 
 def past() -> bool:

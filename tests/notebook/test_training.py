@@ -225,13 +225,25 @@ def test_the_users_own_profiler_is_noticed(library: Kernel) -> None:
     assert any("profiler" in issue for issue in issues), issues
 
 
-def test_a_gradient_function_and_pickling(library: Kernel) -> None:
+def test_functions_of_the_cell_hold_no_name_of_ours(library: Kernel) -> None:
+    """In the loop that ticks, and in a function that is kept after the cell."""
     library.must(
-        "%%profile p --quiet --steps 1:2\nimport pickle\nfor i, x in enumerate(loader):\n    BODY\n"
-        "    here = pickle.dumps({k: v for k, v in locals().items() if k in ('i', '__nbp__')})".replace(
-            "BODY", BODY
-        )
+        """
+        %%profile p --quiet --steps 1:2
+        import pickle
+        ours = []
+        def train(rows):
+            for x in rows:
+                BODY
+                pickle.dumps([name for name in {**locals(), **globals()} if name.startswith("__nbp")])
+                ours.extend(name for name in {**locals(), **globals()} if name.startswith("__nbp"))
+        train(loader)
+        """.replace("BODY", BODY)
     )
+    assert library.value("ours") == []
+    assert library.value("len(p.steps())") == 1
+    assert "__nbp__" not in library.value("train.__code__.co_names + train.__code__.co_varnames")
+    assert library.value("hasattr(__import__('builtins'), '__nbp__')") is False
 
 
 def test_what_is_left_behind_by_many_profiles(library: Kernel) -> None:

@@ -26,6 +26,7 @@ class Session:
 
     def __init__(self) -> None:
         self.tickers: list[LoopTicker] = []
+        self.bodies: dict[int, LoopTicker] = {}
 
     def loop(self, token: int, line: int = -1) -> LoopTicker:
         self.tickers.append(LoopTicker(None, None, line=line))
@@ -40,7 +41,9 @@ def session() -> Iterator[Session]:
     made, marks = Session(), statements.Marks()
     current.claim(made)  # type: ignore[arg-type]
     marks.begin()
+    ticks.offer()
     yield made
+    ticks.withdraw()
     marks.stop()
     current.release(made)  # type: ignore[arg-type]
 
@@ -166,7 +169,7 @@ def test_tracebacks_have_the_lines_that_were_written(session: Session) -> None:
     ]
 
 
-def test_every_way_of_showing_expressions_sees_the_same_nodes() -> None:
+def test_every_way_of_showing_expressions_sees_the_same_nodes(session: Session) -> None:
     for interactivity in ("all", "last", "last_expr", "none", "last_expr_or_assign"):
         for source in ("1\n2", "x = 1", "for i in x:\n    i", "f()\nx = 3"):
             tree = ast.parse(source)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import pickle
+import builtins
 import subprocess
 import sys
 import textwrap
 import traceback
 from collections.abc import Iterator
-from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,9 +17,9 @@ import pytest
 
 from notebook_prof.jupyter.loops import find_loops, is_loader, loop_lines
 from notebook_prof.jupyter.marks_in_source import counts_itself
-from notebook_prof.jupyter.rewriting import TICKER, rewrite
+from notebook_prof.jupyter.rewriting import rewrite
 from notebook_prof.session import current
-from notebook_prof.session.ticks import LoopTicker
+from notebook_prof.session.ticks import NAME, offer, withdraw
 
 
 class Ticks:
@@ -31,6 +30,8 @@ class Ticks:
     def __init__(self, leave_after: int = 10**9) -> None:
         self.count = self.failed = 0
         self.leave_after = leave_after
+
+        self.bodies: dict[int, Any] = {}
 
     def loop(self, token: int, line: int = -1) -> Ticks:
         return self
@@ -51,7 +52,16 @@ class Ticks:
 
 
 @pytest.fixture
-def ticks() -> Iterator[Ticks]:
+def offered() -> Iterator[None]:
+    """What a cell finds whose loops tick."""
+    offer()
+    yield
+    withdraw()
+    assert not hasattr(builtins, NAME)
+
+
+@pytest.fixture
+def ticks(offered: None) -> Iterator[Ticks]:
     session = Ticks()
     current.claim(session)  # type: ignore[arg-type]
     yield session
@@ -70,7 +80,7 @@ def run(source: str, **options: Any) -> dict[str, Any]:
     made = eval(compile(rewritten(source, **options), "<cell>", "exec", flags=flags), names)
     if asyncio.iscoroutine(made):
         asyncio.run(made)
-    assert not [name for name in names if name.startswith(TICKER[:-2])]
+    assert not [name for name in names if "nbp" in name]
     return names
 
 
@@ -150,7 +160,7 @@ def test_same_result_and_one_tick_an_iteration(idiom: str, ticks: Ticks) -> None
         assert ticks.count == expected
 
 
-def test_nothing_happens_where_nothing_records() -> None:
+def test_nothing_happens_where_nothing_records(offered: None) -> None:
     assert run(IDIOMS["plain"][0])["out"] == [0, 1, 2, 3, 4]
 
 
@@ -217,9 +227,55 @@ def test_a_rewritten_function_works_in_a_process_without_the_package(tmp_path: A
     assert (done.stdout.strip(), done.stderr) == ("10", "")
 
 
-def test_local_names_can_be_pickled_in_the_loop(ticks: Ticks) -> None:
-    made = pickle.loads(pickle.dumps(LoopTicker(None, None)))  # type: ignore[arg-type]
-    assert isinstance(made, nullcontext)
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def train():\n    for batch in range(3):\n        seen(locals())\n"
+        "train()\nseen(train.__code__.co_varnames)",
+        "class Body:\n    for batch in range(3):\n        seen(locals())",
+        "for batch in range(3):\n    seen(locals())\n    seen(globals())",
+    ],
+    ids=["function", "class", "cell"],
+)
+def test_no_name_of_ours_is_among_the_users(ticks: Ticks, source: str) -> None:
+    """``f(**locals())`` in a loop gets what the user wrote."""
+    collect = "out = []\nseen = lambda names: out.extend(name for name in names if 'nbp' in name)\n"
+    assert run(collect + source)["out"] == []
+    assert ticks.count == 3
+
+
+class OneLoop(Ticks):
+    """Begins one loop, as a session does while its body runs."""
+
+    begun = 0
+
+    def loop(self, token: int, line: int = -1) -> Ticks | None:  # type: ignore[override]
+        self.begun += 1
+        return self if self.begun == 1 else None
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        # a function that calls itself: only the outermost loop ticks
+        "def f(depth):\n    for batch in range(4):\n        if depth:\n            f(depth - 1)\nf(2)",
+        # two generators that take turns
+        "def f():\n    for batch in range(4):\n        yield batch\n"
+        "a, b = f(), f()\nout = [next(g) for g in (a, b, a, b, b, a, a, b)] + list(a) + list(b)",
+        # what leaves a loop before its end, and another function where its frame was
+        "def f(n):\n    for batch in range(9):\n        if batch == n:\n            return\n"
+        "f(3)\n[f(8) for _ in range(20)]",
+    ],
+    ids=["recursion", "generators", "frames"],
+)
+def test_each_frame_has_its_own_ticker(source: str, offered: None) -> None:
+    session = OneLoop()
+    current.claim(session)  # type: ignore[arg-type]
+    try:
+        run(source)
+    finally:
+        current.release(session)  # type: ignore[arg-type]
+    assert session.count == 4
 
 
 def test_too_deep_a_nesting_is_left_as_it_is() -> None:
