@@ -219,8 +219,8 @@ for line in chosen:
     lines, result, told = ran(line)
     found = []
     late = os.path.basename(line[0]) in ("cell.py", "run.py") and "Error in callback" in told
-    # in IPython's event, before we can do anything, or in a tick of the alarm within IPython's own code, which
-    # may tell no event then: the next cell ends the recording
+    # in IPython's event, before we can do anything, or in a tick of the alarm within IPython's own code,
+    # which may tell no event then: the next cell ends the recording
     if late or os.path.basename(line[0]) == "alarm.py":
         if current.running() is not None:
             shell.run_cell("0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -193,6 +194,43 @@ def test_a_user_who_takes_the_alarm_finds_it_unused() -> None:
     assert share(trace, "time.sleep(seconds)") > 0.5
 
 
+FAULTS = """
+import faulthandler, json, signal, sys, time
+from notebook_prof.collectors.python.sampler import Sampler
+from notebook_prof.trace.clocks import Clock
+from notebook_prof.trace.report import ImportReport
+
+def ring():
+    signal.raise_signal(signal.SIGALRM)
+
+report = ImportReport()
+sampler = Sampler(report)
+if sys.argv[1] == "before":
+    faulthandler.register(signal.SIGALRM, file=sys.stderr)
+sampler.start(Clock())
+if sys.argv[1] == "during":
+    faulthandler.register(signal.SIGALRM, file=sys.stderr)
+end = time.monotonic() + 0.3
+while time.monotonic() < end:
+    pass
+ring()
+sampler.stop()
+ring()
+sampler.recorded()
+print(json.dumps([issue.example for issue in report]))
+"""
+
+
+@needs_alarm
+@pytest.mark.parametrize("when", ["before", "during"])
+def test_faulthandler_keeps_the_alarm(when: str) -> None:
+    """It sets its handler without Python's knowledge; each tick would write a traceback."""
+    ran = subprocess.run([sys.executable, "-c", FAULTS, when], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    assert ran.stderr.count("in ring") == 2, "what the user rang for, during and after the recording"
+    assert any("faulthandler.register" in told for told in json.loads(ran.stdout)), ran.stdout
+
+
 @needs_alarm
 def test_other_signals_do_not_stop_it() -> None:
     def body() -> None:
@@ -204,7 +242,7 @@ def test_other_signals_do_not_stop_it() -> None:
 
 
 def state() -> tuple[object, ...]:
-    functions = tuple(getattr(signal, name) for name in alarm_module._MET_BY)
+    functions = tuple(getattr(module, name) for module, name in alarm_module._MET_BY)
     return (*functions, signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL))
 
 

@@ -6,6 +6,7 @@ given back as soon as the cell asks for them.
 
 from __future__ import annotations
 
+import faulthandler
 import functools
 import signal
 import threading
@@ -24,7 +25,10 @@ THIN_AFTER: Final = 500_000
 SETTLE_S: Final = 2e-5
 """A signal that another thread is taking at the moment is noted after so long."""
 
-_MET_BY: Final = ("signal", "getsignal", "siginterrupt", "alarm", "setitimer", "getitimer")
+_MET_BY: Final = (
+    *((signal, name) for name in ("signal", "getsignal", "siginterrupt", "alarm", "setitimer", "getitimer")),
+    (faulthandler, "register"),
+)
 
 
 def refusal() -> str:
@@ -35,15 +39,27 @@ def refusal() -> str:
         return "signals are handled in the main thread, and the recording was started in another"
     if signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL:
         return "SIGALRM has a handler already"
+    if _caught_without_python():
+        return "SIGALRM has a handler already, as faulthandler.register() sets one"
     if signal.getitimer(signal.ITIMER_REAL) != (0.0, 0.0):
         return "the alarm timer is running already"
     return ""
 
 
+def _caught_without_python() -> bool:
+    """Whether the process catches SIGALRM though Python knows of no handler; only Linux tells."""
+    try:
+        with open("/proc/self/status", "rb") as stream:
+            caught = next(line for line in stream if line.startswith(b"SigCgt:"))
+    except (OSError, StopIteration):
+        return False
+    return bool(int(caught.split()[1], 16) >> (signal.SIGALRM - 1) & 1)
+
+
 class AlarmTicker:
     """Samples the main thread at every tick of the alarm timer.
 
-    While it runs, the functions of the `signal` module that meet the alarm are wrapped: when the
+    While it runs, the functions of `signal` and `faulthandler` that meet the alarm are wrapped: when the
     user's code calls one of them for SIGALRM or ITIMER_REAL, the alarm is given back before the call,
     so that the user finds it unused, and `on_yield` is called.
 
@@ -55,7 +71,7 @@ class AlarmTicker:
     each_tick : callable
         Called with the time after every sample.
     on_yield : callable
-        Called with the name of the function by which the user's code took the alarm.
+        Called with the name, as ``signal.alarm``, of the function by which the user's code took the alarm.
 
     Attributes
     ----------
@@ -160,26 +176,26 @@ def _restore() -> None:
 
 
 class _Guards:
-    """Wrappers around the functions of the `signal` module that meet the alarm."""
+    """Wrappers around the functions that meet the alarm."""
 
     def __init__(self, ticker: AlarmTicker) -> None:
         self._ticker = weakref.ref(ticker)
-        self._wrapped: dict[str, tuple[Any, Any]] = {}
+        self._wrapped: list[tuple[Any, str, Any, Any]] = []
 
     def install(self) -> None:
-        for name in _MET_BY:
-            original = getattr(signal, name)
+        for module, name in _MET_BY:
+            original = getattr(module, name)
             wrapper = _guard(name, original, self._ticker)
-            self._wrapped[name] = (original, wrapper)
-            setattr(signal, name, wrapper)
+            self._wrapped.append((module, name, original, wrapper))
+            setattr(module, name, wrapper)
 
     def remove(self) -> None:
-        for name, (original, wrapper) in self._wrapped.items():
-            if getattr(signal, name) is wrapper:
-                setattr(signal, name, original)
+        for module, name, original, wrapper in self._wrapped:
+            if getattr(module, name) is wrapper:
+                setattr(module, name, original)
 
     def original(self, name: str) -> Any:
-        return self._wrapped[name][0]
+        return next(original for _, own, original, _ in self._wrapped if own == name)
 
 
 def _guard(name: str, original: Any, ticker: weakref.ref[AlarmTicker]) -> Any:
@@ -191,7 +207,7 @@ def _guard(name: str, original: Any, ticker: weakref.ref[AlarmTicker]) -> Any:
         if name == "alarm" or which == (signal.ITIMER_REAL if timers else signal.SIGALRM):
             holder = ticker()
             if holder is not None:
-                holder.give_way(name)
+                holder.give_way(f"{original.__module__}.{name}")
         return original(*args, **kwargs)
 
     return wrapper

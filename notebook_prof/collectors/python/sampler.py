@@ -180,7 +180,7 @@ class Sampler:
     def _yielded(self, asked: str) -> None:
         if self._latecomer is not None:
             self._latecomer.stop()
-        self._poll(f"the cell uses the alarm itself (signal.{asked})")
+        self._poll(f"the cell uses the alarm itself ({asked})")
 
     def _tell(self) -> None:
         if self._ticker is None:
