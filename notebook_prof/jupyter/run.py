@@ -25,6 +25,7 @@ from ..session.engine import EndOfWindow, LoopInSource, Plan, Session
 from ..session.profile import Profile
 from ..session.schedule import WholeRun
 from .cell import ResultUnknown, watch
+from .limits import NEEDED_DESCRIPTORS, too_few_descriptors, too_little_memory
 from .options import MAGIC, MagicOptions, parse
 
 
@@ -78,6 +79,8 @@ def _begin(
 ) -> None:
     __tracebackhide__ = True
     options = parse(line)
+    if why := too_little_memory():
+        raise UsageError(f"{MAGIC}: {why}")
     try:
         _name_options(file, line)
         session = _session(options, info.raw_cell, [LoopInSource(*loop) for loop in loops], marked, file)
@@ -244,6 +247,13 @@ def deliver(shell: Any, profile: Profile, *, name: str | None = None, quiet: boo
 
 
 def _show(profile: Profile) -> None:
+    if too_few_descriptors():
+        text = (
+            f"The profile is in _profile. It is not shown, since fewer than {NEEDED_DESCRIPTORS} more files "
+            "can be opened: raise the limit (ulimit -n, RLIMIT_NOFILE)"
+        )
+        display({"text/plain": text}, raw=True)
+        return
     try:
         try:
             profile._ipython_display_()

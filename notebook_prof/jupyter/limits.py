@@ -1,0 +1,46 @@
+"""What this process may still take before a limit of the system ends it."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+NEEDED_BYTES: Final = 128 * 2**20
+"""Address space that recording, pandas and pyarrow take; compiled code ends the process without it."""
+NEEDED_DESCRIPTORS: Final = 8
+"""ZeroMQ opens some for a message of more than 64 KiB, and loses the message, and the next ones, without."""
+
+
+def too_little_memory() -> str:
+    """Why a recording would endanger the kernel; empty if it does not, or where no limit is known."""
+    try:
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit == resource.RLIM_INFINITY:
+            return ""
+        with open("/proc/self/statm", "rb") as stream:
+            used = int(stream.read().split()[0]) * resource.getpagesize()
+    except (ImportError, OSError, ValueError):
+        return ""
+    left = max(limit - used, 0)
+    if left >= NEEDED_BYTES:
+        return ""
+    return (
+        f"only {left >> 20} MiB of address space are left of the {limit >> 20} MiB that this process may "
+        f"take, and a recording needs {NEEDED_BYTES >> 20} MiB: raise the limit (ulimit -v, RLIMIT_AS)"
+    )
+
+
+def too_few_descriptors() -> bool:
+    """Whether less than `NEEDED_DESCRIPTORS` files can be opened."""
+    held: list[int] = []
+    try:
+        for _ in range(NEEDED_DESCRIPTORS):
+            held.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        return True
+    finally:
+        for number in held:
+            os.close(number)
+    return False
