@@ -6,7 +6,6 @@ import re
 from typing import Final
 
 import numpy as np
-import pandas as pd
 
 from ..trace import Trace
 from ..trace.intervals import IntArray
@@ -52,22 +51,26 @@ def waiting(trace: Trace, scope: Scope) -> Mask:
     >>> waiting(trace, on_host(trace)).tolist()
     [False, True]
     """
-    names = scope.slices["name"].cat.categories.astype("str")
     code = scope.codes("name")
-    waits = (
-        _named(names, _SYNCHRONISES)[code] | _named(names, _COPIES)[code] | scope.among("category", ("sync",))
-    )
-    later = _named(names, _COPIES_LATER)[code]
+    waits = _named(trace, _SYNCHRONISES)[code] | _named(trace, _COPIES)[code]
+    waits |= scope.among("category", ("sync",))
+    later = _named(trace, _COPIES_LATER)[code]
     if later.any():
         done = _work_done(trace)[scope.rows]
         waits |= later & (done > scope.ts) & (scope.end + LATE_NS >= done)
     if not once(trace, "runtime calls", lambda: _has_calls(trace)):
-        waits |= _named(names, _READS)[code] & (scope.end - scope.ts >= ITEM_NS)
+        waits |= _named(trace, _READS)[code] & (scope.end - scope.ts >= ITEM_NS)
     return np.asarray(waits, dtype=bool)
 
 
-def _named(names: pd.Index[str], pattern: re.Pattern[str]) -> Mask:
-    return np.array([*(pattern.fullmatch(name) is not None for name in names), False], dtype=bool)
+def _named(trace: Trace, pattern: re.Pattern[str]) -> Mask:
+    """Which names match, and at the end a False for code -1; there may be a million of them."""
+    names = trace.slices["name"].cat.categories.astype("str")
+    return once(
+        trace,
+        ("named", pattern.pattern),
+        lambda: np.array([*(pattern.fullmatch(name) is not None for name in names), False], dtype=bool),
+    )
 
 
 def _has_calls(trace: Trace) -> bool:
