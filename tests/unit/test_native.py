@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -422,3 +424,34 @@ def test_a_recording_of_before_there_were_loops_opens(tmp_path: Path) -> None:
     write_native(old, tmp_path / "old.nbprof")
     again = read_trace(tmp_path / "old.nbprof").steps
     assert (again["loop"].tolist(), str(again["loop"].dtype)) == ([0, 0], "int32")
+
+
+CUT = """
+import os, sys
+from notebook_prof import read_trace
+from notebook_prof.readers.native import place
+
+raw = place.Place._raw
+
+def cut(self, name):
+    found = raw(self, name)
+    for folder, _, files in os.walk(sys.argv[1]):
+        for file in files:
+            os.truncate(os.path.join(folder, file), 0)
+    return found
+
+place.Place._raw = cut
+try:
+    read_trace(os.path.join(sys.argv[1], sys.argv[2]))
+except Exception as error:
+    print(type(error).__name__)
+"""
+
+
+@pytest.mark.parametrize("name", ["run.nbprof", "run.nbprof.zip"])
+def test_a_file_that_is_cut_while_it_is_read_does_not_end_the_process(tmp_path: Path, name: str) -> None:
+    write_native(extended(full_trace()), tmp_path / name)
+    command = [sys.executable, "-c", CUT, str(tmp_path), name]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, (ran.returncode, ran.stderr[-1000:])
+    assert ran.stdout.strip() in ("", "FormatError")

@@ -1,4 +1,4 @@
-"""The files of a recording in a folder or in a zip, mapped into memory and checked."""
+"""The files of a recording in a folder or in a zip, read and checked."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Place:
         self._path = path
         self.room = MAX_BYTES if max_bytes is None else max_bytes
         self._members: dict[str, zipfile.ZipInfo] = {}
-        self._map: Any = None
+        self._all: Any = None
         if not path.is_dir():
             self._list_members()
         first = self._json(FIRST) if self._has(FIRST) else {}
@@ -148,7 +148,7 @@ class Place:
                 raise FormatError(f"{name!r} is a link out of the folder")
             if not target.stat().st_size:
                 return pa.py_buffer(b"")
-            return pa.memory_map(str(target)).read_buffer()
+            return pa.OSFile(str(target)).read_buffer()
         except OSError as error:
             raise FormatError(f"{name!r} cannot be read: {error}") from error
 
@@ -158,7 +158,8 @@ class Place:
         try:
             with zipfile.ZipFile(self._path) as archive:
                 self._members = {Path(info.filename).name: info for info in archive.infolist()}
-            self._map = pa.memory_map(str(self._path)).read_buffer()
+            # not mapped: a file that is cut while it is read would end the process (SIGBUS)
+            self._all = pa.OSFile(str(self._path)).read_buffer()
         except zipfile.BadZipFile as error:
             # the list of files is the last thing in a zip
             raise FormatError(f"{_UNFINISHED} ({error})") from error
@@ -166,18 +167,18 @@ class Place:
             raise FormatError(f"it is a zip archive that cannot be read ({error})") from error
 
     def _member(self, info: zipfile.ZipInfo) -> Any:
-        """Bytes of a file in the zip: those of the map itself, unless somebody compressed them."""
+        """Bytes of a file in the zip: those of the archive itself, unless somebody compressed them."""
         import pyarrow as pa
 
         if info.compress_type == zipfile.ZIP_STORED:
             start = info.header_offset
-            if not 0 <= start <= self._map.size - _LOCAL.size:
+            if not 0 <= start <= self._all.size - _LOCAL.size:
                 raise FormatError(f"{info.filename!r} is damaged: it would begin outside the archive")
-            magic, name, extra = _LOCAL.unpack(self._map.slice(start, _LOCAL.size))
+            magic, name, extra = _LOCAL.unpack(self._all.slice(start, _LOCAL.size))
             start += _LOCAL.size + name + extra
-            if magic != _ZIP or start + info.file_size > self._map.size:
+            if magic != _ZIP or start + info.file_size > self._all.size:
                 raise FormatError(f"{info.filename!r} is damaged: the archive's list of files is wrong")
-            return self._map.slice(start, info.file_size)
+            return self._all.slice(start, info.file_size)
         self.take(info.file_size)
         try:
             with zipfile.ZipFile(self._path) as archive, archive.open(info) as file:
