@@ -56,14 +56,17 @@ class Sampled(NamedTuple):
     lengths: IntArray
 
 
-def add_samples(builder: TraceBuilder, track: int, samples: Sampled, known: Sequence[Frame]) -> None:
+def add_samples(
+    builder: TraceBuilder, track: int | IntArray, samples: Sampled, known: Sequence[Frame]
+) -> None:
     """Make slices of samples: neighbours that agree in the outer frames share their slices.
 
     Parameters
     ----------
     builder : TraceBuilder
         Told ``deep-stacks-cut`` where stacks are too deep together.
-    track : int
+    track : int or ndarray of int64, shape (n,)
+        One for all or one a sample; those of a track stand one behind another.
     samples : Sampled
     known : sequence of Frame
 
@@ -76,6 +79,7 @@ def add_samples(builder: TraceBuilder, track: int, samples: Sampled, known: Sequ
     [[0, 10, 'f'], [0, 5, 'g']]
     """
     n = len(samples.ts)
+    tracks = track if isinstance(track, np.ndarray) else None
     offset = np.cumsum(samples.lengths) - samples.lengths
     end, width = samples.ts + samples.dur, len(known)
     names = [frame.label() for frame in known]
@@ -97,12 +101,14 @@ def add_samples(builder: TraceBuilder, track: int, samples: Sampled, known: Sequ
         first = np.ones(len(alive), bool)
         first[1:] = (code[1:] != code[:-1]) | (alive[1:] != alive[:-1] + 1)
         first[1:] |= samples.ts[alive[1:]] > end[alive[:-1]]
+        if tracks is not None:
+            first[1:] |= tracks[alive[1:]] != tracks[alive[:-1]]
         starts = np.flatnonzero(first)
         lasts = np.append(starts[1:], len(alive)) - 1
         builder.slices(
             ts=samples.ts[alive[starts]],
             dur=end[alive[lasts]] - samples.ts[alive[starts]],
-            track=track,
+            track=track if tracks is None else tracks[alive[starts]],
             name=Coded(frame[code[starts]], names),
             category="python",
             stack=keys[code[starts]],

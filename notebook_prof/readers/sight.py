@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from .collapsed_austin import BINARY, BINARY_IS
+
 _KEY: Final = re.compile(rb'"([^"\\\n]{1,40})"\s*:')
 _SIGNS: Final = (
     (b"SQLite format 3\0", "an SQLite database, as Nsight Systems exports; export its trace as JSON instead"),
@@ -12,6 +14,7 @@ _SIGNS: Final = (
     (b"PK", "a zip archive"),
     (b"\x1f\x8b", "gzip"),
     (b"\x7fELF", "a program"),
+    (BINARY, BINARY_IS),
     (b"PAR1", "a Parquet table; a saved Trace is a folder or a zip of them"),
     (b"\x0a", "perhaps a protocol buffer, of a format that is not known"),
     (b"<", "XML or HTML"),
