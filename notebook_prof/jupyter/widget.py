@@ -117,10 +117,9 @@ class LinkedWidget(anywidget.AnyWidget):
             self.selection = selection.to_state()
 
     def _asked(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:
-        messages = message.get("messages") or () if message.get("t") == "several" else (message,)
         self._telling = threading.get_ident()
         try:
-            for together in _parcels(messages):
+            for together in _parcels(_questions(message)):
                 self._tell(together)
         finally:
             self._telling = None
@@ -133,7 +132,9 @@ class LinkedWidget(anywidget.AnyWidget):
         contents = [{**content, **rid, "buffers": len(parts)} for (content, parts), rid in told]
         self.send(
             contents[0] if len(contents) == 1 else {"several": contents},
-            padded(buffers, max((one.get("pad") or 0 for one in messages), default=0)),
+            padded(
+                buffers, max((pad for one in messages if isinstance(pad := one.get("pad"), int)), default=0)
+            ),
         )
 
     def _told(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
@@ -182,14 +183,12 @@ class ProfileWidget(LinkedWidget):
 
     def _asked(self, widget: Any, message: Mapping[str, Any], buffers: Any) -> None:
         """Keep for later what needs the trace, while that is not there: the kernel must not wait."""
-        messages = message.get("messages") or () if message.get("t") == "several" else (message,)
+        messages = _questions(message)
         with self._beginning:
             if self._early is not None:
-                now = [one for one in messages if one.get("t") == "bokehjs"]
                 self._early += [one for one in messages if one.get("t") != "bokehjs"]
-                message = {"t": "several", "messages": now}
-        if message.get("t") != "several" or message.get("messages"):
-            super()._asked(widget, message, buffers)
+                messages = [one for one in messages if one.get("t") == "bokehjs"]
+        super()._asked(widget, {"t": "several", "messages": messages}, buffers)
 
     def _told(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         if message.get("t") != "start":
@@ -215,12 +214,19 @@ class ProfileWidget(LinkedWidget):
         self.headline = text
 
 
+def _questions(message: object) -> list[Mapping[str, Any]]:
+    """The questions in a message of a page; what is none has no number by which it could be answered."""
+    several = isinstance(message, Mapping) and message.get("t") == "several"
+    found = message.get("messages") if several and isinstance(message, Mapping) else [message]
+    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list | tuple) else []
+
+
 def _parcels(messages: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
     """What is answered together: what changes the selection with the first question, then all others."""
     first = next((k for k, one in enumerate(messages) if one.get("t") != "select"), len(messages)) + 1
-    yield messages[:first]
-    if messages[first:]:
-        yield messages[first:]
+    for together in (messages[:first], messages[first:]):
+        if together:
+            yield together
 
 
 def padded(buffers: list[bytes], wanted: object) -> list[bytes]:

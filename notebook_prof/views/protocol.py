@@ -136,4 +136,7 @@ class Protocol:
             self.selection.apply_patch(patch, source, base_revision)
         except NotebookProfError as error:
             return {"failed": str(error), "state": self.selection.to_state()}
+        except Exception as error:  # a patch or a revision of the wrong kind: the page must be told
+            told = f"{type(error).__name__}: {error}"
+            return {"failed": told, "state": self.selection.to_state()}
         return {"state": self.selection.to_state()}

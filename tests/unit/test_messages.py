@@ -1,0 +1,89 @@
+"""Whatever a page sends: an answer for each question, and never an exception in the kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from notebook_prof.jupyter.widget import ProfileWidget
+from notebook_prof.session.profile import Profile
+from notebook_prof.views.answers import QUESTIONS
+
+from ..browser.drawn import drawn_profile
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+ARGUMENTS = ["rid", "pad", "seq", "patch", "origin", "revision", "a", "b", "px", "rows", "by", "to", "id"]
+ARGUMENTS += ["at", "top", "start", "sort", "filter", "text", "name", "tracks", "device", "scope", "messages"]
+KEYS = st.sampled_from(ARGUMENTS)
+KINDS = st.sampled_from([*QUESTIONS, "select", "bokehjs", "start", "several", ""])
+QUESTION = st.builds(lambda kind, more: {**more, "t": kind}, KINDS, st.dictionaries(KEYS, JSON, max_size=5))
+SEVERAL = st.builds(lambda found: {"t": "several", "messages": found}, st.lists(QUESTION | JSON, max_size=4))
+
+
+class Heard(ProfileWidget):
+    """Keeps what it sends."""
+
+    def __init__(self, profile: Profile) -> None:
+        super().__init__(profile)
+        self.sent: list[Any] = []
+
+    def send(self, content: Any, buffers: Any = None) -> None:
+        """Instead of a comm."""
+        assert sum(map(len, buffers or ())) < 20_000_000
+        self.sent += content.get("several", [content])
+
+
+@pytest.fixture(scope="module")
+def widget() -> Heard:
+    return Heard(drawn_profile(gpu=True))
+
+
+def asked(widget: Heard, message: Any) -> list[Any]:
+    widget.sent.clear()
+    widget._asked(widget, message, [])
+    return widget.sent
+
+
+@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(message=QUESTION | SEVERAL | JSON)
+def test_every_question_gets_an_answer(widget: Heard, message: Any) -> None:
+    """What is no mapping is no question: it has no number by which it could be answered."""
+    several = isinstance(message, dict) and message.get("t") == "several"
+    found = message.get("messages") if several else [message]
+    questions = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    answers = asked(widget, message)
+    assert [repr(one.get("rid")) for one in answers] == [repr(one.get("rid")) for one in questions]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"t": "select", "patch": 3},
+        {"t": "select", "patch": ["name"]},
+        {"t": "select", "patch": {"step": [["a"]]}},
+        {"t": "select", "patch": {"window": [1]}},
+        {"t": "select", "patch": {}, "revision": "x"},
+        {"t": "select", "patch": {"name": ["aten::mm"]}, "revision": [1]},
+    ],
+)
+def test_a_malformed_selection_is_told_and_changes_nothing(widget: Heard, message: Any) -> None:
+    before = {**widget._profile.selection.to_state(), "revision": 0}
+    [answer] = asked(widget, {**message, "rid": 7})
+    assert answer["failed"]
+    assert answer["rid"] == 7
+    assert {**widget._profile.selection.to_state(), "revision": 0} == before
+
+
+def test_malformed_messages_of_several(widget: Heard) -> None:
+    assert asked(widget, {"t": "several", "messages": "abc"}) == []
+    assert asked(widget, {"t": "several", "messages": {"t": "meta"}}) == []
+    told = asked(widget, {"t": "several", "messages": [None, {"t": "meta", "rid": 1}, {"t": "no", "rid": 2}]})
+    assert [one["rid"] for one in told] == [1, 2]
+    assert told[1]["failed"].startswith("NotebookProfError: no question 'no'")
