@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from ..background import checkpoint
 from ..trace.builder import TraceBuilder
@@ -79,6 +79,10 @@ class Collector(ABC):
 
     def abandon(self) -> None:  # noqa: B027 (optional)
         """Give back whatever `warm` and `start` took, without a result. Safe in every state."""
+
+
+_LEAST_JUMP_NS: Final = 10_000_000
+_STEERED: Final = 0.002
 
 
 class Recording:
@@ -156,8 +160,23 @@ class Recording:
                 interrupted = interrupt
                 self._try(collector, "stop", collector.stop)
         self.clock.mark()
+        self._tell_jump()
         if interrupted is not None:
             raise interrupted
+
+    def _tell_jump(self) -> None:
+        """Tell where the system's clock did not go on evenly: what is steered by NTP moves by 0.05 %."""
+        drift_ns, span_ns = self.clock.drift_ns, self.clock.span_ns
+        if abs(drift_ns) <= max(_LEAST_JUMP_NS, _STEERED * span_ns):
+            return
+        self.report.add(
+            "clock-jumped",
+            "loss",
+            example=f"by {drift_ns / 1e9:+.3f} s in {span_ns / 1e9:.3f} s",
+            effect="the system's clock was set during the recording, or the machine slept: times behind it "
+            "are later or earlier by so much, and what was open then is longer or shorter",
+            advice="record again",
+        )
 
     def result(self, builder: TraceBuilder) -> None:
         """Put every collector's result and every issue into `builder`."""

@@ -71,6 +71,11 @@ class Clock:
         first, last = self._pairs[0], self._pairs[-1]
         return (last.wall_ns - first.wall_ns) - (last.monotonic_ns - first.monotonic_ns)
 
+    @property
+    def span_ns(self) -> int:
+        """Monotonic time between the first and the last pair; 0 with fewer than two."""
+        return self._pairs[-1].monotonic_ns - self._pairs[0].monotonic_ns if self._pairs else 0
+
     def from_monotonic(self, monotonic_ns: npt.ArrayLike) -> IntArray:
         """Convert `time.perf_counter_ns` readings to Unix nanoseconds.
 

@@ -9,6 +9,7 @@ import pytest
 from notebook_prof.collectors.base import Availability, Collector, Recording
 from notebook_prof.collectors.options import CollectorOptions
 from notebook_prof.errors import OptionError
+from notebook_prof.testing import FakeClock
 from notebook_prof.trace import Clock, TraceBuilder
 
 
@@ -131,3 +132,22 @@ def test_options_are_checked() -> None:
         CollectorOptions(python="samples")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="negative"):
         CollectorOptions(min_duration_ns=-1)
+
+
+@pytest.mark.parametrize(
+    ("passed_s", "slew_s", "told"),
+    [
+        (2, 3600, "by +3600.000 s in 2.000 s"),
+        (2, -1, "by -1.000 s in 2.000 s"),
+        (600, 0.3, ""),  # steered by NTP
+        (0.1, 0.005, ""),
+    ],
+)
+def test_a_clock_that_was_set_meanwhile_is_told(passed_s: float, slew_s: float, told: str) -> None:
+    clock = FakeClock()
+    recording, builder = Recording([Fake([])], clock), TraceBuilder()
+    recording.start()
+    clock.advance(round(passed_s * 1e9), slew_ns=round(slew_s * 1e9))
+    recording.stop()
+    recording.result(builder)
+    assert [issue.example for issue in builder.report if issue.code == "clock-jumped"] == [told][: bool(told)]
