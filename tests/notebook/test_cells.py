@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import pytest
 
 from tests.notebook.conftest import PATIENCE_S, Kernel
@@ -262,3 +265,26 @@ def test_unload_removes_everything_and_load_brings_it_back(kernel: Kernel) -> No
     assert left == []
     kernel.must("%load_ext notebook_prof\n%load_ext notebook_prof")
     assert kernel.must("%%profile --quiet\n1").results == ["1"]
+
+
+def test_the_debugger_that_pdb_on_starts_is_not_in_the_profile(kernel: Kernel) -> None:
+    """The cell has ended where its traceback began, however long somebody looks around afterwards."""
+    client, told = kernel.client, []
+
+    def answer(message: dict[str, Any]) -> None:
+        told.append(message["content"]["prompt"])
+        time.sleep(0.3)
+        client.input("q")
+
+    kernel.must("%pdb on")
+    reply = client.execute_interactive(
+        "%%profile p --quiet\ndef f(a):\n    return 1 / a\nf(0)",
+        allow_stdin=True,
+        stdin_hook=answer,
+        output_hook=lambda message: None,
+        timeout=60,
+    )
+    assert reply["content"]["ename"] == "ZeroDivisionError"
+    assert told == ["ipdb> "]
+    assert kernel.value("int(p.account()['dur'].sum())") < 200_000_000
+    kernel.must("%pdb off")
