@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ from .taxonomy import FLOW_KINDS, STEP_SOURCES, TRACK_KINDS
 from .trace import Trace
 
 Columns = dict[str, npt.NDArray[Any]]
+
+LONGEST_TEXT: Final = 2**20
+"""Characters: shapes of an operator on some thousand tensors take 100,000."""
 
 
 @dataclass(slots=True)
@@ -61,6 +64,16 @@ def seal(parts: SealedParts, window: tuple[int, int] | None) -> Trace:
     row_of[handles[order]] = np.arange(len(order))
     checkpoint()
     flows = _flows(parts, row_of)
+    for interner in parts.interners.values():
+        long = interner.cut(LONGEST_TEXT)
+        parts.report.add(
+            "long-text-cut",
+            "loss",
+            len(long),
+            example=f"{long[0]}…" if long else "",
+            effect=f"names and other texts of slices are cut at {LONGEST_TEXT:,} characters",
+            advice="no profiler writes such texts: look at what wrote or changed the file",
+        )
     nesting, home = _nest(columns, allocations)
     parts.report.add(
         "nested-too-deep",

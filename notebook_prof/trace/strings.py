@@ -62,6 +62,16 @@ class Interner:
         codes: CodeArray = np.append(lookup, np.int32(-1))[column.codes]
         return codes
 
+    def cut(self, longest: int) -> list[str]:
+        """Cut strings to so many characters, and tell how each of them begins.
+
+        Cut ones end with their length and their number, so that they stay distinct.
+        """
+        long = [value for value in self._codes if len(value) > longest]
+        if long:
+            self._codes = {_shortened(value, longest, code): code for value, code in self._codes.items()}
+        return [value[:80] for value in long]
+
     def categorical(self, codes: CodeArray) -> pd.Categorical:
         """The column with these codes."""
         import pandas as pd
@@ -78,3 +88,10 @@ def _coded(column: Any) -> Coded:
         return Coded(column.codes, [str(value) for value in column.categories])
     codes, values = pd.factorize(np.asarray(column, dtype=object))
     return Coded(codes, [str(value) for value in values])
+
+
+def _shortened(value: str, longest: int, code: int) -> str:
+    if len(value) <= longest:
+        return value
+    end = f"… ({len(value):,} characters, number {code:,})"
+    return value[: longest - len(end)] + end

@@ -243,3 +243,16 @@ def test_slices_in_very_many_others_are_told(tmp_path: Path) -> None:
     trace = read(tmp_path, json.dumps(events).encode())
     assert issues(trace)["nested-too-deep"] == n - int(trace.slices["depth"].max())
     assert int(trace.slices["self_ns"].sum()) == trace.slices["dur"].max()
+
+
+def test_texts_of_megabytes_are_cut_and_stay_distinct(tmp_path: Path) -> None:
+    names = ["x" * 3_000_000 + end for end in "ab"] + ["short"]
+    events = [
+        {"ph": "X", "ts": k, "dur": 1, "pid": 1, "tid": 1, "name": name} for k, name in enumerate(names)
+    ]
+    trace = read(tmp_path, json.dumps(events).encode())
+    found = trace.slices["name"].astype(str).tolist()
+    assert [len(name) for name in found] == [2**20, 2**20, 5]
+    assert len(set(found)) == 3
+    assert found[0].endswith("… (3,000,001 characters, number 0)")
+    assert issues(trace) == {"long-text-cut": 2}
