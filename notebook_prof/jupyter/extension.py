@@ -47,6 +47,8 @@ def unload(shell: Any) -> None:
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("profile", None)
     unregister(shell)
+    kept = getattr(shell, "configurables", [])  # IPython lets go of none
+    kept[:] = [one for one in kept if not isinstance(one, ProfileMagics | OpenMagics)]
     py_spy.let_cool()
     spare.drop()
 

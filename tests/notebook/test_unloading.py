@@ -33,3 +33,10 @@ def test_reloading_inside_of_a_profiled_cell(kernel: Kernel) -> None:
     assert kernel.value("x") == 2
     kernel.must("%%profile q --quiet\nx += 1")
     assert kernel.value("q.account()['dur'].sum() > 0")
+
+
+def test_many_reloads_leave_one_set_of_magics(kernel: Kernel) -> None:
+    """IPython keeps every one that was ever registered."""
+    kernel.must("%reload_ext notebook_prof\n%reload_ext notebook_prof\n%reload_ext notebook_prof")
+    kept = "[type(one).__name__ for one in get_ipython().configurables]"
+    assert kernel.value(f"{kept}.count('ProfileMagics')") == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from array import array
 from itertools import pairwise
 from types import CodeType
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from notebook_prof.collectors.python import py_spy
 from notebook_prof.collectors.python.assemble import Exact, Timed, put
 from notebook_prof.collectors.python.beats import NAMES, STARVED_INTERVALS, align
 from notebook_prof.collectors.python.engine import Recorded, ThreadSamples, join, with_gaps
@@ -30,13 +32,15 @@ from notebook_prof.collectors.python.frames import (
 from notebook_prof.collectors.python.functions import Functions
 from notebook_prof.collectors.python.late_ticks import LateTicks
 from notebook_prof.collectors.python.looks import Seen, is_servant
+from notebook_prof.collectors.python.outside import PySpy
 from notebook_prof.collectors.python.processes import Process, name_processes
 from notebook_prof.collectors.python.py_spy_file import parse, stacks_of
 from notebook_prof.collectors.python.samples import Samples
 from notebook_prof.collectors.python.snapping import Ranges
 from notebook_prof.collectors.python.statements import Rows
 from notebook_prof.collectors.python.threads import samples_by_thread
-from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.trace import Clock, Trace, TraceBuilder
+from notebook_prof.trace.report import ImportReport
 
 FILE = "/tmp/ipykernel_7/99.py"
 LINE_3 = Frame("<module>", FILE, 1, 3, CELL)
@@ -489,3 +493,47 @@ def test_a_tick_behind_a_call_stays() -> None:
     packed = array("q", [id(code), call]).tobytes()
     assert LateTicks({id(code): code}).charged(packed) == packed
     assert LateTicks({}).charged(b"") == b""
+
+
+# what ends in the middle
+
+
+class Ended:
+    """Stands for a py-spy that has ended."""
+
+    rate_hz = 100
+
+    def __init__(self) -> None:
+        self.killed = False
+
+    def is_running(self) -> bool:
+        return False
+
+    def watch(self, each_beat: Any, died: Any) -> None:
+        self.died = died
+
+    def interrupt(self) -> None:
+        pass
+
+    def kill(self) -> None:
+        self.killed = True
+
+
+def test_a_py_spy_that_ends_after_its_recording_is_not_taken_over() -> None:
+    """Nobody would stop the thread that goes on."""
+    before, ended = set(threading.enumerate()), Ended()
+    engine = PySpy(ImportReport(), ended)  # type: ignore[arg-type]
+    engine.start(Clock())
+    engine.stop()
+    ended.died()
+    assert set(threading.enumerate()) == before
+
+
+def test_a_warm_py_spy_that_has_ended_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended, fresh = Ended(), Ended()
+    monkeypatch.setattr(py_spy, "_warm", ended)
+    monkeypatch.setattr(py_spy, "_keeps_warm", True)
+    monkeypatch.setattr(py_spy, "refusal", lambda: "")
+    monkeypatch.setattr(py_spy.Attachment, "launch", lambda: fresh)
+    py_spy.prepare()
+    assert (ended.killed, py_spy._warm) == (True, fresh)

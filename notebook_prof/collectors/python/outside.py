@@ -91,7 +91,8 @@ class PySpy:
     def abandon(self) -> None:
         """End without a result."""
         self._ended = True
-        self._net.abandon()
+        with self._lock:
+            self._net.abandon()
         for attachment in self._attachments:
             attachment.kill()
 
@@ -195,8 +196,10 @@ class PySpy:
 
     def _died(self) -> None:
         """It has ended in the middle; called in its own watching thread."""
-        self._died_ns = self._clock.now_ns()
-        self._net.take_over()
+        with self._lock:
+            if not self._ended:  # else nobody would stop what takes over
+                self._died_ns = self._clock.now_ns()
+                self._net.take_over()
 
     def _tell_lost(self, words: str) -> None:
         when = f"after {(self._died_ns - self._window_ns[0]) / 1e9:.1f} s: " if self._died_ns else ""

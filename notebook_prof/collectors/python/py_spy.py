@@ -299,7 +299,8 @@ class Attachment:
             if not self._attach():
                 return
             while not self._quit.is_set() and (self._watching is not None or self.beats.quick):
-                self._beat()
+                if not self._beat():
+                    return
             while not self._wake.wait(IDLE_S):
                 if self._watching is None:
                     _let_go(self)
@@ -351,7 +352,10 @@ def prepare() -> None:
     global _warm
     if not _keeps_warm or refusal() or (_warm is not None and _warm.is_running()):
         return
+    ended, _warm = _warm, None
     try:
+        if ended is not None:
+            ended.kill()  # nothing else lets its files and its watching thread go
         _warm = Attachment.launch()
     except OSError as error:
         _refuse(f"py-spy could not be started: {error}")
