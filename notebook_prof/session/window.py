@@ -63,6 +63,18 @@ class StepRecords:
     def __len__(self) -> int:
         return len(self.ts)
 
+    def add(self, ts: int, dur: int, loop: int) -> None:
+        """Append a step; its begin comes last, so that an interrupt between the columns leaves none."""
+        self.whole()
+        self.dur.append(dur)
+        self.loop.append(loop)
+        self.ts.append(ts)
+
+    def whole(self) -> StepRecords:
+        """Drop what an interrupt has left of a step, and give these records."""
+        del self.dur[len(self.ts) :], self.loop[len(self.ts) :]
+        return self
+
     def drop_from(self, begin_ns: int) -> int:
         """Forget the steps that began then or later; how many they were."""
         kept = bisect.bisect_left(self.ts, begin_ns)
@@ -327,9 +339,7 @@ class StepWindow:
         self._flush()
         if not len(steps):
             steps.first = self.seen
-        steps.ts.append(self._begun_ns)
-        steps.dur.append(max(0, now_ns - self._begun_ns))
-        steps.loop.append(0 if self._run is None else self._run.loop)
+        steps.add(self._begun_ns, max(0, now_ns - self._begun_ns), 0 if self._run is None else self._run.loop)
         if partial:
             steps.partial.add(self.seen)
 
@@ -350,7 +360,7 @@ class StepWindow:
         if ends:
             self.cycles += 1
             steps, self._steps = self._steps, StepRecords()
-            self._actions.stop(steps)
+            self._actions.stop(steps.whole())
         elif before is RecordingState.WARMUP and state is RecordingState.NONE:
             self._actions.abandon()
         if state is RecordingState.WARMUP and fresh:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
+import sys
 import timeit
+from types import FrameType
+from typing import Any
 
 from notebook_prof.session.schedule import ScheduleFunction, WholeRun, schedule, step_range
 from notebook_prof.session.window import Run, Source, StepRecords, StepWindow
@@ -252,3 +256,36 @@ def test_a_loop_that_is_given_up_loses_its_steps_where_all_was_recorded() -> Non
     counted.give_up(good)
     counted.close()
     assert (numbers(log.steps[0]), counted.runs[0].given_up) == ([1, 2], True)
+
+
+def test_an_interrupt_leaves_no_part_of_a_step() -> None:
+    """At every line of it."""
+    lines = len(inspect.getsource(StepRecords.add).splitlines()) + len(
+        inspect.getsource(StepRecords.whole).splitlines()
+    )
+    interrupted = 0
+    for line in range(lines):
+        records, passed = StepRecords(), [0]
+        records.add(10, 5, 0)
+
+        def trace(frame: FrameType, event: str, _: Any, passed: list[int] = passed, line: int = line) -> Any:
+            if event == "line" and frame.f_code.co_name in ("add", "whole"):
+                passed[0] += 1
+                if passed[0] == line + 1:
+                    raise KeyboardInterrupt
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            records.add(20, 7, 1)
+        except KeyboardInterrupt:
+            interrupted += 1
+        finally:
+            sys.settrace(before)
+        records.whole()
+        assert (list(records.ts), list(records.dur), list(records.loop)) in (
+            ([10], [5], [0]),
+            ([10, 20], [5, 7], [0, 1]),
+        )
+    assert interrupted >= 4
