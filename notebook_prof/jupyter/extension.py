@@ -8,6 +8,7 @@ from typing import Any
 from ..collectors import registry
 from ..collectors.python import py_spy
 from ..collectors.system import spare
+from ..interrupts import DelayedInterrupt
 from .cell import CellTransformer, strip_magic, watch
 from .magic import ProfileMagics
 from .opening import OpenMagics, unregister
@@ -15,8 +16,12 @@ from .opening import OpenMagics, unregister
 
 def load(shell: Any) -> None:
     """Register transformers, events and magics; does nothing if they are registered already."""
-    if strip_magic in shell.input_transformers_cleanup:
-        return
+    if strip_magic not in shell.input_transformers_cleanup:
+        with DelayedInterrupt():  # half of it would stay so: the next `load` would find it registered
+            _load(shell)
+
+
+def _load(shell: Any) -> None:
     # last: leading empty lines and prompts are gone by then
     shell.input_transformers_cleanup.append(strip_magic)
     shell.ast_transformers.append(
@@ -32,8 +37,12 @@ def load(shell: Any) -> None:
 
 def unload(shell: Any) -> None:
     """Remove everything that `load` registered."""
-    if strip_magic not in shell.input_transformers_cleanup:
-        return
+    if strip_magic in shell.input_transformers_cleanup:
+        with DelayedInterrupt():
+            _unload(shell)
+
+
+def _unload(shell: Any) -> None:
     if watch.end_all():  # inside of a profiled cell, whose rest runs without us
         from ..session import ticks
 
