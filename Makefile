@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 QUICKSTART := notebooks/quickstart.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test test-fast test-workloads truth check docs fuzz bench images clean
+.PHONY: help demo lab test test-fast test-workloads truth check docs fuzz soak bench images clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -90,6 +90,9 @@ fuzz: $(BIN)/.test ## mutate files against every reader and analysis for FUZZ_SE
 	$(BIN)/python -m pip install --quiet -e ".[fuzz]"
 	$(BIN)/python -m tests.fuzz.fuzz_readers --seconds $${FUZZ_SECONDS:-60}
 	$(BIN)/python -m tests.fuzz.mutants --seconds $${FUZZ_SECONDS:-60} --first $$RANDOM
+
+soak: $(BIN)/.test ## profile, show, interrupt, reload and kill at random for SOAK_SECONDS (1200): nothing may grow
+	$(BIN)/python -m tests.soak --seconds $${SOAK_SECONDS:-1200}
 
 bench: $(BIN)/.test ## ratios measured side by side, written to docs/performance.md
 	$(BIN)/python -m benchmarks --write docs/performance.md

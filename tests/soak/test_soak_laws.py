@@ -1,0 +1,118 @@
+"""The laws of the soak test on made-up measurements: what grows is found, what is flat passes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from .laws import FIRST, LEAST, MOST_MB, Measured, can_be_judged, changed, grown, judged, slope_mb
+
+PROFILES = 5
+"""A round."""
+
+
+def rounds(
+    count: int = 40,
+    memory_mb: Callable[[int], float] = lambda number: 300.0,
+    threads: Callable[[int], int] = lambda number: 20,
+    handler: Callable[[int], str] = lambda number: "default",
+) -> list[Measured]:
+    """Measurements of a kernel, by the number of the round."""
+    return [
+        Measured(
+            number=number,
+            profiles=PROFILES * number,
+            memory_bytes=round(memory_mb(number) * 1e6),
+            counts={"threads": threads(number)},
+            state={"handlers": handler(number)},
+            details={"threads": (f"thread of round {number}",)},
+            actions=(f"deed {number}",),
+        )
+        for number in range(count)
+    ]
+
+
+def noise(seed: int, size: float) -> Callable[[int], float]:
+    """The same noise for the same round."""
+    return lambda number: random.Random(seed * 1000 + number).uniform(-size, size)
+
+
+def test_what_is_flat_passes() -> None:
+    assert judged(rounds()) == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_noise_passes(seed: int) -> None:
+    tremble = noise(seed, 3.0)
+    assert judged(rounds(memory_mb=lambda number: 300 + tremble(number))) == []
+
+
+def test_what_fills_before_the_tenth_round_passes() -> None:
+    filled = rounds(
+        memory_mb=lambda number: 200 + 10 * min(number, FIRST),
+        threads=lambda number: 10 + min(number, FIRST),
+    )
+    assert judged(filled) == []
+
+
+def test_what_comes_and_goes_passes() -> None:
+    assert judged(rounds(threads=lambda number: 20 + number % 3)) == []
+
+
+def test_one_thread_a_round_is_found_with_what_was_done() -> None:
+    (broken,) = judged(rounds(threads=lambda number: 20 + number))
+    assert broken.law == "threads"
+    assert [one.number for one in broken.rounds] == list(range(FIRST + 1, 40))
+    assert "deed 17" in broken.table()
+    assert "thread of round 17" in broken.table()
+    assert "deed 9" not in broken.table(), "before the tenth round"
+
+
+def test_a_single_thread_that_stays_is_found() -> None:
+    (broken,) = grown(rounds(threads=lambda number: 20 + (number >= 35)))
+    assert [one.number for one in broken.rounds] == [35]
+
+
+def test_a_thread_of_the_first_rounds_that_has_gone_hides_nothing_later() -> None:
+    assert grown(rounds(threads=lambda number: 40 if number < FIRST else 20 + (number >= 35))) != []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_memory_that_grows_is_found_below_the_noise(seed: int) -> None:
+    tremble = noise(seed, 3.0)
+    grows = rounds(memory_mb=lambda number: 300 + 2 * MOST_MB * PROFILES * number + tremble(number))
+    (broken,) = judged(grows)
+    assert broken.law == "memory"
+    assert slope_mb(grows) == pytest.approx(2 * MOST_MB, abs=MOST_MB / 2)
+
+
+def test_memory_that_grows_by_less_passes() -> None:
+    assert judged(rounds(memory_mb=lambda number: 300 + 0.5 * MOST_MB * PROFILES * number)) == []
+
+
+def test_a_step_of_memory_is_no_growth() -> None:
+    stepped = rounds(memory_mb=lambda number: 300 + (50 if number >= 36 else 0))
+    assert slope_mb(stepped) == 0
+    assert judged(stepped) == []
+
+
+def test_rounds_without_profiles_have_no_slope() -> None:
+    still = [Measured(number=number, profiles=7, memory_bytes=number * 10**8) for number in range(40)]
+    assert slope_mb(still) == 0
+
+
+def test_what_is_not_given_back_is_found_at_once() -> None:
+    taken = rounds(count=4, handler=lambda number: "ours" if number == 2 else "default")
+    (broken,) = judged(taken)
+    assert (broken.law, broken.told) == ("handlers", "was default, became ours")
+    assert [one.number for one in broken.rounds] == [2]
+    assert changed(rounds(count=4)) == []
+
+
+def test_a_short_life_is_not_judged() -> None:
+    grows = rounds(count=FIRST + LEAST - 1, threads=lambda number: 20 + number)
+    assert not can_be_judged(grows)
+    assert judged(grows) == []
+    assert can_be_judged(rounds(count=FIRST + LEAST))
