@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 SETUP: Final = """
+%xmode Plain
 import torch, gc, threading, time, multiprocessing, hashlib, asyncio, signal, subprocess, sys
 import numpy as np
 import notebook_prof as nbp
@@ -27,6 +28,8 @@ def train(batches):
 train(feeding)
 p = q = None
 """
+"""In its other modes IPython keeps the syntax tree of every file that a traceback has gone through, 40 MB
+of a single one: of an interrupt at a random moment that is always another file."""
 
 TRAINING: Final = """
 for x in loader:

@@ -31,7 +31,7 @@ GRACE_S: Final = 20.0
 """How long after its death something of a kernel may remain."""
 GIVEN_BACK: Final = {"MALLOC_TRIM_THRESHOLD_": "131072", "MALLOC_MMAP_THRESHOLD_": "131072"}
 """Lets glibc give back what was freed. By default its thresholds rise to 64 MB, and each arena of a thread
-keeps as much at its end, out of reach of ``malloc_trim``: that could not be told from what is held."""
+keeps as much at its end, where ``malloc_trim`` does not reach: what is held could not be told from that."""
 WIDGET: Final = "application/vnd.jupyter.widget-view+json"
 
 Deed = tuple[float, Callable[[], object]]
