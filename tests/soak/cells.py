@@ -28,8 +28,8 @@ def train(batches):
 train(feeding)
 p = q = None
 """
-"""In its other modes IPython keeps the syntax tree of every file that a traceback has gone through, 40 MB
-of a single one: of an interrupt at a random moment that is always another file."""
+"""In its other modes IPython keeps the syntax tree of every file that a traceback has gone through, up to
+40 MB a file: of an interrupt at a random moment that is always another one."""
 
 TRAINING: Final = """
 for x in loader:
