@@ -4,58 +4,58 @@ They do not draw, format, log, cache or change their input. Times are int64 nano
 bytes, shares are between 0 and 1. `Profile` has each of them as a method.
 """
 
-from .account import account
-from .advice import advice
-from .breakdown import breakdown
-from .calls import calls
-from .claims import Claim
-from .cluster_advice import cluster_advice
-from .cluster_links import cluster_links
-from .cluster_steps import cluster_steps
-from .collectives import collectives
-from .copies import copies
-from .cpu import cpu
-from .cpu_use import cpu_use
-from .device import device
-from .device_idle import device_idle
-from .distributed import distributed
-from .flame import flame
-from .graph_nodes import graph_nodes
-from .host_waits import host_waits
-from .hotspots import hotspots
-from .idle_causes import idle_causes
-from .imports import imports
-from .input_operators import input_operators
-from .input_pipeline import input_pipeline
-from .input_queues import input_queues
-from .kernel_launches import kernel_launches
-from .kernel_origins import kernel_origins
-from .kernels import kernels
-from .layers import layers
-from .level_growth import level_growth
-from .line_calls import line_calls
-from .lines import lines
-from .loaders import loaders
-from .memory import memory
-from .memory_blocks import memory_blocks
-from .memory_by import memory_by
-from .memory_growth import memory_growth
-from .memory_live import memory_live
-from .memory_operators import memory_operators
-from .memory_peak import memory_peak
-from .one_time import one_time
-from .operator_work import operator_work
-from .operators import operators
-from .overhead import overhead
-from .overview import Overview, overview
-from .phases import phases
-from .roofline import roofline
-from .step_breakdown import step_breakdown
-from .step_trace import step_trace
-from .steps import steps
-from .thread_time import thread_time
-from .trust import trust
-from .verdict import Verdict, verdict
+from .advice.advice import advice
+from .device.copies import copies
+from .device.device import device
+from .device.device_idle import device_idle
+from .device.graph_nodes import graph_nodes
+from .device.idle_causes import idle_causes
+from .device.kernel_launches import kernel_launches
+from .device.kernel_origins import kernel_origins
+from .device.kernels import kernels
+from .device.roofline import roofline
+from .distributed.cluster_advice import cluster_advice
+from .distributed.cluster_links import cluster_links
+from .distributed.cluster_steps import cluster_steps
+from .distributed.collectives import collectives
+from .distributed.distributed import distributed
+from .input.input_operators import input_operators
+from .input.input_pipeline import input_pipeline
+from .input.input_queues import input_queues
+from .input.loaders import loaders
+from .memory.level_growth import level_growth
+from .memory.memory import memory
+from .memory.memory_blocks import memory_blocks
+from .memory.memory_by import memory_by
+from .memory.memory_growth import memory_growth
+from .memory.memory_live import memory_live
+from .memory.memory_operators import memory_operators
+from .memory.memory_peak import memory_peak
+from .source.flame import flame
+from .source.hotspots import hotspots
+from .source.imports import imports
+from .source.line_calls import line_calls
+from .source.lines import lines
+from .time.account import account
+from .time.breakdown import breakdown
+from .time.calls import calls
+from .time.cpu import cpu
+from .time.cpu_use import cpu_use
+from .time.host_waits import host_waits
+from .time.layers import layers
+from .time.one_time import one_time
+from .time.operator_work import operator_work
+from .time.operators import operators
+from .time.overhead import overhead
+from .time.overview import Overview, overview
+from .time.phases import phases
+from .time.step_breakdown import step_breakdown
+from .time.step_trace import step_trace
+from .time.steps import steps
+from .time.thread_time import thread_time
+from .trust.trust import trust
+from .verdict.claims import Claim
+from .verdict.verdict import Verdict, verdict
 
 __all__ = [
     "Claim",

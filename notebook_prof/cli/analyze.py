@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from ..analysis.calls import calls
-from ..analysis.top_calls import AGGREGATES, ORDERS, top_calls
+from ..analysis.time.calls import calls
+from ..compat.megengine import AGGREGATES, ORDERS, top_calls
 from ..readers import read_trace
 from ..selection import Query, passing
 from .drawing import markdown

@@ -7,11 +7,11 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ..analysis.collective_names import operation_of
-from ..analysis.collectives import collectives
+from ..analysis.distributed.collective_names import operation_of
+from ..analysis.distributed.collectives import collectives
 from ..analysis.grouping import covered
-from ..analysis.recorded_steps import recorded_table
 from ..analysis.scope import Mask, Scope, on_device
+from ..analysis.time.recorded_steps import recorded_table
 from ..trace import Trace
 from ..trace.intervals import IntArray, as_ints
 

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from .. import analysis
-from ..analysis.breakdown import breakdown
-from ..analysis.collectives import collectives
-from ..analysis.operators import operator_times
+from ..analysis.distributed.collectives import collectives
+from ..analysis.time.breakdown import breakdown
+from ..analysis.time.operators import operator_times
 from ..analysis.work.slices import slice_work
 from ..trace import Trace
 from ..trace.taxonomy import phase_of

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from ..analysis.overhead import overhead_ratio
+from ..analysis.time.overhead import overhead_ratio
 from ..trace.report import ImportReport
 from .schedule import RecordingState, StepRange
 from .window import StepRecords

@@ -9,7 +9,9 @@ from typing import Any, Final
 import pandas as pd
 
 from .. import analysis
-from ..analysis.event_tables import Events
+from ..compat.paddle_summary import Events
+from ..compat.paddle_summary.text import event_text
+from ..compat.torch_table import torch_text
 from ..errors import OptionError, nearest
 from ..selection import Selection
 from ..trace.saving import format_of
@@ -17,11 +19,9 @@ from ..trace.trace import Trace
 from ..writers.stacks import export_stacks
 from .deferred import DeferredTrace
 from .display import display
-from .event_text import event_text
 from .facade import method
 from .plot import Plot
 from .text import Text, operator_table, profile_text, summary_text, trust_lines
-from .torch_text import torch_text
 
 _STYLES: Final = ("short", "paddle", "torch")
 

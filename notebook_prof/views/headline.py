@@ -12,7 +12,7 @@ import pandas as pd
 
 from .. import analysis
 from ..analysis import Claim
-from ..analysis.account import account_spans
+from ..analysis.time.account import account_spans
 from ..trace import Trace
 from .patches import plain_patch
 

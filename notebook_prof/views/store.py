@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from .. import analysis
-from ..analysis.launches import launching_rows
-from ..analysis.redispatch import redispatched
+from ..analysis.device.launches import launching_rows
+from ..analysis.time.redispatch import redispatched
 from ..trace import DEVICE_CATEGORIES, Trace
 from .built import built, is_built
 from .choosing import Choices

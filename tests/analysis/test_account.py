@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.analysis import account, lines
-from notebook_prof.analysis.account import account_spans
-from notebook_prof.analysis.lines import busy_with_lines
+from notebook_prof.analysis.source.lines import busy_with_lines
+from notebook_prof.analysis.time.account import account_spans
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from notebook_prof.analysis.trust.trust.doubts import doubts_by_name
 
 from notebook_prof import Profile, TraceBuilder
 from notebook_prof.analysis import kernels, operators, steps, trust
-from notebook_prof.analysis.doubts import doubts_by_name
 from notebook_prof.trace import Trace
 from notebook_prof.views.answers.meta import meta
 from notebook_prof.views.store import ViewStore

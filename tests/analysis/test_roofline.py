@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from notebook_prof.analysis.device.device.roofline import roofline
 
 import notebook_prof as nbp
-from notebook_prof.analysis.operator_work import operator_work
-from notebook_prof.analysis.operators import operators
-from notebook_prof.analysis.roofline import roofline
+from notebook_prof.analysis.time.operator_work import operator_work
+from notebook_prof.analysis.time.operators import operators
 from notebook_prof.analysis.work import work_of
 from notebook_prof.errors import OptionError
 from notebook_prof.readers import read_trace

@@ -21,6 +21,7 @@ FLOORS = {
     "readers": 3,
     "writers": 3,
     "analysis": 3,
+    "compat": 4,
     "collectors": 4,
     "ranks": 4,
     "views": 4,

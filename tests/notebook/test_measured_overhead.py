@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from notebook_prof.analysis.overhead import overhead_ratio
+from notebook_prof.analysis.time.overhead import overhead_ratio
 from notebook_prof.session.interleaved import PAIR
 from tests.notebook.conftest import Kernel
 

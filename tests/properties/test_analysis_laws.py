@@ -11,8 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from notebook_prof import analysis
-from notebook_prof.analysis.host_waits import judged_span
-from notebook_prof.analysis.phases import PRIORITY, stepping_track
+from notebook_prof.analysis.time.host_waits import judged_span
+from notebook_prof.analysis.time.phases import PRIORITY, stepping_track
 from notebook_prof.testing import traces
 from notebook_prof.trace import DEVICE_CATEGORIES, PHASES, length, union
 

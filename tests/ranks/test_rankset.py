@@ -14,7 +14,7 @@ import pytest
 
 import notebook_prof as nbp
 from notebook_prof import analysis
-from notebook_prof.analysis.operators import operator_times
+from notebook_prof.analysis.time.operators import operator_times
 from notebook_prof.errors import FormatError, OptionError, SelectionError
 from notebook_prof.ranks.cache import open_rank, place_of
 from notebook_prof.ranks.files import RankFile, looked_at

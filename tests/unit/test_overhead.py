@@ -11,7 +11,7 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof import TraceBuilder
 from notebook_prof.analysis import overhead, trust
-from notebook_prof.analysis.overhead import overhead_ratio
+from notebook_prof.analysis.time.overhead import overhead_ratio
 from notebook_prof.collectors.base import Availability, Collector
 from notebook_prof.errors import OptionError
 from notebook_prof.jupyter.options import parse

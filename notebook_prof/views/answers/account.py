@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ... import analysis
-from ...analysis.account import account_spans
+from ...analysis.time.account import account_spans
 from ..packing import Answer, pack
 from ..store import ViewStore
 

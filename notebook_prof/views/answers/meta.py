@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...analysis.doubts import doubts_by_name
+from ...analysis.trust.doubts import doubts_by_name
 from .. import palette
 from ..packing import Answer, pack
 from ..store import GROUPINGS, TINTS, ViewStore
@@ -87,7 +87,7 @@ def doubts(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any
     Returns
     -------
     Answer
-        ``content["doubts"]``: as `notebook_prof.analysis.doubts.doubts_by_name` gives it.
+        ``content["doubts"]``: as `notebook_prof.analysis.trust.doubts.doubts_by_name` gives it.
     """
     return Answer({"doubts": doubts_by_name(store.trace), "columns": []})
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ... import analysis
-from ...analysis.kernels import LAUNCH
+from ...analysis.device.kernels import LAUNCH
 from ...errors import OptionError, nearest
 from ...selection import Selection
 from ...trace import Trace

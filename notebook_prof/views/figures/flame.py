@@ -9,7 +9,7 @@ import pandas as pd
 from bokeh.models import Range1d
 
 from ... import analysis
-from ...analysis.stack_nodes import MERGED_STEPS
+from ...analysis.source.stack_nodes import MERGED_STEPS
 from ...selection import Selection
 from ...trace import Trace
 from ...units import format_count, format_ns, format_share

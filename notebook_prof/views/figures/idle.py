@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ... import analysis
-from ...analysis.device_idle import CAUSES
+from ...analysis.device.device_idle import CAUSES
 from ...selection import Selection
 from ...trace import Trace
 from ...units import format_ns, format_share

@@ -8,7 +8,7 @@ import numpy as np
 from bokeh.models import Range1d
 
 from ... import analysis
-from ...analysis.recorded_steps import recorded_table
+from ...analysis.time.recorded_steps import recorded_table
 from ...selection import Selection
 from ...trace import Trace
 from ..palette import NAMES, PHASES

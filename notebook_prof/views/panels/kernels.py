@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from ... import analysis
-from ...analysis.device_attributes import device_attributes
-from ...analysis.kernels import LAUNCH
+from ...analysis.device.device_attributes import device_attributes
+from ...analysis.device.kernels import LAUNCH
 from ...analysis.scope import on_device
 from ...trace import Trace
 from .. import figures

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pandas as pd
 
 from ... import analysis
-from ...analysis.lines import CELL, LINE
+from ...analysis.source.lines import CELL, LINE
 from ...trace import Trace
 from .asking import ask, followed
 from .base import Absent, Note, Panel, Table

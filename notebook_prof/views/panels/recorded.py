@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ... import analysis
-from ...analysis.recorded_steps import recorded_table
+from ...analysis.time.recorded_steps import recorded_table
 from ...trace import Trace
 
 NO_STEPS = (

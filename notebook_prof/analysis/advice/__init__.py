@@ -1,0 +1,1 @@
+"""Advice: rules that look at the measured run, ranked by what they could gain."""

@@ -1,0 +1,90 @@
+"""What to try, ranked by what it could gain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from ...trace import Trace
+from ..scope import WindowLike, sharing
+from .rules import RULES, Run, small_operators
+
+
+@sharing
+def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) -> pd.DataFrame:
+    """Say what could make the run faster or smaller, with the evidence and the size of the gain.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns: judge this part only.
+    min_share : float
+        Leave out advice about time whose gain is below this share of the measured time.
+
+    Returns
+    -------
+    DataFrame
+        By gain, largest first, time before memory; no rows where no rule applies.
+
+        - ``rule`` str: of data ``input-bound dataloader-workers items-one-by-one``; of pandas and NumPy
+          ``pandas-apply-rows pandas-iterrows pandas-python-function pandas-scalar-access object-column
+          growing-array repeated-copies numpy-vectorize``; of threads and processes ``threads-take-turns
+          pool-overhead``; of training ``unfused-optimizer communication-exposed launch-bound
+          sync-points pageable-copies low-occupancy tensor-cores-unused``; of memory ``memory-growth
+          memory-near-full memory-fragmented small-allocations``;
+        - ``finding`` str: what was found, with its numbers; ``remedy`` str: what to try;
+        - ``gain_ns`` int64: what that should save, of the time without the cost of recording; ``gain_share``
+          float64: of the cell or, without an account of it, of the steps or all work, one-time work left
+          out; ``gain_bytes`` int64: of memory, a step for ``memory-growth``;
+        - ``bound`` bool: the gain is an upper bound; otherwise it is what the same remedy saved on a program
+          of ``benchmarks/advice.py``;
+        - ``place`` str: the line that it is about, as ``cell:7``, empty for none;
+        - ``count`` int64: slices that are the evidence; ``rows`` object: int64 array of their row numbers in
+          ``trace.slices``, at most the 1,000 longest;
+        - ``select`` object: a dict that shows the evidence: ``p.selection.update(**row.select)``;
+        - ``claims`` object: tuple of `Claim`, the numbers of `finding` and the public tables that have them.
+
+        ``attrs["withheld"]`` is a dict of rules that were not judged, and why.
+
+    Notes
+    -----
+    Gains are not independent: work that is launched faster may then wait for data. What happens once
+    (imports, compilation, a slow first step: `one_time`) is left out before anything is judged. Each rule
+    with its condition is a function of `notebook_prof.analysis.advice.rules`.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw('''
+    ... steps: [0                               ]
+    ... main:  [next/data          ][mm/forward]
+    ... ''', unit_ns=1_000_000)
+    >>> advice(trace)[["rule", "bound", "select"]].values.tolist()
+    [['dataloader-workers', True, {'phase': 'data'}]]
+    """
+    run = Run(trace, window)
+    found = [finding for rule in RULES if run.facts.total_ns and (finding := rule(run)) is not None]
+    found = [item for item in found if item.gain_bytes or item.gain_ns >= min_share * run.total_ns]
+    found.sort(key=lambda item: (-item.gain_ns, -item.gain_bytes))
+    gains = [min(item.gain_ns, run.plain_ns) for item in found]
+    columns: dict[str, tuple[str, list[Any]]] = {
+        "rule": ("str", [item.rule for item in found]),
+        "finding": ("str", [item.finding for item in found]),
+        "remedy": ("str", [item.remedy for item in found]),
+        "gain_ns": ("int64", gains),
+        "gain_share": ("float64", [gain / run.plain_ns for gain in gains]),
+        "gain_bytes": ("int64", [item.gain_bytes for item in found]),
+        "bound": ("bool", [item.bound for item in found]),
+        "place": ("str", [item.place for item in found]),
+        "count": ("int64", [item.count for item in found]),
+        "rows": ("object", [item.rows for item in found]),
+        "select": ("object", [dict(item.select) for item in found]),
+        "claims": ("object", [item.claims for item in found]),
+    }
+    table = pd.DataFrame({name: pd.Series(values, dtype=dtype) for name, (dtype, values) in columns.items()})
+    if run.facts.total_ns and (why := small_operators(run)):
+        run.withheld["small-operators"] = why
+    table.attrs["withheld"] = dict(run.withheld)
+    return table

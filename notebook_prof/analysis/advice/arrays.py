@@ -1,0 +1,295 @@
+"""Habits of pandas and NumPy code that handle one element, row or copy at a time.
+
+Each is recognised from the library functions that a line of the user's calls, as `line_calls` has them. What
+the remedy saves is a part of the time of that function or line: `SAVED`, as measured by
+``benchmarks/advice.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace import inherit
+from ...units import format_ns, format_share
+from ..scope import ints
+from ..source.frames import frames
+from ..source.line_calls import module_of
+from ..source.lines import line_slices, lines
+from ..verdict.claims import Claim
+from .finding import Finding, Run, evidence
+
+WORTH: Final = 0.05
+"""Share of the measured time from which a line is worth a word."""
+SAVED: Final = {
+    "pandas-apply-rows": 0.97,
+    "pandas-iterrows": 0.95,
+    "pandas-python-function": 0.9,
+    "pandas-scalar-access": 0.97,
+    "object-column": 0.9,
+    "growing-array": 0.95,
+    "repeated-copies": 0.9,
+    "numpy-vectorize": 0.9,
+}
+_OFTEN: Final = 3
+"""A line that was seen in so many stretches of time is in a loop."""
+_AXIS: Final = re.compile(r"\.apply\(.*axis\s*=\s*(?:1|['\"]columns['\"])")
+_GROWS: Final = re.compile(
+    r"(?P<name>[A-Za-z_][\w.]*(?:\[[^\]]*\])?)\s*=\s*(?:[\w.]+\.)?"
+    r"(?:append|concatenate|concat|vstack|hstack|column_stack|row_stack|insert)\((?P<given>.*)"
+)
+_LOOP_OF_ROWS: Final = re.compile(r"for\s+(?P<names>.+?)\s+in\s+.*\.iterrows\(\)")
+_COPY: Final = re.compile(r"\.copy\((?!\s*deep\s*=\s*False)")
+
+
+def apply_rows(run: Run) -> Finding | None:
+    """`DataFrame.apply` calls Python for every row."""
+    calls = run.line_calls
+    by_row = _of(calls, "pandas.core.apply", "series_generator")
+    whole = _of(calls, "pandas.core.frame", "apply")
+    keys = set(zip(by_row["file"], by_row["line"], strict=True))
+    keep = [
+        (file, line) in keys or _AXIS.search(text) is not None
+        for file, line, text in zip(whole["file"], whole["line"], whole["text"], strict=True)
+    ]
+    return _finding(
+        run,
+        "pandas-apply-rows",
+        whole[np.array(keep, dtype=bool)],
+        "calls a Python function for every row",
+        "Compute with whole columns, as in df['a'] * df['b'], np.where and Series.str; or build the column "
+        "from a list over zip(df['a'], df['b']).",
+    )
+
+
+def iterate_rows(run: Run) -> Finding | None:
+    """`iterrows` makes a Series of every row, and each access to it looks a label up."""
+    loops = _of(run.line_calls, "pandas.core.frame", "iterrows")
+    if not len(loops):
+        return None
+    loop = loops.iloc[0]
+    row = _LOOP_OF_ROWS.search(loop["text"])
+    name = row["names"].split(",")[-1].strip(" ()") if row else ""
+    reads = _of(run.line_calls, "pandas.core.series", "__getitem__")
+    reads = reads[(reads["file"] == loop["file"]) & (reads["line"] >= loop["line"])]
+    named = [
+        bool(name) and re.search(rf"\b{re.escape(name)}\s*\[", text) is not None for text in reads["text"]
+    ]
+    return _finding(
+        run,
+        "pandas-iterrows",
+        pd.concat([loops.head(1), reads[np.array(named, dtype=bool)]]),
+        "makes a Series of every row",
+        "Compute with whole columns; or loop with `itertuples` or over zip(df['a'], df['b']), which make "
+        "no Series.",
+    )
+
+
+def python_function(run: Run) -> Finding | None:
+    """`Series.map`, `Series.apply` or `GroupBy.apply` calls Python for each element or group."""
+    calls = pd.concat(
+        [
+            _of(run.line_calls, "pandas.core.series", "map", "apply"),
+            _of(run.line_calls, "pandas.core.groupby", "apply", "transform", "aggregate", "agg"),
+        ]
+    ).sort_values("total_ns", ascending=False, kind="stable")
+    if not len(calls) or not _calls_back(run, ("pandas.core.series", "pandas.core.groupby")):
+        return None
+    return _finding(
+        run,
+        "pandas-python-function",
+        calls.head(1),
+        "calls a Python function for every element or group",
+        "Compute with the whole column: arithmetic, np.where, Series.str and Series.dt, a dict for "
+        "Series.map and names of built-in functions for groups, as in .agg('mean').",
+    )
+
+
+def scalar_access(run: Run) -> Finding | None:
+    """Elements of a Series or DataFrame are read one by one."""
+    single = _of(run.line_calls, "pandas.core.indexing", "__getitem__")
+    single = single[
+        (single["count"] >= _OFTEN)
+        & single["text"].str.contains(r"\.(?:i?loc|i?at)\[[^:\]]*\]", regex=True)
+        & ~single["text"].str.contains(r"\.i?loc\[[^\]]*(?:[<>=]=?|\[)", regex=True)
+        & ~single["text"].str.contains(r"\.(?:i?loc|i?at)\[.*\]\s*[-+*/]?=(?!=)", regex=True)
+    ]
+    return _finding(
+        run,
+        "pandas-scalar-access",
+        _whole_lines(run, single.head(1)),
+        "reads elements of a Series or DataFrame one by one",
+        "Take the column once before the loop, as in values = df['a'].to_numpy() (or .tolist() for a loop in "
+        "Python), or compute with the whole column.",
+        table="lines",
+    )
+
+
+def object_column(run: Run) -> Finding | None:
+    """A column of Python objects is compared, grouped or searched object by object."""
+    calls = pd.concat(
+        [
+            _of(run.line_calls, "pandas.core.ops.array_ops", "comp_method_OBJECT_ARRAY"),
+            _of(run.line_calls, "pandas.core.strings.object_array", "_str_map"),
+            _of(run.line_calls, "pandas.core.arrays.numpy_", "_str_map"),
+        ]
+    ).sort_values("total_ns", ascending=False, kind="stable")
+    return _finding(
+        run,
+        "object-column",
+        calls.head(1),
+        "works on a column of Python objects, one by one",
+        "Give the column a type once: astype('category') where few values repeat, astype('str') (or "
+        "'string[pyarrow]') for text, pd.to_numeric for numbers.",
+    )
+
+
+def growing_array(run: Run) -> Finding | None:
+    """An array or table is copied to add a little to it, again and again."""
+    calls = run.line_calls
+    grows = np.array([_adds_to_itself(text) for text in calls["text"]], dtype=bool)
+    numpy = _which(calls, "numpy", "append", "concatenate", "vstack", "hstack", "insert", "column_stack")
+    joining = numpy | _which(calls, "pandas.core.reshape.concat", "concat")
+    enlarges = _which(calls, "pandas.core.indexing", "_setitem_with_indexer_missing")
+    found = calls[((joining & grows) | enlarges) & (calls["count"] >= _OFTEN).to_numpy()]
+    return _finding(
+        run,
+        "growing-array",
+        _whole_lines(run, found.head(1)),
+        "copies all that is there to add a little",
+        "Collect the pieces in a list and join them once after the loop: np.concatenate(pieces), "
+        "pd.concat(pieces), pd.DataFrame(rows); or make the array as large as it will be before.",
+        table="lines",
+    )
+
+
+def repeated_copies(run: Run) -> Finding | None:
+    """A table is copied whole, again and again."""
+    copies = _of(run.line_calls, "pandas.core.generic", "copy")
+    keep = (copies["count"] >= _OFTEN) & copies["text"].str.contains(_COPY.pattern, regex=True)
+    return _finding(
+        run,
+        "repeated-copies",
+        copies[keep].head(1),
+        "copies a whole table each time",
+        "Copy once before the loop, copy only the columns that change, or df.copy(deep=False): with pandas 3 "
+        "a change then copies only what it touches.",
+    )
+
+
+def vectorized_function(run: Run) -> Finding | None:
+    """`np.vectorize` and `np.apply_along_axis` are loops over a Python function."""
+    calls = _of(run.line_calls, "numpy", "_vectorize_call", "apply_along_axis")
+    return _finding(
+        run,
+        "numpy-vectorize",
+        calls.head(1),
+        "is a loop that calls a Python function for every element",
+        "Write the function with whole arrays: arithmetic, np.where or np.select for its branches, axis= of "
+        "NumPy's own functions.",
+    )
+
+
+def _finding(
+    run: Run, rule: str, calls: pd.DataFrame, does: str, remedy: str, table: str = "line_calls"
+) -> Finding | None:
+    """Advice on the line of the first of these calls; all of them count."""
+    spent = int(calls["total_ns"].sum())
+    if not len(calls) or spent < WORTH * run.total_ns:
+        return None
+    first = calls.iloc[0]
+    place = f"{first['file']}:{int(first['line'])}"
+    rows, count, names = line_evidence(run, str(first["file"]), int(first["line"]), str(first["text"]))
+    columns = ["file", "line"] if table == "lines" else ["file", "line", "module", "function"]
+    claims = tuple(
+        Claim(
+            format_ns(row["total_ns"]),
+            table,
+            {name: row[name] for name in columns},
+            "total_ns",
+            int(row["total_ns"]),
+            arguments=run.asking,
+        )
+        for row in calls.to_dict("records")
+    )
+    return Finding(
+        rule,
+        f"`{first['text']}` ({place}) {does}: {format_ns(spent)}, "
+        f"{format_share(min(spent / run.total_ns, 1))} of {run.whole}.",
+        remedy,
+        min(int(spent * SAVED[rule]), run.total_ns),
+        place=place,
+        claims=claims,
+        select={"name": names} if names else {},
+        rows=rows,
+        count=count,
+    )
+
+
+def _which(calls: pd.DataFrame, module: str, *functions: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    inside = (calls["module"] == module) | calls["module"].str.startswith(f"{module}.")
+    if module == "pandas.core.arrays.numpy_":
+        inside = calls["module"] == module
+    last = calls["function"].str.rsplit(".", n=1).str[-1]
+    return np.asarray((inside & last.isin(functions)).to_numpy(), dtype=bool)
+
+
+def _of(calls: pd.DataFrame, module: str, *functions: str) -> pd.DataFrame:
+    """Calls of these functions of a module or of one below it, longest first."""
+    return calls[_which(calls, module, *functions)]
+
+
+def _whole_lines(run: Run, calls: pd.DataFrame) -> pd.DataFrame:
+    """The lines themselves, with all of their time."""
+    if not len(calls):
+        return calls
+    table = lines(run.trace, **run.asking)
+    return calls[["file", "line"]].merge(table, on=["file", "line"])
+
+
+def _calls_back(run: Run, modules: tuple[str, ...]) -> bool:
+    """Whether any of the user's lines runs below a function of these modules."""
+    where = frames(run.trace)
+    known = {file: module_of(str(file)) for file in set(where.file)}
+    inside = np.array([known[file].startswith(modules) for file in where.file], dtype=bool)[where.code]
+    scope, _ = line_slices(run.trace, run.asked)
+    is_line = np.zeros(len(inside), dtype=bool)
+    is_line[scope.rows] = True
+    below = inherit(ints(run.trace.slices["parent"]), np.where(inside & ~is_line, 1, -1))
+    return bool((below[scope.rows] == 1).any())
+
+
+def line_evidence(run: Run, file: str, line: int, text: str) -> tuple[Any, int, list[str]]:
+    """Slices of a line, how many there are, and their names."""
+    scope, _ = line_slices(run.trace, run.asked)
+    words = scope.slices["name"].cat.categories.astype("str")
+    ending = f":{line}  {text}"
+    names = [word for word in words if word.endswith(ending)]
+    mine = np.append(words.isin(names), False)[scope.codes("name")]
+    rows, count = evidence(scope, mine)
+    return rows, count, names if count else []
+
+
+def _adds_to_itself(text: str) -> bool:
+    """Whether a line assigns to a name what it makes of that name and more."""
+    found = _GROWS.search(text)
+    return (
+        found is not None
+        and re.search(rf"(?<![\w.]){re.escape(found['name'])}(?!\w)", found["given"]) is not None
+    )
+
+
+RULES: Final[tuple[Callable[[Run], Finding | None], ...]] = (
+    apply_rows,
+    iterate_rows,
+    python_function,
+    scalar_access,
+    object_column,
+    growing_array,
+    repeated_copies,
+    vectorized_function,
+)

@@ -1,0 +1,163 @@
+"""Threads of Python that take turns, and pools of processes that cost more than they work.
+
+Both rest on CPU times that were read from outside: the table ``cpu`` of a recording.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace import length, union
+from ...units import format_items, format_ns, format_share
+from ..source.lines import line_slices, lines
+from ..time.recorded_steps import recorded_table
+from ..verdict.claims import Claim
+from .arrays import line_evidence
+from .finding import Finding, Run, evidence
+
+WORTH: Final = 0.05
+PROCESS_NS: Final = 40_000_000
+"""To start a process of Python by fork, give it its work and end it; ``benchmarks/advice.py``."""
+_ALONE: Final = 1.25
+"""Threads that together get less than so many cores take turns."""
+_BUSY: Final = 0.15
+"""Part of the CPU time of all threads that one must have had, to count."""
+_WASTE: Final = 1.5
+"""A pool that takes so many times as long as its processes compute costs more than it saves."""
+_RECORDERS: Final = ("py-spy", "sh -c read go", "notebook_prof")
+"""Processes that record, and are no children of the user's."""
+_POOLS: Final = ("multiprocessing.pool", "concurrent.futures.process", "joblib.parallel")
+
+
+def threads_take_turns(run: Run) -> Finding | None:
+    """Several threads compute in Python, one at a time: the interpreter lets one of them run."""
+    used = cpu_table(run)
+    if used is None or run.cpus < 2 or not run.machine.get("gil", True):
+        return None
+    scope, _ = line_slices(run.trace, run.asked)
+    if not len(scope.rows):
+        return None
+    track = scope.ints("track")
+    spans = pd.DataFrame({"track": track, "ts": scope.ts, "end": scope.end}).groupby("track")
+    spans = spans.agg(ts=("ts", "min"), end=("end", "max"))
+    tracks = run.trace.tracks.set_index("track").reindex(spans.index)
+    spans["tid"], spans["pid"] = tracks["tid"], tracks["pid"]
+    own = run.trace.metadata.get("cpu", {})
+    spans = spans[spans["tid"].notna() & (spans["pid"] == own.get("pid")) & (spans["tid"] != own.get("tid"))]
+    if len(spans) < 2:
+        return None
+    begin, end = int(spans["ts"].max()), int(spans["end"].min())
+    together = end - begin
+    if together < WORTH * run.total_ns:
+        return None
+    times = used[used["pid"] == own.get("pid")]
+    of = {int(tid): times[times["tid"] == tid] for tid in spans["tid"]}
+    each = {tid: _spent(rows, "cpu_ns", begin, end) for tid, rows in of.items()}
+    computing = [tid for tid, spent in each.items() if spent >= _BUSY * sum(each.values())]
+    work = sum(each[tid] for tid in computing)
+    # other programs may hold the cores: a thread that is ready to run has work too
+    ready = sum(_spent(of[tid], "wait_ns", begin, end) for tid in computing)
+    if len(computing) < 2 or work + ready < 0.5 * together or work > _ALONE * together:
+        return None
+    side_by_side = min(len(computing), run.cpus)
+    mine = np.isin(track, spans.index[spans["tid"].isin(computing)])
+    rows, count = evidence(scope, mine)
+    line = lines(run.trace, **run.asking)
+    names = scope.slices["name"].iloc[rows].astype("str")
+    found = line[[any(name.endswith(f":{n}  {text}") for name in names[:1]) for n, text in _told(line)]]
+    if not len(found):
+        return None
+    first = found.iloc[0]
+    place = f"{first['file']}:{int(first['line'])}"
+    return Finding(
+        "threads-take-turns",
+        f"{format_items(len(computing), 'thread')} compute in Python at the same time and get "
+        f"{work / together:.2g} cores together: they take turns, in `{first['text']}` ({place}).",
+        "Use processes: concurrent.futures.ProcessPoolExecutor in place of ThreadPoolExecutor, or functions "
+        "that let others run while they compute, as NumPy's on large arrays do.",
+        max(work - work // side_by_side - PROCESS_NS * side_by_side, 0),
+        place=place,
+        claims=(_line_claim(run, first),),
+        select={"name": sorted(set(names))},
+        rows=rows,
+        count=count,
+    )
+
+
+def pool_overhead(run: Run) -> Finding | None:
+    """A pool of processes takes longer than its work would take here."""
+    used, calls = cpu_table(run), run.line_calls
+    if used is None or not len(calls):
+        return None
+    pools = calls[calls["module"].str.startswith(_POOLS)]
+    table = lines(run.trace, **run.asking).merge(
+        pools[["file", "line"]].drop_duplicates(), on=["file", "line"]
+    )
+    table = table[table["file"] == table["file"].iloc[0]] if len(table) else table
+    spent = min(_open(run, table), run.total_ns)
+    own = run.trace.metadata.get("cpu", {}).get("pid")
+    children = used[(used["pid"] != own) & (used["tid"] == -1)]
+    if "name" in children:
+        children = children[~children["name"].astype("str").str.startswith(_RECORDERS)]
+    work = sum(int(part["cpu_ns"].max() - part["cpu_ns"].min()) for _, part in children.groupby("pid"))
+    if not len(children) or spent < WORTH * run.total_ns or spent < _WASTE * work:
+        return None
+    first = table.iloc[0]
+    place = f"{first['file']}:{int(first['line'])}"
+    rows, count, names = line_evidence(run, str(first["file"]), int(first["line"]), str(first["text"]))
+    return Finding(
+        "pool-overhead",
+        f"The pool of processes in `{first['text']}` ({place}) takes {format_ns(spent)}, "
+        f"{format_share(spent / run.total_ns)} of {run.whole}, and its processes compute for "
+        f"{format_ns(work)} in all: the rest is starting them, and sending values to and fro.",
+        "Do this work in the cell itself; or send less: larger pieces (chunksize=…), a file name or a range "
+        "in place of the data, and keep the pool for several calls.",
+        spent - work,
+        place=place,
+        claims=tuple(_line_claim(run, table.iloc[number]) for number in range(len(table))),
+        select={"name": names} if names else {},
+        rows=rows,
+        count=count,
+    )
+
+
+def cpu_table(run: Run) -> pd.DataFrame | None:
+    """CPU times of threads and processes; None where they were not recorded."""
+    table = recorded_table(run.trace, "cpu")
+    return table if table is not None and {"pid", "tid", "ts", "cpu_ns"} <= set(table.columns) else None
+
+
+def _spent(readings: pd.DataFrame, column: str, begin: int, end: int) -> int:
+    if not len(readings) or column not in readings:
+        return 0
+    ordered = readings.sort_values("ts")
+    low, high = np.interp([begin, end], ordered["ts"].to_numpy(), ordered[column].to_numpy())
+    return int(high - low)
+
+
+def _open(run: Run, table: pd.DataFrame) -> int:
+    """Time in which any of these lines was open, on the thread where they took most."""
+    if not len(table):
+        return 0
+    scope, _ = line_slices(run.trace, run.asked)
+    names = scope.slices["name"].cat.categories.astype("str")
+    endings = tuple(f":{line}  {text}" for line, text in _told(table))
+    mine = np.append(names.str.endswith(endings), False)[scope.codes("name")]
+    track = scope.ints("track")
+    spans = [
+        union(scope.ts[mine & (track == one)], scope.end[mine & (track == one)]) for one in np.unique(track)
+    ]
+    return max(map(length, spans))
+
+
+def _told(table: pd.DataFrame) -> list[tuple[int, str]]:
+    return list(zip(table["line"].tolist(), table["text"].tolist(), strict=True))
+
+
+def _line_claim(run: Run, row: pd.Series[Any]) -> Claim:
+    where = {"file": row["file"], "line": int(row["line"])}
+    spent = int(row["total_ns"])
+    return Claim(format_ns(spent), "lines", where, "total_ns", spent, arguments=run.asking)

@@ -1,0 +1,260 @@
+"""What a rule says, and what it looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace import Trace, Window
+from ...trace.intervals import IntArray
+from ..device.device_idle import device_idle
+from ..input.input_pipeline import input_pipeline
+from ..input.loaders import loaders
+from ..scope import Mask, Scope, WindowLike, on_device, on_host
+from ..source.imports import imports
+from ..source.line_calls import line_calls
+from ..spans import step_spans
+from ..time.account import ACCOUNT
+from ..time.one_time import one_time, steady_steps
+from ..time.phases import stepping_track
+from ..time.recorded_steps import recorded_table
+from ..verdict.claims import Claim
+from ..verdict.facts import Facts, gather
+
+MOST_ROWS: Final = 1000
+RECORDED_NS: Final = 700
+"""What torch's profiler itself takes for one slice of a thread: measured by ``benchmarks/advice.py``."""
+COSTLY: Final = 1.2
+"""Recorded time over plain time from which small operators cannot be judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One piece of advice.
+
+    Attributes
+    ----------
+    rule : str
+    finding : str
+        What was found, with its numbers.
+    remedy : str
+        What to try.
+    gain_ns : int
+        What the remedy is expected to save, over all that was measured, without the cost of recording.
+    gain_bytes : int
+        The same of memory; 0 for advice about time.
+    bound : bool
+        Whether that is an upper bound by its arithmetic, and not what was measured on a program.
+    place : str
+        The line that it is about, as ``cell:7`` or ``/home/me/train.py:7``; empty for none.
+    claims : tuple of Claim
+        The numbers of `finding`, each with the public table that has it.
+    select : mapping
+        A selection that shows the evidence.
+    rows : ndarray of int64
+        Rows of ``trace.slices``, the longest first; at most `MOST_ROWS`.
+    count : int
+        How many rows there are.
+    """
+
+    rule: str
+    finding: str
+    remedy: str
+    gain_ns: int = 0
+    gain_bytes: int = 0
+    bound: bool = False
+    place: str = ""
+    claims: tuple[Claim, ...] = ()
+    select: Mapping[str, Any] = field(default_factory=dict)
+    rows: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    count: int = 0
+
+
+class Run:
+    """What the rules look at; each part is worked out when it is first asked for.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns.
+    """
+
+    def __init__(self, trace: Trace, window: WindowLike = None) -> None:
+        self.trace, self.asked = trace, window
+        self.window = _after_slow_first_step(trace, window)
+        self.withheld: dict[str, str] = {}
+
+    @cached_property
+    def facts(self) -> Facts:
+        """The numbers that the verdict rests on, of all steps but a first one with one-time work."""
+        return gather(self.trace, self.window)
+
+    @cached_property
+    def total_ns(self) -> int:
+        """Measured wall time: the cell or, without an account, the steps or all work; one-time work apart."""
+        once = int(imports(self.trace, **self.asking)["total_ns"].sum())
+        cell = recorded_table(self.trace, ACCOUNT)
+        if cell is not None and self.asked is None:
+            total = int(cell.loc[cell["kind"].isin(["steps", "code", "not-recorded"]), "dur"].sum())
+            once += int(one_time(self.trace)["total_ns"].sum())
+            return max(total - once, total // 100, 1)
+        if len(self.facts.steps):
+            return max(self.facts.total_ns, 1)
+        return max(self.facts.total_ns - once, self.facts.total_ns // 100, 1)
+
+    @property
+    def plain_ns(self) -> int:
+        """`total_ns` as it would be without the recording."""
+        return max(self.total_ns - self.cost_ns(), 1)
+
+    @property
+    def whole(self) -> str:
+        """What shares are of, in words."""
+        if recorded_table(self.trace, ACCOUNT) is not None and self.asked is None:
+            return "the cell"
+        return "the steps" if len(self.facts.steps) else "the time"
+
+    def cost_ns(self, keep: Mask | None = None) -> int:
+        """What recording torch's slices took, of all or of those of `host` where `keep`.
+
+        0 beside a device, since the host runs ahead of it.
+        """
+        if len(self.device.rows):
+            return 0
+        recorded = ~self.host.among("category", ("python",))
+        return min(
+            int((recorded if keep is None else recorded & keep).sum()) * RECORDED_NS, self.total_ns // 2
+        )
+
+    @property
+    def slowdown(self) -> float:
+        """Recorded time over plain time: as it was measured in this run or, if not, as slices tell."""
+        measured = self.trace.metadata.get("overhead")
+        if isinstance(measured, dict) and "ratio" in measured:
+            return float(measured["ratio"])
+        total = max(self.facts.total_ns, 1)
+        return total / max(total - self.cost_ns(), total / 10)
+
+    @property
+    def machine(self) -> Mapping[str, Any]:
+        """What is known of the machine: `collectors.machine`; empty for files of other profilers."""
+        known = self.trace.metadata.get("machine")
+        return known if isinstance(known, Mapping) else {}
+
+    @property
+    def cpus(self) -> int:
+        """Whole cores that the process may use, its container's quota considered; 0 where not known."""
+        read = self.trace.metadata.get("cpu")
+        cores = read.get("cores", 0) if isinstance(read, Mapping) else 0
+        known = self.machine.get("cpus", 0)
+        return max(int(cores), 1) if cores else int(known)
+
+    @property
+    def asking(self) -> dict[str, Any]:
+        """Arguments of an analysis of what `advice` was asked to judge."""
+        return {} if self.asked is None else {"window": self.asked}
+
+    @property
+    def looking(self) -> dict[str, Any]:
+        """Arguments of an analysis of the steps that are judged: all but a slow first one."""
+        return {} if self.window is None else {"window": self.window}
+
+    @cached_property
+    def loader_facts(self) -> pd.DataFrame:
+        """The DataLoaders that were used."""
+        return loaders(self.trace)
+
+    @cached_property
+    def line_calls(self) -> pd.DataFrame:
+        """Library functions by the user's line, with what is imported left out."""
+        table = line_calls(self.trace, window=self.asked)
+        return table[~table["module"].str.startswith("importlib")]
+
+    @property
+    def step_count(self) -> int:
+        """Steps, at least 1."""
+        return max(len(self.facts.steps), 1)
+
+    @cached_property
+    def host(self) -> Scope:
+        """Slices of the thread that runs the steps, in the steps."""
+        return self.threads.only(self.threads.ints("track") == stepping_track(self.trace))
+
+    @cached_property
+    def threads(self) -> Scope:
+        """Slices of all threads, in the steps."""
+        return on_host(self.trace, self.window).where(step=self._numbers)
+
+    @cached_property
+    def device(self) -> Scope:
+        """Device work that the steps launched."""
+        return on_device(self.trace, self.window).where(step=self._numbers)
+
+    @cached_property
+    def idle(self) -> pd.DataFrame:
+        """Idle gaps of the devices between the first and the last step."""
+        spans = self.facts.steps
+        if not len(self.device.rows):
+            return device_idle(self.trace, window=(0, 0))
+        cut = self.window
+        if len(spans):
+            cut = Window(int(spans["ts"].min()), int((spans["ts"] + spans["dur"]).max()))
+        return device_idle(self.trace, window=cut)
+
+    @cached_property
+    def input(self) -> pd.DataFrame:
+        """How the steps got their data: `input_pipeline`."""
+        return input_pipeline(self.trace, window=self.window)
+
+    @property
+    def loaders(self) -> frozenset[str]:
+        """The kinds of loader in `input`."""
+        return frozenset(self.input["loader"])
+
+    @property
+    def fetches(self) -> int:
+        """Batches that the steps asked for."""
+        return int(self.input["fetches"].sum())
+
+    @property
+    def _numbers(self) -> list[int] | None:
+        spans = self.facts.steps
+        return spans["step"].tolist() if len(spans) else None
+
+
+def evidence(scope: Scope, keep: Mask) -> tuple[IntArray, int]:
+    """Rows of the longest slices where `keep`, and how many there are."""
+    places = np.flatnonzero(keep)
+    spent = (scope.end - scope.ts)[places]
+    order = np.argsort(-spent, kind="stable")[:MOST_ROWS]
+    return scope.rows[places[order]], len(places)
+
+
+def named(scope: Scope, words: Sequence[str], *, start: bool = False) -> Mask:
+    """Which slices have a name that holds (or starts with) one of `words`, whatever the case."""
+    lowered = [str(name).lower() for name in scope.slices["name"].cat.categories]
+    test = str.startswith if start else str.__contains__
+    wanted = [any(test(name, word.lower()) for word in words) for name in lowered]
+    return np.asarray(np.append(np.array(wanted, dtype=bool), False)[scope.codes("name")], dtype=bool)
+
+
+def names_of(scope: Scope, keep: Mask) -> list[str]:
+    """The distinct names of the slices where `keep`."""
+    words = scope.slices["name"].cat.categories
+    return [str(words[code]) for code in np.unique(scope.codes("name")[keep]) if code >= 0]
+
+
+def _after_slow_first_step(trace: Trace, window: WindowLike) -> WindowLike:
+    """Without a first step that has one-time work in it; unchanged where there is none."""
+    steps = step_spans(trace, window).sort_values("ts")
+    several = "loop" in steps and len(steps["loop"].unique()) > 1
+    if len(steps) < 2 or several or int(steps["step"].iloc[0]) in steady_steps(trace, window):
+        return window
+    last = int((steps["ts"] + steps["dur"]).max()) if window is None else int(window[1])
+    return int(steps["ts"].iloc[1]), last

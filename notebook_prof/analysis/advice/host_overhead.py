@@ -1,0 +1,114 @@
+"""The host does not keep up: launches, small operators, an optimizer of many pieces."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from ...units import format_count, format_ns, format_share
+from ..verdict.claims import Claim
+from ..verdict.facts import TINY_NS
+from .finding import COSTLY, Finding, Run, evidence, named
+
+_IDLE: Final = 0.1
+_MANY: Final = 50
+_UNFUSED: Final = 0.05
+_MOMENTS: Final = frozenset({"aten::lerp_", "aten::addcdiv_", "aten::addcmul_"})
+"""Operators of Adam; the ones of plain SGD gain nothing from being fused."""
+FUSED: Final = 0.7
+"""Part of the time of Adam's step that fused=True saves on a CPU; ``benchmarks/advice.py``."""
+
+
+def launch_bound(run: Run) -> Finding | None:
+    """Devices wait for the host to launch work."""
+    idle = run.idle
+    if not len(idle):
+        return None
+    devices = max(idle["device"].nunique(), 1)
+    spent = int((idle["host_ns"] + idle["launch_ns"]).sum()) // devices
+    share = spent / run.total_ns
+    if share < _IDLE:
+        return None
+    kernels = run.device.among("category", ("kernel",))
+    short = (run.device.end - run.device.ts)[kernels] < TINY_NS
+    rows, count = evidence(run.host, run.host.among("category", ("launch",)))
+    return Finding(
+        "launch-bound",
+        f"The device waits for the host {format_share(share)} of the time, in "
+        f"{format_count(len(idle))} gaps; "
+        f"{format_share(float(short.mean()) if len(short) else 0.0)} of its kernels are shorter than "
+        f"{format_ns(TINY_NS)}.",
+        "Give it more work at once: a larger batch, torch.compile (mode='reduce-overhead' uses CUDA graphs), "
+        "fused or foreach optimizers, and less Python between operators.",
+        spent,
+        bound=True,
+        select={"category": "launch"},
+        rows=rows,
+        count=count,
+    )
+
+
+def small_operators(run: Run) -> str:
+    """Why small operators are not judged: empty where they are few, or recording hardly slowed them.
+
+    There is no rule on them: where they bound the steps, recording them takes as long as they do, and what a
+    remedy would save cannot be told. On a loop over rows of a tensor predictions were half of it.
+    """
+    if len(run.device.rows) or run.facts.calls < _MANY * run.step_count or run.slowdown <= COSTLY:
+        return ""
+    return (
+        f"recorded code ran about {run.slowdown:.1f} times as long as plain code, and that time lies in "
+        "small operators: they cannot be judged from this recording"
+    )
+
+
+def unfused_optimizer(run: Run) -> Finding | None:
+    """The optimizer steps parameter by parameter."""
+    spent = run.facts.phase_ns.get("optimizer", 0)
+    if spent / run.total_ns < _UNFUSED:
+        return None
+    host = run.host
+    mine = host.among("phase", ("optimizer",)) & host.among("category", ("operator",))
+    calls = int(mine.sum())
+    joined = mine & named(host, ("_foreach_", "_fused_", "fused_adam", "multi_tensor"))
+    if calls < _MANY * run.step_count or joined.any():
+        return None
+    rows, count = evidence(host, mine)
+    finding = (
+        f"The optimizer takes {format_share(spent / run.total_ns)} of {run.whole}, in "
+        f"{format_count(calls // run.step_count)} operators a step."
+    )
+    claim = Claim(format_share(spent / run.total_ns), "phases", {"phase": "optimizer"}, "host_ns", spent)
+    claims = (replace(claim, arguments=run.looking),)
+    if len(run.device.rows):
+        idle = run.idle[(run.idle["phase"] == "optimizer").to_numpy()] if len(run.idle) else run.idle
+        gain = int((idle["host_ns"] + idle["launch_ns"]).sum()) // max(run.idle["device"].nunique(), 1)
+        return Finding(
+            "unfused-optimizer",
+            finding,
+            "Step all parameters at once: fused=True in torch.optim's Adam, AdamW and SGD. Without "
+            "foreach=False the default does so too.",
+            min(gain, spent),
+            bound=True,
+            claims=claims,
+            select={"phase": "optimizer"},
+            rows=rows,
+            count=count,
+        )
+    names = {str(word) for word in host.slices["name"].iloc[rows].astype("str").unique()}
+    if not names & _MOMENTS:
+        return None
+    if why := small_operators(run):
+        run.withheld["unfused-optimizer"] = why
+        return None
+    return Finding(
+        "unfused-optimizer",
+        finding,
+        "Step all parameters at once: fused=True in torch.optim's Adam and AdamW; without an accelerator it "
+        "is not the default.",
+        int((spent - run.cost_ns(host.among("phase", ("optimizer",)))) * FUSED),
+        claims=claims,
+        select={"phase": "optimizer"},
+        rows=rows,
+        count=count,
+    )

@@ -1,0 +1,119 @@
+"""Memory: what grows, fills up, lies in pieces, or is asked for too often."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ...units import format_bytes, format_count, format_share
+from ..memory.level_growth import matters
+from ..memory.memory_growth import memory_growth
+from ..time.overview_devices import device_properties
+from .finding import Finding, Run, evidence, named
+
+_FULL: Final = 0.9
+_LOOSE: Final = 0.25
+_LOOSE_BYTES: Final = 256 * 2**20
+_ALLOCATING: Final = 0.03
+_CALLS: Final = ("cudamalloc", "cudafree", "hipmalloc", "hipfree", "cudahostalloc")
+
+
+def memory_growth_rule(run: Run) -> Finding | None:
+    """Blocks that every step leaves behind."""
+    table = memory_growth(run.trace)
+    if not len(table):
+        return None
+    first = table.iloc[0]
+    if first["source"] == "rss":
+        return _unnamed_growth(int(first["bytes_per_step"]), int(first["steps"]), int(first["of_steps"]))
+    name = str(first["operator"]) if isinstance(first["operator"], str) else "an unknown operator"
+    rows = table["first_slice"].dropna().to_numpy(dtype=np.int64)
+    where = f" in {first['module']}" if isinstance(first["module"], str) else ""
+    named_rows = table[table["source"] == "allocator"]
+    growth = int(named_rows.groupby("device")["growth_bytes"].first().sum())
+    size, seen = int(first["growth_bytes"]), int(first["of_steps"])
+    if not matters(size, seen, run.facts.peak, int(first["device"]), "allocator"):
+        return None
+    return Finding(
+        "memory-growth",
+        f"Memory grows by {format_bytes(growth)} every step; {name}{where} leaves "
+        f"{format_bytes(int(first['bytes_per_step']))} behind in each of {int(first['steps'])} steps.",
+        "Keep numbers and not tensors across steps: losses.append(loss.item()), or loss.detach() where "
+        "reading it would make the host wait; empty lists, caches and hooks that collect tensors.",
+        gain_bytes=growth,
+        select={"name": name} if isinstance(first["operator"], str) else {},
+        rows=rows,
+        count=len(rows),
+    )
+
+
+def _unnamed_growth(size: int, grown: int, steps: int) -> Finding:
+    return Finding(
+        "memory-growth",
+        f"Resident memory grows by {format_bytes(size)} every step, in {grown} of {steps} steps, outside of "
+        "the blocks that were recorded: arrays, lists or other objects that stay.",
+        "Empty lists, dicts and caches that collect arrays across steps; append numbers instead of arrays; "
+        "copy the part of an array that is needed, since a view keeps all of it.",
+        gain_bytes=size,
+    )
+
+
+def near_full_memory(run: Run) -> Finding | None:
+    """A device whose memory is nearly all reserved."""
+    peaks = run.facts.peak
+    peaks = peaks[peaks["device"] >= 0]
+    for number, reserved, ts in zip(
+        peaks["device"].tolist(), peaks["reserved_peak_bytes"].tolist(), peaks["ts"].tolist(), strict=True
+    ):
+        size = device_properties(run.trace, number).get("memory_bytes", np.nan)
+        if reserved >= _FULL * size:
+            return Finding(
+                "memory-near-full",
+                f"Device {number} has {format_share(reserved / size)} of its {format_bytes(size)} reserved.",
+                "Keep less for the backward: activation checkpointing, half precision, a smaller batch with "
+                "gradient accumulation, optimizer.zero_grad(set_to_none=True).",
+                gain_bytes=int(reserved - _FULL * size),
+                select={"window": (int(ts), int(ts) + 1)},
+            )
+    return None
+
+
+def fragmented_memory(run: Run) -> Finding | None:
+    """Memory that is reserved and cannot be used."""
+    peaks = run.facts.peak
+    peaks = peaks[(peaks["device"] >= 0) & (peaks["reserved_peak_bytes"] > 0)]
+    loose = (peaks["reserved_peak_bytes"] - peaks["peak_bytes"]).to_numpy()
+    if not len(peaks) or loose.max() < max(_LOOSE_BYTES, _LOOSE * int(peaks["reserved_peak_bytes"].max())):
+        return None
+    row = peaks.iloc[int(loose.argmax())]
+    return Finding(
+        "memory-fragmented",
+        f"Device {int(row['device'])} reserves {format_bytes(int(row['reserved_peak_bytes']))}, of which "
+        f"tensors held {format_bytes(int(row['peak_bytes']))} at their peak.",
+        "Let segments grow: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; keep batches of one shape; "
+        "take the largest batch first.",
+        gain_bytes=int(loose.max()),
+        select={"window": (int(row["ts"]), int(row["ts"]) + 1)},
+    )
+
+
+def small_allocations(run: Run) -> Finding | None:
+    """The driver is asked for memory in every step: each time the host waits for it."""
+    host = run.host
+    calls = host.among("category", ("launch",)) & named(host, _CALLS, start=True)
+    spent = int(host.self_ns[calls].sum())
+    rows, count = evidence(host, calls)
+    if count < run.step_count or spent < _ALLOCATING * run.total_ns:
+        return None
+    return Finding(
+        "small-allocations",
+        f"The driver is asked for memory {format_count(count // run.step_count)} times a step, which takes "
+        f"{format_share(spent / run.total_ns)} of {run.whole}.",
+        "Use tensors again: operate in place or with out=, allocate buffers before the loop.",
+        spent,
+        bound=True,
+        select={"name": sorted({str(host.slices["name"].iloc[int(row)]) for row in rows})},
+        rows=rows,
+        count=count,
+    )

@@ -1,0 +1,277 @@
+"""Steps that wait for their data: who makes the batches, and what would make them sooner."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import PurePath
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ...units import format_items, format_ns, format_share
+from ..source.frames import frames
+from ..source.line_calls import module_of
+from ..source.lines import LINE, line_slices, lines
+from ..verdict.claims import Claim
+from .finding import Finding, Run, evidence
+
+WAITS: Final = 0.05
+"""Share of the measured time from which a wait is worth a word."""
+CHEAP_NS: Final = 20_000
+"""An item that takes less is not worth a process: sending it costs as much."""
+BATCHED: Final = 0.75
+"""Part of the data time that indexing a TensorDataset by whole batches saves; ``benchmarks/advice.py``."""
+START_NS: Final = {"fork": 25_000_000}
+"""To start and to end a pool of workers; another process of Python imports torch first."""
+_START_ANEW_NS: Final = 3_000_000_000
+_BETTER: Final = 0.95
+"""More workers are named if they need at most this part of the time that fewer need."""
+_CELL: Final = re.compile(r"[\\/]ipykernel_\d+[\\/]-?\d+\.py$|^<ipython-input-")
+_CPU_TRACK: Final = "process CPU"
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """What is known of the data of the steps, without the cost of recording.
+
+    Attributes
+    ----------
+    data_ns, rest_ns : int
+        Time of the steps in which their thread gets batches, and all other.
+    batches : int
+    busy_ns : int
+        CPU time of the process in the steps.
+    cpus : int
+    start_ns : int
+        To start workers.
+    """
+
+    data_ns: int
+    rest_ns: int
+    batches: int
+    busy_ns: int
+    cpus: int
+    start_ns: int
+
+    def with_workers(self, workers: int) -> int:
+        """Time of the same steps with so many workers.
+
+        The longest of three: workers make batches side by side, and the last step comes after the last batch;
+        the steps run one after another once the first batch is there; all cores are busy all the time.
+        """
+        one = self.data_ns // self.batches
+        making = self.data_ns // workers + self.rest_ns // self.batches
+        computing = one + self.rest_ns
+        return self.start_ns + max(making, computing, self.busy_ns // self.cpus)
+
+    def enough(self) -> tuple[int, int]:
+        """The number of workers worth having, at most one a core, and the time with them."""
+        best, time = 1, self.with_workers(1)
+        for workers in range(2, self.cpus + 1):
+            if self.with_workers(workers) <= _BETTER * time:
+                best, time = workers, self.with_workers(workers)
+        return best, time
+
+
+def input_bound(run: Run) -> Finding | None:
+    """Steps wait for batches that workers, or something else than PyTorch's loader, make."""
+    spent = _spent(run)
+    if spent is None or _in_process(run) or _cheap(run, spent):
+        return None
+    each = spent / run.step_count
+    told = _told(run, spent, f"Each step waits {format_ns(each)} for its data")
+    used = int(run.loader_facts["num_workers"].max()) if len(run.loader_facts) else 0
+    if run.cpus and used:
+        if used >= run.cpus:
+            return None  # more processes than cores would not make batches sooner
+        loading = _loading(run, spent)
+        # the workers made batches all the time: fewer batches a worker, the same total
+        before = loading.data_ns + loading.rest_ns
+        work = before * used
+        after, more = before, used
+        for workers in range(used + 1, run.cpus + 1):
+            time = max(work // workers, loading.rest_ns, (loading.busy_ns + work) // run.cpus)
+            if time <= _BETTER * after:
+                after, more = time, workers
+        if after >= before:
+            return None
+        return told(
+            rule="input-bound",
+            remedy=f"Use more processes: num_workers={more} in place of {used}; this machine has "
+            f"{format_items(run.cpus, 'core')}. Keep them with persistent_workers=True.",
+            gain_ns=before - after,
+        )
+    return told(
+        rule="input-bound",
+        remedy="Raise num_workers up to the number of cores, make transforms cheaper (or move them to the "
+        "device), read from faster storage, and keep workers with persistent_workers=True.",
+        gain_ns=spent,
+        bound=True,
+    )
+
+
+def loader_workers(run: Run) -> Finding | None:
+    """The thread of the steps makes its batches itself."""
+    spent = _spent(run)
+    if spent is None or not _in_process(run) or _cheap(run, spent):
+        return None
+    told = _told(
+        run,
+        spent,
+        f"Each step spends {format_ns(spent / run.step_count)} on getting its data, in its own thread",
+    )
+    accelerated = bool(run.machine.get("accelerators"))
+    pinned = ", pin_memory=True" if accelerated else ""
+    if not run.cpus:
+        return told(
+            rule="dataloader-workers",
+            remedy="Let other processes make the batches: DataLoader(num_workers=…, "
+            "persistent_workers=True), at most one a core; or prepare the data once, before training.",
+            # other processes can at most hide the shorter of the two behind the longer
+            gain_ns=min(spent, max(run.total_ns - spent, 0)) or spent,
+            bound=True,
+        )
+    loading = _loading(run, spent)
+    workers, time = loading.enough()
+    gain = loading.data_ns + loading.rest_ns - time
+    if gain <= 0:
+        return None
+    return told(
+        rule="dataloader-workers",
+        remedy=f"Let {workers} other {'process' if workers == 1 else 'processes'} make the batches: "
+        f"DataLoader(num_workers={workers}, persistent_workers=True{pinned}); this machine has "
+        f"{format_items(run.cpus, 'core')}. Or make the items once, before training.",
+        gain_ns=gain,
+    )
+
+
+def items_one_by_one(run: Run) -> Finding | None:
+    """Data that lies in memory is taken item by item."""
+    spent = _spent(run)
+    if spent is None or not _cheap(run, spent):
+        return None
+    told = _told(
+        run, spent, f"Each step spends {format_ns(spent / run.step_count)} on taking items one by one"
+    )
+    return told(
+        rule="items-one-by-one",
+        remedy="Take whole batches from the tensors: DataLoader(dataset, batch_size=None, "
+        "sampler=BatchSampler(RandomSampler(dataset), batch_size, drop_last=False)), without workers, or "
+        "index the tensors with torch.randperm(n).split(batch_size).",
+        gain_ns=int((spent - _cost(run)) * BATCHED),
+    )
+
+
+def _spent(run: Run) -> int | None:
+    spent = run.facts.phase_ns.get("data", 0)
+    return spent if spent >= WAITS * run.total_ns else None
+
+
+def _in_process(run: Run) -> bool:
+    return "in-process" in run.loaders and "workers" not in run.loaders
+
+
+def _cost(run: Run) -> int:
+    return min(run.cost_ns(run.host.among("phase", ("data",))), run.facts.phase_ns.get("data", 0) // 2)
+
+
+def _cheap(run: Run, spent: int) -> bool:
+    """Whether all loaders give items that lie in memory, or take no time to speak of."""
+    used = run.loader_facts
+    if not len(used) or used["batched"].any():
+        return False
+    if used["in_memory"].all():
+        return True
+    items = int(run.fetches * used["batch_size"].max())
+    return not used["num_workers"].any() and items > 0 and (spent - _cost(run)) / items < CHEAP_NS
+
+
+def _loading(run: Run, spent: int) -> Loading:
+    cost = run.cost_ns()
+    data = spent - _cost(run)
+    whole = max(run.facts.total_ns - cost, data)
+    method = run.machine.get("start_method", "fork")
+    return Loading(
+        data_ns=data,
+        rest_ns=whole - data,
+        batches=max(run.fetches, 1),
+        busy_ns=min(max(_busy(run) - cost, 0), whole * run.cpus),
+        cpus=run.cpus,
+        start_ns=START_NS.get(str(method), _START_ANEW_NS),
+    )
+
+
+def _busy(run: Run) -> int:
+    """CPU time of the process in the steps; all of one core where it was not recorded."""
+    total = run.facts.total_ns
+    tracks = run.trace.tracks
+    own = tracks.loc[(tracks["kind"] == "counter") & (tracks["name"] == _CPU_TRACK), "track"]
+    read = run.trace.counters[run.trace.counters["track"].isin(own)]
+    spans = run.facts.steps
+    if not len(read) or not len(spans):
+        return total
+    begin, end = int(spans["ts"].min()), int((spans["ts"] + spans["dur"]).max())
+    ts, value = read["ts"].to_numpy(), read["value"].to_numpy()
+    # a reading tells of the time since the one before
+    since = np.clip(np.append(begin, ts[:-1]), begin, end)
+    part = np.maximum(np.clip(ts, begin, end) - since, 0)
+    if not part.sum():
+        return total
+    return int(np.average(value, weights=part) * run.cpus * total)
+
+
+def _told(run: Run, spent: int, sentence: str) -> Callable[..., Finding]:
+    """A Finding that still lacks rule, remedy and gain."""
+    share = spent / run.total_ns
+    claims = []
+    if len(run.facts.steps):  # without steps there is no table of their phases
+        each = format_ns(spent / run.step_count)
+        claims.append(Claim(each, "phases", {"phase": "data"}, "host_ns", spent, None, run.looking))
+    text = f"{sentence}, {format_share(share)} of {run.whole}"
+    place = ""
+    if len(run.loader_facts) == 1:
+        row = run.loader_facts.iloc[0]
+        if row["file"] and not module_of(str(row["file"])):
+            short = "cell" if _CELL.search(str(row["file"])) else PurePath(str(row["file"])).name
+            place = f"{short}:{int(row['line'])}"
+            text += f"; items come from `{row['dataset']}.{row['method']}` ({place})"
+            where = {"dataset": row["dataset"], "method": row["method"]}
+            claims.append(Claim(place, "loaders", where, "line", int(row["line"]), reduce="max"))
+            text += _hottest(run, str(row["method"]), claims)
+    rows, count = evidence(run.host, run.host.among("phase", ("data",)))
+    return partial(
+        Finding,
+        finding=f"{text}.",
+        place=place,
+        claims=tuple(claims),
+        select={"phase": "data"},
+        rows=rows,
+        count=count,
+    )
+
+
+def _hottest(run: Run, method: str, claims: list[Claim]) -> str:
+    """Words on the line in the dataset's method that takes most, where lines were recorded."""
+    scope, _ = line_slices(run.trace, run.window)
+    where = frames(run.trace)
+    inside = np.array([str(name).split(".")[-1] == method for name in where.function], dtype=bool)
+    mine = scope.only(inside[where.code[scope.rows]])
+    if not len(mine.rows):
+        return ""
+    names = mine.slices["name"].iloc[mine.rows].astype("str")
+    longest = pd.Series(mine.end - mine.ts).groupby(names.to_numpy()).sum().idxmax()
+    found = LINE.fullmatch(str(longest))
+    if found is None:
+        return ""
+    table = lines(run.trace, **run.looking)
+    here = table[(table["line"] == int(found["line"])) & (table["text"] == found["text"])]
+    if len(here) != 1:
+        return ""
+    spent = int(here["total_ns"].iloc[0])
+    exact = {"file": here["file"].iloc[0], "line": int(found["line"])}
+    claims.append(Claim(format_ns(spent), "lines", exact, "total_ns", spent, None, run.looking))
+    return f", {format_ns(spent)} of it in `{found['text']}` ({found['file']}:{found['line']})"

@@ -1,0 +1,161 @@
+"""What operators compute and move, how fast, and how near that is to what the machine can do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...errors import OptionError
+from ...trace import Trace, inherit
+from ...trace.intervals import IntArray
+from ..grouping import Groups, group
+from ..scope import Numbers, Scope, Texts, WindowLike, ints, many, of_kind, on_device, on_host
+from ..work.slices import KINDS, SliceWork, slice_work
+from .launches import launching_rows
+
+_SECOND: Final = 1e9
+
+
+def roofline(
+    trace: Trace,
+    *,
+    window: WindowLike = None,
+    by: str | Sequence[str] = "name",
+    name: Texts = None,
+    step: Numbers = None,
+    phase: Texts = None,
+    flops_per_s: float | None = None,
+    bytes_per_s: float | None = None,
+    element_bytes: float = 4,
+) -> pd.DataFrame:
+    """FLOPs and bytes of operators from their input shapes, against time and the machine's ceilings.
+
+    Parameters
+    ----------
+    trace : Trace
+        Recorded with shapes; element types and arguments are used where the file has them.
+    window : (int, int), optional
+        Half-open, in ns. A call that it cuts counts in proportion.
+    by : str or sequence of str
+        ``name``, or any of ``name shapes module phase category step track`` together.
+    name, phase : str or iterable of str, optional
+    step : int or iterable of int, optional
+        Keep these.
+    flops_per_s, bytes_per_s : float, optional
+        What the device can do at most, from its data sheet or measured: 989e12 and 3.35e12 for an H100's
+        bfloat16, say.
+    element_bytes : float
+        Size of the elements of tensors whose type was not recorded.
+
+    Returns
+    -------
+    DataFrame
+        By `flops`, then `bytes`, largest first; no rows without operators of known work. Where operators
+        with known work are nested (``aten::linear`` around ``aten::addmm``), the outermost counts.
+
+        - the columns of `by`; ``kind`` str: ``matmul convolution attention elementwise norm softmax
+          reduction pooling embedding copy``, or ``given`` where the file tells the work; of the most work;
+        - ``count`` int64; ``flops``, ``bytes`` float64, of all calls;
+        - ``time_ns`` int64: device time of what they launched, or time on the host where they launched
+          nothing; ``on_device`` bool says which;
+        - ``flops_per_s``, ``bytes_per_s`` float64: achieved; missing without time;
+        - ``intensity`` float64: FLOPs a byte;
+        - ``ideal_ns`` float64: the longer of ``flops / flops_per_s`` and ``bytes / bytes_per_s``;
+          ``attained_share`` float64: of `time_ns`; ``bound`` str: ``compute`` or ``memory``, whichever is the
+          longer. Missing unless both ceilings are given.
+
+    Raises
+    ------
+    OptionError
+        If it cannot be grouped by `by`, or a ceiling is not positive.
+
+    Notes
+    -----
+    Formulas and their sources are in `notebook_prof.analysis.work`: those of
+    `torch.utils.flop_counter.FlopCounterMode` for matrix products, convolutions and attention; MegEngine's
+    for elementwise operators and for its own graphs; Paddle's operators have what their inputs tell. Bytes
+    are the least that must be moved: every input once, every output once. The roofline model is that of
+    S. Williams, A. Waterman and D. Patterson, CACM 52 (2009).
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> _ = b.slices(ts=0, dur=100, name="aten::mm", shapes="[[2, 3], [3, 4]]", track=b.track("main"))
+    >>> table = roofline(b.seal(), flops_per_s=1e9, bytes_per_s=2e9)
+    >>> table[["flops", "bytes", "attained_share", "bound"]].values
+    array([[48.0, 104.0, 0.52, 'memory']], dtype=object)
+    """
+    if any(ceiling is not None and not ceiling > 0 for ceiling in (flops_per_s, bytes_per_s)):
+        raise OptionError("flops_per_s and bytes_per_s are what the device can do: they must be above 0")
+    work = slice_work(trace, element_bytes)
+    counted = _counted(trace, window, work).where(step=step, phase=phase)
+    groups = group(counted.slices, by)
+    table = groups.keys.copy()
+    table["kind"] = _kinds(groups, counted.rows, work)
+    table["count"] = groups.sum(counted.rows)
+    whole = counted.slices["dur"].to_numpy()[counted.rows]
+    part = np.where(whole > 0, (counted.end - counted.ts) / np.maximum(whole, 1), 1.0)
+    for column, values in (("flops", work.flops), ("bytes", work.bytes)):
+        weights = values[counted.rows] * part
+        table[column] = np.bincount(groups.code[counted.rows], weights, minlength=len(table))
+    launched = _device_ns(trace, window, work, counted, groups)
+    host_ns = groups.sum(counted.rows, counted.end - counted.ts)
+    on_stream = groups.sum(counted.rows[of_kind(trace, ("stream",))[counted.rows]]) > 0
+    table["time_ns"] = np.where(launched > 0, launched, host_ns)
+    table["on_device"] = (launched > 0) | on_stream
+    seen = (table["count"] > 0).to_numpy()
+    if name is not None and "name" in table:
+        seen = seen & table["name"].isin(many(name)).to_numpy()
+    table = table[seen].sort_values(["flops", "bytes"], ascending=False, kind="stable", ignore_index=True)
+    return _rates(table, flops_per_s, bytes_per_s)
+
+
+def _counted(trace: Trace, window: WindowLike, work: SliceWork) -> Scope:
+    scope = on_host(trace, window)
+    given = work.kind == KINDS.index("given")
+    if given.any():
+        scope = on_device(trace, window)
+    return scope.only(work.outermost[scope.rows])
+
+
+def _kinds(groups: Groups, rows: IntArray, work: SliceWork) -> Any:
+    """The kind with the most work of each group: by FLOPs, and by bytes among those without."""
+    weight = work.flops[rows] + 1e-6 * work.bytes[rows]
+    size = len(groups.keys)
+    code = groups.code[rows] * len(KINDS) + work.kind[rows]
+    sums = np.bincount(code, weight + 1e-9, minlength=size * len(KINDS)).reshape(size, len(KINDS))
+    names = np.array(KINDS, dtype=object)[sums.argmax(axis=1)]
+    return pd.Series(names, dtype="str")
+
+
+def _device_ns(trace: Trace, window: WindowLike, work: SliceWork, counted: Scope, groups: Groups) -> IntArray:
+    """Durations of the device work that the counted calls, or what is inside them, launched."""
+    device = on_device(trace, window)
+    launcher = launching_rows(trace)[device.rows]
+    owner = np.full(len(trace.slices), -1, dtype=np.int64)
+    owner[counted.rows] = counted.rows
+    owner = inherit(ints(trace.slices["parent"]), owner)
+    mine = np.where(launcher >= 0, owner[launcher], -1)
+    known = mine >= 0
+    return groups.sum(mine[known], (device.end - device.ts)[known])
+
+
+def _rates(table: pd.DataFrame, flops_per_s: float | None, bytes_per_s: float | None) -> pd.DataFrame:
+    time = table["time_ns"].to_numpy(dtype=np.float64)
+    seconds = np.where(time > 0, time / _SECOND, np.nan)
+    flops, moved = table["flops"].to_numpy(), table["bytes"].to_numpy()
+    table["flops_per_s"], table["bytes_per_s"] = flops / seconds, moved / seconds
+    table["intensity"] = flops / np.where(moved > 0, moved, np.nan)
+    if flops_per_s is None or bytes_per_s is None:
+        table["ideal_ns"] = table["attained_share"] = np.full(len(table), np.nan)
+        table["bound"] = pd.Series([None] * len(table), dtype="str")
+        return table
+    compute, memory = flops / flops_per_s * _SECOND, moved / bytes_per_s * _SECOND
+    table["ideal_ns"] = np.maximum(compute, memory)
+    table["attained_share"] = table["ideal_ns"].to_numpy() / np.where(time > 0, time, np.nan)
+    table["bound"] = pd.Series(np.where(compute >= memory, "compute", "memory"), dtype="str")
+    return table

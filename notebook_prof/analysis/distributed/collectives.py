@@ -1,0 +1,204 @@
+"""The collectives that a rank took part in, with what is known of each."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace import Trace
+from ...trace.intervals import IntArray, as_ints
+from ..device.device import device_of
+from ..scope import Mask, Numbers, Scope, WindowLike, ints, on_device, on_host
+from ..time.recorded_steps import recorded_table
+from .collective_names import element_bytes, elements, operation_of
+from .preceding import preceding
+
+HOST: Final = -1
+_TEXTS: Final = ("operation", "group", "dtype")
+
+
+def collectives(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
+    """List the collectives of a recording.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns; collectives that touch it stay whole.
+    step : int or iterable of int, optional
+        Keep these steps.
+
+    Returns
+    -------
+    DataFrame
+        A row a collective, by start; those on devices, or on the host where no device has any (gloo, MPI).
+
+        - ``ts``, ``dur`` int64 ns; ``unix_ns`` int64: the start in Unix time, by the clock of this host;
+        - ``operation`` str: ``all_reduce all_to_all all_gather reduce_scatter broadcast send_recv`` …;
+          ``name`` str: the kernel's or range's own;
+        - ``group`` str: name of the process group, empty where it is not told; ``group_size`` Int64;
+        - ``bytes`` Int64: the larger of what goes in and comes out on this rank; ``dtype`` str;
+        - ``peer`` Int64: the rank to which a send or from which a receive goes, where it is told;
+        - ``step`` Int32; ``device`` int16, -1 on the host; ``stream`` Int64; ``slice`` int64: row in
+          ``trace.slices``;
+        - ``before`` str, ``before_ns`` int64: what took most time since the collective before, see
+          `preceding`.
+
+    Notes
+    -----
+    A kernel's operation, group and size come from its own arguments (torch 2.3 and later), or else from those
+    of the ``record_param_comms`` or the range (``nccl:all_reduce``) in which it was launched: an all-to-all
+    runs as a kernel called SendRecv.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw("stream 9: [gemm ][ncclAllReduce]", categories={"ncclAllReduce": "collective"})
+    >>> collectives(trace)[["ts", "dur", "operation", "before"]].values.tolist()
+    [[7, 15, 'all_reduce', 'gemm']]
+    """
+    whole = on_device(trace, window)
+    chosen = whole.only(whole.among("category", ("collective",))).where(step=step)
+    on_gpu = bool(len(chosen.rows))
+    if not on_gpu:
+        host = on_host(trace, window)
+        chosen = host.only(host.among("category", ("collective",))).where(step=step)
+    return _table(trace, chosen, on_gpu)
+
+
+def _table(trace: Trace, chosen: Scope, on_gpu: bool) -> pd.DataFrame:
+    slices, rows = trace.slices, chosen.rows
+    ts, dur = slices["ts"].to_numpy()[rows], slices["dur"].to_numpy()[rows]
+    facts = _facts(trace, rows, on_gpu)
+    before, before_ns = preceding(trace, ts, ts + dur)
+    names = slices["name"].iloc[rows].astype(object).to_numpy()
+    device = device_of(trace, chosen) if on_gpu else np.full(len(rows), HOST)
+    return pd.DataFrame(
+        {
+            "ts": ts,
+            "dur": dur,
+            "unix_ns": ts + int(trace.metadata.get("start_unix_ns", 0)),
+            "operation": pd.Series(facts["operation"], dtype="str"),
+            "name": pd.Series(names, dtype="str"),
+            "group": pd.Series(facts["group"], dtype="str").fillna(""),
+            "group_size": _optional(facts["group_size"]),
+            "bytes": _optional(facts["bytes"]),
+            "dtype": pd.Series(facts["dtype"], dtype="str").fillna(""),
+            "peer": _optional(facts["peer"]),
+            "step": slices["step"].iloc[rows].array,
+            "device": device.astype(np.int16),
+            "stream": slices["stream"].iloc[rows].array,
+            "slice": rows,
+            "before": before,
+            "before_ns": before_ns,
+        }
+    )
+
+
+def _facts(trace: Trace, rows: IntArray, on_gpu: bool) -> dict[str, Any]:
+    """Operation, group, sizes: from the kernel, else from what launched it, else from the names."""
+    slices = trace.slices
+    told = recorded_table(trace, "collectives")
+    own = _told(told, trace, rows)
+    above = _launched_in(trace, rows) if on_gpu else rows
+    outer = _told(told, trace, above)
+    words = np.array([*slices["name"].cat.categories, None], dtype=object)
+    code = as_ints(slices["name"].cat.codes.to_numpy())
+    name = words[code[rows]]
+    around = words[np.where(above >= 0, code[above], -1)]
+    by_name = {word: operation_of(str(word)) for word in {*name, *around} - {None}}
+    facts = {key: np.where(_known(own[key]), own[key], outer[key]) for key in own}
+    guess = [by_name[outside or inside] for outside, inside in zip(around, name, strict=True)]
+    said = {word: operation_of(str(word)) for word in set(facts["operation"]) - {None}}
+    facts["operation"] = np.array(
+        [said.get(word, other) for word, other in zip(facts["operation"], guess, strict=True)], dtype=object
+    )
+    sizes, dtypes = _from_shapes(trace, above)
+    facts["dtype"] = np.where(_known(facts["dtype"]), facts["dtype"], dtypes)
+    facts["bytes"] = np.where(facts["bytes"] >= 0, facts["bytes"], sizes)
+    return facts
+
+
+def _told(told: pd.DataFrame | None, trace: Trace, rows: IntArray) -> dict[str, Any]:
+    """What the file says about these slices in so many words; rows of -1 and unknown ones stay missing."""
+    count = len(rows)
+    missing: dict[str, Any] = {key: np.full(count, None, dtype=object) for key in _TEXTS}
+    missing |= {key: np.full(count, -1, np.int64) for key in ("group_size", "bytes", "peer")}
+    if told is None or not count:
+        return missing
+    slices = trace.slices
+    start = slices["ts"].to_numpy()[rows] + int(trace.metadata.get("start_unix_ns", 0))
+    keys = [np.where(rows >= 0, start, -1), ints(slices["device"])[rows], ints(slices["stream"])[rows]]
+    known = told.drop_duplicates(["start_ns", "device", "stream"])
+    index = pd.MultiIndex.from_arrays([known[key].to_numpy() for key in ("start_ns", "device", "stream")])
+    at = index.get_indexer(pd.MultiIndex.from_arrays(keys))
+    here = at >= 0
+    for key in _TEXTS:
+        words = known[key].astype(object).to_numpy()
+        missing[key][here] = np.where(pd.notna(words), words, None)[at[here]]
+    missing["group_size"][here] = _numbers(known["group_size"])[at[here]]
+    for key in ("src_rank", "dst_rank"):
+        if key in known:
+            missing["peer"][here] = np.maximum(missing["peer"][here], _numbers(known[key])[at[here]])
+    size = np.array([element_bytes(str(dtype)) for dtype in known["dtype"]], np.int64)
+    most = np.maximum(_numbers(known["in_elements"]), _numbers(known["out_elements"]))
+    missing["bytes"][here] = np.where((size > 0) & (most >= 0), most * size, -1)[at[here]]
+    return missing
+
+
+def _known(values: Any) -> Mask:
+    return np.asarray(values >= 0) if values.dtype != object else np.asarray(pd.notna(values))
+
+
+def _launched_in(trace: Trace, rows: IntArray) -> IntArray:
+    """The host range or operator that stands for each device collective; -1 where none does."""
+    slices, flows = trace.slices, trace.flows
+    launches = flows[(flows["kind"] == "launch").to_numpy()]
+    source = np.full(len(slices) + 1, -1, np.int64)
+    source[launches["dst"].to_numpy()] = launches["src"].to_numpy()
+    stands = np.append((slices["category"] == "collective").to_numpy(), False)
+    stands[:-1] |= (slices["name"] == "record_param_comms").to_numpy()
+    parent = np.append(ints(slices["parent"]), -1)
+    up = parent[source[rows]]
+    while len(todo := np.flatnonzero((up >= 0) & ~stands[up])):
+        up[todo] = parent[up[todo]]
+    return as_ints(up)
+
+
+def _from_shapes(trace: Trace, rows: IntArray) -> tuple[IntArray, Any]:
+    """Bytes and element type of host ranges, by their input shapes."""
+    slices = trace.slices
+    arguments = recorded_table(trace, "operator_arguments")
+    shape = slices["shapes"].cat
+    code = np.append(as_ints(shape.codes.to_numpy()), -1)[rows]
+    used = np.unique(code[code >= 0])
+    counts = {int(i): elements(str(shape.categories[i])) for i in used}
+    dtype = np.full(len(rows), None, dtype=object)
+    if arguments is not None:
+        known = arguments.dropna(subset=["dtypes"]).drop_duplicates(["name", "shapes"])
+        first = {
+            (name, shapes): str(text).strip("[]").partition(",")[0].strip('"')
+            for name, shapes, text in zip(known["name"], known["shapes"], known["dtypes"], strict=True)
+        }
+        words, texts = slices["name"].cat, shape.categories
+        names = np.append(as_ints(words.codes.to_numpy()), -1)[rows]
+        pairs = dict.fromkeys(zip(names.tolist(), code.tolist(), strict=True))
+        found = {
+            pair: first.get((words.categories[pair[0]], texts[pair[1]])) if min(pair) >= 0 else None
+            for pair in pairs
+        }
+        dtype[:] = [found[pair] for pair in zip(names.tolist(), code.tolist(), strict=True)]
+    width = np.array([element_bytes(str(word)) if word else 0 for word in dtype], np.int64)
+    count = np.array([counts.get(int(i), -1) for i in code], np.int64)
+    return as_ints(np.where((width > 0) & (count >= 0), count * width, -1)), dtype
+
+
+def _numbers(column: pd.Series[Any]) -> IntArray:
+    return as_ints(column.astype("Int64").fillna(-1).to_numpy(np.int64))
+
+
+def _optional(values: Any) -> pd.arrays.IntegerArray:
+    numbers = np.asarray(values, dtype=np.int64)
+    return pd.arrays.IntegerArray(numbers, numbers < 0)

@@ -1,0 +1,237 @@
+"""Whether memory is higher after every step."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ...trace import Trace
+from ...trace.intervals import IntArray
+from .memory import SOURCES, memory
+
+_FEWEST: Final = 12
+"""Fewer differences than this cannot be told from chance, or from what a process takes as it warms up."""
+_SURE: Final = 3.0
+"""Standard deviations of Kendall's S beyond which a trend is none of chance."""
+_LATE: Final = 0.25
+"""Of all growth, so much has to come in the second half: what only fills up at first is no leak."""
+_NOISE: Final = 4.0
+_PAGES: Final = 16 * 2**10
+_WORTH: Final = 2**20
+_WORTH_SHARE: Final = 0.01
+_MOST_PAIRS: Final = 400
+_EVENT_BYTES: Final = 2200
+"""Of a slice or allocation in PyTorch 2.13 with shapes, memory and modules: 2.1 KB in 32 steps of 1,260."""
+
+
+class Trend(NamedTuple):
+    """How a level changes from step to step.
+
+    Attributes
+    ----------
+    slope_bytes : int
+        A step.
+    grown, steps : int
+        Steps at whose end the level was higher than at the end of the one before, of so many.
+    grows : bool
+        Whether that is certain.
+    """
+
+    slope_bytes: int
+    grown: int
+    steps: int
+    grows: bool
+
+
+def level_growth(trace: Trace, spans: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Compare the memory of each device from step to step; the first step may set things up.
+
+    Parameters
+    ----------
+    trace : Trace
+    spans : DataFrame, optional
+        ``ts dur`` of the steps; default: all.
+
+    Returns
+    -------
+    DataFrame
+        A row a device and source (see `memory`): ``device`` int16, ``growth_bytes`` int64 (between ends of
+        steps, 0 with fewer than three), ``steps`` int64 (how many ends were compared), ``grows`` bool,
+        ``grown`` int64 (at how many of them it was higher than before), ``source`` category.
+
+    Notes
+    -----
+    What an allocator tells is exact: it grows if the lowest level of every step is higher than that of the
+    step before; `growth_bytes` is the median. The lowest level, unlike that at the end, does not depend on
+    whether a buffer is freed just before or after the border of two steps. Where buffers come and go across
+    borders, and for resident memory, the trend has to be certain: see `rising`.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b, n = TraceBuilder(), np.arange(4)
+    >>> b.steps(step=n, ts=n * 10, dur=np.full(4, 10), source="loop")
+    >>> b.allocations(ts=n * 10 + 1, addr=n + 1, bytes=8, device=0, allocated=8 * n, reserved=99)
+    >>> level_growth(b.seal())[["device", "growth_bytes", "steps", "grows"]].values.tolist()
+    [[0, 8, 2, True]]
+    """
+    rows = []
+    starts, ends = _borders(trace, spans)
+    own = recorders_bytes(trace)
+    for (device, source), part in memory(trace).groupby(["device", "source"], observed=True, sort=True):
+        if source == "rss":
+            trend = rising(_level(part, ends)[1:], own)
+        else:
+            level = _lowest(part, starts, ends)[1:]
+            trend = _exact(level)
+            trend = trend if trend.grows else rising(level)
+        rows.append((device, trend.slope_bytes, trend.steps, trend.grows, trend.grown, source))
+    names = ["device", "growth_bytes", "steps", "grows", "grown", "source"]
+    table = pd.DataFrame(rows, columns=names)
+    table["source"] = pd.Categorical(table["source"], categories=list(SOURCES))
+    types = {"device": "int16", "growth_bytes": "int64", "steps": "int64", "grows": "bool", "grown": "int64"}
+    return table.astype(types)
+
+
+def matters(growth_bytes: int, steps: int, peaks: pd.DataFrame, device: int, source: str) -> bool:
+    """Whether growth is worth a word: the steps added a mebibyte, or a hundredth of the highest level.
+
+    Parameters
+    ----------
+    growth_bytes, steps : int
+        A step, and how many.
+    peaks : DataFrame
+        As `memory_peak`.
+    device : int
+    source : str
+        Whose highest level counts.
+    """
+    mine = peaks.loc[(peaks["source"] == source) & (peaks["device"] == device), "peak_bytes"]
+    least = min(_WORTH, _WORTH_SHARE * int(mine.max())) if len(mine) else _WORTH
+    return growth_bytes * steps >= least
+
+
+def other_growth(trace: Trace) -> Trend:
+    """How resident memory less the blocks of the host's allocator changes: arrays, lists, other libraries."""
+    curve = memory(trace, device=-1)
+    resident = curve[curve["source"] == "rss"]
+    if not len(resident):
+        return Trend(0, 0, 0, False)
+    _, ends = _borders(trace, None)
+    level = _level(resident, ends)
+    blocks = _level(curve[curve["source"] == "allocator"], ends[len(ends) - len(level) :])
+    level = level[len(level) - len(blocks) :] - blocks if len(blocks) else level
+    return rising(level[1:], recorders_bytes(trace))
+
+
+def recorders_bytes(trace: Trace) -> int:
+    """What resident memory grows by in a step though nobody keeps it: the recording's own, and freed blocks.
+
+    Torch's profiler keeps about so much for each event, in the same process. Freed blocks that malloc had not
+    returned at the end of the recording are in ``metadata["freed_bytes"]``, beside those at its begin.
+    """
+    if not len(trace.steps):
+        return 0
+    freed = trace.metadata.get("freed_bytes") or (0, 0)
+    own = max(int(freed[1]) - int(freed[0]), 0)
+    if "torch" in (trace.metadata.get("collectors") or ()):
+        events = int((trace.slices["category"] != "python").sum()) + len(trace.allocations)
+        own += _EVENT_BYTES * events
+    return own // len(trace.steps)
+
+
+def rising(level: npt.NDArray[np.integer[Any]], own_bytes: int = 0) -> Trend:
+    """Find a trend in a noisy level, and say whether it is certain.
+
+    Parameters
+    ----------
+    level : ndarray of int64
+        At the end of each step, in bytes.
+    own_bytes : int
+        What the recording itself adds a step, roughly. It is taken off, and the rest has to be as much.
+
+    Returns
+    -------
+    Trend
+        Its slope is the median of the slopes between all pairs of ends. It grows if Kendall's S is beyond
+        three standard deviations, most steps grow, a quarter of the growth comes in the second half, the
+        growth stands out of the noise around the line, and it is a mebibyte and four pages a step or more.
+
+    Notes
+    -----
+    Theil (1950) and Sen (1968) for the slope, Mann (1945) and Kendall (1975) for S and its variance,
+    n (n - 1) (2 n + 5) / 18.
+
+    Examples
+    --------
+    >>> rising(np.arange(20) * 2**20 + np.arange(20) % 3 * 9000).grows
+    True
+    >>> rising(np.minimum(np.arange(20), 5) * 2**20).grows
+    False
+    """
+    added = np.diff(level)
+    if len(added) < 2:
+        return Trend(0, 0, len(added), False)
+    picked = np.unique(np.linspace(0, len(level) - 1, min(len(level), _MOST_PAIRS)).astype(np.int64))
+    i, j = np.triu_indices(len(picked), 1)
+    change = (level[picked[j]] - level[picked[i]]).astype(np.float64)
+    change -= own_bytes * (picked[j] - picked[i])
+    slope = float(np.median(change / (picked[j] - picked[i])))
+    n = len(picked)
+    sigma = np.sqrt(n * (n - 1) * (2 * n + 5) / 18)
+    others = level - float(own_bytes) * np.arange(len(level))
+    total, half = float(others[-1] - others[0]), float(others[-1] - others[len(level) // 2])
+    line = others - slope * np.arange(len(level))
+    noise = float(np.median(np.abs(line - np.median(line))))
+    grown = int((added > own_bytes).sum())
+    certain = (
+        len(added) >= _FEWEST
+        and grown > 0.5 * len(added)
+        and float(np.sign(change).sum()) > _SURE * sigma
+        and half >= _LATE * total
+        and slope * len(added) > _NOISE * noise
+        and slope >= max(_PAGES, own_bytes)
+        and total >= _WORTH
+    )
+    return Trend(round(slope), grown, len(added), bool(certain))
+
+
+def _exact(level: IntArray) -> Trend:
+    added = np.diff(level)
+    grown = int((added > 0).sum())
+    median = int(np.median(added)) if len(added) else 0
+    return Trend(median, grown, len(added), bool(len(added) and grown == len(added)))
+
+
+def _borders(trace: Trace, spans: pd.DataFrame | None) -> tuple[IntArray, IntArray]:
+    """Begins and ends of the steps, by time."""
+    steps = (trace.steps if spans is None else spans).sort_values("ts", kind="stable")
+    begin: IntArray = steps["ts"].to_numpy(dtype=np.int64)
+    return begin, begin + steps["dur"].to_numpy(dtype=np.int64)
+
+
+def _lowest(curve: pd.DataFrame, starts: IntArray, ends: IntArray) -> IntArray:
+    """The lowest level after the first event of each step that has one, or else the level that it keeps."""
+    if not len(curve) or not len(starts):
+        return np.empty(0, np.int64)
+    ts = curve["ts"].to_numpy()
+    level = np.append(curve["allocated_bytes"].to_numpy(dtype=np.int64), np.iinfo(np.int64).max)
+    first = np.searchsorted(ts, starts, side="left")
+    behind = np.searchsorted(ts, ends, side="left")
+    first = np.where(behind > first, first, behind - 1)  # nothing happened in it
+    known = first >= 0
+    first, behind = first[known], np.maximum(behind, first + 1)[known]
+    pairs = np.column_stack([first, behind]).ravel()
+    return np.minimum.reduceat(level, pairs)[::2] if len(pairs) else np.empty(0, np.int64)
+
+
+def _level(curve: pd.DataFrame, ends: IntArray) -> IntArray:
+    """The level at those ends that lie behind the first event."""
+    if not len(curve):
+        return np.empty(0, np.int64)
+    place = np.searchsorted(curve["ts"].to_numpy(), ends, side="right") - 1
+    level: IntArray = curve["allocated_bytes"].to_numpy(dtype=np.int64)[place[place >= 0]]
+    return level

@@ -1,0 +1,1 @@
+"""Time by source: lines of the user's code, what they call, and stacks."""

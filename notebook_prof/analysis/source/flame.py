@@ -1,0 +1,156 @@
+"""Stacks and what they took, for flame graphs and icicles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ...errors import OptionError, nearest
+from ...trace import Trace
+from ...trace.intervals import IntArray
+from ..device.launches import launching_rows
+from ..scope import Numbers, Scope, Texts, WindowLike, ints, on_device, on_host
+from .stack_nodes import StackNodes, stack_nodes
+
+METRICS: Final = ("self_ns", "device_ns", "count")
+
+
+def flame(
+    trace: Trace,
+    *,
+    window: WindowLike = None,
+    metric: str = "self_ns",
+    step: Numbers = None,
+    phase: Texts = None,
+    category: Texts = None,
+    track: int | Iterable[int] | None = None,
+    by_thread: bool = True,
+) -> pd.DataFrame:
+    """Merge equal stacks of slices into a tree, and add up what each node took.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns; times are cut exactly at its edges.
+    metric : {"self_ns", "device_ns", "count"}
+        What `value` is: self time on the host, durations of device work launched there, or the number of
+        slices.
+    step : int or iterable of int, optional
+        Keep what belongs to these steps.
+    phase, category : str or iterable of str, optional
+        Keep what belongs to these: ``category="python"`` leaves only Python frames.
+    track : int or iterable of int, optional
+        Keep these threads.
+    by_thread : bool
+        Whether each thread is a root of its own; else equal stacks of all threads are one.
+
+    Returns
+    -------
+    DataFrame
+        Level by level, each level as it is drawn from left to right; no rows for a trace without host slices.
+
+        - ``node`` int64: row number; ``parent`` Int64: row of the caller, missing for roots; ``depth`` int64;
+        - ``name`` str; ``category`` category: of the slices, missing for threads;
+        - ``value`` int64: of the node itself; ``total`` int64: with everything below it;
+        - ``start`` int64: where the node begins when it is drawn as wide as its total: inside its parent,
+          after larger siblings. Units of `value`, `total` and `start` are ns, or slices;
+        - ``count`` int64: slices that are the node;
+        - ``share`` float64: `total` of all.
+
+    Raises
+    ------
+    OptionError
+        If there is no such metric.
+    SelectionError
+        If a phase or category does not exist.
+
+    Notes
+    -----
+    A slice that is left out is not in the stacks either: what ran inside it hangs from the nearest slice
+    around it that is kept. Threads on which nothing is kept do not appear. A slice that
+    outlasts the one around it by more than half of itself is not in its stack: a step goes on after the call
+    that began it. The marks of all steps (``ProfilerStep#4``) are one node, ``ProfilerStep*``.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw('''
+    ... main: [linear    ][linear  ]
+    ... main:  [mm ][add]  [mm ]
+    ... ''')
+    >>> table = flame(trace, by_thread=False)
+    >>> table[["name", "depth", "value", "total", "start", "count"]].values.tolist()
+    [['linear', 0, 7, 22, 0, 2], ['mm', 1, 10, 10, 0, 2], ['add', 1, 5, 5, 10, 1]]
+    """
+    if metric not in METRICS:
+        raise OptionError(f"stacks cannot be weighted by {metric!r}: {nearest(metric, METRICS)}")
+    host = on_host(trace, window).where(step=step, phase=phase, category=category)
+    if track is not None:
+        wanted = [track] if isinstance(track, int | np.integer) else list(track)
+        host = host.only(np.isin(host.ints("track"), wanted))
+    nodes = stack_nodes(trace, host, by_thread)
+    table = nodes.table
+    table["count"] = _sum(nodes, nodes.of_slice[host.rows], None)
+    if metric == "count":
+        table["value"] = table["count"]
+    elif metric == "self_ns":
+        table["value"] = _sum(nodes, nodes.of_slice[host.rows], host.self_ns)
+    else:
+        table["value"] = _device(trace, nodes, on_device(trace, window))
+    return _laid_out(table)
+
+
+def _sum(nodes: StackNodes, node: IntArray, weights: npt.NDArray[Any] | None) -> IntArray:
+    return np.bincount(node, weights, minlength=len(nodes.table)).astype(np.int64)
+
+
+def _device(trace: Trace, nodes: StackNodes, device: Scope) -> IntArray:
+    """Durations of device work, by the node that launched it or the nearest one around that is kept."""
+    parent, row = ints(trace.slices["parent"]), launching_rows(trace)[device.rows]
+    spent = device.end - device.ts
+    todo = np.flatnonzero((row >= 0) & (nodes.of_slice[row] < 0))
+    while len(todo):
+        row[todo] = parent[row[todo]]
+        todo = todo[row[todo] >= 0]
+        todo = todo[nodes.of_slice[row[todo]] < 0]
+    kept = row >= 0
+    return _sum(nodes, nodes.of_slice[row[kept]], spent[kept])
+
+
+def _laid_out(table: pd.DataFrame) -> pd.DataFrame:
+    """Totals from the leaves up, places from the roots down; a loop over levels."""
+    depth, parent = table["depth"].to_numpy(), table["parent"].to_numpy().copy()
+    total = table["value"].to_numpy().copy()
+    levels = [np.flatnonzero(depth == level) for level in range(int(depth.max(initial=-1)) + 1)]
+    for rows in levels[:0:-1]:
+        np.add.at(total, parent[rows], total[rows])
+    start = np.zeros(len(table), dtype=np.int64)
+    order: list[IntArray] = []
+    rank = np.zeros(len(table), dtype=np.int64)
+    for level, rows in enumerate(levels):
+        up = parent[rows]
+        left = rank[up] if level else np.zeros(len(rows), dtype=np.int64)
+        rows = rows[np.lexsort((-total[rows], left))]
+        before = np.cumsum(total[rows]) - total[rows]
+        up = parent[rows]
+        leads = np.append(True, up[1:] != up[:-1])[: len(rows)]
+        base = np.maximum.accumulate(np.where(leads, np.arange(len(rows)), 0))
+        start[rows] = (start[up] if level else 0) + before - before[base]
+        rank[rows] = np.arange(len(rows))
+        order.append(rows)
+    rows = np.concatenate(order) if order else np.empty(0, np.int64)
+    row_of = np.empty(len(table) + 1, dtype=np.int64)
+    row_of[rows], row_of[-1] = np.arange(len(rows)), -1
+    table = table.assign(total=total, start=start).iloc[rows].reset_index(drop=True)
+    above = row_of[parent[rows]]
+    table["parent"] = pd.arrays.IntegerArray(above, above < 0)
+    table.insert(0, "node", np.arange(len(table)))
+    roots = table.loc[table["depth"] == 0, "total"].sum()
+    table["share"] = table["total"] / max(int(roots), 1)
+    names = ["node", "parent", "depth", "name", "category", "value", "total", "start", "count", "share"]
+    return table[names]

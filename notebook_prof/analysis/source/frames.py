@@ -1,0 +1,81 @@
+"""Which source line each slice belongs to."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ...trace import Trace, inherit
+from ...trace.intervals import IntArray
+from ..scope import ints
+
+_NAMES: Final = (
+    re.compile(r"(?P<file>.+?)\((?P<line>\d+)\): (?P<function>.+)"),  # torch: file.py(12): f
+    re.compile(r"(?P<function>.+) \((?P<file>.+):(?P<line>\d+)\)"),  # VizTracer: f (file.py:12)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """Frames, and one of them for every slice.
+
+    Attributes
+    ----------
+    code : ndarray of int64, shape (slices,)
+        Frame of each slice.
+    function, file : ndarray of str, shape (frames,)
+        `file` is empty where it is not known.
+    line : ndarray of int64, shape (frames,)
+        From 1; -1 where it is not known.
+    """
+
+    code: IntArray
+    function: npt.NDArray[np.object_]
+    file: npt.NDArray[np.object_]
+    line: IntArray
+
+
+def frames(trace: Trace) -> Frames:
+    """Find the source line of every slice.
+
+    It is the innermost frame of the slice's own stack; for a Python slice without a stack, what its name
+    tells (``file.py(12): f`` or ``f (file.py:12)``); for anything else, that of the nearest slice around it
+    that has one. A slice with none of these is a function of its own name.
+    """
+    slices, stacks = trace.slices, trace.stacks
+    words = [str(name) for name in slices["name"].cat.categories]
+    found = [_parse(word) for word in words]
+    name_code = slices["name"].cat.codes.to_numpy().astype(np.int64)
+    python = (slices["category"] == "python").to_numpy()
+    code = _stack_rows(slices["stack"], stacks)
+    own = (code < 0) & python & (name_code >= 0)
+    code[own] = len(stacks) + name_code[own]
+    code = inherit(ints(slices["parent"]), code)
+    lost = code < 0
+    code[lost] = len(stacks) + name_code[lost]
+    return Frames(
+        code,
+        np.array([*stacks["name"], *(name for name, _, _ in found)], dtype=object),
+        np.array([*stacks["file"], *(file for _, file, _ in found)], dtype=object),
+        np.concatenate([ints(stacks["line"]), np.array([line for _, _, line in found], dtype=np.int64)]),
+    )
+
+
+def _stack_rows(stack: pd.Series[int], stacks: pd.DataFrame) -> IntArray:
+    """Row of `stacks` for each slice; -1 without a stack."""
+    keys = stacks["stack"].to_numpy()
+    row_of = np.full(1 + int(keys.max(initial=0)) + 1, -1, dtype=np.int64)
+    row_of[keys] = np.arange(len(keys))
+    return row_of[ints(stack)]  # -1 reads the last place, which no key has
+
+
+def _parse(name: str) -> tuple[str, str, int]:
+    for pattern in _NAMES:
+        if match := pattern.fullmatch(name):
+            return match["function"], match["file"], int(match["line"])
+    return name, "", -1

@@ -1,0 +1,123 @@
+"""Where in the source the time went."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ...errors import OptionError, nearest
+from ...trace import Trace
+from ...trace.intervals import IntArray
+from ..grouping import covered
+from ..scope import Numbers, Scope, Texts, WindowLike, on_host
+from .frames import Frames, frames
+
+_BY: Final = ("function", "line", "operator")
+
+
+def hotspots(
+    trace: Trace,
+    *,
+    window: WindowLike = None,
+    by: str = "function",
+    step: Numbers = None,
+    phase: Texts = None,
+) -> pd.DataFrame:
+    """Attribute the self time of everything on host threads to functions or lines of the source.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns; times are cut exactly at its edges.
+    by : {"function", "line", "operator"}
+        A row for each function, each line, or each operator on each line that calls it.
+    step : int or iterable of int, optional
+        Keep these steps.
+    phase : str or iterable of str, optional
+        Keep these phases.
+
+    Returns
+    -------
+    DataFrame
+        By `self_ns`, longest first; no rows for a trace without host slices.
+
+        - ``name`` str: the function (or operator); ``file`` str, empty if not recorded; ``line`` Int64, for a
+          function the line that takes most, missing if not recorded;
+        - ``count`` int64: slices; ``total_ns`` int64: time with one of them open, summed over threads;
+        - ``self_ns`` int64: an operator's own time counts for the line that called it, as what the line
+          itself did; over all rows it sums to the time that threads were busy;
+        - ``share`` float64: of all `self_ns`.
+
+    Raises
+    ------
+    OptionError
+        If `by` is not one of the three.
+    SelectionError
+        If a phase does not exist.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> at = b.stack([("train", "cell.py", 3)])
+    >>> _ = b.slices(ts=[0, 2], dur=[10, 6], name=["train", "mm"], track=b.track("main"), stack=[at, -1],
+    ...              category=["python", "operator"])
+    >>> hotspots(b.seal(), by="operator")[["name", "file", "line", "self_ns"]].values.tolist()
+    [['mm', 'cell.py', 3, 6], ['train', 'cell.py', 3, 4]]
+    """
+    if by not in _BY:
+        raise OptionError(f"hotspots cannot be listed by {by!r}: {nearest(by, _BY)}")
+    host = on_host(trace, window).where(step=step, phase=phase)
+    place = frames(trace)
+    lines, code = _distinct(host, place, by)
+    sums = _sums(host, code, len(lines))
+    table = pd.concat([lines, sums], axis=1)
+    if by == "function":
+        table = _by_function(host, table, code)
+    table["share"] = table["self_ns"] / max(int(table["self_ns"].sum()), 1)
+    return table.sort_values("self_ns", ascending=False, kind="stable").reset_index(drop=True)
+
+
+def _distinct(host: Scope, place: Frames, by: str) -> tuple[pd.DataFrame, IntArray]:
+    """The distinct lines (with the operator, if asked), and which one each slice is on."""
+    frame = place.code[host.rows]
+    name = host.codes("name") if by == "operator" else np.zeros(len(frame), dtype=np.int64)
+    used, code = np.unique(frame * (int(name.max(initial=0)) + 1) + name, return_inverse=True)
+    frame, name = np.divmod(used, int(name.max(initial=0)) + 1)
+    words = np.array(host.slices["name"].cat.categories, dtype=object)
+    line = place.line[frame]
+    table = pd.DataFrame(
+        {
+            "name": pd.Series(words[name] if by == "operator" else place.function[frame], dtype="str"),
+            "file": pd.Series(place.file[frame], dtype="str"),
+            "line": pd.arrays.IntegerArray(line, line < 0),
+        }
+    )
+    # the same line in several contexts is one line
+    same = table.groupby(["name", "file", "line"], sort=False, dropna=False).ngroup().to_numpy()
+    first = np.unique(same, return_index=True)[1]
+    return table.iloc[first].reset_index(drop=True), np.asarray(same[code], dtype=np.int64)
+
+
+def _sums(host: Scope, code: IntArray, size: int) -> pd.DataFrame:
+    track = host.ints("track")
+    open_ns = covered(code * (int(track.max(initial=0)) + 1) + track, host.ts, host.end)
+    return pd.DataFrame(
+        {
+            "count": np.bincount(code, minlength=size).astype(np.int64),
+            "total_ns": np.bincount(code, open_ns, minlength=size).astype(np.int64),
+            "self_ns": np.bincount(code, host.self_ns, minlength=size).astype(np.int64),
+        }
+    )
+
+
+def _by_function(host: Scope, lines: pd.DataFrame, code: IntArray) -> pd.DataFrame:
+    function = lines.groupby(["name", "file"], sort=False).ngroup().to_numpy()
+    hottest = lines.sort_values("self_ns", ascending=False, kind="stable")
+    first = hottest.groupby(["name", "file"], sort=False).head(1)
+    first = first.iloc[np.argsort(function[first.index.to_numpy()], kind="stable")].reset_index(drop=True)
+    sums = _sums(host, np.asarray(function[code], dtype=np.int64), len(first))
+    return pd.concat([first[["name", "file", "line"]], sums], axis=1)

@@ -1,0 +1,131 @@
+"""What each line of the user's own source calls in libraries."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace import Trace, inherit
+from ...trace.intervals import as_ints
+from ...trace.schema import Column, Table
+from ..grouping import covered
+from ..scope import WindowLike, ints, on_host
+from .frames import frames
+from .lines import CELL, LINE, line_slices
+
+COLUMNS: Final = Table(
+    "line_calls",
+    (
+        Column("file", "str", "", "`cell` for the profiled cell, else the path"),
+        Column("line", "int64", "", "from 1, as the editor counts"),
+        Column("text", "str", "", "source of the line"),
+        Column("module", "str", "", "module of the called function"),
+        Column("function", "str", "", "function, with its class where that is known"),
+        Column(
+            "count", "int64", "", "stretches of time in which it was seen: at most how often it was called"
+        ),
+        Column("total_ns", "int64", "ns", "time in which it, or what it calls, ran for this line"),
+    ),
+)
+_PACKAGES: Final = re.compile(r".*[\\/](?:(?:site|dist)-packages|python3(?:\.\d+)?)[\\/]")
+_UNNAMED: Final = re.compile(r"<(?:frozen )?(.+)>")
+
+
+def line_calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
+    """Give the time of every library function by the line of the user's own source that led to it.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns; times are cut exactly at its edges.
+
+    Returns
+    -------
+    DataFrame
+        By `total_ns`, longest first; no rows where no lines were recorded.
+
+        - ``file line text``: the nearest line of the user's around the call, as in `lines`;
+        - ``module`` str, as ``pandas.core.frame``; ``function`` str, as ``DataFrame.apply``, without the
+          class before Python 3.11;
+        - ``count`` int64: stretches of time in which it was seen; of samples, at most how often it was
+          called;
+        - ``total_ns`` int64: time in which it, or what it calls, ran for this line. Recursion, and several
+          threads at once, count once.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> where = b.stack([("<module>", "cell", 2), ("apply", "/lib/site-packages/pandas/core/frame.py", 9)])
+    >>> row = dict(name=["cell:2  df.apply(f)", "apply (frame.py)"], stack=[-1, where])
+    >>> _ = b.slices(ts=[0, 0], dur=[9, 8], category="python", track=b.track("main"), **row)
+    >>> line_calls(b.seal())[["line", "module", "function", "total_ns"]].values.tolist()
+    [[2, 'pandas.core.frame', 'apply', 8]]
+    """
+    scope, place = line_slices(trace, window)
+    if not len(scope.rows):
+        return COLUMNS.empty()
+    slices = trace.slices
+    number, known = pd.factorize(place)
+    own = np.full(len(slices), -1, dtype=np.int64)
+    own[scope.rows] = number
+    own = inherit(ints(slices["parent"]), own)
+    where = frames(trace)
+    names = pd.Series(where.file).map({file: module_of(str(file)) for file in set(where.file)})
+    modules, words = pd.factorize(names)
+    functions, called = pd.factorize(pd.Series(where.function))
+    host = on_host(trace, window)
+    code = where.code[host.rows]
+    inside = host.among("category", ("python",)) & (own[host.rows] >= 0) & (names.to_numpy() != "")[code]
+    inside &= ~np.isin(host.rows, scope.rows)
+    calls = host.only(inside)
+    code = code[inside]
+    key = (own[calls.rows] * len(words) + modules[code]) * len(called) + functions[code]
+    group, keys = pd.factorize(key)
+    if not len(keys):
+        return COLUMNS.empty()
+    order = np.argsort(calls.ts, kind="stable")
+    spent = covered(as_ints(group)[order], calls.ts[order], calls.end[order])
+    first = np.full(len(known), -1, np.int64)
+    first[number[::-1]] = scope.rows[::-1]
+    row = first[keys // len(called) // len(words)]
+    told = [LINE.fullmatch(name) for name in slices["name"].iloc[row].astype("str")]
+    paths = where.file[where.code[row]]
+    table = COLUMNS.frame(
+        {
+            "file": [
+                found["file"] if found["file"] == CELL or not path else str(path)
+                for found, path in zip(told, paths, strict=True)
+                if found
+            ],
+            "line": [int(found["line"]) for found in told if found],
+            "text": [found["text"] for found in told if found],
+            "module": [str(word) for word in words[keys // len(called) % len(words)]],
+            "function": [str(word) for word in called[keys % len(called)]],
+            "count": np.bincount(group, minlength=len(keys)),
+            "total_ns": np.bincount(group[order], spent, minlength=len(keys)).astype(np.int64),
+        }
+    )
+    return table.sort_values("total_ns", ascending=False, kind="stable").reset_index(drop=True)
+
+
+def module_of(file: str) -> str:
+    """The dotted module of an installed file; empty for the user's own.
+
+    Examples
+    --------
+    >>> module_of("/venv/lib/python3.12/site-packages/pandas/core/frame.py")
+    'pandas.core.frame'
+    >>> module_of("<frozen importlib._bootstrap>"), module_of("/home/me/train.py")
+    ('importlib._bootstrap', '')
+    """
+    if found := _UNNAMED.fullmatch(file):
+        return found[1]
+    inside = _PACKAGES.match(file)
+    if inside is None:
+        return ""
+    return re.sub(r"(?:[\\/]__init__)?\.pyx?$", "", file[inside.end() :]).replace("\\", ".").replace("/", ".")

@@ -1,0 +1,192 @@
+"""Where the time went by line of the user's own source."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace import Trace, length, nest, union
+from ...trace.intervals import IntArray, as_ints
+from ...trace.schema import Column, Table
+from ..grouping import covered
+from ..scope import Scope, WindowLike, on_host
+from ..time.account import ACCOUNT
+from .frames import frames
+
+CELL: Final = "cell"
+"""What `lines` calls the file of a profiled cell."""
+
+STATEMENTS: Final = "statements"
+"""Name of the table in ``metadata["tables"]`` with the statements of a cell as they ran."""
+
+_EXACT: Final = 0.99
+"""A line whose statements hold so much of its time was timed at each run."""
+
+LINE: Final = re.compile(r"(?P<file>.+):(?P<line>\d+)  (?P<text>.*)")
+"""How a slice that stands for a line is called."""
+
+COLUMNS: Final = Table(
+    "lines",
+    (
+        Column("file", "str", "", "`cell` for the profiled cell, else the path"),
+        Column("line", "int64", "", "from 1, as the editor counts"),
+        Column("text", "str", "", "source of the line"),
+        Column("count", "Int64", "", "how often it ran; missing where only samples tell"),
+        Column("total_ns", "int64", "ns", "time in which it, or what it calls, ran in any thread"),
+        Column("self_ns", "int64", "ns", "less other lines below it; summed over threads"),
+        Column("share", "float64", "1", "`total_ns` of the span"),
+        Column("threads", "int64", "", "threads and processes in which it ran"),
+        Column("exact", "bool", "", "timed at each run instead of sampled"),
+    ),
+)
+
+
+def lines(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
+    """Give the time of every line of the cell and of the user's own files.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns; times are cut exactly at its edges.
+
+    Returns
+    -------
+    DataFrame
+        By `total_ns`, longest first; no rows where no lines were recorded.
+
+        - ``file`` str: ``cell`` for the profiled cell, else the path; ``line`` int64; ``text`` str;
+        - ``count`` Int64: how often it ran, missing where only samples tell;
+        - ``total_ns`` int64: time in which the line or what it calls ran, in any thread: recursion and
+          several threads at once count once, so that it never exceeds the span;
+        - ``self_ns`` int64: the same less the time of other lines below it, summed over threads: what
+          libraries do for a line is its own;
+        - ``share`` float64: ``total_ns`` of the window, of the cell, or of the span of a file;
+        - ``threads`` int64: threads and processes in which it ran;
+        - ``exact`` bool: timed at each run instead of sampled.
+
+    Notes
+    -----
+    On each thread the sum of ``self_ns`` is the time in which any line of the user's was open.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> names = ["cell:2  run()", "run (cell)", "cell:5  a @ b"]
+    >>> _ = b.slices(ts=[0, 0, 10], dur=[100, 100, 80], name=names, category="python", track=b.track("main"))
+    >>> lines(b.seal())[["file", "line", "total_ns", "self_ns", "share"]].values.tolist()
+    [['cell', 2, 100, 20, 1.0], ['cell', 5, 80, 80, 0.8]]
+    """
+    return lines_of_slices(trace, window)[0]
+
+
+def lines_of_slices(trace: Trace, window: WindowLike = None) -> tuple[pd.DataFrame, Scope, IntArray]:
+    """The table of `lines`, the slices that stand for lines, and the row of the table for each of these."""
+    whole = window
+    if window is None and (cell := _cell(trace)) is not None:
+        window = cell  # other threads were seen before and after it too
+    scope, place = line_slices(trace, window)
+    if not len(scope.rows):
+        return COLUMNS.empty(), scope, np.empty(0, np.int64)
+    code, known = pd.factorize(place)
+    size = len(known)
+    track = scope.ints("track")
+    own = nest(track, scope.ts, scope.end - scope.ts).self_ns
+    told = _told(trace, scope, code, size)
+    span = trace.span.dur if window is None else max(int(window[1]) - int(window[0]), 0)
+    total = _sum(code, covered(as_ints(code), scope.ts, scope.end), size)
+    pairs = np.unique(code * (int(track.max()) + 1) + track) // (int(track.max()) + 1)
+    count = _counts(trace, told, total, whole)
+    # of two lines that take the same time the outer one, which ran first, comes first
+    order = np.lexsort((pd.Series(scope.ts).groupby(code).min().to_numpy(), -total))
+    row = np.empty(size, np.int64)
+    row[order] = np.arange(size)
+    table = COLUMNS.frame(
+        {
+            **told,
+            "count": pd.arrays.IntegerArray(count, count < 0),
+            "total_ns": total,
+            "self_ns": _sum(code, own, size),
+            "share": total / max(span, 1),
+            "threads": np.bincount(pairs, minlength=size).astype(np.int64),
+            "exact": count >= 0,
+        }
+    )
+    return table.iloc[order].reset_index(drop=True), scope, row[code]
+
+
+def line_slices(trace: Trace, window: WindowLike = None) -> tuple[Scope, IntArray]:
+    """Slices that stand for lines, and a number for the file and line of each."""
+    host = on_host(trace, window)
+    words = host.slices["name"].cat.categories.astype("str")
+    is_line = np.array([*(LINE.fullmatch(word) is not None for word in words), False], dtype=bool)
+    scope = host.only(is_line[host.codes("name")] & host.among("category", ("python",)))
+    return scope, _place(trace, scope)
+
+
+def busy_with_lines(trace: Trace) -> int:
+    """Time in which any line was open, summed over threads: what ``self_ns`` sums to."""
+    scope, _ = line_slices(trace)
+    track = scope.ints("track")
+    return sum(length(union(scope.ts[track == one], scope.end[track == one])) for one in np.unique(track))
+
+
+def _place(trace: Trace, scope: Scope) -> IntArray:
+    """Number of the (file, line) of each slice; the name says which line, its stack in which file."""
+    code = scope.codes("name")
+    words = scope.slices["name"].cat.categories.astype("str")
+    file = frames(trace)
+    paths = pd.factorize(file.file)[0][file.code[scope.rows]]
+    cell = np.array([*(word.startswith(f"{CELL}:") for word in words), False], dtype=bool)[code]
+    number = np.array(
+        [*(int(found["line"]) if (found := LINE.fullmatch(word)) else -1 for word in words), -1]
+    )
+    return as_ints(np.where(cell, -1, paths) * (int(number.max(initial=0)) + 2) + number[code])
+
+
+def _told(trace: Trace, scope: Scope, code: Any, size: int) -> dict[str, Any]:
+    first = np.full(size, -1, np.int64)
+    first[code[::-1]] = np.arange(len(code))[::-1]
+    row = scope.rows[first]
+    words = scope.slices["name"].iloc[row].astype("str").tolist()
+    found = [match for word in words if (match := LINE.fullmatch(word))]
+    where = frames(trace)
+    paths = where.file[where.code[row]]
+    files = [
+        match["file"] if match["file"] == CELL or match["file"].startswith("In[") or not path else str(path)
+        for match, path in zip(found, paths, strict=True)
+    ]
+    numbers = [int(match["line"]) for match in found]
+    return {"file": files, "line": numbers, "text": [match["text"] for match in found]}
+
+
+def _counts(trace: Trace, told: dict[str, Any], total: IntArray, window: WindowLike) -> IntArray:
+    """How often each line of the cell ran; -1 where it was sampled too, as a function in one line is."""
+    table = (trace.metadata.get("tables") or {}).get(STATEMENTS)
+    count = np.full(len(told["line"]), -1, np.int64)
+    if not isinstance(table, pd.DataFrame) or not {"line", "ts", "dur"} <= set(table.columns):
+        return count
+    if window is not None:
+        table = table[(table["ts"] < window[1]) & (table["ts"] + table["dur"] > window[0])]
+    ran = table.groupby("line")["dur"].agg(["count", "sum"]).reindex(told["line"])
+    here = np.array([file == CELL for file in told["file"]], dtype=bool)
+    exact = here & (ran["sum"].to_numpy() >= _EXACT * total)
+    count[exact] = ran["count"].to_numpy()[exact]
+    return count
+
+
+def _cell(trace: Trace) -> tuple[int, int] | None:
+    """First and last instant of a recorded cell."""
+    table = (trace.metadata.get("tables") or {}).get(ACCOUNT)
+    if not isinstance(table, pd.DataFrame) or not {"ts", "dur"} <= set(table.columns) or not len(table):
+        return None
+    return int(table["ts"].min()), int((table["ts"] + table["dur"]).max())
+
+
+def _sum(code: Any, values: IntArray, size: int) -> IntArray:
+    # sums of whole nanoseconds stay exact in float64 below 2**53 (104 days)
+    return np.bincount(code, values, minlength=size).astype(np.int64)

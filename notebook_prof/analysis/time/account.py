@@ -1,0 +1,226 @@
+"""The account of a cell: every instant from its first to its last belongs to one part."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import union_categoricals
+
+from ...trace import Trace, complement, overlap, subtract, union
+from ...trace.intervals import IntArray, Intervals, as_ints
+from ...trace.schema import Column, Table
+from ...units import format_items
+from ..measure import length_within
+from ..scope import on_device, on_host
+from ..spans import step_spans
+from .cpu_clocks import cpu_within
+
+KINDS: Final = ("steps", "code", "outside-window", "profiler", "not-recorded")
+"""What a part of the account can be."""
+
+ACCOUNT: Final = "account"
+"""Name of the table in ``metadata["tables"]`` that a recorded cell leaves."""
+
+COLUMNS: Final = Table(
+    "account",
+    (
+        Column("part", "str", "", "the part in words"),
+        Column("kind", "str", "", "one of " + " ".join(KINDS)),
+        Column("line", "Int64", "", "line of the statement or loop in the cell; missing where unknown"),
+        Column("text", "str", "", "source of that line"),
+        Column("ts", "int64", "ns", "first instant"),
+        Column("dur", "int64", "ns", "time of all its stretches"),
+        Column("share", "float64", "1", "of the whole account"),
+        Column("steps", "int64", "", "steps that ended in it"),
+        Column("cpu_ns", "Int64", "ns", "CPU time of the process and its children; missing if not recorded"),
+        Column("wait_ns", "Int64", "ns", "time that the cell's thread neither ran nor waited for a core"),
+        Column("device_ns", "int64", "ns", "time with work on any device"),
+        Column("loop", "Int64", "", "number of the loop of steps; missing elsewhere"),
+    ),
+)
+_SPANS: Final = ("ts", "dur", "kind", "line", "text", "loop", "steps")
+
+
+def account(trace: Trace) -> pd.DataFrame:
+    """Divide the time of a cell, or the span of a file, among its parts.
+
+    Parameters
+    ----------
+    trace : Trace
+
+    Returns
+    -------
+    DataFrame
+        A row a part, in order of its first instant; no rows for a trace without any time.
+
+        - ``part`` str: in words; ``kind`` str: ``steps`` (the steps of one loop), ``code`` (a statement
+          outside of steps), ``outside-window`` (steps that were not asked for: counted, not recorded),
+          ``profiler`` (our own start and stop) or ``not-recorded``;
+        - ``line`` Int64 and ``text`` str: the statement or the head of the loop in the cell;
+        - ``ts``, ``dur`` int64 ns: first instant, and time of all its stretches. Durations sum to the length
+          of the cell to the nanosecond;
+        - ``share`` float64: of that length; ``steps`` int64: steps that ended in it;
+        - ``cpu_ns`` Int64: CPU time of the process and its children meanwhile; ``wait_ns`` Int64: time in
+          which the cell's thread neither ran nor waited for a core; both missing where CPU time was not
+          recorded;
+        - ``device_ns`` int64: time with work on any device;
+        - ``loop`` Int64: number of the loop of steps.
+
+    Notes
+    -----
+    A recorded cell leaves its stretches of time. For recordings of other profilers the span of the file is
+    divided: its steps; ``code`` while a slice of any host thread or work of a device is open outside of them;
+    ``not-recorded`` while none is.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw('''
+    ... steps: [0    ][1    ]
+    ... main:  [mm ] [mm ]     [save  ]
+    ... ''')
+    >>> account(trace)[["kind", "steps", "dur"]].values.tolist()
+    [['steps', 2, 14], ['not-recorded', 0, 2], ['code', 0, 8]]
+    """
+    spans = account_spans(trace)
+    if not len(spans):
+        return COLUMNS.empty()
+    number = spans["part"].to_numpy()
+    first = spans.drop_duplicates("part")
+    size = len(first)
+    dur = _sum(number, spans["dur"].to_numpy(), size)
+    ts, end = spans["ts"].to_numpy(), (spans["ts"] + spans["dur"]).to_numpy()
+    work = on_device(trace)
+    busy = length_within(union(work.ts, work.end), ts, end)
+    steps = _sum(number, spans["steps"].to_numpy(), size)
+    line, loop = as_ints(first["line"].to_numpy()), as_ints(first["loop"].to_numpy())
+    kinds, texts = first["kind"].tolist(), first["text"].tolist()
+    evaluated = _evaluated(trace, ts, end, number, size) > 0.5 * np.maximum(dur, 1)
+    several = len(np.unique(loop[loop >= 0])) > 1
+    names = [f" (loop {number + 1})" if several and number >= 0 else "" for number in loop.tolist()]
+    words = [
+        _words(*row) + name
+        for *row, name in zip(kinds, line.tolist(), steps.tolist(), evaluated.tolist(), names, strict=True)
+    ]
+    cpu, wait = _cpu(trace, ts, end)
+    return COLUMNS.frame(
+        {
+            "part": words,
+            "kind": kinds,
+            "line": pd.arrays.IntegerArray(line, line < 0),
+            "text": texts,
+            "ts": as_ints(first["ts"].to_numpy()),
+            "dur": dur,
+            "share": dur / max(int(dur.sum()), 1),
+            "steps": steps,
+            "cpu_ns": _optional(cpu, number, size),
+            "wait_ns": _optional(wait, number, size),
+            "device_ns": _sum(number, busy, size),
+            "loop": pd.arrays.IntegerArray(loop, loop < 0),
+        }
+    )
+
+
+def account_spans(trace: Trace) -> pd.DataFrame:
+    """List the stretches of time that `account` sums up.
+
+    Returns
+    -------
+    DataFrame
+        ``ts dur kind line text loop steps part``, ascending, disjoint and without gaps; ``part`` is the row
+        of `account`.
+    """
+    recorded = (trace.metadata.get("tables") or {}).get(ACCOUNT)
+    usable = isinstance(recorded, pd.DataFrame) and set(_SPANS) <= set(recorded.columns)
+    spans = recorded[list(_SPANS)] if usable and recorded is not None else _derived(trace)
+    spans = spans[spans["dur"] > 0].sort_values("ts", kind="stable").reset_index(drop=True)
+    kind = pd.Categorical(spans["kind"], categories=list(KINDS)).codes.astype(np.int64)
+    line, loop = (np.maximum(as_ints(spans[name].to_numpy()), -1) for name in ("line", "loop"))
+    # steps of a loop are one part; other parts are told apart by their line
+    key = np.where(np.isin(kind, (KINDS.index("steps"), KINDS.index("outside-window"))), loop, line)
+    key = np.where(kind > KINDS.index("outside-window"), -1, key)
+    spans["part"] = pd.factorize(kind * (int(key.max(initial=0)) + 2) + key + 1)[0].astype(np.int64)
+    return spans
+
+
+def _derived(trace: Trace) -> pd.DataFrame:
+    """Stretches of a trace that nobody left an account of."""
+    window = (trace.span.start, trace.span.end)
+    steps = step_spans(trace)
+    loops = as_ints(steps["loop"].to_numpy()) if "loop" in steps else np.zeros(len(steps), np.int64)
+    host, work = on_host(trace), on_device(trace)
+    ts, end = np.concatenate([host.ts, work.ts]), np.concatenate([host.end, work.end])
+    busy = overlap(union(ts, end), union([window[0]], [window[1]]))
+    pieces: list[pd.DataFrame] = []
+    taken: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
+    for loop in np.unique(loops):
+        mine = steps[loops == loop]
+        open_ = union(mine["ts"].to_numpy(), (mine["ts"] + mine["dur"]).to_numpy())
+        own = subtract(open_, taken)
+        ends = (mine["ts"] + mine["dur"]).to_numpy()
+        pieces.append(_rows(own, "steps", f"steps found by {mine['source'].iloc[0]}", int(loop), ends))
+        taken = union(np.concatenate([taken[0], own[0]]), np.concatenate([taken[1], own[1]]))
+    pieces.append(_rows(subtract(busy, taken), "code", "outside of steps" if len(steps) else "all work"))
+    either = union(np.concatenate([busy[0], taken[0]]), np.concatenate([busy[1], taken[1]]))
+    pieces.append(_rows(complement(either, window), "not-recorded", ""))
+    text = union_categoricals([piece["text"] for piece in pieces])
+    return pd.concat([piece.drop(columns="text") for piece in pieces], ignore_index=True).assign(text=text)
+
+
+def _rows(
+    intervals: Intervals, kind: str, text: str, loop: int = -1, step_ends: IntArray | None = None
+) -> pd.DataFrame:
+    ts, end = intervals
+    ended = np.zeros(len(ts), np.int64)
+    if step_ends is not None and len(ts):
+        place = np.maximum(np.searchsorted(ts, step_ends, side="left") - 1, 0)
+        ended += np.bincount(place, minlength=len(ts)).astype(np.int64)
+    one = np.zeros(len(ts), np.int8)  # millions of rows of one text: as codes
+    fixed: dict[str, Any] = {
+        "kind": pd.Categorical.from_codes(one + KINDS.index(kind), list(KINDS)),
+        "line": np.int64(-1),
+        "text": pd.Categorical.from_codes(one, [text]),
+        "loop": np.int64(loop),
+    }
+    return pd.DataFrame({"ts": ts, "dur": end - ts, **fixed, "steps": ended})
+
+
+def _words(kind: str, line: int, steps: int, evaluated: bool) -> str:
+    where = f"line {line}" if line > 0 else ""
+    if kind == "steps":
+        return format_items(steps, "step") + (f" of {where}" if where else "")
+    if kind == "outside-window":
+        return f"{format_items(steps, 'step')} not recorded" + (f", {where}" if where else "")
+    if kind == "profiler":
+        return "starting and stopping the recording"
+    if kind == "not-recorded":
+        return "not recorded"
+    return ", ".join(filter(None, ["evaluation" if evaluated else "", where])) or "outside of steps"
+
+
+def _evaluated(trace: Trace, ts: IntArray, end: IntArray, number: IntArray, size: int) -> IntArray:
+    host = on_host(trace)
+    if "evaluation" not in host.slices["phase"].cat.categories:
+        return np.zeros(size, np.int64)
+    mine = host.among("phase", ("evaluation",))
+    return _sum(number, length_within(union(host.ts[mine], host.end[mine]), ts, end), size)
+
+
+def _cpu(trace: Trace, ts: IntArray, end: IntArray) -> tuple[IntArray | None, IntArray | None]:
+    """CPU time of the process with its children, and time of the cell's thread without need of a core."""
+    found = cpu_within(trace, ts, end)
+    return (None, None) if found is None else (found[0], found[2])
+
+
+def _sum(number: IntArray, values: IntArray, size: int) -> IntArray:
+    total = np.zeros(size, np.int64)
+    np.add.at(total, number, values)
+    return total
+
+
+def _optional(values: IntArray | None, number: IntArray, size: int) -> pd.arrays.IntegerArray:
+    if values is None:
+        return pd.arrays.IntegerArray(np.zeros(size, np.int64), np.ones(size, bool))
+    return pd.arrays.IntegerArray(_sum(number, values, size), np.zeros(size, bool))

@@ -1,0 +1,149 @@
+"""Whether the thread of the steps works, launches, talks to other ranks, or waits for a device."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace import Intervals, Trace, Window, subtract, union
+from ...trace.intervals import IntArray
+from ...trace.schema import Column, Table
+from ..measure import length_within
+from ..scope import Mask, Numbers, Scope, WindowLike, on_device, on_host
+from ..spans import step_spans
+from .phases import stepping_track
+from .waiting_calls import waiting
+
+KINDS: Final = ("waiting", "launching", "communication", "computing", "other")
+"""In the order in which they take an instant."""
+_COMPUTES: Final = ("operator", "module", "python", "io", "kernel", "memcpy", "memset")
+_COLUMNS: Final = Table(
+    "host_waits",
+    (
+        Column("kind", "str", "", "`waiting launching communication computing other`"),
+        Column("name", "str", "", "of the call that waits or launches; empty for the other kinds"),
+        Column("count", "int64", "", "slices that begin in the span"),
+        Column("total_ns", "int64", "ns", "time of this kind; sums to the span"),
+        Column("share", "float64", "1", "of the span; sums to 1"),
+    ),
+)
+
+
+def host_waits(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
+    """Divide the time of the thread that runs the steps among what it does, each instant to one kind.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns; steps are cut at its edges.
+    step : int or iterable of int, optional
+        Keep these steps.
+
+    Returns
+    -------
+    DataFrame
+        ``kind name count total_ns share``, in the order of the kinds, then longest first; no rows where no
+        host was recorded. Times sum exactly to the steps or, without steps, to the time from the first work
+        of that thread or of a device to the last.
+
+        - ``waiting``: in a call that waits for a device, a row a name;
+        - ``launching``: in any other call of a runtime or driver, a row a name;
+        - ``communication``: in a collective, outside those calls;
+        - ``computing``: in an operator, a module or a Python function, outside those;
+        - ``other``: nothing recorded but annotations.
+
+    Notes
+    -----
+    A call *waits* if it synchronises a device, a stream, an event or a context; if it is a copy that blocks
+    by definition (``cudaMemcpy``, ``hipMemcpyWithStream``, ``cuMemcpyDtoH``); if it is an asynchronous copy
+    that nevertheless ends after its work on the device did, as with pageable memory; if it is a runtime's own
+    wait (``block_until_ready``). ``aten::item`` and its like wait where they take over 10 µs and no calls of
+    a runtime were recorded that would tell.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw(
+    ...     "main: [mm][hipMemcpyWithStream]   [add]", categories={"hipMemcpyWithStream": "launch"})
+    >>> host_waits(trace)[["kind", "name", "total_ns"]].values.tolist()
+    [['waiting', 'hipMemcpyWithStream', 21], ['computing', '', 9], ['other', '', 3]]
+    """
+    host = on_host(trace)
+    mine = host.only(host.ints("track") == stepping_track(trace))
+    start, end = judged_span(trace, window, step)
+    total = int((end - start).sum())
+    if not len(mine.rows) or not total:
+        return _COLUMNS.empty()
+    waits = waiting(trace, mine)
+    calls = mine.among("category", ("launch", "sync")) & ~waits
+    rows: list[tuple[str, str, int, int]] = []
+    taken: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
+    frames = waits & mine.among("category", ("python",))
+    for kind, keep in (("waiting", waits & ~frames), ("waiting", frames), ("launching", calls)):
+        named, taken = _by_name(mine, keep, taken, start, end)
+        rows += [(kind, *row) for row in named]
+    for kind, categories in (("communication", ("collective",)), ("computing", _COMPUTES)):
+        keep = mine.among("category", categories) & ~waits & ~calls
+        spent, taken = _spend(mine, keep, taken, start, end)
+        rows.append((kind, "", _begun(mine, keep, start, end), spent))
+    left = total - sum(row[3] for row in rows)
+    rows.append(("other", "", 0, left))
+    rows = sorted((row for row in rows if row[3]), key=lambda row: (KINDS.index(row[0]), -row[3]))
+    return _COLUMNS.frame(
+        {
+            **{column: [row[i] for row in rows] for i, column in enumerate(_COLUMNS.names[:4])},
+            "share": [row[3] / total for row in rows],
+        }
+    )
+
+
+def judged_span(trace: Trace, window: WindowLike = None, step: Numbers = None) -> tuple[IntArray, IntArray]:
+    """Starts and ends of what shares refer to: the steps or, without any, from the first work to the last.
+
+    Returns
+    -------
+    (ndarray of int64, ndarray of int64)
+        Disjoint and ascending: where steps overlap, they are one.
+    """
+    steps = step_spans(trace, window, step)
+    if len(steps):
+        return union(steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy())
+    host, work = on_host(trace, window), on_device(trace, window)
+    mine = host.only(host.ints("track") == stepping_track(trace))
+    ts, end = (np.concatenate([getattr(mine, side), getattr(work, side)]) for side in ("ts", "end"))
+    if step is not None or not len(ts):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    whole = Window(int(ts.min()), int(end.max()))
+    return np.array([whole.start]), np.array([whole.end])
+
+
+def _by_name(
+    mine: Scope, keep: Mask, taken: Intervals, start: IntArray, end: IntArray
+) -> tuple[list[tuple[str, int, int]], Intervals]:
+    """Name, count and time of each name, longest first; what several have open belongs to the longest."""
+    words, code = mine.slices["name"].cat.categories, mine.codes("name")
+    longest = np.bincount(code[keep], (mine.end - mine.ts)[keep], len(words))
+    rows = []
+    for name in np.argsort(-longest, kind="stable")[: int((longest > 0).sum())]:
+        own = keep & (code == name)
+        spent, taken = _spend(mine, own, taken, start, end)
+        rows.append((str(words[name]), _begun(mine, own, start, end), spent))
+    return rows, taken
+
+
+def _spend(
+    mine: Scope, keep: Mask, taken: Intervals, start: IntArray, end: IntArray
+) -> tuple[int, Intervals]:
+    """Time of these slices in the span that is not taken yet, and what is taken then."""
+    open_ = union(mine.ts[keep], mine.end[keep])
+    spent = int(length_within(subtract(open_, taken), start, end).sum())
+    both = union(np.concatenate([taken[0], open_[0]]), np.concatenate([taken[1], open_[1]]))
+    return spent, both
+
+
+def _begun(mine: Scope, keep: Mask, start: IntArray, end: IntArray) -> int:
+    at = np.searchsorted(start, mine.ts[keep], side="right") - 1
+    return int(((at >= 0) & (mine.ts[keep] < end[np.maximum(at, 0)])).sum())

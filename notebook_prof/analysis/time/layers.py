@@ -1,0 +1,150 @@
+"""Time and memory of each module of a model, as a tree."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ...trace import Trace, Window
+from ...trace.intervals import IntArray
+from ..scope import Numbers, Scope, WindowLike, ints, many, on_device, on_host
+from .module_tree import ModuleTree, module_tree
+from .recorded_steps import recorded_table
+
+_PHASES: Final = ("forward", "backward", "optimizer")
+
+
+def layers(
+    trace: Trace, *, window: WindowLike = None, step: Numbers = None, depth: int | None = None
+) -> pd.DataFrame:
+    """Give forward, backward and optimizer time, and memory, of each module.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns; times are cut exactly at its edges.
+    step : int or iterable of int, optional
+        Keep these steps.
+    depth : int, optional
+        Leave out what is deeper in the tree; what it took stays in the modules around it.
+
+    Returns
+    -------
+    DataFrame
+        The tree from its roots, each module before its children, in the order in which they first ran; no
+        rows where no modules were recorded.
+
+        - ``module`` str: path, as in ``layers.0.conv``; missing in the last row, which holds the times of no
+          module, so that the ``self`` columns sum over all rows to the whole;
+        - ``parent`` str: the module that calls it, missing for roots; ``depth`` int64;
+        - ``calls`` int64;
+        - ``forward_ns``, ``backward_ns``, ``optimizer_ns`` int64: self times of everything on any thread that
+          belongs to the module or its children; ``host_self_ns``: all three, without its children;
+        - ``device_forward_ns``, ``device_backward_ns``, ``device_optimizer_ns``, ``device_self_ns`` int64:
+          the same of the device work that they launched;
+        - ``allocated_bytes`` int64: what was allocated in its forward; ``kept_bytes`` int64: less what was
+          freed there, so what its forward keeps, for the backward mostly; both with its children;
+        - ``parameters``, ``parameter_bytes`` Int64: of the module with its children, missing where the
+          recording does not tell; a parameter that modules share counts once;
+        - ``share`` float64: of the device time of the three phases, or of the host's where there is none.
+
+    Notes
+    -----
+    What a slice belongs to is its ``module``, which comes from the nearest enclosing module call, for
+    backward slices from the forward ones that they go back to, for device work from its launch. Optimizers
+    step over parameters and not over modules, so their time has a module only where the recording tells it.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> row = dict(category=["module", "module", "operator"], module=["Net", "fc", None], phase="forward")
+    >>> _ = b.slices(ts=[0, 1, 2], dur=[10, 6, 3], name=["net", "fc", "mm"], track=b.track("main"), **row)
+    >>> columns = ["module", "parent", "depth", "calls", "forward_ns", "host_self_ns"]
+    >>> layers(b.seal())[columns].head(2).values.tolist()
+    [['Net', nan, 0, 1, 10, 4], ['fc', 'Net', 1, 1, 6, 6]]
+    """
+    tree = module_tree(trace)
+    host = on_host(trace, window).where(step=step)
+    device = on_device(trace, window).where(step=step)
+    table = tree.frame()
+    if not len(table):
+        return _columns(table)
+    calls = host.only(host.among("category", ("module",)))
+    table["calls"] = np.bincount(tree.place(calls.codes("module")), minlength=len(table))
+    for prefix, scope, weights in (
+        ("", host, host.self_ns),
+        ("device_", device, device.end - device.ts),
+    ):
+        whole = np.zeros(len(table), dtype=np.int64)
+        for phase in _PHASES:
+            own = _sums(tree, scope, weights, phase)
+            whole += own
+            table[f"{prefix}{phase}_ns"] = tree.with_children(own)
+        table["device_self_ns" if prefix else "host_self_ns"] = whole
+    taken, kept = _memory(trace, tree, window, step)
+    table["allocated_bytes"], table["kept_bytes"] = tree.with_children(taken), tree.with_children(kept)
+    table = table.assign(**_parameters(trace, tree))
+    which = "device_" if table["device_self_ns"].any() else ""
+    total = table[[f"{which}{phase}_ns" for phase in _PHASES]].sum(axis=1)
+    table["share"] = total / max(int(table["device_self_ns" if which else "host_self_ns"].sum()), 1)
+    if depth is not None:
+        table = table[(table["depth"] <= depth).to_numpy() | table["module"].isna().to_numpy()]
+    return _columns(table)
+
+
+def _columns(table: pd.DataFrame) -> pd.DataFrame:
+    names = ["calls", *(f"{phase}_ns" for phase in _PHASES), "host_self_ns"]
+    names += [*(f"device_{phase}_ns" for phase in _PHASES), "device_self_ns", "allocated_bytes", "kept_bytes"]
+    for name in names:
+        table[name] = table[name].astype("int64") if name in table else np.empty(0, np.int64)
+    counted = ("parameters", "parameter_bytes")
+    for name in counted:
+        table[name] = table[name] if name in table else pd.array([], dtype="Int64")
+    if "share" not in table:
+        table["share"] = np.empty(0, np.float64)
+    return table[["module", "parent", "depth", *names, *counted, "share"]].reset_index(drop=True)
+
+
+def _parameters(trace: Trace, tree: ModuleTree) -> dict[str, Any]:
+    """Parameters with those of children; missing where nothing below was counted."""
+    known = recorded_table(trace, "modules")
+    found: dict[str, Any] = {}
+    place = {str(name): number for number, name in enumerate(tree.names)}
+    for column in ("parameters", "parameter_bytes"):
+        own, told = np.zeros(tree.size + 1, np.int64), np.zeros(tree.size + 1, np.int64)
+        if known is not None:
+            for name, count in zip(known["module"], known[column], strict=True):
+                if (at := place.get(str(name))) is not None:
+                    own[at], told[at] = int(count), 1
+        missing = tree.with_children(told) == 0
+        found[column] = pd.arrays.IntegerArray(tree.with_children(own), missing)
+    return found
+
+
+def _sums(tree: ModuleTree, scope: Scope, weights: npt.NDArray[Any], phase: str) -> IntArray:
+    mine = scope.among("phase", (phase,))
+    place = tree.place(scope.codes("module")[mine])
+    return np.bincount(place, weights[mine], minlength=tree.size + 1).astype(np.int64)
+
+
+def _memory(trace: Trace, tree: ModuleTree, window: WindowLike, step: Numbers) -> tuple[IntArray, IntArray]:
+    """Bytes allocated, and kept, in the forward of each module; not added up over its children."""
+    slices, events = trace.slices, trace.allocations
+    row = ints(events["slice"])
+    keep = row >= 0
+    if window is not None:
+        cut = Window.of(window)
+        keep &= ((events["ts"] >= cut.start) & (events["ts"] < cut.end)).to_numpy()
+    if step is not None:
+        keep &= np.append(np.isin(ints(slices["step"]), many(step)), False)[row]
+    forward = np.append((slices["phase"] == "forward").to_numpy(), False)
+    keep &= forward[row]
+    place = tree.place(slices["module"].cat.codes.to_numpy()[row[keep]])
+    size = events["bytes"].to_numpy()[keep]
+    taken = np.bincount(place, np.maximum(size, 0), minlength=tree.size + 1)
+    return taken.astype(np.int64), np.bincount(place, size, minlength=tree.size + 1).astype(np.int64)

@@ -1,0 +1,242 @@
+"""What happens once in a run and not in every step: compilation, loading of code, contexts, graph capture."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace import Intervals, Trace, subtract, union
+from ...trace.intervals import IntArray
+from ...trace.schema import Column, Table
+from ..device.launch_calls import launch_calls
+from ..measure import length_within
+from ..scope import Mask, Scope, WindowLike, on_device, on_host
+from ..spans import step_spans
+from .host_states import copy_calls
+from .host_waits import judged_span
+from .phases import stepping_track
+from .waiting_calls import waiting
+
+KINDS: Final = ("compilation", "loading", "graph-capture", "initialisation", "first-step")
+"""In the order in which they take an instant."""
+LONG_NS: Final = 1_000_000
+UNUSUAL: Final = 20
+"""A call of a runtime that takes so many times the usual one sets something up."""
+SLOW: Final = 2.0
+"""A first step of at least so many median steps had one-time work in it."""
+MUCH: Final = 0.1
+"""A step with this share of one-time work is no steady one."""
+
+COMPILATION: Final = re.compile(
+    r"nvrtcCompileProgram|hiprtcCompileProgram|XlaCompile\w*|\S*::Compile(?:AndLoad)?|backend_compile\w*"
+    r"|_?compile_fx\w*|async_compile\w*|.*torch/_dynamo/convert_frame\.py\(\d+\): (?:_compile|compile_inner)"
+    r"|(?:_compile\.compile_inner|OutputGraph\.call_user_compiler|fx_codegen_and_compile)\b.*"
+    r"|.*triton/compiler/compiler\.py\(\d+\): compile|.*cupy/cuda/compiler\.py\S* _?compile\w*"
+)
+LOADING: Final = re.compile(
+    r"(?:cu|hip)(?:Module|Library)Load\w*|Lazy Function Loading|Runtime Triggered Module Loading"
+    r"|(?:cuda|hip)GetDriverEntryPoint\w*|Activity Buffer Request"
+)
+_CONTEXT: Final = re.compile(r"cuCtxCreate\w*|cuDevicePrimaryCtxRetain\w*|cuInit|hipInit|hipCtxCreate")
+_INSTANTIATE: Final = re.compile(r"(?:cuda|cu|hip)Graph(?:Instantiate\w*|ExecUpdate\w*|Upload\w*)")
+_CAPTURE: Final = re.compile(r"(?:cuda|cu|hip)Stream(Begin|End)Capture(?:_\w+)?")
+_ENOUGH: Final = 4
+_NOTHING: Final[Intervals] = (np.empty(0, np.int64), np.empty(0, np.int64))
+_COLUMNS: Final = Table(
+    "one_time",
+    (
+        Column("kind", "str", "", "`compilation loading graph-capture initialisation first-step`"),
+        Column("name", "str", "", "the call or range that takes most of it"),
+        Column("count", "int64", "", "slices"),
+        Column("ts", "int64", "ns", "where it begins first"),
+        Column("total_ns", "int64", "ns", "time that the thread of the steps spends on it"),
+        Column("share", "float64", "1", "of the steps or, without any, of the time from first to last work"),
+    ),
+)
+
+
+def one_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
+    """List what was set up once, and took time of the steps or, without any, of the run.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns.
+
+    Returns
+    -------
+    DataFrame
+        ``kind name count ts total_ns share``, a row a kind, longest first; no rows where nothing was found.
+
+        - ``compilation``: of graphs and kernels (TorchDynamo, Inductor, Triton, XLA, NVRTC, CuPy);
+        - ``loading``: of code into a device, and of what the recorder needs;
+        - ``graph-capture``: from begin to end of a capture, and making the graph ready;
+        - ``initialisation``: contexts, and calls of a runtime, other than copies, of over 1 ms that take at
+          least 20 times as long as its other calls of this name while the devices are idle: they create a
+          context or load lazily;
+        - ``first-step``: what the first of at least four steps takes beyond the median of the others, where
+          it is at least twice as long, less what the kinds above explain.
+
+    Notes
+    -----
+    An instant belongs to the first of these kinds. Looked at are the thread of the steps and those that
+    launch work. What is steady is in the steps that remain: see `steady_steps`.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw("main: [cuModuleLoadData     ][mm]", categories={"cuModuleLoadData": "launch"})
+    >>> one_time(trace)[["kind", "name", "total_ns"]].values.tolist()
+    [['loading', 'cuModuleLoadData', 23]]
+    """
+    start, end = judged_span(trace, window)
+    total = int((end - start).sum())
+    rows = []
+    taken = _NOTHING
+    for kind, (mine, spent) in _found(trace).items():
+        own = int(length_within(subtract(spent, taken), start, end).sum())
+        taken = _both(taken, spent)
+        if own:
+            rows.append((kind, *_named(mine), own))
+    if (first := _first_step(trace, window, taken)) is not None:
+        rows.append(first)
+    rows.sort(key=lambda row: -row[4])
+    return _COLUMNS.frame(
+        {
+            **{name: [row[i] for row in rows] for i, name in enumerate(_COLUMNS.names[:5])},
+            "share": [row[4] / max(total, 1) for row in rows],
+        }
+    )
+
+
+def steady_steps(trace: Trace, window: WindowLike = None) -> list[int]:
+    """Numbers of the steps without one-time work.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+
+    Returns
+    -------
+    list of int
+        Steps of which less than 10 % is one-time work, without a slow first one; all of them where none or no
+        more than half would remain, since then it does not happen once.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> _ = b.slices(ts=[0, 900, 1000, 1100], dur=[900, 90, 90, 90], name="mm", track=b.track("main"))
+    >>> for step, ts in enumerate([0, 990, 1090, 1190]):
+    ...     b.steps(step, ts, 990 if step == 0 else 100, "loop")
+    >>> steady_steps(b.seal())
+    [1, 2, 3]
+    """
+    steps = step_spans(trace, window)
+    start, end = steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy()
+    taken = _NOTHING
+    for _, spent in _found(trace).values():
+        taken = _both(taken, spent)
+    clean = length_within(taken, start, end) < MUCH * np.maximum(end - start, 1)
+    if len(steps) and _excess(steps):
+        clean[0] = False
+    numbers: list[int] = steps["step"][clean if clean.sum() > len(steps) / 2 else slice(None)].tolist()
+    return numbers
+
+
+def _found(trace: Trace) -> dict[str, tuple[Scope, Intervals]]:
+    """Slices and intervals of each kind but the last; they may overlap."""
+    host = on_host(trace)
+    call = launch_calls(trace)
+    tracks = np.unique(trace.slices["track"].to_numpy()[call[call >= 0]])
+    mine = host.only(np.isin(host.ints("track"), np.append(tracks, stepping_track(trace))))
+    unusual = mine.only(_unusual(trace, mine) | _matches(mine, _CONTEXT))
+    found = {
+        "compilation": mine.only(_matches(mine, COMPILATION)),
+        "loading": mine.only(_matches(mine, LOADING)),
+        "graph-capture": mine.only(_matches(mine, _INSTANTIATE)),
+        "initialisation": unusual,
+    }
+    whole = {kind: (scope, union(scope.ts, scope.end)) for kind, scope in found.items()}
+    captures = _captures(mine)
+    if len(captures[0]):
+        ends = mine.only(_matches(mine, _INSTANTIATE) | _matches(mine, _CAPTURE))
+        whole["graph-capture"] = (ends, _both(whole["graph-capture"][1], captures))
+    return whole
+
+
+def _matches(scope: Scope, pattern: re.Pattern[str]) -> Mask:
+    names = scope.slices["name"].cat.categories
+    found = np.array([*(pattern.fullmatch(str(name)) is not None for name in names), False], dtype=bool)
+    return np.asarray(found[scope.codes("name")])
+
+
+def _unusual(trace: Trace, mine: Scope) -> Mask:
+    """Calls of a runtime that last much longer than others of their name while no device works."""
+    dur = mine.end - mine.ts
+    calls = mine.among("category", ("launch",)) & ~waiting(trace, mine) & ~copy_calls(mine)
+    long = calls & (dur >= LONG_NS)
+    if not long.any():
+        return long
+    code = mine.codes("name")
+    usual = pd.Series(dur[calls]).groupby(code[calls]).agg(["median", "size"])
+    at = usual.reindex(code[long])
+    often = (at["size"] > 1).to_numpy()
+    long[long] &= np.where(
+        often, dur[long] >= UNUSUAL * at["median"].to_numpy(), dur[long] >= UNUSUAL * LONG_NS
+    )
+    work = on_device(trace)
+    busy = length_within(union(work.ts, work.end), mine.ts[long], mine.end[long])
+    long[long] &= 2 * busy < dur[long]
+    return long
+
+
+def _captures(mine: Scope) -> Intervals:
+    """From the begin of each capture to its end on the same thread."""
+    names = mine.slices["name"].cat.categories
+    kinds = [match[1] if (match := _CAPTURE.fullmatch(str(name))) else "" for name in names]
+    kind = np.array([*kinds, ""])[mine.codes("name")]
+    found = _NOTHING
+    for track in np.unique(mine.ints("track")[kind != ""]):
+        here = mine.ints("track") == track
+        begins, ends = mine.ts[here & (kind == "Begin")], np.sort(mine.end[here & (kind == "End")])
+        at = np.searchsorted(ends, begins)
+        closed = at < len(ends)
+        found = _both(found, union(begins[closed], ends[at[closed]]))
+    return found
+
+
+def _named(mine: Scope) -> tuple[str, int, int]:
+    """The name that takes most, how many slices, and where the first begins."""
+    names, code = mine.slices["name"].cat.categories, mine.codes("name")
+    most = int(np.bincount(code, mine.end - mine.ts).argmax())
+    return str(names[most]), len(mine.rows), int(mine.ts.min())
+
+
+def _excess(steps: pd.DataFrame) -> int:
+    """What the first step takes beyond the others' median; 0 where it is not unusual."""
+    dur = steps["dur"].to_numpy()
+    if len(dur) < _ENOUGH:
+        return 0
+    usual = float(np.median(dur[1:]))
+    return round(dur[0] - usual) if usual and dur[0] >= SLOW * usual else 0
+
+
+def _first_step(trace: Trace, window: WindowLike, taken: Intervals) -> tuple[str, str, int, int, int] | None:
+    steps = step_spans(trace, window)
+    excess = _excess(steps)
+    if not excess:
+        return None
+    first: IntArray = steps["ts"].to_numpy()[:1]
+    known = int(length_within(taken, first, first + steps["dur"].to_numpy()[:1]).sum())
+    rest = excess - known
+    return ("first-step", f"step {steps['step'].iloc[0]}", 1, int(first[0]), rest) if rest > 0 else None
+
+
+def _both(a: Intervals, b: Intervals) -> Intervals:
+    return union(np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]]))

@@ -1,0 +1,135 @@
+"""What recording cost, and on which operators it fell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace import Trace
+from ...trace.intervals import IntArray
+from ...trace.schema import Column, Table
+from ..device.launches import launching_rows
+from ..scope import WindowLike, on_host
+from ..verdict.facts import TINY_NS
+
+ROUNDS: Final = 2000
+_COLUMNS: Final = Table(
+    "overhead",
+    (
+        Column("part", "str", "", "`all`, then `launch-bound` and `other`, which sum to it"),
+        Column("ratio", "float64", "1", "recorded over unrecorded step time"),
+        Column("low", "float64", "1", "lower end of its 95 % interval"),
+        Column("high", "float64", "1", "upper end"),
+        Column("overhead_ns", "float64", "ns", "added to each step"),
+        Column("share", "float64", "1", "of the overhead"),
+        Column("events", "int64", "", "recorded slices on host threads"),
+    ),
+)
+
+
+def overhead(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
+    """Give what recording added to each step, where it was measured.
+
+    ``%%profile --measure-overhead`` and ``nbp.profile(measure_overhead=True)`` measure it, by steps that are
+    recorded and not recorded in turn after the window.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns: divide by the operators of this part only.
+
+    Returns
+    -------
+    DataFrame
+        ``part ratio low high overhead_ns share events``: a row ``all``, then ``launch-bound`` and
+        ``other``; no rows where it was not measured. `ratio` of a part is what the step would take with
+        this part of the overhead alone. Shares are NaN where no operators were recorded.
+
+    Notes
+    -----
+    The ratio is that of the medians; its interval comes from a bootstrap over pairs (Efron 1979; 2,000
+    rounds, percentiles). Unrecorded steps have no operators, so the division is a model and not a
+    measurement: every recorded slice costs the same. An operator is *launch-bound* if the device work it
+    launched is shorter than itself or, where it launched none, if its self time is below 10 µs.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder(metadata={"overhead": {
+    ...     "ratio": 1.2, "low": 1.1, "high": 1.3, "pairs": 3, "unrecorded_ns": [100, 100, 100]}})
+    >>> _ = b.slices(ts=[0, 50_000], dur=[5_000, 50_000], name=["add", "mm"], track=b.track("main"))
+    >>> overhead(b.seal())[["part", "overhead_ns", "share"]].round(3).values.tolist()
+    [['all', 20.0, 1.0], ['launch-bound', 10.0, 0.5], ['other', 10.0, 0.5]]
+    """
+    measured: Any = trace.metadata.get("overhead")
+    if not isinstance(measured, dict) or "ratio" not in measured:
+        return _COLUMNS.empty()
+    plain = float(np.median(measured["unrecorded_ns"]))
+    events, bound = _events(trace, window)
+    share = np.array([1.0, bound / events, 1 - bound / events]) if events else np.array([1.0, np.nan, np.nan])
+    ends = {key: 1 + (float(measured[key]) - 1) * share for key in ("ratio", "low", "high")}
+    return _COLUMNS.frame(
+        {
+            "part": ["all", "launch-bound", "other"],
+            **ends,
+            "overhead_ns": (float(measured["ratio"]) - 1) * plain * share,
+            "share": share,
+            "events": [events, bound, events - bound],
+        }
+    )
+
+
+def overhead_ratio(recorded: Sequence[int], unrecorded: Sequence[int]) -> tuple[float, float, float]:
+    """Divide the median step times, with a 95 % interval from a bootstrap over pairs.
+
+    Parameters
+    ----------
+    recorded, unrecorded : sequence of int
+        Step times in ns, of equal length; the same place is one pair.
+
+    Returns
+    -------
+    (float, float, float)
+        Ratio, lower and upper end. The same input gives the same answer.
+
+    Examples
+    --------
+    >>> overhead_ratio([110, 110, 110], [100, 100, 100])
+    (1.1, 1.1, 1.1)
+    """
+    on, off = np.asarray(recorded, np.float64), np.asarray(unrecorded, np.float64)
+    rows = np.random.default_rng(0).integers(0, len(on), (ROUNDS, len(on)))
+    ratios = np.median(on[rows], axis=1) / np.maximum(np.median(off[rows], axis=1), 1)
+    low, high = np.percentile(ratios, [2.5, 97.5])
+    return float(np.median(on) / max(np.median(off), 1)), float(low), float(high)
+
+
+def _events(trace: Trace, window: WindowLike) -> tuple[int, int]:
+    """Slices on host threads, and how many of them are in or are launch-bound operators."""
+    host = on_host(trace, window)
+    host = host.only(host.among("category", ("operator", "collective", "launch", "sync")))
+    operator = host.only(host.among("category", ("operator", "collective")))
+    if not len(operator.rows):
+        return 0, 0
+    launched = _launched_ns(trace)
+    spent = (operator.end - operator.ts)[launched[operator.rows] > 0]
+    work = launched[operator.rows]
+    bound = np.where(work > 0, False, operator.self_ns < TINY_NS)
+    bound[work > 0] = work[work > 0] < spent
+    calls = host.among("category", ("launch", "sync"))
+    owners = np.append(np.zeros(len(trace.slices), dtype=bool), False)
+    owners[operator.rows[bound]] = True
+    parent = trace.slices["parent"].to_numpy(dtype=np.int64, na_value=-1)[host.rows[calls]]
+    return len(host.rows), int(bound.sum() + owners[parent].sum())
+
+
+def _launched_ns(trace: Trace) -> IntArray:
+    """Device time that each slice launched itself."""
+    owner = launching_rows(trace)
+    known = owner >= 0
+    dur = trace.slices["dur"].to_numpy()[known].astype(np.float64)
+    return np.bincount(owner[known], dur, len(trace.slices)).astype(np.int64)

@@ -1,0 +1,213 @@
+"""Which part of training each instant of a step went to."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace import PHASES, Trace, subtract, union
+from ...trace.intervals import IntArray, Intervals
+from ..distributed.communication_time import held_by_communication
+from ..grouping import covered
+from ..measure import length_within
+from ..scope import Mask, Numbers, Scope, WindowLike, on_device, on_host, once
+from ..source.hot_lines import cell_track
+from ..spans import step_spans
+from .account import ACCOUNT
+
+PRIORITY: Final = ("communication", "data", "optimizer", "backward", "forward", "evaluation")
+"""Which phase an instant belongs to where several are open."""
+SHORT_GAP_NS: Final = 200_000
+"""Python between two operators takes less."""
+_NOTHING: Final[Intervals] = (np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
+    """Divide every step among its phases; each instant belongs to exactly one.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns; steps are cut at its edges, steps outside are left out.
+    step : int or iterable of int, optional
+        Keep these steps.
+
+    Returns
+    -------
+    DataFrame
+        A row a phase of every step, by step and in the order of ``PHASES``; no rows without steps.
+
+        - ``step`` int32, ``phase`` category;
+        - ``host_ns`` int64: sums exactly to the duration of the step;
+        - ``device_ns`` int64: time that a device worked on what this phase of this step launched (the union
+          over streams; phases may overlap on the device);
+        - ``share`` float64: ``host_ns`` of the step's duration.
+
+    Notes
+    -----
+    The rule, on the thread that runs the steps:
+
+    1. An instant belongs to the first of communication, data, optimizer, backward, forward, evaluation in
+       which a slice of that thread is open; backward also counts where an autograd thread runs it. So forward
+       work that is repeated inside backward (checkpointing) is backward, and gradient exchange inside
+       backward is communication. A slice of the optimizer in which forward or backward runs evaluates a
+       closure: only what is inside it counts.
+    2. A gap between two pieces of the same phase, with no other phase between them and inside the step,
+       belongs to that phase: it is the Python in between. Not so a gap over 0.2 ms that is longer than the
+       pieces beside it, or mostly one Python function or statement: that is something else.
+    3. What is left belongs to communication while a collective runs on another thread of the process (the
+       step waits for it, as at the end of a distributed backward).
+    4. Communication is also when this thread is held up by a device that only communicates, whatever it has
+       open meanwhile: it waits for the device, or all that it launched is queued behind a collective (see
+       `held_by_communication`).
+    5. The rest is other.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> row = dict(track=b.track("main"), phase=["data", "forward", "forward"], name=["next", "mm", "add"])
+    >>> _ = b.slices(ts=[0, 30, 50], dur=[20, 10, 30], **row)
+    >>> b.steps(step=0, ts=0, dur=100, source="loop")
+    >>> phases(b.seal())["host_ns"].tolist()
+    [20, 50, 0, 0, 0, 0, 30]
+    """
+    spans = step_spans(trace, window, step)
+    start, end = spans["ts"].to_numpy(), (spans["ts"] + spans["dur"]).to_numpy()
+    host = {name: np.zeros(len(spans), dtype=np.int64) for name in PHASES}
+    if len(spans):
+        host.update(_host_times(trace, start, end))
+        host["other"] = end - start - sum(host.values())
+    coded: Any = pd.Categorical.from_codes
+    table = pd.DataFrame(
+        {
+            "step": np.repeat(spans["step"].to_numpy(dtype=np.int32), len(PHASES)),
+            "phase": coded(np.tile(np.arange(len(PHASES)), len(spans)), categories=list(PHASES)),
+            "host_ns": np.column_stack([host[name] for name in PHASES]).ravel(),
+        }
+    )
+    table["device_ns"] = _device_times(trace, window, spans["step"].to_numpy(dtype=np.int64)).ravel()
+    table["share"] = table["host_ns"] / np.repeat(np.maximum(end - start, 1), len(PHASES))
+    return table
+
+
+def stepping_track(trace: Trace) -> int:
+    """Track of the thread that runs the steps; -1 for a trace without host slices.
+
+    It is the one with the most self time in data, forward, optimizer and evaluation slices; without
+    any, the one with the most self time at all.
+    """
+    return once(trace, "stepping track", lambda: _stepping_track(trace))
+
+
+def _stepping_track(trace: Trace) -> int:
+    host = on_host(trace)
+    if not len(host.rows):
+        return -1
+    own = host.among("phase", ("data", "forward", "optimizer", "evaluation"))
+    if not own.any() and ACCOUNT in (trace.metadata.get("tables") or {}):
+        return cell_track(trace, host.only(host.among("category", ("python",))))
+    chosen = host.only(own) if own.any() else host
+    return int(np.bincount(chosen.ints("track"), chosen.self_ns).argmax())
+
+
+def _host_times(trace: Trace, start: IntArray, end: IntArray) -> dict[str, IntArray]:
+    host = on_host(trace)
+    mine = host.ints("track") == stepping_track(trace)
+    taken = _NOTHING
+    pieces: dict[str, Intervals] = {}
+    closed = ~_around_closures(host)
+    for name in (*PRIORITY, "other"):
+        open_ = _union(host, host.among("phase", (name,)) & closed & (mine | (name == "backward")))
+        pieces[name] = subtract(open_, taken)
+        taken = _both(taken, open_)
+    python = host.only(mine & host.among("category", ("python",)))
+    for name, gaps in _gaps(pieces, start, end, python).items():
+        pieces[name] = _both(pieces[name], gaps)
+        taken = _both(taken, gaps)
+    elsewhere = host.among("category", ("collective",)) & ~mine
+    waits = subtract(_union(host, elsewhere), taken)
+    held = held_by_communication(trace, stepping_track(trace))
+    pieces = {name: subtract(own, held) for name, own in pieces.items()}
+    pieces["communication"] = _both(_both(pieces["communication"], waits), held)
+    return {name: length_within(pieces[name], start, end) for name in PRIORITY}
+
+
+def _union(host: Scope, keep: Mask) -> Intervals:
+    return union(host.ts[keep], host.end[keep])
+
+
+def _both(a: Intervals, b: Intervals) -> Intervals:
+    return union(np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]]))
+
+
+def _around_closures(host: Scope) -> Mask:
+    """Slices of the optimizer in which forward or backward runs: a closure is not the optimizer's."""
+    phase, parent = host.slices["phase"], host.slices["parent"].to_numpy(dtype=np.int64, na_value=-1)
+    words = [str(word) for word in phase.cat.categories]
+    code = phase.cat.codes.to_numpy()
+    if "optimizer" not in words:
+        return np.zeros(len(host.rows), bool)
+    optimizer = words.index("optimizer")
+    inner = np.isin(code, [words.index(word) for word in ("forward", "backward") if word in words])
+    found = np.zeros(len(code), bool)
+    above = parent[inner]
+    while len(above := np.unique(above[above >= 0])):
+        above = above[(code[above] == optimizer) & ~found[above]]
+        found[above] = True
+        above = parent[above]
+    return np.asarray(found[host.rows])
+
+
+def _gaps(
+    pieces: dict[str, Intervals], start: IntArray, end: IntArray, python: Scope
+) -> dict[str, Intervals]:
+    """For each phase, the gaps between two of its pieces in one step, with no other phase between."""
+    names = list(pieces)
+    starts = np.concatenate([pieces[name][0] for name in names])
+    ends = np.concatenate([pieces[name][1] for name in names])
+    label = np.repeat(np.arange(len(names)), [len(pieces[name][0]) for name in names])
+    order = np.argsort(starts, kind="stable")
+    starts, ends, label = starts[order], ends[order], label[order]
+    inner = (label[1:] == label[:-1]) & (starts[1:] > ends[:-1])
+    longer = np.maximum((ends - starts)[:-1], (ends - starts)[1:])[inner]
+    before, after, label = ends[:-1][inner], starts[1:][inner], label[1:][inner]
+    gap = after - before
+    short = (gap <= SHORT_GAP_NS) | ((gap <= longer) & ~_mostly_inside(python, before, after))
+    before, after, label = before[short], after[short], label[short]
+    by_start = np.argsort(start, kind="stable")
+    step = np.searchsorted(start[by_start], before, side="left") - 1
+    whole = (step >= 0) & (after < end[by_start][np.maximum(step, 0)])
+    return {name: (before[whole & (label == i)], after[whole & (label == i)]) for i, name in enumerate(names)}
+
+
+def _mostly_inside(python: Scope, before: IntArray, after: IntArray) -> Mask:
+    """Whether a Python function or statement that begins and ends in a gap takes most of it."""
+    ts, ends = python.ts, python.end
+    at = np.searchsorted(before, ts, side="right") - 1
+    inside = (at >= 0) & (ends <= np.append(after, 0)[at])
+    longest = np.zeros(len(before), np.int64)
+    np.maximum.at(longest, at[inside], (ends - ts)[inside])
+    return np.asarray(longest * 2 > after - before)
+
+
+def _device_times(trace: Trace, window: WindowLike, steps: IntArray) -> IntArray:
+    """Union of device work, a row a step and a column a phase."""
+    device = on_device(trace, window)
+    table = np.zeros((len(steps), len(PHASES)), dtype=np.int64)
+    row_of = {int(number): row for row, number in enumerate(steps)}
+    number = device.ints("step")
+    values, inverse = np.unique(number, return_inverse=True)
+    row = np.array([row_of.get(int(value), -1) for value in values], dtype=np.int64)[inverse]
+    known = row >= 0
+    words = device.slices["phase"].cat.categories
+    column_of = np.array([PHASES.index(word) if word in PHASES else -1 for word in words] + [-1])
+    column = column_of[device.codes("phase")]
+    column = np.where(column < 0, PHASES.index("other"), column)
+    key = (row * len(PHASES) + column)[known]
+    spent = covered(key, device.ts[known], device.end[known])
+    table += np.bincount(key, spent, minlength=table.size).astype(np.int64).reshape(table.shape)
+    return table

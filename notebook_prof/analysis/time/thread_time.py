@@ -1,0 +1,145 @@
+"""What the thread of the steps did: each instant is in exactly one state."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace import Intervals, Trace, Window, length, nest, overlap, subtract, union
+from ...trace.schema import Column, Table
+from ..scope import Mask, Scope, WindowLike, on_host
+from ..spans import step_spans
+from .phases import stepping_track
+from .waiting_calls import waiting
+
+STATES: Final = ("waiting", "launch", "small operators", "operators", "python", "range", "idle")
+"""States, those that own an instant first come first."""
+
+SMALL_NS: Final = 10_000
+"""An operator with less time of its own than this is mostly the framework's overhead."""
+
+_OPERATORS: Final = ("operator", "collective")
+_COLUMNS: Final = Table(
+    "thread_time",
+    (
+        Column("state", "str", "", "one of " + ", ".join(STATES)),
+        Column("ns", "int64", "ns", "time in this state"),
+        Column("share", "float64", "1", "of the steps, or of the span"),
+        Column("count", "int64", "", "slices that make up the state"),
+    ),
+)
+
+
+def thread_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
+    """Divide the time of the thread that runs the steps among what it did.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns.
+
+    Returns
+    -------
+    DataFrame
+        A row a state, always all of them, in this order; ``ns`` sums to the steps, or without steps to the
+        window or the span of the trace.
+
+        - ``state`` str: ``waiting`` for a device, as in `host_waits`; ``launch``: calls that start device
+          work or copy; ``small operators``: operators with less than 10 µs of their own; ``operators``:
+          the others; ``python``: Python frames outside of all these, and those that operators call, as where
+          an ``autograd.Function`` is written in Python; ``range``: annotations and modules
+          with nothing below them; ``idle``: nothing is open, so that nobody knows;
+        - ``ns`` int64; ``share`` float64; ``count`` int64: slices that begin in it.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw('''
+    ... main: [step         ]
+    ... main:    [mm   ]
+    ... ''', categories={"step": "python"}, unit_ns=1_000_000)
+    >>> table = thread_time(trace)
+    >>> table.loc[table["ns"] > 0, ["state", "share"]].values.tolist()
+    [['operators', 0.4666666666666667], ['python', 0.5333333333333333]]
+    """
+    spans = step_spans(trace, window)
+    whole = Window.of(window) if window is not None else trace.span
+    inside = union([whole.start], [whole.end])
+    if len(spans):
+        inside = union(spans["ts"].to_numpy(), (spans["ts"] + spans["dur"]).to_numpy())
+    host = on_host(trace, window)
+    mine = host.only(host.ints("track") == stepping_track(trace))
+    operators = mine.among("category", _OPERATORS)
+    kinds: dict[str, Mask] = {
+        "waiting": waiting(trace, mine),
+        "launch": mine.among("category", ("launch", "memcpy", "memset")),
+        "operators": operators,
+        "python": mine.among("category", ("python",)),
+    }
+    kinds["range"] = ~np.logical_or.reduce(list(kinds.values()))
+    called = _called_by_operators(mine, operators, kinds["python"])
+    total = length(inside)
+    spent, count = dict.fromkeys(STATES, 0), dict.fromkeys(STATES, 0)
+    taken: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
+    for state, keep in kinds.items():
+        time = union(mine.ts[keep], mine.end[keep])
+        time = subtract(time, called) if state == "operators" else time
+        own = overlap(subtract(time, taken), inside)
+        spent[state], count[state] = length(own), int(keep.sum())
+        taken = union(np.concatenate([taken[0], own[0]]), np.concatenate([taken[1], own[1]]))
+    small = _small(mine, operators, taken_by=inside)
+    spent["small operators"] = min(int(mine.self_ns[small].sum()), spent["operators"])
+    spent["operators"] -= spent["small operators"]
+    count["small operators"] = int(small.sum())
+    count["operators"] -= count["small operators"]
+    spent["idle"] = total - sum(spent.values())
+    return _COLUMNS.frame(
+        {
+            "state": list(STATES),
+            "ns": [spent[state] for state in STATES],
+            "share": [spent[state] / max(total, 1) for state in STATES],
+            "count": [count[state] for state in STATES],
+        }
+    )
+
+
+def small_operators(scope: Scope) -> Mask:
+    """Which operators have less time of their own than `SMALL_NS`, what they call in C included.
+
+    Python frames and ranges inside an operator are not its own time.
+    """
+    return np.asarray(scope.among("category", _OPERATORS) & (scope.self_ns < SMALL_NS), dtype=bool)
+
+
+def _called_by_operators(mine: Scope, operators: Mask, python: Mask) -> Intervals:
+    """When Python runs that an operator has called, without the operators that it calls in turn."""
+    none: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
+    is_operator = np.zeros(len(mine.slices) + 1, dtype=bool)  # the last one stands for no parent
+    is_operator[mine.rows[operators]] = True
+    if not is_operator[mine.ints("parent")[python]].any():
+        return none
+    rows = np.flatnonzero(operators | python)
+    ts, end, is_python = mine.ts[rows], mine.end[rows], python[rows]
+    depth, above, _ = nest(np.zeros(len(rows), np.int64), ts, end - ts)
+    changes = np.zeros(len(rows), np.int64)  # between operator and Python, from the outermost one on
+    for level in range(1, int(depth.max()) + 1):
+        here = np.flatnonzero(depth == level)
+        changes[here] = changes[above[here]] + (is_python[here] != is_python[above[here]])
+    called = none
+    for count in np.unique(changes[is_python & (changes > 0)]).tolist():
+        mine_here, below = is_python & (changes == count), ~is_python & (changes == count + 1)
+        own = subtract(union(ts[mine_here], end[mine_here]), union(ts[below], end[below]))
+        called = union(np.concatenate([called[0], own[0]]), np.concatenate([called[1], own[1]]))
+    return called
+
+
+def _small(mine: Scope, operators: Mask, taken_by: Intervals) -> Mask:
+    starts, ends = taken_by
+    if not len(starts):
+        return np.zeros(len(mine.ts), dtype=bool)
+    row = np.maximum(np.searchsorted(starts, mine.ts, side="right") - 1, 0)
+    within = (mine.ts >= starts[row]) & (mine.end <= ends[row])
+    return np.asarray(operators & small_operators(mine) & within, dtype=bool)

@@ -1,0 +1,1 @@
+"""Trust: what of a recording is not to be believed, and which rows that concerns."""

@@ -1,0 +1,181 @@
+"""Which rows of tables a loss or an error of the trust report makes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ...trace import Trace
+from ...trace.intervals import IntArray
+from ..device.launches import launching_rows, owning_rows
+from ..grouping import Groups, group, inclusive
+from ..scope import Scope, WindowLike, ints, on_device, on_host, once
+from .trust_device import device_findings
+from .trust_finding import Finding
+from .trust_run import card_findings, step_findings
+
+COLUMN: Final = "doubt"
+"""Column of tables: codes of the trust report, only where there is one to tell."""
+LEAST: Final = 0.01
+"""A row is marked where at least this share of it is affected."""
+
+_OF_DEVICE: Final = ("stream-overlap", "throttled", "card-shared")
+"""Findings whose slices are device work with times that do not hold."""
+_OF_LAUNCHES: Final = (
+    "kernels-lost-at-start",
+    "kernels-lost-between",
+    "kernels-lost-at-end",
+    "no-device-work",
+)
+"""Findings whose slices are calls without the device work that they started."""
+
+
+def kernel_doubts(trace: Trace, work: Scope, code: IntArray, n: int, window: WindowLike = None) -> list[str]:
+    """What is doubtful of groups of device work.
+
+    Parameters
+    ----------
+    trace : Trace
+    work : Scope
+        Device work in question.
+    code : ndarray of int64
+        Group of each slice of `work`.
+    n : int
+        Number of groups.
+    window : (int, int), optional
+
+    Returns
+    -------
+    list of str
+        A text a group: codes, comma-separated; empty where at least 99 % of its time holds.
+    """
+    spent = (work.end - work.ts).astype(np.float64)
+    total = np.bincount(code, spent, minlength=n)
+    parts = []
+    for finding in _serious(trace, window, _OF_DEVICE):
+        hit = np.isin(work.rows, finding.slices)
+        parts.append((finding.code, np.bincount(code[hit], spent[hit], minlength=n) / np.maximum(total, 1)))
+    return _texts(parts, n)
+
+
+def operator_doubts(
+    trace: Trace, host: Scope, work: Scope, groups: Groups, parent: IntArray, window: WindowLike = None
+) -> list[str]:
+    """What is doubtful of the device times of groups of operators; a text a group, as `kernel_doubts`.
+
+    Calls that lost their kernels are counted against all that started some; work whose times do not hold
+    is weighed by its time.
+    """
+    n = len(groups.keys)
+    launcher = launching_rows(trace)[work.rows]
+    spent = (work.end - work.ts).astype(np.float64)
+    parts = []
+    for finding in _serious(trace, window, (*_OF_DEVICE, *_OF_LAUNCHES)):
+        if finding.code in _OF_LAUNCHES:
+            lost = owning_rows(trace, finding.slices[np.isin(finding.slices, host.rows)])
+            affected, _ = inclusive(groups, parent, lost, np.ones(len(lost)))
+            seen, _ = inclusive(groups, parent, launcher, np.ones(len(launcher)))
+            whole = seen + affected
+        else:
+            hit = np.isin(work.rows, finding.slices)
+            affected, _ = inclusive(groups, parent, launcher[hit], spent[hit])
+            whole, _ = inclusive(groups, parent, launcher, spent)
+        parts.append((finding.code, affected / np.maximum(whole, 1)))
+    return _texts(parts, n)
+
+
+def step_doubts(trace: Trace, steps: IntArray, window: WindowLike = None) -> list[str]:
+    """What is doubtful of steps: their times on the device, and whether they are fair steps.
+
+    Parameters
+    ----------
+    trace : Trace
+    steps : ndarray of int64
+        Numbers of steps.
+    window : (int, int), optional
+
+    Returns
+    -------
+    list of str
+        A text a step, as `kernel_doubts`; lost kernels are counted against all work of the step. First
+        come ``partial-first-step``, ``partial-last-step`` and ``slow-first-step``.
+    """
+    n = len(steps)
+    host, work = on_host(trace, window), on_device(trace, window)
+    parts = [
+        (finding.code, (steps == finding.step).astype(np.float64)) for finding in step_findings(trace, window)
+    ]
+    every = ints(trace.slices["step"])
+    spent = (work.end - work.ts).astype(np.float64)
+    for finding in _serious(trace, window, (*_OF_DEVICE, *_OF_LAUNCHES)):
+        if finding.code in _OF_LAUNCHES:
+            lost = finding.slices[np.isin(finding.slices, host.rows)]
+            affected = _by_step(steps, every[lost], np.ones(len(lost)))
+            whole = affected + _by_step(steps, every[work.rows], np.ones(len(work.rows)))
+        else:
+            hit = np.isin(work.rows, finding.slices)
+            affected = _by_step(steps, every[work.rows[hit]], spent[hit])
+            whole = _by_step(steps, every[work.rows], spent)
+        parts.append((finding.code, affected / np.maximum(whole, 1)))
+    return _texts(parts, n)
+
+
+def _by_step(steps: IntArray, own: IntArray, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Sum of weights, a value a step."""
+    order = np.argsort(steps, kind="stable")
+    place = np.minimum(np.searchsorted(steps[order], own), max(len(steps) - 1, 0))
+    mine = steps[order][place] == own if len(steps) else np.zeros(len(own), bool)
+    result = np.zeros(len(steps))
+    result[order] = np.bincount(place[mine], weights[mine], minlength=len(steps))
+    return result
+
+
+def doubts_by_name(trace: Trace) -> dict[str, dict[str, str]]:
+    """Every name that `kernels` or `operators` would mark, for views.
+
+    Returns
+    -------
+    dict
+        ``device`` and ``host``: name → codes; empty where everything holds.
+    """
+    host, work = on_host(trace), on_device(trace)
+    groups = group(trace.slices, "name")
+    n = len(groups.keys)
+    told = {
+        "device": kernel_doubts(trace, work, groups.code[work.rows], n),
+        "host": operator_doubts(trace, host, work, groups, ints(trace.slices["parent"])),
+    }
+    names = groups.keys["name"].tolist()
+    return {
+        side: marked
+        for side, texts in told.items()
+        if (marked := {str(name): text for name, text in zip(names, texts, strict=True) if text})
+    }
+
+
+def mark(table: pd.DataFrame, texts: list[str]) -> None:
+    """Add the column to a table, in place, where any text says something."""
+    if any(texts):
+        table[COLUMN] = pd.Series(texts, index=table.index, dtype="str")
+
+
+def _serious(trace: Trace, window: WindowLike, codes: Iterable[str]) -> Iterator[Finding]:
+    wanted = frozenset(codes)
+    cut = None if window is None else (int(window[0]), int(window[1]))
+    for finding in once(
+        trace, ("doubts", cut), lambda: (*device_findings(trace, cut), *card_findings(trace, cut))
+    ):
+        if finding.severity != "info" and finding.code in wanted and len(finding.slices):
+            yield finding
+
+
+def _texts(parts: list[tuple[str, npt.NDArray[np.float64]]], n: int) -> list[str]:
+    told = [""] * n
+    for code, share in parts:
+        for at in np.flatnonzero(share >= LEAST).tolist():
+            told[at] = f"{told[at]}, {code}" if told[at] else code
+    return told

@@ -1,0 +1,76 @@
+"""What of this recording cannot be trusted, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from ...trace import Trace
+from ..scope import WindowLike
+from .trust_device import device_findings
+from .trust_finding import TRUST, Finding
+from .trust_run import run_findings
+
+_TOLD_BETTER = frozenset({"device-work-without-launch", "partial-step", "no-warmup"})
+_ORDER = {"error": 0, "loss": 1, "info": 2}
+
+
+def trust(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
+    """List what of this recording cannot be trusted.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns: judge this part only. What the recording itself reported is told in any case.
+
+    Returns
+    -------
+    DataFrame
+        A row a finding: ``code severity count device_share effect advice example``; errors first, then
+        losses, then what is only worth knowing; no rows where nothing was found. `device_share` (0–1) is
+        the share of the summed time of device work that is affected, NaN where that says nothing.
+
+        - Device: ``no-device-work``, ``kernels-lost-at-start``, ``kernels-lost-at-end``,
+          ``kernels-lost-between``: launches without a kernel, by their place; what they would have taken is
+          estimated by the mean of what was seen. ``kernels-before-launch``, ``launch-not-recorded``,
+          ``operator-unknown``, ``clock-shift``, ``stream-overlap``.
+        - Run: ``partial-first-step``, ``partial-last-step``, ``compilation-inside``, ``slow-first-step``,
+          ``throttled``, ``card-shared``, ``counters-missing``, ``costly-recording``.
+        - Everything in ``trace.report`` that is a loss or an error, under its own code.
+
+    Notes
+    -----
+    Launches are calls of the runtime that start a kernel or a graph, by name; those between begin and end of
+    a graph's capture are only written down and do not count. Copies and fills are not checked: of zero bytes
+    they start nothing. Shares from which a finding is a loss: 1 %.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw('''
+    ... main:     [cudaLaunchKernel][cuLaunchKernel]
+    ... stream 7:      [gemm       ]
+    ... ''', categories={"cudaLaunchKernel": "launch", "cuLaunchKernel": "launch"},
+    ...     launches=[("cudaLaunchKernel", "gemm")])
+    >>> trust(trace)[["code", "count", "device_share"]].values.tolist()
+    [['kernels-lost-at-end', 1, 0.5], ['operator-unknown', 1, 1.0]]
+    """
+    findings = [*device_findings(trace, window), *run_findings(trace, window), *_reported(trace)]
+    findings.sort(key=lambda finding: _ORDER[finding.severity])
+    return TRUST.frame({name: [getattr(finding, name) for finding in findings] for name in TRUST.names})
+
+
+def _reported(trace: Trace) -> Iterator[Finding]:
+    """Losses and errors that the recording or the import has told itself."""
+    for issue in trace.report:
+        if issue.severity != "info" and issue.code not in _TOLD_BETTER:
+            yield Finding(
+                issue.code,
+                issue.severity,
+                issue.count,
+                effect=issue.effect,
+                advice=issue.advice,
+                example=issue.example,
+            )

@@ -1,0 +1,1 @@
+"""The verdict: what bounds a run, in sentences that public tables prove."""

@@ -1,0 +1,192 @@
+"""Sentences made of pieces that public tables prove."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...trace import Trace
+from ...units import format_ns, format_share
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a number comes from: a column of a public table, summed over the rows that fit.
+
+    Attributes
+    ----------
+    table : str
+        An analysis, as ``p.account``.
+    where : mapping of str to value
+        The rows: by column, the value they have, or a tuple of values; all rows unless given.
+    column : str
+    arguments : mapping
+        What the analysis is called with, as ``{"window": (0, 10)}``.
+    reduce : {"sum", "median", "min", "max"}
+        How several rows become one number.
+    """
+
+    table: str
+    column: str
+    where: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    reduce: str = "sum"
+
+    def rows(self, trace: Trace) -> pd.DataFrame:
+        """Rows of the table that fit."""
+        analyses = importlib.import_module("notebook_prof.analysis")
+        table: pd.DataFrame = getattr(analyses, self.table)(trace, **self.arguments)
+        keep = np.ones(len(table), dtype=bool)
+        for column, value in self.where.items():
+            wanted = list(value) if isinstance(value, tuple) else [value]
+            keep &= table[column].astype("object").isin(wanted).to_numpy()
+        return table[keep]
+
+    def value(self, trace: Trace) -> Any:
+        """The number, worked out anew; for a column of text the text of the first row."""
+        rows = self.rows(trace)
+        values = rows[self.column]
+        if len(values) and isinstance(values.iloc[0], str):
+            return str(values.iloc[0])
+        if self.reduce == "count":
+            return len(rows)
+        return getattr(values, self.reduce)() if len(rows) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A piece of a sentence that a public table proves.
+
+    Attributes
+    ----------
+    text : str
+        The piece, as ``"79.5 %"``.
+    table, where, column : str, mapping, str
+        The rows and the column that hold the number: see `Source`.
+    value : number or str
+        What the sentence says, before it was rounded.
+    of : Source, optional
+        What `value` is a share of: then it is the column's sum divided by this.
+    arguments : mapping
+        What the analysis is called with.
+    reduce : str
+        How several rows become one number.
+    select : mapping
+        A selection that shows the rows: ``p.selection.update(**claim.select)``.
+    line, start : int
+        Where in the verdict the piece stands: which of its lines, and the first character there.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> share = Claim("60.0 %", "operators", {"name": "mm"}, "share", 0.6)
+    >>> share.holds(draw("main: [mm  ][ad]"))
+    True
+    """
+
+    text: str
+    table: str
+    where: Mapping[str, Any]
+    column: str
+    value: Any
+    of: Source | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    reduce: str = "sum"
+    select: Mapping[str, Any] = field(default_factory=dict)
+    line: int = 0
+    start: int = 0
+
+    def evaluate(self, trace: Trace) -> Any:
+        """Work the value out anew from the public table."""
+        found = Source(self.table, self.column, self.where, self.arguments, self.reduce).value(trace)
+        if self.of is None:
+            return found
+        whole = self.of.value(trace)
+        return float(found) / float(whole) if whole else 0.0
+
+    def holds(self, trace: Trace) -> bool:
+        """Whether the table says the same as the sentence."""
+        found = self.evaluate(trace)
+        if isinstance(self.value, str):
+            return bool(found == self.value)
+        return bool(np.isclose(float(found), float(self.value), rtol=1e-9, atol=1e-9))
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """Text and claims, one after another.
+
+    Examples
+    --------
+    >>> piece = Claim("3 steps", "steps", {}, "step", 3, reduce="count")
+    >>> str(Sentence(("There are ", piece, ".")))
+    'There are 3 steps.'
+    """
+
+    parts: tuple[str | Claim, ...] = field(default=())
+
+    def __str__(self) -> str:
+        return "".join(part if isinstance(part, str) else part.text for part in self.parts)
+
+    def __add__(self, other: Sentence | str | Claim) -> Sentence:
+        more = other.parts if isinstance(other, Sentence) else (other,)
+        return Sentence((*self.parts, *more))
+
+    def placed(self, line: int) -> tuple[Claim, ...]:
+        """The claims, each told where it stands if this is the verdict's line of that number."""
+        found, at = [], 0
+        for part in self.parts:
+            if isinstance(part, str):
+                at += len(part)
+            else:
+                found.append(replace(part, line=line, start=at))
+                at += len(part.text)
+        return tuple(found)
+
+
+def joined(pieces: Iterable[Sentence], between: str) -> Sentence:
+    """Sentences with a text between each two of them."""
+    parts: list[str | Claim] = []
+    for piece in pieces:
+        parts += [between, *piece.parts] if parts else piece.parts
+    return Sentence(tuple(parts))
+
+
+def say(*parts: str | Claim | Sentence) -> Sentence:
+    """A sentence of texts, claims and sentences."""
+    result = Sentence()
+    for part in parts:
+        result = result + part
+    return result
+
+
+def cite(
+    text: str, value: Any, source: Source, of: Source | None = None, select: Mapping[str, Any] | None = None
+) -> Claim:
+    """A claim about what `source` holds, or about its share of what `of` holds."""
+    return Claim(
+        text,
+        source.table,
+        dict(source.where),
+        source.column,
+        value,
+        of,
+        dict(source.arguments),
+        source.reduce,
+        dict(select or {}),
+    )
+
+
+def cite_ns(value: float, source: Source, select: Mapping[str, Any] | None = None) -> Claim:
+    """A claim of a duration."""
+    return cite(format_ns(value), value, source, select=select)
+
+
+def cite_share(value: float, source: Source, of: Source, select: Mapping[str, Any] | None = None) -> Claim:
+    """A claim of a share, `value` between 0 and 1."""
+    return cite(format_share(value), value, source, of, select)

@@ -1,0 +1,249 @@
+"""The numbers that a verdict rests on, gathered once, each with the public table that holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace import Trace, Window, length, union
+from ...trace.intervals import IntArray
+from ..device.device import device
+from ..device.kernels import kernels
+from ..grouping import group
+from ..memory.level_growth import level_growth, matters
+from ..memory.memory_growth import memory_growth
+from ..memory.memory_peak import memory_peak
+from ..scope import Scope, WindowLike, on_device, on_host
+from ..source.hot_lines import HotLines, hot_lines
+from ..spans import step_spans
+from ..time.account import ACCOUNT, account
+from ..time.phases import phases, stepping_track
+from ..time.thread_time import SMALL_NS, thread_time
+from .claims import Source
+
+TINY_NS: Final = SMALL_NS
+"""An operator with less self time than this is mostly the framework's own overhead."""
+OPERATORS: Final = ("operator", "collective")
+_ENOUGH_STEPS: Final = 4
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Measured in the steps of a trace, or in all of it where there are none.
+
+    Attributes
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        What was asked for.
+    total_ns : int
+        Wall time that shares refer to: the steps or, without any, the cell or from the first work to the
+        last.
+    total : Source
+        The public table that holds `total_ns`.
+    extent : Window
+        From the first step to the last, or what `total_ns` covers.
+    steps : DataFrame
+        ``step ts dur source``.
+    phase_ns : dict of str to int
+        Host time by phase, over all steps; without steps, only that of phase data, if there is any.
+    calls, tiny_ns, operator_ns : int
+        Operators on the thread of the steps: how many; self time of those shorter than `TINY_NS`; time with
+        any open.
+    sync_ns : int
+        Self time in which that thread waits for a device.
+    top : DataFrame
+        Operators of that thread, by self time: ``name count self_ns``. Everything, where operators are not
+        what it mostly did (`top_is_python`).
+    top_is_python : bool
+    kernels, device : DataFrame
+        As the analyses of these names.
+    peak : DataFrame
+        As `memory_peak`.
+    growth_bytes : dict of (int, str) to int
+        By device and source, for all of a trace: what memory grows by in every step, if that is certain.
+    thread : Scope
+        Slices of the thread of the steps.
+    """
+
+    trace: Trace
+    window: WindowLike
+    total_ns: int
+    total: Source
+    extent: Window
+    steps: pd.DataFrame
+    phase_ns: dict[str, int]
+    calls: int
+    tiny_ns: int
+    operator_ns: int
+    sync_ns: int
+    top: pd.DataFrame
+    top_is_python: bool
+    kernels: pd.DataFrame
+    device: pd.DataFrame
+    peak: pd.DataFrame
+    growth_bytes: dict[tuple[int, str], int]
+    thread: Scope
+
+    @property
+    def count(self) -> int:
+        """Steps, at least 1."""
+        return max(len(self.steps), 1)
+
+    @property
+    def whole(self) -> str:
+        """What shares are of, in words."""
+        if len(self.steps):
+            return "the steps"
+        return "the cell" if self.is_cell else "the time"
+
+    @property
+    def is_cell(self) -> bool:
+        """Whether a recorded cell left an account, and all of it is judged."""
+        return self.window is None and ACCOUNT in (self.trace.metadata.get("tables") or {})
+
+    @property
+    def arguments(self) -> Mapping[str, Any]:
+        """What analyses are called with to look at the same part."""
+        return {} if self.window is None else {"window": tuple(self.window)}
+
+    @property
+    def in_steps(self) -> Mapping[str, Any]:
+        """The same for analyses that can keep steps only."""
+        steps = {"step": tuple(self.steps["step"].tolist())} if len(self.steps) else {}
+        return {**self.arguments, **steps}
+
+    @cached_property
+    def account(self) -> pd.DataFrame:
+        """As the analysis of this name."""
+        return account(self.trace)
+
+    @cached_property
+    def thread_time(self) -> pd.DataFrame:
+        """As the analysis of this name, by state."""
+        return thread_time(self.trace, window=self.window).set_index("state")
+
+    @cached_property
+    def hot(self) -> HotLines:
+        """Lines of the whole trace, hottest first."""
+        return hot_lines(self.trace, window=self.window)
+
+
+def gather(trace: Trace, window: WindowLike = None) -> Facts:
+    """Measure what `verdict` needs."""
+    spans = step_spans(trace, window)
+    mine = _thread(trace, window)
+    if len(spans):
+        mine = mine.only(_inside(spans, mine.ts))
+    extent = _extent(trace, window, spans, mine)
+    own_operators = mine.only(mine.among("category", OPERATORS))
+    tiny = own_operators.self_ns < TINY_NS
+    number = spans["step"].tolist() if len(spans) else None
+    python = mine.among("category", ("python",))
+    operator_ns = length(union(own_operators.ts, own_operators.end))
+    asked: dict[str, Any] = {} if window is None else {"window": tuple(window)}
+    parts = trace.metadata.get("tables") or {}
+    if len(spans):
+        total_ns, total = int(spans["dur"].sum()), Source("steps", "dur", arguments=asked)
+    elif window is None and ACCOUNT in parts:
+        total_ns, total = int(account(trace)["dur"].sum()), Source("account", "dur")
+    else:
+        total_ns = extent.dur
+        total = Source("thread_time", "ns", arguments={"window": tuple(extent)})
+    mostly_python = not own_operators.self_ns.sum() or (
+        bool(python.any()) and int(mine.self_ns[python].sum()) > int(own_operators.self_ns.sum())
+    )
+    return Facts(
+        trace=trace,
+        window=window,
+        total_ns=total_ns,
+        total=total,
+        extent=extent,
+        steps=spans,
+        phase_ns=_phase_times(trace, window) if len(spans) else _data_time(mine),
+        calls=len(own_operators.rows),
+        tiny_ns=int(own_operators.self_ns[tiny].sum()),
+        operator_ns=operator_ns,
+        sync_ns=int(mine.self_ns[mine.among("category", ("sync",))].sum()),
+        top=_top(mine if mostly_python else own_operators),
+        top_is_python=bool(mostly_python),
+        kernels=kernels(trace, window=window, step=number, category=("kernel", "collective")),
+        device=device(trace, window=extent),
+        peak=memory_peak(trace, window=window),
+        growth_bytes=_growth(trace) if window is None else {},
+        thread=mine,
+    )
+
+
+def _top(scope: Scope) -> pd.DataFrame:
+    """Self time by name, longest first."""
+    groups = group(scope.slices, "name")
+    table = groups.keys.assign(
+        count=groups.sum(scope.rows), self_ns=groups.sum(scope.rows, scope.self_ns.astype(np.float64))
+    )
+    return (
+        table[table["count"] > 0]
+        .sort_values("self_ns", ascending=False, kind="stable")
+        .reset_index(drop=True)
+    )
+
+
+def _thread(trace: Trace, window: WindowLike) -> Scope:
+    host = on_host(trace, window)
+    return host.only(host.ints("track") == stepping_track(trace))
+
+
+def _inside(spans: pd.DataFrame, instants: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    ordered = spans.sort_values("ts")
+    start, end = ordered["ts"].to_numpy(), (ordered["ts"] + ordered["dur"]).to_numpy()
+    row = np.searchsorted(start, instants, side="right") - 1
+    return np.asarray((row >= 0) & (instants < end[np.maximum(row, 0)]), dtype=bool)
+
+
+def _extent(trace: Trace, window: WindowLike, spans: pd.DataFrame, mine: Scope) -> Window:
+    """From the first step to the last or, without steps, from the first work to the last."""
+    if len(spans):
+        return Window(int(spans["ts"].min()), int((spans["ts"] + spans["dur"]).max()))
+    work = on_device(trace, window)
+    starts = np.concatenate([mine.ts[:1], work.ts[:1]])
+    ends = np.concatenate([mine.end, work.end])
+    return Window(int(starts.min()), int(ends.max())) if len(starts) else Window(0, 0)
+
+
+def _data_time(mine: Scope) -> dict[str, int]:
+    data = mine.among("phase", ("data",))
+    spent = length(union(mine.ts[data], mine.end[data]))
+    return {"data": spent} if spent else {}
+
+
+def _phase_times(trace: Trace, window: WindowLike) -> dict[str, int]:
+    table = phases(trace, window=window)
+    sums = table.groupby("phase", observed=True)["host_ns"].sum()
+    return {str(name): int(value) for name, value in sums.items()}
+
+
+def _growth(trace: Trace) -> dict[tuple[int, str], int]:
+    """Median growth from step to step, for devices where that is certain; the first step may set up.
+
+    Where blocks are known, some must stay: a queue of batches that fills up for a few steps is no leak. What
+    the steps add must be worth a word: see `matters`.
+    """
+    table = level_growth(trace)
+    table = table[table["grows"] & (table["steps"] >= _ENOUGH_STEPS - 1)]
+    keys = list(zip(table["device"].tolist(), table["source"].astype("str").tolist(), strict=True))
+    if any(source == "allocator" for _, source in keys):
+        kept = memory_growth(trace)
+        staying = {(int(one), "allocator") for one in kept.loc[kept["source"] == "allocator", "device"]}
+        known = {(int(one), "allocator") for one in trace.allocations["device"].unique()}
+        keys = [key for key in keys if key not in known or key in staying]
+    peaks, told = memory_peak(trace), {}
+    for row in table.to_dict("records"):
+        key, size = (int(row["device"]), str(row["source"])), int(row["growth_bytes"])
+        if key in keys and matters(size, int(row["steps"]), peaks, *key):
+            told[key] = size
+    return told

@@ -1,0 +1,152 @@
+"""What bounds this run, in one sentence that public tables prove."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from ...trace import Trace
+from ..scope import WindowLike, sharing
+from .claims import Claim, cite_ns, say
+from .facts import Facts, gather
+from .verdict_code import judge_code
+from .verdict_finding import Finding
+from .verdict_lines import supporting_lines
+from .verdict_steps import judge_steps
+
+TRIFLE_NS = 5_000_000
+"""A cell that takes less has nothing to report, unless it has steps."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Verdict:
+    """What bounds a run.
+
+    Attributes
+    ----------
+    kind : str
+        ``input-bound``, ``communication-bound``, ``sync-bound``, ``launch-bound``, ``overhead-bound``,
+        ``compute-bound``, ``python-bound``, ``library-bound``, ``wait-bound``, ``import-bound``,
+        ``one-time``, ``mixed`` (nothing takes most) or ``nothing-recorded``.
+    sentence : str
+        The verdict in words.
+    share : float
+        Of the measured time, 0–1: what `kind` takes.
+    evidence : mapping of str to number or str
+        What it rests on; units are in the names.
+    select : mapping
+        A selection that shows it: ``p.selection.update(**p.verdict.select)``.
+    lines : tuple of str
+        The verdict in a few lines: sentence, account of the cell, steps, phases, what ran most, memory.
+    claims : tuple of Claim
+        Every number of the lines, with the public table that holds it.
+    """
+
+    kind: str
+    sentence: str
+    share: float
+    evidence: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    select: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    lines: tuple[str, ...] = ()
+    claims: tuple[Claim, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines or (self.sentence,))
+
+    __repr__ = __str__
+
+
+@sharing
+def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
+    """Say what bounds the run.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns: judge this part only.
+
+    Returns
+    -------
+    Verdict
+        Never None; ``nothing-recorded`` for an empty trace, and for one of instants only.
+
+    Notes
+    -----
+    Shares are of the summed steps; without steps of the cell (see `account`), and in files from the first
+    work to the last. The sentence says which. In this order:
+
+    1. A recorded cell that takes less than 5 ms has nothing to report.
+    2. Where code outside of steps takes more than half of a cell, or there are no steps: the line of the
+       user's that takes most, followed inwards as long as one line holds 70 % of what called it.
+       *wait-bound* if the cell's thread neither ran nor waited for a core for half of it, or waits by the
+       names of what it calls; *import-bound* for an import; *library-bound* if the function that takes most
+       below it is an installed library's; *compute-bound* if operators of a framework take most of it; else
+       *python-bound*. *mixed* if no line takes half.
+    3. *one-time* if more than half of the steps, or of the time of a file, is set-up: see `one_time`; from
+       10 % on it is told after the verdict. *communication-bound*, *input-bound*: at least 25 % of the steps
+       is in that phase; the larger one.
+    4. With device work: *compute-bound* if the busiest device is busy 70 % of the time; else *sync-bound* if
+       the thread waits for devices at least 25 % of the time (see `host_waits`); else what more than half of
+       the device's idle time waits for (see `idle_causes`): *launch-bound* only if that is the host.
+    5. Without: *python-bound* if Python frames take half of the steps, with the line; *overhead-bound* if at
+       least half is between operators or in operators of less than 10 µs; else *compute-bound*, or *mixed*.
+
+    Where recording made steps more than 1.2 times as long, the text begins with that, and neither launch- nor
+    overhead-bound is said.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> row = dict(track=b.track("main"), phase=["data", "forward"], name=["next", "mm"])
+    >>> _ = b.slices(ts=[0, 70_000], dur=[70_000, 30_000], **row)
+    >>> b.steps(step=0, ts=0, dur=100_000, source="loop")
+    >>> verdict(b.seal()).sentence
+    'Input-bound: 70.0 % of the steps waits for data (70 µs of 100 µs).'
+    """
+    facts = gather(trace, window)
+    found = _judge(facts)
+    sentences = [found.sentence]
+    if not found.nothing_else:
+        sentences += supporting_lines(facts)
+    return Verdict(
+        found.kind,
+        str(found.sentence),
+        found.share,
+        MappingProxyType(dict(found.evidence, total_ns=facts.total_ns)),
+        MappingProxyType(dict(found.select)),
+        tuple(map(str, sentences)),
+        tuple(claim for line, sentence in enumerate(sentences) for claim in sentence.placed(line)),
+    )
+
+
+def _judge(facts: Facts) -> Finding:
+    if not facts.total_ns:
+        return _nothing(facts)
+    if not facts.is_cell:
+        return judge_steps(facts) if len(facts.steps) else judge_code(facts) or judge_steps(facts)
+    account = facts.account
+    if not len(facts.steps) and facts.total_ns < TRIFLE_NS:
+        return _trifle(facts)
+    stepping = account["kind"].isin(["steps", "outside-window"])
+    if account.loc[stepping, "share"].sum() >= 0.5 and len(facts.steps):
+        return judge_steps(facts)
+    return judge_code(facts) or judge_steps(facts)
+
+
+def _nothing(facts: Facts) -> Finding:
+    tables = sorted(set(facts.trace.metadata.get("tables") or {}) - {"account", "statements", "cpu"})
+    what = f"no timeline, but tables: {', '.join(tables)}" if tables else "the trace has no slices"
+    return Finding(
+        "nothing-recorded", say(f"Nothing was recorded: {what}."), 0.0, nothing_else=not facts.trace.span.dur
+    )
+
+
+def _trifle(facts: Facts) -> Finding:
+    took = cite_ns(facts.total_ns, facts.total)
+    return Finding(
+        "nothing-recorded", say("Nothing to report: the cell took ", took, "."), 0.0, nothing_else=True
+    )

@@ -1,0 +1,1 @@
+"""What other profilers print, to the character: PyTorch's table, Paddle's summary, MegEngine's ranking."""

@@ -1,0 +1,211 @@
+"""A trace as Paddle's summary sees it: typed events in trees, with device time below each. Vectorised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ...analysis.scope import Mask, ints, of_kind
+from ...trace import Trace
+from ...trace.intervals import IntArray, as_ints
+
+PHASES: Final = ("Dataloader", "Forward", "Backward", "Optimization")
+DEVICE: Final = ("Kernel", "Memcpy", "Memset")
+RUNTIME: Final = ("CudaRuntime", "MluRuntime")
+STEP: Final = "ProfileStep"
+_HOST_TYPES: Final = {
+    "operator": "Operator",
+    "launch": "CudaRuntime",
+    "sync": "CudaRuntime",
+    "collective": "Communication",
+    "python": "PythonOp",
+    "annotation": "PythonUserDefined",
+    "module": "Module",
+}
+_DEVICE_TYPES: Final = {"kernel": "Kernel", "collective": "Kernel", "memcpy": "Memcpy", "memset": "Memset"}
+
+
+@dataclass(frozen=True)
+class Events:
+    """A trace with Paddle's event types.
+
+    Attributes
+    ----------
+    trace : Trace
+        Of Paddle, with its own types; types of other traces follow from their categories.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> _ = b.slices(ts=[0, 2], dur=[9, 3], name=["linear", "mm"], track=b.track("main"))
+    >>> Events(b.seal()).type.tolist()
+    ['Operator', 'Operator']
+    """
+
+    trace: Trace
+
+    @cached_property
+    def own_types(self) -> bool:
+        """Whether the file told the types."""
+        tables = self.trace.metadata.get("tables")
+        return isinstance(tables, dict) and isinstance(tables.get("event_types"), pd.DataFrame)
+
+    @cached_property
+    def type(self) -> npt.NDArray[np.object_]:
+        """Paddle's type of each slice; empty text for what has none."""
+        code, words = self._typed
+        return np.asarray(np.array(words, dtype=object)[code])
+
+    @cached_property
+    def _typed(self) -> tuple[IntArray, list[str]]:
+        """A code for the type of each slice, and the types."""
+        slices = self.trace.slices
+        name, category = (as_ints(slices[c].cat.codes.to_numpy()) for c in ("name", "category"))
+        names, categories = slices["name"].cat.categories, slices["category"].cat.categories
+        on_device = of_kind(self.trace, ("stream",)) & (not self.own_types)
+        width = max(len(categories), 1)
+        pair, pairs = pd.factorize((name * width + category) * 2 + on_device)
+        told = self._told()
+        words = []
+        for code in (pairs // 2).tolist():
+            key = str(names[code // width]), str(categories[code % width])
+            words.append(told.get(key, _HOST_TYPES.get(key[1], "")))
+        kinds = [_DEVICE_TYPES.get(str(categories[c // 2 % width]), "") for c in pairs.tolist()]
+        words = [
+            kind if flag else word
+            for word, kind, flag in zip(words, kinds, (pairs % 2).tolist(), strict=True)
+        ]
+        short, distinct = pd.factorize(np.array([*words, ""], dtype=object))
+        return short.astype(np.int64)[pair], [str(word) for word in distinct]
+
+    def _told(self) -> dict[tuple[str, str], str]:
+        if not self.own_types:
+            return {}
+        table = self.trace.metadata["tables"]["event_types"]
+        keys = zip(table["name"], table["category"], strict=True)
+        return dict(zip(keys, table["type"], strict=True))
+
+    @cached_property
+    def names(self) -> npt.NDArray[np.object_]:
+        """Name of each slice."""
+        return np.asarray(self.trace.slices["name"].astype("object").to_numpy())
+
+    @cached_property
+    def ts(self) -> IntArray:
+        """Start of each slice."""
+        return as_ints(self.trace.slices["ts"].to_numpy())
+
+    @cached_property
+    def dur(self) -> IntArray:
+        """Duration of each slice."""
+        return as_ints(self.trace.slices["dur"].to_numpy())
+
+    @cached_property
+    def parent(self) -> IntArray:
+        """Row of the slice around each; -1 at the top."""
+        return ints(self.trace.slices["parent"])
+
+    @cached_property
+    def host(self) -> Mask:
+        """Which slices are events on threads, runtime calls left aside."""
+        threads = of_kind(self.trace, ("thread", "process"))
+        return np.asarray(threads & ~self.of(*RUNTIME) & ~self.of(""), dtype=bool)
+
+    def of(self, *types: str) -> Mask:
+        """Which slices have one of these types."""
+        code, words = self._typed
+        return np.asarray(np.isin(words, types)[code], dtype=bool)
+
+    @cached_property
+    def owner(self) -> IntArray:
+        """For device work, the host event that launched it; for runtime calls, the event around; else -1."""
+        flows = self.trace.flows
+        launches = (flows["kind"] == "launch").to_numpy()
+        up = np.full(len(self.ts), -1, np.int64)
+        up[flows["dst"].to_numpy()[launches]] = flows["src"].to_numpy()[launches]
+        plumbing = ~self.host
+        todo = np.flatnonzero((up >= 0) & plumbing[up])
+        while len(todo):
+            up[todo] = self.parent[up[todo]]
+            todo = todo[(up[todo] >= 0) & plumbing[up[todo]]]
+        return up
+
+    @cached_property
+    def order(self) -> IntArray:
+        """Rows of host events in the order in which Paddle visits them: a thread's last events first.
+
+        It pops the events from a stack: every event before those inside it, later ones before earlier
+        ones. That is a post-order walk turned around.
+        """
+        rows = np.flatnonzero(self.host)
+        size = np.ones(len(self.ts), np.int64)
+        depth = self.trace.slices["depth"].to_numpy().astype(np.int64)
+        inner_first = rows[np.argsort(-depth[rows], kind="stable")]
+        edges = np.flatnonzero(np.diff(depth[inner_first])) + 1
+        for level in np.split(inner_first, edges):
+            level = level[self.parent[level] >= 0]
+            np.add.at(size, self.parent[level], size[level])
+        track = self.trace.slices["track"].to_numpy()[rows].astype(np.int64)
+        place = pd.Series(track).groupby(track).cumcount().to_numpy()
+        post = place + size[rows] - 1 - depth[rows]
+        return np.asarray(rows[np.lexsort((-post, track))])
+
+    @cached_property
+    def place(self) -> IntArray:
+        """Place of each row in `order`, the last one for -1 and for what is not visited."""
+        place = np.full(len(self.ts) + 1, len(self.ts), np.int64)
+        place[self.order] = np.arange(len(self.order))
+        return place
+
+    def below(self, *types: str) -> IntArray:
+        """Time of device work of these types that each host event, or what is inside it, launched."""
+        work = np.flatnonzero(self.of(*types) & of_kind(self.trace, ("stream",)))
+        total = np.zeros(len(self.ts), np.int64)
+        above, spent = self.owner[work], self.dur[work]
+        while len(above):
+            above, spent = above[above >= 0], spent[above >= 0]
+            np.add.at(total, above, spent)
+            above = self.parent[above]
+        return total
+
+    @cached_property
+    def gpu_ns(self) -> IntArray:
+        """Time of all device work below each host event."""
+        return self.below(*DEVICE)
+
+    @cached_property
+    def kernel_ns(self) -> IntArray:
+        """Time of kernels below each host event."""
+        return self.below("Kernel")
+
+    @cached_property
+    def total_ns(self) -> int:
+        """Time of all steps, which ratios refer to; the whole trace without steps."""
+        steps = int(self.trace.steps["dur"].sum())
+        return steps if steps else int(self.trace.span.dur)
+
+    @cached_property
+    def phase_rows(self) -> IntArray:
+        """The outermost events of the four phases."""
+        mine = self.of(*PHASES) & self.host
+        inside = np.zeros(len(mine), dtype=bool)
+        rows = np.flatnonzero(mine)
+        up = self.parent[rows]
+        while len(rows):
+            rows, up = rows[up >= 0], up[up >= 0]
+            inside[rows[mine[up]]] = True
+            rows, up = rows[~mine[up]], self.parent[up[~mine[up]]]
+        return np.flatnonzero(mine & ~inside)
+
+    def threads(self, rows: IntArray) -> npt.NDArray[Any]:
+        """Thread id of each of these slices; the track where there is none."""
+        tracks = self.trace.tracks.set_index("track")["tid"]
+        track = self.trace.slices["track"].to_numpy()[rows]
+        found = tracks.reindex(track)
+        return as_ints(found.fillna(pd.Series(track, index=found.index)).to_numpy(dtype=np.int64))
