@@ -16,7 +16,7 @@ import numpy as np
 from notebook_prof.selection import Selection
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.builder import Coded
-from notebook_prof.views.protocol import Protocol
+from notebook_prof.views.page_queries import PageQueries
 
 TITLE = "Views: the kernel's part"
 LANES = list(range(28))
@@ -56,7 +56,9 @@ def long_trace(n: int, tracks: int = 64, names: int = 5_000, seed: int = 0) -> T
     return builder.seal()
 
 
-def _asked(protocol: Protocol, make: Callable[[], dict[str, Any]], times: int) -> tuple[float, float, float]:
+def _asked(
+    protocol: PageQueries, make: Callable[[], dict[str, Any]], times: int
+) -> tuple[float, float, float]:
     spent, largest = [], 0
     for _ in range(times):
         content, buffers = protocol.answer(make())
@@ -69,7 +71,7 @@ def measured(trace: Trace) -> dict[str, Any]:
     """One row: what a trace costs."""
     rng = np.random.default_rng(1)
     n, end = len(trace.slices), float(trace.span.end)
-    protocol = Protocol(trace, Selection())
+    protocol = PageQueries(trace, Selection())
     start = time.perf_counter()
     protocol.warming.start()
     for question in ("meta", "names", "strip", "memory", "lod"):

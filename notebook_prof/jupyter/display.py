@@ -11,7 +11,7 @@ from IPython.core.getipython import get_ipython
 from IPython.display import display
 
 from .late import first_form, late_verdict, show_rest, static_form
-from .widget import LinkedWidget, ProfileWidget, Shown, answers_of
+from .widget import LinkedWidget, ProfileWidget, Shown, queries_of
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -55,7 +55,7 @@ def _show_views(profile: Shown | RankBoard, shell: InteractiveShell) -> None:
     shown = cast("Shown", profile)
     if cell and (shown.pending is not None or len(shown.trace.slices)):
         if shown.pending is None:
-            answers_of(shown).warming.start()
+            queries_of(shown).warming.start()
         display(first_form(shown, uid), raw=True, display_id=uid)
         widget = ProfileWidget(shown, uid, late=late_verdict(shown))
         _display(widget, cell, shell)

@@ -23,7 +23,7 @@ from IPython.display import display
 from ..background import Pace, checkpoint
 from ..session import current
 from ..units import format_count, format_ns
-from .widget import ProfileWidget, Shown, answers_of, headline_of
+from .widget import ProfileWidget, Shown, headline_of, queries_of
 
 LONG: Final = 100_000
 """Slices from which on the verdict comes after the views."""
@@ -56,7 +56,7 @@ def static_form(profile: Shown, uid: str) -> dict[str, str]:
     """Text, and HTML with a picture and a table, that live without a kernel."""
     from ..views.document import fragment  # no widget should wait for it
 
-    store = answers_of(profile).store  # its indexes serve the live views too
+    store = queries_of(profile).store  # its indexes serve the live views too
     html = fragment(profile.trace, profile.selection, verdict=profile.headline, uid=uid, store=store)
     return {"text/plain": repr(profile), "text/html": html}
 
@@ -94,10 +94,10 @@ def show_rest(profile: Shown, widget: ProfileWidget, uid: str) -> threading.Thre
                 widget.close()
                 _show_static(profile, uid)
                 return
-            answers_of(profile).warming.start()
+            queries_of(profile).warming.start()
             widget.begin()
-        answers_of(profile).warming.wait_drawn()
-        answers_of(profile).warming.wait()
+        queries_of(profile).warming.wait_drawn()
+        queries_of(profile).warming.wait()
         with Pace(hold=lambda: current.running() is not None).kept():  # what is measured must not feel us
             for part in parts:
                 checkpoint(_PART_S)

@@ -19,7 +19,7 @@ from ..session.deferred import DeferredTrace
 from ..trace import Trace
 from ..views.bundle import VERSION, bokehjs, script, stylesheet
 from ..views.headline import headline_pieces
-from ..views.protocol import Protocol as Answers
+from ..views.page_queries import PageQueries
 
 Claims = tuple[Claim, ...]
 
@@ -172,7 +172,7 @@ class ProfileWidget(LinkedWidget):
         self._headline: Callable[[], tuple[str, Claims]] = _nothing if late else lambda: headline_of(profile)
         self._facts = {"uid": uid, "late": late}
         settings = {**self._facts, "bokeh": VERSION}
-        super().__init__(lambda: answers_of(profile), profile.selection, "", settings)
+        super().__init__(lambda: queries_of(profile), profile.selection, "", settings)
 
     def begin(self) -> None:
         """Answer the pages that asked while the trace was still being made."""
@@ -193,7 +193,7 @@ class ProfileWidget(LinkedWidget):
     def _told(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         if message.get("t") != "start":
             return super()._told(message)
-        answers_of(self._profile).warming.page_came()
+        queries_of(self._profile).warming.page_came()
         try:
             self._begun = self._begun or self._start()
         except Exception as error:  # a page must be told; the kernel's log is no place anyone looks
@@ -247,11 +247,11 @@ def _nothing() -> tuple[str, Claims]:
     return "", ()
 
 
-_ANSWERS: weakref.WeakKeyDictionary[Shown, Answers] = weakref.WeakKeyDictionary()
+_QUERIES: weakref.WeakKeyDictionary[Shown, PageQueries] = weakref.WeakKeyDictionary()
 
 
-def answers_of(profile: Shown) -> Answers:
+def queries_of(profile: Shown) -> PageQueries:
     """The indexes of a Profile, built once for all its displays and freed with it."""
-    if profile not in _ANSWERS:
-        _ANSWERS[profile] = Answers(profile.trace, profile.selection)
-    return _ANSWERS[profile]
+    if profile not in _QUERIES:
+        _QUERIES[profile] = PageQueries(profile.trace, profile.selection)
+    return _QUERIES[profile]

@@ -22,6 +22,11 @@ def running() -> Session | None:
     return _running
 
 
+def is_recording() -> bool:
+    """Return whether a recording runs in this process."""
+    return _running is not None
+
+
 def claim(session: Session) -> None:
     """Make this the recording of the process.
 

@@ -11,7 +11,6 @@ from typing import Final
 from ..background import Cancelled, Pace
 from ..errors import NotRecordedError
 from ..trace.trace import Trace
-from . import current
 
 THREAD: Final = "notebook_prof trace"
 _LEAVES_S: Final = 2.0
@@ -39,11 +38,11 @@ class DeferredTrace:
     (0, True)
     """
 
-    def __init__(self, build: Callable[[], Trace]) -> None:
+    def __init__(self, build: Callable[[], Trace], hold: Callable[[], bool] = bool) -> None:
         self._build: Callable[[], Trace] | None = build
         self._lock = threading.Lock()
         self._done = threading.Event()
-        self._pace = Pace(hold=lambda: current.running() is not None)
+        self._pace = Pace(hold=hold)
         self._thread: threading.Thread | None = None
         self._trace: Trace | None = None
         self._error: BaseException | None = None

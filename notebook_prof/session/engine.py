@@ -388,7 +388,7 @@ class Session:
             findings.torch_came_late(self.report, recorded)
 
     def _later(self, cycle: _Cycle | None) -> DeferredTrace:
-        return DeferredTrace(partial(self._trace, cycle))
+        return DeferredTrace(partial(self._trace, cycle), current.is_recording)
 
     def _trace(self, cycle: _Cycle | None) -> Trace:
         try:

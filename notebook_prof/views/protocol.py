@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from ..errors import NotebookProfError, nearest
 from ..selection import Selection
@@ -20,15 +20,13 @@ from .packing import Answer
 from .store import ViewStore
 from .warming import Warming
 
-_Ask = Callable[[ViewStore, Mapping[str, Any], Mapping[str, Any]], Answer]
+Ask = Callable[[ViewStore, Mapping[str, Any], Mapping[str, Any]], Answer]
 
 _LONG: Final = 100_000
 """Slices from which on their sums by part of the account are worked out beside."""
 
-_QUESTIONS: Final[Mapping[str, _Ask]] = {name: getattr(answers, name) for name in answers.QUESTIONS}
 
-
-class Protocol:
+class QueryService:
     """Answers the questions of every page that shows one Trace under one Selection.
 
     Parameters
@@ -42,10 +40,15 @@ class Protocol:
     >>> from notebook_prof import TraceBuilder
     >>> b = TraceBuilder()
     >>> _ = b.slices(ts=[0, 2], dur=[9, 3], name=["step", "mm"], track=b.track("main"))
-    >>> protocol = Protocol(b.seal(), Selection(name="mm"))
-    >>> protocol.answer({"t": "table", "by": "name"})[0]["label"]
+    >>> service = QueryService(b.seal(), Selection(name="mm"))
+    >>> service.answer({"t": "table", "by": "name"})[0]["label"]
     ['step', 'mm']
     """
+
+    questions: ClassVar[Mapping[str, Ask]] = {name: getattr(answers, name) for name in answers.QUESTIONS}
+    """What may be asked. A floor above adds questions of its own."""
+    slow: ClassVar[frozenset[str]] = frozenset({"doubts"})
+    """Questions that always get a thread of their own."""
 
     def __init__(self, trace: Trace, selection: Selection) -> None:
         self.store = ViewStore(trace)
@@ -76,8 +79,8 @@ class Protocol:
         kind = str(request.get("t"))
         state = self.selection.to_state()
         try:
-            if (ask := _QUESTIONS.get(kind)) is None:
-                raise NotebookProfError(f"no question {kind!r}: {nearest(kind, _QUESTIONS)}")
+            if (ask := self.questions.get(kind)) is None:
+                raise NotebookProfError(f"no question {kind!r}: {nearest(kind, self.questions)}")
             made = self._made(kind, ask, state, request) if self.warming.ready(kind) else None
             if made is None:
                 return {"pending": True, "columns": [], "seq": request.get("seq")}, []
@@ -89,7 +92,7 @@ class Protocol:
         return {**found.content, **told, "ms": (time.perf_counter() - began) * 1e3}, found.buffers
 
     def _made(
-        self, kind: str, ask: _Ask, state: Mapping[str, Any], request: Mapping[str, Any]
+        self, kind: str, ask: Ask, state: Mapping[str, Any], request: Mapping[str, Any]
     ) -> Answer | None:
         if self._slow(kind, state, request):
             return self._beside(ask, state, request)
@@ -105,11 +108,9 @@ class Protocol:
             return True
         if kind == "account":
             return len(self.store.trace.slices) >= _LONG
-        return kind in ("panel", "doubts") or (
-            kind == "table" and answers.table_is_slow(self.store, state, request)
-        )
+        return kind in self.slow or (kind == "table" and answers.table_is_slow(self.store, state, request))
 
-    def _beside(self, ask: _Ask, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer | None:
+    def _beside(self, ask: Ask, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer | None:
         still = {**state, "revision": None, "focus": None}
         asked = {name: value for name, value in request.items() if name not in ("seq", "rid", "pad")}
         key = json.dumps([asked, still], sort_keys=True, default=str)

@@ -10,7 +10,7 @@ from typing import Any
 from notebook_prof.errors import OptionError
 from notebook_prof.selection import Query
 from notebook_prof.views.bundle import script
-from notebook_prof.views.protocol import Protocol
+from notebook_prof.views.page_queries import PageQueries
 
 from ..filters import FILTERS, drawn_filters
 from .drawn import drawn_profile
@@ -81,7 +81,7 @@ def test_both_keep_the_same_rows(browser: Browser, tmp_path: Path) -> None:
     profile.to_html(tmp_path / "report.html")
     browser.page.goto((tmp_path / "report.html").as_uri())
     browser.page.wait_for_function("() => document.querySelector('.nbp-host')?.nbp?.counts.table")
-    protocol = Protocol(profile.trace, profile.selection)
+    protocol = PageQueries(profile.trace, profile.selection)
     requests: list[dict[str, Any]] = []
     for text in FILTERS:
         requests += [{"t": "table", "by": by, "filter": text, "top": 1000} for by in ("name", "category")]

@@ -12,7 +12,7 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof.selection import Selection
 from notebook_prof.session.ranks import Ranks
-from notebook_prof.views.protocol import Protocol
+from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.rank_page import RankProtocol
 
 from ..ranks.piped import write_gpipe
@@ -161,7 +161,7 @@ def test_timelines_in_the_file_are_opened_and_others_are_told(report: Browser, r
     button.click()
     page.wait_for_function(f"() => {PAGE}.timeline?.meta.hidden.length === 0 && {PAGE}.timeline.counts.table")
     # the stack is that of the kernel
-    ours, _ = Protocol(ranks.timeline([1, 4]).trace, Selection()).answer({"t": "meta"})
+    ours, _ = PageQueries(ranks.timeline([1, 4]).trace, Selection()).answer({"t": "meta"})
     assert page.evaluate(f"() => {PAGE}.timeline.meta.span") == ours["span"]
     assert page.evaluate(f"() => {PAGE}.timeline.meta.tracks") == ours["tracks"]
 

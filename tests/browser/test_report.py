@@ -12,7 +12,7 @@ import pytest
 
 from notebook_prof.session.profile import Profile
 from notebook_prof.trace import TraceBuilder
-from notebook_prof.views.protocol import Protocol
+from notebook_prof.views.page_queries import PageQueries
 
 from .drawn import drawn_profile
 from .jupyter_page import Browser, settle
@@ -101,7 +101,7 @@ def _columns(content: dict[str, Any], buffers: list[bytes]) -> dict[str, np.ndar
 
 def test_page_and_kernel_give_the_same_answers(report: tuple[Browser, Profile]) -> None:
     browser, profile = report
-    protocol = Protocol(profile.trace, profile.selection)
+    protocol = PageQueries(profile.trace, profile.selection)
     ask = """async ([state, request]) => {
         const v = document.querySelector('.nbp-host').nbp;
         const none = {window: null, name: null, category: null, track: null, step: null, phase: null};

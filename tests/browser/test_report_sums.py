@@ -14,7 +14,7 @@ from notebook_prof.session.profile import Profile
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views import report
 from notebook_prof.views.dashboard import AXIS_PX, LANE_PX
-from notebook_prof.views.protocol import Protocol
+from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.store import ViewStore
 
 from .drawn import drawn_profile
@@ -118,7 +118,7 @@ def _rows(content: dict[str, Any], data: dict[str, Any]) -> dict[tuple[str, str,
 
 def test_totals_of_the_whole_recording_are_exact(opened: tuple[Browser, Profile]) -> None:
     browser, profile = opened
-    protocol = Protocol(profile.trace, profile.selection)
+    protocol = PageQueries(profile.trace, profile.selection)
     meta, _ = _asked(browser.page, {}, {"t": "meta"})
     for by in meta["groupings"]:
         request = {"t": "table", "by": by, "top": 1000}
@@ -192,7 +192,7 @@ def test_a_part_is_estimated_and_says_so(
     if "window" in selection:
         selection = {"window": [int(share * span.end) for share in selection["window"]]}
     profile.selection.update(**selection)
-    protocol = Protocol(profile.trace, profile.selection)
+    protocol = PageQueries(profile.trace, profile.selection)
     ours, _ = protocol.answer({"t": "table", "by": "category"})
     theirs, _ = _asked(browser.page, selection, {"t": "table", "by": "category"})
     assert theirs["estimate"]

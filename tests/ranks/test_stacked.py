@@ -15,7 +15,7 @@ from notebook_prof.ranks.stacking import RankClock, retimed, stacked
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.nesting import nest
 from notebook_prof.views.drawing import scene
-from notebook_prof.views.protocol import Protocol
+from notebook_prof.views.page_queries import PageQueries
 
 from .drawn import write_rank
 
@@ -91,7 +91,7 @@ def test_one_selection_for_the_ranks_and_their_timelines(tmp_path: Path):
     profile.selection.rank = 2
     assert ranks.selection.rank == (2,)
     assert set(profile.selected["rank"]) == {2}
-    view = Protocol(profile.trace, profile.selection)
+    view = PageQueries(profile.trace, profile.selection)
     rows = [track["row"] for track in view.answer({"t": "meta"})[0]["tracks"]]
     asked = {"t": "lod", "a": 0, "b": profile.trace.span.end, "rows": rows, "px": 800}
     content, buffers = view.answer(asked)

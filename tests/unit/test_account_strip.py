@@ -25,7 +25,7 @@ from notebook_prof.views.document import fragment
 from notebook_prof.views.drawing.account import STRIP, has_strip
 from notebook_prof.views.drawing.views import timeline
 from notebook_prof.views.headline import headline_pieces
-from notebook_prof.views.protocol import Protocol
+from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.store import ViewStore
 from notebook_prof.views.thumbnail import thumbnail
 
@@ -41,7 +41,7 @@ def trace() -> Trace:
 
 
 def test_the_strip_shows_every_part_and_every_nanosecond(trace: Trace) -> None:
-    content, buffers = Protocol(trace, Selection()).answer({"t": "account"})
+    content, buffers = PageQueries(trace, Selection()).answer({"t": "account"})
     assert "pending" not in content, "of a short recording it is answered at once"
     data = {n: np.frombuffer(b, "<" + k) for (n, k), b in zip(content["columns"], buffers, strict=True)}
     table = analysis.account(trace)

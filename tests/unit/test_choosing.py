@@ -13,7 +13,7 @@ from notebook_prof.selection import Selection
 from notebook_prof.views.answers import table
 from notebook_prof.views.choosing import Choices
 from notebook_prof.views.matching import matching_key, matching_mask
-from notebook_prof.views.protocol import Protocol
+from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.store import ViewStore
 
 from ..browser.drawn import drawn_trace
@@ -70,7 +70,7 @@ def test_many_names_are_found_like_few(monkeypatch: pytest.MonkeyPatch, store: V
 
 
 def test_selected_memory_is_that_of_the_selected_slices() -> None:
-    protocol = Protocol(drawn_trace(gpu=True), Selection(name="aten::conv2d"))
+    protocol = PageQueries(drawn_trace(gpu=True), Selection(name="aten::conv2d"))
     store = protocol.store
     for device in store.memory_devices:
         curve = store.selected_memory(device, matching_key(protocol.selection.to_state()))
@@ -87,7 +87,7 @@ def test_selected_memory_is_that_of_the_selected_slices() -> None:
 def test_a_table_of_very_many_slices_is_made_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until its sums are there the page is told to come again, and other questions are answered."""
     monkeypatch.setattr(sys.modules[table.__module__], "_MANY", 100)
-    protocol = Protocol(drawn_trace(gpu=True), Selection(step=list(range(4, 12))))
+    protocol = PageQueries(drawn_trace(gpu=True), Selection(step=list(range(4, 12))))
     asked = {"t": "table", "top": 1000}
     found = protocol.answer(asked)[0]
     while found.get("pending"):

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from notebook_prof.background import Cancelled, Pace, checkpoint
-from notebook_prof.session import current
 from notebook_prof.session.deferred import DeferredTrace
 from notebook_prof.session.profile import Profile
 from notebook_prof.testing import draw
@@ -98,9 +97,7 @@ def test_an_interrupt_ends_the_waiting_only(building: Building) -> None:
     assert building.times == 1
 
 
-def test_recordings_pass_first_unless_somebody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    recording: list[object] = [object()]
-    monkeypatch.setattr(current, "running", lambda: recording[0] if recording else None)
+def test_recordings_pass_first_unless_somebody_waits() -> None:
     pieces: list[float] = []
 
     def build() -> Trace:
@@ -110,7 +107,7 @@ def test_recordings_pass_first_unless_somebody_waits(monkeypatch: pytest.MonkeyP
             pieces.append(time.perf_counter())
         return draw("main: [mm]")
 
-    deferred = DeferredTrace(build)
+    deferred = DeferredTrace(build, hold=lambda: True)
     deferred.start()
     time.sleep(0.2)
     assert len(pieces) < 3

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from notebook_prof.selection import Selection
 from notebook_prof.views.built import built
 from notebook_prof.views.lod import DrawnIndex, EarlyIndex, RowIndex, density
-from notebook_prof.views.protocol import Protocol
+from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.store import ViewStore
 from notebook_prof.views.warming import Warming
 
@@ -55,7 +55,7 @@ def _slices(index: DrawnIndex, at: Any) -> Any:
 
 def test_the_first_picture_is_the_one_that_stays() -> None:
     asked = {"t": "lod", "a": 0, "b": 2e8, "px": 500, "rows": [0, 1]}
-    early, late = Protocol(drawn_trace(), Selection()), Protocol(drawn_trace(), Selection())
+    early, late = PageQueries(drawn_trace(), Selection()), PageQueries(drawn_trace(), Selection())
     held = np.arange(early.store.columns.n_rows) < 2
     c = early.store.columns
     early.store._early = EarlyIndex(c.ts, c.dur, c.row, held)
@@ -79,7 +79,7 @@ def test_few_rows_are_not_indexed_twice() -> None:
 
 def test_warming_begins_with_the_first_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Warming.__init__, "__defaults__", (1000,))
-    protocol = Protocol(drawn_trace(gpu=True), Selection())
+    protocol = PageQueries(drawn_trace(gpu=True), Selection())
     protocol.warming.start()
     protocol.answer({"t": "lod", "a": 0, "b": 1e9, "px": 100, "rows": [0]})
     assert protocol.warming.wait(120)
@@ -90,7 +90,7 @@ def test_warming_begins_with_the_first_picture(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_doubts_come_apart_where_they_are_asked_so() -> None:
-    protocol = Protocol(drawn_trace(gpu=True), Selection())
+    protocol = PageQueries(drawn_trace(gpu=True), Selection())
     assert "doubts" not in protocol.answer({"t": "meta", "doubts": "later"})[0]
     known = protocol.answer({"t": "meta"})[0]["doubts"]
     while "doubts" not in (told := protocol.answer({"t": "doubts"})[0]):

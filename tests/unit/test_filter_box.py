@@ -13,7 +13,7 @@ from notebook_prof.errors import NotebookProfError
 from notebook_prof.selection import Query, Selection
 from notebook_prof.session.profile import Profile
 from notebook_prof.views.answers import search, table
-from notebook_prof.views.protocol import Protocol
+from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.store import ViewStore
 
 from ..browser.drawn import drawn_profile
@@ -129,7 +129,7 @@ def test_no_question_waits_while_names_are_compared(
 
     for module in (answers_find, answers_table):
         monkeypatch.setattr(module, "passing", slow)
-    protocol = Protocol(p.trace, Selection())
+    protocol = PageQueries(p.trace, Selection())
     assert protocol.answer(request_)[0]["pending"]
     assert began.wait(60)
     assert protocol.answer({"t": "table", "by": "name"})[0]["label"], "answered meanwhile"

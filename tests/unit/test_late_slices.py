@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from notebook_prof.selection import Selection
 from notebook_prof.trace import nest
 from notebook_prof.views.lod.late import late_inside
-from notebook_prof.views.protocol import Protocol
+from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.store import ViewStore
 
 from ..browser.drawn import drawn_trace
@@ -47,7 +47,7 @@ def test_covers_are_those_of_every_earlier_slice(
 
 
 def test_tables_are_the_same_either_way() -> None:
-    walked, sorted_ = (Protocol(drawn_trace(gpu=True), Selection()) for _ in range(2))
+    walked, sorted_ = (PageQueries(drawn_trace(gpu=True), Selection()) for _ in range(2))
     assert ViewStore(walked.store.trace).shallow
     sorted_.store.__dict__["shallow"] = False
     for state in ({}, {"step": [4]}, {"phase": ["forward"]}, {"window": [10**6, 5 * 10**7]}):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from notebook_prof.jupyter.widget import ProfileWidget
 from notebook_prof.session.profile import Profile
-from notebook_prof.views.answers import QUESTIONS
+from notebook_prof.views.page_queries import PageQueries
 
 from ..browser.drawn import drawn_profile
 
@@ -22,7 +22,7 @@ JSON = st.recursive(
 ARGUMENTS = ["rid", "pad", "seq", "patch", "origin", "revision", "a", "b", "px", "rows", "by", "to", "id"]
 ARGUMENTS += ["at", "top", "start", "sort", "filter", "text", "name", "tracks", "device", "scope", "messages"]
 KEYS = st.sampled_from(ARGUMENTS)
-KINDS = st.sampled_from([*QUESTIONS, "select", "bokehjs", "start", "several", ""])
+KINDS = st.sampled_from([*PageQueries.questions, "select", "bokehjs", "start", "several", ""])
 QUESTION = st.builds(lambda kind, more: {**more, "t": kind}, KINDS, st.dictionaries(KEYS, JSON, max_size=5))
 SEVERAL = st.builds(lambda found: {"t": "several", "messages": found}, st.lists(QUESTION | JSON, max_size=4))
 

@@ -27,9 +27,9 @@ from notebook_prof.views.answers.tabs import MOST_ROWS, packed, panel
 from notebook_prof.views.beside import Beside
 from notebook_prof.views.dashboard import rail
 from notebook_prof.views.packing import Answer
+from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.panels import PANELS, Card, Cards, Fact, Facts, Note, Panel, Tab, Table
 from notebook_prof.views.panels.asking import ask, followed
-from notebook_prof.views.protocol import Protocol
 from notebook_prof.views.store import ViewStore
 
 from ..browser.drawn import drawn_trace
@@ -195,7 +195,7 @@ def test_an_analysis_is_asked_under_the_selection() -> None:
     assert ask(analysis.operators, trace, Selection(name="mm").to_state())["name"].tolist() == ["mm"]
 
 
-def _wait(protocol: Protocol, **request: Any) -> dict[str, Any]:
+def _wait(protocol: PageQueries, **request: Any) -> dict[str, Any]:
     until = time.monotonic() + 60
     while time.monotonic() < until:
         content, _ = protocol.answer({"t": "panel", **request})
@@ -213,7 +213,7 @@ def test_a_slow_tab_holds_up_no_other_question(trace: Trace, monkeypatch: pytest
         return Panel("Slow", (Note("done"),))
 
     monkeypatch.setitem(PANELS, "slow", Tab("Slow", slow))
-    protocol = Protocol(trace, Selection())
+    protocol = PageQueries(trace, Selection())
     assert protocol.answer({"t": "panel", "name": "slow", "seq": 3})[0]["pending"]
     assert began.wait(60)
     assert protocol.answer({"t": "table", "by": "name"})[0]["label"], "answered meanwhile"
@@ -234,7 +234,7 @@ def test_a_tab_that_fails_says_so_and_may_be_asked_again(
         return Panel("Fine", (Note("done"),))
 
     monkeypatch.setitem(PANELS, "failing", Tab("Failing", failing))
-    protocol = Protocol(trace, Selection())
+    protocol = PageQueries(trace, Selection())
     assert _wait(protocol, name="failing")["failed"] == "ZeroDivisionError: no time at all"
     assert _wait(protocol, name="failing")["title"] == "Fine"
     assert "did you mean 'steps'" in _wait(protocol, name="step")["failed"]

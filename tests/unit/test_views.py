@@ -22,9 +22,9 @@ from notebook_prof.views import bundle
 from notebook_prof.views.dashboard import TEMPLATE, dashboard_document, dashboard_settings
 from notebook_prof.views.dashboard_figures import drawn
 from notebook_prof.views.document import fragment, write_report
+from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.palette import CATEGORIES, NAMES, PHASES, rgba
 from notebook_prof.views.picture import density_picture, png
-from notebook_prof.views.protocol import Protocol
 from notebook_prof.views.store import ViewStore
 from notebook_prof.views.thumbnail import thumbnail
 from notebook_prof.views.warming import Warming
@@ -34,7 +34,7 @@ from ..browser.drawn import drawn_trace
 EMPTY = TraceBuilder().seal()
 
 
-def _ask(protocol: Protocol, **request: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def _ask(protocol: PageQueries, **request: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     content, buffers = protocol.answer(request)
     assert "failed" not in content, content
     json.dumps(content)
@@ -47,8 +47,8 @@ def _ask(protocol: Protocol, **request: Any) -> tuple[dict[str, Any], dict[str, 
 
 
 @pytest.fixture
-def protocol() -> Protocol:
-    return Protocol(drawn_trace(gpu=True), Selection())
+def protocol() -> PageQueries:
+    return PageQueries(drawn_trace(gpu=True), Selection())
 
 
 def _wide_trace(rows: int = 300, each: int = 400) -> Trace:
@@ -61,7 +61,7 @@ def _wide_trace(rows: int = 300, each: int = 400) -> Trace:
     return builder.seal()
 
 
-def test_meta_lists_tracks_in_drawing_order(protocol: Protocol) -> None:
+def test_meta_lists_tracks_in_drawing_order(protocol: PageQueries) -> None:
     content, columns = _ask(protocol, t="meta")
     assert [track["name"] for track in content["tracks"]] == ["MainThread", "autograd thread 0", "stream 7"]
     assert [track["row"] for track in content["tracks"]] == [0, 3, 5]
@@ -82,7 +82,7 @@ def test_equally_busy_threads_stand_by_name() -> None:
     assert tracks == ["main", "busy", "worker 1", "worker 2", "worker 10"]
 
 
-def test_lod_gives_every_slice_or_accounts_for_it(protocol: Protocol) -> None:
+def test_lod_gives_every_slice_or_accounts_for_it(protocol: PageQueries) -> None:
     n = len(protocol.store.trace.slices)
     end = float(protocol.store.trace.span.end)
     rows = list(range(protocol.store.columns.n_rows))
@@ -95,14 +95,14 @@ def test_lod_gives_every_slice_or_accounts_for_it(protocol: Protocol) -> None:
     assert data["count"].sum() >= n
 
 
-def test_lod_keeps_to_the_rows_asked_for(protocol: Protocol) -> None:
+def test_lod_keeps_to_the_rows_asked_for(protocol: PageQueries) -> None:
     _, data = _ask(protocol, t="lod", a=0, b=1e9, px=500, rows=[4, 0])
     slots = dict(zip(protocol.store.columns.row[data["id"]].tolist(), data["slot"].tolist(), strict=True))
     assert slots == {4: 0, 0: 1}
 
 
 def test_no_answer_exceeds_its_bounds() -> None:
-    protocol = Protocol(_wide_trace(), Selection())
+    protocol = PageQueries(_wide_trace(), Selection())
     content, data = _ask(protocol, t="lod", a=0, b=4e5, px=8000, rows=list(range(300)))
     assert len(data["id"]) <= 4000
     assert content["bins"] * 128 <= 65_536
@@ -111,7 +111,7 @@ def test_no_answer_exceeds_its_bounds() -> None:
     assert _ask(protocol, t="table", top=7)[0]["rows"] == 300
 
 
-def test_selection_dims_filters_and_adds_up(protocol: Protocol) -> None:
+def test_selection_dims_filters_and_adds_up(protocol: PageQueries) -> None:
     selection = protocol.selection
     all_rows, data = _ask(protocol, t="table")
     own = dict(zip(all_rows["label"], data["self_ns"], strict=True))
@@ -135,7 +135,7 @@ def test_selection_dims_filters_and_adds_up(protocol: Protocol) -> None:
     assert data["sy"][-1] == 0, "everything that was allocated is freed"
 
 
-def test_window_totals_match_the_slices(protocol: Protocol) -> None:
+def test_window_totals_match_the_slices(protocol: PageQueries) -> None:
     a, b = 31_234_567, 77_777_777
     protocol.selection.window = (a, b)
     content, data = _ask(protocol, t="table", by="name", top=1000)
@@ -146,13 +146,13 @@ def test_window_totals_match_the_slices(protocol: Protocol) -> None:
         assert total == expected[name]
 
 
-def test_a_selected_name_is_shown_though_it_is_far_down(protocol: Protocol) -> None:
+def test_a_selected_name_is_shown_though_it_is_far_down(protocol: PageQueries) -> None:
     last = _ask(protocol, t="table")[0]["label"][-1]
     protocol.selection.name = last
     assert last in _ask(protocol, t="table", top=3)[0]["label"]
 
 
-def test_detail_tells_everything_and_links(protocol: Protocol) -> None:
+def test_detail_tells_everything_and_links(protocol: PageQueries) -> None:
     src = int(protocol.store.trace.flows["src"].iloc[0])
     content, _ = _ask(protocol, t="detail", id=src)
     assert content["found"]
@@ -173,7 +173,7 @@ def test_detail_tells_what_a_slice_was_called_with() -> None:
         "event_arguments": pd.DataFrame({**told, "arguments": ['{"lr":0.125}', '{"who":"<b>","n":[1]}']}),
         "device_events": pd.DataFrame(launch),
     }
-    protocol = Protocol(b.seal(), Selection())
+    protocol = PageQueries(b.seal(), Selection())
     told_of = {
         (answer["name"], answer["dur"]): answer["arguments"]
         for answer in (_ask(protocol, t="detail", id=i)[0] for i in range(3))
@@ -185,7 +185,7 @@ def test_detail_tells_what_a_slice_was_called_with() -> None:
     }
 
 
-def test_find_walks_one_name_on_one_track(protocol: Protocol) -> None:
+def test_find_walks_one_name_on_one_track(protocol: PageQueries) -> None:
     c = protocol.store.columns
     same = np.flatnonzero((c.name == c.names.index("aten::conv2d")) & (c.track == 0))
     assert _ask(protocol, t="find", id=int(same[0]), by=1)[0]["id"] == same[1]
@@ -196,11 +196,11 @@ def test_find_walks_one_name_on_one_track(protocol: Protocol) -> None:
     "kind", ["meta", "names", "strip", "table", "memory", "phases", "detail", "find", "lod"]
 )
 def test_an_empty_trace_has_answers(kind: str) -> None:
-    _ask(Protocol(EMPTY, Selection()), t=kind, a=0, b=10, px=100, rows=[], id=0)
+    _ask(PageQueries(EMPTY, Selection()), t=kind, a=0, b=10, px=100, rows=[], id=0)
 
 
 def test_what_cannot_be_answered_is_a_sentence() -> None:
-    protocol = Protocol(EMPTY, Selection())
+    protocol = PageQueries(EMPTY, Selection())
     assert "did you mean 'table'" in protocol.answer({"t": "tabel"})[0]["failed"]
     assert "failed" in protocol.answer({"t": "lod"})[0]
     told = protocol.select({"stepp": [1]}, "page", None)
@@ -209,7 +209,7 @@ def test_what_cannot_be_answered_is_a_sentence() -> None:
 
 
 def test_select_merges_patches_by_revision() -> None:
-    protocol = Protocol(EMPTY, Selection())
+    protocol = PageQueries(EMPTY, Selection())
     protocol.selection.step = 3
     state = protocol.select({"name": ["mm"]}, "table", 0)["state"]
     assert (state["step"], state["name"]) == ([3], ["mm"])
@@ -313,13 +313,13 @@ def test_the_first_view_needs_no_models_of_bokeh() -> None:
 import sys
 from notebook_prof.session.profile import Profile
 from notebook_prof.jupyter import late
-from notebook_prof.jupyter.widget import ProfileWidget, answers_of
+from notebook_prof.jupyter.widget import ProfileWidget, queries_of
 from notebook_prof.testing import draw
 profile = Profile(draw("main: [mm]"))
 ProfileWidget(profile)._start()
 late.static_form(profile, "uid")
 for question in ("meta", "names", "lod", "strip", "memory", "phases", "table"):
-    content, _ = answers_of(profile).answer({"t": question, "a": 0, "b": 1, "px": 9, "rows": [0]})
+    content, _ = queries_of(profile).answer({"t": question, "a": 0, "b": 1, "px": 9, "rows": [0]})
     assert "failed" not in content, content
 print("bokeh.models" in sys.modules, "bokeh.plotting" in sys.modules)
 """
@@ -339,7 +339,7 @@ def test_page_code_is_whole() -> None:
 
 def test_a_long_trace_draws_while_its_table_is_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Warming.__init__, "__defaults__", (1000,))
-    protocol = Protocol(drawn_trace(), Selection())
+    protocol = PageQueries(drawn_trace(), Selection())
     assert protocol.answer({"t": "lod", "a": 0, "b": 1e9, "px": 100, "rows": [0]})[0]["quads"] > 0
     waits = protocol.answer({"t": "table", "seq": 7})[0]
     assert waits.get("pending") is True or waits["rows"] > 0
@@ -348,7 +348,7 @@ def test_a_long_trace_draws_while_its_table_is_prepared(monkeypatch: pytest.Monk
     assert _ask(protocol, t="phases")[0]["bars"] == 10
 
 
-def test_tables_page_through_all_rows(protocol: Protocol) -> None:
+def test_tables_page_through_all_rows(protocol: PageQueries) -> None:
     whole = _ask(protocol, t="table", top=1000)[0]["label"]
     pages = [_ask(protocol, t="table", start=start, top=5)[0] for start in range(0, len(whole), 5)]
     assert [label for page in pages for label in page["label"]] == whole
@@ -373,7 +373,7 @@ def test_long_names_are_whole_so_that_a_click_selects_them() -> None:
     name = "void kernel<" + "at::native::Functor, " * 300 + ">"
     builder = TraceBuilder()
     builder.slices(ts=[0, 9], dur=[5, 5], name=[name + "a", name + "b"], track=builder.track("main"))
-    protocol = Protocol(builder.seal(), Selection())
+    protocol = PageQueries(builder.seal(), Selection())
     assert _ask(protocol, t="names", start=0)[0]["names"] == [name + "a", name + "b"]
     label = _ask(protocol, t="table")[0]["label"][0]
     protocol.select({"name": [label]}, "table", 0)

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from ..packing import Answer
-from ..store import ViewStore
 from .account import account
 from .counters import counters
 from .detail import detail
@@ -16,14 +11,6 @@ from .meta import doubts, meta, names
 from .phases import phases
 from .table import table, table_is_slow
 from .timeline import MAX_ROWS, lod, strip
-
-
-def panel(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """A tab: as `tabs.panel`, which needs Bokeh's models; so it is imported after the first picture."""
-    from .tabs import panel as made
-
-    return made(store, state, request)
-
 
 QUESTIONS = (
     "account",
@@ -36,7 +23,6 @@ QUESTIONS = (
     "meta",
     "names",
     "neighbour",
-    "panel",
     "phases",
     "search",
     "strip",
@@ -57,7 +43,6 @@ __all__ = [
     "meta",
     "names",
     "neighbour",
-    "panel",
     "phases",
     "search",
     "strip",

@@ -12,7 +12,7 @@ from ...errors import NotebookProfError
 from ...selection import Selection
 from ...trace import Trace
 from ..dashboard import dashboard_document, dashboard_settings
-from ..protocol import Protocol as Answers
+from ..page_queries import PageQueries
 from .columns import page_columns, rank_rows
 from .figures import PANELS, page_document, page_settings
 from .frames import PageFrames, PageSums
@@ -59,7 +59,7 @@ class RankSource(Protocol):
 
 
 class RankProtocol:
-    """Answers every page that shows one set of ranks.
+    """Answer the questions of every page that shows one set of ranks.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class RankProtocol:
     def __init__(self, source: RankSource) -> None:
         self.source, self.selection = source, source.selection
         self._lock = threading.RLock()
-        self._opened: Answers | None = None
+        self._opened: PageQueries | None = None
         self._number = 0
         self.panels = _worth_showing(source.frames({}))
 
@@ -95,7 +95,7 @@ class RankProtocol:
         Returns
         -------
         content : dict
-            As `notebook_prof.views.protocol.Protocol.answer`; what cannot be answered is in ``failed``.
+            As `notebook_prof.views.protocol.QueryService.answer`; what cannot be answered is in ``failed``.
         buffers : list of bytes
         """
         if "of" in request:
@@ -110,7 +110,7 @@ class RankProtocol:
             return {"failed": str(error), "columns": []}, []
 
     def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
-        """Apply what a page selects; see `notebook_prof.views.protocol.Protocol.select`."""
+        """Apply what a page selects; see `notebook_prof.views.protocol.QueryService.select`."""
         try:
             self.selection.apply_patch(patch, source, base_revision)
         except NotebookProfError as error:
@@ -127,7 +127,7 @@ class RankProtocol:
     def _open(self, request: Mapping[str, Any]) -> dict[str, Any]:
         ranks = [int(rank) for rank in request.get("ranks") or []]
         profile = self.source.timeline(ranks or None)
-        self._opened = Answers(profile.trace, self.selection)
+        self._opened = PageQueries(profile.trace, self.selection)
         self._number += 1
         self.selection.clear("track")
         self.selection.focus = None

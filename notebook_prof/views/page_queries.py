@@ -1,0 +1,32 @@
+"""What a page of the views asks: the questions of the service, and the tabs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from .packing import Answer
+from .protocol import Ask, QueryService
+from .store import ViewStore
+
+
+def panel(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
+    """Answer a tab, as `answers.tabs.panel`; Bokeh is imported when the first tab is asked for."""
+    from .answers.tabs import panel as made
+
+    return made(store, state, request)
+
+
+class PageQueries(QueryService):
+    """Answer the questions of every page that shows one Trace under one Selection, its tabs included.
+
+    Examples
+    --------
+    >>> from notebook_prof import Selection, TraceBuilder
+    >>> queries = PageQueries(TraceBuilder().seal(), Selection())
+    >>> queries.answer({"t": "panel", "name": "overview"})[0]["pending"]
+    True
+    """
+
+    questions: ClassVar[Mapping[str, Ask]] = {**QueryService.questions, "panel": panel}
+    slow: ClassVar[frozenset[str]] = QueryService.slow | {"panel"}
