@@ -40,9 +40,9 @@ import psutil
 
 import notebook_prof as nbp
 from notebook_prof.ranks import rankset
-from notebook_prof.ranks.files import looked_at
-from notebook_prof.ranks.reduction import reduce_rank
-from notebook_prof.ranks.standard import STANDARD
+from notebook_prof.ranks.analysis.standard import STANDARD
+from notebook_prof.ranks.reading.files import looked_at
+from notebook_prof.ranks.reading.reduction import reduce_rank
 
 TITLE = "Many ranks"
 BASE_NS = 1_790_000_000_000_000_000

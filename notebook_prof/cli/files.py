@@ -7,9 +7,9 @@ import os
 from typing import Any
 
 from ..errors import OptionError
+from ..profiles.files import open_profile
+from ..ranks.profiles import read_ranks
 from ..readers import list_formats
-from ..session.files import open_profile
-from ..session.ranks import read_ranks
 from .output import add_output_options, chosen_format, data_text, drawn, say
 
 

@@ -12,7 +12,7 @@ from .. import analysis
 from ..compat.paddle_summary.spread import SORTED_KEYS
 from ..compat.paddle_summary.text import UNITS, VIEWS
 from ..errors import OptionError, nearest
-from ..session.files import open_profile
+from ..profiles.files import open_profile
 from ..units import format_bytes, format_count, format_ns, format_share
 from .output import add_output_options, chosen_format, data_text, drawn, say
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
-from .late import first_form, late_verdict, show_rest, static_form
+from .deferred_display import first_form, late_verdict, show_rest, static_form
 from .widget import LinkedWidget, ProfileWidget, Shown, queries_of
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from ..session.rank_board import RankBoard
+    from ..ranks.page.board import RankBoard
 
 _MIME: Final = "application/vnd.jupyter.widget-view+json"
 _SHOWN: Final[dict[str, list[weakref.ref[LinkedWidget]]]] = {}
@@ -28,7 +28,7 @@ def show(profile: Shown | RankBoard, **_options: Any) -> None:
 
     Two outputs are made: a static one (text, and HTML with a picture) that survives without a kernel, and
     the live views, which hide it as long as they are there. The views go out first where a front-end listens
-    (`notebook_prof.jupyter.late`). A shell without a front-end gets the text.
+    (`notebook_prof.jupyter.deferred_display`). A shell without a front-end gets the text.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def _display(widget: LinkedWidget, cell: str, shell: InteractiveShell) -> None:
 
 
 def _board(board: RankBoard, uid: str) -> LinkedWidget:
-    from ..views.rank_page.static import rank_fragment
+    from ..ranks.page.static import rank_fragment
     from .rank_widget import RankWidget
 
     html = rank_fragment(board.frames({}), board.headline, uid)
@@ -88,7 +88,7 @@ def _text(shown: Shown | RankBoard) -> str:
 
 def _is_board(shown: Shown | RankBoard) -> TypeGuard[RankBoard]:
     """Whether it is a RankBoard; where nobody has imported that room it need not be imported to tell."""
-    room = sys.modules.get("notebook_prof.session.rank_board")
+    room = sys.modules.get("notebook_prof.ranks.page.board")
     return room is not None and isinstance(shown, room.RankBoard)
 
 

@@ -11,7 +11,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_magic, magics_class
 
 from ..errors import NotebookProfError, nearest
-from ..session.files import open_profile
+from ..profiles.files import open_profile
 from .run import deliver
 
 MAGIC: Final = "%profile_open"

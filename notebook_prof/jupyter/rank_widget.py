@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..session.rank_board import RankBoard
+from ..ranks.page import RankProtocol
+from ..ranks.page.board import RankBoard
+from ..ranks.page.code import PARTS, style
 from ..views.bundle import LIVE, script, stylesheet
-from ..views.rank_page import RankProtocol
-from ..views.rank_page.code import PARTS, style
 from .widget import LinkedWidget
 
 

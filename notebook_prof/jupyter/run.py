@@ -19,10 +19,10 @@ from IPython.display import display
 from ..collectors.python.assemble import OTHER_CELLS
 from ..errors import NotebookProfError
 from ..interrupts import DelayedInterrupt
+from ..profiles.deferred_trace import DeferredTrace
+from ..profiles.profile import Profile
 from ..session import current, ticks
-from ..session.deferred import DeferredTrace
 from ..session.engine import EndOfWindow, LoopInSource, Plan, Session
-from ..session.profile import Profile
 from ..session.schedule import WholeRun
 from .cell import ResultUnknown, watch
 from .limits import NEEDED_DESCRIPTORS, too_few_descriptors, too_little_memory

@@ -14,11 +14,11 @@ import anywidget
 import traitlets
 
 from ..analysis import Claim, Verdict
+from ..profiles.deferred_trace import DeferredTrace
 from ..selection import Selection
-from ..session.deferred import DeferredTrace
+from ..service.headline import headline_pieces
 from ..trace import Trace
 from ..views.bundle import VERSION, bokehjs, script, stylesheet
-from ..views.headline import headline_pieces
 from ..views.page_queries import PageQueries
 
 Claims = tuple[Claim, ...]

@@ -15,12 +15,12 @@ import pandas as pd
 from ..errors import SelectionError
 from ..readers.processes import one_process
 from ..trace import ImportReport, Trace
-from .cache import Cache, open_rank
-from .cluster import find_there, run_there
-from .files import Paths, RankFile, arranged, given, listed, looked_at
-from .pool import processes_for, run_here
-from .progress import Bar, Progress
-from .reduction import Analyses, Reduction, joined, reduce_rank
+from .reading.cache import Cache, open_rank
+from .reading.cluster import find_there, run_there
+from .reading.files import Paths, RankFile, arranged, given, listed, looked_at
+from .reading.pool import processes_for, run_here
+from .reading.progress import Bar, Progress
+from .reading.reduction import Analyses, Reduction, joined, reduce_rank
 
 T = TypeVar("T")
 _OPEN: Final = 2

@@ -1,1 +1,1 @@
-"""What the user holds: a Profile (trace, selection, analyses, views), and recording one."""
+"""Recording: which steps, which collectors, from the first to the last moment."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from ..errors import AlreadyRecordingError
 
 if TYPE_CHECKING:
+    from ..profiles.profile import Profile
     from .engine import Session
-    from .profile import Profile
 
 _lock = threading.Lock()
 _running: Session | None = None

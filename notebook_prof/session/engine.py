@@ -19,13 +19,14 @@ from ..collectors.machine import machine
 from ..collectors.options import CollectorOptions
 from ..errors import OptionError
 from ..interrupts import DelayedInterrupt
+from ..profiles.deferred_trace import DeferredTrace
 from ..trace.builder import TraceBuilder
 from ..trace.clocks import Clock
 from ..trace.report import ImportReport
 from ..trace.trace import Trace
-from . import budget, current, findings, rounds
+from . import budget, current, findings
+from . import clock_history as rounds
 from .account import account
-from .deferred import DeferredTrace
 from .interleaved import Interleaved, OverheadMeter
 from .schedule import ScheduleFunction, StepRange, WholeRun
 from .sources import StepSources, allowed

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from ..errors import OptionError
-from .profile import Profile
+from ..profiles.profile import Profile
 
 TraceHandler = Callable[[Profile], None]
 

@@ -13,13 +13,13 @@ from ..collectors.base import Collector
 from ..collectors.options import CollectorOptions, EngineName, PythonMode
 from ..errors import NotRecordedError, OptionError
 from ..interrupts import DelayedInterrupt
+from ..profiles.deferred_trace import DeferredTrace
+from ..profiles.profile import Profile
 from ..trace.trace import Trace
 from ..units import parse_ns
 from . import current
-from .deferred import DeferredTrace
 from .engine import EndOfWindow, Plan, Session
 from .interleaved import interleave
-from .profile import Profile
 from .schedule import ScheduleFunction, StepsLike, WholeRun, step_range
 
 _UNRECORDED = "has not recorded anything: use it in a with block, or call start() and stop()"

@@ -10,12 +10,12 @@ from typing import Any, Final
 import numpy as np
 
 from ..analysis import Claim
+from ..service.headline import headline_pieces
 from ..trace import DEVICE_CATEGORIES, Trace
 from .bundle import STATIC, VERSION
 from .figures import AXIS_PX, GUTTER_PX, LANE_PX, MARGIN_PX
-from .headline import headline_pieces
-from .panels import PANELS
-from .panels.recorded import without_memory
+from .tabs import PANELS
+from .tabs.recorded import without_memory
 
 FIGURES: Final = ("overview", "timeline", "memory", "phases")
 TEMPLATE: Final = STATIC / "dashboard.json"

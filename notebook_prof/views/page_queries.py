@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from .packing import Answer
-from .protocol import Ask, QueryService
-from .store import ViewStore
+from ..service.packing import Answer
+from ..service.query_service import Ask, QueryService
+from ..service.store import ViewStore
 
 
 def panel(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
     """Answer a tab, as `answers.tabs.panel`; Bokeh is imported when the first tab is asked for."""
-    from .answers.tabs import panel as made
+    from .tabs.answer import panel as made
 
     return made(store, state, request)
 

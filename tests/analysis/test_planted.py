@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import notebook_prof as nbp
+from notebook_prof.profiles.profile import Profile
 from notebook_prof.readers import read_trace
-from notebook_prof.session.profile import Profile
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.flaky(reruns=1)  # what a real run took is chance on a machine with other jobs

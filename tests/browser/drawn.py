@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from notebook_prof.session.profile import Profile
+from notebook_prof.profiles.profile import Profile
 from notebook_prof.trace import Trace, TraceBuilder
 
 FORWARD = ("aten::conv2d", "aten::relu", "aten::max_pool2d", "aten::linear", "aten::cross_entropy_loss")

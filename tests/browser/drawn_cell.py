@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from notebook_prof.session.profile import Profile
+from notebook_prof.profiles.profile import Profile
 from notebook_prof.trace import Trace, TraceBuilder
 
 MS: Final = 1_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from notebook_prof.session.profile import Profile
+from notebook_prof.profiles.profile import Profile
 from notebook_prof.trace import CATEGORIES, Trace, TraceBuilder
 from notebook_prof.trace.schema import SLICES
 

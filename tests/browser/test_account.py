@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from notebook_prof.views.report.report.static_html import write_report
 
 from notebook_prof.analysis import Claim
-from notebook_prof.session.profile import Profile
-from notebook_prof.views.document import write_report
+from notebook_prof.profiles.profile import Profile
 
 from .drawn_cell import MS, cell_profile, drawn_cell
 from .hostile import EVIL
@@ -210,7 +210,7 @@ def test_live_and_linked_with_python(browser: Browser, lab: Server, root: Path) 
     code = """
 import importlib.util, sys, types
 from notebook_prof.analysis import Claim, Verdict
-from notebook_prof.session.profile import Profile
+from notebook_prof.profiles.profile import Profile
 from drawn_cell import cell_profile
 p = cell_profile(steps=False)
 said = p.verdict

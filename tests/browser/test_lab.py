@@ -109,7 +109,7 @@ def test_dark_theme_and_back(notebook: NotebookPage) -> None:
 
 EMPTY = """
 from notebook_prof.trace import TraceBuilder
-from notebook_prof.session.profile import Profile
+from notebook_prof.profiles.profile import Profile
 b = TraceBuilder()
 b.slices(ts=[0, 5], dur=[10**6, 10], name=["only", "tiny"], track=b.track("main"))
 p = Profile(b.seal())

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from notebook_prof.session.profile import Profile
+from notebook_prof.profiles.profile import Profile
 from notebook_prof.trace import TraceBuilder
-from notebook_prof.views import report
+from notebook_prof.views.report.report import report
 
 from .drawn import drawn_trace
 from .jupyter_page import Browser, settle

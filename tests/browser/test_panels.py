@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from notebook_prof.session.profile import Profile
+from notebook_prof.profiles.profile import Profile
 from notebook_prof.trace import TraceBuilder
 
 from .drawn import drawn_profile
@@ -137,7 +137,7 @@ def test_a_tab_with_nothing_recorded_is_grey_and_says_why(tabs: NotebookPage) ->
 
 def test_a_slow_tab_says_so_and_a_failing_one_may_be_tried_again(tabs: NotebookPage) -> None:
     tabs.kernel(
-        "import threading\nfrom notebook_prof.views.panels import PANELS, Tab\n"
+        "import threading\nfrom notebook_prof.views.tabs import PANELS, Tab\n"
         "real, go, tries = PANELS['steps'], threading.Event(), []\n"
         "def slow(trace, state):\n"
         "    tries.append(1)\n"

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import notebook_prof as nbp
+from notebook_prof.ranks.page import RankProtocol
+from notebook_prof.ranks.profiles import Ranks
 from notebook_prof.selection import Selection
-from notebook_prof.session.ranks import Ranks
 from notebook_prof.views.page_queries import PageQueries
-from notebook_prof.views.rank_page import RankProtocol
 
 from ..ranks.piped import write_gpipe
 from .jupyter_page import Browser

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from notebook_prof.session.profile import Profile
+from notebook_prof.profiles.profile import Profile
 from notebook_prof.trace import TraceBuilder
 from notebook_prof.views.page_queries import PageQueries
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from notebook_prof.session.profile import Profile
+from notebook_prof.profiles.profile import Profile
 from notebook_prof.trace import TraceBuilder
 from notebook_prof.units import format_clock
 from notebook_prof.views.bundle import script

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from notebook_prof.session.profile import Profile
+from notebook_prof.profiles.profile import Profile
 from notebook_prof.testing import draw
 
 from .jupyter_page import Browser

@@ -23,12 +23,14 @@ FLOORS = {
     "analysis": 3,
     "compat": 4,
     "collectors": 4,
-    "ranks": 4,
-    "views": 4,
+    "service": 4,
     "testing": 4,
-    "session": 5,
-    "jupyter": 6,
-    "cli": 6,
+    "views": 5,
+    "profiles": 6,
+    "session": 7,
+    "ranks": 7,
+    "jupyter": 8,
+    "cli": 8,
 }
 
 HOMES = {
@@ -41,7 +43,7 @@ HOMES = {
     "pyarrow": {"readers", "selection", "writers"},
     "dask": {"ranks"},
     "distributed": {"ranks"},
-    "bokeh": {"views"},
+    "bokeh": {"ranks", "views"},
     "hypothesis": {"testing"},
     "IPython": {"jupyter", "cli"},
     "ipywidgets": {"jupyter"},

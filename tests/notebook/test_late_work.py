@@ -18,7 +18,7 @@ SHOW = """
 import threading
 import numpy as np
 from notebook_prof.jupyter import late
-from notebook_prof.session.profile import Profile
+from notebook_prof.profiles.profile import Profile
 from notebook_prof.testing import draw
 from notebook_prof.views import warming
 

@@ -11,9 +11,9 @@ from notebook_prof.analysis.distributed.distributed.collective_names import oper
 
 import notebook_prof as nbp
 from notebook_prof.errors import OptionError
-from notebook_prof.ranks.clocks import clock_offsets
-from notebook_prof.ranks.folding import METRICS, fold
-from notebook_prof.ranks.matching import matched
+from notebook_prof.ranks.analysis.clocks import clock_offsets
+from notebook_prof.ranks.analysis.folding import METRICS, fold
+from notebook_prof.ranks.analysis.matching import matched
 from notebook_prof.testing import draw
 from notebook_prof.trace.taxonomy import is_collective_kernel, is_collective_range
 

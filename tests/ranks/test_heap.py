@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from notebook_prof.ranks import heap
+from notebook_prof.ranks.reading import heap
 
 CODE = """
 import resource
 import numpy as np
-from notebook_prof.ranks.heap import heap_kept
+from notebook_prof.ranks.reading.heap import heap_kept
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(200):

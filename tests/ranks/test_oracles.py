@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof.session.ranks import Ranks
+from notebook_prof.ranks.profiles import Ranks
 
 COMMUNICATION_US = {1: 11336, 3: 9774, 4: 6587, 5: 6251, 0: 5798, 6: 3558, 2: 3492, 7: 1746}
 

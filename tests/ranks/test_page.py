@@ -12,10 +12,10 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof.cli.main import main
 from notebook_prof.errors import SelectionError
-from notebook_prof.ranks.worth import worth_showing
-from notebook_prof.session.rank_board import RankBoard
-from notebook_prof.session.ranks import Ranks
-from notebook_prof.views.rank_page import RankProtocol
+from notebook_prof.ranks.page import RankProtocol
+from notebook_prof.ranks.page.board import RankBoard
+from notebook_prof.ranks.page.representative_ranks import worth_showing
+from notebook_prof.ranks.profiles import Ranks
 
 from .drawn import write_rank, write_run
 from .piped import write_gpipe

@@ -10,12 +10,12 @@ import pytest
 
 import notebook_prof as nbp
 from notebook_prof.errors import SelectionError
-from notebook_prof.ranks.clocks import clock_offsets
-from notebook_prof.ranks.stacking import RankClock, retimed, stacked
+from notebook_prof.ranks.analysis.clocks import clock_offsets
+from notebook_prof.ranks.analysis.stacking import RankClock, retimed, stacked
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.nesting import nest
-from notebook_prof.views.drawing import scene
 from notebook_prof.views.page_queries import PageQueries
+from notebook_prof.views.pictures import scene
 
 from .drawn import write_rank
 

@@ -12,8 +12,8 @@ from bokeh.plotting import figure
 
 import notebook_prof as nbp
 from notebook_prof.errors import OptionError
-from notebook_prof.session.ranks import Ranks
-from notebook_prof.views.ranks import PARTS
+from notebook_prof.ranks.pictures import PARTS
+from notebook_prof.ranks.profiles import Ranks
 
 from .drawn import write_rank, write_run
 from .piped import gpipe_length_us, write_gpipe

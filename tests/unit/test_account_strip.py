@@ -10,24 +10,24 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from notebook_prof.views.report.report.static_html import fragment
+from notebook_prof.views.report.report.thumbnail import thumbnail
 
 from notebook_prof import analysis
 from notebook_prof.analysis import Claim
+from notebook_prof.profiles.profile import Profile
 from notebook_prof.selection import Selection
-from notebook_prof.session.profile import Profile
+from notebook_prof.service.answers import account
+from notebook_prof.service.answers.account import MOST_STRETCHES, stretches, thinned
+from notebook_prof.service.headline import headline_pieces
+from notebook_prof.service.store import ViewStore
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
-from notebook_prof.views.answers import account
-from notebook_prof.views.answers.account import MOST_STRETCHES, stretches, thinned
-from notebook_prof.views.answers.tabs import panel
 from notebook_prof.views.dashboard import dashboard_settings, rail
-from notebook_prof.views.document import fragment
-from notebook_prof.views.drawing.account import STRIP, has_strip
-from notebook_prof.views.drawing.views import timeline
-from notebook_prof.views.headline import headline_pieces
 from notebook_prof.views.page_queries import PageQueries
-from notebook_prof.views.store import ViewStore
-from notebook_prof.views.thumbnail import thumbnail
+from notebook_prof.views.pictures.account import STRIP, has_strip
+from notebook_prof.views.pictures.views import timeline
+from notebook_prof.views.tabs.answer import panel
 
 from ..browser.drawn_cell import MS, SOURCE, drawn_cell
 

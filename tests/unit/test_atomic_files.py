@@ -18,7 +18,7 @@ import pytest
 
 from notebook_prof.atomic_files import atomic_file, atomic_text
 from notebook_prof.errors import NotebookProfError, WriteError
-from notebook_prof.session.profile import Profile
+from notebook_prof.profiles.profile import Profile
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.writers import write_table
 from notebook_prof.writers.chrome import write_chrome

@@ -110,7 +110,7 @@ def test_tables_are_plain_when_piped_and_drawn_when_asked(trace: str, capsys) ->
 
 
 def test_summary_says_the_verdict_first(trace: str, capsys) -> None:
-    from notebook_prof.session.files import open_profile
+    from notebook_prof.profiles.files import open_profile
 
     text = said(capsys, "summary", trace)
     profile = open_profile(trace)

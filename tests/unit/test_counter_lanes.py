@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from notebook_prof.views.report.report.report import given
 
 from notebook_prof import analysis
 from notebook_prof.selection import Selection
+from notebook_prof.service.answers import counters, memory, meta
+from notebook_prof.service.store import ViewStore
 from notebook_prof.trace import Trace, TraceBuilder
-from notebook_prof.views.answers import counters, memory, meta
 from notebook_prof.views.dashboard import empty_reasons
-from notebook_prof.views.report import given
-from notebook_prof.views.store import ViewStore
 
 STATE = Selection().to_state()
 

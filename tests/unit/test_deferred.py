@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from notebook_prof.background import Cancelled, Pace, checkpoint
-from notebook_prof.session.deferred import DeferredTrace
-from notebook_prof.session.profile import Profile
+from notebook_prof.profiles.deferred_trace import DeferredTrace
+from notebook_prof.profiles.profile import Profile
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace
 
@@ -231,7 +231,7 @@ def test_a_process_may_end_in_the_middle_of_it() -> None:
 def _run(code: str) -> subprocess.CompletedProcess[str]:
     head = (
         "from notebook_prof.background import checkpoint\n"
-        "from notebook_prof.session.deferred import DeferredTrace\n"
+        "from notebook_prof.profiles.deferred_trace import DeferredTrace\n"
         "from notebook_prof.testing import draw\n"
     )
     source = head + textwrap.dedent(code)

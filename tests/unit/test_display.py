@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from ipywidgets.widgets import widget as ipywidgets_widget
 
+from notebook_prof.jupyter import deferred_display as late
 from notebook_prof.jupyter import display as display_module
-from notebook_prof.jupyter import late
 from notebook_prof.jupyter.display import show
 from notebook_prof.jupyter.widget import ProfileWidget
+from notebook_prof.profiles.deferred_trace import DeferredTrace
+from notebook_prof.profiles.profile import Profile
+from notebook_prof.service import prefetching as warming
 from notebook_prof.session import current
-from notebook_prof.session.deferred import DeferredTrace
-from notebook_prof.session.profile import Profile
 from notebook_prof.trace import Trace, TraceBuilder
-from notebook_prof.views import warming
 
 from ..browser.drawn import drawn_profile
 

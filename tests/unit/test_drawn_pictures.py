@@ -10,13 +10,13 @@ import pytest
 from PIL import Image
 
 from notebook_prof.errors import OptionError
+from notebook_prof.profiles.profile import Profile
 from notebook_prof.selection import Selection
-from notebook_prof.session.profile import Profile
+from notebook_prof.service.palette import MEMORY, NAMES, PHASES, rgba
 from notebook_prof.trace import Trace, TraceBuilder
-from notebook_prof.views.drawing import CHOICES, scene, write_png, write_svg
-from notebook_prof.views.drawing.font import dots
-from notebook_prof.views.drawing.scene import Line, Text
-from notebook_prof.views.palette import MEMORY, NAMES, PHASES, rgba
+from notebook_prof.views.pictures import CHOICES, scene, write_png, write_svg
+from notebook_prof.views.pictures.font import dots
+from notebook_prof.views.pictures.scene import Line, Text
 
 from ..browser.drawn import drawn_trace
 

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.selection import Selection
-from notebook_prof.views.built import built
-from notebook_prof.views.lod import DrawnIndex, EarlyIndex, RowIndex, density
+from notebook_prof.service.cached import built
+from notebook_prof.service.lod import DrawnIndex, EarlyIndex, RowIndex, density
+from notebook_prof.service.prefetching import Warming
+from notebook_prof.service.store import ViewStore
 from notebook_prof.views.page_queries import PageQueries
-from notebook_prof.views.store import ViewStore
-from notebook_prof.views.warming import Warming
 
 from ..browser.drawn import drawn_trace
 from .test_lod import Drawn, rows_of_slices, windows

@@ -13,9 +13,9 @@ from bokeh.models import PlainText
 
 from notebook_prof import analysis
 from notebook_prof.errors import OptionError
+from notebook_prof.profiles.plot import FIGURES
+from notebook_prof.profiles.profile import Profile
 from notebook_prof.selection import Selection
-from notebook_prof.session.plot import FIGURES
-from notebook_prof.session.profile import Profile
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views import figures
 from notebook_prof.views.figures import Drawn

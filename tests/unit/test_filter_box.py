@@ -10,18 +10,18 @@ import pandas as pd
 import pytest
 
 from notebook_prof.errors import NotebookProfError
+from notebook_prof.profiles.profile import Profile
 from notebook_prof.selection import Query, Selection
-from notebook_prof.session.profile import Profile
-from notebook_prof.views.answers import search, table
+from notebook_prof.service.answers import search, table
+from notebook_prof.service.store import ViewStore
 from notebook_prof.views.page_queries import PageQueries
-from notebook_prof.views.store import ViewStore
 
 from ..browser.drawn import drawn_profile
 from ..filters import FILTERS
 
 # the package has functions of the same names
 answers_find, answers_table = (
-    importlib.import_module(f"notebook_prof.views.answers.{name}") for name in ("find", "table")
+    importlib.import_module(f"notebook_prof.service.answers.{name}") for name in ("find", "table")
 )
 
 

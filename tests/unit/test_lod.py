@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from notebook_prof.views.lod import GroupIndex, RowIndex, StepCurve, WideSlices, density
-from notebook_prof.views.lod.chosen import Chosen
-from notebook_prof.views.lod.density import MAX_CELLS, LongestBlocks
-from notebook_prof.views.lod.rows import grouped_order, spread
+from notebook_prof.service.lod import GroupIndex, RowIndex, StepCurve, WideSlices, density
+from notebook_prof.service.lod.chosen import Chosen
+from notebook_prof.service.lod.density import MAX_CELLS, LongestBlocks
+from notebook_prof.service.lod.rows import grouped_order, spread
 
 Drawn = tuple[Any, Any, Any, int]
 

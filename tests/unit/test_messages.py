@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from notebook_prof.jupyter.widget import ProfileWidget
-from notebook_prof.session.profile import Profile
+from notebook_prof.profiles.profile import Profile
 from notebook_prof.views.page_queries import PageQueries
 
 from ..browser.drawn import drawn_profile

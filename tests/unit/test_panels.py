@@ -17,20 +17,20 @@ import pytest
 from bokeh.embed import file_html
 
 from notebook_prof import analysis
+from notebook_prof.profiles.plot import FIGURES, TABS
+from notebook_prof.profiles.profile import Profile
 from notebook_prof.selection import Selection
-from notebook_prof.session.plot import FIGURES, TABS
-from notebook_prof.session.profile import Profile
+from notebook_prof.service.latest_task import Beside
+from notebook_prof.service.packing import Answer
+from notebook_prof.service.store import ViewStore
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
-from notebook_prof.views import embedded as embedding
-from notebook_prof.views.answers.tabs import MOST_ROWS, packed, panel
-from notebook_prof.views.beside import Beside
 from notebook_prof.views.dashboard import rail
-from notebook_prof.views.packing import Answer
 from notebook_prof.views.page_queries import PageQueries
-from notebook_prof.views.panels import PANELS, Card, Cards, Fact, Facts, Note, Panel, Tab, Table
-from notebook_prof.views.panels.asking import ask, followed
-from notebook_prof.views.store import ViewStore
+from notebook_prof.views.report.report import tabs as embedding
+from notebook_prof.views.tabs import PANELS, Card, Cards, Fact, Facts, Note, Panel, Tab, Table
+from notebook_prof.views.tabs.analyses import ask, followed
+from notebook_prof.views.tabs.answer import MOST_ROWS, packed, panel
 
 from ..browser.drawn import drawn_trace
 

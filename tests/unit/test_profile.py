@@ -12,7 +12,7 @@ from bokeh.embed import file_html
 
 from notebook_prof import NotRecordedError, Profile, TraceBuilder, analysis, read_trace
 from notebook_prof.errors import OptionError
-from notebook_prof.session.plot import VIEWS
+from notebook_prof.profiles.plot import VIEWS
 from notebook_prof.testing import draw
 
 NOT_FRAMES = ("Claim", "Verdict", "verdict", "trust", "Overview", "overview")
@@ -140,10 +140,10 @@ def test_display_goes_through_the_entry_point(profile, monkeypatch):
         def load():
             return shown.append
 
-    monkeypatch.setattr("notebook_prof.session.display.entry_points", lambda group: [Entry] if group else [])
+    monkeypatch.setattr("notebook_prof.profiles.display.entry_points", lambda group: [Entry] if group else [])
     profile._ipython_display_()
     assert shown == [profile]
-    monkeypatch.setattr("notebook_prof.session.display.entry_points", lambda group: [])
+    monkeypatch.setattr("notebook_prof.profiles.display.entry_points", lambda group: [])
     with pytest.raises(NotImplementedError):  # IPython goes on to the bundle
         profile._ipython_display_()
 

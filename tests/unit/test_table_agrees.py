@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from notebook_prof.analysis import kernels, operators
 from notebook_prof.selection import Selection
+from notebook_prof.service.answers import table
+from notebook_prof.service.store import ViewStore
 from notebook_prof.trace import Trace, TraceBuilder
-from notebook_prof.views.answers import table
-from notebook_prof.views.store import ViewStore
 
 from ..browser.drawn import drawn_trace
 

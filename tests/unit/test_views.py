@@ -13,21 +13,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from notebook_prof.views.report.report.static_html import fragment, write_report
+from notebook_prof.views.report.report.thumbnail import thumbnail
 from PIL import Image
 
 from notebook_prof.analysis import kernels, operators
 from notebook_prof.selection import Selection
+from notebook_prof.service.palette import CATEGORIES, NAMES, PHASES, rgba
+from notebook_prof.service.prefetching import Warming
+from notebook_prof.service.store import ViewStore
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views import bundle
 from notebook_prof.views.dashboard import TEMPLATE, dashboard_document, dashboard_settings
 from notebook_prof.views.dashboard_figures import drawn
-from notebook_prof.views.document import fragment, write_report
 from notebook_prof.views.page_queries import PageQueries
-from notebook_prof.views.palette import CATEGORIES, NAMES, PHASES, rgba
-from notebook_prof.views.picture import density_picture, png
-from notebook_prof.views.store import ViewStore
-from notebook_prof.views.thumbnail import thumbnail
-from notebook_prof.views.warming import Warming
+from notebook_prof.views.pictures.images import density_picture, png
 
 from ..browser.drawn import drawn_trace
 
@@ -311,7 +311,7 @@ def _ranges(part: Any) -> Iterator[tuple[str, float, float]]:
 def test_the_first_view_needs_no_models_of_bokeh() -> None:
     code = """
 import sys
-from notebook_prof.session.profile import Profile
+from notebook_prof.profiles.profile import Profile
 from notebook_prof.jupyter import late
 from notebook_prof.jupyter.widget import ProfileWidget, queries_of
 from notebook_prof.testing import draw

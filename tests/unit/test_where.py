@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from notebook_prof.errors import OptionError
-from notebook_prof.session.profile import Profile
+from notebook_prof.profiles.profile import Profile
 from notebook_prof.testing import draw
 
 

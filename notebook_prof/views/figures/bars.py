@@ -12,9 +12,9 @@ from ... import analysis
 from ...analysis.device.kernels import LAUNCH
 from ...errors import OptionError, nearest
 from ...selection import Selection
+from ...service.palette import NAMES
 from ...trace import Trace
 from ...units import format_count, format_ns, format_share
-from ..palette import NAMES
 from .drawn import (
     Drawn,
     bar_ends,

@@ -11,9 +11,9 @@ from bokeh.models import Range1d
 from ... import analysis
 from ...analysis.source.stack_nodes import MERGED_STEPS
 from ...selection import Selection
+from ...service.palette import NAMES
 from ...trace import Trace
 from ...units import format_count, format_ns, format_share
-from ..palette import NAMES
 from .drawn import (
     Drawn,
     canvas,

@@ -10,9 +10,9 @@ import pandas as pd
 from ... import analysis
 from ...analysis.device.device_idle import CAUSES
 from ...selection import Selection
+from ...service.palette import NAMES
 from ...trace import Trace
 from ...units import format_ns, format_share
-from ..palette import NAMES
 from .drawn import (
     Drawn,
     bar_ends,

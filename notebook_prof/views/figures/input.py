@@ -10,8 +10,8 @@ from bokeh.models import Range1d
 from ... import analysis
 from ...analysis.time.recorded_steps import recorded_table
 from ...selection import Selection
+from ...service.palette import NAMES, PHASES
 from ...trace import Trace
-from ..palette import NAMES, PHASES
 from .drawn import Drawn, canvas, label_axis, scope, shortened, source, tell, tip_columns
 from .steps import stacked
 

@@ -9,9 +9,9 @@ import pandas as pd
 
 from ... import analysis
 from ...selection import Selection
+from ...service.palette import PHASES
 from ...trace import Trace
 from ...units import format_bytes, format_count, format_ns, format_share
-from ..palette import PHASES
 from .drawn import Drawn, counts, row_figure, scope, source, tell, time_unit, tip_columns
 
 _MOST: Final = 40

@@ -9,10 +9,10 @@ from bokeh.models import Range1d
 
 from ... import analysis
 from ...selection import Selection
+from ...service.lod import StepCurve
+from ...service.palette import MEMORY, NAMES
 from ...trace import Trace
 from ...units import format_bytes
-from ..lod import StepCurve
-from ..palette import MEMORY, NAMES
 from .drawn import Drawn, byte_unit, canvas, label_axis, source, tell, time_unit, tip_columns
 
 _WIDTH: Final = 800

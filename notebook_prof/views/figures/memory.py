@@ -5,7 +5,7 @@ from __future__ import annotations
 from bokeh.models import Label, Range1d
 from bokeh.plotting import figure
 
-from ..palette import MEMORY
+from ...service.palette import MEMORY
 from .base import add_veils, bare_figure, bytes_axis, empty_source
 
 

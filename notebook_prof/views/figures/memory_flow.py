@@ -11,9 +11,9 @@ from bokeh.models import Range1d
 
 from ... import analysis
 from ...selection import Selection
+from ...service.palette import NAMES
 from ...trace import Trace
 from ...units import format_bytes, format_count, format_ns
-from ..palette import NAMES
 from .drawn import (
     Drawn,
     byte_unit,

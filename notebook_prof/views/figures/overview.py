@@ -5,7 +5,7 @@ from __future__ import annotations
 from bokeh.models import BoxAnnotation, Range1d
 from bokeh.plotting import figure
 
-from ..palette import MEMORY
+from ...service.palette import MEMORY
 from .base import add_boxes, add_veils, bare_figure, empty_source
 
 

@@ -10,9 +10,9 @@ from bokeh.models import Range1d
 
 from ... import analysis
 from ...selection import Selection
+from ...service.palette import NAMES, PHASES
 from ...trace import Trace
 from ...units import format_share
-from ..palette import NAMES, PHASES
 from .drawn import Drawn, canvas, shortened, source, tell, tip_columns
 
 _SUSPECT: Final = "#D55E00"

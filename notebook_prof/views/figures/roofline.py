@@ -11,9 +11,9 @@ from bokeh.plotting import figure
 
 from ... import analysis
 from ...selection import Selection
+from ...service.palette import NAMES
 from ...trace import Trace
 from ...units import format_count, format_ns, format_share
-from ..palette import NAMES
 from .drawn import Drawn, canvas, counts, opacity, patches, scope, shortened, source, tell, tip_columns
 
 _LABELLED: Final = 16

@@ -12,9 +12,9 @@ from bokeh.models import BasicTicker, Range1d
 from ... import analysis
 from ...errors import OptionError, nearest
 from ...selection import Selection
+from ...service.palette import CATEGORIES, PHASES
 from ...trace import Trace
 from ...units import format_ns
-from ..palette import CATEGORIES, PHASES
 from .drawn import (
     Drawn,
     canvas,

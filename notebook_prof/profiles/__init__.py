@@ -1,0 +1,1 @@
+"""Profile: a trace, a selection, the analyses as methods, and views."""

@@ -1,0 +1,1 @@
+"""What is asked of many ranks: clocks, arrivals, communication, pipelines, imbalance."""

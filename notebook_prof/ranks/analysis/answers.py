@@ -1,0 +1,143 @@
+"""The questions that are asked of many ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from ...errors import OptionError, nearest
+from .arrivals import stragglers
+from .axis import RankAxis
+from .communication import communication
+from .folding import Folding, fingerprints, fold
+from .imbalance import imbalance
+from .links import POINT_TO_POINT, links
+from .pipeline import pipeline
+
+T = TypeVar("T")
+_COMPARED: Final = {
+    "operators": ("operators", "self_ns", ("name",)),
+    "device": ("operators", "device_ns", ("name",)),
+    "steps": ("breakdown", "step_ns", ("step",)),
+    "compute": ("breakdown", "compute_ns", ("step",)),
+    "memory": ("memory", "peak_bytes", ("source",)),
+    "flops": ("work", "flops", ("step",)),
+}
+_ENDS: Final = ("first_ns", "last_ns")
+
+
+class RankAnswers(RankAxis[T]):
+    """A `RankSet` that answers."""
+
+    def breakdown(self, by: str = "step") -> pd.DataFrame:
+        """Where the time of each rank (and step) went; see `notebook_prof.analysis.breakdown`."""
+        if by not in ("step", "trace"):
+            raise OptionError(f"ranks' time cannot be divided by {by!r}: {nearest(by, ('step', 'trace'))}")
+        return self._frame("breakdown" if by == "step" else "whole")
+
+    def idle(self) -> pd.DataFrame:
+        """Idle time of each rank, device and step by cause; see `notebook_prof.analysis.device_idle`."""
+        return self._frame("idle")
+
+    def memory(self) -> pd.DataFrame:
+        """Peak of memory of each rank and device; see `notebook_prof.analysis.memory_peak`."""
+        return self._frame("memory")
+
+    def collectives(self) -> pd.DataFrame:
+        """The collectives of all ranks, with the same number in ``match`` where they are the same one.
+
+        See `notebook_prof.analysis.collectives` and `notebook_prof.ranks.analysis.matching.matched`.
+        """
+        return self._shared("matched")
+
+    def arrivals(self) -> pd.DataFrame:
+        """When each rank came to each shared collective, and how long it waited; see `arrivals`."""
+        return self._shared("arrivals")
+
+    def stragglers(self) -> pd.DataFrame:
+        """The ranks by how late they come to shared collectives, the latest first; see `stragglers`.
+
+        Sends and receives are left out: in a pipeline somebody always waits; see `pipeline`.
+        """
+        arrived = self._shared("arrivals")
+        return stragglers(arrived[~arrived["operation"].isin(POINT_TO_POINT)])
+
+    def communication(self, by: str | Sequence[str] = ("operation", "group", "size")) -> pd.DataFrame:
+        """Communication with waiting, transfer and bandwidths; see `communication`."""
+        return communication(self._shared("matched"), self._shared("arrivals"), by=by)
+
+    def links(self) -> pd.DataFrame:
+        """Messages from rank to rank, where sends and receives tell their other end; see `links`."""
+        return links(self._shared("matched"), self._shared("arrivals"))
+
+    def matrix(self, value: str = "bytes") -> pd.DataFrame:
+        """One column of `links` as a table of sender × receiver.
+
+        Parameters
+        ----------
+        value : {"bytes", "count", "total_ns", "wait_ns", "transfer_ns", "bytes_per_s"}
+
+        Returns
+        -------
+        DataFrame
+            A row a sender and a column a receiver, of all ranks, float64; NaN where nothing was sent.
+
+        Raises
+        ------
+        OptionError
+            If there is no such value.
+        """
+        table = self.links()
+        if value not in (known := list(table.columns[2:])):
+            raise OptionError(f"messages have no {value!r}: {nearest(value, known)}")
+        every = sorted({*self, *table["src"], *table["dst"]})
+        square = table.set_index(["src", "dst"])[value].astype("float64").unstack()  # noqa: PD010
+        return square.reindex(index=every, columns=every)
+
+    def pipeline(self) -> pd.DataFrame:
+        """Return stages and bubbles of pipelines; see `notebook_prof.ranks.analysis.pipeline.pipeline`."""
+        work, clocks = self._frame("stages"), self.clocks().set_index("rank")
+        if not len(work):
+            return pipeline(work, self.links())
+        rank = work["rank"].to_numpy()
+        origin = work["rank"].map(self._origins()).to_numpy(np.int64)
+        ends = {name: self._on_axis(origin + work[name].to_numpy(np.int64), rank) for name in _ENDS}
+        return pipeline(work.assign(**ends, aligned=clocks["aligned"].reindex(rank).to_numpy()), self.links())
+
+    def flops(self) -> pd.DataFrame:
+        """FLOPs of each rank and step, where shapes were recorded.
+
+        Returns
+        -------
+        DataFrame
+            ``rank`` int32, ``step`` Int32, ``flops``, ``bytes`` float64, ``known`` int64: how many calls'
+            work is known; ``flops_per_s`` float64: over the step's duration, NaN outside steps. By rank and
+            step; no rows where no shapes were recorded.
+        """
+        table = self._frame("work")
+        if not len(table):
+            return table.assign(flops_per_s=np.empty(0))
+        steps = self._frame("breakdown")[["rank", "step", "step_ns"]]
+        table = table.merge(steps, on=["rank", "step"], how="left")
+        seconds = table.pop("step_ns").astype("Float64").to_numpy(np.float64, na_value=np.nan) / 1e9
+        return table.assign(flops_per_s=table["flops"].to_numpy() / seconds)
+
+    def imbalance(self, of: str = "operators") -> pd.DataFrame:
+        """What differs most between ranks: ``operators device steps compute memory flops``; see `imbalance`.
+
+        Raises
+        ------
+        OptionError
+            If `of` is none of these.
+        """
+        if of not in _COMPARED:
+            raise OptionError(f"ranks cannot be compared by {of!r}: {nearest(of, _COMPARED)}")
+        name, value, by = _COMPARED[of]
+        return imbalance(self._frame(name), value, by)
+
+    def fold(self) -> Folding:
+        """Ranks that do the same as one: groups, representatives, bands and outliers; see `fold`."""
+        return fold(self._frame("breakdown"), fingerprints(self._frame("operators")))

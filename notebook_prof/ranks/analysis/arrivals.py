@@ -1,0 +1,124 @@
+"""Who comes to a collective when: waiting, transfer, and stragglers."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...analysis.distributed.collective_names import SYMMETRIC
+from .clocks import on_common_clock
+
+_SLACK_NS: Final = 1_000_000
+
+
+def arrivals(matched: pd.DataFrame, clocks: pd.DataFrame) -> pd.DataFrame:
+    """Divide each matched collective into waiting for the last rank, and transfer.
+
+    Parameters
+    ----------
+    matched : DataFrame
+        See `matched`.
+    clocks : DataFrame
+        See `clock_offsets`; ranks that are not aligned are left out.
+
+    Returns
+    -------
+    DataFrame
+        The matched rows of at least two aligned ranks, by `match` and start, without matches that cannot be
+        (one rank left before another came, by more than the residual of the clocks and 1 ms), and
+
+        - ``start_ns``, ``end_ns`` int64: Unix time on the common clock;
+        - ``late_ns`` int64: after the first rank's start; ``wait_ns``: from its own start to the start of
+          the last rank, at most its duration; ``transfer_ns``: the rest of its duration;
+        - ``last`` bool: whether it came last, alone; ``skew_ns``: from the first start to the last.
+
+    Examples
+    --------
+    >>> rows = {"rank": [0, 1], "match": 0, "operation": "all_reduce", "unix_ns": [10, 60], "dur": [90, 40]}
+    >>> clocks = pd.DataFrame({"rank": [0, 1], "offset_ns": [0, 0], "aligned": [True, True]})
+    >>> arrivals(pd.DataFrame(rows), clocks)[["late_ns", "wait_ns", "transfer_ns", "last"]].values.tolist()
+    [[0, 50, 40, False], [50, 0, 40, True]]
+    """
+    usable = clocks.loc[clocks["aligned"], "rank"]
+    frame = matched[matched["match"].notna() & matched["rank"].isin(usable)]
+    frame = frame[frame.groupby("match")["rank"].transform("nunique") > 1]
+    start = on_common_clock(frame["unix_ns"], frame["rank"], clocks)
+    frame = frame.assign(start_ns=start, end_ns=start + frame["dur"].to_numpy(np.int64))
+    frame = frame[_possible(frame, clocks)]
+    frame = frame.sort_values(["match", "start_ns"], kind="stable").reset_index(drop=True)
+    group = frame.groupby("match")["start_ns"]
+    first, last = group.transform("min"), group.transform("max")
+    frame["late_ns"] = frame["start_ns"] - first
+    frame["wait_ns"] = np.minimum(last - frame["start_ns"], frame["dur"])
+    frame["transfer_ns"] = frame["dur"] - frame["wait_ns"]
+    at_end = frame["start_ns"] == last
+    frame["last"] = at_end & (at_end.groupby(frame["match"]).transform("sum") == 1)
+    frame["skew_ns"] = last - first
+    return frame
+
+
+def _possible(frame: pd.DataFrame, clocks: pd.DataFrame) -> Any:
+    """Whether the ranks of a match were in the collective at one time; others are not the same one."""
+    residual = float(clocks["residual_ns"].max()) if "residual_ns" in clocks else 0.0
+    slack = _SLACK_NS + (min(residual, _SLACK_NS) if np.isfinite(residual) else 0.0)
+    match = frame["match"]
+    begun = frame["start_ns"].groupby(match).transform("max")
+    left = frame["end_ns"].groupby(match).transform("min")
+    return (begun <= left + slack) | ~frame["operation"].isin(SYMMETRIC)
+
+
+def stragglers(arrived: pd.DataFrame) -> pd.DataFrame:
+    """Order the ranks by how late they come to the collectives that they share.
+
+    Parameters
+    ----------
+    arrived : DataFrame
+        See `arrivals`.
+
+    Returns
+    -------
+    DataFrame
+        The latest rank first; no rows where no collective is shared.
+
+        - ``rank`` int32; ``collectives`` int64; ``late_ns`` int64: sum over them; ``mean_late_ns`` float64;
+        - ``last_count`` int64, ``last_share`` float64: how often it came last;
+        - ``wait_ns``, ``transfer_ns`` int64: sums. A straggler waits least;
+        - ``before`` str, ``before_ns`` int64: what took most of its time before the collectives to which it
+          came last; missing where it never did.
+
+    Notes
+    -----
+    By arrival, not by step time: collectives make all ranks' steps equally long, and give the straggler the
+    least communication.
+
+    Examples
+    --------
+    >>> rows = {"rank": [0, 1], "match": 0, "late_ns": [0, 50], "wait_ns": [50, 0], "transfer_ns": 40}
+    >>> frame = pd.DataFrame({**rows, "last": [False, True], "before": ["mm", "sleep"], "before_ns": [5, 45]})
+    >>> stragglers(frame)[["rank", "late_ns", "last_share", "before"]].values.tolist()[0]
+    [1, 50, 1.0, 'sleep']
+    """
+    by_rank = arrived.groupby("rank")
+    table = by_rank.agg(
+        collectives=("match", "size"),
+        late_ns=("late_ns", "sum"),
+        mean_late_ns=("late_ns", "mean"),
+        last_count=("last", "sum"),
+        last_share=("last", "mean"),
+        wait_ns=("wait_ns", "sum"),
+        transfer_ns=("transfer_ns", "sum"),
+    ).reset_index()
+    table = table.astype({"rank": "int32", "last_count": "int64", "last_share": "float64"})
+    table = table.merge(_before(arrived), on="rank", how="left")
+    table["before_ns"] = table["before_ns"].fillna(0).astype("int64")
+    table = table.sort_values(["mean_late_ns", "rank"], ascending=[False, True], kind="stable")
+    return table.reset_index(drop=True)
+
+
+def _before(arrived: pd.DataFrame) -> pd.DataFrame:
+    last = arrived[arrived["last"] & arrived["before"].notna()]
+    sums: Any = last.groupby(["rank", "before"], as_index=False)["before_ns"].sum()
+    most = sums.sort_values("before_ns", kind="stable").drop_duplicates("rank", keep="last")
+    return most.astype({"rank": "int32"})

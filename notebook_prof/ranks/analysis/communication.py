@@ -1,0 +1,109 @@
+"""Communication by operation, process group and message size, with bandwidths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...analysis.distributed.collective_names import bus_factor
+from ...errors import OptionError, nearest
+
+BY: Final = ("operation", "group", "size", "rank", "step", "name")
+
+
+def communication(
+    matched: pd.DataFrame, arrived: pd.DataFrame, *, by: str | Sequence[str] = ("operation", "group", "size")
+) -> pd.DataFrame:
+    """Add up collectives, with what was waiting and what was transfer.
+
+    Parameters
+    ----------
+    matched : DataFrame
+        All collectives; see `matched`.
+    arrived : DataFrame
+        Those that several ranks share; see `arrivals`.
+    by : str or sequence of str
+        Of ``operation group size rank step name``; `size` is the message's size rounded down to a power of
+        two.
+
+    Returns
+    -------
+    DataFrame
+        The one with most time first; no rows without collectives.
+
+        - the columns of `by` (`size` as ``size_bytes`` Int64, missing where sizes are not told);
+        - ``count`` int64: over all ranks; ``shared`` int64: those that other ranks have too; ``ranks`` int64;
+        - ``total_ns`` int64; ``wait_ns``, ``transfer_ns`` int64: of the shared ones, they sum to their time;
+        - ``bytes`` Int64: sum of the messages whose size is told;
+        - ``algorithm_bytes_per_s``, ``bus_bytes_per_s`` float64: of those, over their transfer, or over their
+          whole duration where no other rank's recording tells how long they waited; NaN without sizes.
+
+    Raises
+    ------
+    OptionError
+        If collectives cannot be grouped by one of `by`.
+
+    Notes
+    -----
+    Algorithm bandwidth is message size over time; bus bandwidth multiplies it by the factor of the operation
+    (``2(n-1)/n`` for all-reduce). Source: PERFORMANCE.md of NVIDIA's nccl-tests.
+
+    Examples
+    --------
+    >>> rows = {"rank": [0, 1], "unix_ns": [0, 5], "dur": [15, 10], "operation": "all_reduce", "group": ""}
+    >>> frame = pd.DataFrame({**rows, "group_size": 2, "bytes": 100, "match": 0, "match_ranks": 2})
+    >>> shared = frame.assign(wait_ns=[5, 0], transfer_ns=10)
+    >>> communication(frame, shared)[["total_ns", "wait_ns", "bus_bytes_per_s"]].values.tolist()
+    [[25.0, 5.0, 10000000000.0]]
+    """
+    names = [by] if isinstance(by, str) else list(by)
+    for name in names:
+        if name not in BY:
+            raise OptionError(f"collectives cannot be grouped by {name!r}: {nearest(name, BY)}")
+    columns = ["size_bytes" if name == "size" else name for name in names]
+    frame = _with_parts(matched, arrived)
+    table = frame.groupby(columns, dropna=False, sort=False, observed=True).agg(
+        count=("dur", "size"),
+        shared=("is_shared", "sum"),
+        ranks=("rank", "nunique"),
+        total_ns=("dur", "sum"),
+        wait_ns=("wait_ns", "sum"),
+        transfer_ns=("transfer_ns", "sum"),
+        bytes=("bytes", "sum"),
+        told=("is_told", "any"),
+        seconds=("timed_s", "sum"),
+        bus=("bus_bytes", "sum"),
+    )
+    table = table.reset_index()
+    seconds = table["seconds"].where(table["seconds"] > 0)
+    table["bytes"] = table["bytes"].astype("Int64").where(table["told"])
+    table["algorithm_bytes_per_s"] = (
+        table["bytes"].astype("Float64").to_numpy(np.float64, na_value=np.nan) / seconds
+    )
+    table["bus_bytes_per_s"] = table["bus"].where(table["bytes"].notna().to_numpy()) / seconds
+    table = table.drop(columns=["seconds", "bus", "told"]).astype({"shared": "int64"})
+    return table.sort_values("total_ns", ascending=False, kind="stable").reset_index(drop=True)
+
+
+def _with_parts(matched: pd.DataFrame, arrived: pd.DataFrame) -> pd.DataFrame:
+    parts = arrived[["rank", "unix_ns", "match", "wait_ns", "transfer_ns"]]
+    frame = matched.merge(parts, on=["rank", "unix_ns", "match"], how="left")
+    frame["is_shared"] = frame["wait_ns"].notna()
+    timed = frame["transfer_ns"].fillna(frame["dur"]).to_numpy(np.float64)
+    frame["wait_ns"] = frame["wait_ns"].fillna(0).astype("int64")
+    frame["transfer_ns"] = frame["transfer_ns"].fillna(0).astype("int64")
+    size = frame["bytes"].astype("Int64").to_numpy(np.float64, na_value=np.nan)
+    told = np.isfinite(size)
+    frame["is_told"] = told
+    frame["timed_s"] = np.where(told, timed / 1e9, 0.0)
+    members = frame["group_size"].astype("Int64").fillna(frame["match_ranks"]).to_numpy(np.int64)
+    pair, pairs = pd.factorize(pd.MultiIndex.from_arrays([frame["operation"], members]))
+    factor = np.array([bus_factor(str(operation), int(count)) for operation, count in pairs])
+    frame["bus_bytes"] = np.where(told, size, 0.0) * (factor[pair] if len(pairs) else 1.0)
+    rounded: Any = np.where(told & (size > 0), 2.0 ** np.floor(np.log2(np.maximum(size, 1))), size)
+    frame["size_bytes"] = pd.array(np.where(told, rounded, 0).astype(np.int64), dtype="Int64")
+    frame.loc[~told, "size_bytes"] = pd.NA
+    return frame

@@ -1,0 +1,124 @@
+"""Pipelines of ranks: their stages, and the time in which a stage has nothing to compute."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace.intervals import IntArray, as_ints
+
+_PARTS: Final = ("warmup_ns", "between_ns", "drain_ns")
+
+
+def pipeline(work: pd.DataFrame, links: pd.DataFrame) -> pd.DataFrame:
+    """Find the bubbles of pipeline parallelism.
+
+    Parameters
+    ----------
+    work : DataFrame
+        `notebook_prof.ranks.analysis.stage_work.stage_work` of all ranks, with ``first_ns`` and ``last_ns``
+        on one clock, and a column ``aligned`` bool that tells where that is so.
+    links : DataFrame
+        Who sends to whom: ``src dst``; see `notebook_prof.ranks.analysis.links.links`.
+
+    Returns
+    -------
+    DataFrame
+        A row a rank and step, by `pipeline`, `stage` and `step`; no rows where no rank sends to another.
+
+        - ``pipeline`` int64: ranks that are connected by messages, named by their lowest rank; ``stage``
+          int64: place in the pipeline, by who computes first; ``rank`` int32; ``step`` int32;
+        - ``window_ns`` int64: from the first kernel of the step on any of the pipeline's ranks to the last
+          one's end; of a rank whose clock cannot be compared, its own;
+        - ``compute_ns`` int64; ``warmup_ns``, ``between_ns``, ``drain_ns`` int64: nothing to compute before
+          the rank's first, between its first and last, and after its last kernel; ``other_ns`` int64:
+          collectives in between. These five add up to `window_ns`;
+        - ``bubble_share`` float64: warm-up, between and drain, of the window; ``microbatches`` int64: what
+          the first stage sends to the next in a step; ``ideal_share`` float64: ``(p - 1) / (m + p - 1)``
+          for *p* stages and *m* microbatches; NaN where no messages are counted.
+
+    Notes
+    -----
+    Source of the ideal share: Huang et al., *GPipe* (2019), section 2.3, for stages that take equally long.
+
+    Examples
+    --------
+    >>> work = pd.DataFrame({"rank": [0, 1], "step": 0, "first_ns": [0, 10], "last_ns": [60, 50]})
+    >>> work = work.assign(compute_ns=[20, 20], other_ns=0, sends=2, receives=2, aligned=True)
+    >>> table = pipeline(work, pd.DataFrame({"src": [0, 1], "dst": [1, 0], "count": 2}))
+    >>> table[["stage", "warmup_ns", "between_ns", "drain_ns"]].values.tolist()
+    [[0, 0, 40, 0], [1, 10, 20, 10]]
+    """
+    if not len(work) or not len(links):
+        return _nothing()
+    group = _connected(np.unique(work["rank"].to_numpy(np.int64)), links)
+    table = work.assign(pipeline=work["rank"].map(group))
+    table = table[table["pipeline"].notna()].reset_index(drop=True)
+    if not len(table):
+        return _nothing()
+    table["pipeline"] = table["pipeline"].astype("int64")
+    table["stage"] = _stages(table)
+    start, end = _windows(table)
+    first, last = table["first_ns"].to_numpy(np.int64), table["last_ns"].to_numpy(np.int64)
+    table["window_ns"] = end - start
+    table["warmup_ns"], table["drain_ns"] = first - start, end - last
+    busy = table["compute_ns"].to_numpy(np.int64) + table["other_ns"].to_numpy(np.int64)
+    table["between_ns"] = last - first - busy
+    idle = table[list(_PARTS)].sum(axis=1)
+    table["bubble_share"] = idle / table["window_ns"].where(table["window_ns"] > 0)
+    table["microbatches"] = _microbatches(table, links)
+    many = table["microbatches"].where(table["microbatches"] > 0)
+    more = table.groupby("pipeline")["rank"].transform("nunique") - 1
+    table["ideal_share"] = (more / (many + more)).astype("float64")
+    ordered = table.sort_values(["pipeline", "stage", "rank", "step"], kind="stable")
+    return ordered.reset_index(drop=True)[list(_nothing().columns)].astype(_nothing().dtypes.to_dict())
+
+
+def _connected(ranks: IntArray, links: pd.DataFrame) -> dict[int, int]:
+    """Lowest rank of those that messages connect, for every rank that has messages."""
+    lowest = {int(rank): int(rank) for rank in {*links["src"], *links["dst"]} & set(ranks.tolist())}
+    changed = True
+    while changed:
+        changed = False
+        for src, dst in zip(links["src"].tolist(), links["dst"].tolist(), strict=True):
+            if src in lowest and dst in lowest and lowest[src] != lowest[dst]:
+                lowest[src] = lowest[dst] = min(lowest[src], lowest[dst])
+                changed = True
+    sizes = pd.Series(lowest).value_counts()
+    return {rank: group for rank, group in lowest.items() if sizes[group] > 1}
+
+
+def _stages(table: pd.DataFrame) -> Any:
+    """Place of each row's rank among those of its pipeline, by its median start after the step's first."""
+    after = table["first_ns"] - table.groupby(["pipeline", "step"])["first_ns"].transform("min")
+    middle = after.groupby([table["pipeline"], table["rank"]]).median().rename("after").reset_index()
+    middle = middle.sort_values(["pipeline", "after", "rank"], kind="stable")
+    place = dict(zip(middle["rank"], middle.groupby("pipeline").cumcount(), strict=True))
+    return table["rank"].map(place).to_numpy(np.int64)
+
+
+def _windows(table: pd.DataFrame) -> tuple[IntArray, IntArray]:
+    aligned = table["aligned"].to_numpy(bool)
+    alone = np.where(aligned, -1, table["rank"])
+    groups = table.groupby(["pipeline", "step", alone])
+    return as_ints(groups["first_ns"].transform("min")), as_ints(groups["last_ns"].transform("max"))
+
+
+def _microbatches(table: pd.DataFrame, links: pd.DataFrame) -> Any:
+    """Messages of the first stage to its most frequent partner in a step, for each row."""
+    heads = table[table["stage"] == 0]
+    partners = links.groupby("src")["dst"].nunique()
+    sends = heads["sends"] / heads["rank"].map(partners)
+    by_step = dict(zip(zip(heads["pipeline"], heads["step"], strict=True), sends, strict=True))
+    keys = zip(table["pipeline"], table["step"], strict=True)
+    return np.nan_to_num(np.array([by_step.get(key, 0.0) for key in keys], np.float64)).astype(np.int64)
+
+
+def _nothing() -> pd.DataFrame:
+    whole = ["window_ns", "compute_ns", *_PARTS, "other_ns"]
+    kinds = {"pipeline": "int64", "stage": "int64", "rank": "int32", "step": "int32"}
+    kinds |= {**dict.fromkeys(whole, "int64"), "bubble_share": "float64", "microbatches": "int64"}
+    kinds["ideal_share"] = "float64"
+    return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in kinds.items()})

@@ -1,0 +1,223 @@
+"""Several ranks in one Trace, on one clock: their timelines above one another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import union_categoricals
+
+from ...trace import ImportReport, Trace
+from ...trace.intervals import IntArray, as_ints
+from ...trace.schema import TABLES
+
+_CORRELATIONS: Final = 32
+_ADDRESSES: Final = 52
+_HOST: Final = -1
+
+Tables: TypeAlias = dict[str, pd.DataFrame]
+
+
+class RankClock(NamedTuple):
+    """What to do to a rank's times to be on the common axis.
+
+    Attributes
+    ----------
+    shift_ns : int
+        To be added.
+    drift : float
+        How much faster than the others the clock runs, in ns per ns.
+    reference_ns : int
+        Time (of the trace) at which `shift_ns` holds.
+    """
+
+    shift_ns: int
+    drift: float = 0.0
+    reference_ns: int = 0
+
+    def moved(self, ts: Any) -> IntArray:
+        """Times of the trace on the common axis, as int64 ns."""
+        own = np.asarray(ts, np.int64)
+        if not self.drift:
+            return as_ints(own + self.shift_ns)
+        return as_ints(own + self.shift_ns - np.rint(self.drift * (own - self.reference_ns)).astype(np.int64))
+
+
+def retimed(trace: Trace, clock: RankClock) -> Trace:
+    """The trace with times on the common axis; a slice keeps the slices inside it."""
+    tables = {table.name: getattr(trace, table.name) for table in TABLES}
+    for name in ("slices", "steps"):
+        ts = tables[name]["ts"].to_numpy()
+        start, end = clock.moved(ts), clock.moved(ts + tables[name]["dur"].to_numpy())
+        tables[name] = tables[name].assign(ts=start, dur=end - start)
+    for name in ("counters", "allocations"):
+        tables[name] = tables[name].assign(ts=clock.moved(tables[name]["ts"].to_numpy()))
+    return Trace(tables, metadata=_retimed_beside(trace, clock), report=trace.report)
+
+
+def _retimed_beside(trace: Trace, clock: RankClock) -> dict[str, Any]:
+    """The metadata, with its tables' times moved too."""
+    beside = dict(trace.metadata.get("tables") or {})
+    for name, columns in (trace.metadata.get("table_times") or {}).items():
+        if isinstance(frame := beside.get(name), pd.DataFrame):
+            beside[name] = frame.assign(
+                **{c: clock.moved(frame[c].to_numpy()) for c in columns if c in frame}
+            )
+    return {**trace.metadata, **({"tables": beside} if beside else {})}
+
+
+def stacked(ranks: Sequence[tuple[int, Trace]], *, start_unix_ns: int) -> Trace:
+    """Put several ranks into one Trace.
+
+    Parameters
+    ----------
+    ranks : sequence of (int, Trace)
+        With times on one axis; see `retimed`.
+    start_unix_ns : int
+        Unix time of the origin of that axis.
+
+    Returns
+    -------
+    Trace
+        Tracks carry their rank, slices a column ``rank`` (Int32) by which `Selection` chooses. Devices keep
+        their numbers if no two ranks have the same one, else ``rank × devices + number``. A step lasts from
+        its first start on any rank to its last end. Memory of the host is that of all ranks together.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> traces = [(rank, draw("stream 7: [gemm ]")) for rank in (2, 7)]
+    >>> trace = stacked(traces, start_unix_ns=0)
+    >>> trace.tracks[["rank", "device"]].values.tolist(), trace.slices["rank"].tolist()
+    ([[2, 2], [7, 7]], [2, 7])
+    """
+    devices = _devices(ranks)
+    parts: list[Tables] = []
+    first = {"track": 0, "stack": 0, "row": 0}
+    for (rank, trace), known in zip(ranks, devices, strict=True):
+        parts.append(_placed(rank, trace, known, first))
+        first["track"] += _after(trace.tracks["track"])
+        first["stack"] += _after(trace.stacks["stack"])
+        first["row"] += len(trace.slices)
+    tables = {table.name: _joined([part[table.name] for part in parts]) for table in TABLES}
+    tables["slices"], new_row = _in_order(tables["slices"])
+    for name, column in (("flows", "src"), ("flows", "dst"), ("allocations", "slice")):
+        tables[name][column] = _translated(tables[name][column], new_row)
+    tables["steps"] = _whole_steps(tables["steps"])
+    tables["allocations"] = _together(tables["allocations"])
+    report = ImportReport()
+    for rank, trace in ranks:
+        for issue in trace.report:
+            example = f"rank {rank}: {issue.example}"
+            report.add(issue.code, issue.severity, issue.count, example, issue.effect, issue.advice)
+    told = {"source": "ranks", "start_unix_ns": start_unix_ns, "ranks": [rank for rank, _ in ranks]}
+    return Trace(tables, metadata=told, report=report)
+
+
+def _devices(ranks: Sequence[tuple[int, Trace]]) -> list[dict[int, int]]:
+    """New number of each device, a mapping for each rank."""
+    own = []
+    for _, trace in ranks:
+        columns = (trace.tracks["device"], trace.allocations["device"], trace.slices["device"])
+        seen = {int(device) for column in columns for device in column.dropna().unique()}
+        own.append(sorted(device for device in seen if device >= 0))
+    every = [device for devices in own for device in devices]
+    if len(set(every)) == len(every):
+        return [{device: device for device in devices} for devices in own]
+    width = max(len(devices) for devices in own)
+    return [
+        {device: rank * width + i for i, device in enumerate(devices)}
+        for (rank, _), devices in zip(ranks, own, strict=True)
+    ]
+
+
+def _placed(rank: int, trace: Trace, devices: dict[int, int], first: dict[str, int]) -> Tables:
+    """The tables of a rank with keys, devices and correlations that no other rank has."""
+    tables: Tables = {table.name: getattr(trace, table.name) for table in TABLES}
+    keys = {
+        "slices": {"track": "track", "parent": "row", "stack": "stack"},
+        "tracks": {"track": "track"},
+        "counters": {"track": "track"},
+        "flows": {"src": "row", "dst": "row"},
+        "stacks": {"stack": "stack", "parent": "stack"},
+        "allocations": {"track": "track", "slice": "row"},
+    }
+    for name, columns in keys.items():
+        frame = tables[name]
+        tables[name] = frame.assign(**{c: _raised(frame[c], first[key]) for c, key in columns.items()})
+    correlation = _raised(tables["slices"]["correlation"], rank << _CORRELATIONS)
+    tables["slices"] = tables["slices"].assign(correlation=correlation)
+    for name in ("slices", "tracks"):
+        frame = tables[name]
+        own = pd.array(np.full(len(frame), rank, np.int32), dtype="Int32")
+        tables[name] = frame.assign(device=_device(frame["device"], devices), rank=own)
+    blocks = tables["allocations"]
+    address = blocks["addr"].to_numpy() ^ np.uint64((rank + 1) % 4096 << _ADDRESSES)
+    moved = {"device": _device(blocks["device"], devices), "addr": address, "rank": np.int32(rank)}
+    tables["allocations"] = blocks.assign(**moved)
+    return tables
+
+
+def _raised(column: pd.Series[Any], by: int) -> Any:
+    """Keys of other rows; missing ones (-1 too) stay so."""
+    if not isinstance(column.dtype, np.dtype):
+        return column + by
+    numbers = column.to_numpy()
+    return np.where(numbers >= 0, numbers + numbers.dtype.type(by), numbers)
+
+
+def _device(column: pd.Series[Any], devices: dict[int, int]) -> Any:
+    numbers = column.to_numpy(dtype=np.int64, na_value=_HOST)
+    known = np.full(max(devices, default=-1) + 2, _HOST, np.int64)
+    known[list(devices)] = list(devices.values())
+    moved = known[numbers].astype(np.int16)  # the host reads the last one
+    return moved if isinstance(column.dtype, np.dtype) else pd.arrays.IntegerArray(moved, moved < 0)
+
+
+def _after(keys: pd.Series[Any]) -> int:
+    return int(keys.max()) + 1 if len(keys) else 0
+
+
+def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Under one another; categories are united."""
+    words = {
+        name: union_categoricals([frame[name] for frame in frames])
+        for name in frames[0]
+        if isinstance(frames[0][name].dtype, pd.CategoricalDtype)
+    }
+    rest = pd.concat([frame.drop(columns=list(words)) for frame in frames], ignore_index=True)
+    return rest.assign(**words)[list(frames[0].columns)]
+
+
+def _in_order(slices: pd.DataFrame) -> tuple[pd.DataFrame, IntArray]:
+    """By start, longest first, as a Trace has them; and where each row has gone."""
+    order = np.lexsort((-slices["dur"].to_numpy(), slices["ts"].to_numpy()))
+    new_row = np.empty(len(order), np.int64)
+    new_row[order] = np.arange(len(order))
+    slices = slices.iloc[order].reset_index(drop=True)
+    return slices.assign(parent=_translated(slices["parent"], new_row)), new_row
+
+
+def _translated(column: pd.Series[Any], new_row: IntArray) -> Any:
+    rows = np.append(new_row, -1)[column.to_numpy(dtype=np.int64, na_value=-1)]
+    return rows if isinstance(column.dtype, np.dtype) else pd.arrays.IntegerArray(rows, rows < 0)
+
+
+def _whole_steps(steps: pd.DataFrame) -> pd.DataFrame:
+    """A row a step, from its first start to its last end."""
+    ends = steps.assign(end=steps["ts"] + steps["dur"]).groupby("step", as_index=False)
+    table = ends.agg(ts=("ts", "min"), end=("end", "max"), source=("source", "first"), loop=("loop", "first"))
+    table = table.assign(dur=table["end"] - table["ts"])[list(steps.columns)]
+    return table.astype(steps.dtypes.to_dict())
+
+
+def _together(blocks: pd.DataFrame) -> pd.DataFrame:
+    """By time; what several ranks hold on one device (the host) is summed."""
+    order = np.argsort(blocks["ts"].to_numpy(), kind="stable")
+    blocks = blocks.iloc[order].reset_index(drop=True)
+    for name in ("allocated", "reserved"):
+        change = blocks.groupby(["device", "rank"])[name].diff().fillna(blocks[name]).astype("int64")
+        blocks[name] = change.groupby(blocks["device"]).cumsum()
+    return blocks.drop(columns="rank")

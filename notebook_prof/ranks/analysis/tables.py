@@ -1,0 +1,107 @@
+"""What is known of all ranks, read and compared once for all questions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from ..rankset import RankSet
+from .arrivals import arrivals
+from .clocks import clock_offsets
+from .matching import matched
+from .standard import STANDARD
+
+T = TypeVar("T")
+
+
+class RankTables(RankSet[T]):
+    """A `RankSet` that remembers what its ranks were reduced to.
+
+    The first question reads each rank once for all of them; `forget` makes the next one read again.
+    """
+
+    _standard: dict[str, pd.DataFrame] | None = None
+    _between: dict[str, pd.DataFrame] | None = None
+
+    def forget(self) -> None:
+        """Read the ranks again at the next question."""
+        self._standard = self._between = None
+
+    def clocks(self) -> pd.DataFrame:
+        """How far the ranks' clocks are apart, and which cannot be compared; see `clock_offsets`."""
+        return self._shared("clocks")
+
+    def _origins(self) -> dict[int, int]:
+        self._frame("breakdown")
+        return {rank: int(facts.get("start_unix_ns", 0)) for rank, facts in sorted(self._facts.items())}
+
+    def _frame(self, name: str) -> pd.DataFrame:
+        if self._standard is None:
+            self._standard = self.reduce(STANDARD)
+        return self._standard[name].copy(deep=False)
+
+    def _shared(self, name: str) -> pd.DataFrame:
+        if self._between is None:
+            found = matched(self._frame("collectives")) if len(self._frame("collectives")) else _nothing()
+            clocks = clock_offsets(found, self._hosts())
+            clocks = _with_all(clocks, list(self._facts))
+            self._between = {"matched": found, "clocks": clocks, "arrivals": arrivals(found, clocks)}
+            self._tell_between(found, clocks, self._between["arrivals"])
+        return self._between[name].copy(deep=False)
+
+    def _hosts(self) -> dict[int, str]:
+        hosts = {rank: facts.get("host", "") for rank, facts in self._facts.items()}
+        return {rank: str(host) for rank, host in hosts.items() if host and host != "localhost"}
+
+    def _tell_between(self, found: pd.DataFrame, clocks: pd.DataFrame, arrived: pd.DataFrame) -> None:
+        refused = clocks[~clocks["aligned"]]
+        self._report.add(
+            "clock-not-aligned",
+            "loss",
+            len(refused),
+            example=str(refused["reason"].iloc[0]) if len(refused) else "",
+            effect="these ranks have no arrivals and are not among the stragglers",
+        )
+        alone = int(found["match"].isna().sum()) if len(clocks) > 1 else 0
+        self._report.add(
+            "collective-not-matched",
+            "info",
+            alone,
+            effect="other ranks have none or not equally many, so waiting is not told from transfer",
+        )
+        impossible = int(found["match"].nunique()) - int(arrived["match"].nunique())
+        usable = found[found["rank"].isin(clocks.loc[clocks["aligned"], "rank"])]
+        impossible = min(impossible, int(usable["match"].nunique()))
+        self._report.add(
+            "collective-not-the-same",
+            "info",
+            impossible,
+            effect="one rank left before another came: not the same collective after all, and not compared",
+            advice="recordings that name process groups (torch 2.3 and later) are matched better",
+        )
+
+
+def _with_all(clocks: pd.DataFrame, ranks: Sequence[int]) -> pd.DataFrame:
+    """A row for every rank that was read, also without collectives."""
+    missing = sorted(set(ranks) - set(clocks["rank"]))
+    rows = [_alone(rank, len(ranks)) for rank in missing]
+    if not rows:
+        return clocks
+    extra = pd.DataFrame(rows, columns=list(clocks.columns)).astype(clocks.dtypes.to_dict())
+    both = pd.concat([clocks, extra], ignore_index=True) if len(clocks) else extra
+    return both.sort_values("rank", kind="stable").reset_index(drop=True)
+
+
+def _alone(rank: int, ranks: int) -> list[Any]:
+    reason = "the only rank" if ranks == 1 else f"rank {rank} shares no collective with another rank"
+    return [rank, 0, np.nan, np.nan, 0.0, 0, 0, ranks == 1, reason]
+
+
+def _nothing() -> pd.DataFrame:
+    columns = {"rank": "int32", "ts": "int64", "dur": "int64", "unix_ns": "int64", "operation": "str"}
+    columns |= {"name": "str", "group": "str", "group_size": "Int64", "bytes": "Int64", "step": "Int32"}
+    columns |= {"before": "str", "before_ns": "int64", "match": "Int64", "match_ranks": "int64"}
+    return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in columns.items()})

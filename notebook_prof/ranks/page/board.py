@@ -1,0 +1,148 @@
+"""The linked dashboard of many ranks, under the ranks' shared selection."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import pandas as pd
+
+from ...atomic_files import atomic_text
+from ...errors import NotebookProfError
+from ...profiles.display import display
+from ...profiles.profile import Profile
+from ...selection import Selection
+from ...units import format_ns, format_share
+from ..analysis.answers import RankAnswers
+from .representative_ranks import worth_showing
+from .sums import page_sums
+
+if TYPE_CHECKING:
+    from . import PageFrames, PageSums
+
+_MOST_GROUPS: Final = 11
+
+Stacking: TypeAlias = Callable[[Sequence[int] | None], Profile]
+
+
+class RankBoard:
+    """Shows itself in a notebook: choosing ranks, steps, a group or a stretch of time filters the rest.
+
+    Made by ``ranks.dashboard()``.
+
+    Parameters
+    ----------
+    ranks : RankAnswers
+    selection : Selection
+        What is chosen in the page is chosen here, and the other way round.
+    timeline : callable
+        Stacks the timelines of some ranks.
+    """
+
+    def __init__(self, ranks: RankAnswers[Any], selection: Selection, timeline: Stacking) -> None:
+        self.ranks, self._selection, self._timeline = ranks, selection, timeline
+        self._sums = page_sums(ranks)
+        self._groups = _groups(ranks.fold().ranks)
+
+    @property
+    def selection(self) -> Selection:
+        """What is selected; see `notebook_prof.Selection`."""
+        return self._selection
+
+    @property
+    def sums(self) -> PageSums:
+        """What the page's figures are added up from."""
+        return self._sums
+
+    @property
+    def headline(self) -> str:
+        """What the ranks show, and what is wrong with them, in lines."""
+        return "\n".join([_found(self.ranks), *map(str, self.ranks.report)])
+
+    def timeline(self, ranks: Sequence[int] | None = None) -> Profile:
+        """Stack the timelines of some ranks."""
+        return self._timeline(ranks)
+
+    @property
+    def groups(self) -> list[tuple[str, str, list[int]]]:
+        """Ranks that do the same and ranks that differ: label, explanation, ranks; at most a dozen."""
+        return self._groups
+
+    def frames(self, state: Mapping[str, Any]) -> PageFrames:
+        """What the figures draw under a selection, as `Selection.to_state` gives it."""
+        page = importlib.import_module("notebook_prof.ranks.page")  # loads Bokeh
+        under: PageFrames = page.frames_under(self._sums, state)
+        return under
+
+    def to_html(self, path: str | os.PathLike[str], timelines: Sequence[int] | None = None) -> None:
+        """Write the page into one HTML file; see `Ranks.to_html`."""
+        page = importlib.import_module("notebook_prof.ranks.page.report")
+        opened, note = self._kept(timelines)
+        content = page.rank_report(self, opened, note)
+        with atomic_text(path) as file:
+            file.write(content)
+
+    def __repr__(self) -> str:
+        return self.headline
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """Text and static HTML, for front-ends without widgets and notebooks reopened without a kernel."""
+        static = importlib.import_module("notebook_prof.ranks.page.static").rank_fragment
+        return {"text/plain": repr(self), "text/html": static(self.frames({}), self.headline)}
+
+    def _ipython_display_(self, **kwargs: Any) -> None:
+        """Show the page where there is a front-end for it; see `Profile._ipython_display_`."""
+        display(self, **kwargs)
+
+    def _kept(self, asked: Sequence[int] | None) -> tuple[Profile | None, str]:
+        """The timelines that a file holds, and a sentence about them."""
+        ranks, why = (list(asked), "those asked for") if asked is not None else self._worth()
+        if not ranks:
+            return None, "This file holds no timelines: open the run in a notebook to see them."
+        try:
+            opened = self._timeline(ranks)
+        except (NotebookProfError, OSError, MemoryError) as error:
+            return None, f"This file holds no timelines: {error or type(error).__name__}."
+        if len(ranks) == len(self.ranks):
+            return opened, ""
+        named = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
+        held = f"This file holds the timelines of {named}: {why}."
+        return opened, f"{held} Open the run in a notebook for the others."
+
+    def _worth(self) -> tuple[list[int], str]:
+        files = self.ranks.files
+        slices = files.set_index("rank")["slices"].dropna().astype("int64").to_dict()
+        chosen = self._selection.rank or ()
+        return worth_showing(slices, self.ranks.stragglers(), self.ranks.fold().ranks, chosen)
+
+
+def _groups(folded: pd.DataFrame) -> list[tuple[str, str, list[int]]]:
+    """Groups of ranks, where there are several, and the outliers."""
+    found = []
+    for group, part in folded.groupby("group"):
+        like = int(part.loc[part["representative"], "rank"].iloc[0])
+        label = f"{len(part)} rank{'' if len(part) == 1 else 's'} like rank {like}"
+        found.append((label, f"group {group}: these run nearly the same operators", part["rank"].tolist()))
+    found = found[:_MOST_GROUPS] if len(found) > 1 else []
+    odd = folded[folded["outlier"]]
+    if len(odd):
+        why = "; ".join(f"rank {r}: {text}" for r, text in zip(odd["rank"], odd["why"], strict=True))
+        count = f"{len(odd)} outlier{'' if len(odd) == 1 else 's'}"
+        found.append((count, why[:600], odd["rank"].tolist()))
+    return found
+
+
+def _found(ranks: RankAnswers[Any]) -> str:
+    table, count = ranks.stragglers(), len(ranks)
+    text = f"{count} rank{'' if count == 1 else 's'}"
+    if not len(table):
+        return f"{text}; no collective is shared, so nobody is known to be late"
+    first = table.iloc[0]
+    if first["mean_late_ns"] <= 0:
+        return f"{text}; all come to shared collectives at the same time"
+    told = f"rank {first['rank']} is the latest: {format_ns(first['mean_late_ns'])} on average, "
+    told += f"last in {format_share(first['last_share'])} of {first['collectives']} shared collectives"
+    before = first["before"]
+    return f"{text}; {told}" + (f", mostly after {before}" if isinstance(before, str) else "")

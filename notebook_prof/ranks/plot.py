@@ -1,0 +1,102 @@
+"""``ranks.plot``: pictures of many ranks."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pandas as pd
+
+if TYPE_CHECKING:
+    from bokeh.models import UIElement
+
+
+class Answers(Protocol):
+    """What the pictures are made of."""
+
+    def breakdown(self, by: str = "step") -> pd.DataFrame:
+        """A row a rank and step."""
+        ...
+
+    def steps(self) -> pd.DataFrame:
+        """Steps on one clock."""
+        ...
+
+    def stragglers(self) -> pd.DataFrame:
+        """The latest rank first."""
+        ...
+
+    def links(self) -> pd.DataFrame:
+        """A row for each sender and receiver."""
+        ...
+
+    def pipeline(self) -> pd.DataFrame:
+        """A row a rank and step of pipelines."""
+        ...
+
+    def fold(self) -> Any:
+        """Groups of ranks: ``ranks`` and ``bands``."""
+        ...
+
+
+class RankPlot:
+    """Pictures of many ranks as Bokeh models, for ``bokeh.io.show`` or a layout of one's own.
+
+    Parameters
+    ----------
+    ranks : Answers
+    """
+
+    def __init__(self, ranks: Answers) -> None:
+        self._ranks = ranks
+
+    def bars(self) -> UIElement:
+        """A bar a rank: its median step, divided into what its time went to."""
+        return self._views().rank_bars(self._ranks.breakdown())
+
+    def heat(self, value: str = "step_ns") -> UIElement:
+        """Ranks × steps, coloured by a column of `breakdown`.
+
+        Raises
+        ------
+        OptionError
+            If there is no such column of times.
+        """
+        return self._views().rank_heat(self._ranks.breakdown(), value)
+
+    def marey(self) -> UIElement:
+        """Ranks as rows, time to the right, a line through the starts of each step."""
+        return self._views().marey(self._ranks.steps())
+
+    def lateness(self) -> UIElement:
+        """How late each rank comes to shared collectives."""
+        return self._views().lateness(self._ranks.stragglers())
+
+    def matrix(self) -> UIElement:
+        """Messages from rank to rank."""
+        return self._more().rank_matrix(self._ranks.links())
+
+    def bubbles(self) -> UIElement:
+        """Pipeline bubbles of each rank."""
+        return self._more().rank_bubbles(self._ranks.pipeline())
+
+    def spread(self) -> UIElement:
+        """Groups of ranks that do the same, each with its spread, its representative and its outliers."""
+        folded = self._ranks.fold()
+        metrics = list(dict.fromkeys(folded.bands["metric"]))
+        middle = self._ranks.breakdown().groupby("rank")[metrics].median().reset_index()
+        return self._more().rank_spread(folded.ranks, folded.bands, middle.melt("rank", var_name="metric"))
+
+    def dashboard(self) -> UIElement:
+        """Four of them, linked in any page; ``ranks.dashboard()`` is linked with Python and the timelines."""
+        ranks = self._ranks
+        return self._views().rank_dashboard(ranks.breakdown(), ranks.steps(), ranks.stragglers())
+
+    def _more(self) -> Any:
+        return importlib.import_module("notebook_prof.ranks.more_pictures")
+
+    def _views(self) -> Any:
+        return importlib.import_module("notebook_prof.ranks.pictures")  # loads Bokeh
+
+    def __repr__(self) -> str:
+        return "ranks.plot: bars(), heat(), marey(), lateness(), matrix(), bubbles(), spread(), dashboard()"

@@ -1,0 +1,94 @@
+"""Recordings in our own format beside the files they come from, so that the second look is quick."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from ...errors import NotebookProfError
+from ...readers import read_trace
+from ...trace import ImportReport, Trace
+from .files import RankFile
+
+Cache: TypeAlias = str | os.PathLike[str] | bool | None
+FOLDER: Final = ".notebook_prof"
+
+
+def place_of(file: RankFile, cache: Cache) -> Path | None:
+    """Where the native twin of a file is kept; None without a cache, and for native files.
+
+    The name holds the size and the time of change, so that a file that was written again is read again.
+    """
+    path = Path(file.path)
+    if cache is None or cache is False or path.is_dir() or path.name.endswith(".nbprof.zip"):
+        return None
+    folder = path.parent / FOLDER if cache is True else Path(cache)
+    status = path.stat()
+    return folder / f"{path.name}-{file.rank}-{status.st_size:x}-{status.st_mtime_ns:x}.nbprof"
+
+
+def open_rank(file: RankFile, cache: Cache = None) -> tuple[Trace, ImportReport]:
+    """Read a rank, from its native twin if that is there; else read it and leave one.
+
+    Returns
+    -------
+    trace : Trace
+    report : ImportReport
+        What was in the way of the cache; the rank itself is shown all the same.
+
+    Raises
+    ------
+    FormatError, OSError
+        If the file cannot be read.
+    """
+    report = ImportReport()
+    place = place_of(file, cache)
+    if place is not None and place.exists():
+        try:
+            return read_trace(place), report
+        except (NotebookProfError, OSError) as error:
+            report.add("cache-damaged", "info", example=str(error), effect="the original was read again")
+            _take_away(place)
+    trace = read_trace(file.path)
+    if place is not None:
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            _keep(trace, place)
+        except (NotebookProfError, OSError) as error:
+            report.add(
+                "cache-not-written",
+                "info",
+                example=str(error),
+                effect="the next look reads the original again",
+                advice="give cache= a folder that can be written",
+            )
+    return trace, report
+
+
+def _keep(trace: Trace, place: Path) -> None:
+    """Leave a twin, unless another thread or process has left one meanwhile: nobody's is taken away."""
+    own = _beside(place)
+    try:
+        trace.save(own, "native")
+        try:
+            own.rename(place)
+        except OSError:
+            if not place.exists():
+                raise
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+
+
+def _take_away(place: Path) -> None:
+    aside = _beside(place)
+    with suppress(OSError):  # somebody else has done it
+        place.rename(aside)
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _beside(place: Path) -> Path:
+    return place.with_name(f".{secrets.token_hex(6)}.{place.name}")

@@ -1,0 +1,153 @@
+"""Reduce ranks on a Dask cluster: each where its file is; only reductions travel."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from ...optional import require
+from ...trace import ImportReport
+from .cache import Cache
+from .files import RankFile, listed, looked_at
+from .heap import heap_kept
+from .reduction import Analyses, Reduction, reduce_rank
+
+_CHUNK: Final = 32
+_RETRIES: Final = 2
+_PAUSE_S: Final = 0.05
+_PATIENCE_S: Final = 10.0
+_ENDED: Final = frozenset({"closed", "closing"})
+_OVER: Final = frozenset({"finished", "error", "cancelled"})
+
+
+def find_there(paths: Sequence[str], client: Any) -> list[RankFile]:
+    """The files that the workers see, with what their heads tell.
+
+    Parameters
+    ----------
+    paths : sequence of str
+        Patterns, folders and files, as the workers name them.
+    client : distributed.Client
+
+    Returns
+    -------
+    list of RankFile
+        `workers` names those that see a file, unless all do, as on a shared file system.
+    """
+    seen: dict[str, list[str]] = {}
+    by_worker = client.run(listed, list(paths))
+    for address, names in by_worker.items():
+        for name in names:
+            seen.setdefault(name, []).append(address)
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name, addresses in seen.items():
+        everywhere = len(addresses) == len(by_worker)
+        groups.setdefault(() if everywhere else tuple(addresses), []).append(name)
+    futures = []
+    for where, own in groups.items():
+        chunks = [own[i : i + _CHUNK] for i in range(0, len(own), _CHUNK)]
+        mapped = client.map(_look, chunks, workers=list(where) or None, pure=False)
+        futures += [(future, where) for future in mapped]
+    found = [replace(file, workers=where) for future, where in futures for file in future.result()]
+    order = {name: i for i, name in enumerate(listed(list(seen)))}
+    return sorted(found, key=lambda file: order.get(file.path, 0))
+
+
+def run_there(
+    files: Iterable[RankFile], analyses: Analyses, cache: Cache, client: Any, report: ImportReport
+) -> Iterator[Reduction]:
+    """Reductions in the order in which they are ready.
+
+    Dask itself runs a lost worker's tasks again on another one that sees the file, and `report` is told
+    (``worker-lost``). Where it gives up, or its scheduler goes away, the rank comes back as not read, with
+    the reason. An interrupt cancels what has not begun.
+    """
+    as_completed = require("distributed", extra="ranks", purpose="reading ranks on a cluster").as_completed
+    name = f"notebook-prof-{uuid.uuid4().hex[:8]}"
+    waiting = {
+        client.submit(
+            _reduce_there, file, analyses, cache,
+            key=f"{name}-{file.rank}", pure=False, retries=_RETRIES, workers=list(file.workers) or None,
+        ): file
+        for file in files
+    }  # fmt: skip
+    workers = set(client.nthreads())
+    try:
+        completed = as_completed(list(waiting))
+        for future in _ready(completed, client):
+            file = waiting.pop(future)
+            yield _result(future, file)
+            future.release()
+        if client.status == "running":
+            _tell_lost(workers - set(client.nthreads()), report)
+        yield from (_gone(file, "the scheduler went away", "scheduler-lost") for file in waiting.values())
+        waiting.clear()
+    finally:
+        if waiting and client.status not in _ENDED:
+            client.cancel(list(waiting), force=True)
+
+
+def _reduce_there(file: RankFile, analyses: Analyses, cache: Cache) -> Reduction:
+    with heap_kept():
+        return reduce_rank(file, analyses, cache)
+
+
+def _tell_lost(workers: set[str], report: ImportReport) -> None:
+    report.add(
+        "worker-lost",
+        "info",
+        len(workers),
+        example=min(workers, default=""),
+        effect="workers went away in between: what they had not finished was read again elsewhere",
+        advice="see whether they had enough memory, if this was not meant",
+    )
+
+
+def _ready(completed: Any, client: Any) -> Iterator[Any]:
+    """Futures as they end; stops early when nobody is left who could end them."""
+    alone_since: float | None = None
+    while not completed.is_empty():
+        if completed.has_ready():
+            future = next(completed)
+            if future.status in _OVER:
+                yield future
+            else:  # its worker died with the result: Dask computes it again
+                completed.add(future)
+            continue
+        if client.status in _ENDED:
+            return
+        if client.status == "running":
+            alone_since = None
+        else:
+            alone_since = alone_since or time.monotonic()
+            if time.monotonic() - alone_since > _PATIENCE_S:
+                return
+        time.sleep(_PAUSE_S)
+
+
+def _result(future: Any, file: RankFile) -> Reduction:
+    if future.status == "cancelled":
+        return _gone(file, "the cluster gave the task up", "scheduler-lost")
+    if future.status == "error":
+        return _gone(file, f"{future.exception()!r}", "rank-lost")
+    result: Reduction = future.result()  # waits where the result was lost just now
+    return result
+
+
+def _gone(file: RankFile, why: str, code: str) -> Reduction:
+    result = Reduction(file.rank, read=False)
+    result.report.add(
+        code,
+        "error",
+        example=f"rank {file.rank}: {why}",
+        effect="these ranks are missing from all figures",
+        advice="see whether the cluster lives and its workers have enough memory, and ask again",
+    )
+    return result
+
+
+def _look(names: Sequence[str]) -> list[RankFile]:
+    return [looked_at(name) for name in names]

@@ -1,0 +1,214 @@
+"""Which files are the ranks of a run, and which rank each of them is."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from ...errors import FormatError, OptionError
+from ...trace import ImportReport
+from .identity import facts_of, rank_in_name
+
+Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | Mapping[int, Any]
+_NUMBERS: Final = re.compile(r"(\d+)")
+_SHOWN: Final = 8
+_NO_TRACES: Final = (
+    ".csv",
+    ".txt",
+    ".md",
+    ".log",
+    ".html",
+    ".png",
+    ".svg",
+    ".py",
+    ".ipynb",
+    ".yaml",
+    ".yml",
+    ".out",
+)
+"""What lies beside traces; taken as one only if it is named in full."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankFile:
+    """One rank's recording, not yet read.
+
+    Attributes
+    ----------
+    rank : int
+    path : str
+    source : {"file", "name", "order", "given"}
+        Where the rank is known from.
+    bytes : int
+        Size of the file as it is stored; of a folder, 0.
+    facts : mapping
+        See `facts_of`.
+    workers : tuple of str
+        Addresses of the cluster's workers that see the file; empty where all do.
+    """
+
+    rank: int
+    path: str
+    source: str = "file"
+    bytes: int = 0
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    workers: tuple[str, ...] = ()
+
+
+def listed(paths: Paths) -> list[str]:
+    """The files that patterns and paths stand for, in the order of their numbers.
+
+    Of what a pattern or a folder gives, tables, texts and pictures are left out.
+
+    Examples
+    --------
+    >>> listed(["b10.json", "b9.json"])
+    ['b9.json', 'b10.json']
+    """
+    if isinstance(paths, Mapping):
+        return [os.fspath(path) for path in paths.values()]
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    found: list[str] = []
+    for one in [os.fspath(path) for path in given]:
+        path = Path(one)
+        if path.is_dir() and not (path / "metadata.json").exists():
+            inside = [os.fspath(inner) for inner in path.iterdir() if not inner.name.startswith(".")]
+            found += [name for name in inside if not name.lower().endswith(_NO_TRACES)]
+        elif glob.has_magic(one) and not path.exists():
+            found += [
+                name for name in glob.glob(one, recursive=True) if not name.lower().endswith(_NO_TRACES)
+            ]
+        else:
+            found.append(one)
+    return sorted(dict.fromkeys(found), key=_natural)
+
+
+def looked_at(path: str) -> RankFile:
+    """A file with what its head tells; rank -1 where neither that nor the name tells one."""
+    facts = facts_of(Path(path))
+    try:
+        size = os.path.getsize(path) if os.path.isfile(path) else 0
+    except OSError:
+        size = 0
+    if isinstance(facts.get("rank"), int):
+        return RankFile(facts["rank"], path, "file", size, facts)
+    named = rank_in_name(path)
+    if named is not None:
+        return RankFile(named, path, "name", size, facts)
+    return RankFile(-1, path, "order", size, facts)
+
+
+def arranged(files: Sequence[RankFile], report: ImportReport) -> dict[int, RankFile]:
+    """One file a rank, by rank; what is doubtful goes to the report.
+
+    Raises
+    ------
+    FormatError
+        If there are no files.
+    """
+    if not files:
+        raise FormatError('no file fits: give a pattern ("run/*.json.gz"), a folder, or a list of files')
+    chosen: dict[int, RankFile] = {}
+    unknown = [file for file in files if file.rank < 0]
+    for file in files:
+        if file.rank < 0:
+            continue
+        if (first := chosen.get(file.rank)) is not None:
+            report.add(
+                "rank-duplicated",
+                "loss",
+                example=f"rank {file.rank} is in {_name(first)} and in {_name(file)}",
+                effect=f"only {_name(first)} is shown",
+                advice="give one file a rank",
+            )
+            continue
+        chosen[file.rank] = file
+    free = iter(number for number in range(len(files) + len(chosen) + 1) if number not in chosen)
+    for file in unknown:
+        number = next(free)
+        chosen[number] = replace(file, rank=number)
+    _tell(chosen, unknown, report)
+    return dict(sorted(chosen.items()))
+
+
+def given(paths: Mapping[int, Any]) -> list[RankFile]:
+    """Files whose ranks the user told.
+
+    Raises
+    ------
+    OptionError
+        If a rank is not a whole number from 0.
+    """
+    files = []
+    for rank, path in paths.items():
+        if not isinstance(rank, int) or rank < 0:
+            raise OptionError(f"{rank!r} is not a rank: give a mapping of whole numbers from 0 to files")
+        files.append(replace(looked_at(os.fspath(path)), rank=rank, source="given"))
+    return files
+
+
+def _tell(chosen: Mapping[int, RankFile], unknown: Sequence[RankFile], report: ImportReport) -> None:
+    report.add(
+        "rank-by-order",
+        "info",
+        len(unknown),
+        example=", ".join(_name(file) for file in unknown[:3]),
+        effect="neither the file nor its name tells the rank: numbered in order",
+        advice="give a mapping of ranks to files",
+    )
+    sizes = Counter(file.facts["world_size"] for file in chosen.values() if "world_size" in file.facts)
+    if len(sizes) > 1:
+        seen = ", ".join(f"{count} of {size}" for size, count in sorted(sizes.items()))
+        report.add(
+            "runs-mixed",
+            "loss",
+            example=f"ranks of jobs of different size: {seen}",
+            effect="figures across ranks may mix jobs",
+        )
+    if sizes:
+        world = max(sizes)
+        missing = [rank for rank in range(world) if rank not in chosen]
+        report.add(
+            "rank-missing",
+            "loss",
+            len(missing),
+            example=f"{_ranks(missing)} of {world}",
+            effect="a rank that is not here cannot be seen to arrive late",
+        )
+    _tell_versions(chosen, report)
+
+
+def _tell_versions(chosen: Mapping[int, RankFile], report: ImportReport) -> None:
+    by_key: dict[str, dict[str, list[int]]] = {}
+    for rank, file in chosen.items():
+        for key, value in file.facts.get("versions", {}).items():
+            by_key.setdefault(key, {}).setdefault(str(value), []).append(rank)
+    for key, values in by_key.items():
+        if len(values) > 1:
+            said = "; ".join(f"{value} on {_ranks(ranks)}" for value, ranks in sorted(values.items()))
+            report.add(
+                "versions-differ",
+                "info",
+                example=f"{key}: {said}",
+                effect="names of operators and kernels may differ between ranks",
+            )
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    shown = ", ".join(map(str, ranks[:_SHOWN])) + (" …" if len(ranks) > _SHOWN else "")
+    return f"rank{'s' if len(ranks) > 1 else ''} {shown}"
+
+
+def _name(file: RankFile) -> str:
+    return Path(file.path).name
+
+
+def _natural(path: str) -> list[Any]:
+    parts = _NUMBERS.split(path)
+    return [int(part) if i % 2 else part for i, part in enumerate(parts)]

@@ -1,0 +1,170 @@
+"""Reduce ranks on this machine's cores: one in memory for each process, and nothing kept."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, Final, TypeAlias
+
+from ...trace import ImportReport
+from .files import RankFile
+from .reduction import Reduction
+
+Work: TypeAlias = Callable[[RankFile], Reduction]
+WORTH_BYTES: Final = 8 << 20
+"""Below this many bytes for each process, starting processes takes longer than reading."""
+
+
+def processes_for(files: Iterable[RankFile], asked: int | None) -> int:
+    """How many processes to use: as many as asked for, or as many cores as are worth it."""
+    sizes = [file.bytes for file in files]
+    if asked is not None:
+        return max(1, min(asked, len(sizes)))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(cores, len(sizes), sum(sizes) // WORTH_BYTES))
+
+
+def run_here(
+    files: Iterable[RankFile], work: Work, processes: int, report: ImportReport
+) -> Iterator[Reduction]:
+    """Reductions in the order in which they are ready.
+
+    Parameters
+    ----------
+    files : iterable of RankFile
+    work : callable
+    processes : int
+        1 works in this process.
+    report : ImportReport
+        Told about processes that died (``worker-died``): their ranks are read again, one at a time, and a
+        rank that takes a process with it again is left out.
+    """
+    todo = list(files)
+    packed = pack(work) if processes > 1 else None
+    if packed is None:
+        yield from map(work, todo)
+        return
+    while todo:
+        done: set[int] = set()
+        culprits: list[RankFile] = []
+        try:
+            for result in _in_pool(todo, packed, processes, culprits):
+                done.add(result.rank)
+                yield result
+        except BrokenProcessPool:
+            report.add(
+                "worker-died",
+                "info",
+                example=f"while reading {', '.join(f'rank {file.rank}' for file in culprits)}",
+                effect="what it had not finished was read again",
+                advice="if memory ran out, give processes=1",
+            )
+            if processes == 1:
+                done |= {file.rank for file in culprits}
+                yield from map(_lost, culprits)
+            processes = 1
+        todo = [file for file in todo if file.rank not in done]
+
+
+def pack(work: Work) -> bytes | None:
+    """The work as bytes for another process; None if it cannot travel.
+
+    Functions of a notebook travel by value if ``cloudpickle`` is there, as it is with the extra ``ranks``.
+    """
+    with contextlib.suppress(Exception):
+        return bytes(importlib.import_module("cloudpickle").dumps(work))
+    with contextlib.suppress(Exception):
+        packed = pickle.dumps(work)
+        return None if b"__main__" in packed else packed
+    return None
+
+
+def _in_pool(
+    files: list[RankFile], packed: bytes, processes: int, running: list[RankFile]
+) -> Iterator[Reduction]:
+    executor = ProcessPoolExecutor(
+        processes, mp_context=multiprocessing.get_context("spawn"), initializer=_begin
+    )
+    waiting = iter(files)
+    flight: dict[Future[Reduction], RankFile] = {}
+    most = processes + 1 if processes > 1 else 1
+    try:
+        with _without_main():
+            for warm in [executor.submit(os.getpid) for _ in range(processes)]:
+                warm.result()
+        while True:
+            for file in waiting:
+                flight[executor.submit(_unpack_and_work, packed, file)] = file
+                if len(flight) >= most:
+                    break
+            if not flight:
+                return
+            ready, _ = wait(flight, return_when=FIRST_COMPLETED)
+            for future in sorted(ready, key=lambda future: future.exception() is not None):
+                running[:] = list(flight.values())
+                result = future.result()
+                del flight[future]
+                yield result
+    finally:
+        _stop(executor, bool(flight))
+
+
+def _stop(executor: ProcessPoolExecutor, busy: bool) -> None:
+    """Give the processes back; those that still work are ended."""
+    own = list((getattr(executor, "_processes", None) or {}).values())
+    executor.shutdown(wait=not busy, cancel_futures=True)
+    if busy:
+        for process in own:
+            process.terminate()
+
+
+def _unpack_and_work(packed: bytes, file: RankFile) -> Reduction:
+    work: Any = pickle.loads(packed)
+    result: Reduction = work(file)
+    return result
+
+
+def _begin() -> None:
+    """Leave Ctrl-C to the first process, which ends the others, and end with it however it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    first = multiprocessing.parent_process()
+    if first is not None:
+        threading.Thread(target=_end_with, args=(first,), name="notebook_prof parent", daemon=True).start()
+
+
+def _end_with(first: Any) -> None:
+    first.join()  # a worker that waits for work would not notice: the others hold its pipe open
+    os._exit(1)
+
+
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+    """Keep new processes from running the user's script again: they need nothing of it."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+def _lost(file: RankFile) -> Reduction:
+    result = Reduction(file.rank, read=False)
+    result.report.add(
+        "rank-lost",
+        "error",
+        example=f"rank {file.rank}: the process that read it died, twice",
+        effect="this rank is missing from all figures",
+        advice="it may need more memory than there is",
+    )
+    return result

@@ -1,0 +1,162 @@
+"""What runs for each rank, wherever it runs: read, reduce, drop."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from ...analysis.scope import sharing
+from ...errors import NotebookProfError
+from ...readers.processes import one_process
+from ...trace import ImportReport, Trace
+from .cache import Cache, open_rank
+from .files import RankFile
+
+Analyses: TypeAlias = Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]]
+"""By a name of ours: the analysis and its further arguments."""
+
+
+@dataclass(slots=True)
+class Reduction:
+    """What came back from one rank; small, since it travels.
+
+    Attributes
+    ----------
+    rank : int
+    frames : dict of str to DataFrame
+        By name of the analysis, each with a `rank` column.
+    failures : dict of str to Exception
+        Analyses that raised.
+    report : ImportReport
+        The trace's own, and what was in the way of reading it.
+    facts : dict
+        ``slices``, ``steps`` (first, last, count), ``start_unix_ns``, ``host``, ``rank`` as the trace tells
+        them.
+    read : bool
+        Whether the rank could be read.
+    seconds : float
+    """
+
+    rank: int
+    frames: dict[str, pd.DataFrame] = field(default_factory=dict)
+    failures: dict[str, Exception] = field(default_factory=dict)
+    report: ImportReport = field(default_factory=ImportReport)
+    facts: dict[str, Any] = field(default_factory=dict)
+    read: bool = True
+    seconds: float = 0.0
+
+
+def reduce_rank(file: RankFile, analyses: Analyses, cache: Cache = None) -> Reduction:
+    """Read a rank, apply the analyses, and keep only what they give.
+
+    Never raises for what is wrong with a file or an analysis: the other ranks are still wanted.
+    """
+    started = time.perf_counter()
+    result = Reduction(file.rank)
+    try:
+        with one_process():  # ranks are read side by side
+            trace, trouble = open_rank(file, cache)
+    except (NotebookProfError, OSError, MemoryError) as error:
+        result.read = False
+        result.report.add(
+            "rank-unreadable",
+            "error",
+            example=f"rank {file.rank}: {error or type(error).__name__}",
+            effect="this rank is missing from all figures",
+        )
+        return result
+    result.report.extend(trace.report)
+    result.report.extend(trouble)
+    result.facts = _facts(trace)
+    _apply(trace, analyses, result)
+    result.seconds = time.perf_counter() - started
+    return result
+
+
+@sharing
+def _apply(trace: Trace, analyses: Analyses, result: Reduction) -> None:
+    """All of the analyses; what several of them need is worked out once."""
+    for name, (analysis, arguments) in analyses.items():
+        try:
+            result.frames[name] = with_rank(analysis(trace, **arguments), result.rank)
+        except Exception as error:  # the user's own function may raise anything
+            result.failures[name] = _portable(error)
+
+
+def with_rank(value: Any, rank: int) -> pd.DataFrame:
+    """An analysis' result as a frame whose first column is the rank.
+
+    Examples
+    --------
+    >>> with_rank({"mean": 2.5}, 3).to_dict("list"), with_rank(7, 3).to_dict("list")
+    ({'rank': [3], 'mean': [2.5]}, {'rank': [3], 'value': [7]})
+    """
+    if isinstance(value, pd.DataFrame):
+        frame = value.copy(deep=False)
+    elif isinstance(value, pd.Series):
+        frame = value.rename(value.name or "value").reset_index()
+    elif isinstance(value, Mapping):
+        frame = pd.DataFrame({key: [item] for key, item in value.items()})
+    else:
+        frame = pd.DataFrame({"value": [value]})
+    numbers = np.full(len(frame), rank, np.int32)
+    if "rank" in frame.columns:
+        frame = frame.drop(columns="rank")
+    frame.insert(0, "rank", numbers)
+    return frame
+
+
+def joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """The frames under one another, by rank; categories are united, dtypes stay.
+
+    Examples
+    --------
+    >>> parts = [pd.DataFrame({"rank": [r], "name": pd.Categorical([n])}) for r, n in ((1, "b"), (0, "a"))]
+    >>> joined(parts)["name"].tolist(), str(joined(parts)["name"].dtype)
+    (['a', 'b'], 'category')
+    """
+    if not frames:
+        return pd.DataFrame({"rank": np.empty(0, np.int32)})
+    parts = [frame for frame in frames if len(frame)] or [frames[0]]
+    parts.sort(key=lambda frame: int(frame["rank"].iloc[0]) if len(frame) else -1)
+    shared = [name for name in parts[0] if all(name in part and _is_category(part[name]) for part in parts)]
+    if shared and len(parts) > 1:
+        words = {name: _words([part[name] for part in parts]) for name in shared}
+        parts = [
+            part.assign(**{name: part[name].cat.set_categories(words[name]) for name in shared})
+            for part in parts
+        ]
+    return pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0].reset_index(drop=True)
+
+
+def _is_category(column: Any) -> bool:
+    return isinstance(column.dtype, pd.CategoricalDtype)
+
+
+def _words(columns: Sequence[pd.Series[Any]]) -> list[Any]:
+    return list(dict.fromkeys(word for column in columns for word in column.cat.categories))
+
+
+def _facts(trace: Trace) -> dict[str, Any]:
+    steps = trace.steps["step"]
+    facts: dict[str, Any] = {"slices": len(trace)}
+    if len(steps):
+        facts["steps"] = (int(steps.min()), int(steps.max()), len(steps))
+    for key in ("start_unix_ns", "host", "rank", "world_size"):
+        if key in trace.metadata:
+            facts[key] = trace.metadata[key]
+    return facts
+
+
+def _portable(error: Exception) -> Exception:
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return NotebookProfError(f"{type(error).__name__}: {error}")
+    return error

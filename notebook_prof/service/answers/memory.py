@@ -1,0 +1,73 @@
+"""The memory curve of a device in a window, with its peak."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..packing import Answer, pack
+from ..selected_rows import matching_key
+from ..store import ViewStore
+
+
+def memory(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
+    """Allocated and reserved bytes, and what the selected slices have allocated of them.
+
+    Parameters
+    ----------
+    request : mapping
+        ``a b`` (ns), ``px``, ``device`` (index; -1 the host; default the one with the highest peak).
+
+    Returns
+    -------
+    Answer
+        Columns ``x y`` (allocated, or resident), ``rx ry`` (reserved, empty where nothing is reserved; of
+        resident memory what was there at first), ``sx sy`` (alive and allocated by the selection; without
+        one, all recorded blocks inside of resident memory, or empty; ``part`` tells which). ``peak``
+        ``{ts, bytes}`` is the highest total of all, ``window_peak`` that of the selected window.
+        Without allocations ``device`` is None and the columns are empty.
+    """
+    devices = store.memory_devices
+    if not devices:
+        empty = np.empty(0)
+        return pack({"device": None}, dict.fromkeys(("x", "y", "rx", "ry", "sx", "sy"), empty))
+    device = int(request.get("device", devices[0]) if request.get("device") is not None else devices[0])
+    device = device if device in devices else devices[0]
+    a, b, width = float(request["a"]), float(request["b"]), max(1, min(int(request.get("px", 1000)), 4000))
+    curves = store.memory_curves(device)
+    x, y = curves["allocated"].sample(a, b, width)
+    rx, ry = np.empty(0), np.empty(0)
+    if (curves["reserved"].value > 0).any():
+        rx, ry = curves["reserved"].sample(a, b, width)
+    key = matching_key(state, without=("window",))
+    sx, sy = np.empty(0), np.empty(0)
+    chosen, part = store.selected_memory(device, key), "selection"
+    if chosen is None and "blocks" in curves and len(curves["blocks"].ts):
+        chosen, part = curves["blocks"], "blocks"
+    if chosen is not None:
+        sx, sy = chosen.sample(a, b, width)
+    ts, value = curves["allocated"].ts, curves["allocated"].value
+    top = int(value.argmax())
+    content = {
+        "device": device,
+        "part": part,
+        "peak": {"ts": int(ts[top]), "bytes": int(value[top])},
+        "window_peak": _window_peak(state, ts, value),
+        "highest": float(max(value.max(), curves["reserved"].value.max())),
+        "lowest": float(min(value.min(), 0.0)),
+    }
+    return pack(content, {"x": x, "y": y, "rx": rx, "ry": ry, "sx": sx, "sy": sy})
+
+
+def _window_peak(state: Mapping[str, Any], ts: Any, value: Any) -> dict[str, int] | None:
+    if state.get("window") is None:
+        return None
+    start, end = state["window"]
+    i = max(int(np.searchsorted(ts, start, "right")) - 1, 0)
+    j = int(np.searchsorted(ts, end, "left"))
+    if j <= i:
+        return None
+    top = i + int(value[i:j].argmax())
+    return {"ts": int(ts[top]), "bytes": int(value[top])}

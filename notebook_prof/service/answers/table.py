@@ -1,0 +1,189 @@
+"""The operator table: totals by name, shapes, module or category of what is selected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ...errors import OptionError
+from ...selection import Query, passing
+from ..filters import narrowed
+from ..lod.rows import IntArray
+from ..packing import Answer, pack
+from ..selected_rows import Key, matching_key
+from ..store import GROUPINGS, SCOPES, ViewStore
+
+_MOST_ROWS: Final = 1000
+_MANY: Final = 500_000
+_LONGEST_DETAIL: Final = 600
+_SORTS: Final = ("label", "count", "total_ns", "self_ns", "device_ns")
+
+
+@dataclass(slots=True)
+class _Rows:
+    """All rows of the table: a group on one side (host or device) each."""
+
+    group: IntArray
+    count: IntArray
+    total_ns: IntArray
+    self_ns: IntArray
+    device_ns: IntArray
+    touched: IntArray
+    share: npt.NDArray[np.float64]
+    on_device: npt.NDArray[np.bool_]
+
+
+def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
+    """One row a group, of the slices that the other views have selected.
+
+    Rows of the host are those of ``analysis.operators``, rows of the device those of ``analysis.kernels``,
+    number by number.
+
+    Parameters
+    ----------
+    request : mapping
+        ``by`` (``name shapes module category``), ``scope`` (``all host device``), ``filter`` (as
+        `notebook_prof.selection.Query` reads it, the same as ``p.operators(where=…)``), ``sort`` (``label
+        count total_ns self_ns device_ns``), ``descending``, ``start`` and ``top`` (which rows, at most
+        1,000).
+
+    Returns
+    -------
+    Answer
+        ``label``, ``detail`` in content; columns ``name`` (code, u4; 0xffffffff none) ``count total_ns
+        self_ns device_ns share`` and ``side`` (u1, 1 on a device). ``share`` is of the self time of all
+        rows of the same side, before the filter. Also ``rows`` (how many pass), ``start``, ``count`` and
+        ``self_ns`` of all slices that are selected, and ``error`` (a sentence) where the filter cannot be
+        understood.
+    """
+    scope = str(request.get("scope", "all"))
+    scope = scope if scope in SCOPES else "all"
+    by, own, key = _grouped(state, request)
+    span = store.trace.span
+    window = state.get("window") or (span.start, span.end + 1)
+    _, names, details = store.grouping(by)
+    labels = store.labels(by)
+    only = set(state[own[0]]) if own and state.get(own[0]) is not None else None
+    chosen_groups = None if only is None else np.array([label in only for label in labels], bool)
+    everything = _rows(store, by, key, SCOPES["all"], window)
+    picked = slice(None) if chosen_groups is None else chosen_groups[everything.group]
+    content = {
+        "by": by,
+        "count": int(everything.touched[picked].sum()),
+        "self_ns": int(everything.self_ns[picked].sum()),
+        "error": "",
+    }
+    (query, narrow, left), content["error"] = _filter(store, str(request.get("filter", "")), state, own)
+    asked = matching_key(narrow, without=left)
+    same = scope == "all" and asked == key
+    rows = everything if same else _rows(store, by, asked, SCOPES[scope], window)
+    chosen = np.arange(len(rows.group))
+    try:
+        chosen = chosen[passing(_frame(by, rows, labels, details), query)] if query else chosen
+    except OptionError as error:
+        content["error"] = str(error)
+    order = chosen[_order(request, rows, labels, chosen)]
+    start, stop = _page(request)
+    page = order[start:stop]
+    if (
+        chosen_groups is not None and start == 0
+    ):  # what is selected is shown, even if it is not among the first
+        page = np.append(page, order[stop:][chosen_groups[rows.group[order[stop:]]]])[:_MOST_ROWS]
+    shown = rows.group[page].tolist()
+    second = details if by == "shapes" else [""] * len(labels)
+    content |= {
+        "rows": len(chosen),
+        "start": start,
+        "label": [labels[k] for k in shown],
+        "detail": [second[k][:_LONGEST_DETAIL] for k in shown],
+    }
+    columns: dict[str, npt.NDArray[Any]] = {
+        "name": names[rows.group[page]].astype(np.uint32),
+        "side": rows.on_device[page].astype(np.uint8),
+        "share": rows.share[page],
+    }
+    for name in ("count", "total_ns", "self_ns", "device_ns"):
+        columns[name] = getattr(rows, name)[page].astype(np.float64)
+    return pack(content, columns)
+
+
+def _filter(
+    store: ViewStore, text: str, state: Mapping[str, Any], own: tuple[str, ...]
+) -> tuple[tuple[Query, Mapping[str, Any], tuple[str, ...]], str]:
+    """What `narrowed` makes of a text, or of an empty one and what is wrong."""
+    try:
+        return narrowed(store, Query.parse(text), state, own), ""
+    except OptionError as error:
+        return (Query(), state, own), str(error)
+
+
+def _frame(by: str, rows: _Rows, labels: list[str], details: list[str]) -> pd.DataFrame:
+    """What the filter sees of the rows, under the names of ``p.operators()`` and ``p.kernels()``."""
+    group = rows.group.tolist()
+    out: dict[str, Any] = {"module" if by == "module" else "name": [labels[k] for k in group]}
+    if by == "shapes":
+        out["shapes"] = [details[k] for k in group]
+    out |= {name: getattr(rows, name) for name in ("count", "total_ns", "self_ns", "device_ns", "share")}
+    out["mean_ns"] = rows.total_ns / np.maximum(rows.count, 1)
+    return pd.DataFrame(out)
+
+
+def table_is_slow(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
+    """Whether a table needs running sums of very many slices that are not there yet."""
+    by, _, key = _grouped(state, request)
+    return not store.has_groups(by, key) and store.choices.count(store.choices.effective(key)) > _MANY
+
+
+def _grouped(state: Mapping[str, Any], request: Mapping[str, Any]) -> tuple[str, tuple[str, ...], Key]:
+    """The grouping, the dimensions that do not filter it, and the clauses that do."""
+    by = str(request.get("by", "name"))
+    by = by if by in GROUPINGS else "name"
+    own = {"name": ("name",), "category": ("category",)}.get(by, ())
+    return by, own, matching_key(state, without=own)
+
+
+def _rows(store: ViewStore, by: str, key: Key, sides: tuple[str, ...], window: tuple[int, int]) -> _Rows:
+    parts = [_side(store, by, key, side, window) for side in sides]
+    return _Rows(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(_Rows)))
+
+
+def _side(store: ViewStore, by: str, key: Key, side: str, window: tuple[int, int]) -> _Rows:
+    groups = store.groups(by, key, side)
+    totals = groups.totals(int(window[0]), int(window[1]), store.columns.row_below)
+    seen = totals.touched > 0
+    if not any(dimension == "category" for dimension, _ in key):
+        seen |= totals.device_ns > 0
+    group = np.flatnonzero(seen)
+    own = totals.self_ns[group]
+    return _Rows(
+        group,
+        totals.count[group],
+        totals.total_ns[group],
+        own,
+        totals.device_ns[group],
+        totals.touched[group],
+        own / max(int(own.sum()), 1),
+        np.full(len(group), side == "device"),
+    )
+
+
+def _page(request: Mapping[str, Any]) -> tuple[int, int]:
+    start = max(0, int(request.get("start", 0)))
+    return start, start + max(1, min(int(request.get("top", 200)), _MOST_ROWS))
+
+
+def _order(
+    request: Mapping[str, Any], rows: _Rows, labels: list[str], chosen: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    sort = str(request.get("sort", "self_ns"))
+    if sort == "label":
+        keys = [labels[k].casefold() for k in rows.group[chosen].tolist()]
+        order = np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
+        return order[::-1] if request.get("descending", False) else order
+    values = getattr(rows, sort if sort in _SORTS else "self_ns")[chosen]
+    return np.argsort(-values if request.get("descending", True) else values, kind="stable")

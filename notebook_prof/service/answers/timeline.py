@@ -1,0 +1,206 @@
+"""The timeline's picture: wide slices one by one, all others as density."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..lod import Density, DrawnIndex, Picture, density
+from ..lod.rows import IntArray, RowIndex, spread
+from ..packing import Answer, pack
+from ..palette import NAMES
+from ..selected_rows import Key, matching_key
+from ..store import ViewStore
+
+MAX_QUADS: Final = 4000
+MAX_ROWS: Final = 128
+_NARROWEST_PX: Final = 2.0
+_STRIP_ROWS: Final = 14
+_NOT_FILTERED_BY: Final = ("window", "track")
+
+
+def lod(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
+    """Slices of some rows in a window of time.
+
+    Parameters
+    ----------
+    request : mapping
+        ``a b`` (ns), ``px`` (width of the window in pixels), ``rows`` (drawn rows, at most 128),
+        ``max_quads`` (at most 4,000), ``tint`` (``name category phase module step``), ``picture`` (the number
+        of the picture that the page has of this place, if any).
+
+    Returns
+    -------
+    Answer
+        One entry a drawn slice: ``x0 dur`` (f8, ns), ``slot`` (place in `rows`), ``name``, ``tint``
+        (code to colour by), ``id`` (row of ``trace.slices``), ``match`` (1 selected). If not all slices
+        of the window are there, one entry a cell of ``rows × bins``: ``busy`` (0–255, 0 only where
+        nothing is), ``bright`` (selected part of it, 0–255), ``count``, ``dname``, ``dtint`` of the
+        longest slice; ``bin_start bin_ns bins`` place them. ``picture`` numbers what does not hang on the
+        selection. Where that is what the page has, ``same`` is true and ``match`` and ``bright`` come alone.
+    """
+    a, b = float(request["a"]), float(request["b"])
+    width = max(1, min(int(request.get("px", 1000)), 8000))
+    limit = max(1, min(int(request.get("max_quads", MAX_QUADS)), MAX_QUADS))
+    asked = [int(row) for row in request.get("rows", ())][:MAX_ROWS]
+    rows = np.array([row for row in asked if 0 <= row < store.columns.n_rows], np.int64)
+    tint = str(request.get("tint", "name"))
+    key = matching_key(state, without=_NOT_FILTERED_BY)
+    drawn = store.drawn(rows, key)
+    where = ("lod", a, b, width, limit, tuple(asked), tint)
+    number, picture = store.pictures.get(
+        where, drawn.rows, lambda: _picture(store, drawn, rows, (a, b), width, limit)
+    )
+    content = {"total": picture.total, "quads": len(picture.at), "filtered": bool(key), "picture": number}
+    marks = _marks(store, picture, key)
+    if request.get("picture") == number:
+        return pack({**content, "same": True}, marks)
+    slot_of = np.zeros(store.columns.n_rows + 1, np.uint16)
+    slot_of[rows] = [asked.index(row) for row in rows.tolist()]
+    columns = _quads(store, picture, slot_of, tint)
+    if picture.density is None:
+        return pack({**content, "mode": "all", "bins": 0}, {**columns, **marks})
+    cells = _cells(store, picture.index, picture.density, tint)
+    return pack({**content, **_place(picture.density)}, {**columns, **cells, **marks})
+
+
+def strip(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
+    """The whole recording in one strip: outermost slices of the busiest tracks, as density.
+
+    Parameters
+    ----------
+    request : mapping
+        ``px``: number of bins; ``tint`` and ``picture`` as for `lod`.
+
+    Returns
+    -------
+    Answer
+        Columns ``busy bright dname dtint`` as in `lod`, ``content["rows"]`` rows of them; ``bright`` alone
+        where ``same`` is true.
+    """
+    c = store.columns
+    rows = np.array([track.first_row for track in c.tracks[:_STRIP_ROWS]], np.int64)
+    key = matching_key(state, without=_NOT_FILTERED_BY)
+    span = (float(store.trace.span.start), float(max(store.trace.span.end, 1)))
+    drawn, px, tint = store.drawn(rows, key), int(request.get("px", 1000)), str(request.get("tint", "name"))
+
+    def make() -> Picture:
+        return Picture(drawn.rows, c.n, np.empty(0, np.int64), _density(drawn, rows, span, px))
+
+    number, picture = store.pictures.get(("strip", px, tint), drawn.rows, make)
+    d = picture.density
+    assert d is not None
+    content = {"rows": len(rows), "filtered": bool(key), "picture": number}
+    marks = {"bright": _bright(store, picture.index, d, key)}
+    if request.get("picture") == number:
+        return pack({**content, "same": True}, marks)
+    cells = _cells(store, picture.index, d, tint)
+    del cells["count"]
+    return pack({**content, **_place(d)}, {**cells, **marks})
+
+
+def _picture(
+    store: ViewStore,
+    drawn: DrawnIndex,
+    rows: IntArray,
+    window: tuple[float, float],
+    width: int,
+    limit: int,
+) -> Picture:
+    a, b = window
+    first, stop = drawn.rows.stretch(rows, int(np.floor(a)), int(np.ceil(b)))
+    total = int((stop - first).sum())
+    if total <= limit:
+        return Picture(drawn.rows, total, spread(first, stop), None)
+    at = drawn.wide.find(first, stop, _NARROWEST_PX * (b - a) / width, limit)
+    inside, bins = _inside(store, window, width)
+    return Picture(drawn.rows, total, at, _density(drawn, rows, inside, bins))
+
+
+def _density(drawn: DrawnIndex, rows: IntArray, window: tuple[float, float], bins: int) -> Density:
+    return density(drawn.rows, drawn.blocks, rows, window, bins)
+
+
+def _place(d: Density) -> dict[str, Any]:
+    return {"mode": "dense", "bins": d.busy_ns.shape[1], "bin_start": d.start, "bin_ns": d.width}
+
+
+def _quads(
+    store: ViewStore, picture: Picture, slot_of: npt.NDArray[np.uint16], tint: str
+) -> dict[str, npt.NDArray[Any]]:
+    c, index, at = store.columns, picture.index, picture.at
+    slices = index.order[at]
+    return {
+        "x0": index.starts(at).astype(np.float64),
+        "dur": index.lengths(at).astype(np.float64),
+        "slot": slot_of[c.row[slices]],
+        "name": _names(store, c.name[slices]),
+        "tint": _tint(store, tint, slices),
+        "id": slices.astype(np.uint32),
+    }
+
+
+def _cells(store: ViewStore, index: RowIndex, d: Density, tint: str) -> dict[str, npt.NDArray[Any]]:
+    longest = _longest(index, d)
+    c = store.columns
+    busy = np.where(d.count > 0, np.clip(np.ceil(d.busy_ns / d.width * 255), 1, 255), 0).astype(np.uint8)
+    cells: dict[str, npt.NDArray[Any]] = {
+        "busy": busy,
+        "count": np.minimum(d.count, 2**32 - 1).astype(np.uint32),
+        "dname": _names(store, c.name[longest] if c.n else longest),
+        "dtint": _tint(store, tint, longest) if c.n else longest.astype(np.uint8),
+    }
+    return {name: values.ravel() for name, values in cells.items()}
+
+
+def _longest(index: RowIndex, d: Density) -> npt.NDArray[np.integer]:
+    at = np.maximum(d.longest, 0)
+    return index.order[at] if len(index) else at
+
+
+def _marks(store: ViewStore, picture: Picture, key: Key) -> dict[str, npt.NDArray[Any]]:
+    """What of a picture is selected: all that another selection changes."""
+    slices = picture.index.order[picture.at]
+    marks: dict[str, npt.NDArray[Any]] = {"match": store.matches(key, slices).astype(np.uint8)}
+    if picture.density is not None:
+        marks["bright"] = _bright(store, picture.index, picture.density, key)
+    return marks
+
+
+def _bright(store: ViewStore, index: RowIndex, d: Density, key: Key) -> npt.NDArray[np.uint8]:
+    """Selected part of the busy time of every cell, 0–255."""
+    any_ = (d.count > 0).ravel()
+    chosen = store.chosen(key)
+    if chosen is None:
+        return np.where(any_, 255, 0).astype(np.uint8)
+    share = (d.matched(chosen) / np.maximum(d.busy_ns, 1)).ravel()
+    # a bin that holds instants only has no time to share: its longest slice speaks for it
+    instants = np.flatnonzero((d.busy_ns.ravel() == 0) & any_)
+    share[instants] = store.matches(key, _longest(index, d).ravel()[instants])
+    return np.clip(np.ceil(share * 255), 0, 255).astype(np.uint8)
+
+
+def _inside(store: ViewStore, window: tuple[float, float], width: int) -> tuple[tuple[float, float], int]:
+    """The part of a window that lies in the recording, and its share of the pixels."""
+    first, last = float(store.trace.span.start), float(max(store.trace.span.end, 1))
+    a = min(max(window[0], first), last)
+    b = max(min(window[1], last), a + 1)
+    return (a, b), max(1, int(np.ceil(width * (b - a) / (window[1] - window[0]))))
+
+
+def _names(store: ViewStore, codes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.asarray(np.maximum(codes, 0), np.uint16 if len(store.columns.names) < 65_536 else np.uint32)
+
+
+def _tint(store: ViewStore, tint: str, slices: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    c = store.columns
+    if tint in ("phase", "category"):
+        codes = getattr(c, tint)[slices].astype(np.int64)
+        return np.where(codes < 0, 255, codes).astype(np.uint8)
+    if tint in ("module", "step"):
+        codes = (c.step if tint == "step" else store.grouping("module")[0])[slices].astype(np.int64)
+        return np.where(codes < 0, 255, codes % len(NAMES)).astype(np.uint8)
+    return np.asarray(store.name_colours[np.maximum(c.name[slices], 0)], np.uint8)

@@ -1,0 +1,200 @@
+"""The slices of a Trace as plain NumPy columns, and the rows in which they are drawn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ..trace import Trace
+from .cached import built
+
+IntArray = npt.NDArray[np.int64]
+
+_BUSY_LEVELS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnTrack:
+    """A track that has slices, and its rows.
+
+    Attributes
+    ----------
+    track : int
+        Key in ``trace.tracks``.
+    name, group, kind : str
+        What to write beside it, the heading it stands under, and ``thread`` or ``stream`` …
+    first_row, depths : int
+        Its rows are ``first_row : first_row + depths``, the outermost slices first.
+    rank : int
+        -1 where none is told.
+    """
+
+    track: int
+    name: str
+    group: str
+    kind: str
+    first_row: int
+    depths: int
+    rank: int = -1
+
+
+class SliceColumns:
+    """NumPy columns of ``trace.slices``; texts are codes and a list.
+
+    Parameters
+    ----------
+    trace : Trace
+
+    Attributes
+    ----------
+    ts, dur, self_ns : ndarray of int64, ns
+    name, category, phase : ndarray of int8, int16 or int32
+        Codes; -1 where missing. As narrow as the trace has them: not copied.
+    names, categories, phases : list of str
+    row : ndarray of uint16 or int32
+        Drawn row.
+    tracks : list of DrawnTrack
+        In drawing order: threads (the main one, then the busiest), then streams by device, then the rest.
+    busy_ns : ndarray of int64, shape (tracks,)
+        Time that the outermost slices of each of `tracks` take.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        slices = trace.slices
+        self.n = len(slices)
+        self.ts: IntArray = slices["ts"].to_numpy(np.int64)
+        self.dur: IntArray = slices["dur"].to_numpy(np.int64)
+        self.self_ns: IntArray = slices["self_ns"].to_numpy(np.int64)
+        self.name, self.names = coded(slices["name"])
+        self.category, self.categories = coded(slices["category"])
+        self.phase, self.phases = coded(slices["phase"])
+        self._step = slices["step"]
+        self.track = slices["track"].to_numpy()
+        self.depth = slices["depth"].to_numpy()
+        deepest, busy = _sizes(self.track, self.depth, self.dur)
+        self.tracks = _drawn_tracks(trace.tracks, deepest, busy)
+        self.busy_ns: IntArray = busy[[track.track for track in self.tracks]]
+        self.n_rows = sum(track.depths for track in self.tracks)
+        narrow = np.uint16 if self.n_rows < 1 << 16 else np.int32
+        offset = np.zeros(max(len(deepest), 1), narrow)
+        for track in self.tracks:
+            offset[track.track] = track.first_row
+        self.row = offset[self.track]
+        self.row += self.depth.astype(narrow)
+        self.track_of_row = np.repeat(
+            np.array([t.track for t in self.tracks], np.int64), [t.depths for t in self.tracks]
+        )
+
+    @built
+    def step(self) -> npt.NDArray[np.int32]:
+        """Step of every slice; -1 where missing."""
+        return np.asarray(self._step.to_numpy(dtype=np.int32, na_value=-1))
+
+    @built
+    def code_of(self) -> dict[str, dict[str, int]]:
+        """Code of every known value of ``name category phase``."""
+        known = {"name": self.names, "category": self.categories, "phase": self.phases}
+        return {
+            column: {value: code for code, value in enumerate(values)} for column, values in known.items()
+        }
+
+    def codes(self, column: str, values: Iterable[Any]) -> list[int]:
+        """Codes of some values of ``name category phase``, ascending; unknown values are left out."""
+        known = self.code_of[column]
+        return sorted({known[value] for value in values if value in known})
+
+    @property
+    def row_below(self) -> IntArray:
+        """Row of the children of each row's slices; -1 for the deepest of a track."""
+        below = np.arange(1, self.n_rows + 1, dtype=np.int64)
+        for track in self.tracks:
+            below[track.first_row + track.depths - 1] = -1
+        return below
+
+    def of_kind(self, *kinds: str) -> npt.NDArray[np.bool_]:
+        """Slices on tracks of one of these kinds."""
+        wanted = [track.track for track in self.tracks if track.kind in kinds]
+        if len(wanted) == len(self.tracks):
+            return np.ones(self.n, bool)
+        return np.isin(self.track, wanted)
+
+    def on_device(self) -> npt.NDArray[np.bool_]:
+        """Slices on a stream."""
+        return self.of_kind("stream")
+
+
+def coded(column: pd.Series[Any]) -> tuple[npt.NDArray[np.signedinteger[Any]], list[str]]:
+    """Codes (-1 missing) and values of a categorical or text column."""
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype("category")
+    return column.cat.codes.to_numpy(), [str(value) for value in column.cat.categories]
+
+
+def _sizes(
+    track: npt.NDArray[Any], depth: npt.NDArray[Any], dur: IntArray
+) -> tuple[npt.NDArray[np.integer], IntArray]:
+    """Greatest depth of every track (-1 where it has no slices), and the time of its outermost slices, ns."""
+    if not len(track):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    deepest = np.full(int(track.max()) + 1, -1, depth.dtype)
+    np.maximum.at(deepest, track, depth)
+    top = np.flatnonzero(depth == 0)
+    # sums of whole nanoseconds stay exact in float64 below 2**53 (104 days)
+    busy = np.bincount(track[top], weights=dur[top], minlength=len(deepest))
+    return deepest, busy.astype(np.int64)
+
+
+def _drawn_tracks(tracks: pd.DataFrame, deepest: npt.NDArray[np.integer], busy: IntArray) -> list[DrawnTrack]:
+    used = np.flatnonzero(deepest >= 0)
+    if not len(used):
+        return []
+    table = tracks.set_index("track")
+    keyed = [(_order(table, int(key), busy), int(key)) for key in used]
+    out: list[DrawnTrack] = []
+    row = 0
+    for _, key in sorted(keyed):
+        info = table.loc[key]
+        depths = int(deepest[key]) + 1
+        name = str(info["name"]) or f"{info['kind']} {key}"
+        out.append(DrawnTrack(key, name, _group(info), str(info["kind"]), row, depths, _whole(info["rank"])))
+        row += depths
+    return out
+
+
+def _order(table: pd.DataFrame, key: int, busy: IntArray) -> tuple[Any, ...]:
+    info = table.loc[key]
+    kinds = ("thread", "stream", "process")
+    kind = kinds.index(str(info["kind"])) if str(info["kind"]) in kinds else len(kinds)
+    rank, pid, device, stream = (_whole(info[c]) for c in ("rank", "pid", "device", "stream"))
+    level = -round(
+        _BUSY_LEVELS * float(busy[key]) / max(float(busy.max()), 1.0)
+    )  # about equally busy: by name
+    if kind == 0:
+        main = _whole(info["tid"]) != pid
+        return rank, kind, pid, main, level, _natural(str(info["name"])), key
+    return rank, kind, device, stream, level, _natural(str(info["name"])), key
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """A key by which thread 2 comes before thread 10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+
+def _group(info: pd.Series[Any]) -> str:
+    rank = "" if pd.isna(info["rank"]) else f"rank {int(info['rank'])} · "
+    if str(info["kind"]) == "stream":
+        device = "device" if pd.isna(info["device"]) else f"GPU {int(info['device'])}"
+        return rank + device
+    if str(info["kind"]) == "thread":
+        return rank + ("threads" if pd.isna(info["pid"]) else f"process {int(info['pid'])}")
+    return rank + str(info["kind"])
+
+
+def _whole(value: Any) -> int:
+    return -1 if pd.isna(value) else int(value)

@@ -1,0 +1,144 @@
+"""The filter box: what a `Query` keeps of the table's rows, and of single slices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ..errors import OptionError, nearest
+from ..selection import Query, passing
+from ..selection.query import STEP, Condition
+from ..trace import CATEGORIES, PHASES
+from .columns import coded
+from .selected_rows import BoolArray
+
+if TYPE_CHECKING:
+    from .store import ViewStore
+
+_DIMENSIONS: Final = {"step": "step", "phase": "phase", "category": "category", "type": "category"}
+_WORDS: Final = {"phase": PHASES, "category": CATEGORIES}
+_BY_CODE: Final = ("name", "category", "type", "phase", "thread", "module", "shapes")
+_TIMES: Final = ("self", "total", "dur", "time")
+_OF_A_SLICE: Final = (*_BY_CODE, *_TIMES, "depth", STEP)
+
+
+def narrowed(
+    store: ViewStore, query: Query, state: Mapping[str, Any], own: Sequence[str]
+) -> tuple[Query, dict[str, Any], tuple[str, ...]]:
+    """Turn conditions on step, phase and category into clauses, as ``where=`` does with arguments.
+
+    Parameters
+    ----------
+    store : ViewStore
+    query : Query
+    state : mapping
+        As `Selection.to_state` gives it.
+    own : sequence of str
+        Dimensions that the view does not obey.
+
+    Returns
+    -------
+    Query
+        What is left for the rows.
+    state : dict
+        With the clauses that a slice must satisfy beside its own.
+    own : tuple of str
+        Without the dimensions that now have a clause of the filter.
+
+    Raises
+    ------
+    OptionError
+        For a phase or a category that does not exist.
+    """
+    left, conditions = query.split(_DIMENSIONS)
+    out = dict(state)
+    for condition in conditions:
+        dimension = _DIMENSIONS[condition.field]
+        _check_words(condition)
+        known = _values(store, dimension)
+        keep = passing(pd.DataFrame({dimension: known}), Query(conditions=(condition,)))
+        fitting = [value for value, fits in zip(known, keep.tolist(), strict=True) if fits]
+        if dimension not in own and out.get(dimension) is not None:
+            fitting = [value for value in fitting if value in out[dimension]]
+        out[dimension] = fitting
+        own = tuple(name for name in own if name != dimension)
+    return left, out, tuple(own)
+
+
+def slices_passing(store: ViewStore, query: Query) -> BoolArray:
+    """Which slices pass a filter.
+
+    Returns
+    -------
+    ndarray of bool, shape (n,)
+        Words and patterns are looked for in the name; ``total``, ``dur`` and ``time`` are the duration.
+
+    Raises
+    ------
+    OptionError
+        For a condition on something that a single slice does not have, or a phase or a category that does
+        not exist.
+    """
+    keep = np.ones(store.columns.n, bool)
+    if query.words or query.patterns:
+        keep &= _coded_pass(store, "name", Query(query.words, query.patterns))
+    for condition in query.conditions:
+        if condition.field not in _OF_A_SLICE:
+            raise OptionError(
+                f"a slice has no {condition.field}: it can be found by {', '.join(_OF_A_SLICE)}"
+            )
+        _check_words(condition)
+        only = Query(conditions=(condition,))
+        if condition.field in _BY_CODE:
+            keep &= _coded_pass(store, condition.field, only)
+        else:
+            keep &= passing(pd.DataFrame({condition.field: _numbers(store, condition)}), only)
+    return keep
+
+
+def _check_words(condition: Condition) -> None:
+    dimension = _DIMENSIONS.get(condition.field, "")
+    for word in condition.value if dimension in _WORDS and isinstance(condition.value, tuple) else ():
+        if str(word).casefold() not in _WORDS[dimension]:
+            raise OptionError(
+                f"there is no {dimension} {word!r}: {nearest(str(word).casefold(), _WORDS[dimension])}"
+            )
+
+
+def _values(store: ViewStore, dimension: str) -> list[Any]:
+    c = store.columns
+    if dimension == "step":
+        return [int(step) for step in store.trace.steps["step"]]
+    return c.phases if dimension == "phase" else c.categories
+
+
+def _coded_pass(store: ViewStore, field: str, query: Query) -> BoolArray:
+    c = store.columns
+    if field == "thread":
+        texts = [track.name for track in c.tracks]
+        fits = passing(pd.DataFrame({field: texts}), query)
+        wanted = [track.track for track, fit in zip(c.tracks, fits.tolist(), strict=True) if fit]
+        return np.isin(c.track, wanted)
+    if field in ("module", "shapes"):
+        code, texts = coded(store.trace.slices[field])
+    else:
+        code, texts = {
+            "name": (c.name, c.names),
+            "category": (c.category, c.categories),
+            "type": (c.category, c.categories),
+            "phase": (c.phase, c.phases),
+        }[field]
+    fits = passing(pd.DataFrame({field: pd.Series(texts, dtype=object)}), query)
+    return np.asarray(np.append(fits, False)[code], dtype=bool)  # code -1 reads the False
+
+
+def _numbers(store: ViewStore, condition: Condition) -> Any:
+    c = store.columns
+    if condition.field == "self":
+        return c.self_ns
+    if condition.field in _TIMES:
+        return c.dur
+    return c.depth if condition.field == "depth" else np.where(c.step < 0, np.nan, c.step)

@@ -1,0 +1,262 @@
+"""Totals by group (name, shapes, module …) over any window, from running sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .launched import LaunchedIndex
+from .overlaps import late_inside
+from .rows import BoolArray, IntArray, RowIndex, grouped_order, running_sum
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTotals:
+    """One entry a group; all int64, shape (groups,).
+
+    Attributes
+    ----------
+    count
+        Calls that touch the window: without operators that only pass a call on to themselves.
+    total_ns, self_ns
+        Time inside the window: slices are clipped at its edges, and recursion counts once in the total.
+    device_ns
+        Device time inside the window that slices of the group, or what ran inside them, have launched.
+    touched
+        Slices that touch the window.
+    """
+
+    count: IntArray
+    total_ns: IntArray
+    self_ns: IntArray
+    device_ns: IntArray
+    touched: IntArray
+
+
+class GroupIndex:
+    """Slices sorted by group and start, with running sums; agrees with ``analysis.operators``.
+
+    Parameters
+    ----------
+    index : RowIndex
+        Of the same slices.
+    codes : ndarray of int, shape (n,)
+        Group of every slice (row order of ``trace.slices``, thus by start); -1 for none.
+    n_groups : int
+    ts, dur, self_ns : ndarray of int64, shape (n,)
+    track : ndarray of int, shape (n,)
+    again : ndarray of int64
+        Slices that are counted with the one around them where both are of one group.
+    parent : ndarray of int64
+        The slice around each of `again`.
+    launched : LaunchedIndex, optional
+    chosen : ndarray of int64, optional
+        Count these slices (ascending) only.
+    around : ndarray of int, shape (n,), optional
+        The slice around every slice, -1 at the top; makes the building faster where slices lie not too deep.
+
+    Notes
+    -----
+    Within a group and a track, every slice adds a *fresh* stretch to the union of the earlier ones (nothing
+    where it is nested in its own group). Fresh stretches are disjoint, so that the total of a window is a
+    difference of two running sums, corrected by the at most one slice a row that crosses each edge. Self
+    times are corrected by what is open inside the crossing slice. 24 bytes a slice.
+    """
+
+    def __init__(
+        self,
+        index: RowIndex,
+        codes: npt.NDArray[np.integer],
+        n_groups: int,
+        *,
+        ts: IntArray,
+        dur: IntArray,
+        self_ns: IntArray,
+        track: npt.NDArray[np.integer],
+        again: IntArray,
+        parent: IntArray,
+        launched: LaunchedIndex | None = None,
+        chosen: IntArray | None = None,
+        around: npt.NDArray[np.integer] | None = None,
+    ) -> None:
+        self._index, self.n_groups = index, n_groups
+        self._codes, self._ts, self._dur, self._self_ns = codes, ts, dur, self_ns
+        self._launched = launched
+        if chosen is None and (codes < 0).any():
+            chosen = np.flatnonzero(codes >= 0)
+        elif chosen is not None:
+            chosen = chosen[codes[chosen] >= 0]
+        self._chosen = chosen
+        mine = codes if chosen is None else codes[chosen]
+        order = grouped_order(mine, n_groups)
+        order = order if chosen is None else chosen[order]
+        count = np.bincount(mine, minlength=n_groups) if len(mine) else np.zeros(n_groups, np.int64)
+        self._key = np.repeat(np.arange(n_groups) * index.stride - index.origin, count)
+        self._key += ts[order]
+        if around is None:
+            lengths = dur[order]
+            at, until = _late(order, count, track, ts, lengths)
+            late = order[at]
+            lengths[at] -= until - ts[late]
+            by_slice = np.argsort(late, kind="stable")
+            self._late, self._fresh = late[by_slice], until[by_slice]
+        else:
+            self._late, self._fresh = late_inside(codes, around, ts, dur, chosen)
+            fresh = dur.copy() if len(self._late) else dur
+            if len(self._late):
+                fresh[self._late] -= self._fresh - ts[self._late]
+            lengths = fresh[order]
+        self._total, self._self = running_sum(lengths), running_sum(self_ns[order])
+        again = again[codes[again] == codes[parent]]
+        self._again = again[self._keeps(again)]
+        repeats = np.zeros(len(codes) if len(self._again) else 0, bool)
+        repeats[self._again] = True
+        self._repeats = np.flatnonzero(repeats[order]) if len(repeats) else self._again
+
+    def _keeps(self, slices: IntArray) -> BoolArray:
+        if self._chosen is None:
+            return np.ones(len(slices), bool)
+        at = np.searchsorted(self._chosen, slices)
+        return np.asarray(np.append(self._chosen, -1)[at] == slices)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in bytes, without columns that belong to the trace."""
+        parts = (self._key, self._total, self._self, self._repeats, self._late, self._fresh)
+        return sum(part.nbytes for part in parts) + (0 if self._chosen is None else self._chosen.nbytes)
+
+    def totals(self, start: int, end: int, row_below: IntArray) -> GroupTotals:
+        """Totals of every group in ``[start, end)``.
+
+        Parameters
+        ----------
+        start, end : int
+            Nanoseconds.
+        row_below : ndarray of int64, shape (n_rows,)
+            Row that holds the children of a row's slices; -1 for none.
+
+        Returns
+        -------
+        GroupTotals
+        """
+        index, stride = self._index, self._index.stride
+        at = np.clip(np.array([start, end], np.int64) - index.origin, 0, stride - 1)
+        base = np.arange(self.n_groups, dtype=np.int64)[:, None] * stride
+        edges = np.searchsorted(self._key, (base + at[None, :]).ravel()).reshape(-1, 2)
+        i, j = edges[:, 0], np.maximum(edges[:, 1], edges[:, 0])
+        touched = j - i
+        count = touched - np.searchsorted(self._repeats, j) + np.searchsorted(self._repeats, i)
+        total, self_ns = self._total[j] - self._total[i], self._self[j] - self._self[i]
+        device = np.zeros_like(total)
+        if end > start:
+            if self._launched is not None:
+                device = self._launched.totals(start, end, self.n_groups)
+            self._enter(start, end, row_below, touched, count, total, self_ns)
+            self._leave(start, end, row_below, total, self_ns)
+        return GroupTotals(count, total, self_ns, device, touched)
+
+    def _enter(
+        self,
+        start: int,
+        end: int,
+        row_below: IntArray,
+        touched: IntArray,
+        count: IntArray,
+        total: IntArray,
+        own: IntArray,
+    ) -> None:
+        """Add the slices that are open at the left edge: nothing of them was counted so far."""
+        slices, rows = self._crossing(start)
+        codes = self._codes[slices]
+        np.add.at(touched, codes, 1)
+        np.add.at(count, codes, ~np.isin(slices, self._again))
+        np.add.at(total, codes, self._part(slices, start, end))
+        np.add.at(own, codes, self._own(slices, rows, row_below, start, end))
+
+    def _leave(self, start: int, end: int, row_below: IntArray, total: IntArray, own: IntArray) -> None:
+        """Take away what sticks out at the right edge of slices that start inside."""
+        slices, rows = self._crossing(end)
+        inside = self._ts[slices] >= start
+        slices, rows = slices[inside], rows[inside]
+        codes = self._codes[slices]
+        np.add.at(total, codes, self._part(slices, start, end) - self._lengths(slices))
+        np.add.at(own, codes, self._own(slices, rows, row_below, start, end) - self._self_ns[slices])
+
+    def _crossing(self, edge: int) -> tuple[IntArray, IntArray]:
+        at = self._index.crossing(edge)
+        slices = self._index.order[at].astype(np.int64)
+        kept = self._keeps(slices)
+        return slices[kept], self._index.row_at(at[kept])
+
+    def _from(self, slices: IntArray) -> IntArray:
+        """Start of the fresh stretch of some slices."""
+        fresh = self._ts[slices].copy()
+        if len(self._late):
+            at = np.minimum(np.searchsorted(self._late, slices), len(self._late) - 1)
+            found = self._late[at] == slices
+            fresh[found] = self._fresh[at[found]]
+        return fresh
+
+    def _lengths(self, slices: IntArray) -> IntArray:
+        return np.asarray(np.maximum(self._ts[slices] + self._dur[slices] - self._from(slices), 0))
+
+    def _part(self, slices: IntArray, start: int, end: int) -> IntArray:
+        right = np.minimum(self._ts[slices] + self._dur[slices], end)
+        return np.asarray(np.maximum(right - np.maximum(self._from(slices), start), 0))
+
+    def _own(self, slices: IntArray, rows: IntArray, row_below: IntArray, start: int, end: int) -> IntArray:
+        left = np.maximum(self._ts[slices], start)
+        right = np.minimum(self._ts[slices] + self._dur[slices], end)
+        covered = self._index.covered(row_below[rows], left, right)
+        return np.asarray(np.maximum(right - left - covered, 0))
+
+
+def _late(
+    order: npt.NDArray[np.integer],
+    count: IntArray,
+    track: npt.NDArray[np.integer],
+    ts: IntArray,
+    dur: IntArray,
+) -> tuple[IntArray, IntArray]:
+    """Slices that earlier ones of their group and track cover at first, and until when.
+
+    Parameters
+    ----------
+    order : ndarray of int, shape (k,)
+        Slices by group and start.
+    count : ndarray of int64
+        Slices of every group.
+    dur : ndarray of int64, shape (k,)
+        In the order of `order`.
+
+    Returns
+    -------
+    at, until : ndarray of int64
+        Where in `order`, and an instant.
+    """
+    if not len(order):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    tracks = int(track.max()) + 1
+    group = np.repeat(np.arange(len(count), dtype=np.uint16 if len(count) < 1 << 16 else np.int32), count)
+    start = ts[order]
+    by_track: Any = slice(None)
+    if tracks > 1:
+        here = track.astype(np.uint16 if tracks < 1 << 16 else np.int32)[order]
+        by_track = grouped_order(here, tracks)
+        group, start, dur = group[by_track], start[by_track], dur[by_track]
+        turns = np.cumsum(np.bincount(here))[:-1]
+    heads = np.append(True, group[1:] != group[:-1])
+    if tracks > 1:
+        heads[turns[turns < len(heads)]] = True
+    end = start + dur
+    base = np.cumsum(heads, dtype=np.int64)
+    base *= int(end.max()) - int(ts[0]) + 1
+    end += base
+    reach = np.maximum.accumulate(end)
+    reach[1:] = reach[:-1] - base[1:]
+    late = np.flatnonzero(~heads & (reach > start))
+    until = np.minimum(reach[late], end[late] - base[late])
+    return (late if tracks == 1 else by_track[late]), until

@@ -1,0 +1,143 @@
+"""Questions of a page and their answers, without any Jupyter in it.
+
+The same questions are answered in the page by ``static/local.js`` where there is no kernel (the HTML
+report), so that one controller serves both.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final
+
+from ..errors import NotebookProfError, nearest
+from ..selection import Selection
+from ..trace import Trace
+from . import answers
+from .latest_task import Beside
+from .packing import Answer
+from .prefetching import Warming
+from .store import ViewStore
+
+Ask = Callable[[ViewStore, Mapping[str, Any], Mapping[str, Any]], Answer]
+
+_LONG: Final = 100_000
+"""Slices from which on their sums by part of the account are worked out beside."""
+
+
+class QueryService:
+    """Answers the questions of every page that shows one Trace under one Selection.
+
+    Parameters
+    ----------
+    trace : Trace
+    selection : Selection
+        Read at every question; written by `select` only.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> _ = b.slices(ts=[0, 2], dur=[9, 3], name=["step", "mm"], track=b.track("main"))
+    >>> service = QueryService(b.seal(), Selection(name="mm"))
+    >>> service.answer({"t": "table", "by": "name"})[0]["label"]
+    ['step', 'mm']
+    """
+
+    questions: ClassVar[Mapping[str, Ask]] = {name: getattr(answers, name) for name in answers.QUESTIONS}
+    """What may be asked. A floor above adds questions of its own."""
+    slow: ClassVar[frozenset[str]] = frozenset({"doubts"})
+    """Questions that always get a thread of their own."""
+
+    def __init__(self, trace: Trace, selection: Selection) -> None:
+        self.store = ViewStore(trace)
+        self.warming = Warming(self.store)
+        self.beside: Beside[Answer] = Beside()
+        self.selection = selection
+
+    def answer(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        """Answer one question.
+
+        Parameters
+        ----------
+        request : mapping
+            ``t`` names the question (see `notebook_prof.service.answers.QUESTIONS`); the rest are its
+            arguments.
+
+        Returns
+        -------
+        content : dict
+            JSON, with ``ms`` (how long it took), the ``seq`` of the request and the ``revision`` of the
+            selection that it was answered under. A question that cannot be
+            answered gives ``failed``: a sentence. ``pending`` says that an index is still being built and
+            that the page should ask again.
+        buffers : list of bytes
+            The columns that ``content["columns"]`` lists.
+        """
+        began = time.perf_counter()
+        kind = str(request.get("t"))
+        state = self.selection.to_state()
+        try:
+            if (ask := self.questions.get(kind)) is None:
+                raise NotebookProfError(f"no question {kind!r}: {nearest(kind, self.questions)}")
+            made = self._made(kind, ask, state, request) if self.warming.ready(kind) else None
+            if made is None:
+                return {"pending": True, "columns": [], "seq": request.get("seq")}, []
+            found = made
+        except Exception as error:  # a page must be told; the kernel's log is no place anyone looks
+            found = Answer({"failed": f"{type(error).__name__}: {error}", "columns": []})
+        self.warming.answered(kind)
+        told = {"seq": request.get("seq"), "revision": state["revision"]}
+        return {**found.content, **told, "ms": (time.perf_counter() - began) * 1e3}, found.buffers
+
+    def _made(
+        self, kind: str, ask: Ask, state: Mapping[str, Any], request: Mapping[str, Any]
+    ) -> Answer | None:
+        if self._slow(kind, state, request):
+            return self._beside(ask, state, request)
+        with self.store.lock:
+            return ask(self.store, state, request)
+
+    def _slow(self, kind: str, state: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
+        """Whether a question needs a thread of its own: then neither this one nor the lock is held up.
+
+        So does every one that compares names with what somebody typed.
+        """
+        if kind == "search" or (kind == "table" and request.get("filter")):
+            return True
+        if kind == "account":
+            return len(self.store.trace.slices) >= _LONG
+        return kind in self.slow or (kind == "table" and answers.table_is_slow(self.store, state, request))
+
+    def _beside(self, ask: Ask, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer | None:
+        still = {**state, "revision": None, "focus": None}
+        asked = {name: value for name, value in request.items() if name not in ("seq", "rid", "pad")}
+        key = json.dumps([asked, still], sort_keys=True, default=str)
+        return self.beside.get(key, lambda: ask(self.store, still, request))
+
+    def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
+        """Apply what a page selects.
+
+        Parameters
+        ----------
+        patch : mapping
+            As `Selection.apply_patch` takes it.
+        source : str
+            The view that says so.
+        base_revision : int or None
+            What the page had seen.
+
+        Returns
+        -------
+        dict
+            The state after it, or ``failed`` with a sentence and the unchanged state.
+        """
+        try:
+            self.selection.apply_patch(patch, source, base_revision)
+        except NotebookProfError as error:
+            return {"failed": str(error), "state": self.selection.to_state()}
+        except Exception as error:  # a patch or a revision of the wrong kind: the page must be told
+            told = f"{type(error).__name__}: {error}"
+            return {"failed": told, "state": self.selection.to_state()}
+        return {"state": self.selection.to_state()}

@@ -1,0 +1,403 @@
+"""Everything the views ask again and again about one Trace, built when first needed and kept."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from .. import analysis
+from ..analysis.device.launches import launching_rows
+from ..analysis.time.redispatch import redispatched
+from ..trace import DEVICE_CATEGORIES, Trace
+from .cached import built, is_built
+from .chosen_rows import Choices
+from .columns import SliceColumns, coded
+from .counter_tracks import DrawnCounter, drawn_counters
+from .grouped import grouped
+from .lod import DrawnIndex, EarlyIndex, GroupIndex, Pictures, RowIndex, StepCurve, WideSlices
+from .lod.chosen import Chosen
+from .lod.density import LongestBlocks
+from .palette import name_colours
+from .selected_rows import BoolArray, Key, matching_mask
+
+T = TypeVar("T")
+IntArray = npt.NDArray[np.int64]
+
+GROUPINGS: Final = ("name", "shapes", "module", "category")
+TINTS: Final = ("name", "category", "phase", "module", "step")
+"""What slices can be coloured by."""
+SCOPES: Final = {"all": ("host", "device"), "host": ("host",), "device": ("device",)}
+"""What the table may be of: the host's operators, the device's kernels, or one after the other."""
+_EARLY_ROWS: Final = 40
+"""Rows, and tracks, from the top that the first picture may show."""
+_EARLY_SHARE: Final = 0.6
+_SHALLOW: Final = 8
+"""Mean depth up to which walking up to what is around every slice is quicker than sorting."""
+_AT_ONCE: Final = 50_000
+_REMEMBERED: Final = 40
+_MOST_BYTES: Final = 1 << 30
+
+
+class ViewStore:
+    """Indexes of one Trace for its views.
+
+    Parameters
+    ----------
+    trace : Trace
+
+    Notes
+    -----
+    Questions come from two threads (JupyterLab answers comms in a subshell): `lock` is held while one is
+    answered. What others than the questions prepare is made under locks of its own (`built`). Nothing here
+    changes the Trace.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.lock = threading.RLock()
+        self._kept: OrderedDict[Key, tuple[Any, int]] = OrderedDict()
+        self._keeping = threading.Lock()
+        self.pictures = Pictures()
+        self._whole: dict[str, GroupIndex] = {}
+        self._early: EarlyIndex | None = None
+
+    @built
+    def columns(self) -> SliceColumns:
+        """The slices as NumPy columns."""
+        return SliceColumns(self.trace)
+
+    @built
+    def rows(self) -> RowIndex:
+        """Slices by drawn row."""
+        c = self.columns
+        return RowIndex(c.ts, c.dur, c.row, c.n_rows, self._extent)
+
+    @built
+    def parent(self) -> npt.NDArray[np.integer]:
+        """Slice around every slice; -1 at the top."""
+        column = self.trace.slices["parent"]
+        return np.asarray(column.to_numpy(np.int32 if len(column) < 2**31 else np.int64, na_value=-1))
+
+    @built
+    def shallow(self) -> bool:
+        """Whether walking up to what is around every slice is quicker than sorting them."""
+        depth = self.columns.depth
+        return len(depth) == 0 or float(depth.mean()) < _SHALLOW
+
+    @built
+    def extent(self) -> IntArray | None:
+        """How long every slice and all inside it last; None where no slice outlasts the one around it."""
+        return self._extent()
+
+    def _extent(self) -> IntArray | None:
+        c = self.columns
+        parent = self.parent
+        reach = c.ts + c.dur
+        at = np.flatnonzero((parent >= 0) & (reach > reach[parent]))  # -1 reads any end
+        if not len(at):
+            return None
+        while len(at):  # what grew may outlast in turn what is around it
+            for part in range(0, len(at), _AT_ONCE):  # ufunc.at keeps the interpreter from all other threads
+                some = at[part : part + _AT_ONCE]
+                np.maximum.at(reach, parent[some], reach[some])
+            around = np.zeros(len(reach), bool)
+            around[parent[at]] = True
+            grown = np.flatnonzero(around)
+            at = grown[(parent[grown] >= 0) & (reach[grown] > reach[parent[grown]])]
+        return np.asarray(reach - c.ts, np.int64)
+
+    @built
+    def wide(self) -> WideSlices:
+        """Slices by width."""
+        return WideSlices(self.rows)
+
+    @built
+    def blocks(self) -> LongestBlocks:
+        """Longest slice of blocks."""
+        return LongestBlocks(self.rows)
+
+    def draw_early(self) -> None:
+        """Index the rows that the first picture shows, so that it need not wait for all the others.
+
+        Where most of the slices lie in them, nothing is gained and nothing is done.
+        """
+        c = self.columns
+        held = np.zeros(c.n_rows, bool)
+        held[:_EARLY_ROWS] = True
+        held[[track.first_row for track in c.tracks[:_EARLY_ROWS]]] = True
+        slices = np.flatnonzero(held[c.row])
+        if len(slices) <= _EARLY_SHARE * c.n:
+            self._early = EarlyIndex(c.ts, c.dur, c.row, held, slices)
+
+    def drawn(self, rows: IntArray, key: Key = ()) -> DrawnIndex:
+        """What a picture of some rows is drawn from: while not all are indexed, the early rows' own index.
+
+        Parameters
+        ----------
+        rows : ndarray of int64
+        key : tuple
+            What is selected; what is, is found by positions of all slices only.
+        """
+        early = self._early
+        if early is not None:
+            if is_built(self, "rows", "wide", "blocks"):
+                self._early = None
+            elif not key and early.holds(rows):
+                return early.drawn
+        return DrawnIndex(self.rows, self.wide, self.blocks)
+
+    @built
+    def name_colours(self) -> npt.NDArray[np.uint8]:
+        """Place in the palette of every name."""
+        c = self.columns
+        named = c.name + np.int32(1)  # code -1 (no name) falls into a place of its own
+        total = np.bincount(named, weights=c.self_ns, minlength=len(c.names) + 1)[1:]
+        return name_colours(total.astype(np.int64))
+
+    @built
+    def launches(self) -> tuple[IntArray, IntArray]:
+        """Device slices that are known to be launched, and the host slice that launched each."""
+        launcher = launching_rows(self.trace)
+        work = np.flatnonzero((launcher >= 0) & self.side("device"))
+        return work, launcher[work]
+
+    @built
+    def again(self) -> tuple[IntArray, IntArray]:
+        """Slices that pass on the call of the one around them, and that one."""
+        rows = np.flatnonzero(redispatched(self.trace))
+        return rows, self.parent[rows].astype(np.int64)
+
+    def side(self, side: str) -> BoolArray:
+        """Slices that ``analysis.operators`` (``host``) or ``analysis.kernels`` (``device``) count."""
+        c = self.columns
+        if side == "host":
+            return c.of_kind("thread", "process")
+        work = np.array([name in DEVICE_CATEGORIES for name in c.categories] + [False])
+        return np.asarray(c.of_kind("stream") & work[c.category])
+
+    @built
+    def choices(self) -> Choices:
+        """What a selection keeps of the slices."""
+        return Choices(self.columns, self.rows)
+
+    def chosen(self, key: Key) -> Chosen | None:
+        """Stretches of the RowIndex that match; None for all."""
+        if not key:
+            return None
+        key = self.choices.effective(key)
+        return self.keep(("chosen", key), lambda: self.choices.chosen(key)) if key else None
+
+    def matches(self, key: Key, slices: npt.NDArray[np.integer]) -> BoolArray:
+        """Which of some slices match."""
+        return matching_mask(self.columns, key, slices)
+
+    def grouping(self, by: str) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.int32], list[str]]:
+        """Group of every slice, the name code of every group (-1: none), and a second label.
+
+        Raises
+        ------
+        KeyError
+            If `by` is not one of ``name shapes module category``.
+        """
+        c = self.columns
+        if by == "name":
+            return c.name, np.arange(len(c.names), dtype=np.int32), [""] * len(c.names)
+        if by == "category":
+            return c.category, np.full(len(c.categories), -1, np.int32), c.categories
+        if by not in GROUPINGS:
+            raise KeyError(by)
+        return self.keep(("grouping", by), lambda: self._pairs(by))
+
+    def labels(self, by: str) -> list[str]:
+        """Text of every group."""
+
+        def make() -> list[str]:
+            _, names, details = self.grouping(by)
+            known = self.columns.names
+            return [known[n] if n >= 0 else d for n, d in zip(names.tolist(), details, strict=True)]
+
+        return self.keep(("labels", by), make)
+
+    def groups(self, by: str, key: Key, side: str) -> GroupIndex:
+        """Running sums by group, of the slices of one side (``host`` or ``device``) that match.
+
+        Those by name of everything are kept for good: every table that a name or a window narrows uses them.
+        """
+        key = self.choices.effective(key)
+        if by == "name" and not key:
+            if side not in self._whole:
+                self._whole[side] = self._grouped(by, key, side)
+            return self._whole[side]
+        return self.keep(("groups", by, key, side), lambda: self._grouped(by, key, side))
+
+    def has_groups(self, by: str, key: Key) -> bool:
+        """Whether `groups` of both sides would be answered at once."""
+        key = self.choices.effective(key)
+        if by == "name" and not key:
+            return len(self._whole) == 2
+        return all(("groups", by, key, side) in self._kept for side in ("host", "device"))
+
+    def _grouped(self, by: str, key: Key, side: str) -> GroupIndex:
+        chosen = self._on_side(self.choices.slices(key), side)
+        if side == "device":
+            return grouped(self, by, chosen)
+        launches, members = self._launches_of(key), None
+        of_host = tuple(clause for clause in key if clause[0] in ("name", "track", "rank"))
+        if of_host and len(launches[0]):
+            members = np.where(matching_mask(self.columns, of_host), self.grouping(by)[0], -1)
+        return grouped(self, by, chosen, launches, members)
+
+    def _on_side(self, slices: IntArray | None, side: str) -> IntArray | None:
+        here = self.side(side)
+        if slices is not None:
+            return slices[here[slices]]
+        return None if here.all() else np.flatnonzero(here)
+
+    def _launches_of(self, key: Key) -> tuple[IntArray, IntArray]:
+        """Work of the selected steps and phases, and what launched it."""
+        work, launcher = self.launches
+        of_work = tuple(clause for clause in key if clause[0] in ("step", "phase", "rank"))
+        kept = self.matches(of_work, work)
+        return work[kept], launcher[kept]
+
+    @built
+    def counters(self) -> list[DrawnCounter]:
+        """Counter tracks with their ranges, in the order of ``trace.tracks``."""
+        return drawn_counters(self.trace)
+
+    def counter_curve(self, track: int) -> StepCurve:
+        """The values of one counter."""
+
+        def make() -> StepCurve:
+            rows = self.trace.counters[self.trace.counters["track"].to_numpy() == track]
+            return StepCurve(rows["ts"].to_numpy(np.int64), rows["value"].to_numpy(np.float64))
+
+        return self.keep(("counter", track), make)
+
+    @built
+    def memory_devices(self) -> list[int]:
+        """Devices with a memory curve, the one with the highest peak first; -1 is the host.
+
+        The host's may be the resident memory of its process (`resident`); then it is the last.
+        """
+        peaks = self.trace.allocations.groupby("device")["allocated"].max()
+        devices = [int(device) for device in peaks.sort_values(ascending=False, kind="stable").index]
+        if self.resident is None:
+            return devices
+        return [*(device for device in devices if device >= 0), -1]
+
+    @built
+    def resident(self) -> pd.DataFrame | None:
+        """``analysis.memory`` of the host where resident memory (RSS) was counted."""
+        found = analysis.memory(self.trace, device=-1)
+        found = found[found["source"] == "rss"]
+        return found if len(found) else None
+
+    def memory_curves(self, device: int) -> dict[str, StepCurve]:
+        """Curves ``allocated`` and ``reserved`` of a device.
+
+        Of resident memory they are its level, and what it was at first; ``blocks`` is then what the
+        host's allocator holds inside of it.
+        """
+
+        def make() -> dict[str, StepCurve]:
+            if device == -1 and self.resident is not None:
+                ts = self.resident["ts"].to_numpy(np.int64)
+                level = self.resident["allocated_bytes"].to_numpy()
+                rows = self._allocations(device)
+                held = rows["allocated"].to_numpy()
+                return {
+                    "allocated": StepCurve(ts, level),
+                    "reserved": StepCurve(ts, np.full_like(level, level[0])),
+                    "blocks": StepCurve(rows["ts"].to_numpy(np.int64), held - min(held.min(initial=0), 0)),
+                }
+            rows = self._allocations(device)
+            ts = rows["ts"].to_numpy(np.int64)
+            return {name: StepCurve(ts, rows[name].to_numpy()) for name in ("allocated", "reserved")}
+
+        return self.keep(("curves", device), make)
+
+    def selected_memory(self, device: int, key: Key) -> StepCurve | None:
+        """Bytes alive that were allocated by slices that match; None where everything matches.
+
+        A free is counted for the block that it frees: the last allocation at the same address.
+        """
+        key = self.choices.effective(key)
+        rows = self._allocations(device)
+        if not key or not len(rows):
+            return None
+
+        def make() -> StepCurve:
+            ts = rows["ts"].to_numpy(np.int64)
+            owner, size = self.memory_owners(device)
+            counted = np.flatnonzero(self.matches(key, np.maximum(owner, 0)) & (owner >= 0))
+            if not len(ts):
+                return StepCurve(ts, ts)
+            # it begins and ends with the recording, at nothing
+            edges = np.append(np.append(ts[0], ts[counted]), ts[-1])
+            alive = np.append(0, np.cumsum(size[counted]))
+            return StepCurve(edges, np.append(alive, alive[-1]))
+
+        return self.keep(("selected memory", device, key), make)
+
+    def memory_owners(self, device: int) -> tuple[IntArray, IntArray]:
+        """Slice that allocated the block of every event (-1 unknown), and signed bytes."""
+
+        def make() -> tuple[IntArray, IntArray]:
+            rows = self._allocations(device)
+            size = rows["bytes"].to_numpy(np.int64)
+            home = rows["slice"].to_numpy(dtype=np.int64, na_value=-1)
+            address = rows["addr"].to_numpy()
+            order = np.argsort(address, kind="stable")
+            taken, same = size[order] > 0, np.append(False, address[order][1:] == address[order][:-1])
+            freed = np.flatnonzero(~taken & same)
+            owner = np.where(size > 0, home, -1)
+            before = order[freed - 1]
+            paired = size[before] == -size[order[freed]]
+            owner[order[freed[paired]]] = owner[before[paired]]
+            return owner, size
+
+        return self.keep(("owners", device), make)
+
+    def _allocations(self, device: int) -> pd.DataFrame:
+        rows = self.trace.allocations
+        return rows[rows["device"].to_numpy() == device]
+
+    def _pairs(self, by: str) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.int32], list[str]]:
+        c = self.columns
+        second, labels = coded(self.trace.slices[by])
+        second = second.astype(np.int32)
+        if by == "module":
+            return second, np.full(len(labels), -1, np.int32), labels
+        width = len(labels) + 1
+        codes, pairs = pd.factorize(c.name.astype(np.int64) * width + second + 1)
+        labels = ["", *labels]
+        return codes.astype(np.int32), (pairs // width).astype(np.int32), [labels[p % width] for p in pairs]
+
+    def keep(self, key: Key, make: Callable[[], T]) -> T:
+        """Make something once; the least recently used go when there are 40, or more than a gigabyte."""
+        with self._keeping:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                kept: T = self._kept[key][0]
+                return kept
+        made = make()
+        with self._keeping:
+            self._kept[key] = made, _size(made)
+            while len(self._kept) > 1 and (
+                len(self._kept) > _REMEMBERED or sum(size for _, size in self._kept.values()) > _MOST_BYTES
+            ):
+                self._kept.popitem(last=False)
+        return made
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, tuple | list):
+        return sum(_size(part) for part in value if not isinstance(part, str))
+    return int(getattr(value, "nbytes", 0))

@@ -1,0 +1,79 @@
+"""Pictures of the views for a paper or a ticket, without a browser."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from ...atomic_files import atomic_file, atomic_text
+from ...errors import OptionError, nearest
+from ...selection import Selection
+from ...service.store import ViewStore
+from ...trace import Trace
+from .images import png
+from .raster import pixels
+from .scene import THEMES, Scene
+from .views import VIEWS
+
+ALL: Final = "all"
+CHOICES: Final = (ALL, *VIEWS)
+_NARROWEST: Final = 480
+
+
+def scene(
+    trace: Trace, selection: Selection, view: str = ALL, width: int = 1000, theme: str = "light"
+) -> Scene:
+    """Draw a view, or all of them one below the other, under a selection.
+
+    Raises
+    ------
+    OptionError
+        If there is no such view or theme (``light``, ``dark``), or `width` is under 480.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> _ = b.slices(ts=[0], dur=[9], name="mm", track=b.track("main"))
+    >>> scene(b.seal(), Selection(), "operators").width
+    1000
+    """
+    if view not in CHOICES:
+        raise OptionError(f"there is no view {view!r}: {nearest(view, CHOICES)}")
+    if width < _NARROWEST:
+        raise OptionError(f"width={width} is too narrow for a picture: take {_NARROWEST} pixels or more")
+    if theme not in THEMES:
+        raise OptionError(f"there is no theme {theme!r}: {nearest(theme, THEMES)}")
+    store = ViewStore(trace)
+    whole = Scene(width, 0)
+    for draw in VIEWS.values() if view == ALL else [VIEWS[view]]:
+        whole.below(draw(store, selection, width))
+    return whole.darkened() if theme == "dark" else whole
+
+
+def write_png(
+    trace: Trace,
+    selection: Selection,
+    path: str | os.PathLike[str],
+    view: str = ALL,
+    width: int = 1000,
+    theme: str = "light",
+) -> None:
+    """Write a view as PNG, two dots a pixel; see `scene`."""
+    data = png(pixels(scene(trace, selection, view, width, theme)))
+    with atomic_file(path) as file:
+        file.write(data)
+
+
+def write_svg(
+    trace: Trace,
+    selection: Selection,
+    path: str | os.PathLike[str],
+    view: str = ALL,
+    width: int = 1000,
+    theme: str = "light",
+) -> None:
+    """Write a view as SVG; see `scene`."""
+    text = scene(trace, selection, view, width, theme).svg()
+    with atomic_text(path) as file:
+        file.write(text)

@@ -1,7 +1,0 @@
-"""The linked page of many ranks: figures that filter one another, and the timelines of chosen ranks below."""
-
-from .frames import PageFrames, PageSums
-from .protocol import RankProtocol, RankSource
-from .under import frames_under
-
-__all__ = ["PageFrames", "PageSums", "RankProtocol", "RankSource", "frames_under"]

@@ -1,0 +1,1 @@
+"""The report and the static form: HTML that needs no kernel."""

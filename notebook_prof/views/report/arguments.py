@@ -1,0 +1,121 @@
+"""What slices were called and launched with, as a report holds it; ``static/local_arguments.js`` reads it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...service.answers.arguments import OF_SLICE, pairs
+from ...trace import Trace
+from ...trace.event_tables import ARGUMENTS, DEVICE_TABLES, distinct_facts, event_table, slice_rows_of
+from ...trace.intervals import IntArray
+from ...units import format_count
+from .html_file import deflated
+
+MOST_BYTES: Final = 200_000
+"""Of the arguments in a file, as base64; those of the longest slices come first."""
+_MOST_DISTINCT: Final = 40_000
+
+
+def arguments_in_file(trace: Trace, keep: npt.NDArray[np.bool_] | None) -> dict[str, Any] | None:
+    """Arguments of the slices of a file, each distinct set of them once.
+
+    Parameters
+    ----------
+    trace : Trace
+    keep : ndarray of bool, shape (slices,), or None
+        The slices that are in the file; None for all.
+
+    Returns
+    -------
+    dict or None
+        ``columns``: ``row``, ascending numbers in the file, and ``code``; ``texts``: base64 of deflated JSON,
+        a list of lists of names and values; ``left``: a sentence where some had no room. None without any.
+    """
+    rows, codes, facts = _coded(trace)
+    if keep is not None and len(rows):
+        inside = keep[rows]
+        rows, codes = (np.cumsum(keep) - 1)[rows[inside]], codes[inside]
+    if not len(rows):
+        return None
+    dur = trace.slices["dur"].to_numpy()
+    dur = dur if keep is None else dur[keep]
+    order = np.argsort(-dur[rows], kind="stable")
+    _, first = np.unique(codes[order], return_index=True)
+    is_new = np.zeros(len(order), bool)
+    is_new[first] = True
+    most = int(np.searchsorted(np.cumsum(is_new), _MOST_DISTINCT, side="right"))
+    while True:
+        chosen = np.sort(order[:most])
+        found = _packed(rows[chosen], codes[chosen], facts)
+        size = sum(len(text) for text in (found["texts"], *(c["data"] for c in found["columns"].values())))
+        if size <= MOST_BYTES or most <= 1:
+            break
+        most = max(1, int(most * min(0.9, 0.95 * MOST_BYTES / size)))
+    left = len(rows) - most
+    note = (
+        "Arguments of the {} longest of {} slices are in this file: open the profile in a notebook for all."
+    )
+    found["left"] = note.format(format_count(most), format_count(len(rows))) if left > 0 else ""
+    return found
+
+
+def _packed(rows: IntArray, codes: IntArray, facts: list[tuple[Any, ...]]) -> dict[str, Any]:
+    distinct, code = np.unique(codes, return_inverse=True)
+    order = np.argsort(rows, kind="stable")
+    texts = json.dumps(
+        [_pairs(facts[i]) for i in distinct.tolist()], separators=(",", ":"), ensure_ascii=False
+    )
+    packed = zlib.compress(texts.encode("utf-8", "replace"), 9)
+    return {
+        "columns": {"row": deflated(rows[order], delta=True), "code": deflated(code[order])},
+        "texts": base64.b64encode(packed).decode("ascii"),
+    }
+
+
+def _pairs(parts: tuple[Any, ...]) -> list[list[str]]:
+    text, *tables = parts
+    found: dict[str, Any] = json.loads(text) if text else {}
+    for facts in tables:
+        found |= facts
+    return pairs(found)
+
+
+def _coded(trace: Trace) -> tuple[IntArray, IntArray, list[tuple[Any, ...]]]:
+    """Slices that have arguments, which of the distinct sets each has, and these sets."""
+    n = len(trace.slices)
+    parts: list[IntArray] = []
+    words: list[list[Any]] = []
+    for name in (ARGUMENTS, *DEVICE_TABLES):
+        code = np.zeros(n, np.int64)
+        told: list[Any] = ["" if name == ARGUMENTS else {}]
+        if (table := event_table(trace, name)) is not None:
+            rows = slice_rows_of(trace, name)
+            if name == ARGUMENTS:
+                column = table["arguments"].astype("category")
+                place, distinct = column.cat.codes.to_numpy(), column.cat.categories.tolist()
+            else:
+                place, distinct = distinct_facts(table, OF_SLICE)
+            known = rows >= 0
+            code[rows[known]] = place[known].astype(np.int64) + 1
+            told += distinct
+        parts.append(code)
+        words.append(told)
+    rows = np.flatnonzero(np.logical_or.reduce([code > 0 for code in parts]))
+    key = np.zeros(len(rows), np.int64)
+    for code, told in zip(parts, words, strict=True):
+        key = key * len(told) + code[rows]
+    distinct_keys, code = np.unique(key, return_inverse=True)
+    facts = []
+    for rest in distinct_keys.tolist():
+        each = []
+        for told in reversed(words):
+            rest, place = divmod(rest, len(told))
+            each.append(told[place])
+        facts.append(tuple(reversed(each)))
+    return rows, np.asarray(code, np.int64), facts

@@ -1,0 +1,143 @@
+"""The report: one HTML file with the linked views, that needs neither kernel nor network.
+
+The columns of the trace lie in it, delta-coded, byte-shuffled and compressed; the page answers its own
+questions (``static/local.js``) with the code that the live view uses.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Final
+
+from ...analysis import Claim
+from ...selection import Selection
+from ...service.store import ViewStore
+from ...trace import Trace
+from ...units import format_count
+from ..bundle import REPORT, bokehjs, script, stylesheet
+from ..dashboard import dashboard_document, dashboard_settings
+from .html_file import data_blocks, html_page, json_text
+from .reduced import MOST_SLICES, note_of
+from .report_columns import Part, given
+from .tabs import embedded
+
+MOST_BYTES: Final = 15_000_000
+"""No report is longer, but for one of very many names."""
+MOST_EVENTS: Final = 100_000
+"""Of a device's memory events, where all would be too many; of the others the extremes are kept."""
+_BESIDE_SUMS: Final = 750_000
+"""Slices to begin with where the file holds sums of others too."""
+_FEWEST: Final = 10_000
+_AROUND: Final = 4_000
+"""Bytes of tags, policy and notice around the parts."""
+_PAGE_STYLE: Final = (
+    "body { margin: 12px; font-family: system-ui, sans-serif; } [hidden] { display: none; } "
+    ".nbp-nothing { max-width: 620px; margin: 14vh auto; padding: 14px 28px 18px; line-height: 1.5; "
+    "border: 1px solid #8884; border-left: 4px solid #1976d2; border-radius: 4px; } "
+    "@media (prefers-color-scheme: dark) { body:has(> .nbp-nothing) { background: #111; color: #eee; } }"
+)
+
+
+def report_page(
+    trace: Trace, selection: Selection, *, verdict: str, static: str, claims: Iterable[Claim] = ()
+) -> str:
+    """The whole HTML file as text.
+
+    Parameters
+    ----------
+    trace : Trace
+        Of more than a million slices, and where the file would be longer than 15 MB, the longest are in it
+        one by one and the others as sums (`Part`); memory curves are thinned before that. The file says what
+        is left out.
+    selection : Selection
+        Selected when the file is opened.
+    verdict : str
+    static : str
+        HTML shown where scripts do not run.
+    claims : iterable of Claim
+        What of the verdict selects something.
+
+    Notes
+    -----
+    Everything in the file that comes from the trace is JSON with ``<`` escaped, or base64. Its
+    Content-Security-Policy allows only the scripts of the file itself, by their hashes.
+    """
+    if not len(trace.slices):
+        return _page([], [], f'<main class="nbp-nothing">{static}</main>')
+    scripts = [part.decode("utf-8") for part in bokehjs()]
+    state = json_text(selection.to_state())
+    taken = sum(len(text.encode()) for text in (*scripts, script(REPORT), stylesheet(), static, state))
+    data = {
+        "nbp-selection": state,
+        **trace_blocks(trace, verdict, MOST_BYTES - _AROUND - taken, claims=claims),
+    }
+    body = f'<div id="nbp-report" class="nbp-host nbp-report"></div><div id="nbp-static">{static}</div>'
+    return _page(scripts, [script(REPORT)], body + data_blocks(data))
+
+
+def trace_blocks(
+    trace: Trace, verdict: str, room: int, prefix: str = "nbp-", claims: Iterable[Claim] = ()
+) -> dict[str, str]:
+    """What ``openGiven`` of ``static/local_given.js`` needs of a trace, for `data_blocks`.
+
+    Parameters
+    ----------
+    trace : Trace
+        With at least one slice.
+    verdict : str
+    room : int
+        Bytes that the texts may take; what does not fit is left out, and told in the ``notice``.
+    prefix : str
+        Of the ids.
+    claims : iterable of Claim
+        What of the verdict selects something.
+    """
+    tabs = embedded(trace)
+    settings = {**dashboard_settings(trace, verdict, claims), "uid": "", "absent": _absent(trace)}
+    document = json_text(json.loads(dashboard_document(trace)))
+    room -= sum(len(text.encode()) for text in (document, json_text(settings), json_text(tabs)))
+    columns, settings["notice"], whole = _fitting(ViewStore(trace), room)
+    panels = json_text({"tabs": tabs, "focus": whole})
+    parts = {"document": document, "given": columns, "settings": json_text(settings), "panels": panels}
+    return {f"{prefix}{name}": text for name, text in parts.items()}
+
+
+def _page(scripts: list[str], modules: list[str], body: str) -> str:
+    return html_page(scripts, modules, body, _PAGE_STYLE + stylesheet(), "notebook_prof report")
+
+
+def _fitting(store: ViewStore, room: int) -> tuple[str, str, bool]:
+    """As much of the columns as has room, as JSON; what is left out; whether every slice is in it."""
+    n = store.columns.n
+    most, events = n if n <= MOST_SLICES else min(_BESIDE_SUMS, MOST_SLICES), MOST_SLICES
+    while True:
+        part = Part.of(store, most) if most < n else None
+        columns = json_text(given(store, part, events))
+        size = len(columns.encode())
+        if size <= room or most <= _FEWEST:
+            note = "" if part is None else note_of(store, part.keep, part.cells.width_ns)
+            return columns, " ".join(filter(None, (note, _thinned(store, events)))), part is None
+        if events > MOST_EVENTS and _thinned(store, MOST_EVENTS):
+            events = MOST_EVENTS
+        else:  # names and steps stay as long as they are: less than in proportion
+            most = max(_FEWEST, int(min(most, 0.9 * n) * min(0.95, 0.98 * room / size)))
+
+
+def _thinned(store: ViewStore, most: int) -> str:
+    """A sentence where memory curves are thinner than what was recorded."""
+    sizes = (len(store.memory_curves(device)["allocated"].ts) for device in store.memory_devices)
+    events = max(sizes, default=0)
+    if events <= most:
+        return ""
+    return (
+        f"Of {format_count(events)} memory events the file holds the lowest and the highest of each stretch, "
+        "not what the selection allocated."
+    )
+
+
+def _absent(trace: Trace) -> str:
+    """What the file does not carry, in a sentence; empty where nothing is missing."""
+    if trace.slices["stack"].notna().any():
+        return "Stacks are not in this file: open the profile in a notebook to see them."
+    return ""

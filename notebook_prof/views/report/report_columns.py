@@ -1,0 +1,249 @@
+"""The columns of a trace as a report holds them; ``static/local.js`` computes its answers from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...service.answers import account, meta, names, phases
+from ...service.columns import coded
+from ...service.lod import StepCurve
+from ...service.packing import Answer
+from ...service.store import ViewStore
+from .arguments import arguments_in_file
+from .html_file import deflated
+from .left_totals import SIDES, totals_left_out
+from .reduced import longest_slices
+from .residual_aggregates import Cells, Crumbs, cells_left_out, crumbs_left_out, kinds_of
+
+_CELLS: Final = 0.6
+_CRUMBS: Final = 0.4
+"""Entries of the two grids for each slice that is in the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The slices that a file holds one by one, and the sums of the others.
+
+    Attributes
+    ----------
+    keep : ndarray of bool, shape (slices,)
+    cells : Cells
+    crumbs : Crumbs
+    kinds : ndarray of int64
+        A slice of every kind that `crumbs` tell apart.
+    kind_of_cell : ndarray of int64
+        Kind of the longest slice that was left out of every cell.
+    """
+
+    keep: npt.NDArray[np.bool_]
+    cells: Cells
+    crumbs: Crumbs
+    kinds: npt.NDArray[np.int64]
+    kind_of_cell: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, store: ViewStore, most: int) -> Part:
+        """The `most` longest slices, and sums that take about as much room as half of them."""
+        keep = longest_slices(store, most)
+        cells = cells_left_out(store, keep, int(_CELLS * most))
+        out = np.flatnonzero(~keep)
+        kind, kinds = kinds_of(store, out)
+        crumbs = crumbs_left_out(store, keep, cells, kind, int(_CRUMBS * most))
+        return cls(keep, cells, crumbs, kinds, kind[np.searchsorted(out, cells.longest)])
+
+    @property
+    def number(self) -> npt.NDArray[np.int64]:
+        """Number in the file of every slice; -1 of those that are not in it."""
+        return np.where(self.keep, np.cumsum(self.keep) - 1, -1)
+
+
+def given(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
+    """What the page of a report is given.
+
+    Parameters
+    ----------
+    store : ViewStore
+    part : Part or None
+        None: all slices are in the file.
+    events : int
+        Most points of a memory curve.
+    """
+    kept: npt.NDArray[Any] | slice = slice(None) if part is None else np.flatnonzero(part.keep)
+    c = store.columns
+    columns: dict[str, Any] = {"ts": deflated(c.ts[kept], delta=True)}
+    for name in ("dur", "row", "name", "category", "phase", "step"):
+        columns[name] = deflated(getattr(c, name)[kept])
+    inside = c.dur - c.self_ns
+    if part or not np.array_equal(inside, store.rows.covered(c.row_below[c.row], c.ts, c.ts + c.dur)):
+        columns["inside"] = deflated(inside[kept])  # else the page can tell from the rows
+    if store.extent is not None:
+        columns["extent"] = deflated((store.extent - c.dur)[kept])
+    columns |= _relations(store, part)
+    head = _contents(meta(store, {}, {}))
+    groups: dict[str, Any] = {}
+    for by in ("shapes", "module"):
+        if by in head["content"]["groupings"]:
+            codes, of_name, details = store.grouping(by)
+            columns[by] = deflated(codes[kept])
+            groups[by] = (
+                {"labels": details} if by == "module" else {"names": of_name.tolist(), "details": details}
+            )
+    return {
+        "columns": columns,
+        "meta": head["content"],
+        "steps": head["data"],
+        "names": _all_names(store),
+        "colours": store.name_colours.tolist(),
+        "trackOfRow": c.track_of_row.tolist(),
+        "groups": groups,
+        "account": _contents(account(store, {}, {})),
+        "phases": _contents(phases(store, {}, {})),
+        "memory": [_memory(store, part, device, events) for device in store.memory_devices],
+        "counters": {str(one.track): _counter(store, one.track) for one in store.counters},
+        "told": arguments_in_file(store.trace, None if part is None else part.keep),
+        "flowKinds": coded(store.trace.flows["kind"])[1],
+        "left": None if part is None else _left_out(store, part, head["content"]["groupings"]),
+    }
+
+
+def _relations(store: ViewStore, part: Part | None) -> dict[str, Any]:
+    """Pairs of slices: launches, calls passed on, links; of those that are both in the file."""
+    flows = store.trace.flows
+    src, dst = flows["src"].to_numpy(), flows["dst"].to_numpy()
+    kind, _ = coded(flows["kind"])
+    (work, launcher), (again, _) = store.launches, store.again
+    if part is not None:
+        number = part.number
+        known = part.keep[work] & part.keep[launcher]
+        work, launcher = number[work[known]], number[launcher[known]]
+        again = number[again[part.keep[again]]]
+        ends = part.keep[src] & part.keep[dst]
+        src, dst, kind = number[src[ends]], number[dst[ends]], kind[ends]
+    return {
+        "work": deflated(work, delta=True),
+        "launcher": deflated(launcher),
+        "again": deflated(again, delta=True),
+        "flow_src": deflated(src),
+        "flow_dst": deflated(dst),
+        "flow_kind": deflated(kind),
+    }
+
+
+def _left_out(store: ViewStore, part: Part, groupings: list[str]) -> dict[str, Any]:
+    c, cells, crumbs = store.columns, part.cells, part.crumbs
+    columns = {
+        "at": deflated(cells.at, delta=True),
+        "busy": deflated(cells.busy_ns),
+        "count": deflated(cells.count),
+        "kind": deflated(part.kind_of_cell),
+        "crumb_at": deflated(crumbs.at, delta=True),
+        "crumb_kind": deflated(crumbs.kind),
+        "crumb_weight": deflated(crumbs.weight),
+    }
+    kinds = {"name": c.name, "category": c.category, "phase": c.phase, "module": store.grouping("module")[0]}
+    names = ("count", "total_ns", "self_ns", "device_ns", "touched")
+    totals = {
+        f"{by} {side} {name}": deflated(getattr(left, name))
+        for by in groupings
+        for side in SIDES
+        for left in (totals_left_out(store, part.keep, by, side),)
+        for name in names
+    }
+    return {
+        "origin": cells.origin,
+        "cell": cells.width_ns,
+        "cells": cells.per_row,
+        "fine": crumbs.fine,
+        "coarse": crumbs.per_place,
+        "placeOfRow": crumbs.place_of_row.tolist(),
+        "slices": int((~part.keep).sum()),
+        "columns": columns,
+        "kinds": {name: deflated(codes[part.kinds].astype(np.int64)) for name, codes in kinds.items()},
+        "totals": totals,
+    }
+
+
+def _counter(store: ViewStore, track: int) -> dict[str, Any]:
+    curve = store.counter_curve(track)
+    return {"ts": deflated(curve.ts, delta=True), "value": deflated(curve.value, real=True)}
+
+
+def _memory(store: ViewStore, part: Part | None, device: int, most: int) -> dict[str, Any]:
+    curves = store.memory_curves(device)
+    allocated, reserved = curves["allocated"], curves["reserved"]
+    resident = device == -1 and store.resident is not None
+    none = np.zeros(0, np.int64)
+    rows = extremes(allocated.value, most) if len(allocated.ts) > most else slice(None)
+    # which slice allocated a block is told only where every event is there
+    blocks = curves.get("blocks", allocated)
+    known = len(blocks.ts) <= most
+    owner, size = store.memory_owners(device) if known else (none, none)
+    top = int(allocated.value.argmax())
+    return {
+        "device": device,
+        "resident": resident,
+        "peak": {"ts": int(allocated.ts[top]), "bytes": int(allocated.value[top])},
+        "highest": float(max(allocated.value.max(), reserved.value.max())),
+        "reserved": bool((reserved.value > 0).any()),
+        "columns": {
+            **_blocks(curves.get("blocks"), most),
+            "ts": deflated(allocated.ts[rows], delta=True),
+            "allocated": deflated(allocated.value[rows].astype(np.int64)),
+            "reserved": deflated(reserved.value[rows].astype(np.int64)),
+            "bytes": deflated(size),
+            "owner": deflated(_owners(part, owner)),
+        },
+    }
+
+
+def _blocks(curve: StepCurve | None, most: int) -> dict[str, Any]:
+    """Blocks inside of resident memory, at times of their own."""
+    if curve is None or not len(curve.ts):
+        return {}
+    rows = extremes(curve.value, most) if len(curve.ts) > most else slice(None)
+    return {
+        "blocks_ts": deflated(curve.ts[rows], delta=True),
+        "blocks": deflated(curve.value[rows].astype(np.int64)),
+    }
+
+
+def _owners(part: Part | None, owner: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Numbers in the file; after its last slice come the entries of `Crumbs`."""
+    if part is None:
+        return owner
+    number = part.number
+    number[~part.keep] = int(part.keep.sum()) + part.crumbs.of_slice
+    return np.where(owner >= 0, number[np.maximum(owner, 0)], -1)
+
+
+def extremes(values: npt.NDArray[Any], most: int) -> npt.NDArray[np.int64]:
+    """Rows of the lowest, the highest and the last value of each stretch, about `most` in all."""
+    wide = -(-len(values) // (most // 3))
+    full = len(values) // wide * wide
+    stretches = values[:full].reshape(-1, wide)
+    first = np.arange(0, full, wide)
+    chosen = (first + stretches.argmin(axis=1), first + stretches.argmax(axis=1), first + wide - 1)
+    return np.unique(np.concatenate([*chosen, np.arange(full, len(values))]))
+
+
+def _all_names(store: ViewStore) -> list[str]:
+    out: list[str] = []
+    start: int | None = 0
+    while start is not None and store.columns.names:
+        page = names(store, {}, {"start": start}).content
+        out += page["names"]
+        start = page["next"]
+    return out
+
+
+def _contents(answer: Answer) -> dict[str, Any]:
+    columns = answer.content.pop("columns")
+    data = {
+        name: np.frombuffer(part, np.dtype("<" + kind)).tolist()
+        for (name, kind), part in zip(columns, answer.buffers, strict=True)
+    }
+    return {"content": answer.content, "data": data}

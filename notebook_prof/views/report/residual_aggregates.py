@@ -1,0 +1,218 @@
+"""Sums of the slices that a file does not hold one by one: how busy every row is when, and with what.
+
+Two grids of time. The *fine* one says of every row and cell how busy it is with slices that were left out:
+with the slices that are in the file it gives the busy time of every row between any two edges of cells
+exactly. The *coarse* one spreads the totals of every name over time, so that a table under a selection can be
+estimated; over the whole recording its totals are exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ...service.lod import RowIndex, density
+from ...service.lod.density import MAX_CELLS, LongestBlocks
+from ...service.store import ViewStore
+
+IntArray = npt.NDArray[np.int64]
+
+_MOST_CELLS_A_ROW: Final = 1 << 15
+_MOST_KINDS: Final = 20_000
+_COARSE: Final = 256
+_ENOUGH: Final = 32
+"""Coarse cells a row below which it is better to add rows up than to make cells longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Where something was left out: one entry a row and cell of the fine grid, ascending.
+
+    Attributes
+    ----------
+    origin, width_ns, per_row : int
+        Cell ``k`` of a row is ``[origin + k * width_ns, origin + (k + 1) * width_ns)``.
+    at : ndarray of int64
+        ``row * per_row + cell``.
+    busy_ns, count : ndarray of int64
+        Time inside the cell, exact; slices that begin in it.
+    longest : ndarray of int64
+        Row of ``trace.slices`` of the longest of them.
+    """
+
+    origin: int
+    width_ns: int
+    per_row: int
+    at: IntArray
+    busy_ns: IntArray
+    count: IntArray
+    longest: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Crumbs:
+    """Weight of what was left out, by place, stretch of time and kind; one entry each, ascending.
+
+    Attributes
+    ----------
+    per_place, fine : int
+        Coarse cells of a place, and fine cells in each of them.
+    place_of_row : ndarray of int64
+        Rows are a place each or, where that were too many entries, tracks or the tracks of a kind.
+    at : ndarray of int64
+        ``place * per_place + coarse cell`` in which the slices begin.
+    kind : ndarray of int64
+    weight : ndarray of int64
+        Their ns, and one more a slice, so that instants weigh something.
+    of_slice : ndarray of int64
+        The entry of every slice that was left out, in the order of ``np.flatnonzero(~keep)``.
+    """
+
+    per_place: int
+    fine: int
+    place_of_row: IntArray
+    at: IntArray
+    kind: IntArray
+    weight: IntArray
+    of_slice: IntArray
+
+
+def cells_left_out(store: ViewStore, keep: npt.NDArray[np.bool_], most: int) -> Cells:
+    """The finest grid of which at most about `most` cells hold something.
+
+    Parameters
+    ----------
+    store : ViewStore
+    keep : ndarray of bool, shape (slices,)
+        Those that are in the file one by one; not all.
+    most : int
+    """
+    c, out = store.columns, np.flatnonzero(~keep)
+    index = RowIndex(c.ts[out], c.dur[out], c.row[out], c.n_rows)
+    span = store.trace.span
+    start, end = int(span.start), int(max(span.end, span.start + 1))
+    width = _cell_width(index, start, end, most)
+    origin = start // width * width
+    n = -(-(end - origin) // width)
+    edges = origin + width * np.arange(n + 1, dtype=np.int64)
+    blocks, parts = LongestBlocks(index), []
+    each = max(1, MAX_CELLS // (n + 2))
+    used = np.flatnonzero(np.diff(index.pointer))
+    for first in range(0, len(used), each):
+        rows = used[first : first + each]
+        d = density(index, blocks, rows, (origin, origin + n * width), n)
+        begun = np.diff(index.started_before(rows, edges), axis=1)
+        k, cell = np.nonzero(d.count)
+        parts.append((rows[k] * n + cell, d.busy_ns[k, cell], begun[k, cell], d.longest[k, cell]))
+    at, busy, count, longest = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return Cells(origin, width, n, at, busy, count, out[index.order[longest]])
+
+
+def _cell_width(index: RowIndex, start: int, end: int, most: int) -> int:
+    """The smallest power of two that gives few enough cells."""
+    at = np.arange(len(index), dtype=np.int64)
+    begin, row = index.starts(at) - start, index.row_at(at)
+    final = begin + np.maximum(index.lengths(at) - 1, 0)
+    width = 1 << max(0, int(np.ceil(np.log2((end - start) / _MOST_CELLS_A_ROW + 1e-9))))
+    while width < end - start:
+        a, b = begin // width, final // width
+        fresh = np.append(True, (row[1:] != row[:-1]) | (a[1:] != b[:-1]))
+        if int(fresh.sum() + (b - a).sum()) <= most:
+            break
+        width *= 2
+    return width
+
+
+def kinds_of(store: ViewStore, slices: IntArray) -> tuple[IntArray, IntArray]:
+    """Which of the different (name, category, phase, module) some slices have, and a slice of each.
+
+    Without the module where that were more than 20,000.
+    """
+    c = store.columns
+    key = c.name[slices].astype(np.int64) + 1
+    for codes, known in ((c.category, c.categories), (c.phase, c.phases)):
+        key = key * (len(known) + 1) + codes[slices] + 1
+    kind, found = pd.factorize(key)
+    modules, _, labels = store.grouping("module")
+    finer, told = pd.factorize(kind * (len(labels) + 1) + modules[slices] + 1)
+    if len(told) <= _MOST_KINDS:
+        kind, found = finer, told
+    first = np.full(len(found), len(kind), np.int64)
+    np.minimum.at(first, kind, np.arange(len(kind)))
+    return kind.astype(np.int64), slices[first]
+
+
+def crumbs_left_out(
+    store: ViewStore, keep: npt.NDArray[np.bool_], cells: Cells, kind: IntArray, most: int
+) -> Crumbs:
+    """Totals of kinds spread over time, in at most about `most` entries.
+
+    Parameters
+    ----------
+    store, keep
+        As of `cells_left_out`.
+    cells : Cells
+    kind : ndarray of int64
+        Of every slice that was left out.
+    most : int
+    """
+    c, out = store.columns, np.flatnonzero(~keep)
+    fine = -(-cells.per_row // _COARSE)
+    cell = (c.ts[out] - cells.origin) // cells.width_ns // fine
+    every = _Entries(c.row[out].astype(np.int64), cell, kind, (c.dur[out] + 1).astype(np.float64))
+    rows = every.merged(every.place, every.cell)
+    for places, coarsest in zip(_places(store), (_ENOUGH, _ENOUGH, 1), strict=True):
+        per, found = _COARSE, rows.merged(places[rows.place], rows.cell)
+        while len(found.kind) > most and per > coarsest:
+            per, found = per // 2, found.merged(found.place, found.cell // 2)
+        if len(found.kind) <= most:
+            break
+    at = found.place * per + found.cell
+    order = np.lexsort((found.kind, at))
+    number = np.empty_like(order)
+    number[order] = np.arange(len(order))
+    weight = np.rint(found.weight[order]).astype(np.int64)
+    return Crumbs(
+        per, fine * (_COARSE // per), places, at[order], found.kind[order], weight, number[found.of_slice]
+    )
+
+
+def _places(store: ViewStore) -> tuple[IntArray, IntArray, IntArray]:
+    """Place of every row: the row itself, its track, the tracks of one kind and rank."""
+    c = store.columns
+    tracks = np.repeat(np.arange(len(c.tracks)), [track.depths for track in c.tracks])
+    kinds = pd.factorize(pd.Series([f"{track.kind} {track.rank}" for track in c.tracks], dtype=object))[0]
+    return np.arange(c.n_rows), tracks, kinds.astype(np.int64)[tracks]
+
+
+class _Entries:
+    """Weights by place, coarse cell and kind; entries that are the same become one."""
+
+    def __init__(
+        self,
+        place: IntArray,
+        cell: IntArray,
+        kind: IntArray,
+        weight: npt.NDArray[np.float64],
+        of_slice: IntArray | None = None,
+    ) -> None:
+        self.place, self.cell, self.kind, self.weight = place, cell, kind, weight
+        self._of_slice = of_slice
+
+    @property
+    def of_slice(self) -> IntArray:
+        """The entry of every slice."""
+        return np.arange(len(self.kind)) if self._of_slice is None else self._of_slice
+
+    def merged(self, place: IntArray, cell: IntArray) -> _Entries:
+        """With other places and cells."""
+        kinds = int(self.kind.max()) + 1
+        entry, key = pd.factorize((place * _COARSE + cell) * kinds + self.kind)
+        weight = np.bincount(entry, weights=self.weight).astype(np.float64)
+        return _Entries(
+            key // kinds // _COARSE, key // kinds % _COARSE, key % kinds, weight, entry[self.of_slice]
+        )

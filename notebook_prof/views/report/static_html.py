@@ -1,0 +1,214 @@
+"""Static HTML of a profile: for readers without a kernel, and around the report."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from html import escape
+from typing import Final
+
+import numpy as np
+
+from ... import analysis
+from ...analysis import Claim
+from ...atomic_files import atomic_text
+from ...selection import Selection
+from ...service.answers import account, table
+from ...service.palette import NAMES
+from ...service.store import ViewStore
+from ...trace import Trace
+from ...units import format_bytes, format_count, format_items, format_ns, format_share
+from ..pictures.account import account_colours, has_strip
+from ..pictures.images import MOST_ROWS, data_uri
+from ..pictures.scene import MUTED
+from ..tabs.lines import without_lines
+from .thumbnail import thumbnail
+
+_ROWS: Final = 12
+_LINES: Final = 5
+_BAR: Final = 20
+_PARTS: Final = 8
+_NAME: Final = 90
+_CELL: Final = "padding:2px 10px;text-align:right;white-space:nowrap"
+
+
+def fragment(
+    trace: Trace, selection: Selection, *, verdict: str = "", uid: str = "", store: ViewStore | None = None
+) -> str:
+    """The verdict, a picture, the account, the longest lines and operators, as HTML without script or SVG.
+
+    What untrusted notebooks, GitHub, nbviewer and nbconvert keep: a table, an image as data URI, inline
+    styles; nothing is lost with the one rule of `without_kernel`. Every text of the trace is escaped.
+
+    Parameters
+    ----------
+    trace : Trace
+    selection : Selection
+        The table is of what is selected.
+    verdict : str
+        Lines of text to put on top.
+    uid : str
+        Marks the fragment, so that a live view beside it can hide it.
+    store : ViewStore, optional
+        Indexes of the trace, if there are some.
+    """
+    store = store or ViewStore(trace)
+    mark = f"nbp-static nbp-static-{escape(uid, quote=True)}" if uid else "nbp-static"
+    parts = [f'{without_kernel(uid) if uid else ""}<div class="{mark}" style="font-size:13px">']
+    if not store.columns.n:
+        return "".join([*parts, _nothing(verdict), "</div>"])
+    first, *rest = [line for line in verdict.split("\n") if line] or [""]
+    if first:
+        parts.append(f"<p><b>{escape(first)}</b>{''.join('<br>' + escape(line) for line in rest)}</p>")
+    parts += [_picture(store), _account(store), _lines(store), _operators(store, selection)]
+    if uid:
+        parts.append("<p>Run the cell again for the interactive views.</p>")
+    return "".join([*parts, "</div>"])
+
+
+def without_kernel(uid: str) -> str:
+    """A style that hides the output below the static form as long as it holds nothing but a word.
+
+    That is what Jupyter writes where the widget of a saved notebook has no kernel any more (``Error
+    displaying widget``); the live views are elements. Where styles are removed the word stays, and nothing
+    else changes.
+    """
+    output = ".jp-OutputArea-child"
+    below = f"{output}:has(.nbp-static-{escape(uid, quote=True)}) + {output} > .jp-OutputArea-output"
+    return f"<style>{below}:not(:has(*)) {{ display: none; }}</style>"
+
+
+def _nothing(verdict: str) -> str:
+    """What is said of a trace without slices: what may have been the reason, and what to do."""
+    lines = [line for line in verdict.split("\n") if line]
+    first = next((k for k, line in enumerate(lines) if line.startswith(("!", "✗"))), len(lines))
+    told = "".join(f"<p>{escape(line)}</p>" for line in lines[first:])
+    return (
+        '<p style="font-size:16px"><b>Nothing was recorded: the trace has no slices.</b></p>'
+        f"{told}<p>Did the code run while it was recorded? Put <code>%%profile</code> on top of the cell "
+        "that trains, or <code>with nbp.profile() as p:</code> around the code. With <code>steps=</code> or "
+        "a schedule, the loop must come as far as the first step that is recorded.</p>"
+        "<p><code>p.trace.report</code> lists what was found and could not be used.</p>"
+    )
+
+
+def write_report(
+    trace: Trace,
+    selection: Selection,
+    path: str | os.PathLike[str],
+    *,
+    verdict: str = "",
+    claims: Iterable[Claim] = (),
+) -> None:
+    """Write the report: one HTML file with the four linked views, without kernel and network.
+
+    Parameters
+    ----------
+    trace : Trace
+    selection : Selection
+        Selected when the file is opened.
+    path : path
+    verdict : str
+    claims : iterable of Claim
+        What of the verdict a click selects.
+    """
+    from .report import report_page  # with it come Bokeh's models, for which no static form should wait
+
+    static = fragment(trace, selection, verdict=verdict)
+    page = report_page(trace, selection, verdict=verdict, static=static, claims=claims)
+    with atomic_text(path) as file:
+        file.write(page)
+
+
+def _picture(store: ViewStore) -> str:
+    tracks = store.columns.tracks
+    span = format_ns(store.trace.span.dur)
+    text = f"{format_count(store.columns.n)} slices on {len(tracks)} tracks over {span}"
+    peak = store.trace.allocations["allocated"].max() if len(store.trace.allocations) else None
+    if peak is not None and np.isfinite(peak):
+        text += f", memory peak {format_bytes(float(peak))}"
+    shown = sum(track.first_row < MOST_ROWS for track in tracks)
+    more = f"; drawn are the first {shown}" if shown < len(tracks) else ""
+    image = data_uri(thumbnail(store))
+    return (
+        f'<p><img alt="timeline: {escape(text, quote=True)}" src="{image}" '
+        'style="width:100%;max-width:1000px;border:1px solid #ccc"><br>'
+        f"{escape(text)}{more}.</p>"
+    )
+
+
+def _account(store: ViewStore) -> str:
+    """The longest parts of the account in words, with the colours that they have in the picture."""
+    if not has_strip(store):
+        return ""
+    parts = account(store, {}, {}).content["parts"]
+    least = sorted((part["dur"] for part in parts), reverse=True)[:_PARTS][-1]
+    told: list[str] = []
+    for part, (colour, _) in zip(parts, account_colours(parts), strict=True):
+        if part["dur"] >= least and len(told) < _PARTS:
+            mark, ink = ("&#9640;", MUTED) if part["kind"] == "outside-window" else ("&#9632;", colour)
+            text = f" ({_cut(part['text'])})" if part["kind"] == "code" and part["text"] else ""
+            words = f"{part['part']}{text}: {format_ns(part['dur'])}, {format_share(part['share'])}"
+            told.append(f'<span style="color:{ink}">{mark}</span> {escape(words)}')
+    if len(parts) > len(told):
+        told.append(f"and {format_items(len(parts) - len(told), 'more part')}")
+    return f"<p>{'<br>'.join(told)}</p>"
+
+
+def _lines(store: ViewStore) -> str:
+    """The lines of the user's own source that take most."""
+    if without_lines(store.trace):
+        return ""
+    table = analysis.lines(store.trace)
+    if not len(table):
+        return ""
+    left = f"{_CELL};text-align:left"
+    rows = [f'<th style="{left}">line</th>' + f'<th style="{_CELL}">total</th><th style="{_CELL}">self</th>'
+            + f'<th style="{left}">of all</th>']  # fmt: skip
+    for row in table.head(_LINES).to_dict("records"):
+        place = f"{row['file'].replace(chr(92), '/').rpartition('/')[2]}:{row['line']}"
+        source = f"<code>{escape(place)}&nbsp; {escape(_cut(row['text'].strip()))}</code>"
+        bar = f'<span style="color:{NAMES[0]}">{_bar(row["share"])}</span>'
+        share = f"{bar} {escape(format_share(row['share']))}"
+        times = "".join(
+            f'<td style="{_CELL}">{escape(format_ns(row[name]))}</td>' for name in ("total_ns", "self_ns")
+        )
+        rows.append(f'<td style="{left}">{source}</td>{times}<td style="{left}">{share}</td>')
+    more = len(table) - _LINES
+    note = f"<p>and {format_items(more, 'more line')}</p>" if more > 0 else ""
+    return "<table>" + "".join(f"<tr>{row}</tr>" for row in rows) + f"</table>{note}"
+
+
+def _bar(share: float) -> str:
+    whole, eighths = divmod(round(8 * _BAR * share), 8)
+    return "█" * whole + " ▏▎▍▌▋▊▉"[eighths].strip()
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _NAME else text[: _NAME - 1] + "…"
+
+
+def _operators(store: ViewStore, selection: Selection) -> str:
+    answer = table(store, selection.to_state(), {"by": "name", "top": _ROWS})
+    data = answer.arrays()
+    count, total, own = data["count"], data["total_ns"], data["self_ns"]
+    device, share, codes = data["device_ns"], data["share"], data["name"]
+    with_device = bool(device.any())
+    heads = ["name", "count", "total", "self", *(["device"] if with_device else []), "self share"]
+    lines = [
+        "".join(
+            f'<th style="{_CELL}{";text-align:left" if head == "name" else ""}">{head}</th>' for head in heads
+        )
+    ]
+    for k, label in enumerate(answer.content["label"]):
+        colour = NAMES[int(store.name_colours[codes[k]])]
+        swatch = f'<span style="color:{colour}">&#9632;</span> '
+        name = _cut(label)
+        cells = [format_count(int(count[k])), format_ns(total[k]), format_ns(own[k])]
+        cells += [format_ns(device[k]) if device[k] else ""] if with_device else []
+        cells.append(format_share(share[k]))
+        row = f'<td style="{_CELL};text-align:left">{swatch}{escape(name)}</td>'
+        lines.append(row + "".join(f'<td style="{_CELL}">{escape(cell)}</td>' for cell in cells))
+    more = answer.content["rows"] - len(answer.content["label"])
+    note = f"<p>and {format_count(more)} more names</p>" if more > 0 else ""
+    return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + f"</table>{note}"

@@ -1,0 +1,54 @@
+"""The advice tab: a card a rule, with what it could gain, what to try, and the evidence at a click."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+from ... import analysis
+from ...trace import Trace
+from ...units import format_bytes, format_count, format_ns, format_share
+from .analyses import DIMENSIONS, ask, followed
+from .base import Absent, Card, Cards, Note, Panel
+
+
+def advice(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
+    """Cards of `analysis.advice`, the largest gain first, and what was not judged and why."""
+    table = ask(analysis.advice, trace, state)
+    under = followed(analysis.advice)
+    withheld = table.attrs.get("withheld", {})
+    notes = tuple(
+        Note(f"Not judged: {str(rule).replace('-', ' ')}. {str(why)[:1].upper()}{str(why)[1:]}.")
+        for rule, why in withheld.items()
+    )
+    if not len(table):
+        return Panel("Advice", (*notes, Note("No rule applies to what was recorded.")), under)
+    note = Note(
+        "What a remedy should save, by a program on which it was measured; 'at most' where arithmetic "
+        "gives a bound only. Gains are not independent of each other. A click selects the evidence."
+    )
+    cards = map(_card, table.to_dict("records"))
+    return Panel("Advice", (note, Cards(tuple(cards)), *notes), under)
+
+
+def _card(row: Mapping[Hashable, Any]) -> Card:
+    gain = f"up to {format_bytes(row['gain_bytes'])}"
+    if row["gain_ns"]:
+        about = "at most" if row["bound"] else "about"
+        gain = f"{about} {format_ns(row['gain_ns'])} · {format_share(row['gain_share'])} of the time"
+    count = int(row["count"])
+    lines = [str(row["finding"]), f"Try: {row['remedy']}"]
+    if count:
+        lines.append(f"Evidence: {format_count(count)} {'slice' if count == 1 else 'slices'}.")
+    return Card(str(row["rule"]).replace("-", " "), gain, tuple(lines), _evidence(row))
+
+
+def _evidence(row: Mapping[Hashable, Any]) -> dict[str, Any] | None:
+    """All of the evidence and nothing else; the window stays, since the advice is about it."""
+    if not row["select"] and not len(row["rows"]):
+        return None
+    patch: dict[str, Any] = dict.fromkeys(name for name in DIMENSIONS if name != "window")
+    patch |= row["select"]
+    if len(row["rows"]):
+        patch["focus"] = int(row["rows"][0])
+    return patch

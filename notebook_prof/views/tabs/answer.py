@@ -1,0 +1,115 @@
+"""Tabs of the dashboard: their parts as JSON, the numbers of its tables as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ...errors import OptionError, nearest
+from ...service.packing import Answer, pack
+from ...service.patches import plain_patch
+from ...service.store import ViewStore
+from . import PANELS, Absent, Cards, Facts, Note, Panel, Picture, Table
+from .columns import TEXTS, UNITS, head_of, unit_of
+
+if TYPE_CHECKING:
+    from bokeh.models import UIElement
+
+MOST_ROWS: Final = 300
+_LONGEST_CELL: Final = 600
+_NUMERIC: Final = frozenset(UNITS) - frozenset(TEXTS)
+
+
+def panel(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
+    """The tab ``request["name"]`` under the selection.
+
+    Parameters
+    ----------
+    request : mapping
+        ``name`` (a key of `PANELS`); ``own``: dimensions that this tab itself has set last, which do not
+        filter it; ``top``: at most this many rows a table (300).
+
+    Returns
+    -------
+    Answer
+        ``name``, and either ``absent`` (a sentence) or ``title``, ``under`` (dimensions that it follows) and
+        ``parts``. A part has ``kind`` (``note facts cards table picture``) and what
+        `notebook_prof.views.tabs.base` says of it; a table's ``heads`` are ``[key, text, unit]``, its texts
+        lie in ``texts`` by key, its numbers in the columns ``PART.KEY`` (f8, NaN where missing), ``bars`` are
+        the keys of columns with bars on one scale; a picture's ``document`` is the text of a Bokeh document
+        with one root.
+
+    Raises
+    ------
+    OptionError
+        If there is no such tab.
+    """
+    name = str(request.get("name"))
+    if name not in PANELS:
+        raise OptionError(f"no tab {name!r}: {nearest(name, PANELS)}")
+    own = set(request.get("own") or ())
+    made = PANELS[name].build(store.trace, {k: None if k in own else v for k, v in state.items()})
+    if isinstance(made, Absent):
+        return pack({"name": name, "absent": made.sentence}, {})
+    return packed(name, made, min(int(request.get("top", MOST_ROWS)), MOST_ROWS))
+
+
+def packed(name: str, made: Panel, most: int = MOST_ROWS) -> Answer:
+    """A Panel as an Answer; see `panel`."""
+    columns: dict[str, npt.NDArray[Any]] = {}
+    parts: list[dict[str, Any]] = []
+    for i, part in enumerate(made.parts):
+        if isinstance(part, Table):
+            parts.append(_table(part, i, most, columns))
+        elif isinstance(part, Picture):
+            legend = [[text, colour] for text, colour in part.legend.items()]
+            document = _document(part.figure)
+            parts.append({"kind": "picture", "title": part.title, "legend": legend, "document": document})
+        elif isinstance(part, Cards):
+            cards = [{**asdict(card), "select": plain_patch(card.select)} for card in part.cards]
+            parts.append({"kind": "cards", "cards": cards})
+        elif isinstance(part, Facts):
+            parts.append({"kind": "facts", **asdict(part)})
+        elif isinstance(part, Note):
+            parts.append({"kind": "note", **asdict(part)})
+    return pack({"name": name, "title": made.title, "under": list(made.under), "parts": parts}, columns)
+
+
+def _table(part: Table, place: int, most: int, columns: dict[str, npt.NDArray[Any]]) -> dict[str, Any]:
+    frame = part.frame.head(most)
+    heads, texts = [], {}
+    for key in map(str, frame.columns):
+        unit = unit_of(frame, key, part.units)
+        if not unit or (len(frame) and frame[key].isna().all()):
+            continue
+        heads.append([key, part.heads.get(key) or head_of(key), unit])
+        if unit in _NUMERIC:
+            columns[f"{place}.{key}"] = frame[key].to_numpy(dtype=np.float64, na_value=np.nan)
+        else:
+            texts[key] = ["" if pd.isna(value) else str(value)[:_LONGEST_CELL] for value in frame[key]]
+    select = None if part.select is None else [plain_patch(patch) for patch in list(part.select)[:most]]
+    return {
+        "kind": "table",
+        "title": part.title,
+        "call": part.call,
+        "heads": heads,
+        "texts": texts,
+        "bars": list(part.bars),
+        "size": len(frame),
+        "rows": len(part.frame),
+        "select": select,
+    }
+
+
+def _document(figure: UIElement) -> str:
+    from bokeh.core.json_encoder import serialize_json  # a tab without pictures need not wait for them
+    from bokeh.document import Document
+
+    document = Document()
+    document.add_root(figure)
+    return str(serialize_json(document.to_json(deferred=False)))

@@ -1,0 +1,174 @@
+"""What a tab of the dashboard holds: a Panel of parts, or the sentence why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pandas as pd
+
+from ...trace import Trace
+
+if TYPE_CHECKING:
+    from bokeh.plotting import figure
+
+Patch: TypeAlias = Mapping[str, Any]
+"""Values by dimension (and ``focus``) as `Selection.apply_patch` takes them; None removes a clause."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A sentence or two.
+
+    Attributes
+    ----------
+    text : str
+        Shown as text, never as markup.
+    warns : bool
+        Whether it says that something is not as it should be.
+    """
+
+    text: str
+    warns: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One number or word with what it is: ``Fact("peak memory", "1.2 GiB", "GPU 0")``."""
+
+    label: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Facts beside each other."""
+
+    facts: tuple[Fact, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """Something found: its title, a badge (what it is worth), sentences, and what a click selects."""
+
+    title: str
+    badge: str
+    lines: tuple[str, ...]
+    select: Patch | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """Cards below each other."""
+
+    cards: tuple[Card, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table; the page sorts it, writes its numbers with units and lets rows be chosen.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        In the order to show. At most `notebook_prof.views.tabs.answer.MOST_ROWS` rows are sent, and the
+        page says how many there are.
+    units : mapping of str to str
+        Unit of a column: ``ns bytes share count number text code instant flops flops/s bytes/s``. Those left
+        out go by the name: ``_ns``, ``_bytes``, ``_share``, ``ts`` and ``_ts`` (an instant), whole numbers,
+        other numbers, text. A unit of ``""`` hides the column.
+    heads : mapping of str to str
+        Text above a column; the name without its unit unless given.
+    select : sequence of (Patch or None), optional
+        What a click on each row selects.
+    title : str
+    call : str
+        How to get all of it in Python: ``p.step_trace()``.
+    bars : sequence of str
+        Columns with a bar behind the number, all on one scale; shares have bars of their own.
+    """
+
+    frame: pd.DataFrame
+    units: Mapping[str, str] = field(default_factory=dict)
+    heads: Mapping[str, str] = field(default_factory=dict)
+    select: Sequence[Patch | None] | None = None
+    title: str = ""
+    call: str = ""
+    bars: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A Bokeh figure.
+
+    Attributes
+    ----------
+    figure : figure
+        A source of its glyphs may have a column ``select``: the JSON of a `Patch` that a click sets, or
+        empty. What its hover tools would show (``@{column}`` only), the page shows in its own tooltip.
+    title : str
+    legend : mapping of str to str
+        Colour (``#RRGGBB``) by text, written above the picture.
+    """
+
+    figure: figure
+    title: str = ""
+    legend: Mapping[str, str] = field(default_factory=dict)
+
+
+Part: TypeAlias = Note | Facts | Cards | Table | Picture
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """What a tab shows.
+
+    Attributes
+    ----------
+    title : str
+    parts : tuple of Part
+        From top to bottom.
+    under : tuple of str
+        Dimensions of the selection that it follows; the page tells which others it does not.
+    """
+
+    title: str
+    parts: tuple[Part, ...]
+    under: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """Nothing to show: a sentence why, and what to do."""
+
+    sentence: str
+
+
+Build: TypeAlias = Callable[[Trace, Mapping[str, Any]], Panel | Absent]
+"""A pure function of the trace and of the selection as `Selection.to_state` gives it."""
+
+
+def _always(trace: Trace) -> str:
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """A tab of the rail.
+
+    Attributes
+    ----------
+    title : str
+        On the rail: one short word.
+    build : Build
+        Called when the tab is looked at, and again when the selection changes while it is.
+    missing : callable
+        Trace → a sentence where nothing was recorded for it (the tab is grey then), else empty. Called
+        for every display: it must be quick.
+    """
+
+    title: str
+    build: Build
+    missing: Callable[[Trace], str] = _always

@@ -1,0 +1,72 @@
+"""The device tab: how busy each device was, and what it waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from ... import analysis
+from ...trace import Trace
+from ...units import format_ns, format_share
+from .. import figures
+from .analyses import ask, followed, selection_of
+from .base import Absent, Fact, Facts, Panel, Part, Table
+from .pictures import pictures
+from .recorded import without_device
+
+_GAPS = ("device", "ts", "dur", "cause", "step", "phase")
+_MOST_GAPS = 100
+
+
+def device(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
+    """Utilisation of `analysis.overview`, busy and idle time, and the longest gaps with their causes."""
+    busy = ask(analysis.device, trace, state)
+    if not len(busy):
+        return Absent(without_device(trace) or "No device work lies in what is selected.")
+    gaps = ask(analysis.device_idle, trace, state)
+    parts: list[Part] = [
+        _facts(trace, state, busy),
+        *pictures(figures.idle_figure(trace, selection_of(state))),
+        Table(busy, title="Time of each device", call="p.device()"),
+    ]
+    if len(gaps):
+        longest = gaps.sort_values("dur", ascending=False, kind="stable").head(_MOST_GAPS)
+        gone = [name for name in ("step", "phase") if longest[name].isna().all()]
+        title = f"The {len(longest)} longest gaps" if len(longest) < len(gaps) else "Gaps, the longest first"
+        parts.append(
+            Table(
+                longest[list(_GAPS)].drop(columns=gone), {"step": "text", "device": "text"},
+                select=_select(longest), title=title, call="p.device_idle()",
+            )
+        )  # fmt: skip
+    return Panel("Device", tuple(parts), followed(analysis.device))
+
+
+def _facts(trace: Trace, state: Mapping[str, Any], busy: pd.DataFrame) -> Facts:
+    facts: list[Fact] = []
+    known = analysis.overview(trace, window=state.get("window")).devices
+    columns = {
+        "utilization": "utilisation",
+        "sm_efficiency": "SM efficiency",
+        "occupancy": "occupancy",
+        "tensor_core_share": "on tensor cores",
+    }
+    for row in known.to_dict("records"):
+        if row["device"] < 0:
+            continue
+        where = f"GPU {row['device']}" if str(row["name"]).startswith("device") else str(row["name"])
+        told = {label: row[key] for key, label in columns.items() if pd.notna(row[key])}
+        facts += [Fact(label, format_share(value), where) for label, value in told.items()]
+    if not facts:
+        whole = max(int(busy["window_ns"].sum()), 1)
+        facts.append(Fact("busy", format_share(int(busy["busy_ns"].sum()) / whole)))
+    facts.append(Fact("idle", format_ns(int(busy["idle_ns"].sum()))))
+    return Facts(tuple(facts))
+
+
+def _select(gaps: pd.DataFrame) -> list[dict[str, Any]]:
+    """The gap as a window, and the work that ended it in focus."""
+    rows = zip(gaps["ts"].tolist(), gaps["dur"].tolist(), gaps["next"].tolist(), strict=True)
+    return [{"window": (ts, ts + dur), "focus": None if pd.isna(row) else int(row)} for ts, dur, row in rows]

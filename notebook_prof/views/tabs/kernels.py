@@ -1,0 +1,70 @@
+"""The kernels tab: what ran on the devices, by name or by how it was launched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from ... import analysis
+from ...analysis.device.device_attributes import device_attributes
+from ...analysis.device.kernels import LAUNCH
+from ...analysis.scope import on_device
+from ...trace import Trace
+from .. import figures
+from .analyses import arguments, ask, followed, selection_of
+from .base import Absent, Panel, Part, Table
+from .pictures import pictures
+from .recorded import without_device
+
+_UNITS = {"occupancy": "share", "share": "share", "mean_ns": "ns", "tensor_cores": "text"}
+_LAUNCHED = (
+    "name",
+    "grid",
+    "block",
+    "registers_per_thread",
+    "shared_memory_bytes",
+    "count",
+    "total_ns",
+    "mean_ns",
+)
+
+
+def kernels(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
+    """Bars of the longest kernels, the table by name, and the table by name and launch attributes."""
+    table = ask(analysis.kernels, trace, state)
+    if not len(table):
+        return Absent(without_device(trace) or "No kernel lies in what is selected.")
+    parts: list[Part] = [
+        *pictures(figures.kernels_figure(trace, selection_of({**state, "name": None}))),
+        Table(
+            _readable(table), _units(table), select=_names(table), title="Kernels, copies and fills",
+            call="p.kernels()",
+        ),
+    ]  # fmt: skip
+    attributes = device_attributes(trace, on_device(trace))
+    if attributes is not None and set(LAUNCH) <= set(attributes):
+        launched = analysis.kernels(trace, by=["name", *LAUNCH], **arguments(analysis.kernels, state))
+        shown = [*_LAUNCHED, *(name for name in ("occupancy", "blocks_per_sm") if name in launched)]
+        parts.append(
+            Table(
+                launched[shown], _units(launched), select=_names(launched), title="By launch attributes",
+                call=f"p.kernels(by={['name', *LAUNCH]})",
+            )
+        )  # fmt: skip
+    return Panel("Kernels", tuple(parts), followed(analysis.kernels))
+
+
+def _readable(table: pd.DataFrame) -> pd.DataFrame:
+    if "tensor_cores" not in table:
+        return table
+    return table.assign(tensor_cores=["yes" if used else "no" for used in table["tensor_cores"]])
+
+
+def _units(table: pd.DataFrame) -> dict[str, str]:
+    return {name: unit for name, unit in _UNITS.items() if name in table}
+
+
+def _names(table: pd.DataFrame) -> list[dict[str, str]]:
+    return [{"name": str(name)} for name in table["name"]]

@@ -1,0 +1,51 @@
+"""The layers tab: the module tree with its time, memory and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ... import analysis
+from ...trace import Trace
+from .. import figures
+from .analyses import ask, followed, selection_of
+from .base import Absent, Panel, Table
+from .pictures import pictures
+
+
+def layers(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
+    """Bars of the modules, and the table of all of them."""
+    table = ask(analysis.layers, trace, state)
+    if not len(table):
+        return Absent(without_modules(trace) or "No module lies in what is selected.")
+    empty = [name for name in table if table[name].isna().all() or _is_zero(table[name])]
+    shown = table[table["module"].notna()].drop(columns=["parent", *empty], errors="ignore")
+    units = {"depth": "count", "parameters": "count", "share": "share"}
+    return Panel(
+        "Layers",
+        (
+            *pictures(figures.layers_figure(trace, selection_of(state))),
+            Table(shown, {k: v for k, v in units.items() if k in shown}, title="Modules", call="p.layers()"),
+        ),
+        followed(analysis.layers),
+    )
+
+
+def _is_zero(column: Any) -> bool:
+    return (
+        column.dtype.kind in "iuf"
+        and column.name != "depth"
+        and not bool(np.any(column.to_numpy(na_value=0)))
+    )
+
+
+def without_modules(trace: Trace) -> str:
+    """Why there are no modules."""
+    if trace.slices["module"].notna().any():
+        return ""
+    return (
+        "No modules were recorded. Record with modules (the torch collector does unless told --no-modules), "
+        "or with_modules=True and with_stack=True of torch.profiler."
+    )

@@ -1,0 +1,89 @@
+"""The lines tab: the user's own source, the line that takes most first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pandas as pd
+
+from ... import analysis
+from ...analysis.source.lines import CELL, LINE
+from ...trace import Trace
+from .analyses import ask, followed
+from .base import Absent, Note, Panel, Table
+from .recorded import has_category
+
+_SHOWN: Final = ("file", "line", "text", "count", "total_ns", "self_ns", "share", "threads")
+_MEANING: Final = Note(
+    "Total is the time of a line with all it calls, self the time without other lines of yours below it. "
+    "A line without a count was sampled, not counted."
+)
+
+
+def lines(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
+    """The table of `analysis.lines`; a click selects the slices of a line."""
+    table = ask(analysis.lines, trace, state)
+    if not len(table):
+        return Absent(without_lines(trace) or "No line of yours ran in what is selected.")
+    gone = _useless(table)
+    return Panel(
+        "Lines",
+        (
+            Table(
+                table[[name for name in _SHOWN if name not in gone]],
+                units={"text": "code", "line": "count", "threads": "count"},
+                heads={"text": "source of the cell" if "file" in gone else "source", "share": "of all"},
+                bars=("total_ns", "self_ns"),
+                select=names_of_lines(trace, table),
+                call="p.lines()",
+            ),
+            _MEANING,
+        ),
+        followed(analysis.lines),
+    )
+
+
+def _useless(table: pd.DataFrame) -> list[str]:
+    """Columns that say the same in every row."""
+    known = {
+        "file": (table["file"] == CELL).all(),
+        "count": table["count"].isna().all(),
+        "threads": (table["threads"] == 1).all(),
+    }
+    return [name for name, same in known.items() if same]
+
+
+def names_of_lines(trace: Trace, table: pd.DataFrame) -> list[dict[str, Any] | None]:
+    """What a click on each line selects: the slices called after it.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> _ = b.slices(ts=0, dur=9, name="cell:2  f()", category="python", track=b.track("main"))
+    >>> trace = b.seal()
+    >>> names_of_lines(trace, analysis.lines(trace))
+    [{'name': ['cell:2  f()']}]
+    """
+    known: dict[int, list[tuple[str, str]]] = {}
+    for name in trace.slices["name"].cat.categories.astype("str"):
+        if found := LINE.fullmatch(name):
+            known.setdefault(int(found["line"]), []).append((found["file"], name))
+    out: list[dict[str, Any] | None] = []
+    for file, line in zip(table["file"], table["line"], strict=True):
+        names = [name for short, name in known.get(int(line), []) if _is_file(file, short)]
+        out.append({"name": names} if names else None)
+    return out
+
+
+def _is_file(path: str, short: str) -> bool:
+    """Whether a file is the one that slices call so."""
+    return path == short or path.endswith((f"/{short}", f"\\{short}"))
+
+
+def without_lines(trace: Trace) -> str:
+    """Why there are no lines."""
+    if has_category(trace, "python"):
+        return ""
+    return "No lines were recorded: no Python code was sampled. Record a cell with %%profile to see them."

@@ -1,0 +1,97 @@
+"""The memory tab: curves by device, what held the peak, and what asked for most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from ... import analysis
+from ...trace import Trace
+from ...units import format_bytes, format_ns
+from .. import figures
+from .analyses import arguments, ask, followed, selection_of
+from .base import Absent, Fact, Facts, Note, Panel, Part, Table
+from .pictures import pictures
+from .recorded import without_memory
+
+_BLOCKS = ("operator", "module", "kind", "bytes", "birth_ts", "death_ts", "step")
+
+
+def memory(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
+    """Peaks and curves, blocks at the peak by category and operator, increase by operator, growth a step."""
+    peaks = analysis.memory_peak(trace, **arguments(analysis.memory_peak, state))
+    if not len(peaks):
+        return Absent(without_memory(trace) or "No memory event lies in what is selected.")
+    selection = selection_of(state)
+    parts: list[Part] = [
+        _facts(peaks),
+        *_growth(trace),
+        *pictures(figures.levels_figure(trace, selection), figures.memory_flow_figure(trace, selection)),
+    ]
+    if len(trace.allocations):
+        taken = peaks[peaks["source"] == "allocator"]
+        at = int((taken if len(taken) else peaks).sort_values("peak_bytes")["ts"].iloc[-1])
+        parts += _live(trace, at)
+        operators = ask(analysis.memory_operators, trace, state)
+        select = [{"name": str(name)} for name in operators["name"]]
+        parts.append(Table(operators, {"device": "text"}, select=select, title="Operators, by what they kept",
+                           call="p.memory_operators()"))  # fmt: skip
+    return Panel("Memory", tuple(parts), followed(analysis.memory_peak, analysis.memory_operators))
+
+
+def _facts(peaks: pd.DataFrame) -> Facts:
+    facts: list[Fact] = []
+    for row in peaks.sort_values("peak_bytes", ascending=False).to_dict("records"):
+        where = f"GPU {row['device']}" if row["device"] >= 0 else "host"
+        resident = "resident " if row["source"] != "allocator" else ""
+        step = "" if pd.isna(row["step"]) else f", step {row['step']}"
+        base = f", {format_bytes(row['base_bytes'])} at the start" if resident else ""
+        facts.append(Fact(f"{resident}peak, {where}", format_bytes(row["peak_bytes"]),
+                          f"at {format_ns(row['ts'])}{step}{base}"))  # fmt: skip
+        if row["reserved_peak_bytes"]:
+            facts.append(Fact(f"reserved, {where}", format_bytes(row["reserved_peak_bytes"])))
+    return Facts(tuple(facts))
+
+
+def _growth(trace: Trace) -> list[Part]:
+    table = analysis.memory_growth(trace)
+    if not len(table):
+        return []
+    most = int(table["growth_bytes"].max())
+    note = f"Memory grows by {format_bytes(most)} in every step: these blocks stay." if most > 0 else ""
+    told = [Note(note, True)] if note else []
+    select = [
+        {"name": str(name) if isinstance(name, str) else None, "focus": None if pd.isna(row) else int(row)}
+        for name, row in zip(table["operator"], table["first_slice"], strict=True)
+    ]
+    empty = [name for name in ("operator", "module") if table[name].isna().all()]
+    shown = table.drop(columns=["first_slice", *empty])
+    units = {"blocks_per_step": "number", "device": "text", "bytes_per_step": "bytes"}
+    return [*told, Table(shown, units, select=select, title="Growth a step", call="p.memory_growth()")]
+
+
+def _live(trace: Trace, at: int) -> list[Part]:
+    """What was alive at an instant: by category, by operator, block by block."""
+    kinds = analysis.memory_by(trace, "kind", at=at)
+    if not len(kinds):
+        return []
+    when = f"Alive at the peak, {format_ns(at)}"
+    makers = analysis.memory_by(trace, "operator", at=at)
+    blocks = analysis.memory_live(trace, at)
+    blocks = blocks.sort_values("bytes", ascending=False, kind="stable")
+    shown = [name for name in _BLOCKS if not blocks[name].isna().all()]
+    named: list[Mapping[str, Any] | None] = [
+        {"name": name} if isinstance(name, str) else None for name in makers["operator"]
+    ]
+    born: list[Mapping[str, Any] | None] = [
+        None if pd.isna(row) else {"focus": int(row)} for row in blocks["slice"]
+    ]
+    return [
+        Table(kinds, title=f"{when}: by category", call=f"p.memory_by('kind', at={at})"),
+        Table(makers, select=named, title=f"{when}: by operator", call=f"p.memory_by('operator', at={at})"),
+        Table(
+            blocks[shown], {"step": "text"}, select=born, title=f"{when}: blocks", call=f"p.memory_live({at})"
+        ),
+    ]

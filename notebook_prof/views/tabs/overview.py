@@ -1,0 +1,91 @@
+"""The overview tab: what was recorded, and where its time went."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from ... import analysis
+from ...trace import Trace
+from ...units import format_bytes, format_count, format_ns, format_share
+from .. import figures
+from .analyses import followed, selection_of
+from .base import Absent, Fact, Facts, Panel, Part, Table
+from .pictures import pictures
+
+_EMPTY_PHASES = ("calls", "device_ns", "device_mean_ns", "device_min_ns", "device_max_ns", "device_share")
+
+
+def overview(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
+    """The tables of `analysis.overview`, its most telling numbers on top."""
+    found = analysis.overview(trace, window=state.get("window"))
+    drawn = figures.operators_figure(trace, selection_of({**state, "name": None}), top=8)
+    parts: list[Part] = [_facts(trace, found), *pictures(drawn)]
+    if len(found.devices):
+        parts.append(Table(found.devices, _DEVICE_UNITS, title="Devices", call="p.overview().devices"))
+    if len(found.phases):
+        parts.append(_phases(found.phases))
+    if len(found.events):
+        events = found.events
+        select = [_of_event(side, category, phase) for side, category, phase in zip(
+            events["side"], events["category"], events["phase"], strict=True)]  # fmt: skip
+        parts.append(
+            Table(events, select=select, title="Time by category and phase", call="p.overview().events")
+        )
+    if len(found.annotations):
+        select = [{"name": str(name)} for name in found.annotations["name"]]
+        parts.append(Table(found.annotations, select=select, title="Your own ranges",
+                           call="p.overview().annotations"))  # fmt: skip
+    parts.append(Table(_told(found.configuration), title="Configuration", call="p.overview().configuration"))
+    return Panel("Overview", tuple(parts), followed(analysis.overview))
+
+
+_DEVICE_UNITS = {
+    "utilization": "share",
+    "sm_efficiency": "share",
+    "occupancy": "share",
+    "capability": "number",
+    "device": "text",
+}
+
+
+def _facts(trace: Trace, found: analysis.Overview) -> Facts:
+    facts = [
+        Fact("recorded", format_ns(trace.span.dur)),
+        Fact("slices", format_count(len(trace.slices))),
+    ]
+    if len(trace.steps):
+        mean = format_ns(trace.steps["dur"].mean())
+        facts.append(Fact("steps", format_count(len(trace.steps)), f"{mean} each on average"))
+    peaks = analysis.memory_peak(trace)
+    for row in peaks.sort_values("peak_bytes", ascending=False).head(2).to_dict("records"):
+        where = f"GPU {row['device']}" if row["device"] >= 0 else "host"
+        facts.append(Fact("peak memory", format_bytes(row["peak_bytes"]), where))
+    for row in found.devices.to_dict("records"):
+        if row["device"] >= 0 and pd.notna(row["busy_share"]):
+            name = row["name"] if isinstance(row["name"], str) else ""
+            facts.append(Fact(f"GPU {row['device']} busy", format_share(row["busy_share"]), name))
+    return Facts(tuple(facts))
+
+
+def _phases(phases: pd.DataFrame) -> Table:
+    gone = _EMPTY_PHASES[1:] if not phases["device_ns"].any() else ()
+    select: list[Mapping[str, Any] | None] = [
+        {"phase": str(name)} if name != "step" else None for name in phases["phase"]
+    ]
+    return Table(phases.drop(columns=list(gone)), select=select, title="Time by phase, over the steps",
+                 call="p.overview().phases")  # fmt: skip
+
+
+def _told(configuration: pd.DataFrame) -> pd.DataFrame:
+    """Without what the facts on top say in better units."""
+    return configuration[~configuration["item"].isin(["recorded_ns", "slices", "steps"])]
+
+
+def _of_event(side: str, category: object, phase: object) -> dict[str, Any]:
+    known = {"category": category, "phase": phase}
+    return {
+        name: str(value) if value != "none" and pd.notna(value) else None for name, value in known.items()
+    }

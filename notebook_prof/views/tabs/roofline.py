@@ -1,0 +1,69 @@
+"""The roofline tab: what operators compute and move, against what the machine can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ... import analysis
+from ...analysis.device.ceilings import ceilings_of
+from ...trace import Trace
+from .. import figures
+from .analyses import ask, followed, selection_of
+from .base import Absent, Note, Panel, Table
+from .pictures import pictures
+
+_UNKNOWN = (
+    "No ceilings are known: nbp.measure_device() measures those of this machine{}; "
+    "p.plot.roofline(flops_per_s=…, bytes_per_s=…) takes those of a data sheet."
+)
+_UNITS = {
+    "flops": "flops",
+    "bytes": "bytes",
+    "flops_per_s": "flops/s",
+    "bytes_per_s": "bytes/s",
+    "attained_share": "share",
+    "ideal_ns": "ns",
+    "on_device": "text",
+}
+
+
+def roofline(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
+    """The picture with the ceilings that are known, and the table."""
+    known = ceilings_of(trace)
+    limits: dict[str, Any] = dict(known.limits) if known is not None else {}
+    table = ask(analysis.roofline, trace, state, **limits)
+    if not len(table):
+        return Absent(without_shapes(trace) or "No operator of known work lies in what is selected.")
+    note = (
+        Note(f"Ceilings of {known.name}, measured here ({known.how}).")
+        if known is not None
+        else Note(_UNKNOWN.format("" if "file" in trace.metadata else ", and draws them here from then on"))
+    )
+    shown = table.dropna(axis=1, how="all").assign(
+        on_device=["yes" if on else "no" for on in table["on_device"]]
+    )
+    select = [{"name": str(name)} for name in table["name"]]
+    return Panel(
+        "Roofline",
+        (
+            note,
+            *pictures(figures.roofline_figure(trace, selection_of(state), **limits)),
+            Table(
+                shown, {k: v for k, v in _UNITS.items() if k in shown}, select=select, title="Operators",
+                call="p.roofline()",
+            ),
+        ),
+        followed(analysis.roofline),
+    )  # fmt: skip
+
+
+def without_shapes(trace: Trace) -> str:
+    """Why no work is known."""
+    tables = trace.metadata.get("tables")
+    if trace.slices["shapes"].notna().any() or (isinstance(tables, dict) and "operators" in tables):
+        return ""
+    return (
+        "No shapes were recorded, so that work is not known: %%profile records them unless told "
+        "--no-shapes, torch.profiler with record_shapes=True."
+    )

@@ -1,0 +1,70 @@
+"""The steps tab: what each step's time went to, by two rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from ... import analysis
+from ...trace import Trace
+from ...units import format_count, format_ns, format_share
+from .. import figures
+from .analyses import ask, followed, selection_of
+from .base import Absent, Fact, Facts, Panel, Table
+from .pictures import pictures
+from .recorded import NO_STEPS
+
+_OF_TRACE = ("step", "rank", "total_ns", "gap_ns", "fp_bp_ns", "tail_ns", "all_reduce_ns", "data_ns")
+_POINTS = ("fp_point", "bp_point", "points")
+
+
+def steps(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
+    """Averages, a stacked bar a step, and the tables of `analysis.step_trace` and `step_breakdown`."""
+    table, parts = ask(analysis.step_trace, trace, state), ask(analysis.step_breakdown, trace, state)
+    if not len(table):
+        return Absent(NO_STEPS if not len(trace.steps) else "No step lies in what is selected.")
+    selection = selection_of(state)
+    drawn = pictures(
+        figures.steps_figure(trace, selection, kind="breakdown"),
+        figures.steps_figure(trace, selection, kind="step_trace"),
+    )
+    shown = [name for name in _OF_TRACE if name != "rank" or table["rank"].notna().any()]
+    shown += list(_POINTS)
+    return Panel(
+        "Steps",
+        (
+            _facts(table),
+            *drawn,
+            Table(
+                table[shown], heads={"fp_bp_ns": "forward + backward", "all_reduce_ns": "all-reduce"},
+                select=_choose(table), title="From the first operator to the last gradient",
+                call="p.step_trace()",
+            ),
+            Table(
+                parts, select=_choose(parts), title="What ran, the first of these that did",
+                call="p.step_breakdown()",
+            ),
+        ),
+        followed(analysis.step_trace),
+    )  # fmt: skip
+
+
+def _choose(table: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{"step": int(number)} for number in table["step"].tolist()]
+
+
+def _facts(table: pd.DataFrame) -> Facts:
+    total = table["total_ns"]
+    slow, fast = table.loc[total.idxmax()], table.loc[total.idxmin()]
+    facts = [
+        Fact("steps", format_count(table["step"].nunique())),
+        Fact("mean", format_ns(total.mean())),
+        Fact("fastest", format_ns(fast["total_ns"]), f"step {fast['step']}"),
+        Fact("slowest", format_ns(slow["total_ns"]), f"step {slow['step']}"),
+    ]
+    whole = max(int(total.sum()), 1)
+    for column, label in {"gap_ns": "gap", "fp_bp_ns": "forward + backward", "tail_ns": "tail"}.items():
+        facts.append(Fact(label, format_share(table[column].sum() / whole), format_ns(table[column].mean())))
+    return Facts(tuple(facts))
