@@ -298,3 +298,22 @@ def test_it_ends_with_the_kernel(spied: Kernel) -> None:
     os.kill(pid, signal.SIGKILL)
     _, alive = psutil.wait_procs(attached, timeout=60)
     assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
+
+
+def test_profiles_that_nobody_reads_leave_no_files_and_no_processes(spied: Kernel) -> None:
+    spied.must(
+        """
+        import gc, os, time
+        import notebook_prof as nbp
+        def left():
+            with nbp.profile() as unread:
+                until = time.perf_counter() + 0.3
+                while time.perf_counter() < until:
+                    sum(range(100))
+            del unread
+            gc.collect()
+            return len(os.listdir("/proc/self/fd")), len(py_spy._alive)
+        """
+    )
+    second, third, fourth = spied.value("[left() for _ in range(4)][1:]")
+    assert second == third == fourth

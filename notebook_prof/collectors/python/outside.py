@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -58,6 +59,8 @@ class PySpy:
     def __init__(self, report: ImportReport, attachment: Attachment) -> None:
         self._report = report
         self._segments = [_Segment(attachment, 0)]
+        self._launched = [attachment]
+        weakref.finalize(self, _kill, self._launched).atexit = False  # of a Trace that nobody asks for
         self._next: Attachment | None = None
         self._rate_hz = attachment.rate_hz
         self._clock = Clock()
@@ -84,7 +87,7 @@ class PySpy:
             self._window_ns = (self._window_ns[0], self._clock.now_ns())
         self._ended = True
         with self._lock:  # a calmer one may be starting
-            for attachment in self._attachments:
+            for attachment in self._launched:
                 attachment.interrupt()
         self._net.stop()
 
@@ -93,8 +96,7 @@ class PySpy:
         self._ended = True
         with self._lock:
             self._net.abandon()
-        for attachment in self._attachments:
-            attachment.kill()
+        _kill(self._launched)
 
     def recorded(self) -> Recorded:
         """What was seen within the recording, of all processes."""
@@ -110,14 +112,8 @@ class PySpy:
             parts.append(within if seen is None else ended(seen, inside, looked, children, alive, window[0]))
         if self._died_ns:
             parts.append(inside.within(self._died_ns, self._window_ns[1]))
-        for attachment in self._attachments:
-            attachment.kill()
+        _kill(self._launched)
         return join(parts)
-
-    @property
-    def _attachments(self) -> list[Attachment]:
-        waiting = [self._next] if self._next is not None else []
-        return [*(segment.attachment for segment in self._segments), *waiting]
 
     def _beat(self) -> None:
         """Look from inside, and let a calmer py-spy follow in time; called in a watching thread."""
@@ -134,6 +130,7 @@ class PySpy:
                 return
             if self._next is None:
                 self._next = Attachment.launch(max(self._rate_hz // due[0][1], 1))
+                self._launched.append(self._next)
             elif self._next.ready():
                 follower, self._next = self._next, None
                 self._segments.append(_Segment(follower, self._clock.now_ns()))
@@ -220,6 +217,11 @@ class PySpy:
             effect="shares of lines below the cell's statements may be off",
             advice="leave a core free, or record longer",
         )
+
+
+def _kill(launched: list[Attachment]) -> None:
+    for attachment in launched:
+        attachment.kill()
 
 
 def _seen_beats(changes: list[Changes], paths: CallPaths, tid: int) -> tuple[IntArray, IntArray]:

@@ -216,6 +216,7 @@ class Attachment:
 
     def interrupt(self) -> None:
         """Let it write its file and end; nothing waits for that. Safe to repeat."""
+        self._watching = self._died = None  # else it would keep a recording whose Trace nobody asks for
         self._quit.set()
         self._wake.set()
         if self._process is not None and self._owner == os.getpid():
