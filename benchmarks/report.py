@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from notebook_prof.views.report.report.report import report_page
-from notebook_prof.views.report.report.static_html import fragment
-
 from benchmarks.views import long_trace
 from notebook_prof.selection import Selection
+from notebook_prof.views.report.report import report_page
+from notebook_prof.views.report.static_html import fragment
 
 TITLE = "The report's file"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from notebook_prof.analysis.device.device.device_counters import device_counters
 
 from notebook_prof import TraceBuilder
 from notebook_prof.analysis import overview
+from notebook_prof.analysis.device.device_counters import device_counters
 from notebook_prof.trace import Trace
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from notebook_prof.analysis.device.device.launches import launching_rows
 
 from notebook_prof.analysis import flame, operators
+from notebook_prof.analysis.device.launches import launching_rows
 from notebook_prof.errors import OptionError
 from notebook_prof.testing import draw, traces
 from notebook_prof.trace import TraceBuilder

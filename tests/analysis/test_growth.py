@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from notebook_prof.analysis.advice.advice.advice import advice
-from notebook_prof.analysis.memory.memory.level_growth import level_growth, rising
 
 from notebook_prof.analysis import memory_growth, verdict
+from notebook_prof.analysis.advice.advice import advice
+from notebook_prof.analysis.memory.level_growth import level_growth, rising
 from notebook_prof.trace import Trace, TraceBuilder
 
 MB = 2**20

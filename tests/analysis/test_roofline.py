@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from notebook_prof.analysis.device.device.roofline import roofline
 
 import notebook_prof as nbp
+from notebook_prof.analysis.device.roofline import roofline
 from notebook_prof.analysis.time.operator_work import operator_work
 from notebook_prof.analysis.time.operators import operators
 from notebook_prof.analysis.work import work_of

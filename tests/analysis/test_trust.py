@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from notebook_prof.analysis.device.device.launch_delay import LAUNCHES, least_launch_delay
 
 from notebook_prof import Profile, TraceBuilder, read_trace
 from notebook_prof.analysis import trust
+from notebook_prof.analysis.device.launch_delay import LAUNCHES, least_launch_delay
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from notebook_prof.views.report.report.static_html import write_report
 
 from notebook_prof.analysis import Claim
 from notebook_prof.profiles.profile import Profile
+from notebook_prof.views.report.static_html import write_report
 
 from .drawn_cell import MS, cell_profile, drawn_cell
 from .hostile import EVIL

@@ -10,7 +10,7 @@ import pytest
 
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.trace import TraceBuilder
-from notebook_prof.views.report.report import report
+from notebook_prof.views.report import report
 
 from .drawn import drawn_trace
 from .jupyter_page import Browser, settle

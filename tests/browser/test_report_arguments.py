@@ -8,7 +8,7 @@ import pytest
 
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.service.answers.arguments import arguments_of
-from notebook_prof.views.report.report import arguments as arguments_in_file
+from notebook_prof.views.report import arguments as arguments_in_file
 
 from ..unit.test_arguments_in_file import made
 from .jupyter_page import Browser

@@ -15,7 +15,7 @@ from notebook_prof.service.store import ViewStore
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.dashboard import AXIS_PX, LANE_PX
 from notebook_prof.views.page_queries import PageQueries
-from notebook_prof.views.report.report import report
+from notebook_prof.views.report import report
 
 from .drawn import drawn_profile
 from .jupyter_page import Browser

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
-from notebook_prof.analysis.verdict.verdict.claims import Claim
 
 from notebook_prof import analysis
 from notebook_prof.analysis.time.host_waits import judged_span
+from notebook_prof.analysis.verdict.claims import Claim
 from notebook_prof.errors import NotebookProfError
 from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw, traces

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from notebook_prof.analysis.distributed.distributed.cluster_advice import cluster_advice
-from notebook_prof.analysis.distributed.distributed.cluster_links import cluster_links
-from notebook_prof.analysis.distributed.distributed.cluster_steps import cluster_steps
 
 import notebook_prof as nbp
+from notebook_prof.analysis.distributed.cluster_advice import cluster_advice
+from notebook_prof.analysis.distributed.cluster_links import cluster_links
+from notebook_prof.analysis.distributed.cluster_steps import cluster_steps
 from notebook_prof.errors import OptionError
 from notebook_prof.trace import Trace, TraceBuilder
 

@@ -10,8 +10,6 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from notebook_prof.views.report.report.static_html import fragment
-from notebook_prof.views.report.report.thumbnail import thumbnail
 
 from notebook_prof import analysis
 from notebook_prof.analysis import Claim
@@ -27,6 +25,8 @@ from notebook_prof.views.dashboard import dashboard_settings, rail
 from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.pictures.account import STRIP, has_strip
 from notebook_prof.views.pictures.views import timeline
+from notebook_prof.views.report.static_html import fragment
+from notebook_prof.views.report.thumbnail import thumbnail
 from notebook_prof.views.tabs.answer import panel
 
 from ..browser.drawn_cell import MS, SOURCE, drawn_cell

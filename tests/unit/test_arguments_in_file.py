@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from notebook_prof.views.report.report.arguments import arguments_in_file
 
 from notebook_prof.service.answers.arguments import arguments_of
 from notebook_prof.trace import Trace, TraceBuilder
-from notebook_prof.views.report.report import arguments as module
+from notebook_prof.views.report import arguments as module
+from notebook_prof.views.report.arguments import arguments_in_file
 
 
 def made(n: int, distinct: int) -> Trace:

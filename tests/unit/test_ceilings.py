@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from notebook_prof.analysis.device.device.ceilings import Ceilings, ceilings_of, forget, remember
 
+from notebook_prof.analysis.device.ceilings import Ceilings, ceilings_of, forget, remember
 from notebook_prof.collectors import ceilings
 from notebook_prof.collectors.ceilings import measure_device
 from notebook_prof.errors import OptionError

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from notebook_prof.views.report.report.report import given
 
 from notebook_prof import analysis
 from notebook_prof.selection import Selection
@@ -12,6 +11,7 @@ from notebook_prof.service.answers import counters, memory, meta
 from notebook_prof.service.store import ViewStore
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.dashboard import empty_reasons
+from notebook_prof.views.report.report import given
 
 STATE = Selection().to_state()
 

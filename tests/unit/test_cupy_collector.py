@@ -11,10 +11,10 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
-from notebook_prof.analysis.device.device.kernel_names import kernel_origin
 
 import notebook_prof as nbp
 from notebook_prof.analysis import kernel_origins
+from notebook_prof.analysis.device.kernel_names import kernel_origin
 from notebook_prof.collectors import cupy as cupy_room
 from notebook_prof.collectors.base import Recording
 from notebook_prof.collectors.cupy import CupyCollector

@@ -27,7 +27,7 @@ from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.dashboard import rail
 from notebook_prof.views.page_queries import PageQueries
-from notebook_prof.views.report.report import tabs as embedding
+from notebook_prof.views.report import tabs as embedding
 from notebook_prof.views.tabs import PANELS, Card, Cards, Fact, Facts, Note, Panel, Tab, Table
 from notebook_prof.views.tabs.analyses import ask, followed
 from notebook_prof.views.tabs.answer import MOST_ROWS, packed, panel

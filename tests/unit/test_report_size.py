@@ -7,14 +7,14 @@ import re
 
 import numpy as np
 import pytest
-from notebook_prof.views.report.report.reduced import longest_slices, note_of
-from notebook_prof.views.report.report.report_columns import extremes
 
 from notebook_prof.selection import Selection
 from notebook_prof.service.store import ViewStore
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.units import format_ns
-from notebook_prof.views.report.report import report
+from notebook_prof.views.report import report
+from notebook_prof.views.report.reduced import longest_slices, note_of
+from notebook_prof.views.report.report_columns import extremes
 
 MIB = 1_000_000
 

@@ -7,14 +7,14 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from notebook_prof.views.report.report.left_totals import SIDES, totals_left_out
-from notebook_prof.views.report.report.report_columns import Part
 
 from notebook_prof import analysis
 from notebook_prof.service.lod import RowIndex
 from notebook_prof.service.store import ViewStore
 from notebook_prof.testing.strategies import traces
 from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.views.report.left_totals import SIDES, totals_left_out
+from notebook_prof.views.report.report_columns import Part
 
 Rows = npt.NDArray[np.int64]
 

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from notebook_prof.views.report.report.static_html import fragment, write_report
-from notebook_prof.views.report.report.thumbnail import thumbnail
 from PIL import Image
 
 from notebook_prof.analysis import kernels, operators
@@ -28,6 +26,8 @@ from notebook_prof.views.dashboard import TEMPLATE, dashboard_document, dashboar
 from notebook_prof.views.dashboard_figures import drawn
 from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.pictures.images import density_picture, png
+from notebook_prof.views.report.static_html import fragment, write_report
+from notebook_prof.views.report.thumbnail import thumbnail
 
 from ..browser.drawn import drawn_trace
 
