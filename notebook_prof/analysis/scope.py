@@ -1,4 +1,4 @@
-"""Which slices an analysis looks at, and how much of each lies in the window. Pure numpy."""
+"""Which slices an analysis looks at, and how much of them and of its steps lies in the window. Pure numpy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,37 @@ import pandas as pd
 
 from ..errors import SelectionError, nearest
 from ..trace import CATEGORIES, DEVICE_CATEGORIES, PHASES, Trace, Window, nest
-from ..trace.intervals import IntArray, as_ints
+from ..trace.intervals import IntArray, Intervals, as_ints
+
+
+def length_before(intervals: Intervals, instants: IntArray) -> IntArray:
+    """Length of disjoint, sorted intervals up to each instant, in ns.
+
+    Examples
+    --------
+    >>> length_before((np.array([0, 10]), np.array([4, 12])), np.array([0, 2, 7, 11, 99])).tolist()
+    [0, 2, 4, 5, 6]
+    """
+    starts, ends = intervals
+    total = np.concatenate([np.zeros(1, np.int64), np.cumsum(ends - starts)])
+    begun = np.searchsorted(starts, instants, side="right")
+    last = np.maximum(begun - 1, 0)
+    over = np.zeros(len(instants), np.int64)
+    if len(starts):
+        over = np.where(begun > 0, np.maximum(ends[last] - instants, 0), 0)
+    return np.asarray(total[begun] - over, dtype=np.int64)
+
+
+def length_within(intervals: Intervals, start: IntArray, end: IntArray) -> IntArray:
+    """Length of disjoint, sorted intervals inside each ``[start, end)``, in ns; shape of `start`.
+
+    Examples
+    --------
+    >>> length_within((np.array([0, 10]), np.array([4, 12])), np.array([2, 5]), np.array([11, 9])).tolist()
+    [3, 0]
+    """
+    return length_before(intervals, np.maximum(end, start)) - length_before(intervals, start)
+
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Texts: TypeAlias = str | Iterable[str] | None
@@ -194,3 +224,24 @@ def _self_inside(track: npt.NDArray[Any], ts: IntArray, end: IntArray, window: W
     before = nest(track[early], ts[early], np.minimum(end[early], window.start) - ts[early]).self_ns
     inside[early] -= before
     return inside
+
+
+def step_spans(trace: Trace, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
+    """Steps that touch the window, cut at its edges.
+
+    Returns
+    -------
+    DataFrame
+        ``step ts dur source`` as in ``trace.steps``, by step; without a window, unchanged.
+    """
+    table = trace.steps
+    keep = np.ones(len(table), dtype=bool)
+    if step is not None:
+        keep &= table["step"].isin(many(step)).to_numpy()
+    if window is not None:
+        cut = Window.of(window)
+        end = np.minimum((table["ts"] + table["dur"]).to_numpy(), cut.end)
+        ts = np.maximum(table["ts"].to_numpy(), cut.start)
+        table = table.assign(ts=ts, dur=np.maximum(end - ts, 0))
+        keep &= end > ts
+    return table[keep].reset_index(drop=True)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pandas as pd
 
 from .. import analysis
-from ..compat.paddle_summary.spread import SORTED_KEYS
+from ..compat.paddle_summary.events import SORTED_KEYS
 from ..compat.paddle_summary.text import UNITS, VIEWS
 from ..errors import OptionError, nearest
 from ..profiles.files import open_profile

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..analysis.device.ceilings import HOST, Ceilings, remember
+from ..analysis.device.roofline import HOST, Ceilings, remember
 from ..errors import OptionError, nearest
 
 DTYPES: Final = ("float16", "bfloat16", "float32", "float64")

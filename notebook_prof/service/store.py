@@ -13,7 +13,7 @@ import pandas as pd
 
 from .. import analysis
 from ..analysis.device.launches import launching_rows
-from ..analysis.time.redispatch import redispatched
+from ..analysis.time.operators import redispatched
 from ..trace import DEVICE_CATEGORIES, Trace
 from .cached import built, is_built
 from .chosen_rows import Choices

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..analysis.device.launch_delay import least_launch_delay
+from ..analysis.device.launches import least_launch_delay
 from ..trace.trace import Trace
 
 _first_delay_ns: int | None = None

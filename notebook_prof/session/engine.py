@@ -24,8 +24,7 @@ from ..trace.builder import TraceBuilder
 from ..trace.clocks import Clock
 from ..trace.report import ImportReport
 from ..trace.trace import Trace
-from . import budget, current, findings
-from . import clock_history as rounds
+from . import budget, clock_history, current, findings
 from .account import account
 from .interleaved import Interleaved, OverheadMeter
 from .schedule import ScheduleFunction, StepRange, WholeRun
@@ -422,9 +421,9 @@ class Session:
             statements.offer(self.marks if self._cell_ns is not None else None)
             cycle.recording.result(builder)
             statements.offer(None)
-        builder.metadata.update(rounds.from_before())
+        builder.metadata.update(clock_history.from_before())
         trace = builder.seal()
-        rounds.remember(trace)
+        clock_history.remember(trace)
         return trace
 
     def _tell_cell(self, builder: TraceBuilder) -> None:

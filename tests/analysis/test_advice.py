@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from notebook_prof.analysis import advice, lines, loaders
+from notebook_prof.analysis.advice.advice import RULES
 from notebook_prof.analysis.advice.arrays import SAVED
 from notebook_prof.analysis.advice.concurrency import PROCESS_NS
 from notebook_prof.analysis.advice.finding import RECORDED_NS
 from notebook_prof.analysis.advice.host_overhead import FUSED
-from notebook_prof.analysis.advice.rules import RULES
 from notebook_prof.readers import read_trace
 from notebook_prof.selection import Selection
 from notebook_prof.testing import draw, traces

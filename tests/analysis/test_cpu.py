@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from notebook_prof.analysis import cpu, cpu_use
-from notebook_prof.analysis.time.cpu_clocks import cpu_within
+from notebook_prof.analysis.time.cpu import cpu_within
 from notebook_prof.trace import Trace, TraceBuilder
 
 NAMES = ["pid", "tid", "name", "kind", "ts", "cpu_ns", "wait_ns"]

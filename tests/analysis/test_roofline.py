@@ -12,8 +12,7 @@ import pytest
 
 import notebook_prof as nbp
 from notebook_prof.analysis.device.roofline import roofline
-from notebook_prof.analysis.time.operator_work import operator_work
-from notebook_prof.analysis.time.operators import operators
+from notebook_prof.analysis.time.operators import operator_work, operators
 from notebook_prof.analysis.work import work_of
 from notebook_prof.errors import OptionError
 from notebook_prof.readers import read_trace

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from notebook_prof import TraceBuilder
-from notebook_prof.analysis.time.step_breakdown import PARTS, step_breakdown
+from notebook_prof.analysis.time.steps import PARTS, step_breakdown
 from notebook_prof.readers import read_trace
 from notebook_prof.trace import Trace
 

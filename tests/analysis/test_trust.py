@@ -11,7 +11,7 @@ import pytest
 
 from notebook_prof import Profile, TraceBuilder, read_trace
 from notebook_prof.analysis import trust
-from notebook_prof.analysis.device.launch_delay import LAUNCHES, least_launch_delay
+from notebook_prof.analysis.device.launches import LAUNCHES, least_launch_delay
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace
 

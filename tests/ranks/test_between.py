@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof.analysis.distributed.collective_names import operation_of
+from notebook_prof.analysis.distributed.collectives import operation_of
 from notebook_prof.errors import OptionError
 from notebook_prof.ranks.analysis.clocks import clock_offsets
 from notebook_prof.ranks.analysis.folding import METRICS, fold

@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof.analysis.distributed.cluster_advice import cluster_advice
-from notebook_prof.analysis.distributed.cluster_links import cluster_links
-from notebook_prof.analysis.distributed.cluster_steps import cluster_steps
+from notebook_prof.analysis.distributed.mindspore_cluster import cluster_advice, cluster_links, cluster_steps
 from notebook_prof.errors import OptionError
 from notebook_prof.trace import Trace, TraceBuilder
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from notebook_prof.analysis.device.ceilings import Ceilings, ceilings_of, forget, remember
+from notebook_prof.analysis.device.roofline import Ceilings, ceilings_of, forget, remember
 from notebook_prof.collectors import ceilings
 from notebook_prof.collectors.ceilings import measure_device
 from notebook_prof.errors import OptionError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from notebook_prof.analysis.distributed.collective_names import operation_of
+from notebook_prof.analysis.distributed.collectives import operation_of
 from notebook_prof.errors import NotebookProfError
 from notebook_prof.readers import read_trace
 from notebook_prof.trace.taxonomy import function_name, is_collective_kernel, is_collective_range, phase_of

@@ -16,7 +16,6 @@ from notebook_prof.collectors.cuda.routes import ROUTES, Facts
 from notebook_prof.collectors.registry import make
 from notebook_prof.collectors.torch import TorchCollector
 from notebook_prof.errors import OptionError
-from notebook_prof.session import clock_history as rounds
 from notebook_prof.trace import Trace, TraceBuilder
 
 GPU = Availability(True, "1 GPU")

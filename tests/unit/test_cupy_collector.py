@@ -14,7 +14,7 @@ import pytest
 
 import notebook_prof as nbp
 from notebook_prof.analysis import kernel_origins
-from notebook_prof.analysis.device.kernel_names import kernel_origin
+from notebook_prof.analysis.device.kernels import kernel_origin
 from notebook_prof.collectors import cupy as cupy_room
 from notebook_prof.collectors.base import Recording
 from notebook_prof.collectors.cupy import CupyCollector

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from ipywidgets.widgets import widget as ipywidgets_widget
 
-from notebook_prof.jupyter import deferred_display as late
+from notebook_prof.jupyter import deferred_display
 from notebook_prof.jupyter import display as display_module
 from notebook_prof.jupyter.display import show
 from notebook_prof.jupyter.widget import ProfileWidget
 from notebook_prof.profiles.deferred_trace import DeferredTrace
 from notebook_prof.profiles.profile import Profile
-from notebook_prof.service import prefetching as warming
+from notebook_prof.service import prefetching
 from notebook_prof.session import current
 from notebook_prof.trace import Trace, TraceBuilder
 
@@ -85,7 +85,7 @@ def test_a_kernel_gets_the_views_and_a_static_form_under_one_id(monkeypatch: pyt
         assert set(bundle) == {"text/plain", "text/html"}
         assert f"nbp-static-{uid}" in bundle["text/html"], "the live views hide it"
     assert "run the cell again" in text[0]["text/plain"]
-    assert static[0] == late.static_form(profile, uid)
+    assert static[0] == deferred_display.static_form(profile, uid)
     assert _begun(monkeypatch, widget)["verdict"] == profile.headline
     assert widget.settings["late"] is False
 
@@ -117,9 +117,9 @@ def _begun(monkeypatch: pytest.MonkeyPatch, widget: ProfileWidget) -> dict[str, 
 def _threads(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
     """The threads that show the rest; they wait for no page."""
     started: list[threading.Thread] = []
-    rest = late.show_rest
+    rest = deferred_display.show_rest
     monkeypatch.setattr(display_module, "show_rest", lambda *given: started.append(rest(*given)))
-    monkeypatch.setattr(warming, "COMES_S", 0)
+    monkeypatch.setattr(prefetching, "COMES_S", 0)
     return started
 
 
@@ -127,7 +127,7 @@ def _threads(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
 def test_a_long_profile_shows_the_rest_after_its_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     told = _noted(monkeypatch)
     monkeypatch.setattr(current, "running", lambda: "a recording")
-    monkeypatch.setattr(late, "LONG", 0)
+    monkeypatch.setattr(deferred_display, "LONG", 0)
     started, profile = _threads(monkeypatch), drawn_profile()
     _use(monkeypatch, _Shell())
     show(profile)

@@ -8,7 +8,35 @@ import pandas as pd
 
 from ...trace import Trace
 from ..scope import WindowLike, sharing
-from .rules import RULES, Run, small_operators
+from .arrays import RULES as ARRAY_RULES
+from .concurrency import pool_overhead, threads_take_turns
+from .device import communication_exposed, low_occupancy, pageable_copies, sync_points, tensor_cores_unused
+from .finding import Finding, Run
+from .host_overhead import launch_bound, small_operators, unfused_optimizer
+from .keeping import fragmented_memory, memory_growth_rule, near_full_memory, small_allocations
+from .loading import input_bound, items_one_by_one, loader_workers
+
+RULES = (
+    input_bound,
+    loader_workers,
+    items_one_by_one,
+    communication_exposed,
+    launch_bound,
+    unfused_optimizer,
+    sync_points,
+    pageable_copies,
+    low_occupancy,
+    tensor_cores_unused,
+    *ARRAY_RULES,
+    threads_take_turns,
+    pool_overhead,
+    memory_growth_rule,
+    near_full_memory,
+    fragmented_memory,
+    small_allocations,
+)
+
+__all__ = ["RULES", "Finding", "Run", "small_operators"]
 
 
 @sharing
@@ -52,7 +80,7 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
     -----
     Gains are not independent: work that is launched faster may then wait for data. What happens once
     (imports, compilation, a slow first step: `one_time`) is left out before anything is judged. Each rule
-    with its condition is a function of `notebook_prof.analysis.advice.rules`.
+    with its condition is a function of `notebook_prof.analysis.advice`.
 
     Examples
     --------

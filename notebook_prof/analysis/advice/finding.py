@@ -12,13 +12,10 @@ import pandas as pd
 
 from ...trace import Trace, Window
 from ...trace.intervals import IntArray
-from ..device.device_idle import device_idle
-from ..input.input_pipeline import input_pipeline
-from ..input.loaders import loaders
-from ..scope import Mask, Scope, WindowLike, on_device, on_host
-from ..source.imports import imports
-from ..source.line_calls import line_calls
-from ..spans import step_spans
+from ..device.busy import device_idle
+from ..input.pipeline import input_pipeline, loaders
+from ..scope import Mask, Scope, WindowLike, on_device, on_host, step_spans
+from ..source.line_calls import imports, line_calls
 from ..time.account import ACCOUNT
 from ..time.one_time import one_time, steady_steps
 from ..time.phases import stepping_track

@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 
 from ...units import format_bytes, format_count, format_share
+from ..memory.growth import memory_growth
 from ..memory.level_growth import matters
-from ..memory.memory_growth import memory_growth
-from ..time.overview_devices import device_properties
+from ..time.overview import device_properties
 from .finding import Finding, Run, evidence, named
 
 _FULL: Final = 0.9

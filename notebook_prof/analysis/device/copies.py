@@ -11,8 +11,8 @@ import pandas as pd
 from ...errors import OptionError
 from ...trace import Trace, length, union
 from ..scope import Numbers, Scope, Texts, WindowLike, on_device
-from .device import device_of
-from .device_attributes import device_attributes
+from .busy import device_of
+from .counters import device_attributes
 
 _NAME: Final = re.compile(
     r"(?:Memcpy|memcpy) ?(?P<to>[HDAP]to[HDAP]|P2P|DtoD|HtoD|DtoH|HtoH|PtoP)?"

@@ -8,9 +8,8 @@ import pandas as pd
 from ...trace import Trace
 from ...trace.intervals import IntArray
 from ..scope import Numbers, Scope, Texts, WindowLike, ints, on_device, texts
-from .device import device_of
-from .launch_calls import launch_calls
-from .launches import launching_rows
+from .busy import device_of
+from .launches import launch_calls, launching_rows
 
 
 def kernel_launches(

@@ -1,18 +1,139 @@
-"""Time by kernel: what ran on the devices."""
+"""Time by kernel, and what a kernel's name says: its library, and the operator it stands for."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 
 from ...errors import OptionError
 from ...trace import Trace
+from ...trace.schema import Column, Table
+from ...trace.taxonomy import is_collective_kernel
 from ..grouping import group
 from ..scope import Numbers, Texts, WindowLike, many, on_device
 from ..trust.doubts import kernel_doubts, mark
-from .device_attributes import device_attributes, uses_tensor_cores
+from .counters import device_attributes, uses_tensor_cores
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a kernel comes from.
+
+    Attributes
+    ----------
+    library : str
+        ``cupy torch triton cublas cutlass cudnn cufft cusparse cusolver curand cub nccl``, else ``other``.
+    operator : str
+        What the user called, as far as the name tells: ``add``; else the kernel's plain name.
+    kind : str
+        ``elementwise reduction scan sort gemm convolution fft sparse solver random collective fused``, else
+        ``raw``.
+    types : tuple of str
+        Element types, where the name has them.
+    """
+
+    library: str
+    operator: str
+    kind: str
+    types: tuple[str, ...] = ()
+
+
+_TYPES: Final = r"(?:bool|u?int(?:8|16|32|64)|b?float(?:16|32|64)|complex(?:64|128))"
+_CUPY: Final = re.compile(rf"cupyx?_(?P<name>\w+?)(?:__(?P<types>{_TYPES}(?:_{_TYPES})*))?")
+_REDUCTIONS: Final = re.compile(
+    r"(?:nan)?(?:sum|prod|min|max|mean|argmin|argmax|var_core|amin|amax)(?:_\w+)?|all|any|count_non\w+"
+    r"|cub_\w+|norm(?:_\w+)?|median|var_core_out|scipy_ndimage_(?:sum|mean|variance|standard_deviation)"
+)
+_SCANS: Final = re.compile(r"(?:\w+_)?(?:scan|bsum|cumsum|cumprod)\w*|nonzero_kernel_incomplete_scan")
+_RANDOM: Final = re.compile(r"random_\w+|\w+_kernel_(?:random)|(?:poisson|gumbel|laplace|vonmises|wald)_\w+")
+_SUFFIX: Final = re.compile(r"_(?:with_dtype|complex_dtype|core|core_out|core_float\d\d)$")
+
+_LIBRARIES: Final = tuple(
+    (re.compile(pattern, re.I), library, kind)
+    for pattern, library, kind in (
+        (r"cudnn|implicit_convolve|winograd|(?:d|w)grad2d|_fprop_|_dgrad_|_wgrad_", "cudnn", "convolution"),
+        (r"cutlass|^sm\d\d_xmma_gemm", "cutlass", "gemm"),
+        (r"cublas|gemv|gemm|^(?:ampere|volta|turing|maxwell|hopper)_|gemmk1|splitK", "cublas", "gemm"),
+        (
+            r"cufft|(?:^|\W)(?:regular|vector|multi_bluestein|composite|radix)_?\w*fft|fft\d?d?_",
+            "cufft",
+            "fft",
+        ),
+        (r"cusparse|csrmv|csrmm|spmv|spmm|csrgemm", "cusparse", "sparse"),
+        (r"cusolver|getrf|potrf|geqrf|syevj|gesvd|trsm_", "cusolver", "solver"),
+        (r"curand|philox|distribution_elementwise|gen_sequenced", "curand", "random"),
+        (r"RadixSort|radix_sort|MergeSort|thrust::.*sort", "cub", "sort"),
+        (r"DeviceReduce|reduce_kernel<.*cub", "cub", "reduction"),
+        (r"DeviceScan", "cub", "scan"),
+        (r"^triton_\w+", "triton", "fused"),
+        (r"at::native::\S*reduce_kernel|at::native::reduce", "torch", "reduction"),
+        (r"at::native::.*(?:vectorized|unrolled)?_?elementwise_kernel", "torch", "elementwise"),
+        (r"at::", "torch", "raw"),
+    )
+)
+_BARE: Final = re.compile(r"(?:void |int )?(?:[\w:(){}]*::)?(?:\(anonymous namespace\)::)?([A-Za-z_]\w*)")
+
+
+def kernel_origin(name: str) -> Origin:
+    """Read a kernel's name.
+
+    Parameters
+    ----------
+    name : str
+        As recorders write it, demangled or not.
+
+    Returns
+    -------
+    Origin
+
+    Notes
+    -----
+    CuPy names a ufunc's kernel after it, two underscores and the types of its arguments, so
+    ``cupy_add__float32_float32_float32`` is `cupy.add`; kernels of ``ElementwiseKernel`` and
+    ``ReductionKernel`` have the name that their maker chose (default ``kernel``, ``reduce_kernel``),
+    reductions by CUB begin with ``cupy_cub_``. Source: ``cupy/_core/_kernel.pyx`` and the names in CuPy
+    13.6.
+
+    Examples
+    --------
+    >>> kernel_origin("cupy_add__float32_float32_float32")
+    Origin(library='cupy', operator='add', kind='elementwise', types=('float32', 'float32', 'float32'))
+    >>> kernel_origin("ampere_sgemm_128x64_nn").kind
+    'gemm'
+    """
+    if is_collective_kernel(name):
+        return Origin("nccl", _bare(name), "collective")
+    if match := _CUPY.fullmatch(name):
+        types = tuple(re.findall(_TYPES, match["types"] or ""))
+        return Origin("cupy", *_cupy(match["name"]), types)
+    for pattern, library, kind in _LIBRARIES:
+        if pattern.search(name):
+            return Origin(library, _bare(name), kind)
+    return Origin("other", _bare(name), "raw")
+
+
+def _cupy(name: str) -> tuple[str, str]:
+    """Operator and kind of a CuPy kernel, from its name without prefix and types."""
+    operator = _SUFFIX.sub("", name.removeprefix("cub_").removeprefix("cupy_"))
+    if _SCANS.fullmatch(name):
+        return operator, "scan"
+    if _REDUCTIONS.fullmatch(name):
+        return operator, "reduction"
+    if "sparse" in name:
+        return operator, "sparse"
+    return operator, "random" if _RANDOM.fullmatch(name) else "elementwise"
+
+
+def _bare(name: str) -> str:
+    """A C++ kernel's name without result, namespaces, templates and arguments."""
+    match = _BARE.match(name.split("<", 1)[0].split("(", 1)[0] if "anonymous" not in name else name)
+    return match[1] if match else name
+
 
 LAUNCH: Final = (
     *("grid", "block", "registers_per_thread", "shared_memory_bytes"),
@@ -133,3 +254,65 @@ def _means(frame: pd.DataFrame, launched: list[str]) -> pd.DataFrame:
             value = frame[by].assign(value=frame[name].astype("float64"))
             means[name] = value.groupby(by, dropna=False, sort=True)["value"].max().to_numpy()
     return pd.DataFrame(means)
+
+
+_COLUMNS = Table(
+    "kernel_origins",
+    (
+        Column("library", "str", "", "where the kernels come from"),
+        Column("operator", "str", "", "what the user called"),
+        Column("kind", "str", "", "elementwise, reduction, gemm …"),
+        Column("count", "int64", "", "kernels"),
+        Column("total_ns", "int64", "ns", "their summed time"),
+        Column("share", "float64", "1", "of the summed time of all kernels"),
+    ),
+)
+
+
+def kernel_origins(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
+    """Sum kernels by the operator that their names tell, whoever launched them.
+
+    Works where no operator was recorded: for CuPy, Numba and raw kernels.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns.
+    step : int or iterable of int, optional
+
+    Returns
+    -------
+    DataFrame
+        ``library operator kind count total_ns share``, longest first; no rows without kernels. What the
+        words mean: `kernel_names.Origin`.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw("stream 7: [cupy_add__float32_float32_float32][cupy_sum__float32_float32][sgemm_nn]")
+    >>> kernel_origins(trace)[["library", "operator", "kind"]].values.tolist()
+    [['cupy', 'add', 'elementwise'], ['cupy', 'sum', 'reduction'], ['cublas', 'sgemm_nn', 'gemm']]
+    """
+    work = on_device(trace, window).where(step=step, category=("kernel", "collective"))
+    codes = work.codes("name")
+    used = np.unique(codes[codes >= 0])
+    names = trace.slices["name"].cat.categories
+    origins = [kernel_origin(str(names[code])) for code in used]
+    at = np.searchsorted(used, codes)
+    spent = np.bincount(at, (work.end - work.ts).astype(np.float64), len(used)).astype(np.int64)
+    table = pd.DataFrame(
+        {
+            "library": [origin.library for origin in origins],
+            "operator": [origin.operator for origin in origins],
+            "kind": [origin.kind for origin in origins],
+            "count": np.bincount(at, minlength=len(used)),
+            "total_ns": spent,
+        }
+    )
+    if table.empty:
+        return _COLUMNS.empty()
+    table = table.groupby(["library", "operator", "kind"], as_index=False, sort=True).sum()
+    table = table.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
+    table["share"] = table["total_ns"] / max(int(table["total_ns"].sum()), 1)
+    return _COLUMNS.frame({name: table[name] for name in _COLUMNS.names})

@@ -1,7 +1,10 @@
-"""The collectives that a rank took part in, with what is known of each."""
+"""The collectives that a rank took part in, what they are called, and what came before each."""
 
 from __future__ import annotations
 
+import json
+import math
+import re
 from typing import Any, Final
 
 import numpy as np
@@ -9,11 +12,158 @@ import pandas as pd
 
 from ...trace import Trace
 from ...trace.intervals import IntArray, as_ints
-from ..device.device import device_of
+from ...trace.taxonomy import function_name
+from ..device.busy import device_of
 from ..scope import Mask, Numbers, Scope, WindowLike, ints, on_device, on_host
+from ..time.phases import stepping_track
 from ..time.recorded_steps import recorded_table
-from .collective_names import element_bytes, elements, operation_of
-from .preceding import preceding
+
+_OPERATIONS: Final = (
+    ("crossdevicereduce", "all_reduce"),
+    ("allreduce", "all_reduce"),
+    ("reducescatter", "reduce_scatter"),
+    ("allgather", "all_gather"),
+    ("alltoall", "all_to_all"),
+    ("sendrecv", "send_recv"),
+    ("broadcast", "broadcast"),
+    ("notify", "notify"),
+    ("dispatchlayout", "layout"),
+    ("putsignal", "send"),
+    ("waitsignal", "recv"),
+    ("barrier", "barrier"),
+    ("dispatch", "dispatch"),
+    ("combine", "combine"),
+    ("scatter", "scatter"),
+    ("gather", "gather"),
+    ("reduce", "reduce"),
+    ("send", "send"),
+    ("recv", "recv"),
+    ("receive", "recv"),
+)
+SYMMETRIC: Final = frozenset(
+    {"all_reduce", "reduce_scatter", "all_gather", "all_to_all", "barrier", "send_recv"}
+)
+"""Operations that no rank can end before all have begun."""
+
+_SEPARATORS: Final = re.compile(r"[_\s-]")
+_ELEMENT_BYTES: Final = (
+    (re.compile(r"float8|int8|uint8|char|byte|bool"), 1),
+    (re.compile(r"bfloat16|bf16|half|float16|f16|int16|short"), 2),
+    (re.compile(r"complexdouble|complex128"), 16),
+    (re.compile(r"double|float64|f64|int64|long|complex"), 8),
+    (re.compile(r"float|int|f32|u32"), 4),
+)
+
+
+def operation_of(name: str) -> str:
+    """The collective behind a kernel's, a range's or an argument's name; the name itself if it is none.
+
+    Examples
+    --------
+    >>> operation_of("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL"), operation_of("gloo:all_reduce")
+    ('reduce_scatter', 'all_reduce')
+    >>> operation_of("deep_ep::intranode::dispatch<8, 768>"), operation_of("_allgather_base")
+    ('dispatch', 'all_gather')
+    """
+    bare = _SEPARATORS.sub("", function_name(name).lower())
+    return next((word for mark, word in _OPERATIONS if mark in bare), name)
+
+
+def element_bytes(dtype: str) -> int:
+    """Bytes of an element type as torch or C++ spells it; 0 if it is not known.
+
+    Examples
+    --------
+    >>> element_bytes("c10::BFloat16"), element_bytes("Float"), element_bytes("long int"), element_bytes("?")
+    (2, 4, 8, 0)
+    """
+    lowered = dtype.lower()
+    return next((size for pattern, size in _ELEMENT_BYTES if pattern.search(lowered)), 0)
+
+
+def elements(shapes: str) -> int:
+    """How many elements the tensors of a text of shapes have together; -1 if it cannot be told.
+
+    Examples
+    --------
+    >>> elements("[[2, 3], [4]]"), elements("[[]]"), elements("?")
+    (10, 1, -1)
+    """
+    try:
+        return sum(_product(shape) for shape in json.loads(shapes))
+    except (TypeError, ValueError):
+        return -1
+
+
+def _product(shape: Any) -> int:
+    if shape and isinstance(shape[0], list):
+        return sum(_product(inner) for inner in shape)
+    return math.prod(int(size) for size in shape)
+
+
+def bus_factor(operation: str, size: int) -> float:
+    """How much data a link carries for each byte of the message, with `size` ranks.
+
+    Source: PERFORMANCE.md of NVIDIA's nccl-tests.
+
+    Examples
+    --------
+    >>> bus_factor("all_reduce", 8), bus_factor("all_gather", 4), bus_factor("broadcast", 8)
+    (1.75, 0.75, 1.0)
+    """
+    if size < 1:
+        return float("nan")
+    if operation == "all_reduce":
+        return 2 * (size - 1) / size
+    if operation in ("all_gather", "reduce_scatter", "all_to_all"):
+        return (size - 1) / size
+    return 1.0
+
+
+_NOT_WORK = ("annotation", "module", "collective", "overhead")
+
+
+def preceding(trace: Trace, start: IntArray, end: IntArray) -> tuple[Any, IntArray]:
+    """Name what took most self time between one collective and the next.
+
+    Parameters
+    ----------
+    trace : Trace
+    start, end : ndarray of int64, shape (n,)
+        Of the collectives, by `start`.
+
+    Returns
+    -------
+    name : Series of str, shape (n,)
+        The name with most self time on the thread of the steps or on a device, among slices with their middle
+        between the latest end so far and this start; missing where nothing ran.
+    ns : ndarray of int64, shape (n,)
+        That self time.
+    """
+    count = len(start)
+    host = on_host(trace)
+    host = host.only(host.ints("track") == stepping_track(trace))
+    parts = [_work(scope) for scope in (host, on_device(trace))]
+    middle = np.concatenate([(scope.ts + scope.end) // 2 for scope in parts])
+    name = np.concatenate([scope.codes("name") for scope in parts])
+    spent = np.concatenate([scope.self_ns for scope in parts])
+    into = np.searchsorted(start, middle, side="left")
+    reached = np.maximum.accumulate(np.concatenate([np.full(1, np.iinfo(np.int64).min), end]))[:count]
+    keep = into < count
+    keep[keep] = middle[keep] >= reached[into[keep]]
+    sums = pd.DataFrame({"into": into[keep], "name": name[keep], "spent": spent[keep]})
+    sums = sums.groupby(["into", "name"], as_index=False)["spent"].sum()
+    most = sums.sort_values("spent", kind="stable").drop_duplicates("into", keep="last")
+    code, ns = np.full(count, -1, np.int64), np.zeros(count, np.int64)
+    code[most["into"]] = most["name"]
+    ns[most["into"]] = most["spent"]
+    words = np.array([*trace.slices["name"].cat.categories, None], dtype=object)
+    return pd.Series(words[code], dtype="str"), as_ints(ns)
+
+
+def _work(scope: Scope) -> Scope:
+    return scope.only(~scope.among("category", _NOT_WORK) & (scope.self_ns > 0))
+
 
 HOST: Final = -1
 _TEXTS: Final = ("operation", "group", "dtype")

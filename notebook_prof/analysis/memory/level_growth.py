@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...trace import Trace
 from ...trace.intervals import IntArray
-from .memory import SOURCES, memory
+from .curve import SOURCES, memory
 
 _FEWEST: Final = 12
 """Fewer differences than this cannot be told from chance, or from what a process takes as it warms up."""

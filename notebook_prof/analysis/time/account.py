@@ -12,10 +12,8 @@ from ...trace import Trace, complement, overlap, subtract, union
 from ...trace.intervals import IntArray, Intervals, as_ints
 from ...trace.schema import Column, Table
 from ...units import format_items
-from ..measure import length_within
-from ..scope import on_device, on_host
-from ..spans import step_spans
-from .cpu_clocks import cpu_within
+from ..scope import length_within, on_device, on_host, step_spans
+from .cpu import cpu_within
 
 KINDS: Final = ("steps", "code", "outside-window", "profiler", "not-recorded")
 """What a part of the account can be."""

@@ -1,16 +1,131 @@
-"""CPU time of the process, of each of its threads, and of its child processes."""
+"""CPU time of the process, its threads and children, and the cores that it got."""
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
-from ...trace import Trace
+from ...trace import Trace, Window
+from ...trace.intervals import IntArray
 from ...trace.schema import Column, Table
 from ..scope import WindowLike
-from .cpu_clocks import at, cpu_clocks, edges
+
+_ALL: Final = ("pid", "tid", "name", "kind", "ts", "cpu_ns", "wait_ns")
+
+
+def cpu_within(trace: Trace, begin: IntArray, end: IntArray) -> tuple[IntArray, IntArray, IntArray] | None:
+    """CPU time and waits of a cell in stretches of time.
+
+    Parameters
+    ----------
+    trace : Trace
+    begin, end : ndarray of int64, shape (n,)
+        ns from the start of the trace.
+
+    Returns
+    -------
+    cpu_ns : ndarray of int64, shape (n,)
+        Of the process and its children.
+    thread_cpu_ns : ndarray of int64, shape (n,)
+        Of the thread that was recorded.
+    wait_ns : ndarray of int64, shape (n,)
+        Time in which that thread neither ran nor stood ready to run: it slept, or waited for a thread, a
+        device, a disk or a lock.
+        None instead of the three where CPU time was not recorded. Parts of a stretch sum to the whole.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b, columns = TraceBuilder(), ["pid", "tid", "name", "kind", "ts", "cpu_ns", "wait_ns"]
+    >>> b.table("cpu", pd.DataFrame([(1, -1, "process", "process", 0, 5, 0),
+    ...     (1, -1, "process", "process", 100, 105, 0), (1, 7, "main", "python", 0, 0, 0),
+    ...     (1, 7, "main", "python", 100, 40, 20)], columns=columns))
+    >>> b.metadata["cpu"] = {"tid": 7}
+    >>> found = cpu_within(b.seal(window=(0, 100)), np.array([0, 30]), np.array([30, 100]))
+    >>> [part.tolist() for part in found]
+    [[30, 70], [12, 28], [12, 28]]
+    """
+    clocks = cpu_clocks(trace)
+    if not clocks:
+        return None
+    told: Any = trace.metadata.get("cpu") or {}
+    spent = np.zeros(len(begin), np.int64)
+    for clock in clocks:
+        if clock.tid < 0:
+            spent += at(clock.ts, clock.cpu_ns, end) - at(clock.ts, clock.cpu_ns, begin)
+    mine = [clock for clock in clocks if clock.tid >= 0 and clock.tid == told.get("tid")]
+    if not mine:
+        return spent, np.zeros(len(begin), np.int64), end - begin
+    thread = mine[0]
+    ran = _at_most_elapsed(thread.ts, thread.cpu_ns)
+    busy = _at_most_elapsed(thread.ts, thread.cpu_ns + thread.wait_ns)
+    on_core = at(thread.ts, ran, end) - at(thread.ts, ran, begin)
+    return spent, on_core, _idle(thread.ts, busy, end) - _idle(thread.ts, busy, begin)
+
+
+@dataclass(frozen=True, slots=True)
+class CpuClock:
+    """CPU time and waits of one thread or process, by time."""
+
+    pid: int
+    tid: int
+    name: str
+    kind: str
+    ts: IntArray
+    cpu_ns: IntArray
+    wait_ns: IntArray
+
+
+def cpu_clocks(trace: Trace) -> list[CpuClock]:
+    """The recorded clocks, the process's own first; empty where there are none."""
+    table = (trace.metadata.get("tables") or {}).get("cpu")
+    if not isinstance(table, pd.DataFrame) or not set(_ALL) <= set(table.columns) or not len(table):
+        return []
+    found = []
+    for (pid, tid), own in table.groupby(["pid", "tid"], sort=True):
+        ordered = own.sort_values("ts", kind="stable")
+        ts, spent, waited = (ordered[name].to_numpy(dtype=np.int64) for name in ("ts", "cpu_ns", "wait_ns"))
+        name, kind = str(ordered["name"].iloc[-1]), str(ordered["kind"].iloc[-1])
+        spent, waited = np.maximum.accumulate(spent), np.maximum.accumulate(waited)
+        found.append(CpuClock(int(pid), int(tid), name, kind, ts, spent, waited))
+    return sorted(found, key=lambda clock: clock.kind != "process")
+
+
+def at(ts: IntArray, value: IntArray, moments: Any) -> IntArray:
+    """A cumulative column at some moments: straight lines between readings, whole numbers."""
+    first = int(value[0])
+    level: IntArray = first + np.rint(np.interp(moments, ts, value - first)).astype(np.int64)
+    return level
+
+
+def edges(clocks: list[CpuClock], window: WindowLike) -> tuple[int, int]:
+    """First and last instant that was read, within the window."""
+    start, end = min(int(clock.ts[0]) for clock in clocks), max(int(clock.ts[-1]) for clock in clocks)
+    if window is None:
+        return start, end
+    cut = Window.of(window)
+    start, end = max(start, cut.start), min(end, cut.end)
+    return start, max(start, end)
+
+
+def _at_most_elapsed(ts: IntArray, value: IntArray) -> IntArray:
+    """What was counted late is moved on, so that nothing runs faster than time.
+
+    The scheduler adds to a running thread's time at ticks, up to some milliseconds late.
+    """
+    late: IntArray = ts + np.minimum.accumulate(value - ts)
+    return late
+
+
+def _idle(ts: IntArray, busy: IntArray, moments: IntArray) -> IntArray:
+    """Time not busy until some moments; rises with them, never by more than they do."""
+    origin, first = int(ts[0]), int(busy[0])
+    ran = np.interp(moments, ts, busy - first)
+    return np.floor((moments - origin) - ran).astype(np.int64)
+
 
 COLUMNS: Final = Table(
     "cpu",
@@ -79,3 +194,99 @@ def cpu(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         ["order", "cpu_ns"], ascending=[True, False], kind="stable"
     )
     return ordered.drop(columns="order").reset_index(drop=True)
+
+
+USE: Final = Table(
+    "cpu_use",
+    (
+        Column("wall_ns", "int64", "ns", "time that was looked at"),
+        Column("cpu_ns", "int64", "ns", "CPU time of the process and all children"),
+        Column("children_ns", "int64", "ns", "of it, that of the children"),
+        Column("cores", "float64", "", "cores that the process may use"),
+        Column("cores_got", "float64", "", "cores that it and its children got, on average"),
+        Column("wait_ns", "int64", "ns", "time that threads stood ready to run without a core, added up"),
+        Column("lost_ns", "int64", "ns", "of it, while cores went to other programs"),
+        Column("oversubscribed_ns", "int64", "ns", "of it, while more own threads were ready than cores"),
+        Column("oversubscribed_share", "float64", "1", "of the time, with more ready threads than cores"),
+        Column("most_threads", "float64", "", "most threads that ran or were ready, between two readings"),
+        Column("busy_threads", "int64", "", "threads of the process that used a twentieth of a core or more"),
+        Column("native_threads", "int64", "", "of those, threads that Python did not start, as OpenMP's"),
+    ),
+)
+_BUSY: Final = 0.05
+_CROWDED: Final = 1.1
+"""So many times as many ready threads as cores is one thread too many."""
+
+
+def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
+    """Compare the cores that the process got with those that are there.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns.
+
+    Returns
+    -------
+    DataFrame
+        One row, or none where CPU time was not recorded.
+
+        - ``wall_ns``, ``cpu_ns``, ``children_ns`` int64; ``cores``, ``cores_got`` float64: "got 1.1 of 2";
+        - ``wait_ns`` int64: time in which threads stood ready without a core, added up over threads. It
+          divides into ``lost_ns`` (cores went to other programs) and ``oversubscribed_ns`` (more own threads
+          were ready than there are cores);
+        - ``oversubscribed_share`` float64 of the time; ``most_threads`` float64: running or ready;
+        - ``busy_threads``, ``native_threads`` int64.
+
+    Notes
+    -----
+    Between two readings, c cores were got and w threads waited on average, of n cores. Others can have taken
+    no more than n - c cores: min(w, n - c) is lost to them, the rest of w is oversubscription.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b, columns = TraceBuilder(), ["pid", "tid", "name", "kind", "ts", "cpu_ns", "wait_ns"]
+    >>> b.table("cpu", pd.DataFrame([(1, -1, "process", "process", 0, 0, 0),
+    ...                              (1, -1, "process", "process", 100, 160, 90)], columns=columns))
+    >>> b.metadata["cpu"] = {"cores": 2.0}
+    >>> found = cpu_use(b.seal(window=(0, 100))).iloc[0]
+    >>> float(found["cores_got"]), int(found["lost_ns"]), int(found["oversubscribed_ns"])
+    (1.6, 40, 50)
+    """
+    clocks = cpu_clocks(trace)
+    if not clocks:
+        return USE.empty()
+    start, end = edges(clocks, window)
+    wall = max(end - start, 1)
+    wholes = [clock for clock in clocks if clock.tid < 0]
+    moments = np.unique(np.concatenate([*(clock.ts for clock in wholes), np.array([start, end])]))
+    moments = moments[(moments >= start) & (moments <= end)]
+    length = np.diff(moments)
+    ran = np.diff(sum(at(clock.ts, clock.cpu_ns, moments) for clock in wholes))
+    waited = np.diff(sum(at(clock.ts, clock.wait_ns, moments) for clock in wholes))
+    told: Any = trace.metadata.get("cpu") or {}
+    cores = float(told.get("cores", 1.0))
+    lost = np.minimum(waited, np.maximum(np.rint(cores * length).astype(np.int64) - ran, 0))
+    demand = (ran + waited) / np.maximum(length, 1)
+    crowded = demand > _CROWDED * cores
+    table = cpu(trace, window=window)
+    busy = table[(table["tid"] >= 0) & (table["cpu_ns"] >= _BUSY * wall)]
+    total = int(ran.sum())
+    children = table.loc[table["kind"] == "child", "cpu_ns"]
+    row = {
+        "wall_ns": end - start,
+        "cpu_ns": total,
+        "children_ns": int(children.sum()),
+        "cores": cores,
+        "cores_got": total / wall,
+        "wait_ns": int(waited.sum()),
+        "lost_ns": int(lost.sum()),
+        "oversubscribed_ns": int((waited - lost).sum()),
+        "oversubscribed_share": float(length[crowded].sum() / wall),
+        "most_threads": float(demand.max(initial=0.0)),
+        "busy_threads": len(busy),
+        "native_threads": int((busy["kind"] == "native").sum()),
+    }
+    return USE.frame({name: [value] for name, value in row.items()})

@@ -10,11 +10,9 @@ import pandas as pd
 from ...trace import Intervals, Trace, Window, subtract, union
 from ...trace.intervals import IntArray
 from ...trace.schema import Column, Table
-from ..measure import length_within
-from ..scope import Mask, Numbers, Scope, WindowLike, on_device, on_host
-from ..spans import step_spans
+from ..scope import Mask, Numbers, Scope, WindowLike, length_within, on_device, on_host, step_spans
+from .host_states import waiting
 from .phases import stepping_track
-from .waiting_calls import waiting
 
 KINDS: Final = ("waiting", "launching", "communication", "computing", "other")
 """In the order in which they take an instant."""

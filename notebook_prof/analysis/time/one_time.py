@@ -11,14 +11,11 @@ import pandas as pd
 from ...trace import Intervals, Trace, subtract, union
 from ...trace.intervals import IntArray
 from ...trace.schema import Column, Table
-from ..device.launch_calls import launch_calls
-from ..measure import length_within
-from ..scope import Mask, Scope, WindowLike, on_device, on_host
-from ..spans import step_spans
-from .host_states import copy_calls
+from ..device.launches import launch_calls
+from ..scope import Mask, Scope, WindowLike, length_within, on_device, on_host, step_spans
+from .host_states import copy_calls, waiting
 from .host_waits import judged_span
 from .phases import stepping_track
-from .waiting_calls import waiting
 
 KINDS: Final = ("compilation", "loading", "graph-capture", "initialisation", "first-step")
 """In the order in which they take an instant."""

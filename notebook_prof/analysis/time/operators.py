@@ -1,8 +1,9 @@
-"""Time by operator: what the host ran, and what it made the device run."""
+"""Time by operator: what the host ran, what it made the device run, what each computes and moves."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -10,10 +11,43 @@ import pandas as pd
 from ...trace import Trace
 from ...trace.intervals import IntArray
 from ..device.launches import launching_rows
-from ..grouping import Groups, covered, group, inclusive
-from ..scope import Numbers, Scope, Texts, WindowLike, ints, many, on_device, on_host
+from ..grouping import Groups, covered, group, inclusive, nested_in_own_group
+from ..scope import Mask, Numbers, Scope, Texts, WindowLike, ints, many, of_kind, on_device, on_host
 from ..trust.doubts import mark, operator_doubts
-from .redispatch import redispatched
+from ..work.slices import inclusive_work, slice_work
+
+_CALLS: Final = ("operator", "collective")
+
+
+def redispatched(trace: Trace) -> Mask:
+    """Which slices are the only thing inside an operator of their own name: one call, seen twice.
+
+    PyTorch's dispatcher runs ``aten::div_`` inside ``aten::div_`` where a key (autograd, autocast) is
+    handled first; ``key_averages()`` counts both as one call, and so do we.
+
+    Returns
+    -------
+    ndarray of bool, shape (slices,)
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> _ = b.slices(ts=[0, 1], dur=[9, 5], name="aten::div_", track=b.track("main"))
+    >>> redispatched(b.seal()).tolist()
+    [False, True]
+    """
+    slices = trace.slices
+    parent = ints(slices["parent"])
+    kinds = np.append(slices["category"].cat.categories.isin(list(_CALLS)), False)
+    found = kinds[slices["category"].cat.codes.to_numpy()] & (parent >= 0)
+    rows = np.flatnonzero(found)
+    name = slices["name"].cat.codes.to_numpy()
+    rows = rows[name[rows] == name[parent[rows]]]
+    children = np.bincount(parent[parent >= 0], minlength=len(parent))
+    out = np.zeros(len(slices), dtype=bool)
+    out[rows[children[parent[rows]] == 1]] = True
+    return out
 
 
 def operators(
@@ -126,3 +160,72 @@ def _device_times(trace: Trace, device: Scope, groups: Groups, parent: IntArray)
     """Device time by group: launched by the group or inside it, and launched by it directly."""
     launcher = launching_rows(trace)[device.rows]
     return inclusive(groups, parent, launcher, (device.end - device.ts).astype(np.float64))
+
+
+def operator_work(
+    trace: Trace,
+    *,
+    window: WindowLike = None,
+    by: str | Sequence[str] = "name",
+    name: Texts = None,
+    step: Numbers = None,
+    phase: Texts = None,
+    category: Texts = None,
+    element_bytes: float = 4,
+) -> pd.DataFrame:
+    """`operators`, joined with the FLOPs and bytes of every row.
+
+    Parameters
+    ----------
+    trace : Trace
+    window, by, name, step, phase, category
+        As in `operators`. Calls that start outside the window do not add work.
+    element_bytes : float
+        Size of the elements of tensors whose type was not recorded.
+
+    Returns
+    -------
+    DataFrame
+        The columns and rows of `operators`, and
+
+        - ``flops``, ``bytes`` float64: of the operator itself where a formula is known, else of what ran
+          inside it (as with `total_ns`, they do not add up over rows); 0 where nothing is known;
+        - ``flops_per_s``, ``bytes_per_s`` float64: over `device_ns`, or `total_ns` without device time.
+
+    Raises
+    ------
+    OptionError
+        If it cannot be grouped by `by`.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> shapes = [None, "[[2, 3], [3, 4]]"]
+    >>> names = ["block", "aten::mm"]
+    >>> _ = b.slices(ts=[0, 1], dur=[9, 6], name=names, shapes=shapes, track=b.track("main"))
+    >>> operator_work(b.seal())[["name", "flops", "bytes_per_s"]].values.tolist()
+    [['aten::mm', 48.0, 17333333333.333332], ['block', 48.0, 11555555555.555555]]
+    """
+    table = operators(trace, window=window, by=by, name=name, step=step, phase=phase, category=category)
+    host = on_host(trace, window).where(step=step, phase=phase, category=category)
+    slices = host.slices
+    groups = group(slices, by)
+    parent = ints(slices["parent"])
+    work = slice_work(trace, element_bytes)
+    launched = np.flatnonzero((work.kind >= 0) & ~of_kind(trace, ("thread", "process")))
+    launcher = launching_rows(trace)[launched]
+    for values in (work.flops, work.bytes):  # work that the file tells of kernels belongs to their operators
+        np.add.at(values, launcher[launcher >= 0], values[launched[launcher >= 0]])
+    flops, moved = inclusive_work(work, slices["depth"].to_numpy(), parent)
+    rows = host.rows[slices["ts"].to_numpy()[host.rows] >= host.ts]
+    rows = rows[~nested_in_own_group(groups.code, parent, rows)[rows]]
+    found = groups.keys.copy()
+    for column, values in (("flops", flops), ("bytes", moved)):
+        found[column] = np.bincount(groups.code[rows], values[rows], minlength=len(found))
+    keys = [by] if isinstance(by, str) else list(by)
+    joined = table.merge(found, on=keys, how="left")
+    time = np.where(joined["device_ns"] > 0, joined["device_ns"], joined["total_ns"]) / 1e9
+    for column in ("flops", "bytes"):
+        joined[f"{column}_per_s"] = joined[column] / np.where(time > 0, time, np.nan)
+    return joined

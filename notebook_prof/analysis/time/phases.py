@@ -9,12 +9,10 @@ import pandas as pd
 
 from ...trace import PHASES, Trace, subtract, union
 from ...trace.intervals import IntArray, Intervals
-from ..distributed.communication_time import held_by_communication
+from ..distributed.exposed import held_by_communication
 from ..grouping import covered
-from ..measure import length_within
-from ..scope import Mask, Numbers, Scope, WindowLike, on_device, on_host, once
-from ..source.hot_lines import cell_track
-from ..spans import step_spans
+from ..scope import Mask, Numbers, Scope, WindowLike, length_within, on_device, on_host, once, step_spans
+from ..source.lines import cell_track
 from .account import ACCOUNT
 
 PRIORITY: Final = ("communication", "data", "optimizer", "backward", "forward", "evaluation")

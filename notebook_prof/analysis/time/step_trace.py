@@ -1,20 +1,204 @@
-"""The step trace: the gap before the forward, forward and backward, and the tail."""
+"""The step trace, as MindSpore defines it: the gap before the forward, forward and backward, and the tail."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
+from ...errors import OptionError, nearest
 from ...trace import Trace
-from ..scope import Numbers, WindowLike
-from ..spans import step_spans
+from ...trace.intervals import IntArray, as_ints
+from ..grouping import covered
+from ..scope import Mask, Numbers, Scope, WindowLike, on_device, on_host, step_spans
 from .phases import phases
-from .points import Points, find_points
-from .recorded_steps import recorded_steps
-from .reduces import reduce_times
+from .recorded_steps import recorded_steps, recorded_table
+
+SOURCES: Final = ("found", "file", "argument", "environment")
+_LISTED: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Two points of each step.
+
+    Attributes
+    ----------
+    fp, bp : ndarray of int64, shape (steps,)
+        ns.
+    fp_name, bp_name : Series of str, shape (steps,)
+        The operators there; missing where none is known.
+    source : Categorical, shape (steps,)
+        One of `SOURCES`.
+    """
+
+    fp: IntArray
+    bp: IntArray
+    fp_name: pd.Series[Any]
+    bp_name: pd.Series[Any]
+    source: pd.Categorical
+
+
+def find_points(
+    trace: Trace, spans: pd.DataFrame, named: Mapping[str, tuple[str | None, str | None]]
+) -> Points:
+    """Find the points, or take the named ones.
+
+    Parameters
+    ----------
+    trace : Trace
+    spans : DataFrame
+        ``ts dur``, and ``fp_ts bp_ts`` where a file tells them.
+    named : mapping
+        ``fp`` and ``bp`` → names given by argument and by the environment.
+
+    Raises
+    ------
+    OptionError
+        If an operator named by argument runs in no step.
+    """
+    start = spans["ts"].to_numpy(dtype=np.int64)
+    end = start + spans["dur"].to_numpy(dtype=np.int64)
+    told = "fp_ts" in spans
+    source = np.full(len(spans), SOURCES.index("file" if told else "found"))
+    at: dict[str, IntArray] = {}
+    names: dict[str, npt.NDArray[np.object_]] = {}
+    runs = _runs(trace)
+    for point, first in (("fp", True), ("bp", False)):
+        if told:
+            at[point] = spans[f"{point}_ts"].to_numpy(dtype=np.int64)
+            names[point] = _recorded_names(spans, f"{point}_point")
+        else:
+            row = _edge(runs, _phase(runs, first), start, end, first)
+            at[point] = _instant(runs, row, np.where(row < 0, end if first else start, -1), first)
+            names[point] = _names(runs, row)
+        for wanted, how in zip(named[point], ("argument", "environment"), strict=True):
+            if wanted is None:
+                continue
+            row = _edge(runs, _called(runs, wanted, how), start, end, first)
+            if how == "argument" and len(spans) and not (row >= 0).any():
+                raise OptionError(f"{point}_point={wanted!r} runs in no step: {_near(runs, wanted)}")
+            at[point] = _instant(runs, row, at[point], first)
+            names[point] = np.where(row < 0, names[point], _names(runs, row))
+            source[row >= 0] = SOURCES.index(how)
+            break
+    make: Any = pd.Categorical.from_codes
+    text = {point: pd.Series(words, dtype="str") for point, words in names.items()}
+    return Points(at["fp"], at["bp"], text["fp"], text["bp"], make(source, categories=list(SOURCES)))
+
+
+def _runs(trace: Trace) -> Scope:
+    """The operators on threads; where they tell no phase, what ran on devices."""
+    host = on_host(trace)
+    if host.among("phase", ("forward", "backward")).any() or not len(on_device(trace).rows):
+        operators = host.among("category", ("operator",))
+        return host.only(operators) if (operators & host.among("phase", ("forward",))).any() else host
+    return on_device(trace)
+
+
+def _phase(runs: Scope, first: bool) -> Mask:
+    forward = runs.among("phase", ("forward",))
+    backward = runs.among("phase", ("backward",))
+    return forward if first or not backward.any() else backward
+
+
+def _called(runs: Scope, wanted: str, how: str) -> Mask:
+    words = [str(word) for word in runs.slices["name"].cat.categories]
+    exact = [word == wanted for word in words]
+    chosen = exact if any(exact) else [word.rpartition("/")[2] == wanted for word in words]
+    return np.asarray(np.append(chosen, False)[runs.codes("name")], dtype=bool)
+
+
+def _near(runs: Scope, wanted: str) -> str:
+    words = runs.slices["name"].cat.categories[np.unique(runs.codes("name"))]
+    return nearest(wanted, [str(word) for word in words[:_LISTED]])
+
+
+def _edge(runs: Scope, keep: Mask, start: IntArray, end: IntArray, first: bool) -> IntArray:
+    """Place in `runs` of the first to start (the last to end) inside each step; -1 where there is none."""
+    rows = np.flatnonzero(keep)
+    found = np.full(len(start), -1, dtype=np.int64)
+    if not len(rows) or not len(start):
+        return found
+    if first:
+        ts = runs.ts[rows]
+        at = np.searchsorted(ts, start, side="left")
+        inside = at < len(rows)
+        inside[inside] = ts[at[inside]] < end[inside]
+        found[inside] = rows[at[inside]]
+        return found
+    order = rows[np.argsort(runs.end[rows], kind="stable")]
+    at = np.searchsorted(runs.end[order], end, side="right") - 1
+    found = np.where(at < 0, -1, order[at])
+    found[runs.end[found] <= start] = -1
+    # one that begins in the step and outlasts it is its last
+    at = np.searchsorted(runs.ts[rows], end, side="left") - 1
+    beyond = np.where(at < 0, rows[0], rows[at])
+    outlasts = (at >= 0) & (runs.ts[beyond] >= start) & (runs.end[beyond] > end)
+    return np.where(outlasts, beyond, found)
+
+
+def _instant(runs: Scope, row: IntArray, otherwise: IntArray, first: bool) -> IntArray:
+    if not len(runs.rows):
+        return otherwise
+    return np.where(row < 0, otherwise, (runs.ts if first else runs.end)[row])
+
+
+def _names(runs: Scope, row: IntArray) -> npt.NDArray[np.object_]:
+    words = np.array([*runs.slices["name"].cat.categories, None], dtype=object)
+    code = np.append(runs.codes("name"), -1)
+    return np.asarray(words[code[row]], dtype=object)
+
+
+def _recorded_names(spans: pd.DataFrame, column: str) -> npt.NDArray[np.object_]:
+    if column in spans:
+        return np.asarray(spans[column], dtype=object)
+    return np.full(len(spans), None, dtype=object)
+
+
+def reduce_times(trace: Trace, spans: pd.DataFrame) -> IntArray:
+    """Union of the collectives of each step, on the devices or, where none is there, on the host.
+
+    Parameters
+    ----------
+    trace : Trace
+    spans : DataFrame
+        ``step``, and ``rank`` where there are several.
+
+    Returns
+    -------
+    ndarray of int64, shape (steps,)
+        ns; 0 for steps without.
+    """
+    recorded = recorded_table(trace, "reduces") if "rank" in spans else None
+    if recorded is not None:
+        ordered = recorded.sort_values("start_ns", kind="stable")
+        start = ordered["start_ns"].to_numpy(dtype=np.int64)
+        end = start + ordered["dur_ns"].to_numpy(dtype=np.int64)
+        keys = pd.MultiIndex.from_frame(ordered[["rank", "step"]].astype("int64"))
+        wanted = pd.MultiIndex.from_frame(spans[["rank", "step"]].astype("int64"))
+        return _sum(wanted.get_indexer(keys), start, end, len(spans))
+    work = on_device(trace)
+    talks = work.only(work.among("category", ("collective",)))
+    if not len(talks.rows):
+        host = on_host(trace)
+        talks = host.only(host.among("category", ("collective",)))
+    number = pd.Index(spans["step"].to_numpy(dtype=np.int64))
+    row = number.drop_duplicates().get_indexer(talks.ints("step"))
+    first = np.flatnonzero(~number.duplicated())
+    return _sum(np.append(first, -1)[row], talks.ts, talks.end, len(spans))
+
+
+def _sum(row: IntArray, ts: IntArray, end: IntArray, count: int) -> IntArray:
+    known = row >= 0
+    spent = covered(row[known], ts[known], end[known])
+    return as_ints(np.bincount(row[known], spent, minlength=count).astype(np.int64))
+
 
 FP_POINT: Final = "FP_POINT"
 BP_POINT: Final = "BP_POINT"

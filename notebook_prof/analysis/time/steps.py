@@ -1,16 +1,19 @@
-"""The steps, with how busy the host and the devices were in each."""
+"""Steps: how busy host and devices were in each, and what each step's time went to, by two rules."""
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from ...trace import Trace, union
-from ...trace.intervals import IntArray
+from ...errors import OptionError, nearest
+from ...trace import Intervals, Trace, overlap, subtract, union
+from ...trace.intervals import IntArray, as_ints
 from ...trace.sealing import step_at
-from ..measure import length_within
-from ..scope import Numbers, WindowLike, on_device, on_host
-from ..spans import step_spans
+from ...trace.taxonomy import STEP_PREFIX
+from ..scope import Mask, Numbers, Scope, WindowLike, length_within, many, on_device, on_host, step_spans
 from ..trust.doubts import mark, step_doubts
 from .phases import stepping_track
 
@@ -84,3 +87,267 @@ def _updates(trace: Trace) -> IntArray:
     table = {name: trace.steps[name].to_numpy() for name in ("step", "ts", "dur")}
     number = step_at(middle, table) if len(trace.steps) else np.full(len(rows), -1, np.int64)
     return np.asarray(number[number >= 0])
+
+
+_BY: Final = ("step", "trace")
+
+
+def breakdown(
+    trace: Trace, *, window: WindowLike = None, step: Numbers = None, by: str = "step"
+) -> pd.DataFrame:
+    """Divide the time of each step among computation, communication, copies, data and idleness.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns; steps are cut at its edges.
+    step : int or iterable of int, optional
+        Keep these steps.
+    by : {"step", "trace"}
+        A row a step, or one from the first to the last work.
+
+    Returns
+    -------
+    DataFrame
+        By step; no rows without steps, or, with ``by="trace"``, without work. All times int64 ns.
+
+        - ``step`` Int32, missing with ``by="trace"``; ``ts``; ``step_ns``: from its start to the start of
+          the next one, and of the last one to the end of what it launched;
+        - ``compute_ns``: kernels on any stream; ``communication_ns``: collectives; ``overlap_ns``: both;
+          ``exposed_ns``: communication without computation;
+        - ``memory_ns``: copies and fills; ``exposed_memory_ns``: those with nothing else beside them;
+        - ``data_ns``: nothing on the device, and the thread of the steps in phase data; ``idle_ns``: the
+          rest.
+
+        ``compute_ns + exposed_ns + exposed_memory_ns + data_ns + idle_ns == step_ns``.
+
+    Raises
+    ------
+    OptionError
+        If `by` is neither of the two.
+
+    Notes
+    -----
+    Lengths of unions over all streams of all devices of the trace, cut at the edges of the steps. Without
+    device work they are those of the host: operators outside communication are computation, gloo's and MPI's
+    ranges communication. With ``by="trace"`` on traces of whole microseconds, ``step_ns``, ``compute_ns`` and
+    the rest are HTA's temporal breakdown to the digit (idle is ``data_ns + idle_ns``).
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw('''
+    ... steps: [0                ]
+    ... stream 7: [gemm    ]
+    ... stream 9:       [nccl  ]
+    ... ''', categories={"nccl": "collective"})
+    >>> breakdown(trace)[["step_ns", "compute_ns", "overlap_ns", "exposed_ns", "idle_ns"]].values.tolist()
+    [[19, 10, 4, 4, 5]]
+    """
+    if by not in _BY:
+        raise OptionError(f"a rank's time cannot be divided by {by!r}: {nearest(by, _BY)}")
+    work, talks, moves = _work(trace, window, None if by == "step" else step)
+    number, start, end = _stretches(trace, work, window, step, by)
+
+    def of(keep: Mask) -> Intervals:
+        return union(work.ts[keep], work.end[keep])
+
+    compute, talking, moving = of(~talks & ~moves), of(talks), of(moves)
+    busy = union(work.ts, work.end)
+    host = on_host(trace, window)
+    data = host.among("phase", ("data",)) & (host.ints("track") == stepping_track(trace))
+    parts = {
+        "compute_ns": compute,
+        "communication_ns": talking,
+        "overlap_ns": overlap(compute, talking),
+        "exposed_ns": subtract(talking, compute),
+        "memory_ns": moving,
+        "exposed_memory_ns": subtract(subtract(moving, compute), talking),
+        "data_ns": subtract(union(host.ts[data], host.end[data]), busy),
+    }
+    table = pd.DataFrame({"step": number, "ts": start, "step_ns": end - start})
+    for name, intervals in parts.items():
+        table[name] = length_within(intervals, start, end)
+    table["idle_ns"] = table["step_ns"] - length_within(busy, start, end) - table["data_ns"]
+    return table
+
+
+def _work(trace: Trace, window: WindowLike, step: Numbers) -> tuple[Scope, Mask, Mask]:
+    """What counts as work, and what of it communicates or moves memory."""
+    work = on_device(trace, window).where(step=step)
+    if not len(work.rows):
+        host = on_host(trace, window).where(step=step)
+        talks = host.among("category", ("collective",))
+        computes = host.among("category", ("operator",)) & ~host.among("phase", ("communication",))
+        work = host.only(talks | computes)
+    talks = work.among("category", ("collective",))
+    return work, talks, work.among("category", ("memcpy", "memset"))
+
+
+def _stretches(
+    trace: Trace, work: Scope, window: WindowLike, step: Numbers, by: str
+) -> tuple[pd.arrays.IntegerArray, IntArray, IntArray]:
+    if by == "trace":
+        some = len(work.rows) > 0
+        start = np.array([work.ts.min()] if some else [], np.int64)
+        end = np.array([work.end.max()] if some else [], np.int64)
+        none = np.zeros(len(start), np.int32)
+        return pd.arrays.IntegerArray(none, none == 0), start, end
+    spans = step_spans(trace, window)
+    number = spans["step"].to_numpy(np.int32)
+    start = spans["ts"].to_numpy()
+    end = start + spans["dur"].to_numpy()
+    if len(end):
+        launched = work.end[work.ints("step") == number[-1]]
+        end[-1] = max(int(end[-1]), int(launched.max(initial=0)))
+        end[:-1] = np.maximum(start[1:], start[:-1])
+    keep = np.isin(number, np.atleast_1d(np.asarray(step))) if step is not None else np.ones(len(end), bool)
+    none = np.zeros(int(keep.sum()), bool)
+    return pd.arrays.IntegerArray(number[keep], none), as_ints(start[keep]), as_ints(end[keep])
+
+
+PARTS: Final = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu")
+"""In the order in which they take an instant."""
+
+_CPU: Final = ("operator", "annotation", "module", "python", "io")
+_FEW: Final = 0.8
+_NONE: Final = -1
+
+
+def step_breakdown(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
+    """Divide every step, up to the end of its device work, among seven kinds of work and the rest.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns; steps are cut at its edges.
+    step : int or iterable of int, optional
+        Keep these steps.
+
+    Returns
+    -------
+    DataFrame
+        By time; no rows without steps. ``step`` int32, then int64 ns ``kernel_ns memcpy_ns memset_ns
+        communication_ns runtime_ns dataloader_ns cpu_ns other_ns``, which sum to ``total_ns``.
+
+    Notes
+    -----
+    The rule of the PyTorch Profiler TensorBoard plugin (``torch_tb_profiler``, step parser and overall
+    parser), equal to its own figures on its ResNet-50 sample:
+
+    - an instant belongs to the first of kernel, memcpy, memset, communication, runtime call, DataLoader,
+      any other host slice in which something runs, on any thread or stream; the rest is other;
+    - a step begins when it began on the host or when the step before ended, whichever is later, and ends
+      when it ended on the host or when the last device work ended that it launched. A call that lies
+      across the edge of a step belongs to none;
+    - the first step begins no earlier than the end of device work that no step launched and that ended
+      before the first step's own began;
+    - last steps with less than 80 % of the device events of the step before were not recorded whole, and
+      are left out.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> gpu = b.track("GPU 0", "stream", device=0, stream=7)
+    >>> host = b.track("main", tid=1)
+    >>> what = dict(name=["op", "launch"], category=["operator", "launch"])
+    >>> call = b.slices(ts=[0, 10], dur=[100, 20], track=host, **what)
+    >>> work = b.slices(ts=50, dur=90, track=gpu, name="gemm", category="kernel", device=0, stream=7)
+    >>> b.flows("launch", call[1:], work)
+    >>> b.steps(step=0, ts=0, dur=120, source="loop")
+    >>> step_breakdown(b.seal())[["kernel_ns", "runtime_ns", "cpu_ns", "total_ns"]].values.tolist()
+    [[90, 20, 30, 140]]
+    """
+    steps = step_spans(trace)
+    host, device = on_host(trace), on_device(trace)
+    order = np.argsort(steps["ts"].to_numpy(), kind="stable")
+    steps = steps.iloc[order].reset_index(drop=True)
+    start, end, whole = _extended(trace, steps, host, device)
+    keep = whole if step is None else whole & steps["step"].isin(many(step)).to_numpy()
+    if window is not None:
+        start, end = np.maximum(start, window[0]), np.minimum(end, window[1])
+        keep &= end > start
+    start, end = start[keep], np.maximum(end, start)[keep]
+    found: dict[str, npt.NDArray[np.integer]] = {"step": steps["step"].to_numpy(dtype=np.int32)[keep]}
+    taken: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
+    for name, own in _intervals(host, device).items():
+        found[f"{name}_ns"] = length_within(subtract(own, taken), start, end)
+        taken = union(np.concatenate([taken[0], own[0]]), np.concatenate([taken[1], own[1]]))
+    found["other_ns"] = end - start - sum(found[f"{name}_ns"] for name in PARTS)
+    found["total_ns"] = end - start
+    return pd.DataFrame(found)
+
+
+def _intervals(host: Scope, device: Scope) -> dict[str, Intervals]:
+    """When each of `PARTS` runs, as a union over all tracks."""
+    names = host.slices["name"].cat.categories.astype(str)
+    code = host.codes("name")
+    loader = np.append(
+        names.str.startswith("enumerate(DataLoader)#") & names.str.endswith("__next__"), False
+    )[code]
+    step = np.append(names.str.startswith(STEP_PREFIX), False)[code]
+    work = host.among("category", _CPU)
+    found = {
+        name: _union(device, device.among("category", (name,))) for name in ("kernel", "memcpy", "memset")
+    }
+    parts = (_union(scope, scope.among("category", ("collective",))) for scope in (host, device))
+    starts, ends = zip(*parts, strict=True)
+    found["communication"] = union(np.concatenate(starts), np.concatenate(ends))
+    found["runtime"] = _union(host, host.among("category", ("launch", "sync")))
+    found["dataloader"] = _union(host, work & loader)
+    found["cpu"] = _union(host, work & ~loader & ~step)
+    return found
+
+
+def _union(scope: Scope, keep: npt.NDArray[np.bool_]) -> Intervals:
+    return union(scope.ts[keep], scope.end[keep])
+
+
+def _extended(
+    trace: Trace, steps: pd.DataFrame, host: Scope, device: Scope
+) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
+    """Starts and ends of the steps with their device work, and which of them were recorded whole."""
+    start = steps["ts"].to_numpy().copy()
+    end = start + steps["dur"].to_numpy()
+    count = len(steps)
+    whole = np.ones(count, bool)
+    if not count or not len(device.rows):
+        return start, end, whole
+    owner = _launching_step(trace, start, end)[device.rows]
+    mine = np.flatnonzero(owner != _NONE)
+    if not len(mine):
+        return start, end, whole
+    first, last = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
+    np.minimum.at(first, owner[mine], device.ts[mine])
+    np.maximum.at(last, owner[mine], device.end[mine])
+    before = start[0]
+    early = (owner == _NONE) & (device.end < first[0])
+    if last[0] > np.iinfo(np.int64).min and early.any():
+        before = max(before, int(device.end[early].max()))
+    # each step begins where the one before ends: a running maximum
+    reach = np.maximum.accumulate(np.maximum(np.maximum(end, last), before))
+    start = np.maximum(start, np.concatenate([[before], reach[:-1]]))
+    end = np.maximum(np.maximum(end, last), start)
+    events = np.bincount(owner[mine], minlength=count)
+    kept = count
+    while kept > 1 and events[kept - 1] < _FEW * events[kept - 2]:
+        kept -= 1
+    whole[kept:] = False
+    return start, end, whole
+
+
+def _launching_step(trace: Trace, start: IntArray, end: IntArray) -> IntArray:
+    """For each slice, the step inside which the call lies that launched it; -1 for none."""
+    slices, flows = trace.slices, trace.flows
+    launch = (flows["kind"] == "launch").to_numpy()
+    src, dst = flows["src"].to_numpy()[launch], flows["dst"].to_numpy()[launch]
+    begin = slices["ts"].to_numpy()[src]
+    done = begin + slices["dur"].to_numpy()[src]
+    at = np.searchsorted(start, begin, side="right") - 1
+    inside = (at >= 0) & (done <= end[np.maximum(at, 0)])
+    owner = np.full(len(slices), _NONE, np.int64)
+    owner[dst[inside]] = at[inside]
+    return owner

@@ -9,10 +9,9 @@ import pandas as pd
 
 from ...trace import Intervals, Trace, Window, length, nest, overlap, subtract, union
 from ...trace.schema import Column, Table
-from ..scope import Mask, Scope, WindowLike, on_host
-from ..spans import step_spans
+from ..scope import Mask, Scope, WindowLike, on_host, step_spans
+from .host_states import waiting
 from .phases import stepping_track
-from .waiting_calls import waiting
 
 STATES: Final = ("waiting", "launch", "small operators", "operators", "python", "range", "idle")
 """States, those that own an instant first come first."""

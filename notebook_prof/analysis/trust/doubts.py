@@ -14,9 +14,9 @@ from ...trace.intervals import IntArray
 from ..device.launches import launching_rows, owning_rows
 from ..grouping import Groups, group, inclusive
 from ..scope import Scope, WindowLike, ints, on_device, on_host, once
-from .trust_device import device_findings
-from .trust_finding import Finding
-from .trust_run import card_findings, step_findings
+from .device import device_findings
+from .finding import Finding
+from .run import card_findings, step_findings
 
 COLUMN: Final = "doubt"
 """Column of tables: codes of the trust report, only where there is one to tell."""

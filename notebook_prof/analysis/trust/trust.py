@@ -8,9 +8,9 @@ import pandas as pd
 
 from ...trace import Trace
 from ..scope import WindowLike
-from .trust_device import device_findings
-from .trust_finding import TRUST, Finding
-from .trust_run import run_findings
+from .device import device_findings
+from .finding import TRUST, Finding
+from .run import run_findings
 
 _TOLD_BETTER = frozenset({"device-work-without-launch", "partial-step", "no-warmup"})
 _ORDER = {"error": 0, "loss": 1, "info": 2}

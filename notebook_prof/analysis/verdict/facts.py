@@ -12,15 +12,14 @@ import pandas as pd
 
 from ...trace import Trace, Window, length, union
 from ...trace.intervals import IntArray
-from ..device.device import device
+from ..device.busy import device
 from ..device.kernels import kernels
 from ..grouping import group
+from ..memory.curve import memory_peak
+from ..memory.growth import memory_growth
 from ..memory.level_growth import level_growth, matters
-from ..memory.memory_growth import memory_growth
-from ..memory.memory_peak import memory_peak
-from ..scope import Scope, WindowLike, on_device, on_host
-from ..source.hot_lines import HotLines, hot_lines
-from ..spans import step_spans
+from ..scope import Scope, WindowLike, on_device, on_host, step_spans
+from ..source.lines import HotLines, hot_lines
 from ..time.account import ACCOUNT, account
 from ..time.phases import phases, stepping_track
 from ..time.thread_time import SMALL_NS, thread_time

@@ -10,11 +10,11 @@ from typing import Any
 from ...trace import Trace
 from ..scope import WindowLike, sharing
 from .claims import Claim, cite_ns, say
+from .code import judge_code
 from .facts import Facts, gather
-from .verdict_code import judge_code
-from .verdict_finding import Finding
-from .verdict_lines import supporting_lines
-from .verdict_steps import judge_steps
+from .finding import Finding
+from .lines import supporting_lines
+from .steps import judge_steps
 
 TRIFLE_NS = 5_000_000
 """A cell that takes less has nothing to report, unless it has steps."""

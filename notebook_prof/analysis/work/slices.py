@@ -97,13 +97,13 @@ def slice_work(trace: Trace, element_bytes: float = 4) -> SliceWork:
     return SliceWork(flops, moved, kind, known & ~_inside(known, parent))
 
 
-def inclusive(work: SliceWork, depth: npt.NDArray[Any], parent: IntArray) -> tuple[Floats, Floats]:
+def inclusive_work(work: SliceWork, depth: npt.NDArray[Any], parent: IntArray) -> tuple[Floats, Floats]:
     """FLOPs and bytes of each slice: its own where they are known, else of what is inside it.
 
     Examples
     --------
     >>> work = SliceWork(*(np.array([0.0, 6.0, 6.0]),) * 2, np.array([-1, 0, 0]), np.array([0, 1, 0], bool))
-    >>> inclusive(work, np.arange(3), np.array([-1, 0, 1]))[0].tolist()
+    >>> inclusive_work(work, np.arange(3), np.array([-1, 0, 1]))[0].tolist()
     [6.0, 6.0, 6.0]
     """
     flops, moved = work.flops.copy(), work.bytes.copy()

@@ -2,9 +2,8 @@
 
 from .events import Events
 from .memory import memory_table
-from .model import model_table
 from .operators import kernel_table, operator_table, user_table
-from .overview import device_table, distribution_table, overview_table
+from .overview import device_table, distribution_table, model_table, overview_table
 
 __all__ = [
     "Events",

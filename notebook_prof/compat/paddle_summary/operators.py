@@ -10,10 +10,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...analysis.scope import Mask
-from ...analysis.work.slices import inclusive, slice_work
+from ...analysis.work.slices import inclusive_work, slice_work
 from ...trace.intervals import IntArray
-from .events import DEVICE, STEP, Events
-from .spread import ranked, ratios, spread
+from .events import DEVICE, STEP, Events, ranked, ratios, spread
 
 _ARGUMENTS: Final = re.compile(r"(.+?)(<.*>)(\(.*\))")
 _MEMORY_WORDS: Final = ("memcpy", "memorycopy", "memset")
@@ -122,7 +121,9 @@ def _flops(events: Events, mine: IntArray, table: pd.DataFrame) -> Any:
     """FLOPs of each name; 0 for Paddle's recordings, whose own summary counts none of what they hold."""
     if events.own_types or table.empty:
         return 0.0
-    flops, _ = inclusive(slice_work(events.trace), events.trace.slices["depth"].to_numpy(), events.parent)
+    flops, _ = inclusive_work(
+        slice_work(events.trace), events.trace.slices["depth"].to_numpy(), events.parent
+    )
     sums = pd.Series(flops[mine]).groupby(events.names[mine].astype(object), sort=False).sum()
     return sums.reindex(table["name"]).to_numpy(dtype=np.float64)
 

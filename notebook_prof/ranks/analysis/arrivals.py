@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...analysis.distributed.collective_names import SYMMETRIC
+from ...analysis.distributed.collectives import SYMMETRIC
 from .clocks import on_common_clock
 
 _SLACK_NS: Final = 1_000_000

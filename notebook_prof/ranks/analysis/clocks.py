@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...analysis.distributed.collective_names import SYMMETRIC
+from ...analysis.distributed.collectives import SYMMETRIC
 from ...trace.intervals import IntArray, as_ints
 from .clock_fit import FLOOR_NS, NOISE, ClockFit, fit_clocks
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...analysis.distributed.collective_names import bus_factor
+from ...analysis.distributed.collectives import bus_factor
 from ...errors import OptionError, nearest
 
 BY: Final = ("operation", "group", "size", "rank", "step", "name")

@@ -7,8 +7,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ...analysis.distributed.collective_names import operation_of
-from ...analysis.distributed.collectives import collectives
+from ...analysis.distributed.collectives import collectives, operation_of
 from ...analysis.grouping import covered
 from ...analysis.scope import Mask, Scope, on_device
 from ...analysis.time.recorded_steps import recorded_table

@@ -9,8 +9,8 @@ import pandas as pd
 
 from ... import analysis
 from ...analysis.distributed.collectives import collectives
-from ...analysis.time.breakdown import breakdown
 from ...analysis.time.operators import operator_times
+from ...analysis.time.steps import breakdown
 from ...analysis.work.slices import slice_work
 from ...trace import Trace
 from ...trace.taxonomy import phase_of

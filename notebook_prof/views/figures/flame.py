@@ -9,7 +9,7 @@ import pandas as pd
 from bokeh.models import Range1d
 
 from ... import analysis
-from ...analysis.source.stack_nodes import MERGED_STEPS
+from ...analysis.source.flame import MERGED_STEPS
 from ...selection import Selection
 from ...service.palette import NAMES
 from ...trace import Trace

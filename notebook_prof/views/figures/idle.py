@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ... import analysis
-from ...analysis.device.device_idle import CAUSES
+from ...analysis.device.busy import CAUSES
 from ...selection import Selection
 from ...service.palette import NAMES
 from ...trace import Trace

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from ... import analysis
-from ...analysis.device.device_attributes import device_attributes
+from ...analysis.device.counters import device_attributes
 from ...analysis.device.kernels import LAUNCH
 from ...analysis.scope import on_device
 from ...trace import Trace

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ... import analysis
-from ...analysis.device.ceilings import ceilings_of
+from ...analysis.device.roofline import ceilings_of
 from ...trace import Trace
 from .. import figures
 from .analyses import ask, followed, selection_of

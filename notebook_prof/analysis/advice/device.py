@@ -1,0 +1,194 @@
+"""Rules of devices: waits, copies that make the host wait, kernels that use a part of a card, and ranks."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace.intervals import IntArray
+from ...trace.nesting import climb
+from ...units import format_count, format_ns, format_share
+from ..device.counters import device_attributes, uses_tensor_cores
+from ..device.launches import launch_calls
+from ..distributed.communication import distributed
+from ..scope import ints
+from ..verdict.lines import short
+from .finding import Finding, Run, evidence, named, names_of
+
+_PLUMBING: Final = ("launch", "sync", "overhead")
+_SHOWN: Final = 3
+
+
+def sync_points(run: Run) -> Finding | None:
+    """Calls in the steps after which the host has waited and the device has run dry."""
+    host = run.host
+    waits = host.among("category", ("sync",))
+    if not waits.any() or int(waits.sum()) < run.step_count or not len(run.idle):
+        return None
+    start, end = host.ts[waits], host.end[waits]
+    idle = run.idle
+    at = np.searchsorted(start, idle["ts"].to_numpy(), side="right") - 1
+    dried = (at >= 0) & (idle["ts"].to_numpy() <= np.append(end, 0)[at])
+    gain = int(idle["dur"].to_numpy()[dried].sum()) // max(idle["device"].nunique(), 1)
+    callers = _callers(run, host.rows[waits])
+    shown = ", ".join(f"{name} ({format_count(count)})" for name, count in callers.head(_SHOWN).items())
+    rows, count = evidence(host, waits)
+    waited = int(host.self_ns[waits].sum())
+    often = "once" if count == run.step_count else f"{count / run.step_count:.3g} times"
+    return Finding(
+        "sync-points",
+        f"The host waits for the device {often} a step, "
+        f"{format_ns(waited / run.step_count)} in all, in {shown}; the device then runs dry for "
+        f"{format_ns(gain / run.step_count)} a step.",
+        "Leave values on the device: collect losses as tensors and read them once in a while, in place of "
+        ".item(), .cpu(), print(tensor), nonzero() and masks in each step; copy with non_blocking=True.",
+        gain,
+        bound=True,
+        select={"category": "sync"},
+        rows=rows,
+        count=count,
+    )
+
+
+def _callers(run: Run, rows: IntArray) -> pd.Series[int]:
+    """Names of the innermost operators around calls, most frequent first."""
+    slices = run.trace.slices
+    rows = climb(ints(slices["parent"]), rows, slices["category"].isin(_PLUMBING).to_numpy())
+    return slices["name"].iloc[rows].astype("str").value_counts()
+
+
+def pageable_copies(run: Run) -> Finding | None:
+    """Copies to the device from memory that is not pinned: the host waits until they are done."""
+    work = run.device
+    copies = work.among("category", ("memcpy",)) & named(work, ("pageable",)) & named(work, ("htod", "host"))
+    if not copies.any():
+        return None
+    rows, count = evidence(work, copies)
+    spent = int((work.end - work.ts)[copies].sum())
+    ends = run.idle["next"].fillna(-1).to_numpy(dtype=np.int64)
+    waits = int(run.idle.loc[np.isin(ends, work.rows[copies]), "memcpy_ns"].sum())
+    calls = launch_calls(run.trace)[work.rows[copies]]
+    held = int(run.trace.slices["dur"].to_numpy()[calls[calls >= 0]].sum())
+    return Finding(
+        "pageable-copies",
+        f"{format_count(count)} copies to the device come from memory that is not pinned: {format_ns(spent)} "
+        f"of copying ({format_share(spent / run.total_ns)}), during which the host waits {format_ns(held)}.",
+        "Pin what is copied (DataLoader(pin_memory=True) or tensor.pin_memory()) and copy with "
+        ".to(device, non_blocking=True), so that copies overlap with work.",
+        spent + waits,
+        bound=True,
+        select={"name": names_of(work, copies)},
+        rows=rows,
+        count=count,
+    )
+
+
+_SHARE: Final = 0.1
+_LOW: Final = 0.25
+_ELIGIBLE: Final = re.compile(r"gemm|conv|dgrad|wgrad|cudnn.*(fprop|engine)|scudnn|winograd", re.IGNORECASE)
+_HAVE: Final = re.compile(
+    r"\b(V100|T4|A10\w*|A30|A40|A100|H100|H200|GH200|B100|B200|L4|L40\w*|RTX|TITAN (?:V|RTX)|DGX\w*)", re.I
+)
+_FASTER: Final = 2
+"""Matrix products on tensor cores take at most half the time; NVIDIA's data sheets say 8 to 16 times less."""
+
+
+def low_occupancy(run: Run) -> Finding | None:
+    """Kernels whose grids are too small to fill the device, or that leave it mostly empty."""
+    work = run.device
+    attributes = device_attributes(run.trace, work)
+    if attributes is None:
+        return None
+    nothing = np.full(len(work.rows), np.nan)
+    blocks, occupancy = (
+        attributes[name].to_numpy(dtype=np.float64, na_value=np.nan) if name in attributes else nothing
+        for name in ("blocks_per_sm", "occupancy")
+    )
+    kernel = work.among("category", ("kernel",))
+    spent = (work.end - work.ts).astype(np.float64)
+    few = kernel & ((blocks < 1) | (occupancy < _LOW))
+    share = float(spent[few].sum() / max(spent[kernel].sum(), 1.0))
+    if share < _SHARE:
+        return None
+    rows, count = evidence(work, few)
+    empty = np.where(blocks < 1, 1 - blocks, 0.0)
+    return Finding(
+        "low-occupancy",
+        f"Kernels with less than one block for each multiprocessor, or an occupancy below "
+        f"{format_share(_LOW)}, take {format_share(share)} of the kernels' time.",
+        "Give each kernel more to do: a larger batch or larger layers, channels that are multiples of 64, "
+        "torch.compile to fuse small ones.",
+        int(np.nansum((spent * empty)[few])),
+        bound=True,
+        select={"name": names_of(work, few)},
+        rows=rows,
+        count=count,
+    )
+
+
+def tensor_cores_unused(run: Run) -> Finding | None:
+    """Matrix products and convolutions that run without the device's tensor cores."""
+    if not _has_tensor_cores(run):
+        return None
+    work = run.device
+    words = [str(name) for name in work.slices["name"].cat.categories]
+    eligible = [bool(_ELIGIBLE.search(word)) and not uses_tensor_cores(word) for word in words]
+    kernel = work.among("category", ("kernel",))
+    plain = kernel & np.append(np.array(eligible, dtype=bool), False)[work.codes("name")]
+    spent = work.end - work.ts
+    share = float(spent[plain].sum() / max(int(spent[kernel].sum()), 1))
+    if share < _SHARE:
+        return None
+    rows, count = evidence(work, plain)
+    longest = short(work.slices["name"].iloc[int(rows[0])], 32)
+    return Finding(
+        "tensor-cores-unused",
+        f"Matrix products and convolutions without tensor cores take {format_share(share)} of the kernels' "
+        f"time; the longest is {longest}.",
+        "Compute in half precision: torch.autocast('cuda', dtype=torch.float16 or bfloat16); on Ampere and "
+        "later torch.set_float32_matmul_precision('high'); sizes that are multiples of 8.",
+        int(spent[plain].sum()) * (_FASTER - 1) // _FASTER,
+        bound=True,
+        select={"name": names_of(work, plain)},
+        rows=rows,
+        count=count,
+    )
+
+
+def _has_tensor_cores(run: Run) -> bool:
+    names = run.trace.metadata.get("devices")
+    return any(_HAVE.search(str(name)) for name in names) if isinstance(names, list | tuple) else False
+
+
+WAITS: Final = 0.05
+"""Share of the measured time from which a wait is worth a word."""
+
+
+def communication_exposed(run: Run) -> Finding | None:
+    """Collectives run while nothing computes."""
+    spent = run.facts.phase_ns.get("communication", 0)
+    table = distributed(run.trace, window=run.window, by="trace")
+    on_devices = table[table["device"] >= 0]
+    scope = run.threads
+    if len(on_devices) and int(on_devices["communication_ns"].sum()):
+        spent, scope = int(on_devices["exposed_ns"].max()), run.device
+    share = spent / run.total_ns
+    if share < WAITS:
+        return None
+    rows, count = evidence(scope, scope.among("category", ("collective",)))
+    return Finding(
+        "communication-exposed",
+        f"{format_share(min(share, 1.0))} of the time is communication behind which nothing computes "
+        f"({format_ns(spent / run.step_count)} a step).",
+        "Overlap it with backward (DDP's buckets: bucket_cap_mb, gradient_as_bucket_view), exchange less "
+        "often (no_sync with gradient accumulation) or less (compression hooks, bfloat16), and look for a "
+        "rank that arrives late: the others' communication is then waiting.",
+        min(spent, run.total_ns),
+        bound=True,
+        select={"category": "collective"},
+        rows=rows,
+        count=count,
+    )

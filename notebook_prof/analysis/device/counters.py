@@ -1,0 +1,166 @@
+"""What a recording tells of cards: how kernels were launched, and counters of power, heat and clocks."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace import Trace, Window
+from ..scope import Scope, WindowLike
+from ..time.recorded_steps import recorded_table
+
+ATTRIBUTES: Final = (
+    "grid",
+    "block",
+    "registers_per_thread",
+    "shared_memory_bytes",
+    "blocks_per_sm",
+    "warps_per_sm",
+    "occupancy",
+    "bytes",
+    "graph",
+    "graph_node",
+    "priority",
+)
+_KEYS: Final = ["device", "stream", "start"]
+_TENSOR_CORES: Final = (
+    *("h884", "s884", "h1688", "s1688", "hmma", "i8816", "16816", "dgrad_1x1_stride_2x2"),
+    *("first_layer_wgrad_kernel", "conv1x1", "conv2d_c1_k1", "direct_group", "xmma_implicit_gemm"),
+    *("xmma_sparse_conv", "xmma_warp_specialized_implicit_gemm", "xmma_gemm", "xmma_sparse_gemm", "c1688"),
+    *("tensorop", "gmma", "s1684", "i16832", "flash_fwd", "flash_bwd"),
+)
+"""VisualDL's list, and what newer libraries call theirs."""
+
+
+def device_attributes(trace: Trace, work: Scope) -> pd.DataFrame | None:
+    """Look up the launch attributes of device work.
+
+    Parameters
+    ----------
+    trace : Trace
+        Its ``metadata["tables"]["device_events"]`` holds them, by device, stream and ``start_unix_ns``.
+    work : Scope
+        Slices of devices.
+
+    Returns
+    -------
+    DataFrame or None
+        A row a slice: those of `ATTRIBUTES` that were recorded; `grid` and `block` as text, as in
+        ``[40, 1, 1]``, missing for copies. None where nothing was recorded.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> from notebook_prof.analysis.scope import on_device
+    >>> trace = draw("stream 7: [gemm]")
+    >>> device_attributes(trace, on_device(trace)) is None
+    True
+    """
+    table = recorded_table(trace, "device_events")
+    if table is None or not len(work.rows):
+        return None
+    own = [name for name in ATTRIBUTES if name in table]
+    if not own:
+        return None
+    origin = int(trace.metadata.get("start_unix_ns", 0))
+    known = table.assign(start=table["start_unix_ns"] - origin)
+    known = known.astype(dict.fromkeys(_KEYS, "int64")).drop_duplicates(_KEYS)
+    wanted = pd.DataFrame(
+        {
+            "device": work.ints("device"),
+            "stream": work.ints("stream"),
+            "start": work.slices["ts"].to_numpy()[work.rows],
+        }
+    )
+    found = wanted.merge(known[[*_KEYS, *own]], on=_KEYS, how="left")[own]
+    for name in ("grid", "block"):
+        if name in found:
+            codes, words = pd.factorize(found[name].astype("str").where(found[name].notna()))
+            texts = np.array([*words, None], dtype=object)
+            found[name] = pd.Series(texts[codes], dtype="str")
+    return found
+
+
+def uses_tensor_cores(name: object) -> bool:
+    """Whether a kernel runs on tensor cores, by its name.
+
+    Examples
+    --------
+    >>> uses_tensor_cores("volta_h884gemm_64x64_ldg8_nn"), uses_tensor_cores("volta_sgemm_64x64_nt")
+    (True, False)
+    """
+    text = str(name).lower()
+    return any(mark in text for mark in _TENSOR_CORES)
+
+
+_GPU: Final = re.compile(r"GPU (\d+) (.+)")
+_COLUMNS: Final = {
+    "power_w": ("power", "mean"),
+    "power_max_w": ("power", "max"),
+    "energy_j": ("energy", "grown"),
+    "temperature_max_c": ("temperature", "max"),
+    "sm_clock_mhz": ("SM clock", "mean"),
+    "memory_used_bytes": ("memory", "max"),
+    "own_memory_bytes": ("memory of this process", "max"),
+    "throttled_share": ("throttle reasons", "above"),
+}
+"""Column → counter of the `nvml` collector, and what is made of its readings."""
+
+
+def device_counters(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
+    """Sum up the counters that the `nvml` collector reads, by device.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns: readings inside.
+
+    Returns
+    -------
+    DataFrame
+        By device, indexed by its number (int64, ``device``); no rows where no card was read. All float64,
+        NaN where a counter was not read: ``power_w`` (mean), ``power_max_w``; ``energy_j``: from the first
+        to the last reading; ``temperature_max_c``; ``sm_clock_mhz`` (mean); ``memory_used_bytes``,
+        ``own_memory_bytes`` (largest; of the card, of this process); ``throttled_share``: of the readings
+        in which a cap, heat or a slowdown lowered the clocks.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> b.counter(b.track("GPU 0 power", "counter", device=0), [0, 50], [100.0, 300.0])
+    >>> device_counters(b.seal())["power_w"].tolist()
+    [200.0]
+    """
+    tracks = trace.tracks[trace.tracks["kind"] == "counter"]
+    known = {
+        int(key): (int(match[1]), match[2])
+        for key, name in zip(tracks["track"], tracks["name"], strict=True)
+        if (match := _GPU.fullmatch(str(name)))
+    }
+    counters = trace.counters
+    if window is not None:
+        cut = Window.of(window)
+        counters = counters[(counters["ts"] >= cut.start) & (counters["ts"] < cut.end)]
+    values = {known[key]: part for key, part in counters.groupby("track")["value"] if key in known}
+    wanted = {counter for counter, _ in _COLUMNS.values()}
+    devices = sorted({device for device, name in values if name in wanted})
+    rows = {
+        column: [_made(values.get((device, counter)), how) for device in devices]
+        for column, (counter, how) in _COLUMNS.items()
+    }
+    return pd.DataFrame(rows, index=pd.Index(devices, dtype="int64", name="device"), dtype="float64")
+
+
+def _made(readings: pd.Series[float] | None, how: str) -> float:
+    if readings is None or not len(readings):
+        return float("nan")
+    if how == "grown":
+        return float(readings.iloc[-1] - readings.iloc[0])
+    if how == "above":
+        return float(np.mean(readings.to_numpy() > 0))
+    return float(readings.max() if how == "max" else readings.mean())

@@ -1,0 +1,177 @@
+"""What a CUDA graph spends its time on: its nodes, over all replays."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace import Trace
+from ...trace.intervals import IntArray
+from ...trace.schema import Column, Table
+from ..scope import Numbers, Scope, WindowLike, many, on_device, texts
+from .busy import device_of
+from .counters import device_attributes
+from .launches import launch_calls
+
+GRAPH_NODES: Final = Table(
+    "graph_nodes",
+    (
+        Column("graph", "int64", "", "The recorder's number of the graph; else 1, 2, … as they first ran."),
+        Column("node", "Int64", "", "The recorder's number of the node; missing where it tells none."),
+        Column("name", "str", "", "Kernel, copy or fill."),
+        Column("category", "str", "", "As of slices."),
+        Column("device", "int64", "", "Device index."),
+        Column("stream", "Int64", "", "Where it ran; missing where replays ran it on several."),
+        Column("replays", "int64", "", "Launches of the graph that ran it."),
+        Column("count", "int64", "", "Times that it ran; more than `replays` for nodes in a loop."),
+        Column("total_ns", "int64", "ns", "Sum of durations."),
+        Column("mean_ns", "float64", "ns", "Of durations."),
+        Column("min_ns", "int64", "ns", "Of durations."),
+        Column("max_ns", "int64", "ns", "Of durations."),
+        Column("start_ns", "float64", "ns", "Mean start, from the first work of its replay."),
+        Column("share", "float64", "1", "Of the summed durations of the graph."),
+    ),
+)
+_LAUNCH: Final = re.compile(r"(?:cuda|cu|hip)GraphLaunch(?:_\w+)?")
+
+
+def graph_nodes(
+    trace: Trace, *, window: WindowLike = None, graph: Numbers = None, step: Numbers = None
+) -> pd.DataFrame:
+    """List the nodes of CUDA graphs with their times over all replays.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns; replays that lie in it as a whole.
+    graph : int or iterable of int, optional
+        Keep these graphs.
+    step : int or iterable of int, optional
+        Keep what these steps launched.
+
+    Returns
+    -------
+    DataFrame
+        A row a node: ``graph node name category device stream replays count total_ns mean_ns min_ns max_ns
+        start_ns share``. Graphs by their time, longest first, and the nodes of each in the order of their
+        mean start; no rows where no graph was launched.
+
+    Notes
+    -----
+    Recordings of CUDA 12 and later number graphs and nodes (Kineto since 2026). In others, launches that
+    ran the same kernels equally often are one graph, and its *n*-th kernel of a name is one node.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw('''
+    ... main:     [cudaGraphLaunch][cudaGraphLaunch]
+    ... stream 7:   [gemm][add]       [gemm  ][add]
+    ... ''', categories={"cudaGraphLaunch": "launch"}, launches=[
+    ...     ("cudaGraphLaunch", "gemm"), ("cudaGraphLaunch", "add")])
+    >>> graph_nodes(trace)[["graph", "name", "replays", "total_ns"]].values.tolist()
+    [[1, 'gemm', 2, 14], [1, 'add', 2, 10]]
+    """
+    work = on_device(trace)
+    replay = _replays(trace, work)
+    known = device_attributes(trace, work)
+    numbers = {name: _told(known, name, len(replay)) for name in ("graph", "graph_node")}
+    of_graph = (replay >= 0) & (_by_graph_call(trace, work) | (numbers["graph"] > 0))
+    rows = np.flatnonzero(of_graph)
+    if not len(rows):
+        return GRAPH_NODES.empty()
+    ts = trace.slices["ts"].to_numpy()[work.rows]
+    dur = trace.slices["dur"].to_numpy()[work.rows]
+    rows = rows[np.lexsort((ts[rows], replay[rows]))]
+    frame = pd.DataFrame(
+        {
+            "replay": replay[rows],
+            "name": work.codes("name")[rows],
+            "category": work.codes("category")[rows],
+            "device": device_of(trace, work)[rows],
+            "stream": work.ints("stream")[rows],
+            "step": work.ints("step")[rows],
+            "ts": ts[rows],
+            "dur": dur[rows],
+            "graph": numbers["graph"][rows],
+            "node": numbers["graph_node"][rows],
+        }
+    )
+    frame["graph"] = _graphs(frame)
+    same = ["replay", "name"]
+    frame["turn"] = frame.groupby(same).cumcount().where(frame["node"] < 0, 0)
+    each = frame.groupby("replay")
+    frame["start"] = frame["ts"] - each["ts"].transform("min")
+    if window is not None:
+        end = (frame["ts"] + frame["dur"]).groupby(frame["replay"]).transform("max")
+        frame = frame[(each["ts"].transform("min") >= window[0]) & (end <= window[1])]
+    for name, wanted in (("graph", graph), ("step", step)):
+        if wanted is not None:
+            frame = frame[frame[name].isin(many(wanted))]
+    return _table(trace, frame)
+
+
+def _replays(trace: Trace, work: Scope) -> IntArray:
+    """What launched each piece of work: the row of the call or, not recorded, a number behind all rows."""
+    call = launch_calls(trace)[work.rows]
+    correlation = work.ints("correlation")
+    key = np.where(call >= 0, call, np.where(correlation > 0, len(trace.slices) + correlation, -1))
+    return np.asarray(key, dtype=np.int64)
+
+
+def _told(known: pd.DataFrame | None, name: str, n: int) -> IntArray:
+    if known is None or name not in known:
+        return np.full(n, -1, np.int64)
+    return np.asarray(known[name].fillna(-1), dtype=np.int64)
+
+
+def _by_graph_call(trace: Trace, work: Scope) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    names = trace.slices["name"].cat
+    launches = [_LAUNCH.fullmatch(str(name)) is not None for name in names.categories]
+    marked = np.array([*launches, False])[names.codes.to_numpy()]
+    return np.asarray(np.append(marked, False)[launch_calls(trace)[work.rows]])
+
+
+def _graphs(frame: pd.DataFrame) -> pd.Series[int]:
+    """The number of each row's graph: the recorded one, else one for each collection of kernels."""
+    hashed = pd.util.hash_array(frame["name"].to_numpy())
+    begin = np.flatnonzero(np.diff(frame["replay"].to_numpy(), prepend=-1))
+    length = np.diff(begin, append=len(frame))
+    with np.errstate(over="ignore"):
+        signature = np.add.reduceat(hashed, begin)
+    recorded = np.maximum.reduceat(frame["graph"].to_numpy(), begin)
+    first = np.argsort(frame["ts"].to_numpy()[begin], kind="stable")
+    number = np.empty(len(begin), np.int64)
+    number[first] = pd.factorize(signature[first])[0] + 1 + max(int(recorded.max()), 0)
+    return pd.Series(np.repeat(np.where(recorded > 0, recorded, number), length), index=frame.index)
+
+
+def _table(trace: Trace, frame: pd.DataFrame) -> pd.DataFrame:
+    groups = frame.groupby(["graph", "node", "name", "turn"], sort=False)
+    table = groups.agg(
+        category=("category", "first"),
+        device=("device", "first"),
+        stream=("stream", "first"),
+        streams=("stream", "nunique"),
+        replays=("replay", "nunique"),
+        count=("dur", "size"),
+        total_ns=("dur", "sum"),
+        mean_ns=("dur", "mean"),
+        min_ns=("dur", "min"),
+        max_ns=("dur", "max"),
+        start_ns=("start", "mean"),
+    ).reset_index()
+    whole = table.groupby("graph")["total_ns"].transform("sum")
+    table["share"] = table["total_ns"] / whole.clip(lower=1)
+    order = np.lexsort((table["start_ns"], table["graph"], -whole))
+    table = table.iloc[order].reset_index(drop=True)
+    for name in ("name", "category"):
+        table[name] = texts(trace.slices[name], table[name].to_numpy(np.int64))
+    table["node"] = table["node"].astype("Int64").where(table["node"] >= 0)
+    alone = (table.pop("streams") == 1) & (table["stream"] >= 0)
+    table["stream"] = table["stream"].astype("Int64").where(alone)
+    return GRAPH_NODES.frame({name: table[name] for name in GRAPH_NODES.names})

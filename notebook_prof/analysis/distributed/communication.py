@@ -1,0 +1,131 @@
+"""Communication, computation, and how much of the one hides behind the other."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ...errors import OptionError, nearest
+from ...trace import Trace
+from ...trace.intervals import IntArray, as_ints
+from ..device.busy import device_of
+from ..grouping import covered
+from ..scope import Mask, Numbers, Scope, WindowLike, on_device, on_host, step_spans
+
+_BY: Final = ("step", "trace")
+HOST: Final = -1
+
+
+def distributed(
+    trace: Trace, *, window: WindowLike = None, step: Numbers = None, by: str = "step"
+) -> pd.DataFrame:
+    """Divide the work of each step and device into communication and computation.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns; work is cut at its edges.
+    step : int or iterable of int, optional
+        Keep these steps. Device work belongs to the step that launched it.
+    by : {"step", "trace"}
+        A row a step and device, or a row a device.
+
+    Returns
+    -------
+    DataFrame
+        By step and device; no rows where nothing communicates and no device works. All times int64 ns.
+
+        - ``step`` Int32: missing with ``by="trace"``, and for device work outside all steps;
+        - ``device`` int16: -1 for the host, which has rows only where its collectives are all there are
+          (gloo, MPI);
+        - ``communication_ns``: collectives; ``computation_ns``: kernels (on the host: operators on any thread
+          outside communication); ``memory_ns``: copies and fills;
+        - ``overlap_ns``: communication and computation at once; ``exposed_ns``: communication without it, so
+          that both sum to `communication_ns`;
+        - ``busy_ns``: anything at all; ``span_ns``: from the first to the last of it;
+        - ``overlap_share`` float64: of communication; NaN without any.
+
+    Raises
+    ------
+    OptionError
+        If `by` is neither of the two.
+
+    Notes
+    -----
+    Each time is the length of a union over streams (threads), so overlapping work counts once, and
+    ``overlap = communication + computation - (communication or computation)``. Same figures as
+    ``paddle.profiler``'s Distribution Summary, HTA's overlap and TraceLens' GPU timeline, where the same work
+    is looked at.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw('''
+    ... stream 7: [gemm    ]
+    ... stream 9:       [nccl  ]
+    ... ''', categories={"nccl": "collective"})
+    >>> columns = ["communication_ns", "computation_ns", "overlap_ns", "exposed_ns", "busy_ns"]
+    >>> distributed(trace)[columns].values.tolist()
+    [[8, 10, 4, 4, 14]]
+    """
+    if by not in _BY:
+        raise OptionError(f"work cannot be divided by {by!r}: {nearest(by, _BY)}")
+    work = on_device(trace, window).where(step=step)
+    if len(work.rows):
+        return _table(work, device_of(trace, work), work.among("category", ("collective",)), by)
+    host = on_host(trace, window).where(step=step)
+    talks = host.among("category", ("collective",)) & (host.end > host.ts)
+    if not talks.any():
+        return _table(work, work.ts, talks[:0], by)
+    computes = host.among("category", ("operator",)) & ~host.among("phase", ("communication",))
+    keep = talks | computes
+    table = _table(host.only(keep), np.full(int(keep.sum()), HOST), talks[keep], by)
+    if by == "trace":
+        return table
+    return table[table["step"].isin(step_spans(trace, window, step)["step"])].reset_index(drop=True)
+
+
+def _table(work: Scope, device: IntArray, talks: Mask, by: str) -> pd.DataFrame:
+    number = work.ints("step") if by == "step" else np.full(len(work.rows), -1, dtype=np.int64)
+    # steps from 0, and what has none last
+    number = np.where(number < 0, np.iinfo(np.int32).max, number)
+    key = number * 2**16 + device + 1
+    groups, code = np.unique(key, return_inverse=True)
+    count = len(groups)
+
+    def during(keep: Mask) -> IntArray:
+        spent = covered(code[keep], work.ts[keep], work.end[keep])
+        return np.bincount(code[keep], spent, minlength=count).astype(np.int64)
+
+    moves = work.among("category", ("memcpy", "memset"))
+    computes = ~talks & ~moves
+    communication, computation = during(talks), during(computes)
+    overlap = communication + computation - during(talks | computes)
+    step = groups // 2**16
+    missing = step == np.iinfo(np.int32).max
+    table = pd.DataFrame(
+        {
+            "step": pd.arrays.IntegerArray(np.where(missing, 0, step).astype(np.int32), missing),
+            "device": (groups % 2**16 - 1).astype(np.int16),
+            "communication_ns": communication,
+            "computation_ns": computation,
+            "memory_ns": during(moves),
+            "overlap_ns": overlap,
+            "exposed_ns": communication - overlap,
+            "busy_ns": during(np.ones(len(code), dtype=bool)),
+            "span_ns": _spans(code, work.ts, work.end, count),
+        }
+    )
+    share: Any = table["overlap_ns"] / table["communication_ns"].where(table["communication_ns"] > 0)
+    return table.assign(overlap_share=share.astype("float64"))
+
+
+def _spans(code: npt.NDArray[Any], ts: IntArray, end: IntArray, count: int) -> IntArray:
+    first, last = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
+    np.minimum.at(first, code, ts)
+    np.maximum.at(last, code, end)
+    return as_ints(last - first)

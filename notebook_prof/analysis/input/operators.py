@@ -1,0 +1,274 @@
+"""The operators of a data pipeline, their queues, and which of them holds it up."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...errors import OptionError, nearest
+from ...trace import Trace
+from ..time.recorded_steps import recorded_table
+
+RULES: Final = ("2.3.1", "0.5")
+_EMPTY: Final = {"2.3.1": 0.3, "0.5": 0.7}
+_TRANSMITTED: Final = 0.95
+_QUEUE_COLUMNS: Final = {
+    "rank": "int32",
+    "queue": "str",
+    "samples": "int64",
+    "empty": "int64",
+    "full": "int64",
+    "empty_share": "float64",
+    "mean_size": "float64",
+    "capacity": "float64",
+    "usage": "float64",
+    "finding": "str",
+}
+
+
+def input_queues(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
+    """Count how often the queues of a MindData pipeline were empty and full.
+
+    Parameters
+    ----------
+    trace : Trace
+    rule : {"2.3.1", "0.5"}
+        Version of MindInsight whose rule gives the finding.
+
+    Returns
+    -------
+    DataFrame
+        By rank: the queue before the device (``host``), the device's own (``device``), then the output queue
+        of each operator (``MapOp_2``); no rows where no pipeline was recorded.
+
+        - ``rank`` int32; ``queue`` str;
+        - ``samples``, ``empty``, ``full`` int64; ``empty_share`` float64 of the samples;
+        - ``mean_size`` float64; ``capacity`` float64, NaN where not known; ``usage`` float64, 0–1: the mean
+          size of the capacity;
+        - ``finding`` str, of the host queue only: ``data_process`` (the pipeline is too slow),
+          ``data_transmission`` (the way to the device is), ``device_queue`` (neither: the device is what
+          takes time); else empty.
+
+    Raises
+    ------
+    OptionError
+        If there is no such rule.
+
+    Notes
+    -----
+    With *n* batches in the host queue, rule 2.3.1: empty in more than 0.3 *n* of them: ``data_process``; else
+    the device's queue was ever empty: ``data_transmission``; else ``device_queue``. Rule 0.5: the same with
+    0.7 where only the host queue is known; with both, nothing unless the device's queue was ever empty, then
+    ``data_process`` above 0.7 and ``data_transmission`` below 0.95, which may be both. Source: MindInsight's
+    ``minddata_analyser``.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> queue = pd.DataFrame({"rank": 0, "step": [1, 2, 3], "capacity": 16, "size": [0, 0, 16]})
+    >>> trace = TraceBuilder(metadata={"tables": {"minddata_queue": queue}}).seal()
+    >>> input_queues(trace)[["queue", "samples", "empty", "full", "finding"]].values.tolist()
+    [['host', 3, 2, 1, 'data_process']]
+    """
+    if rule not in RULES:
+        raise OptionError(f"there is no rule {rule!r} of MindInsight's: {nearest(rule, RULES)}")
+    host = recorded_table(trace, "minddata_queue")
+    device = recorded_table(trace, "minddata_next")
+    pipeline = recorded_table(trace, "minddata_pipeline")
+    rows: list[dict[str, Any]] = []
+    for rank in _ranks(host, device, pipeline):
+        own = [table[table["rank"] == rank] if table is not None else None for table in (host, device)]
+        first = _row("host", own[0]["size"], own[0]["capacity"].max()) if own[0] is not None else None
+        second = _row("device", own[1]["size"], np.nan) if own[1] is not None else None
+        if first is not None:
+            first["finding"] = _finding(first, second, rule)
+        found = [first, second, *_operators(pipeline, rank)]
+        rows += [{"rank": rank, "finding": "", **row} for row in found if row and row["samples"]]
+    return pd.DataFrame(rows, columns=list(_QUEUE_COLUMNS)).astype(_QUEUE_COLUMNS)
+
+
+def _ranks(*tables: pd.DataFrame | None) -> list[int]:
+    return sorted({int(rank) for table in tables if table is not None for rank in table["rank"].unique()})
+
+
+def _row(name: str, sizes: Any, capacity: float) -> dict[str, Any]:
+    size = np.asarray(pd.Series(sizes, dtype="float64").dropna(), dtype=np.float64)
+    count, empty = len(size), int((size == 0).sum())
+    mean = float(size.mean()) if count else np.nan
+    known = capacity if capacity > 0 else np.nan
+    return {
+        "queue": name,
+        "samples": count,
+        "empty": empty,
+        "full": int((size >= known).sum()),
+        "empty_share": empty / max(count, 1),
+        "mean_size": mean,
+        "capacity": known,
+        "usage": mean / known,
+    }
+
+
+def _operators(pipeline: pd.DataFrame | None, rank: int) -> list[dict[str, Any]]:
+    if pipeline is None:
+        return []
+    own = pipeline[pipeline["rank"] == rank]
+    names = own["op_type"].astype(str) + "_" + own["op_id"].astype(str)
+    return [_row(*row) for row in zip(names, own["sizes"], own["queue_length"], strict=True)]
+
+
+def _finding(host: dict[str, Any], device: dict[str, Any] | None, rule: str) -> str:
+    slow = host["empty_share"] > _EMPTY[rule]
+    starved = bool(device and device["empty"])
+    if device is None or rule == "2.3.1":
+        return "data_process" if slow else "data_transmission" if starved else "device_queue"
+    if not starved:
+        return ""
+    found = ["data_process"] * slow + ["data_transmission"] * (host["empty_share"] < _TRANSMITTED)
+    return " ".join(found)
+
+
+HIGH: Final = 0.8
+LOW: Final = 0.6
+_DROP: Final = 0.1
+_COLUMNS: Final = {
+    "rank": "int32",
+    "op_id": "int64",
+    "name": "str",
+    "parent": "int64",
+    "workers": "float64",
+    "queue_length": "float64",
+    "queue_mean": "float64",
+    "usage": "float64",
+    "input_usage": "float64",
+    "cpu_share": "float64",
+    "suspect": "bool",
+}
+
+
+def input_operators(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
+    """List the operators of a MindData pipeline with the use of their queues, and mark the bottleneck.
+
+    Parameters
+    ----------
+    trace : Trace
+    rule : {"2.3.1", "0.5"}
+        Version of MindInsight whose rule marks suspects.
+
+    Returns
+    -------
+    DataFrame
+        By rank and id; no rows where no pipeline was recorded.
+
+        - ``rank`` int32; ``op_id`` int64; ``name`` str: type and id, as ``MapOp_2``; ``parent`` int64: the
+          operator that takes its output, -1 at the root;
+        - ``workers``, ``queue_length``, ``queue_mean`` float64: NaN where not told; ``usage`` float64, 0–1:
+          of its output queue; NaN for the root and for operators without one;
+        - ``input_usage`` float64: mean usage of its inputs' queues, looked for beyond operators without one;
+        - ``cpu_share`` float64, 0–1: mean share of the processors, user and system; NaN where not sampled;
+        - ``suspect`` bool.
+
+    Raises
+    ------
+    OptionError
+        If there is no such rule.
+
+    Notes
+    -----
+    Rule 2.3.1: an operator is a suspect if the queue of any of its inputs is used more than its own by over
+    0.1; a leaf, if its own is used less than 0.6; the root, if all others' are used at least 0.8. Rule 0.5:
+    an operator is a suspect if the queues of all its inputs are used at least 0.8 and its own less than 0.6;
+    if every operator's is below 0.6, the leaves; if every one's is at least 0.8, the root. Source:
+    MindInsight's ``minddata_pipeline_analyser``.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> row = {"op_type": ["Batch", "Map", "Reader"], "children": [[1], [2], []], "parent": [-1, 0, 1]}
+    >>> queues = {"queue_usage": [np.nan, 0.1, 0.9], "queue_mean": [np.nan, 2, 14], "queue_length": 16}
+    >>> table = pd.DataFrame({"rank": 0, "op_id": [0, 1, 2], "workers": 4, **row, **queues})
+    >>> trace = TraceBuilder(metadata={"tables": {"minddata_pipeline": table}}).seal()
+    >>> input_operators(trace).query("suspect")["name"].tolist()
+    ['Map_1']
+    """
+    if rule not in RULES:
+        raise OptionError(f"there is no rule {rule!r} of MindInsight's: {nearest(rule, RULES)}")
+    pipeline = recorded_table(trace, "minddata_pipeline")
+    if pipeline is None:
+        return pd.DataFrame({name: [] for name in _COLUMNS}).astype(_COLUMNS)
+    parts = []
+    for rank, own in pipeline.groupby("rank", sort=True):
+        ids = own["op_id"].tolist()
+        usage = dict(zip(ids, own["queue_usage"].astype(float), strict=True))
+        inputs = _inputs(dict(zip(ids, own["children"], strict=True)), usage)
+        root = next(iter(own.loc[own["parent"] < 0, "op_id"]), ids[0])
+        suspects = _suspects(inputs, {op: use for op, use in usage.items() if op != root}, root, rule)
+        parts.append(
+            pd.DataFrame(
+                {
+                    "rank": rank,
+                    "op_id": own["op_id"].to_numpy(),
+                    "name": (own["op_type"].astype(str) + "_" + own["op_id"].astype(str)).to_numpy(),
+                    "parent": own["parent"].to_numpy(),
+                    "workers": own["workers"].to_numpy(),
+                    "queue_length": own["queue_length"].to_numpy(),
+                    "queue_mean": own["queue_mean"].to_numpy(),
+                    "usage": own["queue_usage"].to_numpy(),
+                    "input_usage": [_mean([usage[op] for op in inputs[own_id]]) for own_id in ids],
+                    "cpu_share": _processor(trace, rank, ids),
+                    "suspect": [op in suspects for op in ids],
+                }
+            )
+        )
+    table = pd.concat(parts, ignore_index=True)[list(_COLUMNS)].astype(_COLUMNS)
+    return table.sort_values(["rank", "op_id"], kind="stable").reset_index(drop=True)
+
+
+def _inputs(children: dict[int, Any], usage: dict[int, float]) -> dict[int, list[int]]:
+    """The nearest operators below each that have a queue."""
+    found: dict[int, list[int]] = {}
+    for op, below in children.items():
+        todo, seen = list(below), set(below)
+        found[op] = []
+        while todo:
+            child = todo.pop(0)
+            if not np.isnan(usage.get(child, np.nan)):
+                found[op].append(child)
+                continue
+            new = [other for other in children.get(child, []) if other not in seen]
+            seen.update(new)
+            todo += new
+    return found
+
+
+def _suspects(inputs: dict[int, list[int]], usage: dict[int, float], root: int, rule: str) -> set[int]:
+    used = {op: use for op, use in usage.items() if not np.isnan(use)}
+    if not used:
+        return set()
+    leaves = {op for op in used if not inputs[op]}
+    if all(use >= HIGH for use in used.values()):
+        return {root}
+    if rule == "2.3.1":
+        found = {op for op in used if any(usage[child] - used[op] > _DROP for child in inputs[op])}
+        return found | {op for op in leaves if used[op] < LOW}
+    if all(use < LOW for use in used.values()):
+        return leaves
+    return {
+        op
+        for op in used
+        if inputs[op] and used[op] < LOW and all(usage[child] >= HIGH for child in inputs[op])
+    }
+
+
+def _mean(values: list[float]) -> float:
+    return float(np.mean(values)) if values else float("nan")
+
+
+def _processor(trace: Trace, rank: Any, ids: list[int]) -> Any:
+    cpu = recorded_table(trace, "minddata_cpu")
+    if cpu is None:
+        return np.nan
+    own = cpu[(cpu["rank"] == rank) & cpu["metric"].isin(["user_utilization", "sys_utilization"])]
+    means = own.groupby(["op_id", "metric"])["value"].mean().groupby("op_id").sum() / 100
+    return means.reindex(ids).to_numpy()

@@ -1,0 +1,225 @@
+"""How long each step waited for its data, and how the DataLoaders were made."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ...trace import Intervals, Trace, Window, subtract, union
+from ...trace.intervals import IntArray
+from ...trace.schema import Column, Table
+from ..scope import Mask, Numbers, Scope, WindowLike, length_within, many, on_host, step_spans
+from ..time.phases import stepping_track
+from ..time.recorded_steps import recorded_table
+
+LOADERS: Final = Table(
+    "loaders",
+    (
+        Column("dataset", "str", "", "class of the dataset; of a Subset, what it takes its items from"),
+        Column("method", "str", "", "`__getitem__` or `__iter__`"),
+        Column("file", "str", "", "where that method is defined; empty where it is not Python"),
+        Column("line", "int64", "", "its first line; -1 where it is not known"),
+        Column("in_memory", "bool", "", "a TensorDataset"),
+        Column("batched", "bool", "", "the dataset gives whole batches"),
+        Column("batch_size", "int64", "", "0 where it is not known"),
+        Column("num_workers", "int64", "", "processes that make batches; 0: the loop's own thread"),
+        Column("prefetch_factor", "int64", "", "batches that a worker makes ahead"),
+        Column("pin_memory", "bool", "", ""),
+        Column("persistent_workers", "bool", "", ""),
+        Column("iterators", "int64", "", "how often it was begun: epochs"),
+    ),
+)
+
+
+def loaders(trace: Trace) -> pd.DataFrame:
+    """List the DataLoaders of which an iterator was made while the recording ran.
+
+    Parameters
+    ----------
+    trace : Trace
+
+    Returns
+    -------
+    DataFrame
+        A row a setting, in order of first use; no rows where none was seen, as in files of other profilers.
+
+        - ``dataset method file line``: where items are made;
+        - ``in_memory``, ``batched`` bool; ``batch_size``, ``num_workers``, ``prefetch_factor`` int64;
+          ``pin_memory``, ``persistent_workers`` bool: as the loader was made;
+        - ``iterators`` int64: how many were begun.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> loaders(TraceBuilder().seal()).empty
+    True
+    """
+    rows = trace.metadata.get("loaders")
+    usable = [row for row in rows if set(LOADERS.names) <= set(row)] if isinstance(rows, list) else []
+    return LOADERS.frame({name: [row[name] for row in usable] for name in LOADERS.names})
+
+
+LOADER_PREFIXES: Final = ("enumerate(DataLoader)#", "_DataLoaderIter")
+"""Start of the names of the slices in which PyTorch's and Paddle's DataLoader fetch a batch."""
+_MULTIPLE: Final = "MultiProcess"
+_LOADERS: Final = ("none", "in-process", "workers", "pipeline")
+_INTEGERS: Final = ("queue_size", "queue_capacity")
+
+
+def input_pipeline(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
+    """Give the fetch time, and the wait for it, of every step.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns; steps are cut at its edges, steps outside are left out.
+    step : int or iterable of int, optional
+        Keep these steps.
+
+    Returns
+    -------
+    DataFrame
+        By rank and step; no rows without steps. Times int64 ns.
+
+        - ``step`` int64; ``rank`` Int32, missing where it is not known; ``dur``: of the step, 0 where only
+          the pipeline was recorded;
+        - ``loader`` category: ``in-process`` (PyTorch with 0 workers: the thread of the steps makes its
+          batches), ``workers`` (it takes them from other processes), ``pipeline`` (MindData), ``none``;
+        - ``fetches``: batches that were asked for;
+        - ``fetch_ns``: time in which the thread of the steps had a slice of phase data open; for MindData the
+          total of the batch;
+        - ``wait_ns``: of this, waiting and not working: for ``workers`` the fetch without the operators that
+          ran in it; for MindData the time to get the batch out of the pipeline; 0 in-process;
+        - ``push_ns``: MindData's time to put the batch into the queue of the device, else 0;
+        - ``worker_ns``, ``workers``: time with data work on any other thread or process, and on how many; 0
+          where none was recorded;
+        - ``queue_size``, ``queue_capacity`` Int64: of the queue before the device, missing without one;
+          ``empty``, ``full`` boolean, missing without one;
+        - ``share`` float64: `fetch_ns` of `dur`; NaN where `dur` is 0.
+
+    See Also
+    --------
+    input_queues, input_operators : MindData's queues and operators, with its bottleneck rules.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw('''
+    ... steps: [0                  ]
+    ... main:  [enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__/data]
+    ... ''')
+    >>> input_pipeline(trace)[["loader", "fetches", "fetch_ns", "wait_ns"]].values.tolist()
+    [['workers', 1, 21, 21]]
+    """
+    queue = recorded_table(trace, "minddata_queue")
+    if queue is not None:
+        return _ordered(_minddata(trace, queue, window, step))
+    return _ordered(_torch(trace, step_spans(trace, window, step)))
+
+
+def loader_kinds(scope: Scope) -> npt.NDArray[np.int8]:
+    """What each slice is: 0 no fetch, 1 an in-process fetch, 2 one from workers; by its name."""
+    words = [str(word) for word in scope.slices["name"].cat.categories]
+    kind = [0 if not w.startswith(LOADER_PREFIXES) else 2 if _MULTIPLE in w else 1 for w in words]
+    return np.append(np.array(kind, dtype=np.int8), np.int8(0))[scope.codes("name")]
+
+
+def _torch(trace: Trace, spans: pd.DataFrame) -> pd.DataFrame:
+    host = on_host(trace)
+    mine = host.ints("track") == stepping_track(trace)
+    data = host.among("phase", ("data",))
+    kind = loader_kinds(host)
+    start = spans["ts"].to_numpy(dtype=np.int64)
+    end = start + spans["dur"].to_numpy(dtype=np.int64)
+    fetching = _union(host, mine & data)
+    loads = (kind > 0) & mine
+    from_workers = subtract(
+        _union(host, loads & (kind == 2)),
+        _union(host, mine & data & host.among("category", ("operator",)) & ~loads),
+    )
+    begins = host.ts[loads]
+    count = np.searchsorted(begins, end, side="left") - np.searchsorted(begins, start, side="left")
+    most = int(kind[loads].max(initial=0))
+    fetch = length_within(fetching, start, end)
+    loader = np.where((count > 0) | (fetch > 0), max(most, 1), 0)
+    work = data & ~mine
+    tracks = host.ints("track")
+    rank = trace.metadata.get("rank")
+    return pd.DataFrame(
+        {
+            "step": spans["step"].to_numpy(dtype=np.int64),
+            "rank": pd.array([rank if isinstance(rank, int) else None] * len(spans), dtype="Int32"),
+            "dur": end - start,
+            "loader": _loader(loader),
+            "fetches": count,
+            "fetch_ns": fetch,
+            "wait_ns": length_within(from_workers, start, end),
+            "push_ns": 0,
+            "worker_ns": length_within(_union(host, work), start, end),
+            "workers": _active(tracks[work], host.ts[work], host.end[work], start, end),
+        }
+    )
+
+
+def _active(track: IntArray, ts: IntArray, stop: IntArray, start: IntArray, end: IntArray) -> IntArray:
+    """On how many tracks something is open in each step; a loop over tracks."""
+    found = np.zeros(len(start), dtype=np.int64)
+    for number in np.unique(track):
+        own = track == number
+        found += length_within(union(ts[own], stop[own]), start, end) > 0
+    return found
+
+
+def _union(host: Scope, keep: Mask) -> Intervals:
+    return union(host.ts[keep], host.end[keep])
+
+
+def _loader(code: IntArray) -> pd.Categorical:
+    make: Any = pd.Categorical.from_codes
+    made: pd.Categorical = make(code, categories=list(_LOADERS))
+    return made
+
+
+def _minddata(trace: Trace, queue: pd.DataFrame, window: WindowLike, step: Numbers) -> pd.DataFrame:
+    at = queue["time_ns"] - int(trace.metadata.get("start_unix_ns", 0))
+    keep = np.ones(len(queue), dtype=bool)
+    if step is not None:
+        keep &= queue["step"].isin(many(step)).to_numpy()
+    if window is not None:
+        cut = Window.of(window)
+        keep &= ((queue["time_ns"] >= 0) & (at >= cut.start) & (at < cut.end)).to_numpy()
+    queue = queue[keep]
+    dur = trace.steps.drop_duplicates("step").set_index("step")["dur"].reindex(queue["step"])
+    table = pd.DataFrame(
+        {
+            "step": queue["step"].to_numpy(dtype=np.int64),
+            "rank": queue["rank"].astype("Int32").array,
+            "dur": dur.fillna(0).to_numpy(dtype=np.int64),
+            "loader": _loader(np.full(len(queue), _LOADERS.index("pipeline"))),
+            "fetches": 1,
+            "worker_ns": 0,
+            "workers": 0,
+        }
+    )
+    for name, column in (("fetch_ns", "total_ns"), ("wait_ns", "get_ns"), ("push_ns", "push_ns")):
+        table[name] = queue[column].fillna(0).to_numpy().astype(np.int64)
+    table["queue_size"] = queue["size"].astype("Int64").array
+    table["queue_capacity"] = queue["capacity"].astype("Int64").array
+    return table
+
+
+def _ordered(table: pd.DataFrame) -> pd.DataFrame:
+    for name in _INTEGERS:
+        if name not in table:
+            table[name] = pd.array([None] * len(table), dtype="Int64")
+    table["empty"] = (table["queue_size"] == 0).astype("boolean")
+    table["full"] = (table["queue_size"] >= table["queue_capacity"]).astype("boolean")
+    table["share"] = table["fetch_ns"] / table["dur"].where(table["dur"] > 0)
+    numbers = ["dur", "fetches", "fetch_ns", "wait_ns", "push_ns", "worker_ns", "workers"]
+    table = table.astype({**dict.fromkeys(numbers, "int64"), "share": "float64"})
+    order = ["step", "rank", "dur", "loader", *numbers[1:], *_INTEGERS, "empty", "full", "share"]
+    return table[order].sort_values(["rank", "step"], kind="stable").reset_index(drop=True)

@@ -1,0 +1,262 @@
+"""Every block of memory: what it is for, who took it and gave it back, and how long it lived."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ...trace import Trace, Window
+from ...trace.intervals import IntArray
+from ...trace.nesting import climb
+from ...units import parse_ns
+from ..scope import WindowLike, ints, texts
+
+FOREVER: Final = np.iinfo(np.int64).max
+"""Death of a block that outlived the recording."""
+_MERELY_ALLOCATE: Final = (
+    "aten::empty",
+    "aten::empty_like",
+    "aten::empty_strided",
+    "aten::resize_",
+    "[memory]",
+)
+
+
+class Lives(NamedTuple):
+    """A row a block.
+
+    Attributes
+    ----------
+    event : ndarray of int64
+        Row of the allocation or, for a block from before the recording, of the event that freed it.
+    birth, death : ndarray of int64
+        ns; birth is -1 before the recording, death is `FOREVER` after it.
+    end_event : ndarray of int64
+        Row of the event that ended it; -1 where it outlived the recording.
+    """
+
+    event: IntArray
+    birth: IntArray
+    death: IntArray
+    end_event: IntArray
+
+
+def lives(events: pd.DataFrame) -> Lives:
+    """Pair the events of each address, in order: a block lives from its allocation to the next event there.
+
+    Examples
+    --------
+    >>> events = {"ts": [0, 5, 9], "addr": [1, 2, 1], "bytes": [64, 8, -64], "device": [0, 0, 0]}
+    >>> found = lives(pd.DataFrame(events))
+    >>> found.birth.tolist(), (found.death == FOREVER).tolist(), found.end_event.tolist()
+    ([0, 5], [False, True], [2, -1])
+    """
+    addr, device = events["addr"].to_numpy(), events["device"].to_numpy()
+    ts, size = events["ts"].to_numpy(), events["bytes"].to_numpy()
+    order = np.lexsort((np.arange(len(ts)), addr, device))
+    addr, device, ts, size = addr[order], device[order], ts[order], size[order]
+    same = (addr[1:] == addr[:-1]) & (device[1:] == device[:-1])
+    last = min(len(ts), 1)
+    next_ts = np.append(np.where(same, ts[1:], FOREVER), np.full(last, FOREVER))
+    next_event = np.append(np.where(same, order[1:], -1), np.full(last, -1))
+    after_birth = np.append(np.zeros(last, bool), same & (size[:-1] > 0))
+    after_any = np.append(np.zeros(last, bool), same)
+    born, orphan = size > 0, (size < 0) & ~after_birth & ~after_any
+    return Lives(
+        np.concatenate([order[born], order[orphan]]),
+        np.concatenate([ts[born], np.full(int(orphan.sum()), -1)]),
+        np.concatenate([next_ts[born], ts[orphan]]),
+        np.concatenate([next_event[born], order[orphan]]),
+    )
+
+
+def meaningful(trace: Trace, rows: IntArray) -> IntArray:
+    """The slices themselves or, where one only allocates for another, the one around it; -1 stays -1."""
+    return climb(ints(trace.slices["parent"]), rows, trace.slices["name"].isin(_MERELY_ALLOCATE).to_numpy())
+
+
+KINDS: Final = ("activation", "gradient", "optimizer", "input", "temporary", "parameter", "earlier", "other")
+
+
+def block_kinds(trace: Trace, events: pd.DataFrame, found: Lives) -> npt.NDArray[np.int8]:
+    """Tell activations, gradients and optimizer state apart, by the phases of birth and death.
+
+    Parameters
+    ----------
+    trace : Trace
+    events : DataFrame
+        Rows of ``trace.allocations``.
+    found : Lives
+        The lives of their blocks.
+
+    Returns
+    -------
+    ndarray of int8, shape (blocks,)
+        Place in `KINDS`.
+
+    Notes
+    -----
+    ===========  =====================================================================================
+    kind         rule
+    ===========  =====================================================================================
+    earlier      from before the recording: parameters and state, mostly
+    parameter    born before the first of these phases, and alive two steps later: what belongs to a model
+                 that was made while recording, its buffers too
+    input        born in phase data
+    activation   born in phase forward, and not gone before the forward is over
+    gradient     born in phase backward, and not gone before the backward is over
+    optimizer    born in phase optimizer, and alive after it: the optimizer's state
+    temporary    born in one of these three and gone in the same phase of the same step
+    other        anything else
+    ===========  =====================================================================================
+    """
+    words = list(trace.slices["phase"].cat.categories)
+    of_slice = np.append(trace.slices["phase"].cat.codes.to_numpy(), -1)
+    rows = ints(events["slice"])
+    birth = of_slice[rows[found.event]]
+    ended = found.end_event >= 0
+    death = np.where(ended, of_slice[rows[np.where(ended, found.end_event, 0)]], -1) if len(rows) else birth
+    same_step = step_index(trace, found.birth) == step_index(trace, found.death)
+    brief = (birth == death) & same_step & ended
+    kind = np.full(len(birth), KINDS.index("other"), dtype=np.int8)
+    for phase, lasting in (
+        ("forward", "activation"),
+        ("backward", "gradient"),
+        ("optimizer", "optimizer"),
+        ("data", "input"),
+    ):
+        mine = birth == (words.index(phase) if phase in words else -2)
+        kind[mine] = KINDS.index(lasting)
+        if phase != "data":
+            kind[mine & brief] = KINDS.index("temporary")
+    kind[_lasting(trace, found) & (kind == KINDS.index("other"))] = KINDS.index("parameter")
+    kind[found.birth < 0] = KINDS.index("earlier")
+    return kind
+
+
+def _lasting(trace: Trace, found: Lives) -> npt.NDArray[np.bool_]:
+    """Which blocks are older than the first work of any phase and outlive two steps; none without steps."""
+    slices, steps = trace.slices, trace.steps
+    words = slices["phase"].cat.categories.isin(["data", "forward", "backward", "optimizer"])
+    work = np.append(words, False)[slices["phase"].cat.codes.to_numpy()]
+    calls = work & (slices["category"] == "module").to_numpy()
+    work = calls if calls.any() else work  # what sets a module up may look like a forward
+    if not len(steps) or not work.any():
+        return np.zeros(len(found.birth), dtype=bool)
+    start = int(slices["ts"].to_numpy()[int(work.argmax())])  # slices stand by start
+    ends = np.sort((steps["ts"] + steps["dur"]).to_numpy())
+    ends = ends[ends > start]
+    return (found.birth < start) & (found.death > (ends[:2].max() if len(ends) else start))
+
+
+def step_index(trace: Trace, instants: IntArray) -> IntArray:
+    """How many steps have begun at each instant, so that two instants in one step are equal."""
+    start = np.sort(trace.steps["ts"].to_numpy())
+    return np.where(instants == FOREVER, -1, np.searchsorted(start, instants, side="right"))
+
+
+def memory_blocks(
+    trace: Trace,
+    *,
+    window: WindowLike = None,
+    device: int | None = None,
+    min_bytes: int = 0,
+    max_bytes: int | None = None,
+    min_lifetime: int | str = 0,
+    max_lifetime: int | str | None = None,
+) -> pd.DataFrame:
+    """List the blocks with the operators of their birth and death.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns: keep blocks that are alive at some instant of it.
+    device : int, optional
+        Keep this one; -1 is the host.
+    min_bytes, max_bytes : int, optional
+        Keep blocks of at least, and at most, this size.
+    min_lifetime, max_lifetime : int or str, optional
+        Keep blocks that lived at least, and at most, so long: ns, or text such as ``"2ms"``. What is not
+        seen to be born or to die lived for as long as it was seen.
+
+    Returns
+    -------
+    DataFrame
+        By birth; no rows where no allocator was recorded.
+
+        - ``addr`` uint64, ``device`` int16 (-1: host), ``bytes`` int64;
+        - ``birth_ts`` Int64 ns: missing for a block from before the recording; ``death_ts`` Int64 ns: missing
+          if it outlived the recording; ``lifetime_ns`` int64: between the two, or as much as was recorded;
+        - ``operator``, ``freed_by`` str: the innermost slices of birth and death, except ``aten::empty``
+          and the like; ``module``, ``phase`` str and ``step`` Int32 of its birth;
+        - ``slice``, ``freed_slice`` Int64: rows of the two in ``trace.slices``;
+        - ``kind`` category, as in `memory_live`.
+
+    Raises
+    ------
+    OptionError
+        If a lifetime is no duration.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> b.allocations(ts=[0, 5, 9], addr=[1, 2, 1], bytes=[64, 8, -64], device=0,
+    ...               allocated=[64, 72, 8], reserved=128)
+    >>> memory_blocks(b.seal(), min_bytes=10)[["bytes", "lifetime_ns"]].values.tolist()
+    [[64, 9]]
+    """
+    events = trace.allocations
+    if device is not None:
+        events = events[events["device"] == device].reset_index(drop=True)
+    found = lives(events)
+    order = np.lexsort((found.event, found.birth))
+    found = Lives(*(column[order] for column in found))
+    size = np.abs(events["bytes"].to_numpy()[found.event])
+    last = int(max(trace.span.end, events["ts"].max())) if len(events) else 0
+    lifetime = np.where(found.death == FOREVER, last, found.death) - np.maximum(found.birth, 0)
+    keep = (size >= min_bytes) & (lifetime >= parse_ns(min_lifetime))
+    if max_bytes is not None:
+        keep &= size <= max_bytes
+    if max_lifetime is not None:
+        keep &= lifetime <= parse_ns(max_lifetime)
+    if window is not None:
+        cut = Window.of(window)
+        keep &= (found.birth < cut.end) & ((found.death > cut.start) | (found.birth >= cut.start))
+    kind = block_kinds(trace, events, found)[keep]
+    found = Lives(*(column[keep] for column in found))
+    return _table(trace, events, found, kind, size[keep], lifetime[keep])
+
+
+def _table(
+    trace: Trace, events: pd.DataFrame, found: Lives, kind: Any, size: IntArray, lifetime: IntArray
+) -> pd.DataFrame:
+    slices, row = trace.slices, np.append(ints(events["slice"]), -1)
+    early, late = found.birth < 0, found.death == FOREVER
+    born = meaningful(trace, np.where(early, -1, row[found.event]))
+    died = meaningful(trace, row[found.end_event])  # -1, not seen, reads the last place
+    table = pd.DataFrame(
+        {
+            "addr": events["addr"].to_numpy()[found.event],
+            "device": events["device"].to_numpy()[found.event],
+            "bytes": size,
+            "birth_ts": pd.arrays.IntegerArray(np.where(early, 0, found.birth), early),
+            "death_ts": pd.arrays.IntegerArray(np.where(late, 0, found.death), late),
+            "lifetime_ns": lifetime,
+        }
+    )
+    columns = {"operator": ("name", born), "freed_by": ("name", died)}
+    columns |= {"module": ("module", born), "phase": ("phase", born)}
+    for column, (source, at) in columns.items():
+        table[column] = texts(slices[source], np.append(slices[source].cat.codes.to_numpy(), -1)[at])
+    number = np.append(ints(slices["step"]), -1)[born]
+    table["step"] = pd.arrays.IntegerArray(number.astype(np.int32), number < 0)
+    table["slice"] = pd.arrays.IntegerArray(born, born < 0)
+    table["freed_slice"] = pd.arrays.IntegerArray(died, died < 0)
+    make: Any = pd.Categorical.from_codes
+    table["kind"] = make(kind, categories=list(KINDS))
+    return table

@@ -1,0 +1,170 @@
+"""Memory over time, and the highest level that it reached."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...trace import Trace, Window
+from ..scope import WindowLike
+
+SOURCES = ("rss", "allocator")
+
+
+def memory(trace: Trace, *, window: WindowLike = None, device: int | None = None) -> pd.DataFrame:
+    """Give the memory curves: resident memory of the process, and what each device's allocator handed out.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns. A row at its start tells the level on entering.
+    device : int, optional
+        Keep this one; -1 is the host.
+
+    Returns
+    -------
+    DataFrame
+        A step function by `ts`: each row holds until the next one of the same device and source. No rows
+        where nothing recorded memory.
+
+        - ``ts`` int64 ns; ``device`` int16 (-1: host);
+        - ``allocated_bytes`` int64; ``reserved_bytes`` int64: what the allocator holds from the system, 0
+          where it does not say (the host);
+        - ``source`` category: ``rss`` for the resident memory of the process, or ``allocator``. On the host
+          the blocks of the allocator lie inside the resident memory.
+
+    Notes
+    -----
+    PyTorch's host allocator counts from the first recorded allocation, so its level is relative to the
+    start of the recording.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> b.allocations(ts=[0, 9], addr=[1, 1], bytes=[64, -64], device=0, allocated=[64, 0], reserved=128)
+    >>> memory(b.seal())[["ts", "allocated_bytes", "reserved_bytes"]].values.tolist()
+    [[0, 64, 128], [9, 0, 128]]
+    """
+    events = trace.allocations
+    table = pd.DataFrame(
+        {
+            "ts": events["ts"],
+            "device": events["device"],
+            "allocated_bytes": events["allocated"],
+            "reserved_bytes": events["reserved"],
+            "source": _source("allocator", len(events)),
+        }
+    )
+    table = pd.concat([_resident(trace), table], ignore_index=True)
+    table["source"] = pd.Categorical(table["source"], categories=list(SOURCES))
+    if device is not None:
+        table = table[table["device"] == device]
+    if window is not None:
+        table = _from_start(table, Window.of(window))
+    return table.sort_values("ts", kind="stable").reset_index(drop=True)
+
+
+def _resident(trace: Trace) -> pd.DataFrame:
+    """The process's resident memory: a counter in bytes whose name says RSS."""
+    tracks, counters = trace.tracks, trace.counters
+    named = tracks["name"].str.contains("rss|resident", case=False, regex=True).fillna(False).to_numpy(bool)
+    keys = tracks.loc[named & (tracks["unit"] == "bytes").to_numpy(bool), "track"]
+    values = counters[counters["track"].isin(keys.head(1))]
+    return pd.DataFrame(
+        {
+            "ts": values["ts"],
+            "device": np.full(len(values), -1, np.int16),
+            "allocated_bytes": values["value"].round().astype("int64"),
+            "reserved_bytes": np.zeros(len(values), np.int64),
+            "source": _source("rss", len(values)),
+        }
+    )
+
+
+def _source(word: str, count: int) -> pd.Categorical:
+    make: Any = pd.Categorical.from_codes
+    source: pd.Categorical = make(np.full(count, SOURCES.index(word), np.int8), categories=list(SOURCES))
+    return source
+
+
+def _from_start(table: pd.DataFrame, window: Window) -> pd.DataFrame:
+    ts = table["ts"].to_numpy()
+    entering = table[ts < window.start].groupby(["device", "source"], observed=True, sort=False).tail(1)
+    inside = table[(ts >= window.start) & (ts < window.end)]
+    return pd.concat([entering.assign(ts=window.start), inside])
+
+
+def memory_peak(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
+    """Find when and how high each device's memory was at its most.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns.
+
+    Returns
+    -------
+    DataFrame
+        A row a device (and source, see `memory`), by device; no rows where nothing recorded memory.
+
+        - ``device`` int16 (-1: host); ``source`` category;
+        - ``ts`` int64 ns: the first instant at the peak, which `memory_live` takes;
+        - ``peak_bytes`` int64: allocated then; ``reserved_peak_bytes`` int64: highest reserved;
+        - ``start_bytes``, ``end_bytes`` int64: allocated at the first and the last row;
+        - ``base_bytes`` int64: what was there before the recording, whatever the window; the peak is
+          `peak_bytes` - `base_bytes` above it. An allocator that counts from its first recorded block has 0;
+        - ``step`` Int32: the step that runs at ``ts``.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> b.allocations(ts=[0, 5, 9], addr=[1, 2, 1], bytes=[64, 8, -64], device=0,
+    ...               allocated=[64, 72, 8], reserved=128)
+    >>> memory_peak(b.seal())[["ts", "peak_bytes", "reserved_peak_bytes", "end_bytes"]].values.tolist()
+    [[5, 72, 128, 8]]
+    """
+    curve = memory(trace, window=window)
+    each = curve.groupby(["device", "source"], observed=True, sort=True)
+    top = curve.loc[each["allocated_bytes"].idxmax().to_numpy()] if len(curve) else curve
+    table = pd.DataFrame(
+        {
+            "device": top["device"].to_numpy(),
+            "source": top["source"].array,
+            "ts": top["ts"].to_numpy(),
+            "peak_bytes": top["allocated_bytes"].to_numpy(),
+            "reserved_peak_bytes": each["reserved_bytes"].max().to_numpy(),
+            "start_bytes": each["allocated_bytes"].first().to_numpy(),
+            "end_bytes": each["allocated_bytes"].last().to_numpy(),
+        }
+    )
+    keys = pd.MultiIndex.from_arrays([table["device"], table["source"].astype("object")])
+    table["base_bytes"] = _before(trace).reindex(keys, fill_value=0).to_numpy(dtype=np.int64)
+    table["step"] = _step_at(trace, table["ts"].to_numpy())
+    return table
+
+
+def _before(trace: Trace) -> pd.Series:
+    """Level before the first event, by device and source."""
+    curve = memory(trace).drop_duplicates(["device", "source"])
+    keys = pd.MultiIndex.from_arrays([curve["device"], curve["source"].astype("object")])
+    level = pd.Series(curve["allocated_bytes"].to_numpy(), index=keys)
+    events = trace.allocations.drop_duplicates("device")
+    for device, size in zip(events["device"].tolist(), events["bytes"].tolist(), strict=True):
+        level[device, "allocator"] = max(0, int(level[device, "allocator"]) - size)
+    return level
+
+
+def _step_at(trace: Trace, instants: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pd.arrays.IntegerArray:
+    steps = trace.steps.sort_values("ts")
+    ts, end = steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy()
+    row = np.searchsorted(ts, instants, side="right") - 1
+    known = row >= 0
+    known[known] = instants[known] < end[row[known]]
+    number = np.append(steps["step"].to_numpy(dtype=np.int32), np.int32(0))
+    return pd.arrays.IntegerArray(number[np.where(known, row, -1)], ~known)

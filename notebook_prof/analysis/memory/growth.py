@@ -1,0 +1,175 @@
+"""What keeps more memory after every step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...errors import OptionError, nearest
+from ...trace import Trace
+from ...trace.intervals import IntArray
+from ..scope import ints, texts
+from .blocks import FOREVER, lives, meaningful
+from .level_growth import level_growth, other_growth
+
+_BY: Final = ("operator", "module", "phase")
+_SOURCE: Final = {"operator": "name", "module": "module", "phase": "phase"}
+_FEWEST: Final = 2
+_MOST: Final = 0.8
+_NUMBER: Final = r"_\d+(?=\.|$)"
+
+
+def memory_growth(
+    trace: Trace, *, by: str | Sequence[str] = ("operator", "module"), device: int | None = None
+) -> pd.DataFrame:
+    """List who leaves blocks behind in every step: suspects of a leak, with the evidence.
+
+    Parameters
+    ----------
+    trace : Trace
+    by : str or sequence of str
+        Any of ``operator module phase``, where the blocks were born.
+    device : int, optional
+        Keep this one; -1 is the host.
+
+    Returns
+    -------
+    DataFrame
+        By `bytes_per_step`, most first. No rows where memory does not grow, where none was recorded, or with
+        fewer than four steps.
+
+        - the columns of `by` str, missing where not known; ``device`` int16 (-1: host);
+        - ``bytes_per_step`` int64: median over the steps of what is left behind; ``blocks_per_step`` float64:
+          mean;
+        - ``steps``, ``of_steps`` int64: in how many steps, of those that were looked at;
+        - ``kept_bytes`` int64: all that is left at the end of the recording;
+        - ``growth_bytes`` int64: median growth of the device between ends of steps; ``share`` float64:
+          `bytes_per_step` of it;
+        - ``first_slice`` Int64: row of the slice in which the first of these blocks was born;
+        - ``source`` str: ``allocator``, or ``rss`` for one row without names, with what resident memory grows
+          by beside these blocks: arrays, lists, other libraries. It has no blocks.
+
+    Raises
+    ------
+    OptionError
+        If blocks cannot be grouped by `by`.
+
+    Notes
+    -----
+    The first step may set things up and the last one's blocks may still be needed, so both are left out. A
+    block is left behind if it is born in one of the other steps and never freed in the recording. A group is
+    a suspect if it leaves blocks behind in four of five of them, and only if the memory of its device is
+    higher at the end of every step than at the end of the step before: a buffer that gives back what it takes
+    is none. A module of its own in every step, as a sliced ``Sequential`` is, counts as one without its
+    number. For resident memory see `notebook_prof.analysis.memory.level_growth.rising`.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b, n = TraceBuilder(), np.arange(5)
+    >>> main = b.track("main")
+    >>> _ = b.slices(ts=n * 10, dur=np.full(5, 8), name="cat", track=main)
+    >>> b.steps(step=n, ts=n * 10, dur=np.full(5, 10), source="loop")
+    >>> sizes = dict(bytes=64, allocated=64 * n, reserved=999)
+    >>> b.allocations(ts=n * 10 + 2, addr=n + 1, device=0, track=main, **sizes)
+    >>> columns = ["operator", "bytes_per_step", "steps", "of_steps", "kept_bytes"]
+    >>> memory_growth(b.seal())[columns].values.tolist()
+    [['cat', 64, 3, 3, 320]]
+    """
+    columns = [by] if isinstance(by, str) else list(by)
+    for column in columns:
+        if column not in _BY:
+            raise OptionError(f"growth cannot be grouped by {column!r}: {nearest(column, _BY)}")
+    growth = level_growth(trace)
+    growth = growth[growth["grows"] & (growth["source"] == "allocator").to_numpy(bool)]
+    grows = growth.set_index("device")["growth_bytes"]
+    if device is not None:
+        grows = grows[grows.index == device]
+    events = trace.allocations
+    events = events[events["device"].isin(grows.index)].reset_index(drop=True)
+    kept = _kept(trace, events)
+    looked_at = np.sort(trace.steps["ts"].to_numpy())[1:-1]
+    if len(looked_at) < _FEWEST:
+        kept = kept.iloc[:0]
+    for column in columns:
+        codes = np.append(trace.slices[_SOURCE[column]].cat.codes.to_numpy(), -1)
+        kept[column] = texts(trace.slices[_SOURCE[column]], codes[kept["slice"].to_numpy()]).to_numpy()
+    if "module" in columns:
+        kept["module"] = _without_numbers(kept["module"], kept["place"])
+    table = _suspects(kept, [*columns, "device"], len(looked_at))
+    table["growth_bytes"] = table["device"].map(grows).astype("int64")
+    table["share"] = table["bytes_per_step"] / table["growth_bytes"].clip(lower=1)
+    first = table["first_slice"].to_numpy()
+    table["first_slice"] = pd.arrays.IntegerArray(first, first < 0)
+    table["source"] = "allocator"
+    if device in (None, -1):
+        table = _with_others(trace, table, columns)
+    return table.sort_values("bytes_per_step", ascending=False, kind="stable").reset_index(drop=True)
+
+
+def _kept(trace: Trace, events: pd.DataFrame) -> pd.DataFrame:
+    """Blocks that outlive the recording: ``place`` (of the step, -1 for the first, the last and none)."""
+    found = lives(events)
+    stays = (found.birth >= 0) & (found.death == FOREVER)
+    event, birth = found.event[stays], found.birth[stays]
+    steps = trace.steps.sort_values("ts")
+    start, end = steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy()
+    place: IntArray = np.searchsorted(start, birth, side="right") - 1
+    outside = (place < 1) | (place >= len(start) - 1)
+    outside[~outside] = birth[~outside] >= end[place[~outside]]
+    return pd.DataFrame(
+        {
+            "bytes": events["bytes"].to_numpy()[event],
+            "device": events["device"].to_numpy()[event],
+            "place": np.where(outside, -1, place),
+            "slice": meaningful(trace, ints(events["slice"])[event]),
+        }
+    )
+
+
+def _without_numbers(module: pd.Series, place: pd.Series) -> pd.Series:
+    """Drop the number of modules that were seen in one step only, where their kind was seen in several."""
+    numbered = module.str.replace(_NUMBER, "", regex=True)
+    inside = (place >= 0) & module.notna()
+    steps_of_one = place[inside].groupby(module[inside]).nunique()
+    steps_of_kind = place[inside].groupby(numbered[inside]).nunique()
+    changes = (module.map(steps_of_one) <= 1) & (numbered.map(steps_of_kind) > 1)
+    # outside of the steps that are looked at, the same kinds are meant
+    kinds = set(numbered[changes])
+    again = ~inside & numbered.isin(kinds)
+    return module.where(~(changes | again), numbered)
+
+
+def _with_others(trace: Trace, table: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    """One row more for what grows outside of the recorded blocks, if it does."""
+    trend = other_growth(trace)
+    if not trend.grows:
+        return table
+    slope = trend.slope_bytes
+    row = {"device": -1, "bytes_per_step": slope, "blocks_per_step": 0.0, "steps": trend.grown}
+    row |= {"of_steps": trend.steps, "kept_bytes": slope * trend.steps, "growth_bytes": slope, "share": 1.0}
+    more = pd.DataFrame([row]).astype({"device": "int16"}).assign(**dict.fromkeys(columns), source="rss")
+    more["first_slice"] = pd.array([pd.NA], dtype="Int64")
+    if not len(table):
+        types = {name: table[name].dtype for name in table if name not in ("source", *columns)}
+        return more[list(table)].astype(types)
+    return pd.concat([table, more[list(table)]], ignore_index=True)
+
+
+def _suspects(kept: pd.DataFrame, keys: list[str], looked_at: int) -> pd.DataFrame:
+    inside = kept[kept["place"] >= 0]
+    each: Any = inside.groupby([*keys, "place"], dropna=False, sort=False)["bytes"].agg(["sum", "count"])
+    groups = each.reset_index().groupby(keys, dropna=False, sort=False)
+    table = groups.agg(bytes_per_step=("sum", "median"), blocks=("count", "sum"), steps=("place", "count"))
+    whole = kept.groupby(keys, dropna=False, sort=False)
+    table["kept_bytes"] = whole["bytes"].sum().reindex(table.index).to_numpy()
+    table["first_slice"] = whole["slice"].first().reindex(table.index).to_numpy()
+    table = table.reset_index().assign(of_steps=looked_at)
+    table["blocks_per_step"] = table["blocks"] / max(looked_at, 1)
+    numbers = ["bytes_per_step", "steps", "of_steps", "kept_bytes", "first_slice"]
+    table = table.astype(dict.fromkeys(numbers, "int64"))
+    order = [*keys, "bytes_per_step", "blocks_per_step", "steps", "of_steps", "kept_bytes", "first_slice"]
+    return table.loc[table["steps"] >= _MOST * looked_at, order]

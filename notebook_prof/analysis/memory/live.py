@@ -1,0 +1,162 @@
+"""What was in memory at one instant, who put it there, and in which groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...errors import OptionError, nearest
+from ...trace import Trace
+from ...units import parse_ns
+from ..scope import ints, texts
+from .blocks import FOREVER, KINDS, block_kinds, lives, meaningful
+from .curve import memory_peak
+
+
+def memory_live(trace: Trace, at: int | str | None = None, *, device: int | None = None) -> pd.DataFrame:
+    """List the blocks that are allocated at an instant.
+
+    Parameters
+    ----------
+    trace : Trace
+    at : int or str, optional
+        ns from the start of the trace, or text such as ``"2ms"``; default: the peak (of the host or the
+        device with the highest one).
+    device : int, optional
+        Keep this one; -1 is the host.
+
+    Returns
+    -------
+    DataFrame
+        A row a block, largest first; no rows where no allocator was recorded.
+
+        - ``addr`` uint64, ``device`` int16 (-1: host), ``bytes`` int64;
+        - ``birth_ts`` Int64 ns: missing for a block from before the recording, known by its being freed;
+        - ``death_ts`` Int64 ns: missing if it outlived the recording;
+        - ``operator`` str: innermost slice in which it was born, ``aten::empty`` and the like left aside;
+          ``module``, ``phase`` str and ``step`` Int32 of it; ``slice`` Int64: its row in ``trace.slices``;
+        - ``kind`` category: ``activation gradient optimizer input temporary parameter earlier other``, as far
+          as its life tells; see `memory_by`.
+
+    Notes
+    -----
+    The events of an address, in order, pair up: a block lives from its allocation to the next event of the
+    same address.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> b.allocations(ts=[0, 5, 9], addr=[1, 2, 1], bytes=[64, 8, -64], device=0,
+    ...               allocated=[64, 72, 8], reserved=128)
+    >>> memory_live(b.seal(), 6)["bytes"].tolist()
+    [64, 8]
+    """
+    events = trace.allocations
+    if device is not None:
+        events = events[events["device"] == device].reset_index(drop=True)
+    instant = peak_instant(trace, device) if at is None else parse_ns(at)
+    found = lives(events)
+    live = (found.birth <= instant) & (instant < found.death)
+    kind = block_kinds(trace, events, found)[live]
+    born, birth, death = found.event[live], found.birth[live], found.death[live]
+    home = np.where(birth < 0, -1, meaningful(trace, ints(events["slice"])[born]))
+    slices = trace.slices
+    known = np.append(np.arange(len(slices)), -1)[home]  # -1 stays -1
+    table = pd.DataFrame(
+        {
+            "addr": events["addr"].to_numpy()[born],
+            "device": events["device"].to_numpy()[born],
+            "bytes": np.abs(events["bytes"].to_numpy()[born]),
+            "birth_ts": pd.arrays.IntegerArray(np.where(birth < 0, 0, birth), birth < 0),
+            "death_ts": pd.arrays.IntegerArray(np.where(death == FOREVER, 0, death), death == FOREVER),
+        }
+    )
+    for column, source in (("operator", "name"), ("module", "module"), ("phase", "phase")):
+        codes = np.append(slices[source].cat.codes.to_numpy(), -1)
+        table[column] = texts(slices[source], codes[known])
+    number = np.append(ints(slices["step"]), -1)[known]
+    table["step"] = pd.arrays.IntegerArray(number.astype(np.int32), number < 0)
+    table["slice"] = pd.arrays.IntegerArray(known.astype(np.int64), known < 0)
+    make: Any = pd.Categorical.from_codes
+    table["kind"] = make(kind, categories=list(KINDS))
+    return table.sort_values("bytes", ascending=False, kind="stable").reset_index(drop=True)
+
+
+def peak_instant(trace: Trace, device: int | None = None) -> int:
+    """The instant of the highest peak that the allocator reached; 0 without one."""
+    peaks = memory_peak(trace)
+    peaks = peaks[peaks["source"] == "allocator"]
+    if device is not None:
+        peaks = peaks[peaks["device"] == device]
+    if not len(peaks):
+        return 0
+    return int(peaks["ts"].to_numpy()[peaks["peak_bytes"].to_numpy().argmax()])
+
+
+_BY: Final = ("operator", "module", "phase", "step", "kind", "device")
+
+
+def memory_by(
+    trace: Trace,
+    by: str | Sequence[str] = "kind",
+    *,
+    at: int | str | None = None,
+    device: int | None = None,
+) -> pd.DataFrame:
+    """Add up the blocks that are allocated at an instant.
+
+    Parameters
+    ----------
+    trace : Trace
+    by : str or sequence of str
+        ``kind`` (activation, gradient, …), ``operator``, ``module``, ``phase`` or ``step`` of birth,
+        ``device``, or several of them.
+    at : int or str, optional
+        ns from the start of the trace, or text such as ``"2ms"``; default: the highest peak.
+    device : int, optional
+        Keep this one; -1 is the host.
+
+    Returns
+    -------
+    DataFrame
+        By `bytes`, most first; no rows where no allocator was recorded.
+
+        - the columns of `by`; missing where it is not known;
+        - ``blocks`` int64; ``bytes`` int64; ``share`` float64 of all bytes that are live then;
+        - ``largest_bytes`` int64: of the largest block.
+
+    Raises
+    ------
+    OptionError
+        If blocks cannot be grouped by `by`.
+
+    Notes
+    -----
+    The blocks are those of `memory_live`, which are the ones whose allocation or release was recorded: what a
+    program took before the recording and keeps is not among them.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> b.allocations(ts=[0, 5, 9], addr=[1, 2, 1], bytes=[64, 8, -64], device=[0, 1, 0],
+    ...               allocated=[64, 8, 0], reserved=128)
+    >>> memory_by(b.seal(), "device", at=6)[["device", "blocks", "bytes"]].values.tolist()
+    [[0, 1, 64], [1, 1, 8]]
+    """
+    columns = [by] if isinstance(by, str) else list(by)
+    for column in columns:
+        if column not in _BY:
+            raise OptionError(f"memory cannot be grouped by {column!r}: {nearest(column, _BY)}")
+    blocks = memory_live(trace, at, device=device)
+    groups = blocks.groupby(columns, dropna=False, observed=True, sort=False)["bytes"]
+    table = groups.agg(["count", "sum", "max"]).reset_index()
+    table = table.rename(columns={"count": "blocks", "sum": "bytes", "max": "largest_bytes"})
+    table = table.astype({"blocks": "int64", "bytes": "int64", "largest_bytes": "int64"})
+    table["share"] = table["bytes"] / max(int(table["bytes"].sum()), 1)
+    order = [*columns, "blocks", "bytes", "share", "largest_bytes"]
+    return table[order].sort_values("bytes", ascending=False, kind="stable").reset_index(drop=True)

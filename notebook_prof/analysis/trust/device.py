@@ -1,0 +1,259 @@
+"""Whether device work, its launches and its clock fit together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from ...trace import Trace, contains, length, union
+from ...trace.intervals import IntArray, as_ints
+from ...units import format_count, format_ns, format_share
+from ..device.launches import LAUNCHES, launching_rows, least_launch_delay
+from ..scope import Mask, Scope, WindowLike, on_device, on_host
+from .finding import Finding
+
+CLOCK_STEP_NS: Final = 20_000
+"""The least launch delay of one process on one machine varies by a few microseconds; more is the clock's."""
+CLOCK_NOISE_NS: Final = 1_000
+"""A kernel that begins this little before its launch is rounding, not a shifted clock."""
+MUCH: Final = 0.01
+"""Share of device time from which something unknown is a loss."""
+
+_CAPTURE: Final = re.compile(r"(?:cuda|cu|hip)Stream(Begin|End)Capture(?:_\w+)?")
+_FRAMEWORK: Final = ("operator", "collective", "module", "annotation", "python")
+
+
+def device_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding]:
+    """What is wrong with device work, in the order of `trust`."""
+    work = on_device(trace, window)
+    total = int((work.end - work.ts).sum())
+    if not len(work.rows) and "cuda_route" in trace.metadata:
+        yield Finding(
+            "no-device-records",
+            "info",
+            effect="if the code used a GPU, its kernels are missing",
+            advice="another CUPTI client in this process (Nsight, another profiler) or the driver's "
+            "permissions can be the reason: see the chapter on GPUs",
+            example="kernels were to be recorded, and there are none",
+        )
+    yield from _lost(trace, work, window)
+    yield from _early(trace, work, total)
+    yield from _unknown(trace, work, total)
+    yield from _shifted(trace)
+    yield from _overlapping(trace, work, total)
+
+
+def _lost(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Finding]:
+    """Calls that must have started a kernel, and have none."""
+    host = on_host(trace, window)
+    calls = host.only(_names(host, LAUNCHES))
+    calls = calls.only(~_while_capturing(trace, calls))
+    if not len(calls.rows):
+        return
+    flows = trace.flows
+    sources = flows["src"].to_numpy()[(flows["kind"] == "launch").to_numpy()]
+    found = np.isin(calls.rows, sources)
+    if found.all():
+        return
+    if not len(work.rows) or not found.any():
+        yield Finding(
+            "no-device-work",
+            "error",
+            len(calls.rows),
+            1.0,
+            effect="the device's part of this recording is missing: only the host can be judged",
+            advice="record again; if it stays so, look at nbp.list_collectors() for what the driver allows",
+            example=f"{format_count(len(calls.rows))} launches and not one kernel of theirs",
+            slices=calls.rows,
+        )
+        return
+    first, last = np.flatnonzero(found)[[0, -1]]
+    place = np.arange(len(found))
+    mean = float((work.end - work.ts).mean())
+    known = float((work.end - work.ts).sum())
+    for code, where, advice in (
+        (
+            "kernels-lost-at-start",
+            place < first,
+            "known fault of repeated CUDA recordings in one process (pytorch#192021, pytorch#175790): "
+            "record a step later (--warmup 2), or restart the kernel",
+        ),
+        (
+            "kernels-lost-at-end",
+            place > last,
+            "the recorder's buffer was full, or ended before the device did: record fewer steps, "
+            "or synchronise at the end of the cell",
+        ),
+        (
+            "kernels-lost-between",
+            (place > first) & (place < last),
+            "the recorder dropped buffers: record fewer steps, or without shapes and stacks",
+        ),
+    ):
+        rows = np.flatnonzero(~found & where)
+        if len(rows):
+            call = calls.slices.loc[calls.rows[rows[0]]]
+            yield Finding(
+                code,
+                "loss",
+                len(rows),
+                len(rows) * mean / (known + (~found).sum() * mean),
+                effect="device time is too small by about this share (at the mean length of what was seen)",
+                advice=advice,
+                example=f"{call['name']} at {format_ns(call['ts'])} started nothing that was recorded",
+                slices=calls.rows[rows],
+            )
+
+
+def _while_capturing(trace: Trace, calls: Scope) -> Mask:
+    """Which calls only write a CUDA graph down: between begin and end of a capture on their thread."""
+    capture = [_CAPTURE.fullmatch(str(name)) for name in trace.slices["name"].cat.categories]
+    if not any(capture):
+        return np.zeros(len(calls.rows), dtype=bool)
+    kind = np.array([0 if match is None else 1 if match[1] == "Begin" else 2 for match in capture] + [0])
+    kind = kind[trace.slices["name"].cat.codes.to_numpy()]
+    track, ts = trace.slices["track"].to_numpy(), trace.slices["ts"].to_numpy()
+    inside = np.zeros(len(calls.rows), dtype=bool)
+    for thread in np.unique(track[kind > 0]):
+        begins, ends = (np.sort(ts[(track == thread) & (kind == one)]) for one in (1, 2))
+        until = np.append(ends, np.iinfo(np.int64).max)[np.searchsorted(ends, begins)]
+        mine = calls.ints("track") == thread
+        inside[mine] = contains(union(begins, until), calls.ts[mine])
+    return inside
+
+
+def _early(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
+    """Work that began before the call that launched it."""
+    ts = trace.slices["ts"].to_numpy()
+    src, dst = _launch_flows(trace, work)
+    ahead = ts[src] - ts[dst]
+    wrong = ahead > 0
+    if not wrong.any():
+        return
+    worst = int(ahead.argmax())
+    yield Finding(
+        "kernels-before-launch",
+        "loss" if ahead[worst] > CLOCK_NOISE_NS else "info",
+        int(wrong.sum()),
+        _share(trace, dst[wrong], total),
+        effect="launch delays and the causes of idle gaps are wrong by as much; device times are not",
+        advice="the clocks of host and device were read apart: record again, in a fresh process if it stays",
+        example=f"{trace.slices['name'].iloc[dst[worst]]} begins {format_ns(ahead[worst])} before "
+        f"{trace.slices['name'].iloc[src[worst]]}",
+    )
+
+
+def _unknown(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
+    """Work that cannot be traced back to a launch or to an operator."""
+    if not len(work.rows):
+        return
+    owner = launching_rows(trace)[work.rows]
+    category = trace.slices["category"]
+    kinds = np.append(category.isin(_FRAMEWORK).to_numpy(), False)
+    _, launched = _launch_flows(trace, work)
+    without = ~np.isin(work.rows, launched)
+    nobody = ~without & ~kinds[owner]
+    for code, rows, effect, advice in (
+        (
+            "launch-not-recorded",
+            work.rows[without],
+            "this work has no operator, step, phase or module; it still counts as device time",
+            "work queued before the window ends up here: synchronise before it, or record more steps",
+        ),
+        (
+            "operator-unknown",
+            work.rows[nobody],
+            "this work is missing from the operators' device time",
+            "it was launched outside any operator (CuPy, Numba, a raw kernel): put nbp.annotate() around it",
+        ),
+    ):
+        if len(rows):
+            share = _share(trace, rows, total)
+            yield Finding(
+                code,
+                "loss" if share >= MUCH else "info",
+                len(rows),
+                share,
+                effect=effect,
+                advice=advice,
+                example=str(trace.slices["name"].iloc[rows[0]]),
+            )
+
+
+def _shifted(trace: Trace) -> Iterator[Finding]:
+    """The device's clock against the first recording of the process."""
+    before, now = trace.metadata.get("first_launch_delay_ns"), least_launch_delay(trace)
+    if not isinstance(before, int) or now is None or abs(now - before) <= CLOCK_STEP_NS:
+        return
+    yield Finding(
+        "clock-shift",
+        "loss",
+        1,
+        1.0,
+        effect=f"device work lies about {format_ns(abs(now - before))} too "
+        f"{'late' if now > before else 'early'} beside the host; durations on the device hold",
+        advice="known fault of repeated CUDA recordings in one process (pytorch#175790): restart the kernel",
+        example=f"the quickest launch took {format_ns(now)}, {format_ns(before)} in the first recording of "
+        "this process",
+    )
+
+
+def _overlapping(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
+    """Work on one stream that runs at the same time, which streams forbid."""
+    track = work.ints("track")
+    count, doubled, example = 0, 0, ""
+    both: list[IntArray] = [np.empty(0, np.int64)]
+    for stream in np.unique(track):
+        rows = np.flatnonzero(track == stream)
+        rows = rows[np.argsort(work.ts[rows], kind="stable")]
+        reach = np.maximum.accumulate(work.end[rows])
+        wrong = 1 + np.flatnonzero(work.ts[rows][1:] < reach[:-1])
+        if not len(wrong):
+            continue
+        count += len(wrong)
+        both.append(work.rows[rows[np.union1d(wrong, wrong - 1)]])
+        durs = work.end[rows] - work.ts[rows]
+        doubled += int(durs.sum()) - length(union(work.ts[rows], work.end[rows]))
+        example = example or _overlap_example(trace, work.rows[rows], int(wrong[0]))
+    if count:
+        share = doubled / max(total, 1)
+        yield Finding(
+            "stream-overlap",
+            "loss" if share >= MUCH else "info",
+            count,
+            share,
+            effect=f"sums over kernels count {format_share(share)} of device time twice; busy time does not",
+            advice="normal with programmatic dependent launch (Hopper and later) and with one row for "
+            "several hardware queues; else the file is damaged",
+            example=example,
+            slices=np.concatenate(both),
+        )
+
+
+def _overlap_example(trace: Trace, rows: IntArray, at: int) -> str:
+    names, ts = trace.slices["name"], trace.slices["ts"].to_numpy()
+    track = int(trace.slices["track"].iloc[rows[at]])
+    where = trace.tracks.set_index("track")["name"].get(track, "a stream")
+    return f"{names.iloc[rows[at]]} at {format_ns(int(ts[rows[at]]))} on {where}"
+
+
+def _launch_flows(trace: Trace, work: Scope) -> tuple[IntArray, IntArray]:
+    """Both ends of the launches whose work is in scope."""
+    flows = trace.flows
+    mine = np.zeros(len(trace.slices), dtype=bool)
+    mine[work.rows] = True
+    src, dst = as_ints(flows["src"].to_numpy()), as_ints(flows["dst"].to_numpy())
+    keep = (flows["kind"] == "launch").to_numpy() & mine[dst]
+    return src[keep], dst[keep]
+
+
+def _names(scope: Scope, pattern: re.Pattern[str]) -> Mask:
+    wanted = [pattern.fullmatch(str(name)) is not None for name in scope.slices["name"].cat.categories]
+    return np.asarray(np.array([*wanted, False])[scope.codes("name")], dtype=bool)
+
+
+def _share(trace: Trace, rows: IntArray, total: int) -> float:
+    return float(trace.slices["dur"].to_numpy()[rows].sum()) / total if total else float("nan")

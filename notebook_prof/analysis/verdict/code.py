@@ -1,0 +1,253 @@
+"""What takes the time of a cell outside of steps: the line of the user's, and what it does."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...units import format_items
+from ..source.frames import frames
+from ..source.lines import LINE, hot_lines
+from ..time.cpu import cpu
+from ..time.phases import stepping_track
+from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
+from .facts import Facts
+from .finding import Finding
+from .lines import short
+from .python import library_of, python_verdict, spelled, waits_by_name
+from .steps import line_select, line_words
+
+MOST: Final = 0.5
+_SHOWN: Final = 3
+_STATEMENTS: Final = ("code", "steps", "outside-window")
+_CALLED: Final = 2
+_WORTH: Final = 0.1
+"""Lines below the hottest one that take less of the cell are not told."""
+_IMPORT: Final = re.compile(r"(?:import|from)\s+(?P<module>[\w.]+)")
+
+
+def judge_code(facts: Facts) -> Finding | None:
+    """Say which line takes most of a cell, or of a recording of Python; None where no line is known.
+
+    The conditions are those of `verdict`.
+    """
+    if not len(facts.hot.table):
+        return None
+    if not facts.is_cell:
+        return python_verdict(facts) if facts.top_is_python and facts.top["self_ns"].any() else None
+    part = _part(facts)
+    row, calls = _hottest(facts, part)
+    if row is None:
+        return _spread(facts)
+    kind, doing, select = _doing(facts, part, row)
+    share = _share(facts, row)
+    took = cite_ns(int(row["total_ns"]), _line(facts, row), line_select(row))
+    whole = cite_ns(facts.account["dur"].sum(), Source("account", "dur"))
+    place, text = line_words(row)
+    sentence = say(
+        place[0].upper() + place[1:],
+        " takes ",
+        share,
+        " of the cell (",
+        took,
+        " of ",
+        whole,
+        ")",
+        text.replace(", ", ": ", 1) if text else "",
+        _outside(facts),
+        doing if doing.parts else _called(facts, calls),
+        ".",
+    )
+    evidence = {"file": str(row["file"]), "line": int(row["line"]), "line_ns": int(row["total_ns"])}
+    return Finding(kind, sentence, share.value, evidence, select or line_select(row))
+
+
+def _part(facts: Facts) -> Any:
+    """The longest statement outside of steps, as its row of the account; None without one."""
+    code = facts.account[facts.account["kind"] == "code"]
+    return code.loc[code["dur"].idxmax()] if len(code) else None
+
+
+def _hottest(facts: Facts, part: Any) -> tuple[Any, list[Any]]:
+    """The innermost line that takes most, and the lines that it calls: rows of `lines`.
+
+    None, and no lines, if no line takes half of the cell.
+    """
+    cell_ns = int(facts.account["dur"].sum())
+    found = facts.hot
+    if part is not None and pd.notna(part["line"]) and int(part["dur"]) >= MOST * cell_ns:
+        below = hot_lines(facts.trace, below=int(part["line"]))
+        found = below if below.path else found
+    if not found.path:
+        return None, []
+    at = [row for row in found.path if found.table["total_ns"].iloc[row] >= MOST * cell_ns]
+    if not at:
+        return None, []
+    calls = found.inner[:_CALLED] if at[-1] == found.path[-1] else found.inner[:0]
+    return found.table.iloc[at[-1]], [found.table.iloc[row] for row in calls]
+
+
+def _called(facts: Facts, rows: list[Any]) -> Sentence:
+    """The lines that it calls, where no one of them is most of it."""
+    big = [row for row in rows if int(row["total_ns"]) >= _WORTH * int(facts.account["dur"].sum())]
+    if not big:
+        return say()
+    pieces = [say(line_words(row)[0], " ", _share(facts, row), line_words(row)[1]) for row in big]
+    return say("; in it ", joined(pieces, " and "))
+
+
+def _line(facts: Facts, row: Any) -> Source:
+    return Source("lines", "total_ns", {"file": str(row["file"]), "line": int(row["line"])}, facts.arguments)
+
+
+def _share(facts: Facts, row: Any) -> Claim:
+    whole = max(int(facts.account["dur"].sum()), 1)
+    return cite_share(
+        int(row["total_ns"]) / whole, _line(facts, row), Source("account", "dur"), line_select(row)
+    )
+
+
+def _spread_over_parts(parts: pd.DataFrame) -> Finding:
+    """The longest parts of the account: what lies outside of the asked steps has no lines, but its time."""
+    whole = Source("account", "dur")
+    pieces, shares = [], []
+    for row in parts.to_dict("records"):
+        mine = Source("account", "dur", {"part": str(row["part"]), "ts": int(row["ts"])})
+        shares.append(cite_share(float(row["share"]), mine, whole))
+        text = f", `{short(str(row['text']), 60)}`" if row["kind"] == "code" and row["text"] else ""
+        pieces.append(say(str(row["part"]), " ", shares[-1], text))
+    begin = "Most of the cell is " if float(shares[0].value) > MOST else "Nothing takes most of the cell: "
+    first = parts.iloc[0]
+    evidence = {"part": str(first["part"]), "part_ns": int(first["dur"])}
+    return Finding("mixed", say(begin, joined(pieces, "; "), "."), float(shares[0].value), evidence)
+
+
+def _spread(facts: Facts) -> Finding:
+    """No line takes most: the first three, none inside another; parts where a longer one was not recorded."""
+    table = facts.hot.table.iloc[facts.hot.outer[:_SHOWN]]
+    parts = facts.account[facts.account["kind"].isin(_STATEMENTS)].nlargest(_SHOWN, "dur")
+    if len(parts) and (not len(table) or int(parts["dur"].iloc[0]) > int(table["total_ns"].iloc[0])):
+        return _spread_over_parts(parts)
+    if not len(table):
+        return Finding("mixed", say("Nothing was seen of the cell's lines."), 0.0)
+    pieces = [
+        say(line_words(row)[0], " ", _share(facts, row), line_words(row)[1])
+        for row in table.to_dict("records")
+    ]
+    first = table.iloc[0]
+    sentence = say("No line takes most of the cell: ", joined(pieces, "; "), ".")
+    evidence = {"file": str(first["file"]), "line": int(first["line"]), "line_ns": int(first["total_ns"])}
+    return Finding("mixed", sentence, float(_share(facts, first).value), evidence, line_select(first))
+
+
+def _outside(facts: Facts) -> Sentence:
+    """Where there are steps too, how little of the cell they are."""
+    if not len(facts.steps):
+        return say()
+    stepping = facts.account[facts.account["kind"].isin(["steps", "outside-window"])]
+    spent = int(stepping["dur"].sum())
+    source = Source("account", "dur", {"kind": ("steps", "outside-window")})
+    count = cite(
+        format_items(len(facts.steps), "step"), len(facts.steps), Source("steps", "step", reduce="count")
+    )
+    return say(", outside of the ", count, ", which take ", cite_ns(spent, source))
+
+
+def _doing(facts: Facts, part: Any, row: Any) -> tuple[str, Sentence, dict[str, Any]]:
+    """The kind, what the line does in words, and what shows it."""
+    text = str(row["text"])
+    if (found := _IMPORT.match(text.strip())) is not None:
+        return "import-bound", say(f"; it imports {found['module']}"), {}
+    name, spent, operators, total = _below(facts, row)
+    if _waits(part, row, text, name[0]):
+        return "wait-bound", say("; it waits") + _meanwhile(facts, part, row), {}
+    if operators > MOST * max(total, 1):
+        return "compute-bound", say("; operators of the framework run most of it"), {}
+    file = name[1]
+    if (library := library_of(file, name[0])) and spent > MOST * max(total, 1):
+        by = {"by": ("name", "track")}
+        source = Source("operators", "self_ns", {"name": name[0], "track": stepping_track(facts.trace)}, by)
+        own = int(source.value(facts.trace))
+        whole = int(facts.account["dur"].sum())
+        told = cite_share(min(own / max(whole, 1), 1.0), source, Source("account", "dur"), {"name": name[0]})
+        words = f"; {short(name[0], 60)} of {spelled(library)} takes "
+        return "library-bound", say(words, told, " of the cell by itself"), {}
+    return "python-bound", say(), {}
+
+
+def _waits(part: Any, row: Any, text: str, below: str) -> bool:
+    """Whether the line waits: by what it and its callees are called, or by CPU time where that was recorded.
+
+    On a machine that others use too, a thread that wakes often mostly stands ready to run: its CPU time alone
+    does not tell that it waits.
+    """
+    if part is not None and part["line"] == row["line"] and pd.notna(part["wait_ns"]):
+        asleep = int(part["wait_ns"]) >= MOST * int(part["dur"])
+        return asleep or waits_by_name(f"cell:1  {text}") or waits_by_name(below)
+    return waits_by_name(f"cell:1  {text}") or waits_by_name(below)
+
+
+def _meanwhile(facts: Facts, part: Any, row: Any) -> Sentence:
+    """Which threads and processes worked in the part of the cell in which its thread waited."""
+    most = MOST * int(facts.account["dur"].sum())
+    if part is None or (part["line"] != row["line"] and part["dur"] < most):
+        return say()
+    begin, spent = int(part["ts"]), int(part["dur"])
+    during = {"window": (begin, begin + spent)}
+    table = cpu(facts.trace, **during)
+    if not len(table):
+        return say()
+    enough = table["cpu_ns"] >= _WORTH * spent
+    main = table["tid"] == table["pid"]
+    pieces = []
+    for one, several, kinds in (
+        ("other thread", "other threads", ("python", "native")),
+        ("child process", "child processes", ("child",)),
+    ):
+        rows = table[enough & ~main & table["kind"].isin(kinds)]
+        if len(rows):
+            where = {"pid": tuple(rows["pid"].tolist()), "tid": tuple(rows["tid"].tolist()), "kind": kinds}
+            source, spent = Source("cpu", "cpu_ns", where, during), int(rows["cpu_ns"].sum())
+            count = cite(str(len(rows)), len(rows), Source("cpu", "cpu_ns", where, during, "count"))
+            what = f" {one if len(rows) == 1 else several} used "
+            pieces.append(say(count, what, cite_ns(spent, source), " of CPU time"))
+    return say(", while ", joined(pieces, " and ")) if pieces else say()
+
+
+def _below(facts: Facts, row: Any) -> tuple[tuple[str, str, str], int, int, int]:
+    """What has most time of its own below a line (name, file, function); its time, operators', all of it."""
+    trace = facts.trace
+    slices = trace.slices
+    select = line_select(row)["name"]
+    mine = facts.thread
+    here = mine.among("name", (select,))
+    if not here.any():
+        return ("", "", ""), 0, 0, 0
+    starts, ends = mine.ts[here], mine.end[here]
+    order = np.argsort(starts, kind="stable")
+    reach = np.maximum.accumulate(ends[order])
+    at = np.maximum(np.searchsorted(starts[order], mine.ts, side="right") - 1, 0)
+    inside = (mine.ts >= starts[order][at]) & (mine.end <= reach[at])
+    below = mine.only(inside)
+    operators = int(below.self_ns[below.among("category", ("operator", "collective"))].sum())
+    python = below.among("category", ("python",)) & ~_lines(below)
+    spent = np.bincount(below.codes("name")[python], below.self_ns[python], minlength=1)
+    if not python.any() or not spent.max():
+        return ("", "", ""), 0, operators, int(below.self_ns.sum())
+    code = int(spent.argmax())
+    known = frames(trace)
+    longest = below.rows[python][
+        int(np.argmax(np.where(below.codes("name")[python] == code, below.self_ns[python], -1)))
+    ]
+    frame = known.code[longest]
+    name = (str(slices["name"].cat.categories[code]), str(known.file[frame]), str(known.function[frame]))
+    return name, int(spent[code]), operators, int(below.self_ns.sum())
+
+
+def _lines(scope: Any) -> Any:
+    words = scope.slices["name"].cat.categories.astype("str")
+    is_line = np.array([*(LINE.fullmatch(word) is not None for word in words), False], dtype=bool)
+    return is_line[scope.codes("name")]

@@ -1,0 +1,215 @@
+"""What bounds a run with devices: their work, the host, waits for them, or what happens once."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ...units import format_items, format_share
+from ..device.busy import device, idle_causes
+from ..time.host_waits import host_waits
+from ..time.one_time import one_time
+from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
+from .facts import Facts
+from .finding import Finding
+from .lines import short
+
+WAITING: Final = 0.25
+"""Share of the time in data, communication or synchronisation from which a run is bound by it."""
+BUSY_DEVICE: Final = 0.7
+MOST: Final = 0.5
+NOTICEABLE: Final = 0.1
+"""One-time work is told from this share of the time on."""
+
+_LAUNCHING: Final = ("host-bound", "launch-latency")
+_FOR: Final = {
+    "input": "for data",
+    "sync": "for the host, which waits for it",
+    "memcpy": "for the host, which copies",
+    "communication": "for the host, which talks to other ranks",
+    "host-bound": "for the host to launch",
+    "launch-latency": "for launches under way",
+    "tail": "for nothing: its work is done",
+    "unknown": "for what was not recorded",
+}
+_BOUND: Final = {
+    "input": "input-bound",
+    "sync": "sync-bound",
+    "memcpy": "sync-bound",
+    "communication": "communication-bound",
+}
+_ONCE: Final = {
+    "compilation": "compilation",
+    "loading": "loading of code",
+    "graph-capture": "capture of graphs",
+    "initialisation": "initialisation",
+    "first-step": "what the first step takes beyond the others",
+}
+
+
+def judge_once(facts: Facts) -> tuple[Finding | None, Sentence | None]:
+    """Set apart what happens once, before anything is ranked.
+
+    Returns
+    -------
+    finding : Finding or None
+        Where it is most of the time.
+    more : Sentence or None
+        Else, where it is noticeable: to be said after the verdict.
+    """
+    table = one_time(facts.trace, window=facts.window)
+    share = float(table["share"].sum())
+    if share < NOTICEABLE:
+        return None, None
+    kinds = [
+        say(
+            _ONCE[str(row["kind"])],
+            f" ({short(row['name'], 40)})" if row["kind"] != "first-step" else "",
+            *((" ", _once(facts, float(row["share"]), {"kind": str(row["kind"])})) if len(table) > 1 else ()),
+        )
+        for row in table[table["share"] >= NOTICEABLE / 10].to_dict("records")
+    ]
+    whole = say(_once(facts, share, {}), f" of {facts.whole} happens once: ", joined(kinds, ", "))
+    if share <= MOST:
+        return None, whole + "."
+    row = table.iloc[0]
+    evidence = {"one_time_ns": int(table["total_ns"].sum()), "name": row["name"]}
+    select = {} if row["kind"] == "first-step" else {"name": row["name"]}
+    sentence = say("One-time work: ", whole, "; record later steps to see what repeats.")
+    return Finding("one-time", sentence, share, evidence, select), None
+
+
+def judge_device(facts: Facts, *, costly: bool) -> Finding:
+    """Say what bounds a run with device work, of which communication and data are no large part.
+
+    Notes
+    -----
+    For the device that is busiest from the first step to the last: *compute-bound* from 70 % busy, also if it
+    is so from its first work to its last where there are no steps. Else *sync-bound* if the thread waits for
+    devices at least 25 % of the time. Else what more than half of the idle time is waited for decides:
+    *launch-bound* only if that is the host and the latency of launches, and recording is not what slows it.
+    """
+    busiest = facts.device.iloc[int(facts.device["busy_ns"].to_numpy().argmax())]
+    number = int(busiest["device"])
+    busy = int(busiest["busy_ns"]) / max(int(busiest["window_ns"]), 1)
+    evidence: dict[str, Any] = {
+        "device": number,
+        "device_busy_share": busy,
+        "sync_ns": facts.sync_ns,
+        "kernels": int(facts.kernels["count"].sum()),
+    }
+    if len(facts.kernels):
+        if busy >= BUSY_DEVICE:
+            told = cite_share(busy, _device(facts, number, "busy_ns"), _device(facts, number, "window_ns"))
+            return _busy(facts, busy, say(told, f" of {_span(facts)}"), evidence)
+        if not len(facts.steps) and (found := _busy_while_it_works(facts, evidence)) is not None:
+            return found
+    return _waits(facts, busy, evidence) or _idle(facts, busy, evidence, costly=costly)
+
+
+def _once(facts: Facts, share: float, where: dict[str, Any]) -> Claim:
+    return cite(format_share(share), share, Source("one_time", "share", where, facts.arguments))
+
+
+def _span(facts: Facts) -> str:
+    """What the times of devices are of: steps may have gaps between them."""
+    gaps = facts.extent.dur - facts.total_ns
+    return "the time from the first step to the last" if gaps > 0.01 * facts.total_ns else facts.whole
+
+
+def _device(facts: Facts, number: int, column: str) -> Source:
+    return Source("device", column, {"device": number}, {"window": tuple(facts.extent)})
+
+
+def _busy(facts: Facts, busy: float, when: Sentence, evidence: dict[str, Any]) -> Finding:
+    kernel = facts.kernels.iloc[0]
+    asked = {**facts.in_steps, "category": ("kernel", "collective")}
+    source = Source("kernels", "share", {"name": kernel["name"]}, asked)
+    share, select = float(kernel["share"]), {"name": kernel["name"]}
+    sentence = say(
+        f"Compute-bound: device {evidence['device']} is busy ",
+        when,
+        f"; {short(kernel['name'])} takes ",
+        cite(format_share(share), share, source, select=select),
+        " of its work.",
+    )
+    return Finding("compute-bound", sentence, busy, evidence, select)
+
+
+def _busy_while_it_works(facts: Facts, evidence: dict[str, Any]) -> Finding | None:
+    """A device that waits only before its first and after its last work, as where one step was recorded."""
+    number = evidence["device"]
+    own = device(facts.trace, window=facts.window).set_index("device").loc[number]
+    span, busy = int(own["window_ns"]), int(own["busy_ns"]) / max(int(own["window_ns"]), 1)
+    if busy < BUSY_DEVICE or span < MOST * facts.extent.dur:
+        return None
+    of = Source("device", "window_ns", {"device": number}, facts.arguments)
+    told = cite_share(busy, Source("device", "busy_ns", {"device": number}, facts.arguments), of)
+    when = say(
+        told,
+        " of the time from its first work to its last (",
+        cite_ns(span, of),
+        " of ",
+        cite_ns(facts.extent.dur, _device(facts, number, "window_ns")),
+        ")",
+    )
+    return _busy(facts, busy, when, evidence)
+
+
+def _waits(facts: Facts, busy: float, evidence: dict[str, Any]) -> Finding | None:
+    """The thread of the steps waits for devices that are not busy."""
+    table = host_waits(facts.trace, window=facts.window)
+    waits = table[table["kind"] == "waiting"]
+    share = float(waits["share"].sum())
+    if share < WAITING:
+        return None
+    whole = Source("host_waits", "total_ns", {}, facts.arguments)
+    waiting = Source("host_waits", "total_ns", {"kind": "waiting"}, facts.arguments)
+    number, first, total = evidence["device"], waits.iloc[0], int(waits["total_ns"].sum())
+    calls = {"category": "sync"} if facts.sync_ns > MOST * total else {"name": str(first["name"])}
+    window = int(facts.device.loc[facts.device["device"] == number, "window_ns"].iloc[0])
+    sentence = say(
+        "Sync-bound: the host waits for the device ",
+        cite_share(share, waiting, whole, calls),
+        f" of {facts.whole}, ",
+        "most of it in " if first["total_ns"] > MOST * total else "longest in ",
+        f"{short(first['name'])}, while device {number} is busy for only ",
+        cite_ns(round(busy * window), _device(facts, number, "busy_ns")),
+        " of ",
+        cite_ns(window, _device(facts, number, "window_ns")),
+        ".",
+    )
+    return Finding("sync-bound", sentence, share, evidence, calls)
+
+
+def _idle(facts: Facts, busy: float, evidence: dict[str, Any], *, costly: bool) -> Finding:
+    """What an idle device waits for."""
+    number = evidence["device"]
+    asked: dict[str, Any] = {"window": tuple(facts.extent)}
+    table = idle_causes(facts.trace, **asked)
+    table = table[table["device"] == number].set_index("cause")
+    idle = cite_share(1 - busy, _device(facts, number, "idle_ns"), _device(facts, number, "window_ns"))
+    begin = say(f"evice {number} is idle ", idle, f" of {_span(facts)}")
+
+    def of(*causes: str) -> Claim:
+        share = float(table.loc[list(causes), "share"].sum())
+        where = {"device": number, "cause": causes}
+        return cite(format_share(share), share, Source("idle_causes", "share", where, asked))
+
+    halves = MOST * (1 - busy)
+    kernels = evidence["kernels"]
+    if of(*_LAUNCHING).value > halves and kernels and not costly:
+        asked_kernels = {**facts.in_steps, "category": ("kernel", "collective")}
+        count = cite(format_items(kernels, "kernel"), kernels, Source("kernels", "count", {}, asked_kernels))
+        sentence = say(
+            "Launch-bound: d", begin, ", ", of(*_LAUNCHING), " waiting for the host to launch its "
+        )
+        return Finding("launch-bound", sentence + count + ".", 1 - busy, evidence, {"category": "launch"})
+    longest = str(table["idle_ns"].idxmax())
+    if longest in _BOUND and of(longest).value > halves:
+        kind = _BOUND[longest]
+        sentence = say(f"{kind.capitalize()}: d", begin, ", ", of(longest), f" waiting {_FOR[longest]}.")
+        return Finding(kind, sentence, 1 - busy, evidence)
+    shown = table[table["share"] >= 0.01].sort_values("idle_ns", ascending=False).index[:3]
+    pieces = [say(of(str(cause)), f" {_FOR[str(cause)]}") for cause in shown]
+    sentence = say("D", begin, "; it waits " if pieces else "", joined(pieces, ", "), ".")
+    return Finding("mixed", sentence, 1 - busy, evidence)

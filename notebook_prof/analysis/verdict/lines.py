@@ -1,0 +1,210 @@
+"""The lines below a verdict: account of the cell, steps, phases, what ran most, memory."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...units import format_bytes, format_items, format_share
+from ..time.phases import stepping_track
+from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
+from .facts import OPERATORS, Facts
+from .python import waits_by_name
+
+_SHOWN: Final = 3
+_SMALL: Final = 0.01
+"""Parts of the account below this share are told together."""
+
+
+def supporting_lines(facts: Facts) -> list[Sentence]:
+    """At most five lines; what was not recorded is said, not left out."""
+    lines = []
+    if facts.is_cell and len(facts.account):
+        lines.append(_account(facts))
+    if len(facts.steps) or not lines:
+        lines.append(_steps(facts))
+    if facts.total_ns and facts.phase_ns:
+        lines.append(_phases(facts))
+    if facts.total_ns and (line := _most(facts)):
+        lines.append(line)
+    lines.append(_memory(facts))
+    return lines
+
+
+def _account(facts: Facts) -> Sentence:
+    """The cell as a sum of its largest parts."""
+    table = facts.account
+    whole = Source("account", "dur")
+    total = int(table["dur"].sum())
+    order = table.sort_values("dur", ascending=False, kind="stable")
+    shown = order[order["share"] >= _SMALL].head(_SHOWN)
+    rest = order.drop(shown.index)
+    pieces = [
+        say(_part(row), " ", *_amount(int(row["dur"]), total, _rows(row), whole))
+        for row in shown.to_dict("records")
+    ]
+    if len(rest):
+        left = int(rest["dur"].sum())
+        source = Source("account", "dur", {"part": tuple(rest["part"]), "ts": tuple(rest["ts"].tolist())})
+        pieces.append(say(format_items(len(rest), "other part"), " ", *_amount(left, total, source, whole)))
+    return say("Cell: ", cite_ns(total, whole), " = ", joined(pieces, " + "), _issues(facts))
+
+
+def _part(row: Any) -> Sentence:
+    """A part of the account in words; a number of steps is a claim of its own."""
+    words, text = str(row["part"]), str(row["text"])
+    if row["kind"] == "code" and text and not pd.isna(row["line"]):
+        return say(f"{words} `{short(text, 32)}`")
+    count = format_items(int(row["steps"]), "step")
+    if not words.startswith(count):
+        return say(words)
+    where = {"part": words, "ts": int(row["ts"])}
+    return say(cite(count, int(row["steps"]), Source("account", "steps", where)), words[len(count) :])
+
+
+def _rows(row: Any) -> Source:
+    return Source("account", "dur", {"part": str(row["part"]), "ts": int(row["ts"])})
+
+
+def _amount(spent: int, total: int, source: Source, whole: Source) -> tuple[str | Claim, ...]:
+    return (cite_ns(spent, source), " (", cite_share(spent / max(total, 1), source, whole), ")")
+
+
+def _updates(facts: Facts) -> Sentence | str:
+    """How often optimizers stepped, where that is not once a step: with accumulated gradients, or several."""
+    source = Source("steps", "updates", {}, facts.arguments)
+    updates = int(source.value(facts.trace))
+    if updates in (0, len(facts.steps)):
+        return ""
+    return say(" with ", cite(format_items(updates, "optimizer step"), updates, source))
+
+
+def _steps(facts: Facts) -> Sentence:
+    sentence = say()
+    steps = facts.steps
+    if len(steps):
+        dur = steps["dur"]
+        asked = facts.arguments
+        first, last = int(steps["step"].iloc[0]), int(steps["step"].iloc[-1])
+        found = facts.trace.metadata.get("steps_source") or steps["source"].iloc[0]
+        loops = int(steps["loop"].nunique()) if "loop" in steps else 1
+        sentence = say(
+            cite(format_items(len(steps), "step"), len(steps), Source("steps", "step", {}, asked, "count")),
+            f" in {loops} loops" if loops > 1 else "",
+            " (",
+            cite(str(first), first, Source("steps", "step", {}, asked, "min")),
+            " … ",
+            cite(str(last), last, Source("steps", "step", {}, asked, "max")),
+            f", found by {found})",
+            _updates(facts),
+            ": median ",
+            cite_ns(float(dur.median()), Source("steps", "dur", {}, asked, "median")),
+            ", ",
+            cite_ns(int(dur.min()), Source("steps", "dur", {}, asked, "min")),
+            " to ",
+            cite_ns(int(dur.max()), Source("steps", "dur", {}, asked, "max")),
+        )
+    else:
+        span = cite_ns(facts.trace.span.dur, Source("account", "dur"))
+        sentence = say("No steps were found; ", span, " recorded")
+    return sentence + (say() if facts.is_cell else _issues(facts))
+
+
+def _issues(facts: Facts) -> Sentence:
+    issues = [issue for issue in facts.trace.report if issue.severity != "info"]
+    return say(f" · {format_items(len(issues), 'issue')} in trace.report") if issues else say()
+
+
+def _phases(facts: Facts) -> Sentence:
+    pieces = []
+    for name, spent in facts.phase_ns.items():
+        if spent:
+            if len(facts.steps):
+                source = Source("phases", "host_ns", {"phase": name}, facts.arguments)
+            else:
+                by = {"by": ("phase", "track"), **facts.arguments}
+                source = Source(
+                    "operators", "total_ns", {"phase": name, "track": stepping_track(facts.trace)}, by
+                )
+            pieces.append(
+                say(f"{name} ", cite_share(spent / facts.total_ns, source, facts.total, {"phase": name}))
+            )
+    return say("Phases: ", joined(pieces, " · "))
+
+
+def _most(facts: Facts) -> Sentence | None:
+    if len(facts.kernels):
+        rows = facts.kernels.head(_SHOWN)
+        asked = {**facts.in_steps, "category": ("kernel", "collective")}
+        pieces = [
+            say(
+                f"{short(name)} ",
+                cite(
+                    format_share(share),
+                    share,
+                    Source("kernels", "share", {"name": name}, asked),
+                    select={"name": name},
+                ),
+            )
+            for name, share in zip(rows["name"].tolist(), rows["share"].tolist(), strict=True)
+        ]
+        return say("Kernels: ", joined(pieces, " · "))
+    works = [not waits_by_name(str(name)) for name in facts.top["name"]]
+    enough = facts.top["self_ns"] >= max(_SMALL * facts.total_ns, 1)
+    rows = facts.top[np.array(works, dtype=bool) & enough].head(_SHOWN)
+    if rows.empty:
+        return None
+    by: dict[str, Any] = {"by": ("name", "track"), **facts.in_steps}
+    if not facts.top_is_python:
+        by["category"] = OPERATORS
+    track = stepping_track(facts.trace)
+    pieces = [
+        say(
+            f"{short(name)} ",
+            cite_share(
+                self_ns / facts.total_ns,
+                Source("operators", "self_ns", {"name": name, "track": track}, by),
+                facts.total,
+                {"name": name},
+            ),
+        )
+        for name, self_ns in zip(rows["name"].tolist(), rows["self_ns"].tolist(), strict=True)
+    ]
+    what = "Own time: " if facts.top_is_python else "Operators: "
+    return say(what, joined(pieces, " · "))
+
+
+def _memory(facts: Facts) -> Sentence:
+    if not len(facts.peak):
+        return say("Memory was not recorded.")
+    pieces = []
+    resident = bool((facts.peak["source"] == "rss").any())
+    for row in facts.peak.to_dict("records"):
+        device, source = int(row["device"]), str(row["source"])
+        where = "host" if device < 0 else f"device {device}"
+        rows = {"device": device, "source": source}
+        peak, ts, base = (
+            Source("memory_peak", column, rows, facts.arguments)
+            for column in ("peak_bytes", "ts", "base_bytes")
+        )
+        highest = cite(format_bytes(row["peak_bytes"]), int(row["peak_bytes"]), peak)
+        growing = say()
+        if grows := facts.growth_bytes.get((device, source)):
+            told = cite(format_bytes(grows), grows, Source("level_growth", "growth_bytes", rows))
+            growing = say(", growing ", told, " every step")
+        if device < 0 and source != "rss" and resident:
+            pieces.append(say("recorded blocks up to ", highest, " of it", growing))
+            continue
+        before = cite(format_bytes(row["base_bytes"]), int(row["base_bytes"]), base)
+        kind = say(", resident; ", before, " at the start") if source == "rss" else say()
+        piece = say("peak ", highest, f" ({where}") + kind + say(") at ", cite_ns(int(row["ts"]), ts))
+        pieces.append(piece + growing)
+    return say("Memory: ", joined(pieces, " · "))
+
+
+def short(name: object, limit: int = 48) -> str:
+    """Cut a long name."""
+    text = str(name)
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,209 @@
+"""What bounds a run of which only Python was recorded: a line, a loop, a library, or waiting."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+from typing import Any, Final
+
+import numpy as np
+
+from ...trace.intervals import IntArray
+from ...units import format_share
+from ..scope import Scope, ints
+from ..source.frames import Frames, frames
+from ..time.phases import stepping_track
+from .claims import Sentence, Source, cite_ns, cite_share, say
+from .facts import Facts
+from .finding import Finding
+
+_LINE: Final = re.compile(r"(?P<file>[^\s:]+):(?P<line>\d+)  (?P<text>.+)")
+_LOOP: Final = re.compile(r"(?:async\s+)?(?:for|while)\b.*:\s*(?:#.*)?")
+_PRODUCT: Final = re.compile(r"[\w\])]\s*@\s*[\w(\[]")
+_WAITS: Final = re.compile(
+    r"(?:^|[\s.<(])(?:lock\.acquire|acquire of _thread|time\.sleep|sleep>|_wait_for_tstate_lock|Thread\.join"
+    r"|Condition\.wait|Event\.wait|(?:Simple)?Queue\.get|select\.\w+|epoll|waitpid|Popen\.wait|sock(?:et)?\.recv)"
+    r"|^wait \(threading\.py|^_wait_for_tstate_lock|^\S+:\d+  (?:\w+ = )?(?:time\.)?sleep\("
+    r"|(?:^|[\s.])(?:block_until_ready|try_to_block|BlockHostUntilReady)\b"
+    r"|\b(?:readinto|recv_into|accept|_try_wait|_wait|wait|select|poll|_retrieve|_poll) "
+    r"\((?:socket|ssl|subprocess|connection|selectors|popen_\w+|parallel|threading|_base)\.py"
+)
+_PACKAGES: Final = re.compile(r"(?:site|dist)-packages[\\/](?P<name>[^\\/]+)")
+_BINARY: Final = re.compile(r"<(?:built-in|slot wrapper).* (?P<name>\w+) of .*numpy|^(?P<pure>numpy\.[\w.]+)")
+_SPELLED: Final = {"numpy": "NumPy", "scipy": "SciPy", "sklearn": "scikit-learn", "torch": "PyTorch"}
+_MOSTLY: Final = 0.5
+_TRIFLE: Final = 0.01
+_LITTLE: Final = 0.1
+
+
+def python_verdict(facts: Facts) -> Finding:
+    """Say where the time of a thread of Python goes.
+
+    Parameters
+    ----------
+    facts : Facts
+        Its `top` is what the thread ran, by self time; not empty.
+
+    Returns
+    -------
+    Finding
+        ``wait-bound``: at least half of the time is waiting for locks, sockets, processes or the clock;
+        ``library-bound``: the function that takes most is a library's; ``mixed`` if what takes most is no
+        Python; else ``python-bound``.
+    """
+    trace, mine = facts.trace, facts.thread
+    sync = mine.slices["name"].cat.categories[
+        np.unique(mine.codes("name")[mine.among("category", ("sync",))])
+    ]
+    waits = np.array([name in sync or waits_by_name(str(name)) for name in facts.top["name"]], dtype=bool)
+    waited = int(facts.top["self_ns"].to_numpy()[waits].sum())
+    if waited >= _MOSTLY * facts.total_ns:
+        return _waiting(facts, waits, waited)
+    first = facts.top[~waits].iloc[0] if not waits.all() else facts.top.iloc[0]
+    name, spent = str(first["name"]), int(first["self_ns"])
+    known = frames(trace)
+    row = _longest(mine, name)
+    library = library_of(str(known.file[known.code[row]]), name)
+    share = cite_share(spent / max(facts.total_ns, 1), _by_name(facts, name), facts.total, {"name": name})
+    if library and not _LINE.fullmatch(name):
+        return _in_library(facts, known, row, library, name)
+    of = say(
+        share,
+        f" of {facts.whole} (",
+        cite_ns(spent, _by_name(facts, name)),
+        " of ",
+        cite_ns(facts.total_ns, facts.total),
+        ")",
+    )
+    evidence = {"name": name, "self_ns": spent}
+    if share.value < _TRIFLE:
+        sentence = say(f"Nothing that was recorded takes {format_share(_TRIFLE, 0)} of {facts.whole}.")
+        return Finding("mixed", sentence, share.value, evidence)
+    if share.value < _LITTLE or str(trace.slices["category"].iloc[row]) != "python":
+        sentence = say(f"Nothing says what bounds it; {_cut(name)} is the longest by itself: ", of, ".")
+        return Finding("mixed", sentence, share.value, evidence, {"name": name})
+    return Finding("python-bound", _own_sentence(name, of), share.value, evidence, {"name": name})
+
+
+def is_wait(scope: Scope) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which slices wait: of category sync, or for a lock, a socket, a process, the clock or a runtime."""
+    named = np.array(
+        [*map(waits_by_name, scope.slices["name"].cat.categories.astype("str")), False], dtype=bool
+    )
+    return np.asarray(named[scope.codes("name")] | scope.among("category", ("sync",)))
+
+
+def waits_by_name(name: str) -> bool:
+    """Whether a function or line of this name waits for something else.
+
+    Examples
+    --------
+    >>> waits_by_name("wait (threading.py)"), waits_by_name("select_rows (frame.py)")
+    (True, False)
+    """
+    return _WAITS.search(name) is not None
+
+
+def library_of(file: str, name: str) -> str:
+    """The installed package that a file or the name of a compiled function belongs to; empty for others.
+
+    Examples
+    --------
+    >>> library_of("/venv/lib/python3.12/site-packages/pandas/core/frame.py", "merge (frame.py)")
+    'pandas'
+    """
+    if found := _PACKAGES.search(file):
+        return PurePath(found["name"]).stem
+    return "numpy" if _BINARY.search(name) else ""
+
+
+def spelled(library: str) -> str:
+    """A package as its authors write it."""
+    return _SPELLED.get(library, library)
+
+
+def _by_name(facts: Facts, name: str | tuple[str, ...]) -> Source:
+    where = {"name": name, "track": stepping_track(facts.trace)}
+    return Source("operators", "self_ns", where, {"by": ("name", "track"), **facts.in_steps})
+
+
+def _own_sentence(name: str, of: Sentence) -> Sentence:
+    line = _LINE.fullmatch(name)
+    if line is None:
+        return say(f"Python-bound: {_cut(name)} itself takes ", of, ".")
+    text, place = _cut(line["text"]), f"{line['file']}:{line['line']}"
+    if _LOOP.fullmatch(line["text"]):
+        return say(f"Python-bound: the loop `{text}` in {place} takes ", of, ".")
+    product = ", a matrix product," if _PRODUCT.search(line["text"]) and not text.startswith("@") else ""
+    return say("One line takes ", of, f": `{text}`{product} in {place}.")
+
+
+def _waiting(facts: Facts, waits: np.ndarray[Any, np.dtype[np.bool_]], waited: int) -> Finding:
+    names = [str(name) for name in facts.top[waits]["name"]]
+    source = _by_name(facts, tuple(names))
+    share = cite_share(waited / max(facts.total_ns, 1), source, facts.total, {"name": names})
+    most = int(facts.top[waits].iloc[0]["self_ns"]) > _MOSTLY * waited
+    sentence = say(
+        "Wait-bound: the program waits ",
+        share,
+        f" of {facts.whole} (",
+        cite_ns(waited, source),
+        " of ",
+        cite_ns(facts.total_ns, facts.total),
+        f"), {'mostly' if most else 'longest'} in {_cut(names[0])}.",
+    )
+    return Finding(
+        "wait-bound", sentence, share.value, {"waited_ns": waited, "name": names[0]}, {"name": names}
+    )
+
+
+def _in_library(facts: Facts, known: Frames, row: int, library: str, name: str) -> Finding:
+    """All self time in that library, the function with most of it, and the user's line that called it."""
+    mine = facts.thread
+    files = np.array([library_of(str(file), "") == library for file in known.file], dtype=bool)
+    inside = files[known.code[mine.rows]]
+    words = mine.slices["name"].cat.categories
+    inside |= np.append([library_of("", str(word)) == library for word in words], False)[mine.codes("name")]
+    names = tuple(str(words[code]) for code in np.unique(mine.codes("name")[inside]))
+    spent = int(mine.self_ns[mine.among("name", names)].sum())
+    source = _by_name(facts, names)
+    share = cite_share(spent / max(facts.total_ns, 1), source, facts.total, {"name": list(names)})
+    caller = _caller(mine, row)
+    called = f", called from {caller}" if caller else ""
+    line = int(known.line[known.code[row]])
+    where = f"{_cut(name[:-1])}:{line})" if name.endswith(".py)") and line > 0 else _cut(name)
+    own = int(facts.top.loc[facts.top["name"] == name, "self_ns"].iloc[0])
+    sentence = say(
+        "Library-bound: ",
+        share,
+        f" of {facts.whole} (",
+        cite_ns(spent, source),
+        " of ",
+        cite_ns(facts.total_ns, facts.total),
+        f") is in {spelled(library)}, "
+        f"{'most of it' if own > _MOSTLY * spent else 'longest'} in {where}{called}.",
+    )
+    evidence = {"library": library, "library_ns": spent, "name": name}
+    return Finding("library-bound", sentence, share.value, evidence, {"name": name})
+
+
+def _caller(mine: Scope, row: int) -> str:
+    """The nearest line around a slice that is not a library's, as ``line in file:number``."""
+    slices = mine.slices
+    parent = ints(slices["parent"])
+    words = slices["name"]
+    while (row := int(parent[row])) >= 0:
+        if line := _LINE.fullmatch(str(words.iloc[row])):
+            return f"`{_cut(line['text'])}` in {line['file']}:{line['line']}"
+    return ""
+
+
+def _longest(mine: Scope, name: str) -> int:
+    """The slice of this name with the most self time."""
+    code = int(mine.slices["name"].cat.categories.get_indexer([name])[0])
+    own: IntArray = np.where(mine.codes("name") == code, mine.self_ns, -1)
+    return int(mine.rows[int(own.argmax())])
+
+
+def _cut(text: str, limit: int = 60) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,104 @@
+"""Operators that a runtime's own threads run while the thread of the steps waits for them: XLA's on a CPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from ...trace import Intervals, union
+from ...trace.intervals import IntArray
+from ...units import format_items
+from ..scope import Scope, ints, on_host
+from .claims import Source, cite, cite_ns, say
+from .facts import Facts
+from .finding import Finding
+from .lines import short
+from .python import is_wait
+
+_OPERATORS = ("operator", "collective")
+
+
+def runtime_verdict(facts: Facts) -> Finding | None:
+    """Tell time in which other threads run operators from time that is this thread's own.
+
+    Parameters
+    ----------
+    facts : Facts
+        Of a thread without operators.
+
+    Returns
+    -------
+    Finding or None
+        ``compute-bound`` if these operators take more time than anything that the thread does by itself.
+
+    Notes
+    -----
+    Python frames that do not wait are work, also while operators run; in an annotation, and in a call that
+    waits, the thread is taken to wait for the operators that run meanwhile.
+    """
+    mine, trace = facts.thread, facts.trace
+    others = on_host(trace, facts.window)
+    others = others.only((others.ints("track") != _track(mine)) & others.among("category", _OPERATORS))
+    if not len(others.rows) or not len(mine.rows):
+        return None
+    waits = is_wait(mine) | mine.among("category", ("annotation",))
+    hidden = np.where(waits, _own_inside(mine, union(others.ts, others.end)), 0)
+    total = int(hidden.sum())
+    share = min(total / max(facts.total_ns, 1), 1.0)
+    if total <= int(_own_without(facts.top, mine, hidden).max()):
+        return None
+    codes = others.codes("name")
+    longest = int(np.bincount(codes, weights=others.self_ns).argmax())
+    name = str(others.slices["name"].cat.categories[longest])
+    taken, calls = int(others.self_ns[codes == longest].sum()), int((codes == longest).sum())
+    source = Source("operators", "self_ns", {"name": name}, {"category": _OPERATORS, **facts.arguments})
+    counted = replace(source, column="count")
+    sentence = say(
+        "Compute-bound on the CPU: a runtime's threads run operators while Python waits for them; "
+        f"the longest, {short(name, 60)}, takes ",
+        cite_ns(taken, source, {"name": name}),
+        " in ",
+        cite(format_items(calls, "call"), calls, counted, select={"name": name}),
+        ".",
+    )
+    evidence = {"operator_ns": total, "name": name, "self_ns": taken, "calls": calls}
+    return Finding("compute-bound", sentence, share, evidence, {"name": name})
+
+
+def _track(mine: Scope) -> int:
+    return int(mine.slices["track"].to_numpy()[mine.rows[0]])
+
+
+def _own_inside(mine: Scope, busy: Intervals) -> IntArray:
+    """How much of each slice's own time lies in `busy`: what is in it less what is in its children."""
+    whole: IntArray = _until(busy, mine.end) - _until(busy, mine.ts)
+    place = np.full(len(mine.slices), -1, np.int64)
+    place[mine.rows] = np.arange(len(mine.rows))
+    parent = ints(mine.slices["parent"])[mine.rows]
+    parent = np.where(parent >= 0, place[parent], -1)
+    child = parent >= 0
+    last = np.minimum(mine.end[child], mine.end[parent[child]])
+    inside = np.maximum(_until(busy, last) - _until(busy, mine.ts[child]), 0)
+    covered = np.bincount(parent[child], weights=inside, minlength=len(whole)).astype(np.int64)
+    return np.asarray(np.clip(whole - covered, 0, mine.self_ns))
+
+
+def _until(intervals: Intervals, instants: IntArray) -> IntArray:
+    """Time in the intervals up to each instant."""
+    starts, ends = intervals
+    if not len(starts):
+        return np.zeros(len(instants), np.int64)
+    before = np.concatenate([[0], np.cumsum(ends - starts)])
+    at = np.searchsorted(starts, instants, side="right") - 1
+    known = np.maximum(at, 0)
+    return np.where(at >= 0, before[known] + np.minimum(instants, ends[known]) - starts[known], 0)
+
+
+def _own_without(top: pd.DataFrame, mine: Scope, hidden: IntArray) -> IntArray:
+    """Own time of the rows of `top` without the hidden time."""
+    words = mine.slices["name"].cat.categories
+    taken = np.bincount(mine.codes("name"), weights=hidden, minlength=len(words))
+    less = pd.Series(taken.astype(np.int64), index=words).reindex(top["name"].astype("str")).to_numpy()
+    return np.asarray(top["self_ns"].to_numpy() - less, dtype=np.int64)

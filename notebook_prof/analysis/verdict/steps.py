@@ -1,0 +1,352 @@
+"""What bounds the steps of a run, or a recording in which no line of the user's is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from ...trace import length, overlap, union
+from ...units import format_count, format_items, format_ns
+from ..source.lines import CELL, hot_lines, lines
+from ..time.phases import stepping_track
+from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
+from .device import MOST, WAITING, judge_device, judge_once
+from .facts import OPERATORS, Facts
+from .finding import Finding
+from .lines import short
+from .python import python_verdict
+from .runtime import runtime_verdict
+
+COSTLY_RECORDING: Final = 1.2
+"""From this ratio of recorded to unrecorded steps on, the text begins with what recording costs."""
+_NEARLY_ALL: Final = 0.9
+_ELSEWHERE: Final = "steps-in-another-thread"
+NO_FRAMEWORK: Final = frozenset({"trace_event", "viztracer", "speedscope", "collapsed"})
+"""Sources whose slices may stand for anything: there are no operators with a framework around them."""
+
+
+def judge_steps(facts: Facts) -> Finding:
+    """Say what bounds the steps; the conditions are those of `verdict`."""
+    if _ELSEWHERE in facts.trace.report and not facts.calls and not len(facts.device):
+        return _elsewhere(facts)
+    costly = _recording_cost(facts)
+    once, more = judge_once(facts)
+    found = once or _judge(facts, costly=costly is not None)
+    sentence = found.sentence
+    if costly is not None:
+        sentence = costly + " " + sentence
+    if more is not None:
+        sentence = sentence + " " + more
+    return replace(found, sentence=sentence)
+
+
+def _elsewhere(facts: Facts) -> Finding:
+    """Nobody saw the operators of the steps: say that, and the line of the user's that took most of them."""
+    sentence = say("The steps run in another thread than the cell's, whose operators were not recorded")
+    heads = set(facts.account["line"].dropna().tolist()) if facts.is_cell else set()
+    table = facts.hot.table
+    inner = table[~((table["file"] == CELL) & table["line"].isin(heads))]
+    inner = inner[inner["total_ns"] <= facts.total_ns]
+    if len(inner):
+        row = inner.iloc[0]
+        sentence = say(
+            sentence, "; ", *line_words(row), " takes ", _line_share(facts, row), f" of {facts.whole}"
+        )
+    return Finding("mixed", say(sentence, "."), 0.0, {}, {})
+
+
+def _judge(facts: Facts, *, costly: bool) -> Finding:
+    waiting = {name: facts.phase_ns.get(name, 0) for name in ("communication", "data")}
+    exposed = None if len(facts.steps) else _exposed(facts)
+    if exposed is not None:
+        waiting["communication"] = max(waiting["communication"], exposed[0])
+    longest = max(waiting, key=lambda name: waiting[name])
+    if waiting[longest] >= WAITING * facts.total_ns:
+        if exposed is not None and longest == "communication":
+            return _exposed_communication(facts, exposed)
+        return _waits(facts, longest, waiting[longest])
+    if len(facts.device):
+        return judge_device(facts, costly=costly)
+    if facts.top.empty:
+        return Finding(
+            "nothing-recorded", say("Nothing was recorded in the steps: no slice lies in them."), 0.0
+        )
+    if not facts.top["self_ns"].any():
+        return _instants(facts)
+    if facts.top_is_python and not len(facts.steps):
+        return _python(facts)
+    return _on_the_cpu(facts, costly=costly)
+
+
+def _recording_cost(facts: Facts) -> Sentence | None:
+    measured: Any = facts.trace.metadata.get("overhead")
+    if not isinstance(measured, dict) or not measured.get("ratio", 0) > COSTLY_RECORDING:
+        return None
+    ratio = float(measured["ratio"])
+    told = cite(f"{ratio:.2f}", ratio, Source("overhead", "ratio", {"part": "all"}))
+    return say(
+        "Recorded steps ran ", told, " times as long as others: shares of small operators are too large."
+    )
+
+
+def _exposed(facts: Facts) -> tuple[int, int] | None:
+    """Device and time in which its communication is hidden by no kernel, for the device with most of it."""
+    if not len(facts.device):
+        return None
+    row = facts.device.iloc[int(facts.device["exposed_communication_ns"].to_numpy().argmax())]
+    return int(row["exposed_communication_ns"]), int(row["device"])
+
+
+def _exposed_communication(facts: Facts, exposed: tuple[int, int]) -> Finding:
+    spent, number = exposed
+    of = _device(facts, number, "window_ns")
+    share = cite_share(
+        spent / max(facts.extent.dur, 1), _device(facts, number, "exposed_communication_ns"), of
+    )
+    took = cite_ns(spent, _device(facts, number, "exposed_communication_ns"), {"category": "collective"})
+    sentence = say(
+        "Communication-bound: device ",
+        str(number),
+        " spends ",
+        share,
+        " of the time (",
+        took,
+        " of ",
+        cite_ns(facts.extent.dur, of),
+        ") in communication that no kernel hides.",
+    )
+    evidence = {"communication_ns": spent, "device": number}
+    return Finding("communication-bound", sentence, share.value, evidence, {"category": "collective"})
+
+
+def _waits(facts: Facts, phase: str, spent: int) -> Finding:
+    kind, doing = {
+        "data": ("input-bound", "waits for data"),
+        "communication": ("communication-bound", "is communication"),
+    }[phase]
+    select = {"phase": phase}
+    if len(facts.steps):
+        source = Source("phases", "host_ns", {"phase": phase}, facts.arguments)
+    else:
+        by = {"by": ("phase", "track"), **facts.arguments}
+        source = Source("operators", "total_ns", {"phase": phase, "track": stepping_track(facts.trace)}, by)
+    share = cite_share(spent / facts.total_ns, source, facts.total, select)
+    sentence = say(
+        f"{kind.capitalize()}: ",
+        share,
+        f" of {facts.whole} {doing} (",
+        cite_ns(spent, source, select),
+        " of ",
+        cite_ns(facts.total_ns, facts.total),
+        ")",
+    )
+    if (line := _line_in_phase(facts, phase)) is not None:
+        sentence = sentence + ", most of it in " + line
+    return Finding(kind, sentence + ".", share.value, {f"{phase}_ns": spent}, select)
+
+
+def _line_in_phase(facts: Facts, phase: str) -> Sentence | None:
+    """The innermost line of the user's that holds more than half of the time for data, and little else."""
+    if phase != "data" or not facts.is_cell:
+        return None
+    spent, mine = facts.phase_ns.get(phase, 0), facts.thread
+    there = mine.among("phase", (phase,))
+    waiting = union(mine.ts[there], mine.end[there])
+    table, best = lines(facts.trace, **facts.arguments), None
+    for row in table[table["total_ns"].between(MOST * spent, facts.total_ns)].to_dict("records"):
+        here = mine.among("name", (line_select(row)["name"],))
+        ran = union(mine.ts[here], mine.end[here])
+        inside = length(overlap(ran, waiting))
+        if inside > MOST * spent and inside >= _NEARLY_ALL * length(ran):
+            best = row  # they come by their time: the last one is the innermost
+    if best is None:
+        return None
+    return say(*line_words(best), " (", _line_share(facts, best), " of ", f"{facts.whole})")
+
+
+def _line_share(facts: Facts, row: Any) -> Claim:
+    source = Source(
+        "lines", "total_ns", {"file": str(row["file"]), "line": int(row["line"])}, facts.arguments
+    )
+    return cite_share(int(row["total_ns"]) / facts.total_ns, source, facts.total, line_select(row))
+
+
+def line_select(row: Any) -> dict[str, Any]:
+    """A selection of the slices of one row of `lines`."""
+    short_file = CELL if row["file"] == CELL else str(row["file"]).replace("\\", "/").rpartition("/")[2]
+    return {"name": f"{short_file}:{row['line']}  {row['text']}".rstrip()}
+
+
+def line_words(row: Any) -> tuple[str, ...]:
+    """A line in words, with its text: ``line 7, `x = f(y)```; with the file where it is not the cell's."""
+    place = f"line {row['line']}" if row["file"] == CELL else f"{_file(row['file'])}:{row['line']}"
+    return (place, f", `{short(row['text'], 60)}`" if row["text"] else "")
+
+
+def _file(path: object) -> str:
+    return str(path).replace("\\", "/").rpartition("/")[2]
+
+
+def _device(facts: Facts, number: int, column: str) -> Source:
+    return Source("device", column, {"device": number}, {"window": tuple(facts.extent)})
+
+
+def _on_the_cpu(facts: Facts, *, costly: bool) -> Finding:
+    if not facts.calls and (found := runtime_verdict(facts)) is not None:
+        return found
+    thread = facts.thread_time
+    total = max(int(thread["ns"].sum()), 1)
+    python = int(thread.loc["python", "ns"]) / total
+    operators = int(thread.loc[["operators", "small operators"], "ns"].sum()) / total
+    around = ["small operators", "python", "range", "idle"]
+    overhead = int(thread.loc[around, "ns"].sum()) / total
+    if python >= MOST and len(facts.hot.table):
+        return _python_in_steps(facts, python)
+    framework = str(facts.trace.metadata.get("source")) not in NO_FRAMEWORK
+    if overhead >= MOST and facts.calls and framework and not costly:
+        return _overhead(facts, overhead, around)
+    if operators >= MOST:
+        return _compute(facts, operators) if framework else _longest(facts)
+    return _mixed(facts)
+
+
+def _thread(facts: Facts, *states: str) -> Source:
+    return Source("thread_time", "ns", {"state": states} if states else {}, facts.arguments)
+
+
+def _python_in_steps(facts: Facts, python: float) -> Finding:
+    """Python between operators takes most: the hottest line that the loop's body holds."""
+    table = facts.hot.table
+    heads = set(facts.account["line"].dropna().tolist()) if facts.is_cell else set()
+    inner = table[~((table["file"] == CELL) & table["line"].isin(heads))]
+    inner = inner[inner["total_ns"] <= facts.total_ns]
+    share = cite_share(python, _thread(facts, "python"), _thread(facts))
+    sentence = say("Python-bound: ", share, f" of {facts.whole} is Python, not operators")
+    select: dict[str, Any] = {"category": "python"}
+    if len(inner):
+        row = inner.iloc[0]
+        select = line_select(row)
+        sentence = sentence + say("; ", *line_words(row), " takes ", _line_share(facts, row))
+        row = _innermost(facts, row)
+        if row is not None:
+            sentence = sentence + say(", of that ", _line_share(facts, row), " is in ", *line_words(row))
+    evidence = {"python_share": python}
+    return Finding("python-bound", sentence + ".", python, evidence, select)
+
+
+def _innermost(facts: Facts, row: Any) -> Any:
+    if row["file"] != CELL:
+        return None
+    found = hot_lines(facts.trace, window=facts.window, below=int(row["line"]))
+    return found.table.iloc[found.path[-1]] if len(found.path) > 1 else None
+
+
+def _overhead(facts: Facts, share: float, states: list[str]) -> Finding:
+    told = cite_share(share, _thread(facts, *states), _thread(facts))
+    small = int(facts.thread_time.loc["small operators", "count"])
+    a_step = f", {format_count(round(small / facts.count))} a step" if len(facts.steps) else ""
+    count = cite(
+        format_count(small),
+        small,
+        Source("thread_time", "count", {"state": "small operators"}, facts.arguments),
+    )
+    sentence = say(
+        "Overhead-bound: ",
+        told,
+        f" of {facts.whole} is Python and framework overhead between operators and in ",
+        count,
+        " operators of less than 10 µs of their own",
+        a_step,
+        ".",
+    )
+    evidence = {
+        "overhead_ns": round(share * facts.total_ns),
+        "operators_under_10us_ns": facts.tiny_ns,
+        "calls": facts.calls,
+        "operator_ns": facts.operator_ns,
+    }
+    return Finding("overhead-bound", sentence, share, evidence)
+
+
+def on_thread(facts: Facts, column: str, **where: Any) -> Source:
+    """A column of `operators` for the thread of the steps, by name."""
+    asked = {"by": ("name", "track"), **facts.in_steps}
+    if not facts.top_is_python:
+        asked["category"] = OPERATORS
+    return Source("operators", column, {"track": stepping_track(facts.trace), **where}, asked)
+
+
+def _compute(facts: Facts, operators: float) -> Finding:
+    first = facts.top.iloc[0]
+    name, spent = first["name"], int(first["self_ns"])
+    select = {"name": name}
+    source = on_thread(facts, "self_ns", name=name)
+    share = cite_share(spent / facts.total_ns, source, facts.total, select)
+    took = cite_ns(spent, source, select)
+    evidence = {"name": name, "self_ns": spent, "calls": int(first["count"])}
+    if share.value >= MOST:
+        sentence = say(
+            f"Compute-bound on the CPU: {short(name)} takes ",
+            share,
+            f" of {facts.whole} by itself (",
+            took,
+            ").",
+        )
+    else:
+        whole = cite_share(operators, _thread(facts, "operators", "small operators"), _thread(facts))
+        sentence = say(
+            "Compute-bound on the CPU: operators run ",
+            whole,
+            f" of {facts.whole}; the longest of them, {short(name)}, takes ",
+            share,
+            ".",
+        )
+    return Finding("compute-bound", sentence, share.value, evidence, select)
+
+
+def _longest(facts: Facts) -> Finding:
+    """What is longest, where nobody knows what slices stand for."""
+    first = facts.top.iloc[0]
+    name, spent = first["name"], int(first["self_ns"])
+    source, select = on_thread(facts, "self_ns", name=name), {"name": name}
+    share = cite_share(spent / facts.total_ns, source, facts.total, select)
+    took = cite_ns(spent, source, select)
+    sentence = say(f"{short(name)} is the longest by itself: ", share, f" of {facts.whole} (", took, ").")
+    return Finding("mixed", sentence, share.value, {"name": name, "self_ns": spent}, select)
+
+
+_IN_WORDS: Final = {
+    "waiting": "waiting",
+    "launch": "launching",
+    "small operators": "operators under 10 µs",
+    "operators": "operators",
+    "python": "Python",
+    "range": "ranges with nothing below them",
+    "idle": "without anything recorded on its thread",
+}
+
+
+def _mixed(facts: Facts) -> Finding:
+    thread = facts.thread_time.sort_values("ns", ascending=False, kind="stable").head(3)
+    pieces = []
+    for state, spent in zip(thread.index, thread["share"], strict=True):
+        if spent > 0:
+            told = cite_share(float(spent), _thread(facts, str(state)), _thread(facts))
+            pieces.append(say(f"{_IN_WORDS[str(state)]} ", told))
+    first = float(thread["share"].iloc[0])
+    begin = f"Most of {facts.whole} is " if first > MOST else f"Nothing takes half of {facts.whole}: "
+    sentence = say(begin, joined(pieces, ", "), ".")
+    return Finding("mixed", sentence, first, {"state": str(thread.index[0])})
+
+
+def _python(facts: Facts) -> Finding:
+    return runtime_verdict(facts) or python_verdict(facts)
+
+
+def _instants(facts: Facts) -> Finding:
+    count = int(facts.top["count"].sum())
+    sentence = (
+        f"Nothing took time: of {format_ns(facts.total_ns)}, {format_items(count, 'instant')} "
+        f"{'were' if count != 1 else 'was'} recorded and nothing that lasts."
+    )
+    return Finding("nothing-recorded", say(sentence), 0.0, {"instants": count})
