@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from notebook_prof.collectors.nvml import NvmlCollector
+from notebook_prof.collectors.nvml.collector import NvmlCollector
 
 TITLE: Final = "On a GPU"
 ROOT: Final = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from notebook_prof.collectors.nvml import NvmlCollector
+from notebook_prof.collectors.nvml.collector import NvmlCollector
 
 from ..__main__ import as_markdown, machine
 from . import __doc__ as about

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import notebook_prof as nbp
 from notebook_prof.collectors.cupti import Cupti, find_library
-from notebook_prof.collectors.nvml import NvmlCollector
+from notebook_prof.collectors.nvml.collector import NvmlCollector
 from notebook_prof.errors import RecordingError
 from notebook_prof.trace.clocks import Clock
 

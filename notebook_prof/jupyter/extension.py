@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..collectors import registry
-from ..collectors.python import py_spy
+from ..collectors.python.py_spy import attachment as py_spy
 from ..collectors.system import spare
 from ..interrupts import DelayedInterrupt
 from .cell import CellTransformer, strip_magic, watch

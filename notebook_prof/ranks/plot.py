@@ -93,7 +93,7 @@ class RankPlot:
         return self._views().rank_dashboard(ranks.breakdown(), ranks.steps(), ranks.stragglers())
 
     def _more(self) -> Any:
-        return importlib.import_module("notebook_prof.ranks.more_pictures")
+        return importlib.import_module("notebook_prof.ranks.message_pictures")
 
     def _views(self) -> Any:
         return importlib.import_module("notebook_prof.ranks.pictures")  # loads Bokeh

@@ -17,7 +17,6 @@ from ..trace.builder import TraceBuilder
 from ..trace.report import ImportReport
 from ..trace.trace import Trace
 from .base import HEAD_BYTES, PiecesReader, Probe, Reader
-from .collapsed import CollapsedReader
 from .compression import decompress
 from .folder import Folder, FolderReader
 from .jax import JaxReader
@@ -25,20 +24,21 @@ from .kineto import KinetoReader
 from .megengine import MegEngineReader
 from .mindspore import MindSporeReader
 from .native import NativeReader
-from .own_chrome import OwnChromeReader
+from .native.chrome import OwnChromeReader
 from .paddle import PaddleReader
 from .place import PlaceReader
 from .processes import ShareLost, one_process
 from .progress import Progress
-from .pstats import PstatsReader
-from .pyinstrument import PyinstrumentReader
-from .scalene import ScaleneReader
-from .sight import describe
-from .speedscope import SpeedscopeReader
+from .python_profilers.collapsed import CollapsedReader
+from .python_profilers.pstats import PstatsReader
+from .python_profilers.pyinstrument import PyinstrumentReader
+from .python_profilers.scalene import ScaleneReader
+from .python_profilers.speedscope import SpeedscopeReader
+from .python_profilers.viztracer import VizTracerReader
 from .stream import Content, Pieces, expected_bytes, in_one_piece, in_pieces
 from .torch_memory import TorchMemoryReader
 from .trace_event import TraceEventReader
-from .viztracer import VizTracerReader
+from .unknown_format import describe
 
 _GROUP = "notebook_prof.readers"
 _BOM = b"\xef\xbb\xbf"

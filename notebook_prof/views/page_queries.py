@@ -24,8 +24,8 @@ class PageQueries(QueryService):
     --------
     >>> from notebook_prof import Selection, TraceBuilder
     >>> queries = PageQueries(TraceBuilder().seal(), Selection())
-    >>> queries.answer({"t": "panel", "name": "overview"})[0]["pending"]
-    True
+    >>> queries.answer({"t": "table", "by": "name"})[0]["label"]
+    []
     """
 
     questions: ClassVar[Mapping[str, Ask]] = {**QueryService.questions, "panel": panel}

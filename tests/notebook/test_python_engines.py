@@ -46,7 +46,7 @@ def spied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     """A kernel in which a recording waits for py-spy as long as a loaded machine needs."""
     for made in _kernel(tmp_path_factory.mktemp("ipython")):
         made.must(TOLD)
-        made.must("from notebook_prof.collectors.python import py_spy; py_spy.PATIENCE_S = 30")
+        made.must("from notebook_prof.collectors.python.py_spy import attachment; attachment.PATIENCE_S = 30")
         yield made
 
 
@@ -210,7 +210,9 @@ def test_nothing_of_ours_or_of_the_notebook_is_in_it(spied: Kernel) -> None:
 
 def test_torch_and_python_lie_on_one_track(torch_kernel: Kernel) -> None:
     torch_kernel.must(TOLD)
-    torch_kernel.must("from notebook_prof.collectors.python import py_spy; py_spy.PATIENCE_S = 30")
+    torch_kernel.must(
+        "from notebook_prof.collectors.python.py_spy import attachment; attachment.PATIENCE_S = 30"
+    )
     torch_kernel.must("import numpy as np\nX = np.random.rand(512, 64)\nlinear = torch.nn.Linear(64, 1)")
     torch_kernel.must("linear(torch.zeros(2, 64)).sum().backward()")
     torch_kernel.must(
@@ -312,7 +314,7 @@ def test_profiles_that_nobody_reads_leave_no_files_and_no_processes(spied: Kerne
                     sum(range(100))
             del unread
             gc.collect()
-            return len(os.listdir("/proc/self/fd")), len(py_spy._alive)
+            return len(os.listdir("/proc/self/fd")), len(attachment._alive)
         """
     )
     second, third, fourth = spied.value("[left() for _ in range(4)][1:]")

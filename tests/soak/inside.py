@@ -115,7 +115,7 @@ def told(shell: Any) -> dict[str, Any]:
     left = settle()
     for _ in range(3):
         gc.collect()
-    from notebook_prof.collectors.python import py_spy
+    from notebook_prof.collectors.python.py_spy import attachment as py_spy
     from notebook_prof.collectors.system import heap
 
     heap.trim()

@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from notebook_prof.collectors.journal import Edges
+from notebook_prof.collectors.python.alarm.sampler import credit_late
+from notebook_prof.collectors.python.alarm.samples import Samples
 from notebook_prof.collectors.python.assemble import Exact, Timed, boundaries, put
 from notebook_prof.collectors.python.frames import (
     CELL,
@@ -25,8 +27,6 @@ from notebook_prof.collectors.python.frames import (
     owner_of,
     trim,
 )
-from notebook_prof.collectors.python.sampler import credit_late
-from notebook_prof.collectors.python.samples import Samples
 from notebook_prof.trace import Trace, TraceBuilder
 
 CELL_1 = Frame("<module>", "<ipython-input-1-a>", 1, 3, CELL)

@@ -47,7 +47,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
     def note(bundle: dict[str, Any], raw: bool, display_id: str | None = None, update: bool = False) -> None:
         outputs.append(bundle)
 
-    for module in (display_module, late):
+    for module in (display_module, deferred_display):
         monkeypatch.setattr(module, "display", note)
     yield outputs
     for widget in _widgets():
@@ -97,7 +97,7 @@ def _noted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Any], str | 
     def note(bundle: dict[str, Any], raw: bool, display_id: str | None = None, update: bool = False) -> None:
         told.append((bundle, display_id, update))
 
-    for module in (display_module, late):
+    for module in (display_module, deferred_display):
         monkeypatch.setattr(module, "display", note)
     return told
 

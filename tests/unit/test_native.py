@@ -429,9 +429,9 @@ def test_a_recording_of_before_there_were_loops_opens(tmp_path: Path) -> None:
 CUT = """
 import os, sys
 from notebook_prof import read_trace
-from notebook_prof.readers.native import place
+from notebook_prof.readers.native import storage
 
-raw = place.Place._raw
+raw = storage.Place._raw
 
 def cut(self, name):
     found = raw(self, name)
@@ -440,7 +440,7 @@ def cut(self, name):
             os.truncate(os.path.join(folder, file), 0)
     return found
 
-place.Place._raw = cut
+storage.Place._raw = cut
 try:
     read_trace(os.path.join(sys.argv[1], sys.argv[2]))
 except Exception as error:

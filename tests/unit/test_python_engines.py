@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from notebook_prof.collectors.python import py_spy
+from notebook_prof.collectors.python.alarm.late_ticks import LateTicks
+from notebook_prof.collectors.python.alarm.samples import Samples
 from notebook_prof.collectors.python.assemble import Exact, Timed, put
-from notebook_prof.collectors.python.beats import NAMES, STARVED_INTERVALS, align
 from notebook_prof.collectors.python.engine import Recorded, ThreadSamples, join, with_gaps
 from notebook_prof.collectors.python.frames import (
     CELL,
@@ -29,16 +29,16 @@ from notebook_prof.collectors.python.frames import (
     trim_process,
     trim_thread,
 )
-from notebook_prof.collectors.python.functions import Functions
-from notebook_prof.collectors.python.late_ticks import LateTicks
-from notebook_prof.collectors.python.looks import Seen, is_servant
-from notebook_prof.collectors.python.outside import PySpy
 from notebook_prof.collectors.python.processes import Process, name_processes
-from notebook_prof.collectors.python.py_spy_file import parse, stacks_of
-from notebook_prof.collectors.python.samples import Samples
+from notebook_prof.collectors.python.py_spy import attachment as py_spy
+from notebook_prof.collectors.python.py_spy.engine import PySpy
+from notebook_prof.collectors.python.py_spy.file import parse, stacks_of
+from notebook_prof.collectors.python.py_spy.functions import Functions
+from notebook_prof.collectors.python.py_spy.heartbeat import NAMES, STARVED_INTERVALS, align
+from notebook_prof.collectors.python.py_spy.threads import samples_by_thread
 from notebook_prof.collectors.python.snapping import Ranges
 from notebook_prof.collectors.python.statements import Rows
-from notebook_prof.collectors.python.threads import samples_by_thread
+from notebook_prof.collectors.python.thread_stacks import Seen, is_servant
 from notebook_prof.trace import Clock, Trace, TraceBuilder
 from notebook_prof.trace.report import ImportReport
 

@@ -20,17 +20,17 @@ import pytest
 from notebook_prof.collectors.base import Recording
 from notebook_prof.collectors.marks import annotate
 from notebook_prof.collectors.options import CollectorOptions
-from notebook_prof.collectors.python import PythonCollector, latecomer
-from notebook_prof.collectors.python import alarm as alarm_module
-from notebook_prof.collectors.python.looks import Looks
-from notebook_prof.collectors.python.sampler import Sampler
+from notebook_prof.collectors.python import PythonCollector
+from notebook_prof.collectors.python.alarm import delayed_tick, timer
+from notebook_prof.collectors.python.alarm.sampler import Sampler
+from notebook_prof.collectors.python.thread_stacks import Looks
 from notebook_prof.collectors.registry import make
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.clocks import Clock
 
 # pytest-timeout's default method uses the alarm itself
 pytestmark = pytest.mark.timeout(600, method="thread")
-needs_alarm = pytest.mark.skipif(not latecomer.supported(), reason="the alarm is used on Linux only")
+needs_alarm = pytest.mark.skipif(not delayed_tick.supported(), reason="the alarm is used on Linux only")
 
 
 def by_alarm() -> PythonCollector:
@@ -196,7 +196,7 @@ def test_a_user_who_takes_the_alarm_finds_it_unused() -> None:
 
 FAULTS = """
 import faulthandler, json, signal, sys, time
-from notebook_prof.collectors.python.sampler import Sampler
+from notebook_prof.collectors.python.alarm.sampler import Sampler
 from notebook_prof.trace.clocks import Clock
 from notebook_prof.trace.report import ImportReport
 
@@ -242,7 +242,7 @@ def test_other_signals_do_not_stop_it() -> None:
 
 
 def state() -> tuple[object, ...]:
-    functions = tuple(getattr(module, name) for module, name in alarm_module._MET_BY)
+    functions = tuple(getattr(module, name) for module, name in timer._MET_BY)
     return (*functions, signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL))
 
 
@@ -286,9 +286,9 @@ def test_a_failure_while_ticking_is_told_and_not_raised(monkeypatch: pytest.Monk
 
 @needs_alarm
 def test_long_recordings_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alarm_module, "THIN_AFTER", 20)
+    monkeypatch.setattr(timer, "THIN_AFTER", 20)
     collector = by_alarm()
-    ticks = alarm_module.THIN_AFTER + 1
+    ticks = timer.THIN_AFTER + 1
     trace = recorded(lambda: until(lambda: sampler_of(collector).ticks > ticks), collector)
     assert "ms at the end" in trace.report["sampling-thinned"].example
 

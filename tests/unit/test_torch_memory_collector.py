@@ -12,7 +12,7 @@ import notebook_prof as nbp
 from notebook_prof.collectors.base import Availability, Recording
 from notebook_prof.collectors.options import CollectorOptions
 from notebook_prof.collectors.registry import make
-from notebook_prof.collectors.torch_memory import TorchMemoryCollector
+from notebook_prof.collectors.torch.allocator_history import TorchMemoryCollector
 from notebook_prof.trace import TraceBuilder
 from notebook_prof.trace.clocks import Clock
 
@@ -140,7 +140,7 @@ def test_it_is_listed() -> None:
 @pytest.mark.parametrize(("build", "words"), [("", "built without CUDA"), ("12.8", "no NVIDIA")])
 def test_availability_loads_nothing(monkeypatch: pytest.MonkeyPatch, build: str, words: str) -> None:
     monkeypatch.delitem(sys.modules, "torch", raising=False)
-    monkeypatch.setattr("notebook_prof.collectors.torch_memory.installed", lambda name: True)
+    monkeypatch.setattr("notebook_prof.collectors.torch.allocator_history.installed", lambda name: True)
     monkeypatch.setattr(home_routes, "_torch_build", lambda: build)
     monkeypatch.setattr(home_routes, "_driver", lambda: Availability(False, "no NVIDIA driver"))
     state = TorchMemoryCollector.availability()

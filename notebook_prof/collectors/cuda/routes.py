@@ -15,7 +15,7 @@ from ...errors import OptionError, nearest
 from ...optional import installed
 from ..base import Availability
 from ..cupti import find_library, possible
-from ..nvml import NvmlCollector
+from ..nvml.collector import NvmlCollector
 
 ROUTES: Final = ("kineto", "proton", "cupti", "counters")
 """In the order in which they are tried: CUPTI has one client a process."""

@@ -11,8 +11,8 @@ from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ..base import Availability, Collector
 from ..options import CollectorOptions
-from .kept import of_devices
-from .rivals import Rivals
+from .device_filter import of_devices
+from .profiler_conflict import Rivals
 from .session import Session, open_session
 
 _CUDA_PLUGINS: Final = ("jax_cuda13_plugin", "jax_cuda12_plugin")

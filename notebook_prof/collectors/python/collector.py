@@ -18,16 +18,16 @@ from .. import marks
 from ..base import Availability, Collector
 from ..journal import Edges
 from ..options import CollectorOptions
-from . import py_spy
+from .alarm.sampler import Sampler
 from .assemble import Exact, Timed, line_name, put
 from .engine import Engine, Recorded, ThreadSamples
 from .frames import CELL, Frame, Stacks, trim, trim_process, trim_thread
-from .outside import PySpy
 from .processes import Process, name_processes
-from .sampler import Sampler
+from .py_spy import attachment as py_spy
+from .py_spy.engine import PySpy
 from .snapping import Ranges
 from .statements import Rows
-from .tracer import CallTracer
+from .tracing.tracer import CallTracer
 
 _INTERPRETED: Final = frozenset({"annotation", "module", "python", "io"})
 """Categories of slices in which Python code may run."""

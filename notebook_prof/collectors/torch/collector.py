@@ -15,11 +15,11 @@ from ..options import CollectorOptions
 from .frames import users_only
 from .loaders import LoaderFacts
 from .modules import ModuleRanges
+from .orphan_sessions import release, stop_or_strand
 from .parameters import ParameterCounts
+from .profiler_conflict import Rivals, profiling
 from .quiet import prime
-from .rivals import Rivals, profiling
 from .session import Session, open_session
-from .stranded import release, stop_or_strand
 
 MANY_EVENTS: Final = 2_000_000
 """Above this, a recording takes more than 2.5 GB while it stops."""

@@ -1,7 +1,7 @@
 """The linked page of many ranks: figures that filter one another, and the timelines of chosen ranks below."""
 
 from .frames import PageFrames, PageSums
-from .protocol import RankProtocol, RankSource
+from .queries import RankProtocol, RankSource
 from .selected_tables import frames_under
 
 __all__ = ["PageFrames", "PageSums", "RankProtocol", "RankSource", "frames_under"]

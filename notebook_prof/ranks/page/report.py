@@ -19,7 +19,7 @@ from .code import style
 from .columns import CLICK, FADED, MAX_LINES, MAX_TALK, NOTES, ROOM
 from .figures import BUBBLES, TALK
 from .frames import PageSums
-from .protocol import MOST_ROWS, Opened, RankProtocol, RankSource
+from .queries import MOST_ROWS, Opened, RankProtocol, RankSource
 from .selected_tables import MIDDLE
 from .static import rank_fragment
 

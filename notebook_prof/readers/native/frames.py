@@ -11,7 +11,7 @@ import pandas as pd
 from ...errors import FormatError
 from ...trace.layout import TABLE_SUFFIX
 from .columns import decode_column
-from .place import Place
+from .storage import Place
 from .values import ValueDecoder
 
 _NUMBER_BYTES = 8

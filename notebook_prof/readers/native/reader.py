@@ -17,7 +17,7 @@ from ...trace.trace import Trace
 from ..base import Probe
 from ..place import PlaceReader
 from .frames import Frames, check_rows
-from .place import Place, is_ours, starts_like_ours
+from .storage import Place, is_ours, starts_like_ours
 
 
 class NativeReader(PlaceReader):

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...trace.builder import TraceBuilder
 from ...trace.intervals import IntArray
-from ..call_tree import MAX_DEPTH, Frame, Sampled, add_samples, depth_limit
+from ..python_profilers.call_tree import MAX_DEPTH, Frame, Sampled, add_samples, depth_limit
 from .events import Events, atom
 from .tracks import Tracks
 

@@ -1,0 +1,1 @@
+"""NVIDIA GPUs as counters, through NVIDIA's management library."""

@@ -1,0 +1,1 @@
+"""The sampler in the process: ticks from an alarm or from a polling thread."""

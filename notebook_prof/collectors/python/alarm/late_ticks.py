@@ -1,0 +1,124 @@
+"""Which instruction a late tick belongs to.
+
+CPython handles signals only at some instructions: behind a call of a C function, at a jump backwards and
+at the beginning of a Python function. An operator, a comparison or a subscript that takes long is
+followed by the tick of whatever comes next, perhaps lines later. So a tick that comes late is charged to
+the last instruction before it that can take long and does not look for signals itself:
+
+- a frame at its first instruction: the delay was in its caller, before the call;
+- a frame at a jump backwards: the delay was in this frame, before the jump.
+
+Where there is no such instruction, the arguments' own calls took the time and the caller's line is right.
+The order of instructions stands for the order in which they ran, which is wrong across branches.
+"""
+
+from __future__ import annotations
+
+import dis
+from array import array
+from bisect import bisect_right
+from collections.abc import Mapping
+from types import CodeType
+from typing import Final, NamedTuple
+
+from ..frames import OURS, owner_of
+
+LATE_INTERVALS: Final = 1.5
+"""A tick after a longer gap is late."""
+
+_SLOW: Final = (
+    *("BINARY", "COMPARE", "CONTAINS", "FOR_ITER", "GET_ITER", "UNARY", "INPLACE", "IS_OP"),
+    *("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_ATTR", "LIST_EXTEND", "SET_UPDATE", "DICT_UPDATE", "UNPACK"),
+)
+_LOOKS: Final = ("CALL", "JUMP_BACKWARD", "POP_JUMP_BACKWARD", "JUMP_ABSOLUTE", "RESUME")
+
+
+class _Places(NamedTuple):
+    """Instructions that can take long or look for signals, in order."""
+
+    offsets: list[int]
+    looks: list[bool]
+    calls: list[bool]
+    first: int
+
+
+class LateTicks:
+    """Charges late ticks; keeps what it has learned of each function.
+
+    Parameters
+    ----------
+    codes : mapping of int to CodeType
+        By their ids, as in `Samples`.
+    """
+
+    def __init__(self, codes: Mapping[int, CodeType]) -> None:
+        self._codes = codes
+        self._places: dict[int, _Places] = {}
+
+    def charged(self, packed: bytes) -> bytes:
+        """The stack that ran before a late tick.
+
+        Parameters
+        ----------
+        packed : bytes
+            The stack that the tick found, as `Samples` keeps it: ids of code objects, leaf first, and
+            then the positions of their instructions.
+
+        Returns
+        -------
+        bytes
+            Of the same form; the same stack where it is right already.
+        """
+        numbers = array("q", packed)
+        depth = len(numbers) // 2
+        while depth and owner_of(self._codes[numbers[0]].co_filename) == OURS:  # the handler itself
+            del numbers[depth], numbers[0]
+            depth -= 1
+        if depth == 0:
+            return packed
+        code, place = numbers[0], numbers[depth]
+        if place <= self._of(code).first:
+            if depth == 1:
+                return packed
+            del numbers[depth], numbers[0]
+            depth -= 1
+            code, place = numbers[0], numbers[depth]
+        elif not self._is_jump(code, place):
+            return packed
+        before = self._before(code, place)
+        if before is not None:
+            numbers[depth] = before
+        return numbers.tobytes()
+
+    def _before(self, code: int, place: int) -> int | None:
+        """The slow instruction since the last look for signals before the one at `place`."""
+        known = self._of(code)
+        at = bisect_right(known.offsets, place) - 2
+        if at >= 0 and not known.looks[at]:
+            return known.offsets[at]
+        return None
+
+    def _is_jump(self, code: int, place: int) -> bool:
+        """Whether signals are looked for here, and not since a call has just ended."""
+        known = self._of(code)
+        at = bisect_right(known.offsets, place) - 1
+        return at >= 0 and known.offsets[at] == place and known.looks[at] and not known.calls[at]
+
+    def _of(self, code: int) -> _Places:
+        if (known := self._places.get(code)) is None:
+            known = self._places[code] = _places(self._codes[code])
+        return known
+
+
+def _places(code: CodeType) -> _Places:
+    offsets, looks, calls = [], [], []
+    first = -1
+    for instruction in dis.get_instructions(code):
+        if first < 0 and instruction.opname == "RESUME":
+            first = instruction.offset
+        look = instruction.opname.startswith(_LOOKS)
+        if look or instruction.opname.startswith(_SLOW):
+            offsets.append(instruction.offset)
+            looks.append(look)
+            calls.append(instruction.opname.startswith("CALL"))
+    return _Places(offsets, looks, calls, max(first, 0))

@@ -1,0 +1,1 @@
+"""py-spy, attached to this process by itself: stacks as they are seen from outside."""

@@ -1,0 +1,467 @@
+"""py-spy, attached to this process by itself: a look from outside, which waits for no bytecode.
+
+One process of py-spy serves one recording, since it writes its file at its end. It takes tens of
+milliseconds to attach, so a notebook keeps one *warm* (`keep_warm`): started by ``%load_ext`` and after
+every recorded cell, stopped when nothing was recorded for `IDLE_S`. Without a warm one, a recording
+starts one before its first instant and waits for at most `PATIENCE_S`.
+
+What it writes goes to files without a name, which the system removes with the last process that has
+them open. It has a session of its own, so that an interrupt of the kernel is not its; when the kernel
+dies it notices and ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import IO, Final
+
+from ... import own_processes
+from .heartbeat import Beats
+
+RATES_HZ: Final = (100, 400)
+"""The lowest and the highest first rate."""
+
+FRAMES_PER_S: Final = 16_000
+"""The rate is such that about so many frames are read in a second: reading them is what it costs, and a
+notebook's kernel has ten threads and eighty frames that do nothing. Here that is 0.3 to 0.4 of a core, where
+a system call takes microseconds, and less elsewhere."""
+
+PATIENCE_S: Final = 0.15
+"""The most that a recording waits for it before it begins without."""
+
+IDLE_S: Final = 15.0
+"""A warm one that is not used for so long is stopped: it reads all the time, and starting one takes 40 ms."""
+
+THREAD: Final = "notebook_prof py-spy"
+_PR_GET_DUMPABLE: Final = 3
+_CAP_SYS_PTRACE: Final = 19
+_PR_SET_PTRACER: Final = 0x59616D61
+_LONGEST_START_S: Final = 30.0
+_LONGEST_END_S: Final = 10.0
+_POLL_S: Final = 0.003
+_NICE: Final = -5
+_WAIT_THEN_RUN: Final = (
+    "log=$1; shift; exec {spare}<&0; "
+    '{{ read go && exec "$@" </dev/null {spare}<&-; }} <&{spare} >>"$log" 2>&1 & echo $!'
+)
+"""What the shell does: it starts a process that waits for a line, says its number, and ends. So py-spy is no
+child of this process, and the user's ``os.wait()`` does not meet it."""
+_LAST_WORDS: Final = 400
+
+_refused = ""
+_warm: Attachment | None = None
+_keeps_warm = False
+_alive: list[Attachment] = []
+
+
+def binary() -> str | None:
+    """Path of the program; None if it is not installed."""
+    beside = os.path.join(sysconfig.get_path("scripts"), "py-spy")
+    return beside if os.access(beside, os.X_OK) else shutil.which("py-spy")
+
+
+def refusal() -> str:
+    """Why py-spy cannot be used in this process; empty if it can, as far as is known."""
+    if sys.platform != "linux":
+        return "py-spy is used on Linux only"
+    if _refused:
+        return _refused
+    if binary() is None:
+        return "py-spy is not installed"
+    return _forbidden()
+
+
+def first_rate_hz() -> int:
+    """How often to look at first, by what there is to read at a look."""
+    frames = sum(_depth(frame) for frame in sys._current_frames().values())
+    return int(min(max(FRAMES_PER_S / max(frames, 1), RATES_HZ[0]), RATES_HZ[1]))
+
+
+def _depth(frame: FrameType | None) -> int:
+    depth = 0
+    while frame is not None:
+        depth, frame = depth + 1, frame.f_back
+    return depth
+
+
+class Process:
+    """A process that is no child of this one, by a descriptor that cannot come to mean another.
+
+    Parameters
+    ----------
+    pid : int
+
+    Raises
+    ------
+    OSError
+        If there is no such process, or this kernel has no such descriptors (Linux 5.3).
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._file: int | None = os.pidfd_open(pid)
+
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return not self.wait(0)
+
+    def wait(self, patience_s: float) -> bool:
+        """Wait for its end; whether it has ended."""
+        if self._file is None:
+            return True
+        return bool(select.select([self._file], [], [], patience_s)[0])
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, if it has not ended."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self._file, number)
+
+    def close(self) -> None:
+        """Close the descriptor; safe to repeat."""
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
+
+class Attachment:
+    """One process of py-spy and the thread that watches it.
+
+    Parameters
+    ----------
+    rate_hz : int
+        Looks per second; 0 for `first_rate_hz`.
+
+    Attributes
+    ----------
+    beats : Beats
+        Instants by which its clock is known.
+    banner_ns : int
+        When it was seen to look, on the monotonic clock; 0 before.
+    """
+
+    def __init__(self, rate_hz: int = 0) -> None:
+        self.rate_hz = rate_hz = rate_hz or first_rate_hz()
+        self.beats = Beats(1 / rate_hz)
+        self.banner_ns = 0
+        self._settled = threading.Event()
+        self._wake = threading.Event()
+        self._quit = threading.Event()
+        self._watching: Callable[[], object] | None = None
+        self._died: Callable[[], object] | None = None
+        self._owner = os.getpid()
+        self._result: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed by kill)
+        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process: Process | None = None
+        self._thread = threading.Thread(target=self._run, name=THREAD, daemon=True)
+
+    @classmethod
+    def launch(cls, rate_hz: int = 0) -> Attachment:
+        """Start one; nothing waits for it."""
+        one = cls(rate_hz)
+        _alive.append(one)
+        try:
+            one._start()
+        except BaseException:
+            one.kill()
+            raise
+        return one
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid if self._process is not None else 0
+
+    @property
+    def thread_id(self) -> int:
+        """The watching thread's number in the operating system."""
+        return self._thread.native_id or 0
+
+    @property
+    def interval_ns(self) -> int:
+        """Between two looks."""
+        return round(1e9 / self.rate_hz)
+
+    def ready(self, patience_s: float = 0.0) -> bool:
+        """Whether it looks already; waits a little if asked."""
+        self._settled.wait(patience_s)
+        return self.banner_ns > 0 and self.is_running()
+
+    def is_running(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process is not None and self._process.is_running()
+
+    def watch(self, each_beat: Callable[[], object], died: Callable[[], object]) -> None:
+        """Begin a recording: `each_beat` is called many times a second, `died` once if it ends too early.
+
+        Both are called in the watching thread.
+        """
+        self._watching, self._died = each_beat, died
+        self.beats.again()
+        self._wake.set()
+
+    def interrupt(self) -> None:
+        """Let it write its file and end; nothing waits for that. Safe to repeat."""
+        self._watching = self._died = None  # else it would keep a recording whose Trace nobody asks for
+        self._quit.set()
+        self._wake.set()
+        if self._process is not None and self._owner == os.getpid():
+            self._process.send_signal(signal.SIGINT)
+
+    def content(self, patience_s: float = 30.0) -> bytes:
+        """What it has written, after its end; empty if it was killed."""
+        if self._process is None:
+            return b""
+        self._process.wait(patience_s)
+        self._join()
+        self._result.seek(0)
+        return self._result.read()
+
+    def last_words(self) -> str:
+        """The end of what it has printed."""
+        return os.pread(self._log.fileno(), 1 << 16, 0).decode("utf-8", "replace").strip()[-_LAST_WORDS:]
+
+    def kill(self) -> None:
+        """End it at once, without a file; safe in every state, also in a forked child."""
+        self._quit.set()
+        self._wake.set()
+        if self in _alive:
+            _alive.remove(self)
+        if self._owner != os.getpid():
+            return
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait(_LONGEST_END_S)
+            self._process.close()
+        self._join()
+        self._result.close()
+        self._log.close()
+
+    def _start(self) -> None:
+        program = binary()
+        if program is None:
+            raise FileNotFoundError("py-spy is not installed")
+        # it waits until it may look at this process, then becomes py-spy
+        log = f"/dev/fd/{self._log.fileno()}"
+        taken = (self._result.fileno(), self._log.fileno())
+        spare = next(number for number in range(3, 10) if number not in taken)
+        script = _WAIT_THEN_RUN.format(spare=spare)
+        command = ["sh", "-c", script, "sh", log, program, "record", "--format", "chrometrace"]
+        command += ["--rate", str(self.rate_hz), "--nonblocking", "--threads", "--idle", "--subprocesses"]
+        command += ["--full-filenames", "--output", f"/dev/fd/{self._result.fileno()}"]
+        command += ["--pid", str(self._owner)]
+        between = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            pass_fds=taken,
+        )
+        own_processes.add(between.pid)
+        assert between.stdin is not None
+        assert between.stdout is not None
+        with between.stdin as line, between.stdout as told:
+            try:
+                self._process = Process(int(told.readline()))
+                own_processes.add(self._process.pid)
+                _allow(self._process.pid)
+                with contextlib.suppress(BrokenPipeError):
+                    line.write(b"\n")
+                    line.flush()
+            except ValueError:
+                raise OSError("the shell could not start py-spy") from None
+            finally:
+                own_processes.reap(between)
+        with contextlib.suppress(OSError, AttributeError):
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICE)
+        self._thread.start()
+
+    def _join(self) -> None:
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            if not self._attach():
+                return
+            while not self._quit.is_set() and (self._watching is not None or self.beats.quick):
+                if not self._beat():
+                    return
+            while not self._wake.wait(IDLE_S):
+                if self._watching is None:
+                    _let_go(self)
+                    return
+            while not self._quit.is_set() and self._beat():
+                pass
+        finally:
+            self._settled.set()
+
+    def _attach(self) -> bool:
+        """Wait for the banner; if it ends without one, remember why for the rest of the session."""
+        until = time.monotonic() + _LONGEST_START_S
+        while not self._quit.is_set() and time.monotonic() < until:
+            if b"Sampling process" in os.pread(self._log.fileno(), 1 << 16, 0):
+                self.banner_ns = time.perf_counter_ns()
+                self._settled.set()
+                return True
+            if not self.is_running():
+                if not self._quit.is_set():
+                    _refuse(f"py-spy cannot look at this process: {_reason(self.last_words())}")
+                return False
+            self._quit.wait(_POLL_S)
+        return False
+
+    def _beat(self) -> bool:
+        """One beat; whether to go on."""
+        self.beats.wait(self._quit)
+        watching, died = self._watching, self._died
+        if self._quit.is_set():
+            return False
+        if watching is not None:
+            watching()
+        if self._quit.is_set() or self.is_running():
+            return not self._quit.is_set()
+        if died is not None:
+            died()
+        return False
+
+
+def keep_warm() -> None:
+    """Have one ready from now on; a notebook's extension calls this."""
+    global _keeps_warm
+    _keeps_warm = True
+    prepare()
+
+
+def prepare() -> None:
+    """Start a warm one if that is wanted and there is none. Never raises, never waits."""
+    global _warm
+    if not _keeps_warm or refusal() or (_warm is not None and _warm.is_running()):
+        return
+    ended, _warm = _warm, None
+    try:
+        if ended is not None:
+            ended.kill()  # nothing else lets its files and its watching thread go
+        _warm = Attachment.launch()
+    except OSError as error:
+        _refuse(f"py-spy could not be started: {error}")
+
+
+def let_cool() -> None:
+    """Keep none ready any more, and end the one there is; safe in every state."""
+    global _keeps_warm, _warm
+    _keeps_warm = False
+    one, _warm = _warm, None
+    if one is not None:
+        one.kill()
+
+
+def take() -> Attachment | None:
+    """The warm one, if it looks already; else one that is started now, if it looks soon enough.
+
+    Returns
+    -------
+    Attachment or None
+        None where py-spy cannot be used, or was too slow: then it is the warm one for the next time.
+    """
+    global _warm
+    one, _warm = _warm, None
+    if refusal():
+        return None
+    if one is not None and not (one.is_running() and one._owner == os.getpid()):
+        one.kill()
+        one = None
+    try:
+        one = one if one is not None else Attachment.launch()
+    except OSError as error:
+        _refuse(f"py-spy could not be started: {error}")
+        return None
+    try:
+        if one.ready(PATIENCE_S):
+            return one
+    except BaseException:
+        one.kill()
+        raise
+    if _keeps_warm and one.is_running():
+        _warm = one
+    else:
+        one.kill()
+    return None
+
+
+def _let_go(one: Attachment) -> None:
+    """End a warm one that nobody used; called in its own thread."""
+    global _warm
+    if _warm is one:
+        _warm = None
+    one.kill()
+
+
+def _refuse(why: str) -> None:
+    global _refused
+    _refused = why
+
+
+def _allow(pid: int) -> None:
+    """Let one process look at this one where Yama would not (``ptrace_scope`` 1); else without effect."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(pid), 0, 0, 0)
+
+
+def _forbidden() -> str:
+    """Why the system lets no other process look at this one; empty if it may, as far as it tells."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as stream:
+            status = dict(line.split(":", 1) for line in stream if ":" in line)
+        may_have = "CapBnd" if os.geteuid() == 0 else "CapEff"
+        if int(status[may_have], 16) >> _CAP_SYS_PTRACE & 1:
+            return ""
+        if ctypes.CDLL(None).prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0) != 1:
+            return "no process may look at this one: it is not dumpable, and there is no CAP_SYS_PTRACE"
+    except (OSError, ValueError, KeyError, AttributeError):
+        return ""
+    try:
+        with open("/proc/sys/kernel/yama/ptrace_scope", encoding="ascii") as stream:
+            scope = int(stream.read())
+    except (OSError, ValueError):
+        return ""
+    return f"kernel.yama.ptrace_scope is {scope}: no process may look at this one" if scope > 1 else ""
+
+
+def _reason(words: str) -> str:
+    """The telling line of what py-spy printed before it gave up."""
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    telling = [line for line in lines if "denied" in line.lower() or line.startswith("Error")]
+    return (telling or lines or ["it ended at once"])[0][:200]
+
+
+def _end_all() -> None:
+    for one in tuple(_alive):
+        one.kill()
+
+
+def _forget() -> None:
+    """A forked child has none of this: neither the threads nor the children of its parent."""
+    global _warm
+    _warm = None
+    _alive.clear()
+
+
+atexit.register(_end_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,238 @@
+"""The engine outside the process: py-spy's looks, on the recording's clock."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from ....trace.clocks import Clock
+from ....trace.intervals import IntArray
+from ....trace.report import ImportReport
+from ..alarm.sampler import Sampler
+from ..engine import Recorded, join
+from ..frames import Frame
+from .attachment import Attachment
+from .file import CallPaths, Changes, parse, stacks_of
+from .functions import Functions
+from .heartbeat import CALM_S, Offset, align
+from .lifetimes import Children, ended
+from .threads import samples_by_thread
+
+NET_NS: Final = round(CALM_S * 1e9)
+"""About how often the threads are also looked at from inside, for what py-spy may miss."""
+
+
+CALMER: Final = ((4.0, 4), (120.0, 20))
+"""After so many seconds it looks so many times less often than at first."""
+
+
+@dataclass
+class _Segment:
+    """What one process of py-spy looks at: from its begin to that of the next."""
+
+    attachment: Attachment
+    begin_ns: int
+
+
+class PySpy:
+    """Takes the stacks of all threads and child processes by py-spy, at first often and later less.
+
+    A few times a second the process also looks at its own threads. That serves where py-spy's file is
+    missing, since it was killed, and where it was starved for longer than these looks are apart.
+
+    Parameters
+    ----------
+    report : ImportReport
+        Where it is told how well it went.
+    attachment : Attachment
+        One that looks already.
+    """
+
+    name = "py-spy"
+
+    def __init__(self, report: ImportReport, attachment: Attachment) -> None:
+        self._report = report
+        self._segments = [_Segment(attachment, 0)]
+        self._launched = [attachment]
+        weakref.finalize(self, _kill, self._launched).atexit = False  # of a Trace that nobody asks for
+        self._next: Attachment | None = None
+        self._rate_hz = attachment.rate_hz
+        self._clock = Clock()
+        self._net = Sampler(report)
+        self._children = Children(Clock().now_ns)
+        self._look: Callable[[], None] = lambda: None
+        self._window_ns = (0, 0)
+        self._looked_ns = self._died_ns = 0
+        self._ended = False
+        self._lock = threading.Lock()
+
+    def start(self, clock: Clock) -> None:
+        """Begin; what it saw before is dropped."""
+        self._clock = clock
+        self._look = self._net.by_hand(clock, NET_NS)
+        self._children = Children(clock.now_ns)
+        self._window_ns = (clock.now_ns(), 0)
+        self._segments[0].begin_ns = self._window_ns[0]
+        self._segments[0].attachment.watch(self._beat, self._died)
+
+    def stop(self) -> None:
+        """End; the files are read later."""
+        if not self._window_ns[1]:
+            self._window_ns = (self._window_ns[0], self._clock.now_ns())
+        self._ended = True
+        with self._lock:  # a calmer one may be starting
+            for attachment in self._launched:
+                attachment.interrupt()
+        self._net.stop()
+
+    def abandon(self) -> None:
+        """End without a result."""
+        self._ended = True
+        with self._lock:
+            self._net.abandon()
+        _kill(self._launched)
+
+    def recorded(self) -> Recorded:
+        """What was seen within the recording, of all processes."""
+        inside = self._net.recorded()
+        ends = [segment.begin_ns for segment in self._segments[1:]] + [self._died_ns or self._window_ns[1]]
+        looked, children = self._net.looked, self._children.ends()
+        parts = []
+        for segment, end_ns in zip(self._segments, ends, strict=True):
+            window = (segment.begin_ns, end_ns)
+            seen = self._read(segment.attachment, window, inside.context)
+            alive = self._children.seen
+            within = inside.within(*window)
+            parts.append(within if seen is None else ended(seen, inside, looked, children, alive, window[0]))
+        if self._died_ns:
+            parts.append(inside.within(self._died_ns, self._window_ns[1]))
+        _kill(self._launched)
+        return join(parts)
+
+    def _beat(self) -> None:
+        """Look from inside, and let a calmer py-spy follow in time; called in a watching thread."""
+        now = self._clock.now_ns()
+        if now - self._looked_ns >= NET_NS * 3 // 4:  # not at every quick beat
+            self._looked_ns = now
+            self._look()
+            self._children.look()
+        due = CALMER[len(self._segments) - 1 : len(self._segments)]
+        if not due or self._clock.now_ns() - self._window_ns[0] < due[0][0] * 1e9:
+            return
+        with self._lock:
+            if self._ended:
+                return
+            if self._next is None:
+                self._next = Attachment.launch(max(self._rate_hz // due[0][1], 1))
+                self._launched.append(self._next)
+            elif self._next.ready():
+                follower, self._next = self._next, None
+                self._segments.append(_Segment(follower, self._clock.now_ns()))
+                follower.watch(self._beat, self._died)
+                self._segments[-2].attachment.interrupt()
+
+    def _read(
+        self, attachment: Attachment, window_ns: tuple[int, int], context: Sequence[Frame]
+    ) -> Recorded | None:
+        """What one process of py-spy saw; None where it is of no use."""
+        try:
+            changes, paths = parse(attachment.content())
+        except ValueError:
+            changes, paths = [], CallPaths()
+        if not changes:
+            self._tell_lost(attachment.last_words())
+            return None
+        first_us = min(int(change.ts_us[0]) for change in changes)
+        ts, number = _seen_beats(changes, paths, attachment.thread_id)
+        beats_ns = attachment.beats.monotonic_ns
+        offset = align(ts, number, beats_ns, attachment.banner_ns - first_us * 1000)
+        during = self._clock.from_monotonic(ts + offset.ns) >= window_ns[0]
+        offset = Offset(offset.ns, align(ts[during], number[during], beats_ns, offset.ns).spread_ns)
+        interval_ns = attachment.interval_ns
+        if offset.is_starved(interval_ns):
+            self._tell_starved(offset)
+            if offset.spread_ns > NET_NS:
+                return None
+        shift_ns = offset.ns - interval_ns // 2
+        seen = self._placed(changes, paths, shift_ns, window_ns, interval_ns)
+        functions = Functions()
+        spelt = [functions.frame(frame.function, frame.file, frame.line) for frame in context]
+        return replace(seen, context=spelt)
+
+    def _placed(
+        self,
+        changes: list[Changes],
+        paths: CallPaths,
+        shift_ns: int,
+        window_ns: tuple[int, int],
+        interval_ns: int,
+    ) -> Recorded:
+        """Stacks of all threads that are the user's, within a window."""
+        threads, inside, looked = [], self._net.seen, self._net.looked
+        for change in changes:
+            bounds = self._clock.from_monotonic(change.ts_us * 1000 + shift_ns)
+            threads += samples_by_thread(change, bounds, paths, inside, looked)
+        seen = Recorded(threads, Recorded.nothing(0).stacks, interval_ns).within(*window_ns)
+        nodes = np.unique(np.concatenate([np.array([0]), *(thread.stack for thread in seen.threads)]))
+        nodes = nodes[nodes >= 0]
+        threads = [
+            replace(
+                one,
+                command="" if one.pid == os.getpid() else one.command,
+                stack=np.where(one.stack >= 0, np.searchsorted(nodes, one.stack), -1),
+            )
+            for one in seen.threads
+        ]
+        return Recorded(threads, stacks_of(paths, nodes, Functions()), interval_ns)
+
+    def _died(self) -> None:
+        """It has ended in the middle; called in its own watching thread."""
+        with self._lock:
+            if not self._ended:  # else nobody would stop what takes over
+                self._died_ns = self._clock.now_ns()
+                self._net.take_over()
+
+    def _tell_lost(self, words: str) -> None:
+        when = f"after {(self._died_ns - self._window_ns[0]) / 1e9:.1f} s: " if self._died_ns else ""
+        self._report.add(
+            "py-spy-ended",
+            "loss",
+            example=f"{when}{words.splitlines()[-1][:120] if words else 'it was killed'}",
+            effect="stacks are from the process itself instead, every 50 ms before and every 5 ms after it "
+            "ended; child processes are missing",
+            advice="record again; --engine alarm does without py-spy",
+        )
+
+    def _tell_starved(self, offset: Offset) -> None:
+        self._report.add(
+            "sampler-starved",
+            "loss",
+            example=f"a quarter of its looks came {offset.spread_ns / 1e6:.0f} ms late or later",
+            effect="shares of lines below the cell's statements may be off",
+            advice="leave a core free, or record longer",
+        )
+
+
+def _kill(launched: list[Attachment]) -> None:
+    for attachment in launched:
+        attachment.kill()
+
+
+def _seen_beats(changes: list[Changes], paths: CallPaths, tid: int) -> tuple[IntArray, IntArray]:
+    """When py-spy noticed a new beat of a thread, in ns on its clock, and which."""
+    mine = np.array([home.tid == tid for home in paths.home], dtype=bool)
+    beat = np.where(mine, np.array(paths.beat, dtype=np.int64), -1)
+    ts, number = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for change in changes:
+        which = beat[change.node]
+        rows = np.flatnonzero(which >= 0)
+        new = rows[np.diff(which[rows], prepend=-1) != 0]
+        ts.append(change.ts_us[new] * 1000)
+        number.append(which[new])
+    return np.concatenate(ts), np.concatenate(number)

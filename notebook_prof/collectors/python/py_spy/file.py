@@ -1,0 +1,180 @@
+"""What py-spy writes (``-f chrometrace``): begins and ends of frames, read as stacks with times."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ....trace.intervals import IntArray
+from ..frames import Frame, Stacks
+from .functions import Functions
+from .heartbeat import BEAT
+
+_PROCESS: Final = re.compile(r'process \d+:"(.*)"\Z', re.DOTALL)
+_THREAD: Final = re.compile(r"thread \((\d+)\)(?:: (.*))?\Z", re.DOTALL)
+
+
+class Home(NamedTuple):
+    """The thread that a stack belongs to, and the command of its process, as far as its root tells."""
+
+    command: str
+    tid: int
+    name: str
+
+
+_NOWHERE: Final = Home("", 0, "")
+
+
+@dataclass
+class CallPaths:
+    """Distinct call paths; a node is a path, 0 the empty one.
+
+    Attributes
+    ----------
+    parent : list of int
+        Of every node.
+    frame : list of (function, file, line)
+        The last one of every node's path.
+    home : list of Home
+    beat : list of int
+        Number of the beat that the path is in, -1 for none.
+    """
+
+    parent: list[int] = field(default_factory=lambda: [0])
+    frame: list[tuple[str, str, int]] = field(default_factory=lambda: [("", "", 0)])
+    home: list[Home] = field(default_factory=lambda: [_NOWHERE])
+    beat: list[int] = field(default_factory=lambda: [-1])
+    _known: dict[tuple[int, str, str, int], int] = field(default_factory=dict)
+
+    def below(self, parent: int, function: str, file: str, line: int) -> int:
+        """The path that goes on from `parent` to a frame."""
+        key = (parent, function, file, line)
+        if (node := self._known.get(key)) is None:
+            self._known[key] = node = len(self.parent)
+            self.parent.append(parent)
+            self.frame.append((function, file, line))
+            self.home.append(self.home[parent] if file else _home(self.home[parent], function))
+            self.beat.append(int(beat[1]) if (beat := BEAT.match(function)) else self.beat[parent])
+        return node
+
+    def path(self, node: int) -> list[tuple[str, str, int]]:
+        """Frames of a node, root first; those that name its process and thread are left out."""
+        frames = []
+        while node:
+            if self.frame[node][1]:
+                frames.append(self.frame[node])
+            node = self.parent[node]
+        return frames[::-1]
+
+
+class Changes(NamedTuple):
+    """When the stack of a thread changed.
+
+    Attributes
+    ----------
+    pid : int
+    ident : int
+        The thread's identifier in Python, which another thread may get once it has ended.
+    ts_us : ndarray of int64
+        On the writer's clock, ascending.
+    node : ndarray of int64
+        Call path from then on.
+    """
+
+    pid: int
+    ident: int
+    ts_us: IntArray
+    node: IntArray
+
+
+def parse(data: bytes) -> tuple[list[Changes], CallPaths]:
+    """Read a file.
+
+    Parameters
+    ----------
+    data : bytes
+        A list of events ``B`` and ``E`` in JSON.
+
+    Returns
+    -------
+    list of Changes
+        One for every identifier of a thread, which several threads may have had in turn.
+    CallPaths
+
+    Raises
+    ------
+    ValueError
+        If it is no such file, as when its writer was killed.
+
+    Examples
+    --------
+    >>> begin = {"ph": "B", "ts": 5, "pid": 1, "tid": 2, "name": "f", "args": {"filename": "a.py", "line": 3}}
+    >>> [changes], paths = parse(json.dumps([begin, {**begin, "ph": "E", "ts": 9}]).encode())
+    >>> changes.ts_us.tolist(), paths.path(int(changes.node[0]))
+    ([5, 9], [('f', 'a.py', 3)])
+    """
+    events = json.loads(data)
+    if not isinstance(events, list):
+        raise ValueError("not a list of events")
+    paths = CallPaths()
+    threads: dict[tuple[int, int], _Thread] = {}
+    below, parent = paths.below, paths.parent
+    for event in events:  # text, not rows: one pass over what json made of it
+        key = (event["pid"], event["tid"])
+        if (thread := threads.get(key)) is None:
+            thread = threads[key] = _Thread()
+        if event["ts"] != thread.at:
+            thread.put(event["ts"])
+        if event["ph"] == "B":
+            place = event["args"]
+            thread.now = below(thread.now, event["name"], place["filename"] or "", place["line"] or 0)
+        else:
+            thread.now = parent[thread.now]
+    return [thread.changes(*key) for key, thread in threads.items()], paths
+
+
+class _Thread:
+    """Where the reader is in one thread."""
+
+    __slots__ = ("at", "nodes", "now", "ts")
+
+    def __init__(self) -> None:
+        self.at: int | None = None
+        self.now = 0
+        self.ts: list[int] = []
+        self.nodes: list[int] = []
+
+    def put(self, ts: int) -> None:
+        """All events of the instant before have been read."""
+        if self.at is not None:
+            self.ts.append(self.at)
+            self.nodes.append(self.now)
+        self.at = ts
+
+    def changes(self, pid: int, ident: int) -> Changes:
+        self.put(0)
+        return Changes(pid, ident, np.array(self.ts, dtype=np.int64), np.array(self.nodes, dtype=np.int64))
+
+
+def stacks_of(paths: CallPaths, nodes: IntArray, functions: Functions) -> Stacks:
+    """The stacks of some call paths, in the same order."""
+    known: dict[Frame, int] = {}
+    frames: list[int] = []
+    lengths = []
+    for node in nodes.tolist():
+        path = paths.path(node)
+        frames += [known.setdefault(functions.frame(*frame), len(known)) for frame in path]
+        lengths.append(len(path))
+    return Stacks(np.array(frames, dtype=np.int64), np.array(lengths, dtype=np.int64), list(known))
+
+
+def _home(outer: Home, text: str) -> Home:
+    if match := _PROCESS.match(text):
+        return Home(match[1], 0, "")
+    if match := _THREAD.match(text):
+        return outer._replace(tid=int(match[1]), name=match[2] or "")
+    return outer

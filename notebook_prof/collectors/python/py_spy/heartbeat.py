@@ -1,0 +1,164 @@
+"""Known instants for a sampler outside: it shows when it sees them, and so what its clock says.
+
+A thread calls functions of known names at known times. A sampler notices each change at its next look,
+0 to 1 interval later; one that does not get its turn notices it later still, never earlier. So the
+smallest delays give the offset of its clock, and the others tell whether it was starved.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from array import array
+from collections.abc import Callable
+from threading import Event
+from types import FunctionType
+from typing import Final, NamedTuple, cast
+
+import numpy as np
+
+from ....trace.intervals import IntArray
+
+BURST: Final = 24
+"""So many beats come quickly at first: they give the offset of the clock."""
+
+QUICK_IN_A_RECORDING: Final = 4
+"""And so many when a recording begins."""
+
+QUICK_INTERVALS: Final = 3.3
+"""Between quick beats, in intervals of the sampler: not a whole number, so that their phases differ."""
+
+CALM_S: Final = 0.05
+"""Between beats after the burst."""
+
+NAMES: Final = 32
+BEAT: Final = re.compile(r"notebook_prof_beat_(\d+)\Z")
+STARVED_INTERVALS: Final = 4.0
+"""Above this spread of the delays samples are missing."""
+
+_LOW: Final = 0.05
+_HIGH: Final = 0.75
+_FEWEST: Final = 3
+
+
+def _wait(event: Event, seconds: float) -> bool:
+    return event.wait(seconds)
+
+
+def _named(name: str) -> Callable[[Event, float], bool]:
+    """`_wait` under another name, which is all that a sampler tells of it."""
+    code = _wait.__code__.replace(co_name=name)
+    if sys.version_info >= (3, 11):
+        code = code.replace(co_qualname=name)
+    return cast("Callable[[Event, float], bool]", FunctionType(code, globals()))
+
+
+_CALLS: Final = tuple(_named(f"notebook_prof_beat_{i}") for i in range(NAMES))
+
+
+class Beats:
+    """The instants, as they are made.
+
+    Parameters
+    ----------
+    interval_s : float
+        Of the sampler that shall see them.
+    """
+
+    def __init__(self, interval_s: float) -> None:
+        self._interval_s = interval_s
+        self._ns = array("q")
+        self._left = BURST
+
+    def again(self) -> None:
+        """Let some beats come quickly: those of a recording tell whether it was starved.
+
+        They are few, since each takes the GIL once. Where the cell's thread holds it in long calls into C, it
+        hands it over at the next call of Python, and waits there until it is woken up: with a burst of 24
+        and several system calls in each, up to a fifth of a cell of 0.3 s was blamed on that call.
+        """
+        self._left = max(self._left, QUICK_IN_A_RECORDING)
+
+    @property
+    def quick(self) -> bool:
+        """Whether the burst goes on."""
+        return self._left > 0
+
+    def wait(self, event: Event) -> bool:
+        """Make one beat and wait for the next or for `event`; says whether the event is set."""
+        quick = QUICK_INTERVALS * self._interval_s
+        seconds = quick if self._left > 0 else max(CALM_S, quick)
+        self._left -= 1
+        number = len(self._ns) % NAMES
+        self._ns.append(time.perf_counter_ns())
+        return _CALLS[number](event, seconds)
+
+    @property
+    def monotonic_ns(self) -> IntArray:
+        """Their times on Python's monotonic clock; beat i was called by the name i % `NAMES`."""
+        return np.array(self._ns, dtype=np.int64)
+
+
+class Offset(NamedTuple):
+    """What the beats say of the sampler's clock.
+
+    Attributes
+    ----------
+    ns : int
+        To add to its times for those of Python's monotonic clock.
+    spread_ns : int
+        How much later than the promptest the slower quarter of the beats was seen; -1 where too few were.
+    """
+
+    ns: int
+    spread_ns: int
+
+    def is_starved(self, interval_ns: int) -> bool:
+        """Whether the sampler missed its turns."""
+        return self.spread_ns > STARVED_INTERVALS * interval_ns
+
+
+def align(seen_ns: IntArray, number: IntArray, beats_ns: IntArray, guess_ns: int) -> Offset:
+    """Find the offset of a sampler's clock.
+
+    Parameters
+    ----------
+    seen_ns : ndarray of int64, shape (n,)
+        When the sampler noticed a new beat, on its clock.
+    number : ndarray of int64, shape (n,)
+        Which name it saw.
+    beats_ns : ndarray of int64
+        `Beats.monotonic_ns`.
+    guess_ns : int
+        An offset that is right to about 0.1 s.
+
+    Returns
+    -------
+    Offset
+        The guess where fewer than three beats were seen.
+
+    Examples
+    --------
+    >>> beats = np.arange(8) * 10_000
+    >>> align(beats + 300 + 5 * np.arange(8), np.arange(8), beats, 0).ns
+    -300
+    """
+    if len(seen_ns) == 0 or len(beats_ns) == 0:
+        return Offset(guess_ns, -1)
+    times = seen_ns + guess_ns
+    delay = np.sort(np.concatenate([_delays(times[number == i], beats_ns[i::NAMES]) for i in range(NAMES)]))
+    if len(delay) < _FEWEST:
+        return Offset(guess_ns, -1)
+    low = int(delay[int(_LOW * len(delay))])
+    return Offset(guess_ns - low, int(delay[int(_HIGH * len(delay))]) - low)
+
+
+def _delays(seen_ns: IntArray, beats_ns: IntArray) -> IntArray:
+    """How long after the nearest beat each was seen."""
+    if len(seen_ns) == 0 or len(beats_ns) == 0:
+        return np.empty(0, np.int64)
+    behind = np.searchsorted(beats_ns, seen_ns).clip(1, max(len(beats_ns) - 1, 1))
+    before, after = beats_ns[behind - 1], beats_ns[np.minimum(behind, len(beats_ns) - 1)]
+    nearest = np.where(seen_ns - before <= after - seen_ns, before, after)
+    return np.asarray(seen_ns - nearest, dtype=np.int64)

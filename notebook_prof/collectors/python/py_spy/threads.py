@@ -1,0 +1,79 @@
+"""Which thread each of py-spy's stacks belongs to.
+
+py-spy keeps the number and the name of a thread for as long as it sees the thread's identifier in
+Python. A new thread often gets the identifier of one that has ended, and then its number and name as
+well. Looks from inside know both for sure.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from ....trace.intervals import IntArray
+from ..engine import ThreadSamples, with_gaps
+from ..thread_stacks import Seen, is_servant
+from .file import CallPaths, Changes, Home
+
+
+def samples_by_thread(
+    changes: Changes, bounds: IntArray, paths: CallPaths, inside: Sequence[Seen], looked: IntArray
+) -> list[ThreadSamples]:
+    """Samples of the threads that had one identifier in turn, without those of the kernel and of ours.
+
+    Parameters
+    ----------
+    changes : Changes
+    bounds : ndarray of int64, shape (n,)
+        Absolute ns of `changes`.
+    paths : CallPaths
+    inside : sequence of Seen
+        Threads of this process that were seen from inside.
+    looked : ndarray of int64
+        When these looks were, absolute ns, ascending.
+
+    Returns
+    -------
+    list of ThreadSamples
+        With nodes of `paths` as stacks, in order of appearance.
+    """
+    homes = [paths.home[node] for node in changes.node[:-1].tolist()]
+    tid = np.array([home.tid for home in homes], dtype=np.int64)
+    names = _names(homes)
+    if changes.pid == os.getpid():
+        mine = [seen for seen in inside if seen.ident == changes.ident]
+        tid = np.where(tid > 0, _owners(tid, bounds[:-1], mine, looked), 0)
+        names |= {seen.tid: seen.name for seen in mine if seen.name}
+    threads = []
+    for number in dict.fromkeys(tid[tid > 0].tolist()):
+        name = names.get(number, "")
+        if is_servant(name) and changes.pid == os.getpid():
+            continue
+        at = np.flatnonzero(tid == number)
+        ts, stack = with_gaps(bounds[at], bounds[at + 1], changes.node[at])
+        threads.append(ThreadSamples(changes.pid, number, name, homes[at[0]].command, ts, stack))
+    return threads
+
+
+def _names(homes: Sequence[Home]) -> dict[int, str]:
+    """The last name that each number had."""
+    return {home.tid: home.name for home in dict.fromkeys(homes) if home.name}
+
+
+def _owners(told: IntArray, begin: IntArray, mine: Sequence[Seen], looked: IntArray) -> IntArray:
+    """Numbers of threads, where those that py-spy told are of threads before them.
+
+    A stack belongs to the thread that was seen both before and after its begin. Where only one of the two
+    looks saw a thread, py-spy is believed if it ever told that thread's number.
+    """
+    at_look = np.zeros(len(looked) + 2, dtype=np.int64)  # one before the first and one after the last
+    for seen in mine:
+        at_look[np.searchsorted(looked, seen.samples.ts) + 1] = seen.tid
+    later = np.searchsorted(looked, begin, side="right") + 1
+    before, after = at_look[later - 1], at_look[later]
+    either = np.where(after > 0, after, before)
+    sure = (before == after) & (after > 0)
+    unknown = (either > 0) & ~np.isin(either, told)
+    return np.where(sure | unknown, either, told)

@@ -1,0 +1,123 @@
+"""Stacks of all threads of this process, as another of its threads or a signal handler sees them."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from array import array
+from collections.abc import Callable, Collection
+from types import CodeType, FrameType
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ...trace.intervals import IntArray
+from .alarm.samples import Samples
+
+_SERVANTS: Final = ("iopub", "control", "heartbeat", "shell channel", "subshell", "ipythonhistory")
+_OWN: Final = "notebook_prof"
+
+
+def is_servant(thread: str) -> bool:
+    """Whether a thread of this name belongs to the notebook's kernel or to notebook_prof.
+
+    Examples
+    --------
+    >>> is_servant("IOPub"), is_servant("MainThread")
+    (True, False)
+    """
+    lowered = thread.lower()
+    return lowered.startswith((*_SERVANTS, _OWN)) or "_watch_pipe_fd" in lowered
+
+
+class Seen(NamedTuple):
+    """What was seen of one thread.
+
+    Attributes
+    ----------
+    ident : int
+        Its identifier in Python.
+    tid : int
+        Its number in the operating system.
+    name : str
+    samples : Samples
+    """
+
+    ident: int
+    tid: int
+    name: str
+    samples: Samples
+
+
+class Looks:
+    """Looks at all threads but some, when it is told to; one writer at a time.
+
+    Parameters
+    ----------
+    now_ns : callable
+        The recording's clock.
+    below : (int, FrameType), optional
+        A thread's identifier, and a frame at which its stacks end.
+    without : collection of int
+        Identifiers of threads to pass over.
+    """
+
+    def __init__(
+        self,
+        now_ns: Callable[[], int],
+        below: tuple[int, FrameType | None] = (0, None),
+        without: Collection[int] = (),
+    ) -> None:
+        self._now_ns = now_ns
+        self._below = below
+        self._without = frozenset(without)
+        self._ts = array("q")
+        self._seen: dict[tuple[int, int], Seen] = {}
+
+    def look(self) -> None:
+        """Note what every thread runs now."""
+        frames = sys._current_frames()
+        now = self._now_ns()
+        self._ts.append(now)
+        me = threading.get_ident()
+        for ident, frame in frames.items():
+            if ident not in self._without:
+                self._note(ident, frame if ident != me else None, now)
+
+    def let_go(self) -> None:
+        """Forget the frames at which stacks end, and with them their variables."""
+        self._below = (0, None)
+        for seen in self.all_threads:
+            seen.samples.let_go()
+
+    @property
+    def ts(self) -> IntArray:
+        """When it looked."""
+        return np.array(self._ts, dtype=np.int64)
+
+    @property
+    def threads(self) -> list[Seen]:
+        """The user's threads that were seen, in order of appearance."""
+        return [seen for seen in self._seen.values() if not is_servant(seen.name)]
+
+    @property
+    def all_threads(self) -> list[Seen]:
+        """The kernel's threads and ours too, these without stacks."""
+        return list(self._seen.values())
+
+    @property
+    def codes(self) -> dict[int, CodeType]:
+        """Code objects of all stacks, by their ids."""
+        return {number: code for seen in self.threads for number, code in seen.samples.codes.items()}
+
+    def _note(self, ident: int, frame: FrameType | None, now: int) -> None:
+        # the dict itself: threading.enumerate() takes a lock that the interrupted code may hold
+        thread = getattr(threading, "_active", {}).get(ident)
+        tid = (thread.native_id or ident) if thread is not None else ident
+        key = (ident, tid)
+        if key not in self._seen:
+            name = thread.name if thread is not None else ""
+            below = self._below[1] if ident == self._below[0] else None
+            self._seen[key] = Seen(ident, tid, name, Samples(below))
+        seen = self._seen[key]
+        seen.samples.add(now, frame if not is_servant(seen.name) else None)

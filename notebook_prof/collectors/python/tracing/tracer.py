@@ -1,0 +1,125 @@
+"""The tracing way to record Python: every call, by VizTracer or by Python's own monitoring."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from ....trace.builder import TraceBuilder
+from ....trace.clocks import Clock
+from ....trace.intervals import contains, union
+from ....trace.report import ImportReport
+from ....trace.strings import Coded
+from ..frames import CELL, MACHINERY, NOTEBOOK, OURS, owner_of
+from ..thread_stacks import is_servant
+from . import monitoring, viztracer
+from .calls import Backend, Calls, Function
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+class CallTracer:
+    """Traces calls of all threads, never their arguments.
+
+    Parameters
+    ----------
+    min_duration_ns : int
+        Shorter calls are dropped.
+    report : ImportReport
+    """
+
+    def __init__(self, min_duration_ns: int, report: ImportReport) -> None:
+        self._min_duration_ns = min_duration_ns
+        self._report = report
+        self._backend: Backend | None = None
+        self._clock = Clock()
+
+    @staticmethod
+    def refusal() -> str:
+        """Why calls cannot be traced here; empty if they can."""
+        return "" if not viztracer.refusal() or not monitoring.refusal() else viztracer.refusal()
+
+    def start(self, clock: Clock) -> None:
+        """Install the hooks of the best backend.
+
+        Raises
+        ------
+        RuntimeError
+            If there is none, or another tool has the hooks.
+        """
+        self._clock = clock
+        if not viztracer.refusal():
+            self._backend = viztracer.VizBackend(self._min_duration_ns)
+        elif not monitoring.refusal():
+            self._backend = monitoring.MonitoringBackend()
+        else:
+            raise RuntimeError(viztracer.refusal())
+        self._backend.start()
+
+    def stop(self) -> None:
+        """Remove the hooks."""
+        if self._backend is not None:
+            self._backend.stop()
+
+    def result(self, builder: TraceBuilder) -> None:
+        """Add one slice a call.
+
+        Calls of the notebook's machinery and ours are left out, ipykernel's threads too, and, where a
+        cell ran, what its thread did before and after.
+        """
+        if self._backend is None:
+            return
+        calls = self._backend.calls(self._clock)
+        self._backend = None
+        self._report.add(
+            "calls-lost",
+            "loss",
+            calls.lost,
+            effect="there was no room for all calls",
+            advice="record fewer steps, or drop short calls with --min-duration 20us",
+        )
+        foreign = _those(calls, lambda function: owner_of(function.file) in (MACHINERY, NOTEBOOK, OURS))
+        cells = _those(calls, lambda function: owner_of(function.file) == CELL)
+        keep = ~foreign & (calls.dur >= self._min_duration_ns)
+        for tid, name in calls.threads.items():
+            if not is_servant(name):
+                mine = calls.tid == tid
+                _put(builder, calls, keep & mine & _in_cells(calls, cells & mine), tid, name)
+
+
+def _put(builder: TraceBuilder, calls: Calls, keep: BoolArray, tid: int, name: str) -> None:
+    if not keep.any():
+        return
+    keys = np.array([builder.stack([function]) for function in calls.functions], dtype=np.int64)
+    builder.slices(
+        ts=calls.ts[keep],
+        dur=calls.dur[keep],
+        track=builder.track(name, pid=os.getpid(), tid=tid),
+        name=Coded(calls.function[keep], [_label(function) for function in calls.functions]),
+        category="python",
+        stack=keys[calls.function[keep]],
+    )
+
+
+def _those(calls: Calls, is_it: Callable[[Function], bool]) -> BoolArray:
+    """Which calls are of functions of a kind."""
+    kinds = np.array([is_it(function) for function in calls.functions], dtype=bool)
+    return np.asarray(kinds[calls.function], dtype=bool)
+
+
+def _in_cells(calls: Calls, cells: BoolArray) -> BoolArray:
+    """Which calls happened while a cell's code ran; all, where there is no cell."""
+    if not cells.any():
+        return np.ones(len(calls.ts), bool)
+    begins, ends = calls.ts[cells], calls.ts[cells] + calls.dur[cells]
+    return contains(union(begins, np.maximum(ends, begins + 1)), calls.ts)
+
+
+def _label(function: Function) -> str:
+    if not function.file:
+        return function.name
+    place = "cell" if owner_of(function.file) == CELL else os.path.basename(function.file)
+    return f"{function.name} ({place})"

@@ -1,0 +1,129 @@
+"""The torch_memory collector: the history of PyTorch's CUDA allocator with stacks, only when asked for."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final
+
+from ...errors import RecordingError
+from ...optional import installed, require
+from ...readers.torch_memory.snapshot import read_snapshot
+from ...trace.builder import TraceBuilder
+from ...trace.clocks import Clock
+from ..base import Availability, Collector
+from ..cuda import survey
+from ..devices import left_out
+from ..options import CollectorOptions
+
+MOST_EVENTS: Final = 1_000_000
+"""The allocator's ring: the latest are kept."""
+
+
+class TorchMemoryCollector(Collector):
+    """Records every block that PyTorch takes and gives back on its GPUs, with the Python stack that did it.
+
+    Through ``torch.cuda.memory``'s history, whose times are Unix time as the recording's are, and its
+    snapshot at the end; so blocks that were there before are known too, and ``p.trace`` has the tables of a
+    snapshot's file. Costs a walk of the Python stack an allocation. Where the user's code keeps such a
+    history already, it stays as it is, and what it holds from before the recording is left out.
+
+    Parameters
+    ----------
+    options : CollectorOptions, optional
+        Of these, `devices`.
+    """
+
+    name: ClassVar[str] = "torch_memory"
+    holds: ClassVar[frozenset[str]] = frozenset({"PyTorch memory history"})
+
+    def __init__(self, options: CollectorOptions | None = None) -> None:
+        self._keep = None if options is None else options.devices
+        self._torch: Any = None
+        self._ours = False
+        self._start_us = 0
+        self._snapshot: dict[str, Any] | None = None
+
+    @classmethod
+    def availability(cls) -> Availability:
+        """Whether a torch for CUDA is installed and, once imported, finds a GPU."""
+        if not installed("torch"):
+            return Availability(False, 'torch is not installed: pip install "notebook-prof[torch]"')
+        facts = survey()
+        if facts.torch_cuda == "":
+            return Availability(False, "the installed torch is built without CUDA")
+        if facts.torch_sees_gpu is False:
+            return Availability(False, "the installed torch cannot use a GPU")
+        if not facts.driver.ok:
+            return facts.driver
+        return Availability(True, "blocks of the CUDA allocator with stacks, by its own history")
+
+    def start(self, clock: Clock) -> None:
+        """Turn the history on.
+
+        Raises
+        ------
+        RecordingError
+            If there is no GPU that torch can use, or its history cannot be recorded.
+        """
+        torch = self._torch = require("torch", extra="torch", purpose="the torch_memory collector")
+        if not torch.cuda.is_available():
+            raise RecordingError(
+                "the installed torch cannot use a GPU, and only there it keeps a history of memory"
+            )
+        record = getattr(torch.cuda.memory, "_record_memory_history", None)
+        if record is None:
+            raise RecordingError(
+                f"torch {torch.__version__} keeps no history of memory: it came with torch 2.1"
+            )
+        self._start_us = clock.now_ns() // 1000
+        enabled = getattr(torch._C, "_cuda_isHistoryEnabled", None)
+        if enabled is None or not enabled():
+            record("all", context="all", stacks="python", max_entries=MOST_EVENTS)
+            self._ours = True
+
+    def stop(self) -> None:
+        """Take the snapshot, and turn the history off if it was turned on here."""
+        if self._torch is None or self._snapshot is not None:
+            return
+        try:
+            self._snapshot = self._torch.cuda.memory._snapshot()
+        finally:
+            self._turn_off()
+
+    def result(self, builder: TraceBuilder) -> None:
+        """Add allocations, slices named after who asked, and the tables of blocks and events."""
+        snapshot, self._snapshot = self._snapshot, None
+        if snapshot is None:
+            return
+        traces = snapshot.get("device_traces") or []
+        for number, events in enumerate(traces):
+            if len(events) >= MOST_EVENTS:
+                self.report.add(
+                    "memory-history-full",
+                    "loss",
+                    example=f"device {number}: {len(events):,} events, as many as the ring holds",
+                    effect="earlier ones of the recording are missing",
+                    advice="record fewer steps",
+                )
+        inside = [
+            [event for event in events if event.get("time_us", 0) >= self._start_us] for events in traces
+        ]
+        read_snapshot(self._kept({**snapshot, "device_traces": inside}), builder)
+
+    def abandon(self) -> None:
+        """Turn the history off if it was turned on here."""
+        self._turn_off()
+
+    def _kept(self, snapshot: dict[str, Any]) -> dict[str, Any]:
+        """The part of the devices that were asked for."""
+        if self._keep is None:
+            return snapshot
+        traces, segments = snapshot["device_traces"], snapshot.get("segments") or []
+        mine = [segment for segment in segments if segment.get("device") in self._keep]
+        inside = [events if number in self._keep else [] for number, events in enumerate(traces)]
+        left_out(self.report, self._keep, "blocks", sum(map(len, traces)) - sum(map(len, inside)))
+        return {**snapshot, "segments": mine, "device_traces": inside}
+
+    def _turn_off(self) -> None:
+        if self._ours:
+            self._ours = False
+            self._torch.cuda.memory._record_memory_history(None)

@@ -1,0 +1,173 @@
+"""The tables beside the slices, from what their events tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from ...errors import FormatError
+from ...trace.builder import TraceBuilder
+from ...trace.event_tables import ARGUMENTS, DEVICE_TABLES
+from ...trace.intervals import IntArray
+from ...trace.strings import Coded
+from ..event_arguments import argument_rows, argument_table
+from .chrome_rows import NOTHING, UNDECODABLE, SliceArguments, TablePart
+from .chrome_tables import frame_of, typed, value_of
+
+_DECODER: Final = msgspec.json.Decoder(dict[str, Any])
+_MOST_NS: Final = 1 << 61
+_ROW: Final = "row of its slice"
+"""A column while a table is put together: the row of the slice whose event told a row of it."""
+
+
+class Told:
+    """Collects what slices were called and launched with."""
+
+    def __init__(self) -> None:
+        self._arguments: list[pd.DataFrame] = []
+        self._attributes: dict[str, list[tuple[dict[str, Any], bytes]]] = {name: [] for name in DEVICE_TABLES}
+
+    def take(
+        self,
+        args: list[SliceArguments],
+        row: IntArray,
+        track: IntArray,
+        ts: IntArray,
+        dur: IntArray,
+        name: Coded,
+        numbers: Mapping[str, IntArray],
+    ) -> None:
+        """Take that of some slices: their rows in the file, Unix times, and numbers of devices and calls."""
+        texts: dict[bytes, int] = {}
+        codes = np.full(len(args), -1, np.int64)
+        for i, each in enumerate(args):
+            if each.arguments is not NOTHING:
+                codes[i] = texts.setdefault(bytes(each.arguments), len(texts))
+        if texts:
+            words = [text.decode(errors="replace") for text in texts]
+            rows = argument_rows(track, ts, dur, name, Coded(codes, words))
+            self._arguments.append(rows.assign(**{_ROW: row[codes >= 0]}))
+        for table, when in DEVICE_TABLES.items():
+            told = attrgetter(table)
+            for i in [i for i, each in enumerate(args) if told(each) is not NOTHING]:
+                place: dict[str, Any] = {key: int(numbers[key][i]) for key in ("device", "stream")}
+                place |= {when: int(ts[i]), "correlation": int(numbers["correlation"][i])}
+                place |= {"name": name.values[name.codes[i]], _ROW: int(row[i])}
+                self._attributes[table].append((place, bytes(told(args[i]))))
+
+    def put(self, builder: TraceBuilder, known: Mapping[str, TablePart], base: int) -> None:
+        """Put the tables into `builder`; `known` is what the file says, `base` its start in Unix ns."""
+        told = {ARGUMENTS: argument_table(self._arguments)}
+        told |= {name: self._table(name, builder) for name in DEVICE_TABLES}
+        found: dict[str, Any] = {}
+        for name in (*known, *(name for name in told if name not in known)):
+            try:
+                table = _whole(known.get(name), told.get(name))
+            except (FormatError, TypeError, ValueError, OverflowError) as error:
+                builder.report.add(
+                    "broken-table",
+                    "loss",
+                    example=f"{name}: {error}",
+                    effect="this table of the metadata is missing",
+                    advice="write the file again",
+                )
+                continue
+            if table is not None:
+                found[name] = table
+        for name, times in _times(builder.metadata.pop("table_times", None)).items():
+            if isinstance(table := found.get(name), pd.DataFrame) and _are_times(table, times):
+                moved = {column: table[column] + base for column in times}
+                builder.table(name, table.assign(**moved), times=times)
+        if found:
+            builder.metadata.setdefault("tables", {}).update(found)
+
+    def _table(self, name: str, builder: TraceBuilder) -> pd.DataFrame | None:
+        distinct: dict[bytes, dict[str, Any] | None] = {}
+        rows = []
+        for place, text in self._attributes[name]:
+            if text not in distinct:
+                distinct[text] = _decoded(text)
+            facts = distinct[text]
+            if facts is None:
+                builder.report.add(
+                    "broken-arguments", "loss", example=name, effect="these rows of the table are left out"
+                )
+            else:
+                rows.append({**place, **facts})
+        return pd.DataFrame(rows, dtype=object) if rows else None
+
+
+def _times(told: Any) -> dict[str, list[str]]:
+    """Which columns of which tables are times."""
+    return (
+        {str(k): list(map(str, v)) for k, v in told.items() if isinstance(v, list)}
+        if isinstance(told, dict)
+        else {}
+    )
+
+
+def _are_times(table: pd.DataFrame, columns: list[str]) -> bool:
+    return all(
+        column in table and table[column].dtype.kind == "i" and (table[column].abs() < _MOST_NS).all()
+        for column in columns
+    )
+
+
+def _whole(part: TablePart | None, told: pd.DataFrame | None) -> Any:
+    """A table of what events tell and of what the file holds beside them."""
+    if part is None:
+        return None if told is None else _guessed(told.drop(columns=_ROW))
+    if part.columns is None:
+        return value_of(part)
+    rest = frame_of(part.columns)
+    if part.slices is None:
+        return rest
+    where = np.asarray(part.slices, np.int64)
+    place = pd.Series(np.flatnonzero(where >= 0), index=where[where >= 0])
+    mine = pd.DataFrame(columns=[_ROW]) if told is None else told[told[_ROW].isin(place.index)]
+    at = np.concatenate([np.flatnonzero(where < 0)[: len(rest)], place[mine[_ROW].astype(np.int64)]])
+    order = np.argsort(at, kind="stable")
+    columns = {}
+    for column in part.columns:
+        values = rest[column.name].astype(object).tolist()
+        values += mine[column.name].tolist() if column.name in mine else [None] * len(mine)
+        values = [None if _missing(values[i]) else values[i] for i in order.tolist()]
+        columns[column.name] = typed(values, column.dtype)
+    return pd.DataFrame(columns)
+
+
+def _missing(value: Any) -> bool:
+    return value is None or value is pd.NA or value != value
+
+
+def _guessed(table: pd.DataFrame) -> pd.DataFrame:
+    """With the dtypes that readers give these columns, where the file does not say them."""
+    if "arguments" in table:
+        return table
+    if "start_ns" in table:
+        table = table.drop(columns=["name", "correlation"])
+    return table.astype({column: _dtype(table[column]) for column in table})
+
+
+def _decoded(text: bytes) -> dict[str, Any] | None:
+    try:
+        return _DECODER.decode(text)
+    except UNDECODABLE:
+        return None
+
+
+def _dtype(column: pd.Series[Any]) -> str:
+    known = column.dropna()
+    kinds = set(map(type, known))
+    if column.name in ("device", "stream", "correlation", *DEVICE_TABLES.values()):
+        return "int64" if kinds == {int} and len(known) == len(column) else "object"
+    if kinds <= {int} and all(abs(value) < 1 << 63 for value in known):
+        return "Int64"
+    if kinds <= {int, float}:
+        return "float64"
+    return "category" if kinds == {str} else "object"

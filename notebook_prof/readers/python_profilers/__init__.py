@@ -1,0 +1,1 @@
+"""Files of profilers of Python: sampled stacks, call trees, statistics by function or line."""

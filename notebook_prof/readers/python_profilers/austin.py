@@ -1,0 +1,129 @@
+"""What Austin writes beside its stacks: a header, and numbers that are times, memory or both."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from ...errors import FormatError
+from ...trace.builder import TraceBuilder
+from .collapsed_tools import is_negative
+
+_WITHIN: Final = 4096
+_HEADER: Final = re.compile(rb"^# austin: \S", re.MULTILINE)
+_FACT: Final = re.compile(
+    rb"^# (austin|interval|mode|memory|multiprocess|gc|duration): *([^\r\n]{1,80})", re.M
+)
+_TIMED: Final = ("wall", "cpu", "full")
+_BYTES: Final = (
+    "its numbers are bytes, and none is a time. Record again without -m (--memory) for times, or draw the "
+    "bytes with flamegraph.pl or speedscope.app"
+)
+BINARY: Final = b"MOJ"
+"""How Austin's binary files begin."""
+BINARY_IS: Final = (
+    "Austin's binary format MOJO, which Austin 4 always writes: make text of it with mojo2austin of "
+    "austin-python, and open that"
+)
+
+
+def has_header(data: bytes) -> bool:
+    """Whether a file begins with Austin's header.
+
+    Examples
+    --------
+    >>> has_header(b"# austin: 3.7.0\\n# interval: 100\\n"), has_header(b"# austin\\na;b 3\\n")
+    (True, False)
+    """
+    return data.lstrip(b"\x00\r\n \t").startswith(b"# ") and _HEADER.search(data[:_WITHIN]) is not None
+
+
+def facts(data: bytes) -> dict[str, str]:
+    """What header and footer say: ``version``, ``mode``, ``interval`` and ``duration`` in µs, and so on.
+
+    Raises
+    ------
+    FormatError
+        If the numbers of the file are bytes.
+
+    Examples
+    --------
+    >>> facts(b"# austin: 3.7.0\\n# mode: wall\\n\\nP1;T0:1;a.py:f:3 9\\n\\n# duration: 9\\n")
+    {'version': '3.7.0', 'mode': 'wall', 'duration': '9'}
+    """
+    found = [(key.decode(), value.decode(errors="replace").strip()) for key, value in _FACT.findall(data)]
+    if ("mode", "memory") in found:
+        raise FormatError(f"Austin recorded memory ('# mode: memory'): {_BYTES}")
+    return {"version" if key == "austin" else key: value for key, value in found}
+
+
+def check_times(
+    told: Mapping[str, str], lines: Sequence[bytes], unit_given: bool, builder: TraceBuilder
+) -> None:
+    """Tell where neither the file nor the caller says that the numbers are microseconds.
+
+    Raises
+    ------
+    FormatError
+        If some are negative, as only changes of memory are.
+    """
+    mode = told.get("mode", "")
+    if mode in _TIMED:
+        return
+    if (lost := next(filter(is_negative, lines), None)) is not None:
+        raise FormatError(
+            f"Austin recorded memory, since {lost[-40:].decode(errors='replace')!r} is a loss: {_BYTES}"
+        )
+    if unit_given:
+        return
+    builder.report.add(
+        "unit-assumed",
+        "info",
+        example=f"'# mode: {mode}'" if mode else "no line '# mode:'",
+        effect="weights are taken as microseconds, as Austin writes times",
+        advice="if they are bytes (-m), do not use the times; sample_ns= says what a weight of 1 is",
+    )
+
+
+def times(numbers: Sequence[bytes], builder: TraceBuilder) -> list[bytes]:
+    """The times of ``time,idle,memory``, and of samples that have a time only.
+
+    Examples
+    --------
+    >>> builder = TraceBuilder()
+    >>> times([b"250,1,4096", b"100,0,-1024"], builder)
+    [b'250', b'100']
+    >>> print(builder.report["metrics-not-used"].example)
+    1 of 2 samples idle, memory +4,096 and -1,024 bytes
+    """
+    parts = [number.split(b",") for number in numbers]
+    whole = [part for part in parts if len(part) == 3]
+    if whole:
+        idle = sum(part[1].strip(b"0") != b"" for part in whole)
+        change = np.array([float(part[2]) for part in whole])
+        grown, shrunk = np.maximum(change, 0).sum(), np.minimum(change, 0).sum()
+        builder.report.add(
+            "metrics-not-used",
+            "loss",
+            len(whole),
+            example=f"{idle:,} of {len(whole):,} samples idle, memory +{grown:,.0f} and {shrunk:,.0f} bytes",
+            effect="the time of a sample counts, idle or not; idle states and memory are left out",
+            advice="record with -s instead of -f for time on the CPU alone",
+        )
+    return [part[0] for part in parts]
+
+
+def in_order(told: Mapping[str, str], paths: Sequence[bytes]) -> bool:
+    """Whether samples follow one another without gaps.
+
+    They do unless idle threads are left out, or every path is there once, as austin-compress leaves them.
+
+    Examples
+    --------
+    >>> in_order({"mode": "wall"}, [b"P1;T1;f", b"P1;T1;g", b"P1;T1;f"]), in_order({}, [b"P1;T1;f"])
+    (True, False)
+    """
+    return told.get("mode") != "cpu" and len(set(paths)) < len(paths)

@@ -1,0 +1,95 @@
+"""Samples of several threads, each on its own track."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...trace.builder import TraceBuilder
+from ...trace.intervals import IntArray
+from .call_tree import Frame, Sampled, add_samples
+from .collapsed_tools import Place
+
+
+class Stacks(NamedTuple):
+    """Stacks of all threads, one after another.
+
+    Attributes
+    ----------
+    frames : ndarray of int64
+        Root first: positions in `known`.
+    lengths : ndarray of int64, shape (n,)
+        Frames of each stack.
+    known : list of Frame
+    thread : ndarray of int64, shape (n,)
+        Position in `heads`.
+    heads : list of bytes
+        What tells the threads, in order of their first appearance.
+    """
+
+    frames: IntArray
+    lengths: IntArray
+    known: list[Frame]
+    thread: IntArray
+    heads: list[bytes]
+
+
+def add_tracks(
+    builder: TraceBuilder,
+    stacks: Stacks,
+    weight: npt.NDArray[np.float64],
+    places: Sequence[Place],
+    in_order: bool,
+) -> None:
+    """Lay the stacks of each thread one behind another.
+
+    Parameters
+    ----------
+    builder : TraceBuilder
+        Gets ``metadata["processes"]``, commands by process id, where they are told.
+    stacks : Stacks
+    weight : ndarray of float64, shape (n,)
+        Nanoseconds.
+    places : sequence of Place
+        Of each head.
+    in_order : bool
+        Whether stacks are samples in the order in which they were taken. Then a thread begins where its first
+        sample was taken; otherwise all begin at 0.
+
+    Examples
+    --------
+    >>> b = TraceBuilder()
+    >>> heads, known = [b"tid:1;", b"tid:2;"], [Frame("f", "", 0)]
+    >>> two = Stacks(np.array([0, 0]), np.array([1, 1]), known, np.array([0, 1]), heads)
+    >>> add_tracks(b, two, np.array([5.0, 3.0]), [Place("a", None, 1), Place("b", None, 2)], False)
+    >>> b.seal().slices[["track", "dur"]].values.tolist()
+    [[0, 5], [1, 3]]
+    """
+    if commands := {str(place.pid): place.command for place in places if place.command}:
+        builder.metadata["processes"] = commands
+    tracks = np.array([builder.track(place.name, pid=place.pid, tid=place.tid) for place in places], np.int64)
+    process = np.array([-1 if place.pid is None else place.pid for place in places], np.int64)[stacks.thread]
+    # two heads of one thread are one track
+    track = tracks[stacks.thread]
+    order = np.argsort(track, kind="stable")
+    bounds = np.flatnonzero(np.diff(track[order], prepend=-1, append=-1))
+    begin, end = np.zeros((2, len(track)), np.int64)
+    for lo, hi in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        rows = order[lo:hi]
+        stop = np.rint(np.cumsum(weight[rows])).astype(np.int64)
+        before, first, start = int(rows[0]) - 1, int(rows[0]), 0
+        if in_order and first:
+            # the sample before is of the same moment if it covers the same time of the same process
+            same = weight[before] == weight[first] and process[before] == process[first]
+            start = int(begin[before] if same else end[before])
+        end[rows] = start + stop
+        begin[rows] = start + np.concatenate([[0], stop[:-1]])
+    lengths = stacks.lengths[order]
+    inside = np.arange(len(stacks.frames)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    offset = np.cumsum(stacks.lengths) - stacks.lengths
+    frames = stacks.frames[np.repeat(offset[order], lengths) + inside]
+    samples = Sampled(begin[order], end[order] - begin[order], frames, lengths)
+    add_samples(builder, track[order], samples, stacks.known)
