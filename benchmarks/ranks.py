@@ -40,7 +40,7 @@ import psutil
 
 import notebook_prof as nbp
 from notebook_prof.ranks import rankset
-from notebook_prof.ranks.analysis.standard import STANDARD
+from notebook_prof.ranks.analysis.tables import STANDARD
 from notebook_prof.ranks.reading.files import looked_at
 from notebook_prof.ranks.reading.reduction import reduce_rank
 

@@ -14,7 +14,7 @@ from IPython.core.inputtransformer2 import cell_magic
 from ..errors import OptionError
 from ..session import current
 from . import loops, options
-from .marks_in_source import counts_itself
+from .loops import counts_itself
 from .rewriting import is_future, rewrite
 
 HELP: Final = [[options.MAGIC, "-h"], [options.MAGIC, "--help"]]

@@ -1,14 +1,16 @@
-"""Choose a reader by what the bytes say, and read."""
+"""Choose a reader by what the bytes say, and read; say in words what no reader recognises."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from contextlib import closing
 from functools import cache
 from importlib.metadata import entry_points
 from itertools import chain
 from pathlib import Path
+from typing import Final
 
 import pandas as pd
 
@@ -29,6 +31,7 @@ from .paddle import PaddleReader
 from .place import PlaceReader
 from .processes import ShareLost, one_process
 from .progress import Progress
+from .python_profilers.austin import BINARY, BINARY_IS
 from .python_profilers.collapsed import CollapsedReader
 from .python_profilers.pstats import PstatsReader
 from .python_profilers.pyinstrument import PyinstrumentReader
@@ -38,7 +41,42 @@ from .python_profilers.viztracer import VizTracerReader
 from .stream import Content, Pieces, expected_bytes, in_one_piece, in_pieces
 from .torch_memory import TorchMemoryReader
 from .trace_event import TraceEventReader
-from .unknown_format import describe
+
+_KEY: Final = re.compile(rb'"([^"\\\n]{1,40})"\s*:')
+_SIGNS: Final = (
+    (b"SQLite format 3\0", "an SQLite database, as Nsight Systems exports; export its trace as JSON instead"),
+    (b"\x80", "a Python pickle"),
+    (b"PK", "a zip archive"),
+    (b"\x1f\x8b", "gzip"),
+    (b"\x7fELF", "a program"),
+    (BINARY, BINARY_IS),
+    (b"PAR1", "a Parquet table; a saved Trace is a folder or a zip of them"),
+    (b"\x0a", "perhaps a protocol buffer, of a format that is not known"),
+    (b"<", "XML or HTML"),
+)
+
+
+def describe(head: bytes) -> str:
+    """The first bytes of a file as a phrase, with the reader that is nearest where one is.
+
+    Examples
+    --------
+    >>> describe(b'{"hello": [1, 2]}')
+    "a JSON object with the key 'hello', without events; the nearest format is 'trace_event'"
+    """
+    if not head:
+        return "the file is empty"
+    text = head.lstrip()
+    if text.startswith((b"{", b"[")):
+        keys = list(dict.fromkeys(key.decode(errors="replace") for key in _KEY.findall(text[:2000])))[:5]
+        kind = "object" if text.startswith(b"{") else "list"
+        named = f" with the key{'s' if len(keys) > 1 else ''} {', '.join(map(repr, keys))}" if keys else ""
+        return f"a JSON {kind}{named}, without events; the nearest format is 'trace_event'"
+    for sign, words in _SIGNS:
+        if head.startswith(sign):
+            return words
+    return f"the file starts with {head[:40]!r}"
+
 
 _GROUP = "notebook_prof.readers"
 _BOM = b"\xef\xbb\xbf"

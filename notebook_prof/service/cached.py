@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, overload
 T = TypeVar("T")
 
 
-class built(Generic[T]):
+class locked_cached_property(Generic[T]):
     """A property that is made once an object and kept, as ``functools.cached_property``, but under a lock.
 
     A second thread that needs it waits for the first; others, of other objects or names, do not. What needs
@@ -18,7 +18,7 @@ class built(Generic[T]):
     Examples
     --------
     >>> class Book:
-    ...     @built
+    ...     @locked_cached_property
     ...     def index(self):
     ...         print("made")
     ...         return 7
@@ -34,12 +34,12 @@ class built(Generic[T]):
         self.__doc__ = make.__doc__
 
     @overload
-    def __get__(self, instance: None, owner: type) -> built[T]: ...
+    def __get__(self, instance: None, owner: type) -> locked_cached_property[T]: ...
 
     @overload
     def __get__(self, instance: object, owner: type) -> T: ...
 
-    def __get__(self, instance: object | None, owner: type) -> built[T] | T:
+    def __get__(self, instance: object | None, owner: type) -> locked_cached_property[T] | T:
         if instance is None:
             return self
         kept = instance.__dict__
@@ -51,6 +51,6 @@ class built(Generic[T]):
         return made
 
 
-def is_built(instance: object, *names: str) -> bool:
+def is_cached(instance: object, *names: str) -> bool:
     """Whether all these properties are there."""
     return all(name in instance.__dict__ for name in names)

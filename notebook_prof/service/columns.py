@@ -1,4 +1,4 @@
-"""The slices of a Trace as plain NumPy columns, and the rows in which they are drawn."""
+"""The slices and counters of a Trace as plain NumPy columns, and the rows in which they are drawn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..trace import Trace
-from .cached import built
+from .cached import locked_cached_property
 
 IntArray = npt.NDArray[np.int64]
 
@@ -91,12 +91,12 @@ class SliceColumns:
             np.array([t.track for t in self.tracks], np.int64), [t.depths for t in self.tracks]
         )
 
-    @built
+    @locked_cached_property
     def step(self) -> npt.NDArray[np.int32]:
         """Step of every slice; -1 where missing."""
         return np.asarray(self._step.to_numpy(dtype=np.int32, na_value=-1))
 
-    @built
+    @locked_cached_property
     def code_of(self) -> dict[str, dict[str, int]]:
         """Code of every known value of ``name category phase``."""
         known = {"name": self.names, "category": self.categories, "phase": self.phases}
@@ -198,3 +198,50 @@ def _group(info: pd.Series[Any]) -> str:
 
 def _whole(value: Any) -> int:
     return -1 if pd.isna(value) else int(value)
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnCounter:
+    """A counter that has values.
+
+    Attributes
+    ----------
+    track : int
+        Key in ``trace.tracks``.
+    name, group, unit : str
+        ``unit`` is ``bytes``, ``1`` for shares, ``W`` … or empty.
+    low, high : float
+        Smallest and largest value.
+    """
+
+    track: int
+    name: str
+    group: str
+    unit: str
+    low: float
+    high: float
+
+
+def drawn_counters(trace: Trace) -> list[DrawnCounter]:
+    """Every counter with at least one finite value, in the order of ``trace.tracks``.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> b.counter(b.track("GPU 0 power", "counter", unit="W"), [0, 5], [70.0, 250.0])
+    >>> [(c.name, c.unit, c.low, c.high) for c in drawn_counters(b.seal())]
+    [('GPU 0 power', 'W', 70.0, 250.0)]
+    """
+    values = trace.counters
+    finite = values[np.isfinite(values["value"].to_numpy())]
+    ranges = finite.groupby("track")["value"].agg(["min", "max"])
+    tracks = trace.tracks.set_index("track")
+    known = [key for key in tracks.index if key in ranges.index]
+    return [_drawn(int(key), tracks.loc[key], *map(float, ranges.loc[key])) for key in known]
+
+
+def _drawn(key: int, info: pd.Series[Any], low: float, high: float) -> DrawnCounter:
+    rank = "" if pd.isna(info["rank"]) else f"rank {int(info['rank'])} · "
+    unit = "" if pd.isna(info["unit"]) else str(info["unit"])
+    return DrawnCounter(key, str(info["name"]) or f"counter {key}", f"{rank}counters", unit, low, high)

@@ -15,9 +15,8 @@ from ..errors import NotebookProfError, nearest
 from ..selection import Selection
 from ..trace import Trace
 from . import answers
-from .latest_task import Beside
+from .executor import IndexPrefetcher, LatestTaskExecutor
 from .packing import Answer
-from .prefetching import Warming
 from .store import ViewStore
 
 Ask = Callable[[ViewStore, Mapping[str, Any], Mapping[str, Any]], Answer]
@@ -52,8 +51,8 @@ class QueryService:
 
     def __init__(self, trace: Trace, selection: Selection) -> None:
         self.store = ViewStore(trace)
-        self.warming = Warming(self.store)
-        self.beside: Beside[Answer] = Beside()
+        self.warming = IndexPrefetcher(self.store)
+        self.beside: LatestTaskExecutor[Answer] = LatestTaskExecutor()
         self.selection = selection
 
     def answer(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:

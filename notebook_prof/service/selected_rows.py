@@ -1,14 +1,18 @@
-"""Which slices the selection keeps, for views that leave out their own dimension."""
+"""Which slices the selection keeps: found by index, and for views that leave out their own dimension."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from .cached import locked_cached_property
 from .columns import SliceColumns
+from .lod.chosen import Chosen, Members, Runs
+from .lod.rows import IntArray, RowIndex, grouped_order, running_sum
 
 BoolArray = npt.NDArray[np.bool_]
 Key = tuple[Any, ...]
@@ -60,3 +64,126 @@ def matching_mask(
         chosen[columns.codes(dimension, values)] = True
         keep &= chosen[getattr(columns, dimension)[some]]
     return keep
+
+
+_FEW: Final = 16  # up to 1 in so many slices are sorted, more are found by a look at all
+_REMEMBERED: Final = 6  # clauses
+_RUNS: Final = ("step", "phase", "category")
+
+
+class Choices:
+    """Answers which slices a key keeps.
+
+    Parameters
+    ----------
+    columns : SliceColumns
+    index : RowIndex
+        Of the same slices.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> from notebook_prof.service.store import ViewStore
+    >>> b = TraceBuilder()
+    >>> _ = b.slices(ts=[0, 5], dur=[3, 3], name=["conv", "mm"], track=b.track("main"))
+    >>> choices = ViewStore(b.seal()).choices
+    >>> choices.slices((("name", ("mm",)),)).tolist()
+    [1]
+    """
+
+    def __init__(self, columns: SliceColumns, index: RowIndex) -> None:
+        self._columns, self._index = columns, index
+        self._runs: dict[str, Runs] = {}
+        self._clause = lru_cache(_REMEMBERED)(self._found)
+
+    @locked_cached_property
+    def members(self) -> Members:
+        """Positions of every name; 4 bytes a slice."""
+        c, index = self._columns, self._index
+        code = c.name[index.order].astype(np.int32)
+        code += 1
+        order = grouped_order(code, len(c.names) + 1)
+        return Members(index, order, running_sum(np.bincount(code, minlength=len(c.names) + 1)))
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in bytes of what was built so far."""
+        names = self.members.nbytes if "members" in self.__dict__ else 0
+        return names + sum(runs.nbytes for runs in self._runs.values())
+
+    def effective(self, key: Key) -> Key:
+        """The key without clauses that keep every slice."""
+        return tuple(clause for clause in key if not self._keeps_all(*clause))
+
+    def count(self, key: Key) -> int:
+        """No fewer slices than the key keeps: of its narrowest clause."""
+        counts = [self._clause(*clause).count for clause in key]
+        return min(counts, default=self._columns.n)
+
+    def chosen(self, key: Key) -> Chosen | None:
+        """What an effective key keeps, by position; None for everything."""
+        parts = sorted((self._clause(*clause) for clause in key), key=len)
+        found = None
+        for part in parts:
+            found = part if found is None else found & part
+        return found
+
+    def slices(self, key: Key) -> IntArray | None:
+        """Slices (rows of ``trace.slices``, ascending) that an effective key keeps; None for all."""
+        if not key:
+            return None
+        if self.count(key) * _FEW > self._columns.n:
+            return np.flatnonzero(matching_mask(self._columns, key))
+        chosen = self.chosen(key)
+        assert chosen is not None
+        return np.sort(self._index.order[chosen.positions()]).astype(np.int64)
+
+    def matches(self, key: Key, slices: npt.NDArray[np.integer]) -> BoolArray:
+        """Which of some slices a key keeps."""
+        return matching_mask(self._columns, key, slices)
+
+    def _keeps_all(self, dimension: str, values: tuple[Any, ...]) -> bool:
+        return self._clause(dimension, values).count == self._columns.n
+
+    def _found(self, dimension: str, values: tuple[Any, ...]) -> Chosen:
+        c = self._columns
+        if dimension == "track":
+            return self._tracks(track for track in c.tracks if track.track in values)
+        if dimension == "rank":
+            return self._tracks(track for track in c.tracks if track.rank in values)
+        if dimension == "step":
+            return self.runs_of("step").chosen(values)
+        codes = c.codes(dimension, values)
+        if dimension in _RUNS:
+            return self.runs_of(dimension).chosen(codes)
+        if self.members.count(codes) * _FEW > c.n and len(codes) > 1:
+            keep = np.zeros(len(c.names) + 1, bool)
+            keep[codes] = True
+            return _as_runs(self._index, keep[c.name[self._index.order]])
+        return self.members.chosen(codes)
+
+    def _tracks(self, tracks: Iterable[Any]) -> Chosen:
+        pointer = self._index.pointer
+        pairs = [(pointer[t.first_row], pointer[t.first_row + t.depths]) for t in tracks]
+        both = np.array(pairs, self._index.order.dtype).reshape(-1, 2)
+        return Chosen(self._index, both[:, 0], both[:, 1])
+
+    def runs_of(self, dimension: str) -> Runs:
+        """Where ``step``, ``phase`` or ``category`` change, by position; made once."""
+        if dimension not in self._runs:
+            value = getattr(self._columns, dimension)[self._index.order]
+            heads = _heads(self._index, value)
+            self._runs[dimension] = Runs(self._index, heads, value[heads[:-1]])
+        return self._runs[dimension]
+
+
+def _heads(index: RowIndex, value: Any) -> Any:
+    turns = np.flatnonzero(value[1:] != value[:-1]) + 1
+    return np.concatenate([[0] if len(value) else [], turns, [len(value)]]).astype(index.order.dtype)
+
+
+def _as_runs(index: RowIndex, keep: BoolArray) -> Chosen:
+    heads = _heads(index, keep)
+    first, stop = heads[:-1], heads[1:]
+    kept = keep[first]
+    return Chosen(index, first[kept], stop[kept])

@@ -15,16 +15,14 @@ from .. import analysis
 from ..analysis.device.launches import launching_rows
 from ..analysis.time.operators import redispatched
 from ..trace import DEVICE_CATEGORIES, Trace
-from .cached import built, is_built
-from .chosen_rows import Choices
-from .columns import SliceColumns, coded
-from .counter_tracks import DrawnCounter, drawn_counters
+from .cached import is_cached, locked_cached_property
+from .columns import DrawnCounter, SliceColumns, coded, drawn_counters
 from .grouped import grouped
 from .lod import DrawnIndex, EarlyIndex, GroupIndex, Pictures, RowIndex, StepCurve, WideSlices
 from .lod.chosen import Chosen
 from .lod.density import LongestBlocks
 from .palette import name_colours
-from .selected_rows import BoolArray, Key, matching_mask
+from .selected_rows import BoolArray, Choices, Key, matching_mask
 
 T = TypeVar("T")
 IntArray = npt.NDArray[np.int64]
@@ -54,8 +52,8 @@ class ViewStore:
     Notes
     -----
     Questions come from two threads (JupyterLab answers comms in a subshell): `lock` is held while one is
-    answered. What others than the questions prepare is made under locks of its own (`built`). Nothing here
-    changes the Trace.
+    answered. What others than the questions prepare is made under locks of its own
+    (`locked_cached_property`). Nothing here changes the Trace.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -67,30 +65,30 @@ class ViewStore:
         self._whole: dict[str, GroupIndex] = {}
         self._early: EarlyIndex | None = None
 
-    @built
+    @locked_cached_property
     def columns(self) -> SliceColumns:
         """The slices as NumPy columns."""
         return SliceColumns(self.trace)
 
-    @built
+    @locked_cached_property
     def rows(self) -> RowIndex:
         """Slices by drawn row."""
         c = self.columns
         return RowIndex(c.ts, c.dur, c.row, c.n_rows, self._extent)
 
-    @built
+    @locked_cached_property
     def parent(self) -> npt.NDArray[np.integer]:
         """Slice around every slice; -1 at the top."""
         column = self.trace.slices["parent"]
         return np.asarray(column.to_numpy(np.int32 if len(column) < 2**31 else np.int64, na_value=-1))
 
-    @built
+    @locked_cached_property
     def shallow(self) -> bool:
         """Whether walking up to what is around every slice is quicker than sorting them."""
         depth = self.columns.depth
         return len(depth) == 0 or float(depth.mean()) < _SHALLOW
 
-    @built
+    @locked_cached_property
     def extent(self) -> IntArray | None:
         """How long every slice and all inside it last; None where no slice outlasts the one around it."""
         return self._extent()
@@ -112,12 +110,12 @@ class ViewStore:
             at = grown[(parent[grown] >= 0) & (reach[grown] > reach[parent[grown]])]
         return np.asarray(reach - c.ts, np.int64)
 
-    @built
+    @locked_cached_property
     def wide(self) -> WideSlices:
         """Slices by width."""
         return WideSlices(self.rows)
 
-    @built
+    @locked_cached_property
     def blocks(self) -> LongestBlocks:
         """Longest slice of blocks."""
         return LongestBlocks(self.rows)
@@ -146,13 +144,13 @@ class ViewStore:
         """
         early = self._early
         if early is not None:
-            if is_built(self, "rows", "wide", "blocks"):
+            if is_cached(self, "rows", "wide", "blocks"):
                 self._early = None
             elif not key and early.holds(rows):
                 return early.drawn
         return DrawnIndex(self.rows, self.wide, self.blocks)
 
-    @built
+    @locked_cached_property
     def name_colours(self) -> npt.NDArray[np.uint8]:
         """Place in the palette of every name."""
         c = self.columns
@@ -160,14 +158,14 @@ class ViewStore:
         total = np.bincount(named, weights=c.self_ns, minlength=len(c.names) + 1)[1:]
         return name_colours(total.astype(np.int64))
 
-    @built
+    @locked_cached_property
     def launches(self) -> tuple[IntArray, IntArray]:
         """Device slices that are known to be launched, and the host slice that launched each."""
         launcher = launching_rows(self.trace)
         work = np.flatnonzero((launcher >= 0) & self.side("device"))
         return work, launcher[work]
 
-    @built
+    @locked_cached_property
     def again(self) -> tuple[IntArray, IntArray]:
         """Slices that pass on the call of the one around them, and that one."""
         rows = np.flatnonzero(redispatched(self.trace))
@@ -181,7 +179,7 @@ class ViewStore:
         work = np.array([name in DEVICE_CATEGORIES for name in c.categories] + [False])
         return np.asarray(c.of_kind("stream") & work[c.category])
 
-    @built
+    @locked_cached_property
     def choices(self) -> Choices:
         """What a selection keeps of the slices."""
         return Choices(self.columns, self.rows)
@@ -266,7 +264,7 @@ class ViewStore:
         kept = self.matches(of_work, work)
         return work[kept], launcher[kept]
 
-    @built
+    @locked_cached_property
     def counters(self) -> list[DrawnCounter]:
         """Counter tracks with their ranges, in the order of ``trace.tracks``."""
         return drawn_counters(self.trace)
@@ -280,7 +278,7 @@ class ViewStore:
 
         return self.keep(("counter", track), make)
 
-    @built
+    @locked_cached_property
     def memory_devices(self) -> list[int]:
         """Devices with a memory curve, the one with the highest peak first; -1 is the host.
 
@@ -292,7 +290,7 @@ class ViewStore:
             return devices
         return [*(device for device in devices if device >= 0), -1]
 
-    @built
+    @locked_cached_property
     def resident(self) -> pd.DataFrame | None:
         """``analysis.memory`` of the host where resident memory (RSS) was counted."""
         found = analysis.memory(self.trace, device=-1)

@@ -15,7 +15,7 @@ from ..trace import DEVICE_CATEGORIES, Trace
 from .bundle import STATIC, VERSION
 from .figures import AXIS_PX, GUTTER_PX, LANE_PX, MARGIN_PX
 from .tabs import PANELS
-from .tabs.recorded import without_memory
+from .tabs.analyses import without_memory
 
 FIGURES: Final = ("overview", "timeline", "memory", "phases")
 TEMPLATE: Final = STATIC / "dashboard.json"

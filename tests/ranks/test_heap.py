@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from notebook_prof.ranks.reading import heap
+from notebook_prof.ranks.reading import cluster
 
 CODE = """
 import resource
 import numpy as np
-from notebook_prof.ranks.reading.heap import heap_kept
+from notebook_prof.ranks.reading.cluster import heap_kept
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(200):
@@ -44,11 +44,11 @@ class Library:
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> Library:
     library = Library()
-    monkeypatch.setattr(heap, "_glibc", lambda: library)
+    monkeypatch.setattr(cluster, "_glibc", lambda: library)
     return library
 
 
-@pytest.mark.skipif(heap._glibc() is None, reason="this C library is not glibc")
+@pytest.mark.skipif(cluster._glibc() is None, reason="this C library is not glibc")
 def test_arrays_are_not_given_back_inside_and_are_again_after() -> None:
     environment: dict[str, Any] = {**os.environ, "MALLOC_TRIM_THRESHOLD_": "65536", "MALLOC_ARENA_MAX": "1"}
     command = [sys.executable, "-c", CODE]
@@ -62,7 +62,7 @@ def test_nothing_is_told_where_nobody_asked(library: Library, monkeypatch: pytes
         monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
         if asked is not None:
             monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", asked)
-        with heap.heap_kept():
+        with cluster.heap_kept():
             assert library.told == []
     assert library.told == []
 
@@ -72,20 +72,20 @@ def test_the_last_thread_sets_what_was_asked_for(library: Library, monkeypatch: 
     inside, end = threading.Event(), threading.Event()
 
     def other() -> None:
-        with heap.heap_kept():
+        with cluster.heap_kept():
             inside.set()
             assert end.wait(60)
 
     thread = threading.Thread(target=other)
     thread.start()
     assert inside.wait(60)
-    with pytest.raises(ValueError, match="ours"), heap.heap_kept():
+    with pytest.raises(ValueError, match="ours"), cluster.heap_kept():
         raise ValueError("ours")
     assert len(library.told) == 2  # the other one still works
     end.set()
     thread.join(60)
     assert library.told[2:] == [(-1, 65536), (-3, 128 << 10), (0,)]
     monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "4096")
-    with heap.heap_kept():
+    with cluster.heap_kept():
         pass
     assert (-3, 4096) in library.told

@@ -16,7 +16,7 @@ import notebook_prof as nbp
 from notebook_prof import analysis
 from notebook_prof.analysis.time.operators import operator_times
 from notebook_prof.errors import FormatError, OptionError, SelectionError
-from notebook_prof.ranks.analysis.standard import STANDARD
+from notebook_prof.ranks.analysis.tables import STANDARD
 from notebook_prof.ranks.reading.cache import open_rank, place_of
 from notebook_prof.ranks.reading.files import RankFile, looked_at
 from notebook_prof.ranks.reading.reduction import reduce_rank, with_rank

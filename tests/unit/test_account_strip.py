@@ -25,8 +25,7 @@ from notebook_prof.views.dashboard import dashboard_settings, rail
 from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.pictures.account import STRIP, has_strip
 from notebook_prof.views.pictures.views import timeline
-from notebook_prof.views.report.static_html import fragment
-from notebook_prof.views.report.thumbnail import thumbnail
+from notebook_prof.views.report.static_html import fragment, thumbnail
 from notebook_prof.views.tabs.answer import panel
 
 from ..browser.drawn_cell import MS, SOURCE, drawn_cell

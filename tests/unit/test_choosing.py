@@ -11,8 +11,7 @@ import pytest
 
 from notebook_prof.selection import Selection
 from notebook_prof.service.answers import table
-from notebook_prof.service.chosen_rows import Choices
-from notebook_prof.service.selected_rows import matching_key, matching_mask
+from notebook_prof.service.selected_rows import Choices, matching_key, matching_mask
 from notebook_prof.service.store import ViewStore
 from notebook_prof.views.page_queries import PageQueries
 
@@ -59,7 +58,7 @@ def test_many_names_are_found_like_few(monkeypatch: pytest.MonkeyPatch, store: V
     key = matching_key({"name": store.columns.names[::2]})
     expected = np.flatnonzero(matching_mask(store.columns, key))
     for few in (10**9, 1):  # a look at all slices, and a sort of the chosen
-        monkeypatch.setattr("notebook_prof.service.chosen_rows._FEW", few)
+        monkeypatch.setattr("notebook_prof.service.selected_rows._FEW", few)
         choices = Choices(store.columns, store.rows)
         found = choices.slices(key)
         assert found is not None

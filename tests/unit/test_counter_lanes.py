@@ -11,7 +11,7 @@ from notebook_prof.service.answers import counters, memory, meta
 from notebook_prof.service.store import ViewStore
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.dashboard import empty_reasons
-from notebook_prof.views.report.report import given
+from notebook_prof.views.report.report_columns import payload
 
 STATE = Selection().to_state()
 
@@ -55,7 +55,7 @@ def test_memory_is_the_resident_memory_where_no_allocator_spoke(trace: Trace) ->
     shown = answer.arrays()["y"][:-1]
     np.testing.assert_array_equal(shown, analysis.memory(trace)["allocated_bytes"])
     assert set(answer.arrays()["ry"]) == {shown[0]}, "what was there at the start"
-    assert given(store, None, 1000)["memory"][0]["resident"] is True
+    assert payload(store, None, 1000)["memory"][0]["resident"] is True
 
 
 def test_without_any_memory_the_view_says_how_to_record_it() -> None:
@@ -84,4 +84,4 @@ def test_recorded_blocks_are_drawn_inside_of_resident_memory() -> None:
     chosen = memory(store, Selection(name="add").to_state(), asked)
     assert chosen.content["part"] == "selection"
     assert chosen.arrays()["sy"].max() == 8
-    assert {"blocks", "blocks_ts"} <= given(store, None, 1000)["memory"][0]["columns"].keys()
+    assert {"blocks", "blocks_ts"} <= payload(store, None, 1000)["memory"][0]["columns"].keys()

@@ -10,15 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from notebook_prof.collectors.contexts import in_use
 from notebook_prof.collectors.cupti import Cupti, CuptiSession
 from notebook_prof.collectors.cupti.align import Alignment, Reading
 from notebook_prof.collectors.cupti.columns import columns
 from notebook_prof.collectors.cupti.layouts import STRUCTS, record
-from notebook_prof.collectors.cupti.session import NEEDED, ON_DEVICE, WELCOME
-from notebook_prof.collectors.cupti.settle import settle
-from notebook_prof.collectors.cupti.threads import short_numbers, thread_names
+from notebook_prof.collectors.cupti.session import (
+    NEEDED,
+    ON_DEVICE,
+    WELCOME,
+    settle,
+    short_numbers,
+    thread_names,
+)
 from notebook_prof.collectors.cupti.walk import Records, since
+from notebook_prof.collectors.devices import in_use
 from notebook_prof.trace import TraceBuilder
 from notebook_prof.trace.clocks import Clock
 from notebook_prof.trace.report import ImportReport

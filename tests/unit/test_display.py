@@ -19,7 +19,7 @@ from notebook_prof.jupyter.display import show
 from notebook_prof.jupyter.widget import ProfileWidget
 from notebook_prof.profiles.deferred_trace import DeferredTrace
 from notebook_prof.profiles.profile import Profile
-from notebook_prof.service import prefetching
+from notebook_prof.service import executor
 from notebook_prof.session import current
 from notebook_prof.trace import Trace, TraceBuilder
 
@@ -119,7 +119,7 @@ def _threads(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
     started: list[threading.Thread] = []
     rest = deferred_display.show_rest
     monkeypatch.setattr(display_module, "show_rest", lambda *given: started.append(rest(*given)))
-    monkeypatch.setattr(prefetching, "COMES_S", 0)
+    monkeypatch.setattr(executor, "COMES_S", 0)
     return started
 
 

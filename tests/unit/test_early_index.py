@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.selection import Selection
-from notebook_prof.service.cached import built
+from notebook_prof.service.cached import locked_cached_property
+from notebook_prof.service.executor import IndexPrefetcher
 from notebook_prof.service.lod import DrawnIndex, EarlyIndex, RowIndex, density
-from notebook_prof.service.prefetching import Warming
 from notebook_prof.service.store import ViewStore
 from notebook_prof.views.page_queries import PageQueries
 
@@ -78,7 +78,7 @@ def test_few_rows_are_not_indexed_twice() -> None:
 
 
 def test_warming_begins_with_the_first_picture(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Warming.__init__, "__defaults__", (1000,))
+    monkeypatch.setattr(IndexPrefetcher.__init__, "__defaults__", (1000,))
     protocol = PageQueries(drawn_trace(gpu=True), Selection())
     protocol.warming.start()
     protocol.answer({"t": "lod", "a": 0, "b": 1e9, "px": 100, "rows": [0]})
@@ -103,7 +103,7 @@ class _Counted:
         self.made = 0
         self.go_on = threading.Event()
 
-    @built
+    @locked_cached_property
     def value(self) -> int:
         """Made slowly."""
         assert self.go_on.wait(60)

@@ -19,7 +19,7 @@ from notebook_prof.selection import Selection
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views import figures
 from notebook_prof.views.figures import Drawn
-from notebook_prof.views.figures.memory_flow import compacted
+from notebook_prof.views.figures.memory import compacted
 
 from ..browser.drawn import drawn_trace
 

@@ -9,8 +9,7 @@ import pytest
 
 import notebook_prof
 from notebook_prof.errors import OptionError
-from notebook_prof.trace.advice import ADVICE, advice_on
-from notebook_prof.trace.report import SEVERITIES, ImportReport
+from notebook_prof.trace.report import ADVICE, SEVERITIES, ImportReport, advice_on
 
 SOURCE = "\n".join(path.read_text() for path in Path(notebook_prof.__file__).parent.rglob("*.py"))
 

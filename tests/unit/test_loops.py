@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from notebook_prof.jupyter.loops import find_loops, is_loader, loop_lines
-from notebook_prof.jupyter.marks_in_source import counts_itself
+from notebook_prof.jupyter.loops import counts_itself, find_loops, is_loader, loop_lines
 from notebook_prof.jupyter.rewriting import rewrite
 from notebook_prof.session import current
 from notebook_prof.session.ticks import NAME, offer, withdraw

@@ -20,7 +20,7 @@ from notebook_prof import analysis
 from notebook_prof.profiles.plot import FIGURES, TABS
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.selection import Selection
-from notebook_prof.service.latest_task import Beside
+from notebook_prof.service.executor import LatestTaskExecutor
 from notebook_prof.service.packing import Answer
 from notebook_prof.service.store import ViewStore
 from notebook_prof.testing import draw
@@ -242,7 +242,7 @@ def test_a_tab_that_fails_says_so_and_may_be_asked_again(
 
 def test_of_what_waits_only_the_newest_is_done() -> None:
     go, began, done = threading.Event(), threading.Event(), []
-    beside: Beside[str] = Beside(patience_s=0.01)
+    beside: LatestTaskExecutor[str] = LatestTaskExecutor(patience_s=0.01)
 
     def first() -> str:
         began.set()

@@ -13,8 +13,8 @@ from notebook_prof.service.lod import RowIndex
 from notebook_prof.service.store import ViewStore
 from notebook_prof.testing.strategies import traces
 from notebook_prof.trace import Trace, TraceBuilder
-from notebook_prof.views.report.left_totals import SIDES, totals_left_out
 from notebook_prof.views.report.report_columns import Part
+from notebook_prof.views.report.residual_aggregates import SIDES, totals_left_out
 
 Rows = npt.NDArray[np.int64]
 

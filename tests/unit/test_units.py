@@ -6,7 +6,7 @@ import pytest
 
 from notebook_prof.errors import OptionError
 from notebook_prof.units import format_bytes, format_clock, format_ns, format_share, parse_ns
-from notebook_prof.views.pictures.ticks import tick_step_ns
+from notebook_prof.views.pictures.views import tick_step_ns
 
 
 @pytest.mark.parametrize(

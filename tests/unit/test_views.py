@@ -17,8 +17,8 @@ from PIL import Image
 
 from notebook_prof.analysis import kernels, operators
 from notebook_prof.selection import Selection
+from notebook_prof.service.executor import IndexPrefetcher
 from notebook_prof.service.palette import CATEGORIES, NAMES, PHASES, rgba
-from notebook_prof.service.prefetching import Warming
 from notebook_prof.service.store import ViewStore
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views import bundle
@@ -26,8 +26,7 @@ from notebook_prof.views.dashboard import TEMPLATE, dashboard_document, dashboar
 from notebook_prof.views.dashboard_figures import drawn
 from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.pictures.images import density_picture, png
-from notebook_prof.views.report.static_html import fragment, write_report
-from notebook_prof.views.report.thumbnail import thumbnail
+from notebook_prof.views.report.static_html import fragment, thumbnail, write_report
 
 from ..browser.drawn import drawn_trace
 
@@ -338,7 +337,7 @@ def test_page_code_is_whole() -> None:
 
 
 def test_a_long_trace_draws_while_its_table_is_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Warming.__init__, "__defaults__", (1000,))
+    monkeypatch.setattr(IndexPrefetcher.__init__, "__defaults__", (1000,))
     protocol = PageQueries(drawn_trace(), Selection())
     assert protocol.answer({"t": "lod", "a": 0, "b": 1e9, "px": 100, "rows": [0]})[0]["quads"] > 0
     waits = protocol.answer({"t": "table", "seq": 7})[0]

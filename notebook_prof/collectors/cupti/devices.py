@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..contexts import driver
+from ..devices import driver
 
 _WARP: Final = 32
 _PARTS: Final = 4

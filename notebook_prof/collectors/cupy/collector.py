@@ -14,7 +14,7 @@ from ...optional import installed, require
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ..base import Availability, Collector
-from ..contexts import in_use
+from ..devices import in_use
 
 _INSTALL: Final = 'cupy is not installed: pip install cupy-cuda12x, or "notebook-prof[gpu]"'
 PINNED: Final = "CuPy pinned memory, free blocks"

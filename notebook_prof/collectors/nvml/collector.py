@@ -18,8 +18,7 @@ from ...optional import installed
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ..base import Availability, Collector
-from .metrics import METRICS, PCIE, Metric, pcie_link
-from .samples import NoSamplesError, samples_since
+from .metrics import METRICS, PCIE, Metric, NoSamplesError, pcie_link, samples_since
 
 FAST_S: Final = 0.05
 """Between two readings of memory and power."""

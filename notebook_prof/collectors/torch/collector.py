@@ -14,10 +14,8 @@ from ..devices import of_devices
 from ..options import CollectorOptions
 from .frames import users_only
 from .loaders import LoaderFacts
-from .modules import ModuleRanges
-from .orphan_sessions import release, stop_or_strand
-from .parameters import ParameterCounts
-from .profiler_conflict import Rivals, profiling
+from .modules import ModuleRanges, ParameterCounts
+from .profiler_conflict import Rivals, profiling, release, stop_or_strand
 from .quiet import prime
 from .session import Session, open_session
 

@@ -89,7 +89,7 @@ class RankBoard:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """Text and static HTML, for front-ends without widgets and notebooks reopened without a kernel."""
-        static = importlib.import_module("notebook_prof.ranks.page.static").rank_fragment
+        static = importlib.import_module("notebook_prof.ranks.page.report").rank_fragment
         return {"text/plain": repr(self), "text/html": static(self.frames({}), self.headline)}
 
     def _ipython_display_(self, **kwargs: Any) -> None:

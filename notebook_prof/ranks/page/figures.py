@@ -12,7 +12,7 @@ from bokeh.palettes import Cividis256
 from bokeh.plotting import figure
 
 from ...service.palette import CATEGORIES, MEMORY, PHASES
-from ...views.figures.base import empty_source
+from ...views.figures.canvas import empty_source
 from ...views.time_axis import time_ticker
 from ..pictures import PARTS
 

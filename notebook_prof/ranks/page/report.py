@@ -1,10 +1,11 @@
-"""The ranks' page as one HTML file, that needs neither kernel nor network."""
+"""The ranks' page as one HTML file that needs neither kernel nor network, and its static form."""
 
 from __future__ import annotations
 
 import base64
 import json
 import zlib
+from html import escape
 from typing import Any, Final
 
 import numpy as np
@@ -13,15 +14,44 @@ import pandas as pd
 from ...views.bundle import LOCAL, PAGE, bokehjs, script, stylesheet
 from ...views.report.html_file import data_blocks, html_page, json_text
 from ...views.report.report import MOST_BYTES, trace_blocks
+from ...views.report.static_html import without_kernel
 from ..pictures import MAX_CELLS, PARTS
 from .code import PARTS as CODE
 from .code import style
-from .columns import CLICK, FADED, MAX_LINES, MAX_TALK, NOTES, ROOM
+from .columns import CLICK, FADED, MAX_LINES, MAX_TALK, NOTES, ROOM, rank_rows
 from .figures import BUBBLES, TALK
-from .frames import PageSums
+from .frames import PageFrames, PageSums
 from .queries import MOST_ROWS, Opened, RankProtocol, RankSource
 from .selected_tables import MIDDLE
-from .static import rank_fragment
+
+_ROWS: Final = 16
+_CELL: Final = "padding:2px 10px;text-align:right;white-space:nowrap"
+
+
+def rank_fragment(frames: PageFrames, headline: str, uid: str = "") -> str:
+    """What the ranks show and the table of the ranks, without script or SVG; texts are escaped.
+
+    Parameters
+    ----------
+    frames : PageFrames
+    headline : str
+        Lines to put on top.
+    uid : str
+        Marks the fragment, so that a live view beside it can hide it.
+    """
+    table = rank_rows(frames.ranks, _ROWS)
+    first, *rest = headline.split("\n")
+    mark = f"nbp-static nbp-static-{escape(uid, quote=True)}" if uid else "nbp-static"
+    lines = ["".join(f'<th style="{_CELL}">{escape(head)}</th>' for head in ["rank", *table["heads"]])]
+    for rank, cells in zip(table["ranks"], table["rows"], strict=True):
+        lines.append("".join(f'<td style="{_CELL}">{escape(cell)}</td>' for cell in [str(rank), *cells]))
+    rows = "".join(f"<tr>{line}</tr>" for line in lines)
+    more = f"<p>and {table['more']} more</p>" if table["more"] else ""
+    said = f"<p><b>{escape(first)}</b>{''.join('<br>' + escape(line) for line in rest)}</p>"
+    again = "<p>Run the cell again for the linked figures.</p>" if uid else ""
+    alone = without_kernel(uid) if uid else ""
+    return f'{alone}<div class="{mark}" style="font-size:13px">{said}<table>{rows}</table>{more}{again}</div>'
+
 
 _MODULES: Final = (*CODE, *PAGE, *LOCAL, "local_timelines", "local_ranks", "glue_ranks")
 _TIMELINES: Final = "nbp-timelines-"

@@ -2,12 +2,10 @@
 
 from .curve import StepCurve
 from .density import Density, density
-from .drawn import DrawnIndex, EarlyIndex
+from .drawn import DrawnIndex, EarlyIndex, Picture, Pictures, WideSlices
 from .groups import GroupIndex, GroupTotals
 from .launched import LaunchedIndex
-from .pictures import Picture, Pictures
 from .rows import RowIndex
-from .wide import WideSlices
 
 __all__ = [
     "Density",

@@ -1,15 +1,131 @@
-"""What a picture of some rows is drawn from."""
+"""What a picture of some rows is drawn from: slices wide enough to draw one by one, and the last pictures."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from .density import LongestBlocks
-from .rows import BoolArray, IntArray, RowIndex
-from .wide import WideSlices
+from .density import Density, LongestBlocks
+from .rows import BoolArray, IntArray, RowIndex, grouped_order, running_sum, spread
+
+
+class WideSlices:
+    """Positions of a RowIndex grouped by the power of two of their length.
+
+    A row holds at most ``window / length`` slices of a class, so a search from the longest class down
+    to the width of two pixels looks at few slices, however many there are.
+    """
+
+    def __init__(self, index: RowIndex) -> None:
+        self._index = index
+        exponent = np.frexp(index.all_lengths())[1].astype(np.uint8)
+        self._order = grouped_order(exponent, 256)
+        self._pointer = running_sum(np.bincount(exponent, minlength=256))
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in bytes."""
+        return int(self._order.nbytes + self._pointer.nbytes)
+
+    def find(self, first: IntArray, stop: IntArray, minimum_ns: float, limit: int) -> IntArray:
+        """Positions in the stretches ``first:stop`` of the widest slices.
+
+        Parameters
+        ----------
+        first, stop : ndarray of int64, shape (r,)
+            As `RowIndex.stretch` gives them.
+        minimum_ns : float
+            Shorter slices are left out.
+        limit : int
+            At most so many; the longest win.
+
+        Returns
+        -------
+        ndarray of int64
+            Ascending.
+        """
+        lowest = int(np.frexp(float(max(minimum_ns, 0)))[1])
+        found: list[IntArray] = []
+        count = 0
+        for exponent in range(64, lowest - 1, -1):
+            members = self._order[self._pointer[exponent] : self._pointer[exponent + 1]]
+            if not len(members):
+                continue
+            a = np.searchsorted(members, first.astype(members.dtype))  # of one dtype: no copy of the members
+            b = np.searchsorted(members, stop.astype(members.dtype))
+            part = members[spread(a, b)].astype(np.int64)
+            found.append(part)
+            count += len(part)
+            if count > limit:
+                break
+        at = np.concatenate(found) if found else np.empty(0, np.int64)
+        length = self._index.lengths(at)
+        at, length = at[length >= minimum_ns], length[length >= minimum_ns]
+        if len(at) > limit:
+            at = at[np.argpartition(-length, limit)[:limit]]
+        return np.sort(at)
+
+
+_REMEMBERED: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What is drawn of some rows in a window, whatever is selected.
+
+    Attributes
+    ----------
+    index : RowIndex
+    total : int
+        Slices in the window.
+    at : ndarray of int64
+        Positions of those drawn one by one, ascending.
+    density : Density or None
+        Of all, where not every slice is drawn by itself.
+    """
+
+    index: RowIndex
+    total: int
+    at: IntArray
+    density: Density | None
+
+
+class Pictures:
+    """Remembers six pictures by where they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> index = RowIndex(np.array([0]), np.array([5]), np.array([0]), 1)
+    >>> pictures = Pictures()
+    >>> one, _ = pictures.get((0, 9), index, lambda: Picture(index, 1, np.array([0]), None))
+    >>> again, _ = pictures.get((0, 9), index, lambda: Picture(index, 1, np.array([0]), None))
+    >>> one == again
+    True
+    """
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Hashable, tuple[int, Picture]] = OrderedDict()
+        self._made = 0
+        self._lock = threading.Lock()
+
+    def get(self, where: Hashable, index: RowIndex, make: Callable[[], Picture]) -> tuple[int, Picture]:
+        """The picture at a place and its number; one of another index is made anew, under another number."""
+        with self._lock:
+            found = self._kept.get(where)
+            if found is None or found[1].index is not index:
+                self._made += 1
+                found = self._kept[where] = (self._made, make())
+            self._kept.move_to_end(where)
+            while len(self._kept) > _REMEMBERED:
+                self._kept.popitem(last=False)
+            return found
 
 
 class DrawnIndex(NamedTuple):

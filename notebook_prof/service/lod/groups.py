@@ -9,8 +9,70 @@ import numpy as np
 import numpy.typing as npt
 
 from .launched import LaunchedIndex
-from .overlaps import late_inside
 from .rows import BoolArray, IntArray, RowIndex, grouped_order, running_sum
+
+Codes = npt.NDArray[np.integer]
+
+
+def late_inside(
+    codes: Codes, around: Codes, ts: IntArray, dur: IntArray, chosen: IntArray | None = None
+) -> tuple[Codes, IntArray]:
+    """Slices that earlier ones of their group and track cover at first, and until when.
+
+    Whatever is open on a track when a slice begins is among the slices around it: the parent is the
+    latest-started open one, its parent the latest-started one open then, and so on. So nothing has to be
+    sorted, and only nested slices are looked at, once for each slice around them.
+
+    Parameters
+    ----------
+    codes : ndarray of int, shape (n,)
+        Group of every slice; -1 for none.
+    around : ndarray of int, shape (n,)
+        The slice around every slice; -1 at the top.
+    ts, dur : ndarray of int64, shape (n,)
+    chosen : ndarray of int64, optional
+        Look at these slices only; those that are not chosen cover nothing.
+
+    Returns
+    -------
+    late : ndarray of int
+        Slices, ascending.
+    until : ndarray of int64
+        When the cover of each ends, at most when it ends itself.
+
+    Examples
+    --------
+    >>> ts, dur = np.array([0, 2, 4]), np.array([10, 5, 20])
+    >>> late, until = late_inside(np.array([0, 1, 0]), np.array([-1, 0, 1]), ts, dur)
+    >>> late.tolist(), until.tolist()
+    ([2], [10])
+    """
+    group = codes
+    if chosen is not None:
+        group = np.full(len(codes), -1, codes.dtype)
+        group[chosen] = codes[chosen]
+    narrow = np.int32 if len(codes) < 2**31 else np.int64
+    rows = np.flatnonzero((around >= 0) & (group >= 0)).astype(narrow)
+    up, own = around[rows], group[rows]
+    slices: list[Codes] = []
+    ends: list[IntArray] = []
+    while len(rows):
+        same = np.flatnonzero(group[up] == own)
+        mine, over = rows[same], up[same]
+        until = ts[over] + dur[over]
+        open_ = until > ts[mine]
+        slices.append(mine[open_])
+        ends.append(np.minimum(until[open_], ts[mine[open_]] + dur[mine[open_]]))
+        up = around[up]
+        inside = np.flatnonzero(up >= 0)
+        rows, up, own = rows[inside], up[inside], own[inside]
+    if not slices:
+        return np.empty(0, narrow), np.empty(0, np.int64)
+    late, until = np.concatenate(slices), np.concatenate(ends)
+    order = np.lexsort((until, late))
+    late, until = late[order], until[order]
+    last = np.append(late[1:] != late[:-1], True) if len(late) else np.zeros(0, bool)  # the longest cover
+    return late[last], until[last]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,20 +16,15 @@ from .sizes import AXIS_PX, GUTTER_PX, LANE_PX, MARGIN_PX
 
 if TYPE_CHECKING:
     from .bars import kernels_figure, operators_figure
+    from .canvas import memory_figure, overview_figure, phase_figure, timeline_figure
     from .drawn import Drawn, standalone
     from .flame import flame_figure
     from .idle import idle_figure
-    from .input import input_figure, queues_figure
+    from .input import input_figure, pipeline_figure, queues_figure
     from .layers import layers_figure
-    from .levels import levels_figure
-    from .memory import memory_figure
-    from .memory_flow import memory_flow_figure
-    from .overview import overview_figure
-    from .phases import phase_figure
-    from .pipeline import pipeline_figure
+    from .memory import levels_figure, memory_flow_figure
     from .roofline import roofline_figure
     from .steps import distributed_figure, steps_figure
-    from .timeline import timeline_figure
 
 _HOMES: Final = {
     "Drawn": "drawn",
@@ -39,18 +34,18 @@ _HOMES: Final = {
     "input_figure": "input",
     "kernels_figure": "bars",
     "layers_figure": "layers",
-    "levels_figure": "levels",
-    "memory_figure": "memory",
-    "memory_flow_figure": "memory_flow",
+    "levels_figure": "memory",
+    "memory_figure": "canvas",
+    "memory_flow_figure": "memory",
     "operators_figure": "bars",
-    "overview_figure": "overview",
-    "phase_figure": "phases",
-    "pipeline_figure": "pipeline",
+    "overview_figure": "canvas",
+    "phase_figure": "canvas",
+    "pipeline_figure": "input",
     "queues_figure": "input",
     "roofline_figure": "roofline",
     "standalone": "drawn",
     "steps_figure": "steps",
-    "timeline_figure": "timeline",
+    "timeline_figure": "canvas",
 }
 
 

@@ -1,10 +1,11 @@
-"""How steps got their data, and how full the queues on the way were."""
+"""How steps got their data: waits, queues, and the operators of the pipeline."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 from bokeh.models import Range1d
 
 from ... import analysis
@@ -12,6 +13,7 @@ from ...analysis.time.recorded_steps import recorded_table
 from ...selection import Selection
 from ...service.palette import NAMES, PHASES
 from ...trace import Trace
+from ...units import format_share
 from .drawn import Drawn, canvas, label_axis, scope, shortened, source, tell, tip_columns
 from .steps import stacked
 
@@ -105,3 +107,142 @@ def _lines(trace: Trace, selection: Selection) -> dict[str, tuple[Any, float]]:
 
 def _thin(sizes: Any) -> Any:
     return sizes[:: -(-len(sizes) // _POINTS)]
+
+
+_SUSPECT: Final = "#D55E00"
+_EDGE: Final = "#888888"
+_ROW_PX: Final = 84
+
+
+def pipeline_figure(trace: Trace, selection: Selection, *, rule: str = "2.3.1") -> Drawn | None:
+    """Draw the operators of a data pipeline as boxes, with the queues between them.
+
+    Parameters
+    ----------
+    trace : Trace
+        Recorded by MindSpore's MindData.
+    selection : Selection
+        Not looked at: a pipeline has neither steps nor slices.
+    rule : {"2.3.1", "0.5"}
+        Version of MindInsight whose rule marks the bottleneck.
+
+    Returns
+    -------
+    Drawn or None
+        Data flows from left to right. A queue is filled as far as it was on average; suspects are framed.
+        Of several ranks, the first. None where no pipeline was recorded.
+
+    Raises
+    ------
+    OptionError
+        If there is no such rule.
+    """
+    del selection
+    table = analysis.input_operators(trace, rule=rule)
+    if not len(table):
+        return None
+    table = table[table["rank"] == table["rank"].min()].reset_index(drop=True)
+    x, y = places(table)
+    plot = canvas(
+        20 + _ROW_PX * int(y.max() + 1), x_range=Range1d(-0.6, x.max() + 0.6),
+        y_range=Range1d(y.max() + 0.6, -0.6),
+    )  # fmt: skip
+    plot.axis.visible = False
+    plot.grid.visible = False
+    at = {int(number): row for row, number in enumerate(table["op_id"])}
+    into = np.array([at.get(int(number), -1) for number in table["parent"]], dtype=np.int64)
+    linked = into >= 0
+    plot.segment(
+        x0=x[linked] + 0.3, y0=y[linked], x1=x[into[linked]] - 0.3, y1=y[into[linked]], line_color=_EDGE,
+        line_width=2,
+    )  # fmt: skip
+    usage = table["usage"].to_numpy(dtype=np.float64)
+    queue = linked & ~np.isnan(usage)
+    middle, level, full = ((x + x[into]) / 2)[queue], ((y + y[into]) / 2)[queue], usage[queue]
+    plot.rect(middle, level, width=0.22, height=0.24, fill_color="#FFFFFF", line_color=_EDGE)
+    plot.quad(
+        left=middle - 0.11, right=middle - 0.11 + 0.22 * full, bottom=level + 0.12, top=level - 0.12,
+        fill_color=PHASES["data"], line_color=None,
+    )  # fmt: skip
+    plot.text(
+        middle, level + 0.28, [format_share(value, 0) for value in full.tolist()], text_align="center",
+        text_font_size="11px", text_baseline="middle", name="themed",
+    )  # fmt: skip
+    told = _told(table)
+    data = source({**_boxes(table, x, y), **tip_columns(told)})
+    boxes = plot.rect(
+        "x", "y", width=0.6, height=0.5, source=data, fill_color=NAMES[0], line_color="frame",
+        line_width="width",
+    )  # fmt: skip
+    plot.text(
+        "x", "y", text="label", source=data, text_align="center", text_baseline="middle",
+        text_font_size="11px", text_color="#000000",
+    )  # fmt: skip
+    tell(plot, boxes, told)
+    legend = {"operator": NAMES[0], "how full its queue was": PHASES["data"]}
+    if table["suspect"].any():
+        legend["suspected bottleneck"] = _SUSPECT
+    return Drawn(plot, "The data pipeline", legend)
+
+
+def _told(table: pd.DataFrame) -> dict[str, list[str]]:
+    lengths = zip(table["queue_mean"], table["queue_length"], strict=True)
+    return {
+        "": [str(name) for name in table["name"]],
+        "workers": [f"{value:g}" if value == value else "–" for value in table["workers"]],
+        "queue, mean": [f"{mean:.3g} of {length:g}" if mean == mean else "–" for mean, length in lengths],
+        "processors": [format_share(value) for value in table["cpu_share"]],
+        "bottleneck": ["suspected" if value else "no" for value in table["suspect"].tolist()],
+    }
+
+
+def _boxes(table: pd.DataFrame, x: Any, y: Any) -> dict[str, Any]:
+    suspect = table["suspect"].to_numpy(dtype=bool)
+    return {
+        "x": x,
+        "y": y,
+        "label": [shortened(name, 20) for name in table["name"]],
+        "frame": np.where(suspect, _SUSPECT, "#555555").tolist(),
+        "width": np.where(suspect, 3.0, 0.8),
+    }
+
+
+def places(table: pd.DataFrame) -> tuple[Any, Any]:
+    """Where each operator stands: the root at the right, what feeds it to its left, a row for each source.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``op_id parent``.
+
+    Returns
+    -------
+    tuple of ndarray of float64, shape (operators,)
+        Columns and rows, from 0.
+
+    Examples
+    --------
+    >>> x, y = places(pd.DataFrame({"op_id": [0, 1, 2], "parent": [-1, 0, 0]}))
+    >>> x.tolist(), y.tolist()
+    ([1.0, 0.0, 0.0], [0.0, 0.0, 1.0])
+    """
+    ids = [int(number) for number in table["op_id"]]
+    above = dict(zip(ids, (int(number) for number in table["parent"]), strict=True))
+    far = {number: len(_way(number, above)) for number in ids}
+    feeds = set(above.values())
+    row: dict[int, int] = {}
+    for place, first in enumerate(number for number in ids if number not in feeds):
+        for number in _way(first, above):
+            row.setdefault(number, place)
+    most = max(far.values())
+    columns = np.array([most - far[number] for number in ids], dtype=np.float64)
+    return columns, np.array([row.get(number, 0) for number in ids], dtype=np.float64)
+
+
+def _way(number: int, above: dict[int, int]) -> list[int]:
+    """From an operator to the root; ends where a file goes round in a circle."""
+    way: list[int] = []
+    while number in above and number not in way:
+        way.append(number)
+        number = above[number]
+    return way

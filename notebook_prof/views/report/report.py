@@ -19,7 +19,7 @@ from ..bundle import REPORT, bokehjs, script, stylesheet
 from ..dashboard import dashboard_document, dashboard_settings
 from .html_file import data_blocks, html_page, json_text
 from .reduced import MOST_SLICES, note_of
-from .report_columns import Part, given
+from .report_columns import Part, payload
 from .tabs import embedded
 
 MOST_BYTES: Final = 15_000_000
@@ -113,7 +113,7 @@ def _fitting(store: ViewStore, room: int) -> tuple[str, str, bool]:
     most, events = n if n <= MOST_SLICES else min(_BESIDE_SUMS, MOST_SLICES), MOST_SLICES
     while True:
         part = Part.of(store, most) if most < n else None
-        columns = json_text(given(store, part, events))
+        columns = json_text(payload(store, part, events))
         size = len(columns.encode())
         if size <= room or most <= _FEWEST:
             note = "" if part is None else note_of(store, part.keep, part.cells.width_ns)

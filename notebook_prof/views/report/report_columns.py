@@ -15,9 +15,16 @@ from ...service.packing import Answer
 from ...service.store import ViewStore
 from .arguments import arguments_in_file
 from .html_file import deflated
-from .left_totals import SIDES, totals_left_out
 from .reduced import longest_slices
-from .residual_aggregates import Cells, Crumbs, cells_left_out, crumbs_left_out, kinds_of
+from .residual_aggregates import (
+    SIDES,
+    BusyGrid,
+    TotalsGrid,
+    cells_left_out,
+    crumbs_left_out,
+    kinds_of,
+    totals_left_out,
+)
 
 _CELLS: Final = 0.6
 _CRUMBS: Final = 0.4
@@ -31,8 +38,8 @@ class Part:
     Attributes
     ----------
     keep : ndarray of bool, shape (slices,)
-    cells : Cells
-    crumbs : Crumbs
+    cells : BusyGrid
+    crumbs : TotalsGrid
     kinds : ndarray of int64
         A slice of every kind that `crumbs` tell apart.
     kind_of_cell : ndarray of int64
@@ -40,8 +47,8 @@ class Part:
     """
 
     keep: npt.NDArray[np.bool_]
-    cells: Cells
-    crumbs: Crumbs
+    cells: BusyGrid
+    crumbs: TotalsGrid
     kinds: npt.NDArray[np.int64]
     kind_of_cell: npt.NDArray[np.int64]
 
@@ -61,7 +68,7 @@ class Part:
         return np.where(self.keep, np.cumsum(self.keep) - 1, -1)
 
 
-def given(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
+def payload(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
     """What the page of a report is given.
 
     Parameters
@@ -212,7 +219,7 @@ def _blocks(curve: StepCurve | None, most: int) -> dict[str, Any]:
 
 
 def _owners(part: Part | None, owner: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Numbers in the file; after its last slice come the entries of `Crumbs`."""
+    """Numbers in the file; after its last slice come the entries of `TotalsGrid`."""
     if part is None:
         return owner
     number = part.number

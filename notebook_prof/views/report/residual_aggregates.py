@@ -1,4 +1,4 @@
-"""Sums of the slices that a file does not hold one by one: how busy every row is when, and with what.
+"""Sums of the slices that a file does not hold one by one: how busy every row is, and totals by group.
 
 Two grids of time. The *fine* one says of every row and cell how busy it is with slices that were left out:
 with the slices that are in the file it gives the busy time of every row between any two edges of cells
@@ -15,9 +15,43 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ...service.lod import RowIndex, density
+from ...service.grouped import grouped
+from ...service.lod import GroupTotals, RowIndex, density
 from ...service.lod.density import MAX_CELLS, LongestBlocks
 from ...service.store import ViewStore
+
+SIDES = ("host", "device")
+
+
+def totals_left_out(store: ViewStore, keep: npt.NDArray[np.bool_], by: str, side: str) -> GroupTotals:
+    """What the slices that are in the file lack to the totals of the whole recording.
+
+    Parameters
+    ----------
+    store : ViewStore
+    keep : ndarray of bool, shape (slices,)
+        Those that are in the file. Whatever is around one of them has to be in it too.
+    by : str
+        As `ViewStore.grouping`.
+    side : str
+        ``host`` or ``device``.
+
+    Returns
+    -------
+    GroupTotals
+        Of every group; added to those of the slices in the file it gives ``analysis.operators`` and
+        ``analysis.kernels``.
+    """
+    span, below = store.trace.span, store.columns.row_below
+    window = (int(span.start), int(span.end) + 1)
+    whole = store.groups(by, (), side).totals(*window, below)
+    work, launcher = store.launches
+    known = keep[work] & keep[launcher]
+    launches = (work[known], launcher[known]) if side == "host" else None
+    there = grouped(store, by, np.flatnonzero(keep & store.side(side)), launches).totals(*window, below)
+    parts = ("count", "total_ns", "self_ns", "device_ns", "touched")
+    return GroupTotals(*(getattr(whole, part) - getattr(there, part) for part in parts))
+
 
 IntArray = npt.NDArray[np.int64]
 
@@ -29,7 +63,7 @@ _ENOUGH: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class BusyGrid:
     """Where something was left out: one entry a row and cell of the fine grid, ascending.
 
     Attributes
@@ -54,7 +88,7 @@ class Cells:
 
 
 @dataclass(frozen=True, slots=True)
-class Crumbs:
+class TotalsGrid:
     """Weight of what was left out, by place, stretch of time and kind; one entry each, ascending.
 
     Attributes
@@ -81,7 +115,7 @@ class Crumbs:
     of_slice: IntArray
 
 
-def cells_left_out(store: ViewStore, keep: npt.NDArray[np.bool_], most: int) -> Cells:
+def cells_left_out(store: ViewStore, keep: npt.NDArray[np.bool_], most: int) -> BusyGrid:
     """The finest grid of which at most about `most` cells hold something.
 
     Parameters
@@ -109,7 +143,7 @@ def cells_left_out(store: ViewStore, keep: npt.NDArray[np.bool_], most: int) -> 
         k, cell = np.nonzero(d.count)
         parts.append((rows[k] * n + cell, d.busy_ns[k, cell], begun[k, cell], d.longest[k, cell]))
     at, busy, count, longest = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return Cells(origin, width, n, at, busy, count, out[index.order[longest]])
+    return BusyGrid(origin, width, n, at, busy, count, out[index.order[longest]])
 
 
 def _cell_width(index: RowIndex, start: int, end: int, most: int) -> int:
@@ -147,15 +181,15 @@ def kinds_of(store: ViewStore, slices: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def crumbs_left_out(
-    store: ViewStore, keep: npt.NDArray[np.bool_], cells: Cells, kind: IntArray, most: int
-) -> Crumbs:
+    store: ViewStore, keep: npt.NDArray[np.bool_], cells: BusyGrid, kind: IntArray, most: int
+) -> TotalsGrid:
     """Totals of kinds spread over time, in at most about `most` entries.
 
     Parameters
     ----------
     store, keep
         As of `cells_left_out`.
-    cells : Cells
+    cells : BusyGrid
     kind : ndarray of int64
         Of every slice that was left out.
     most : int
@@ -176,7 +210,7 @@ def crumbs_left_out(
     number = np.empty_like(order)
     number[order] = np.arange(len(order))
     weight = np.rint(found.weight[order]).astype(np.int64)
-    return Crumbs(
+    return TotalsGrid(
         per, fine * (_COARSE // per), places, at[order], found.kind[order], weight, number[found.of_slice]
     )
 

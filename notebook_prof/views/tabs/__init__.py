@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from .advice import advice
+from .analyses import without_collectives, without_device, without_input, without_memory, without_steps
 from .base import Absent, Card, Cards, Fact, Facts, Note, Panel, Picture, Tab, Table
 from .device import device
 from .distributed import distributed
@@ -19,7 +20,6 @@ from .layers import layers, without_modules
 from .lines import lines, without_lines
 from .memory import memory
 from .overview import overview
-from .recorded import without_collectives, without_device, without_input, without_memory, without_steps
 from .roofline import roofline, without_shapes
 from .steps import steps
 

@@ -13,6 +13,8 @@ from ...trace import Trace
 if TYPE_CHECKING:
     from bokeh.plotting import figure
 
+    from ..figures.drawn import Drawn
+
 Patch: TypeAlias = Mapping[str, Any]
 """Values by dimension (and ``focus``) as `Selection.apply_patch` takes them; None removes a clause."""
 
@@ -172,3 +174,8 @@ class Tab:
     title: str
     build: Build
     missing: Callable[[Trace], str] = _always
+
+
+def pictures(*drawn: Drawn | None) -> tuple[Picture, ...]:
+    """Pictures of what could be drawn, in this order."""
+    return tuple(Picture(one.figure, one.title, one.legend) for one in drawn if one is not None)

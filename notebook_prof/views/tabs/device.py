@@ -11,10 +11,8 @@ from ... import analysis
 from ...trace import Trace
 from ...units import format_ns, format_share
 from .. import figures
-from .analyses import ask, followed, selection_of
-from .base import Absent, Fact, Facts, Panel, Part, Table
-from .pictures import pictures
-from .recorded import without_device
+from .analyses import ask, followed, selection_of, without_device
+from .base import Absent, Fact, Facts, Panel, Part, Table, pictures
 
 _GAPS = ("device", "ts", "dur", "cause", "step", "phase")
 _MOST_GAPS = 100

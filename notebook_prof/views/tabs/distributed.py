@@ -11,10 +11,8 @@ from ... import analysis
 from ...trace import Trace
 from ...units import format_count, format_ns, format_share
 from .. import figures
-from .analyses import ask, followed, selection_of
-from .base import Absent, Fact, Facts, Panel, Part, Table
-from .pictures import pictures
-from .recorded import without_collectives
+from .analyses import ask, followed, selection_of, without_collectives
+from .base import Absent, Fact, Facts, Panel, Part, Table, pictures
 
 _SHOWN = ("operation", "name", "group", "group_size", "bytes", "dtype", "ts", "dur", "step")
 

@@ -11,8 +11,7 @@ from ... import analysis
 from ...trace import Trace
 from .. import figures
 from .analyses import followed, selection_of
-from .base import Absent, Note, Panel
-from .pictures import pictures
+from .base import Absent, Note, Panel, pictures
 
 _SOME: Final = 1 << 20
 

@@ -11,10 +11,8 @@ from ... import analysis
 from ...trace import Trace
 from ...units import format_count, format_ns, format_share
 from .. import figures
-from .analyses import ask, followed, selection_of
-from .base import Absent, Fact, Facts, Note, Panel, Part, Table
-from .pictures import pictures
-from .recorded import without_input
+from .analyses import ask, followed, selection_of, without_input
+from .base import Absent, Fact, Facts, Note, Panel, Part, Table, pictures
 
 _FINDINGS = {
     "data_process": "Steps found the queue empty: the data are made too slowly.",

@@ -13,10 +13,8 @@ from ...analysis.device.kernels import LAUNCH
 from ...analysis.scope import on_device
 from ...trace import Trace
 from .. import figures
-from .analyses import arguments, ask, followed, selection_of
-from .base import Absent, Panel, Part, Table
-from .pictures import pictures
-from .recorded import without_device
+from .analyses import arguments, ask, followed, selection_of, without_device
+from .base import Absent, Panel, Part, Table, pictures
 
 _UNITS = {"occupancy": "share", "share": "share", "mean_ns": "ns", "tensor_cores": "text"}
 _LAUNCHED = (

@@ -11,8 +11,7 @@ from ... import analysis
 from ...trace import Trace
 from .. import figures
 from .analyses import ask, followed, selection_of
-from .base import Absent, Panel, Table
-from .pictures import pictures
+from .base import Absent, Panel, Table, pictures
 
 
 def layers(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:

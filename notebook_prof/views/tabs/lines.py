@@ -10,9 +10,8 @@ import pandas as pd
 from ... import analysis
 from ...analysis.source.lines import CELL, LINE
 from ...trace import Trace
-from .analyses import ask, followed
+from .analyses import ask, followed, has_category
 from .base import Absent, Note, Panel, Table
-from .recorded import has_category
 
 _SHOWN: Final = ("file", "line", "text", "count", "total_ns", "self_ns", "share", "threads")
 _MEANING: Final = Note(

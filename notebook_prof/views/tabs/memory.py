@@ -11,10 +11,8 @@ from ... import analysis
 from ...trace import Trace
 from ...units import format_bytes, format_ns
 from .. import figures
-from .analyses import arguments, ask, followed, selection_of
-from .base import Absent, Fact, Facts, Note, Panel, Part, Table
-from .pictures import pictures
-from .recorded import without_memory
+from .analyses import arguments, ask, followed, selection_of, without_memory
+from .base import Absent, Fact, Facts, Note, Panel, Part, Table, pictures
 
 _BLOCKS = ("operator", "module", "kind", "bytes", "birth_ts", "death_ts", "step")
 

@@ -12,8 +12,7 @@ from ...trace import Trace
 from ...units import format_bytes, format_count, format_ns, format_share
 from .. import figures
 from .analyses import followed, selection_of
-from .base import Absent, Fact, Facts, Panel, Part, Table
-from .pictures import pictures
+from .base import Absent, Fact, Facts, Panel, Part, Table, pictures
 
 _EMPTY_PHASES = ("calls", "device_ns", "device_mean_ns", "device_min_ns", "device_max_ns", "device_share")
 

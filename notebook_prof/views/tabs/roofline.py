@@ -10,8 +10,7 @@ from ...analysis.device.roofline import ceilings_of
 from ...trace import Trace
 from .. import figures
 from .analyses import ask, followed, selection_of
-from .base import Absent, Note, Panel, Table
-from .pictures import pictures
+from .base import Absent, Note, Panel, Table, pictures
 
 _UNKNOWN = (
     "No ceilings are known: nbp.measure_device() measures those of this machine{}; "

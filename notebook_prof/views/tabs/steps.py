@@ -11,10 +11,8 @@ from ... import analysis
 from ...trace import Trace
 from ...units import format_count, format_ns, format_share
 from .. import figures
-from .analyses import ask, followed, selection_of
-from .base import Absent, Fact, Facts, Panel, Table
-from .pictures import pictures
-from .recorded import NO_STEPS
+from .analyses import NO_STEPS, ask, followed, selection_of
+from .base import Absent, Fact, Facts, Panel, Table, pictures
 
 _OF_TRACE = ("step", "rank", "total_ns", "gap_ns", "fp_bp_ns", "tail_ns", "all_reduce_ns", "data_ns")
 _POINTS = ("fp_point", "bp_point", "points")

@@ -34,7 +34,7 @@ def supported() -> bool:
     return hasattr(ctypes.PyDLL(None), "timerfd_settime")
 
 
-class Latecomer:
+class DelayedTickWatcher:
     """A thread that samples another one, but only when `postpone` was not called for a while.
 
     Parameters

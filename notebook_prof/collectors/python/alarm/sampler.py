@@ -19,7 +19,7 @@ from ..engine import Recorded, ThreadSamples, join, with_gaps
 from ..frames import cell_runner, context_of, decode
 from ..thread_stacks import Looks, Seen
 from . import delayed_tick, poll, timer
-from .delayed_tick import Latecomer
+from .delayed_tick import DelayedTickWatcher
 from .late_ticks import LATE_INTERVALS, LateTicks
 from .poll import PollTicker
 from .samples import Samples
@@ -52,7 +52,7 @@ class Sampler:
         self._parts: list[_Part] = []
         self._context = Samples()
         self._ticker: AlarmTicker | PollTicker | None = None
-        self._latecomer: Latecomer | None = None
+        self._latecomer: DelayedTickWatcher | None = None
         self._ticks = 0
         self._interval_ns = round(timer.INTERVAL_S * 1e9)
         self._target = threading.current_thread()
@@ -63,7 +63,7 @@ class Sampler:
         atexit.register(self.stop)  # a timer that outlives the interpreter's handlers kills the process
         self._clock = clock
         if not timer.refusal() and delayed_tick.supported():
-            self._latecomer = Latecomer(clock.now_ns, LATE_NS)
+            self._latecomer = DelayedTickWatcher(clock.now_ns, LATE_NS)
             self._latecomer.prepare()
 
     def start(self, clock: Clock) -> None:
