@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from notebook_prof.analysis import trust
-from notebook_prof.collectors.jax.device_filter import of_devices
+from notebook_prof.collectors.jax.collector import of_devices
 from notebook_prof.readers.jax import assemble, decode
 from notebook_prof.readers.jax.columns import Line, Space, coded
 from notebook_prof.trace import Trace, TraceBuilder

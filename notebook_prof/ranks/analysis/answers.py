@@ -11,9 +11,8 @@ import pandas as pd
 from ...errors import OptionError, nearest
 from .arrivals import stragglers
 from .axis import RankAxis
-from .communication import communication
+from .communication import communication, imbalance
 from .folding import Folding, fingerprints, fold
-from .imbalance import imbalance
 from .links import POINT_TO_POINT, links
 from .pipeline import pipeline
 

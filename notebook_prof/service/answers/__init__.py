@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from .account import account
-from .counters import counters
+from .curves import counters, memory
 from .detail import detail
 from .find import find, neighbour, search
-from .memory import memory
 from .meta import doubts, meta, names
 from .phases import phases
 from .table import table, table_is_slow

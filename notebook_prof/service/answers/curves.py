@@ -1,9 +1,9 @@
-"""The memory curve of a device in a window, with its peak."""
+"""Curves over time: memory of a device with its peak, and counters as step lines."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -71,3 +71,32 @@ def _window_peak(state: Mapping[str, Any], ts: Any, value: Any) -> dict[str, int
         return None
     top = i + int(value[i:j].argmax())
     return {"ts": int(ts[top]), "bytes": int(value[top])}
+
+
+_MOST: Final = 24
+
+
+def counters(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
+    """Values of some counters in a window.
+
+    Parameters
+    ----------
+    request : mapping
+        ``a b`` (ns), ``px``, ``tracks`` (keys of counter tracks, at most 24).
+
+    Returns
+    -------
+    Answer
+        ``tracks`` and ``sizes`` (points of each); columns ``x`` (ns) and ``y`` (the track's unit), one
+        track after the other. A value holds until the next one; see `StepCurve.sample`.
+    """
+    a, b, width = float(request["a"]), float(request["b"]), max(1, min(int(request.get("px", 1000)), 4000))
+    known = {drawn.track for drawn in store.counters}
+    tracks = [int(key) for key in request.get("tracks", ()) if int(key) in known][:_MOST]
+    parts = [store.counter_curve(key).sample(a, b, width) for key in tracks]
+    empty = np.empty(0)
+    columns = {
+        "x": np.concatenate([x for x, _ in parts]) if parts else empty,
+        "y": np.concatenate([y for _, y in parts]) if parts else empty,
+    }
+    return pack({"tracks": tracks, "sizes": [len(x) for x, _ in parts]}, columns)
