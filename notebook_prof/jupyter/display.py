@@ -75,7 +75,7 @@ def _display(widget: LinkedWidget, cell: str, shell: InteractiveShell) -> None:
 
 def _board(board: RankBoard, uid: str) -> LinkedWidget:
     from ..ranks.page.report import rank_fragment
-    from .widget import RankWidget
+    from .rank_widget import RankWidget
 
     html = rank_fragment(board.frames({}), board.headline, uid)
     display({"text/plain": repr(board), "text/html": html}, raw=True)

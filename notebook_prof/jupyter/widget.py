@@ -1,4 +1,4 @@
-"""The widgets that host the views and the page of many ranks: anywidgets, so nothing has to be installed.
+"""The widget that hosts the views: an anywidget, so that no extension of ours has to be installed.
 
 BokehJS comes from the installed wheel over the comm, once a page: no CDN, no port, no `output_notebook`.
 """
@@ -15,13 +15,10 @@ import traitlets
 
 from ..analysis import Claim, Verdict
 from ..profiles.deferred_trace import DeferredTrace
-from ..ranks.page import RankProtocol
-from ..ranks.page.board import RankBoard
-from ..ranks.page.code import PARTS, style
 from ..selection import Selection
 from ..service.headline import headline_pieces
 from ..trace import Trace
-from ..views.bundle import LIVE, VERSION, bokehjs, script, stylesheet
+from ..views.bundle import VERSION, bokehjs, script, stylesheet
 from ..views.page_queries import PageQueries
 
 Claims = tuple[Claim, ...]
@@ -258,22 +255,3 @@ def queries_of(profile: Shown) -> PageQueries:
     if profile not in _QUERIES:
         _QUERIES[profile] = PageQueries(profile.trace, profile.selection)
     return _QUERIES[profile]
-
-
-class RankWidget(LinkedWidget):
-    """One display of the ranks' dashboard, and of the timelines that are opened in it.
-
-    Parameters
-    ----------
-    board : RankBoard
-    uid : str
-        Marks the static output that the live view hides.
-    """
-
-    _esm = script((*PARTS, *LIVE))
-    _css = stylesheet() + style()
-
-    def __init__(self, board: RankBoard, uid: str = "") -> None:
-        answers = RankProtocol(board)
-        settings = {**answers.settings(), "uid": uid}
-        super().__init__(lambda: answers, board.selection, answers.document(), settings)

@@ -14,7 +14,7 @@ from ..service.headline import headline_pieces
 from ..trace import DEVICE_CATEGORIES, Trace
 from .bundle import STATIC, VERSION
 from .figures import AXIS_PX, GUTTER_PX, LANE_PX, MARGIN_PX
-from .tabs import PANELS
+from .tabs import TABS
 from .tabs.analyses import without_memory
 
 FIGURES: Final = ("overview", "timeline", "memory", "phases")
@@ -90,7 +90,7 @@ def rail(trace: Trace) -> list[dict[str, str]]:
 
     Where there are lines and no steps, the lines come first.
     """
-    tabs = [{"name": name, "title": tab.title, "missing": tab.missing(trace)} for name, tab in PANELS.items()]
+    tabs = [{"name": name, "title": tab.title, "missing": tab.missing(trace)} for name, tab in TABS.items()]
     tabs.insert(1, {"name": "operators", "title": table_title(trace), "missing": ""})
     lines = next(tab for tab in tabs if tab["name"] == "lines")
     if lines["missing"] or len(trace.steps):

@@ -12,7 +12,7 @@ from ..service.store import ViewStore
 
 def panel(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
     """Answer a tab, as `answers.tabs.panel`; Bokeh is imported when the first tab is asked for."""
-    from .tabs.answer import panel as made
+    from .tab_answers import panel as made
 
     return made(store, state, request)
 

@@ -137,14 +137,14 @@ def test_a_tab_with_nothing_recorded_is_grey_and_says_why(tabs: NotebookPage) ->
 
 def test_a_slow_tab_says_so_and_a_failing_one_may_be_tried_again(tabs: NotebookPage) -> None:
     tabs.kernel(
-        "import threading\nfrom notebook_prof.views.tabs import PANELS, Tab\n"
-        "real, go, tries = PANELS['steps'], threading.Event(), []\n"
+        "import threading\nfrom notebook_prof.views.tabs import TABS, Tab\n"
+        "real, go, tries = TABS['steps'], threading.Event(), []\n"
         "def slow(trace, state):\n"
         "    tries.append(1)\n"
         "    if len(tries) == 1: raise ValueError('no luck')\n"
         "    go.wait(200)\n"
         "    return real.build(trace, state)\n"
-        "PANELS['steps'] = Tab('Steps', slow)\n"
+        "TABS['steps'] = Tab('Steps', slow)\n"
         "p.selection.window = (0, 10**8)"
     )
     try:
@@ -161,7 +161,7 @@ def test_a_slow_tab_says_so_and_a_failing_one_may_be_tried_again(tabs: NotebookP
         tabs.wait_views(SHOWN.format(title="Steps"))
         tabs.wait_views("v.panels.snapshot().scope === 'of the selected time'")
     finally:
-        tabs.kernel("go.set(); PANELS['steps'] = real")
+        tabs.kernel("go.set(); TABS['steps'] = real")
 
 
 def test_wide_gives_the_tab_the_whole_width(tabs: NotebookPage) -> None:

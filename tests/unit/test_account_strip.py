@@ -26,7 +26,7 @@ from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.pictures.account import STRIP, has_strip
 from notebook_prof.views.pictures.views import timeline
 from notebook_prof.views.report.static_html import fragment, thumbnail
-from notebook_prof.views.tabs.answer import panel
+from notebook_prof.views.tab_answers import panel
 
 from ..browser.drawn_cell import MS, SOURCE, drawn_cell
 

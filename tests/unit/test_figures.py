@@ -13,13 +13,14 @@ from bokeh.models import PlainText
 
 from notebook_prof import analysis
 from notebook_prof.errors import OptionError
-from notebook_prof.profiles.plot import FIGURES
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.selection import Selection
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views import figures
 from notebook_prof.views.figures import Drawn
 from notebook_prof.views.figures.memory import compacted
+from notebook_prof.views.tab_models import PLOTS
+from notebook_prof.views.tabs import TABS
 
 from ..browser.drawn import drawn_trace
 
@@ -227,7 +228,7 @@ def test_plots_take_the_options_of_their_figures(name: str, options: dict[str, A
     p.selection.step = 0
     figure = getattr(p.plot, name)(**options)
     assert isinstance(figure.title.text, PlainText)
-    builder = getattr(figures, FIGURES[name])
+    builder = getattr(figures, TABS[PLOTS[name]].plots[name])
     assert figure.title.text.text == builder(trace, p.selection, **options).title
 
 

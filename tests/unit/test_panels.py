@@ -17,7 +17,6 @@ import pytest
 from bokeh.embed import file_html
 
 from notebook_prof import analysis
-from notebook_prof.profiles.plot import FIGURES, TABS
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.selection import Selection
 from notebook_prof.service.executor import LatestTaskExecutor
@@ -28,9 +27,10 @@ from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.dashboard import rail
 from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.report import tabs as embedding
-from notebook_prof.views.tabs import PANELS, Card, Cards, Fact, Facts, Note, Panel, Tab, Table
+from notebook_prof.views.tab_answers import MOST_ROWS, packed, panel
+from notebook_prof.views.tab_models import PLOTS
+from notebook_prof.views.tabs import TABS, Card, Cards, Fact, Facts, Note, Panel, Tab, Table
 from notebook_prof.views.tabs.analyses import ask, followed
-from notebook_prof.views.tabs.answer import MOST_ROWS, packed, panel
 
 from ..browser.drawn import drawn_trace
 
@@ -64,7 +64,7 @@ def _tables(answer: Answer) -> list[tuple[dict[str, Any], pd.DataFrame]]:
     return out
 
 
-@pytest.mark.parametrize("name", PANELS)
+@pytest.mark.parametrize("name", TABS)
 @pytest.mark.parametrize(
     "picture",
     [
@@ -81,7 +81,7 @@ def test_every_tab_answers_or_says_why_not(name: str, picture: str) -> None:
             assert sentence.endswith("."), sentence
         else:
             assert content["parts"], "a tab with nothing in it should say why"
-    missing = PANELS[name].missing(trace)
+    missing = TABS[name].missing(trace)
     assert not missing or _ask(trace, name).content["absent"] == missing
 
 
@@ -212,7 +212,7 @@ def test_a_slow_tab_holds_up_no_other_question(trace: Trace, monkeypatch: pytest
         assert go.wait(60)
         return Panel("Slow", (Note("done"),))
 
-    monkeypatch.setitem(PANELS, "slow", Tab("Slow", slow))
+    monkeypatch.setitem(TABS, "slow", Tab("Slow", slow))
     protocol = PageQueries(trace, Selection())
     assert protocol.answer({"t": "panel", "name": "slow", "seq": 3})[0]["pending"]
     assert began.wait(60)
@@ -233,7 +233,7 @@ def test_a_tab_that_fails_says_so_and_may_be_asked_again(
             raise ZeroDivisionError("no time at all")
         return Panel("Fine", (Note("done"),))
 
-    monkeypatch.setitem(PANELS, "failing", Tab("Failing", failing))
+    monkeypatch.setitem(TABS, "failing", Tab("Failing", failing))
     protocol = PageQueries(trace, Selection())
     assert _wait(protocol, name="failing")["failed"] == "ZeroDivisionError: no time at all"
     assert _wait(protocol, name="failing")["title"] == "Fine"
@@ -272,8 +272,8 @@ def _unpacked(text: str) -> dict[str, Any]:
 
 def test_a_report_holds_the_tabs_of_the_whole_recording(trace: Trace) -> None:
     found = embedding.embedded(trace)
-    assert set(found) == set(PANELS)
-    assert found["distributed"] == {"missing": PANELS["distributed"].missing(trace)}
+    assert set(found) == set(TABS)
+    assert found["distributed"] == {"missing": TABS["distributed"].missing(trace)}
     steps = _unpacked(found["steps"]["data"])
     place = [part["kind"] for part in steps["content"]["parts"]].index("table")
     assert steps["data"][f"{place}.total_ns"] == analysis.step_trace(trace)["total_ns"].tolist()
@@ -294,13 +294,13 @@ def test_one_tab_that_fails_does_not_cost_the_report(trace: Trace, monkeypatch: 
     def failing(trace: Trace, state: Mapping[str, Any]) -> Panel:
         raise ZeroDivisionError("no time at all")
 
-    monkeypatch.setitem(PANELS, "steps", Tab("Steps", failing))
+    monkeypatch.setitem(TABS, "steps", Tab("Steps", failing))
     found = embedding.embedded(trace)
     assert "ZeroDivisionError: no time at all" in found["steps"]["missing"]
     assert "data" in found["advice"]
 
 
-@pytest.mark.parametrize("name", [*TABS, *FIGURES])
+@pytest.mark.parametrize("name", PLOTS)
 @pytest.mark.parametrize(
     "picture", ["", "steps: [0   ]\nmain: [load/data][mm/forward]\nstream 7: [k  ]  [l ]"]
 )
@@ -324,7 +324,7 @@ def test_names_of_strangers_are_text_in_the_documents_of_pictures() -> None:
         ts=[0, 8], addr=[1, 1], bytes=[64, -64], device=0, track=main, allocated=[64, 0], reserved=[64, 64]
     )
     trace = builder.seal()
-    for name in PANELS:
+    for name in TABS:
         for part in _ask(trace, name).content.get("parts", ()):
             if part["kind"] == "picture":
                 assert "{safe}" not in part["document"], "Bokeh inserts such a column as markup"

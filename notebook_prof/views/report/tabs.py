@@ -10,8 +10,8 @@ from typing import Final
 from ...selection import Selection
 from ...service.packing import Answer
 from ...trace import Trace
-from ..tabs import PANELS, Panel, Tab
-from ..tabs.answer import packed
+from ..tab_answers import packed
+from ..tabs import TABS, Panel, Tab
 
 MOST_ROWS: Final = 50
 MOST_BYTES: Final = 14_000
@@ -27,7 +27,7 @@ def embedded(trace: Trace) -> dict[str, dict[str, str]]:
         By name of the tab: ``{"missing": sentence}``, or ``{"data": text}``: base64 of a deflated JSON object
         ``{"content", "data"}`` that ``static/local_panel.js`` answers with.
     """
-    return {name: _embedded(name, tab, trace) for name, tab in PANELS.items()}
+    return {name: _embedded(name, tab, trace) for name, tab in TABS.items()}
 
 
 def _embedded(name: str, tab: Tab, trace: Trace) -> dict[str, str]:

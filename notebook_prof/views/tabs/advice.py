@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from ... import analysis
 from ...trace import Trace
 from ...units import format_bytes, format_count, format_ns, format_share
 from .analyses import DIMENSIONS, ask, followed
-from .base import Absent, Card, Cards, Note, Panel
+from .base import Absent, Card, Cards, Note, Panel, Tab
 
 
 def advice(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
@@ -52,3 +52,12 @@ def _evidence(row: Mapping[Hashable, Any]) -> dict[str, Any] | None:
     if len(row["rows"]):
         patch["focus"] = int(row["rows"][0])
     return patch
+
+
+TAB: Final = Tab(
+    "Advice",
+    advice,
+    place=120,
+    summary="What to try, by gain; a click on a card selects its evidence.",
+    calls=("p.advice()",),
+)

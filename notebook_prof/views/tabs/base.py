@@ -75,7 +75,7 @@ class Table:
     Attributes
     ----------
     frame : DataFrame
-        In the order to show. At most `notebook_prof.views.tabs.answer.MOST_ROWS` rows are sent, and the
+        In the order to show. At most `notebook_prof.views.tab_answers.MOST_ROWS` rows are sent, and the
         page says how many there are.
     units : mapping of str to str
         Unit of a column: ``ns bytes share count number text code instant flops flops/s bytes/s``. Those left
@@ -169,11 +169,24 @@ class Tab:
     missing : callable
         Trace → a sentence where nothing was recorded for it (the tab is grey then), else empty. Called
         for every display: it must be quick.
+    place : int
+        The rail is sorted by it.
+    summary : str
+        One line for the documentation.
+    calls : tuple of str
+        The same in Python, for the documentation.
+    plots : mapping of str to str
+        Names on ``p.plot``, and the function of `notebook_prof.views.figures` whose options each takes; empty
+        where it takes none. A plot of the tab's own name gives all its pictures unless it has options.
     """
 
     title: str
     build: Build
     missing: Callable[[Trace], str] = _always
+    place: int = 1000
+    summary: str = ""
+    calls: tuple[str, ...] = ()
+    plots: Mapping[str, str] = field(default_factory=dict)
 
 
 def pictures(*drawn: Drawn | None) -> tuple[Picture, ...]:

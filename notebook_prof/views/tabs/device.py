@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 
@@ -12,7 +12,7 @@ from ...trace import Trace
 from ...units import format_ns, format_share
 from .. import figures
 from .analyses import ask, followed, selection_of, without_device
-from .base import Absent, Fact, Facts, Panel, Part, Table, pictures
+from .base import Absent, Fact, Facts, Panel, Part, Tab, Table, pictures
 
 _GAPS = ("device", "ts", "dur", "cause", "step", "phase")
 _MOST_GAPS = 100
@@ -68,3 +68,17 @@ def _select(gaps: pd.DataFrame) -> list[dict[str, Any]]:
     """The gap as a window, and the work that ended it in focus."""
     rows = zip(gaps["ts"].tolist(), gaps["dur"].tolist(), gaps["next"].tolist(), strict=True)
     return [{"window": (ts, ts + dur), "focus": None if pd.isna(row) else int(row)} for ts, dur, row in rows]
+
+
+TAB: Final = Tab(
+    "Device",
+    device,
+    without_device,
+    place=80,
+    summary="Utilisation, occupancy, idle gaps and their causes.",
+    calls=(
+        "p.device()",
+        "p.device_idle()",
+    ),
+    plots={"device": "idle_figure"},
+)

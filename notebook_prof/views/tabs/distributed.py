@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 
@@ -12,7 +12,7 @@ from ...trace import Trace
 from ...units import format_count, format_ns, format_share
 from .. import figures
 from .analyses import ask, followed, selection_of, without_collectives
-from .base import Absent, Fact, Facts, Panel, Part, Table, pictures
+from .base import Absent, Fact, Facts, Panel, Part, Tab, Table, pictures
 
 _SHOWN = ("operation", "name", "group", "group_size", "bytes", "dtype", "ts", "dur", "step")
 
@@ -65,3 +65,17 @@ def _calls(calls: pd.DataFrame) -> Table:
     shown = [name for name in _SHOWN if name not in gone]
     return Table(table[shown], {"step": "text"}, select=select, title="Collectives, the longest first",
                  call="p.collectives()")  # fmt: skip
+
+
+TAB: Final = Tab(
+    "Distributed",
+    distributed,
+    without_collectives,
+    place=70,
+    summary="Communication, what hides it, each collective.",
+    calls=(
+        "p.distributed()",
+        "p.collectives()",
+    ),
+    plots={"distributed": "distributed_figure"},
+)

@@ -11,7 +11,7 @@ from ... import analysis
 from ...trace import Trace
 from .. import figures
 from .analyses import followed, selection_of
-from .base import Absent, Note, Panel, pictures
+from .base import Absent, Note, Panel, Tab, pictures
 
 _SOME: Final = 1 << 20
 
@@ -38,3 +38,14 @@ def without_stacks(trace: Trace) -> str:
         if np.isin(track[first : first + _SOME], host).any():
             return ""
     return "Nothing was recorded on the host, so there are no stacks: this is a trace of the device alone."
+
+
+TAB: Final = Tab(
+    "Flame",
+    flame,
+    without_stacks,
+    place=90,
+    summary="What called what, on the host and launched on devices.",
+    calls=("p.flame()",),
+    plots={"flame": "flame_figure"},
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 
@@ -12,7 +12,7 @@ from ...trace import Trace
 from ...units import format_count, format_ns, format_share
 from .. import figures
 from .analyses import ask, followed, selection_of, without_input
-from .base import Absent, Fact, Facts, Note, Panel, Part, Table, pictures
+from .base import Absent, Fact, Facts, Note, Panel, Part, Tab, Table, pictures
 
 _FINDINGS = {
     "data_process": "Steps found the queue empty: the data are made too slowly.",
@@ -114,3 +114,14 @@ def _steps(table: pd.DataFrame) -> Table:
 def _single(table: pd.DataFrame) -> list[str]:
     """The column of ranks where there is one rank."""
     return ["rank"] if table["rank"].nunique() < 2 else []
+
+
+TAB: Final = Tab(
+    "Input",
+    input_data,
+    without_input,
+    place=60,
+    summary="Fetch and wait of each step; MindData's pipeline, queues and bottleneck.",
+    calls=("p.input_pipeline()",),
+    plots={"input": ""},
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 
@@ -14,7 +14,7 @@ from ...analysis.scope import on_device
 from ...trace import Trace
 from .. import figures
 from .analyses import arguments, ask, followed, selection_of, without_device
-from .base import Absent, Panel, Part, Table, pictures
+from .base import Absent, Panel, Part, Tab, Table, pictures
 
 _UNITS = {"occupancy": "share", "share": "share", "mean_ns": "ns", "tensor_cores": "text"}
 _LAUNCHED = (
@@ -66,3 +66,14 @@ def _units(table: pd.DataFrame) -> dict[str, str]:
 
 def _names(table: pd.DataFrame) -> list[dict[str, str]]:
     return [{"name": str(name)} for name in table["name"]]
+
+
+TAB: Final = Tab(
+    "Kernels",
+    kernels,
+    without_device,
+    place=30,
+    summary="What ran on devices, tensor cores, occupancy, launches.",
+    calls=("p.kernels()",),
+    plots={"kernels": "kernels_figure"},
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from ... import analysis
 from ...trace import Trace
 from .. import figures
 from .analyses import ask, followed, selection_of
-from .base import Absent, Panel, Table, pictures
+from .base import Absent, Panel, Tab, Table, pictures
 
 
 def layers(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
@@ -48,3 +48,14 @@ def without_modules(trace: Trace) -> str:
         "No modules were recorded. Record with modules (the torch collector does unless told --no-modules), "
         "or with_modules=True and with_stack=True of torch.profiler."
     )
+
+
+TAB: Final = Tab(
+    "Layers",
+    layers,
+    without_modules,
+    place=100,
+    summary="The module tree, forward and backward.",
+    calls=("p.layers()",),
+    plots={"layers": "layers_figure"},
+)

@@ -11,7 +11,7 @@ from ... import analysis
 from ...analysis.source.lines import CELL, LINE
 from ...trace import Trace
 from .analyses import ask, followed, has_category
-from .base import Absent, Note, Panel, Table
+from .base import Absent, Note, Panel, Tab, Table
 
 _SHOWN: Final = ("file", "line", "text", "count", "total_ns", "self_ns", "share", "threads")
 _MEANING: Final = Note(
@@ -86,3 +86,13 @@ def without_lines(trace: Trace) -> str:
     if has_category(trace, "python"):
         return ""
     return "No lines were recorded: no Python code was sampled. Record a cell with %%profile to see them."
+
+
+TAB: Final = Tab(
+    "Lines",
+    lines,
+    without_lines,
+    place=20,
+    summary="Your own source by line, the line that takes most first.",
+    calls=("p.lines()",),
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 
@@ -12,7 +12,7 @@ from ...trace import Trace
 from ...units import format_bytes, format_ns
 from .. import figures
 from .analyses import arguments, ask, followed, selection_of, without_memory
-from .base import Absent, Fact, Facts, Note, Panel, Part, Table, pictures
+from .base import Absent, Fact, Facts, Note, Panel, Part, Tab, Table, pictures
 
 _BLOCKS = ("operator", "module", "kind", "bytes", "birth_ts", "death_ts", "step")
 
@@ -93,3 +93,14 @@ def _live(trace: Trace, at: int) -> list[Part]:
             blocks[shown], {"step": "text"}, select=born, title=f"{when}: blocks", call=f"p.memory_live({at})"
         ),
     ]
+
+
+TAB: Final = Tab(
+    "Memory",
+    memory,
+    without_memory,
+    place=40,
+    summary="Curves, blocks over time, what was alive at the peak, growth a step.",
+    calls=("p.memory_by()",),
+    plots={"memory_flow": "memory_flow_figure"},
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 
@@ -12,7 +12,7 @@ from ...trace import Trace
 from ...units import format_bytes, format_count, format_ns, format_share
 from .. import figures
 from .analyses import followed, selection_of
-from .base import Absent, Fact, Facts, Panel, Part, Table, pictures
+from .base import Absent, Fact, Facts, Panel, Part, Tab, Table, pictures
 
 _EMPTY_PHASES = ("calls", "device_ns", "device_mean_ns", "device_min_ns", "device_max_ns", "device_share")
 
@@ -88,3 +88,13 @@ def _of_event(side: str, category: object, phase: object) -> dict[str, Any]:
     return {
         name: str(value) if value != "none" and pd.notna(value) else None for name, value in known.items()
     }
+
+
+TAB: Final = Tab(
+    "Overview",
+    overview,
+    place=10,
+    summary="What was recorded, the longest operators, devices, phases, categories, your own ranges.",
+    calls=("p.overview()",),
+    plots={"top": "operators_figure"},
+)

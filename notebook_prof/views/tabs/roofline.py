@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from ... import analysis
 from ...analysis.device.roofline import ceilings_of
 from ...trace import Trace
 from .. import figures
 from .analyses import ask, followed, selection_of
-from .base import Absent, Note, Panel, Table, pictures
+from .base import Absent, Note, Panel, Tab, Table, pictures
 
 _UNKNOWN = (
     "No ceilings are known: nbp.measure_device() measures those of this machine{}; "
@@ -66,3 +66,14 @@ def without_shapes(trace: Trace) -> str:
         "No shapes were recorded, so that work is not known: %%profile records them unless told "
         "--no-shapes, torch.profiler with record_shapes=True."
     )
+
+
+TAB: Final = Tab(
+    "Roofline",
+    roofline,
+    without_shapes,
+    place=110,
+    summary="Operators by FLOPs a byte and FLOP/s.",
+    calls=("p.roofline()",),
+    plots={"roofline": "roofline_figure"},
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 
@@ -11,8 +11,8 @@ from ... import analysis
 from ...trace import Trace
 from ...units import format_count, format_ns, format_share
 from .. import figures
-from .analyses import NO_STEPS, ask, followed, selection_of
-from .base import Absent, Fact, Facts, Panel, Table, pictures
+from .analyses import NO_STEPS, ask, followed, selection_of, without_steps
+from .base import Absent, Fact, Facts, Panel, Tab, Table, pictures
 
 _OF_TRACE = ("step", "rank", "total_ns", "gap_ns", "fp_bp_ns", "tail_ns", "all_reduce_ns", "data_ns")
 _POINTS = ("fp_point", "bp_point", "points")
@@ -66,3 +66,17 @@ def _facts(table: pd.DataFrame) -> Facts:
     for column, label in {"gap_ns": "gap", "fp_bp_ns": "forward + backward", "tail_ns": "tail"}.items():
         facts.append(Fact(label, format_share(table[column].sum() / whole), format_ns(table[column].mean())))
     return Facts(tuple(facts))
+
+
+TAB: Final = Tab(
+    "Steps",
+    steps,
+    without_steps,
+    place=50,
+    summary="The step trace and what ran in each step.",
+    calls=(
+        "p.step_trace()",
+        "p.step_breakdown()",
+    ),
+    plots={"steps": "steps_figure"},
+)

@@ -11,11 +11,11 @@ import numpy.typing as npt
 import pandas as pd
 from pandas.api import types
 
-from ...errors import OptionError, nearest
-from ...service.packing import Answer, pack
-from ...service.patches import plain_patch
-from ...service.store import ViewStore
-from . import PANELS, Absent, Cards, Facts, Note, Panel, Picture, Table
+from ..errors import OptionError, nearest
+from ..service.packing import Answer, pack
+from ..service.patches import plain_patch
+from ..service.store import ViewStore
+from .tabs import TABS, Absent, Cards, Facts, Note, Panel, Picture, Table
 
 if TYPE_CHECKING:
     from bokeh.models import UIElement
@@ -85,7 +85,7 @@ def panel(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     Parameters
     ----------
     request : mapping
-        ``name`` (a key of `PANELS`); ``own``: dimensions that this tab itself has set last, which do not
+        ``name`` (a key of `TABS`); ``own``: dimensions that this tab itself has set last, which do not
         filter it; ``top``: at most this many rows a table (300).
 
     Returns
@@ -104,10 +104,10 @@ def panel(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
         If there is no such tab.
     """
     name = str(request.get("name"))
-    if name not in PANELS:
-        raise OptionError(f"no tab {name!r}: {nearest(name, PANELS)}")
+    if name not in TABS:
+        raise OptionError(f"no tab {name!r}: {nearest(name, TABS)}")
     own = set(request.get("own") or ())
-    made = PANELS[name].build(store.trace, {k: None if k in own else v for k, v in state.items()})
+    made = TABS[name].build(store.trace, {k: None if k in own else v for k, v in state.items()})
     if isinstance(made, Absent):
         return pack({"name": name, "absent": made.sentence}, {})
     return packed(name, made, min(int(request.get("top", MOST_ROWS)), MOST_ROWS))
