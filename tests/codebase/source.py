@@ -50,3 +50,42 @@ def imports(path: Path) -> Iterator[tuple[int, str, bool]]:
             for alias in node.names:
                 known = (ROOT / Path(*target.split("."))).is_dir() and not node.module
                 yield node.lineno, f"{target}.{alias.name}" if known else target, node in typing_only
+
+
+def imported(path: Path, *, at_start: bool = False) -> set[str]:
+    """Modules of the package that a file imports; at its start only, or wherever in it."""
+    known = {module_name(each) for each in FILES}
+    here = module_name(path)
+    package = here if path.name == "__init__.py" else here.rpartition(".")[0]
+    found = set()
+    for node in _at_start(tree(path).body) if at_start else ast.walk(tree(path)):
+        if isinstance(node, ast.ImportFrom):
+            base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            target = ".".join([*base, *([node.module] if node.module else [])])
+            for alias in node.names:
+                inner = f"{target}.{alias.name}"
+                found.add(inner if inner in known and not _binds(target, alias.name) else target)
+    return found & known
+
+
+def _at_start(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    for node in body:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            yield from _at_start(node.orelse)
+        elif isinstance(node, ast.If | ast.Try):
+            yield from _at_start([*node.body, *node.orelse])
+        else:
+            yield node
+
+
+@cache
+def _binds(package: str, name: str) -> bool:
+    """Whether a package binds a name itself, which then hides the module of that name."""
+    path = ROOT.joinpath(*package.split("."), "__init__.py")
+    return path.exists() and any(
+        alias.asname or (alias.name == name and node.module)
+        for node in tree(path).body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if (alias.asname or alias.name) == name
+    )

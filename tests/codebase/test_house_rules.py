@@ -2,9 +2,9 @@
 
 import ast
 import doctest
+import graphlib
 import importlib
 import re
-import statistics
 import subprocess
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import pytest
 
 import notebook_prof
 
-from .source import FILES, PACKAGE, ROOT, module_name, tree
+from .source import FILES, PACKAGE, ROOT, imported, module_name, tree
 
 BANNED_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager"}
 ROW_LOOPS = re.compile(r"\.(iterrows|itertuples)\(|\.apply\(.*axis\s*=\s*(1|\"columns\")")
@@ -34,7 +34,42 @@ def test_files_stay_small() -> None:
     sources = [*FILES, *sorted(PACKAGE.rglob("*.js"))]
     lines = {p.relative_to(ROOT): len(p.read_text(encoding="utf-8").splitlines()) for p in sources}
     assert {p: n for p, n in lines.items() if n > 600} == {}
-    assert statistics.median(lines.values()) < 150
+    assert len([p for p, n in lines.items() if n > 400]) <= 5, "a file holds one idea"
+
+
+def test_a_listing_reads_like_a_table_of_contents() -> None:
+    """About fifteen entries a folder; the package has one a room, collectors and readers one a framework."""
+    entries = {
+        str(folder.relative_to(PACKAGE)): len([e for e in folder.iterdir() if e.name != "__pycache__"])
+        for folder in (PACKAGE, *PACKAGE.rglob("*"))
+        if folder.is_dir() and folder.name not in ("__pycache__", "static")
+    }
+    more = {".": 24, "collectors": 20, "readers": 23, "readers/kineto": 38}
+    assert {name: n for name, n in entries.items() if n > more.get(name, 16)} == {}
+
+
+def test_small_modules_of_one_user_are_concepts() -> None:
+    """What has one importer and under 80 lines joins it, unless it names a concept of the field."""
+    lines = {
+        module_name(p): len(p.read_text(encoding="utf-8").splitlines()) for p in FILES if not _is_package(p)
+    }
+    users: dict[str, set[str]] = {name: set() for name in lines}
+    for path in FILES:
+        for found in imported(path):
+            if found in users:
+                users[found].add(module_name(path))
+    alone = sorted(name for name, users_of in users.items() if len(users_of) == 1 and lines[name] < 80)
+    assert len(alone) <= 29, alone
+
+
+def test_no_modules_import_one_another_in_a_circle() -> None:
+    wanted = {module_name(path): imported(path, at_start=True) for path in FILES}
+    order = graphlib.TopologicalSorter({name: wanted[name] - {name} for name in wanted})
+    order.prepare()  # raises CycleError with the modules of a circle
+
+
+def _is_package(path: Path) -> bool:
+    return path.name == "__init__.py"
 
 
 def test_functions_stay_short() -> None:
