@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -34,18 +35,26 @@ def shared_traces() -> Path:
     return folder
 
 
-PURE = {"analysis", "properties", "codebase"}
-"""Folders whose tests compute from what lies on the disk: there a failure is never chance."""
+PURE = {"analysis", "codebase", "fuzz", "properties", "ranks", "soak", "unit"}
+"""Folders whose tests get one try: what fails there has found something."""
+
+
+def pytest_configure() -> None:
+    """Take Ctrl-C, which some tests send, also where a shell has jobs in the background ignore it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where clocks, processes and browsers are real, a test gets a second try; the summary lists it.
+    """Give a second try where kernels and browsers are real, and where a test says why; the summary lists it.
 
     Browser tests run last: their driver leaves an event loop running in this thread. Without the plugin that
     gives second tries, as on a bare machine with a card, there are none.
     """
     again = config.pluginmanager.hasplugin("rerunfailures")
     for item in items:
-        if again and not PURE & set(item.path.relative_to(REPOSITORY).parts):
+        marked = item.get_closest_marker("real_clock")
+        assert marked is None or marked.args, f"{item.nodeid}: real_clock needs its reason"
+        if again and (marked or not PURE & set(item.path.relative_to(REPOSITORY).parts)):
             item.add_marker(pytest.mark.flaky(reruns=1))
     items.sort(key=lambda item: "browser" in item.path.relative_to(REPOSITORY).parts)

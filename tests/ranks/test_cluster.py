@@ -24,7 +24,10 @@ from .drawn import write_run
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.real_clock("a Dask cluster of real processes has time limits of its own"),
+]
 
 
 @pytest.fixture(scope="module")

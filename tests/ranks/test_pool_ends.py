@@ -11,6 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+pytestmark = pytest.mark.real_clock("real processes are given a moment to end")
+
 PROGRAM = """
 from notebook_prof.ranks.reading.files import RankFile
 from notebook_prof.ranks.reading.pool import run_here

@@ -29,7 +29,10 @@ from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.clocks import Clock
 
 # pytest-timeout's default method uses the alarm itself
-pytestmark = pytest.mark.timeout(600, method="thread")
+pytestmark = [
+    pytest.mark.timeout(600, method="thread"),
+    pytest.mark.real_clock("ticks of a real timer come late where the machine is busy"),
+]
 needs_alarm = pytest.mark.skipif(not delayed_tick.supported(), reason="the alarm is used on Linux only")
 
 

@@ -33,6 +33,10 @@ from notebook_prof.trace.clocks import Clock
 
 from .test_watcher import linux, started
 
+pytestmark = pytest.mark.real_clock(
+    "reads a real process at equal times: a busy machine gives fewer readings"
+)
+
 MB = 2**20
 
 

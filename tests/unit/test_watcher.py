@@ -25,7 +25,10 @@ from notebook_prof.collectors.system.watching import Spare
 PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 MAIN = 9_000_001
 linux = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux' /proc")
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the watcher is for systems with fork")
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="the watcher is for systems with fork"),
+    pytest.mark.real_clock("a real process reads another at equal times"),
+]
 
 
 class Proc:
