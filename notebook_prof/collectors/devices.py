@@ -93,12 +93,12 @@ def of_devices(columns: KinetoColumns, devices: Sequence[int] | None, report: Im
     calls = ~on_device & np.isin(columns.correlation, theirs[theirs >= 0])
     memory = columns.memory
     kept = (memory.device < 0) | np.isin(memory.device, devices)
-    left_out(report, devices, "device work", int(other.sum()))
+    tell_left_out(report, devices, "device work", int(other.sum()))
     left = MemoryColumns(*(getattr(memory, field.name)[kept] for field in fields(MemoryColumns)))
     return replace(columns.where(~(other | calls)), memory=left)
 
 
-def left_out(report: ImportReport, devices: Sequence[int], what: str, count: int) -> None:
+def tell_left_out(report: ImportReport, devices: Sequence[int], what: str, count: int) -> None:
     """Tell how much of other devices is left out."""
     report.add(
         "other-devices",

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from .window import Run
 
 
-class Place(Protocol):
+class CodeLocation(Protocol):
     """Which statement of the cell runs in the calling thread."""
 
     def __call__(self) -> tuple[int, str, int]:
@@ -30,7 +30,7 @@ class OptimizerLoops:
     ----------
     tick : callable
         Gets the `Run`, and when the step ended, if not now.
-    place : Place
+    place : CodeLocation
     now : callable
         Unix nanoseconds.
 
@@ -54,7 +54,7 @@ class OptimizerLoops:
     def __init__(
         self,
         tick: Callable[[Run, int | None], None],
-        place: Place,
+        place: CodeLocation,
         now: Callable[[], int] = time.time_ns,
     ) -> None:
         self._tick, self._place, self._now = tick, place, now

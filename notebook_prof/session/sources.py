@@ -12,7 +12,7 @@ from ..collectors import marks
 from ..collectors.trainers import trainer_ticks
 from ..errors import OptionError, nearest
 from ..trace.report import ImportReport
-from .optimizer_loops import OptimizerLoops, Place
+from .optimizer_loops import CodeLocation, OptimizerLoops
 from .window import Run, Source, StepWindow
 
 STEP_BY: Final = ("auto", "loop", "optimizer", "dataloader", "mark")
@@ -59,7 +59,7 @@ class StepSources:
         Gets an issue if a hook cannot be set.
     after : callable
         Called after a tick of a mark or a hook; may raise to leave the user's code.
-    place : Place
+    place : CodeLocation
         Tells which statement of the cell runs.
     """
 
@@ -69,7 +69,7 @@ class StepSources:
         step_by: str,
         report: ImportReport,
         after: Callable[[], None],
-        place: Place = lambda: (-1, "", 0),
+        place: CodeLocation = lambda: (-1, "", 0),
     ) -> None:
         self._window, self._step_by, self._report, self._after = window, step_by, report, after
         self._place = place

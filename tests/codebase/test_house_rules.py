@@ -15,6 +15,12 @@ import notebook_prof
 from .source import FILES, PACKAGE, ROOT, imported, module_name, tree
 
 BANNED_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager"}
+PRIVATE_WORDS = set(
+    "beats beside built cells choosing coding crew crumbs forms heads in_file late latecomer late_ticks left_out "
+    "looks mate outside place rests rivals rounds seeds sight stranded stretches sundries taker taking told warming "
+    "worth".split()  # noqa: SIM905 (a list of words)
+)
+"""Words that meant something in this repository only: no module, class or public function has such a name."""
 ROW_LOOPS = re.compile(r"\.(iterrows|itertuples)\(|\.apply\(.*axis\s*=\s*(1|\"columns\")")
 
 
@@ -75,6 +81,15 @@ def _is_package(path: Path) -> bool:
 def test_functions_stay_short() -> None:
     lengths = sorted(lines for _, lines in functions())
     assert lengths[int(0.95 * len(lengths))] < 50, [f for f in functions() if f[1] >= 50]
+
+
+def test_nothing_is_named_in_a_private_language() -> None:
+    named = {path.stem: path for path in FILES}
+    for path in FILES:
+        for node in tree(path).body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+                named[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", node.name).lower()] = path
+    assert {name: path.name for name, path in named.items() if name in PRIVATE_WORDS} == {}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))

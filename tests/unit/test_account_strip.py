@@ -16,7 +16,7 @@ from notebook_prof.analysis import Claim
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.selection import Selection
 from notebook_prof.service.answers import account
-from notebook_prof.service.answers.account import MOST_STRETCHES, stretches, thinned
+from notebook_prof.service.answers.account import MOST_STRETCHES, joined_spans, thinned
 from notebook_prof.service.headline import headline_pieces
 from notebook_prof.service.store import ViewStore
 from notebook_prof.testing import draw
@@ -60,7 +60,7 @@ def test_the_strip_shows_every_part_and_every_nanosecond(trace: Trace) -> None:
 def test_joined_and_thinned_stretches_cover_the_same_time(rows: list[tuple[int, int]], most: int) -> None:
     dur, part = (np.array(column, np.int64) for column in zip(*rows, strict=True))
     ts = 7 + np.append(0, np.cumsum(dur))[:-1]
-    joined = stretches(ts, dur, part, np.ones(len(dur), np.int64))
+    joined = joined_spans(ts, dur, part, np.ones(len(dur), np.int64))
     assert joined[3].sum() == len(dur)
     assert (joined[2][1:] != joined[2][:-1]).all()
     for kind in range(4):

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from notebook_prof.collectors.python.alarm.late_ticks import LateTicks
 from notebook_prof.collectors.python.alarm.samples import Samples
+from notebook_prof.collectors.python.alarm.tick_attribution import TickAttribution
 from notebook_prof.collectors.python.assemble import Exact, Timed, put
 from notebook_prof.collectors.python.engine import Recorded, ThreadSamples, join, with_gaps
 from notebook_prof.collectors.python.frames import (
@@ -449,7 +449,7 @@ def charged_line(code: CodeType, caller: CodeType | None, caller_line: int) -> i
     start = next((i.offset for i in dis.get_instructions(code) if i.opname == "RESUME"), 0)
     codes = {id(code): code, id(caller): caller}
     packed = array("q", [id(code), id(caller), start, call]).tobytes()
-    numbers = array("q", LateTicks(codes).charged(packed))
+    numbers = array("q", TickAttribution(codes).charged(packed))
     assert len(numbers) == 2
     return line_of(caller, numbers[1])
 
@@ -491,8 +491,8 @@ def test_a_tick_behind_a_call_stays() -> None:
     call = next(i.offset for i in dis.get_instructions(waits) if i.opname.startswith("CALL"))
     code = waits.__code__
     packed = array("q", [id(code), call]).tobytes()
-    assert LateTicks({id(code): code}).charged(packed) == packed
-    assert LateTicks({}).charged(b"") == b""
+    assert TickAttribution({id(code): code}).charged(packed) == packed
+    assert TickAttribution({}).charged(b"") == b""
 
 
 # what ends in the middle

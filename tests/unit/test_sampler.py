@@ -23,7 +23,7 @@ from notebook_prof.collectors.options import CollectorOptions
 from notebook_prof.collectors.python import PythonCollector
 from notebook_prof.collectors.python.alarm import delayed_tick, timer
 from notebook_prof.collectors.python.alarm.sampler import Sampler
-from notebook_prof.collectors.python.thread_stacks import Looks
+from notebook_prof.collectors.python.thread_stacks import ThreadStacks
 from notebook_prof.collectors.registry import make
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.clocks import Clock
@@ -274,15 +274,15 @@ def test_fifty_recordings_leave_nothing_behind() -> None:
 
 @needs_alarm
 def test_a_failure_while_ticking_is_told_and_not_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    look, looks = Looks.look, []
+    look, looks = ThreadStacks.look, []
 
-    def fail(self: Looks) -> None:
+    def fail(self: ThreadStacks) -> None:
         looks.append(1)
         if 1 < len(looks) < 4:
             raise OSError("no frames")
         look(self)
 
-    monkeypatch.setattr(Looks, "look", fail)
+    monkeypatch.setattr(ThreadStacks, "look", fail)
     trace = recorded(lambda: until(lambda: len(looks) > 4))
     assert "no frames" in trace.report["ticks-failed"].example
 

@@ -19,9 +19,9 @@ from ...trace.clocks import Clock
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from ..base import Availability, Collector
-from ..devices import left_out
+from ..devices import tell_left_out
 from ..options import CollectorOptions
-from .profiler_conflict import Rivals
+from .profiler_conflict import ConflictWatch
 from .session import Session, open_session
 
 _DEVICE: Final = re.compile(r"/device:[A-Za-z_]+:(\d{1,4})")
@@ -47,7 +47,7 @@ def of_devices(space: Space, devices: Sequence[int] | None, report: ImportReport
     theirs = [line for line, out in zip(space.lines, other, strict=True) if out]
     kept = _ids(line for line in mine if _DEVICE.match(line.plane))
     launched = _ids(theirs) - kept
-    left_out(report, devices, "device work", sum(len(line.ts) for line in theirs))
+    tell_left_out(report, devices, "device work", sum(len(line.ts) for line in theirs))
     return replace(space, lines=[_without(line, launched) for line in mine])
 
 
@@ -101,7 +101,7 @@ class JaxCollector(Collector):
         self._session: Session | None = None
         self._planes = b""
         self._running = False
-        self._rivals: Rivals | None = None
+        self._conflicts: ConflictWatch | None = None
 
     @classmethod
     def availability(cls) -> Availability:
@@ -128,14 +128,14 @@ class JaxCollector(Collector):
         self._session = open_session(jax, python=self._options.stack)
         self._session.start()
         self._running = True
-        self._rivals = Rivals(jax, self._make_room)
-        self._rivals.watch()
+        self._conflicts = ConflictWatch(jax, self._make_room)
+        self._conflicts.watch()
 
     def stop(self) -> None:
         """End the recording; JAX needs about 3 µs an event for it."""
-        if self._rivals is not None:
-            self._rivals.unwatch()
-            self._rivals = None
+        if self._conflicts is not None:
+            self._conflicts.unwatch()
+            self._conflicts = None
         if self._session is not None and self._running:
             self._running = False
             self._planes = self._session.stop()

@@ -9,7 +9,7 @@ from typing import Any, Final
 _START: Final = "start_trace"
 
 
-class Rivals:
+class ConflictWatch:
     """Calls back before ``jax.profiler.start_trace``, which ``jax.profiler.trace`` calls too.
 
     JAX has room for one profiler and raises for a second one. So its public function is wrapped, where it is

@@ -19,7 +19,7 @@ from ...trace.intervals import IntArray
 from ...trace.strings import Coded
 from ..journal import Edges
 from .frames import CELL, USER, Frame, Stacks
-from .pieces import NEVER, Pieces
+from .sample_spans import NEVER, SampleSpans
 from .snapping import Ranges, beside_ranges
 from .statements import Rows, hang
 
@@ -47,11 +47,11 @@ class Timed(NamedTuple):
     stack: IntArray
 
     def ticks(self, interval_ns: int) -> Timed:
-        """The same in pieces of at most an interval."""
+        """The same in spans of at most an interval."""
         length = np.diff(self.bounds)
-        pieces = np.maximum(-(-length // interval_ns), 1)
-        home = np.repeat(np.arange(len(pieces)), pieces)
-        place = np.arange(len(home)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+        spans = np.maximum(-(-length // interval_ns), 1)
+        home = np.repeat(np.arange(len(spans)), spans)
+        place = np.arange(len(home)) - np.repeat(np.cumsum(spans) - spans, spans)
         begin = self.bounds[home] + place * interval_ns
         return Timed(np.append(begin, self.bounds[-1:]), self.stack[home])
 
@@ -248,12 +248,12 @@ def grow(stacks: Stacks) -> Tree:
     return Tree(np.concatenate([empty, *parents]), np.concatenate([empty, *labels]), node_at)
 
 
-def levels(pieces: Pieces, tree: Tree) -> Iterator[Level]:
+def levels(spans: SampleSpans, tree: Tree) -> Iterator[Level]:
     """Join neighbouring samples on the same call path into slices, depth by depth.
 
     Parameters
     ----------
-    pieces : Pieces
+    spans : SampleSpans
         Their stacks are those that `tree` was grown from.
     tree : Tree
 
@@ -262,7 +262,7 @@ def levels(pieces: Pieces, tree: Tree) -> Iterator[Level]:
     Level
         Slices in order of time; those of a level do not overlap and lie within one of the level above.
     """
-    begin, end, stack, breaks = pieces
+    begin, end, stack, breaks = spans
     alive = np.arange(len(stack))
     for depth, node_at in enumerate(tree.node_at):
         node = node_at[stack[alive]]
@@ -310,15 +310,15 @@ def put(
     stack = np.where(samples.stack >= 0, samples.stack, len(stacks.lengths) - 1)
     labelled, labels = label(stacks, roots_are_lines, builder.metadata.get(OTHER_CELLS, {}))
     begin, end = boundaries(samples.bounds, exact.edges.ts)
-    pieces = Pieces(begin, end, stack, breaks(samples.bounds[1:], stack, labelled, labels, exact.edges))
+    spans = SampleSpans(begin, end, stack, breaks(samples.bounds[1:], stack, labelled, labels, exact.edges))
     if exact.statements is not None and len(exact.statements.ts):
         lines = _module_lines(labelled, labels)
-        pieces, labelled = hang(pieces, labelled, lines, exact.statements, interval_ns)
+        spans, labelled = hang(spans, labelled, lines, exact.statements, interval_ns)
     tree = grow(labelled)
     if exact.others is not None:
-        pieces = beside_ranges(pieces, tree.node_at, exact.others, interval_ns)
+        spans = beside_ranges(spans, tree.node_at, exact.others, interval_ns)
     keys = np.array(_stack_keys(builder, tree, labels), dtype=np.int64)
-    for level in levels(pieces, tree):
+    for level in levels(spans, tree):
         checkpoint()
         builder.slices(
             ts=level.begin_ns,

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ...trace.intervals import IntArray
 from ...trace.nesting import nest
-from .pieces import NEVER, Pieces
+from .sample_spans import NEVER, SampleSpans
 
 MOVED_INTERVALS: Final = 1.5
 """A boundary is moved by at most so much: farther off the sample knows better."""
@@ -64,29 +64,31 @@ class Ranges(NamedTuple):
         return cls(ts, ts + dur, parent, always_closed | (operator[order] & ~holds), always_closed)
 
 
-def beside_ranges(pieces: Pieces, node_at: list[IntArray], ranges: Ranges, interval_ns: int) -> Pieces:
+def beside_ranges(
+    spans: SampleSpans, node_at: list[IntArray], ranges: Ranges, interval_ns: int
+) -> SampleSpans:
     """Move boundaries to where they must have been.
 
     Parameters
     ----------
-    pieces : Pieces
+    spans : SampleSpans
     node_at : list of ndarray of int64
         For every depth: the node of every stack, -1 where the stack is shorter.
     ranges : Ranges
     interval_ns : int
         Between looks.
     """
-    open_, depth = _python_ran(pieces, node_at, ranges, interval_ns)
+    open_, depth = _python_ran(spans, node_at, ranges, interval_ns)
     closed = ranges.closed.copy()
     closed[open_] = False
     ranges = ranges._replace(closed=closed)
-    pieces = clear_of_operators(pieces, ranges)
-    pieces = inside_ranges(pieces, node_at, ranges, interval_ns)
-    return pieces.split(np.concatenate([ranges.begin[open_], ranges.end[open_]]), np.tile(depth, 2))
+    spans = clear_of_operators(spans, ranges)
+    spans = inside_ranges(spans, node_at, ranges, interval_ns)
+    return spans.split(np.concatenate([ranges.begin[open_], ranges.end[open_]]), np.tile(depth, 2))
 
 
 def _python_ran(
-    pieces: Pieces, node_at: list[IntArray], ranges: Ranges, interval_ns: int
+    spans: SampleSpans, node_at: list[IntArray], ranges: Ranges, interval_ns: int
 ) -> tuple[IntArray, IntArray]:
     """Operators without anything inside in which the stack was seen to change, and from which depth on.
 
@@ -94,21 +96,21 @@ def _python_ran(
     are called by the operator, and so begin and end with it. Changes near an edge may have been outside.
     """
     near = round(MOVED_INTERVALS * interval_ns)
-    first = np.searchsorted(pieces.begin, ranges.begin + near, side="right")
-    last = np.searchsorted(pieces.begin, ranges.end - near, side="left")
+    first = np.searchsorted(spans.begin, ranges.begin + near, side="right")
+    last = np.searchsorted(spans.begin, ranges.end - near, side="left")
     ran = np.flatnonzero(ranges.closed & ~ranges.always_closed & (first < last))
     if len(ran) == 0:
         return ran, ran
-    change = np.append(pieces.first_change(node_at), NEVER)
+    change = np.append(spans.first_change(node_at), NEVER)
     depth = np.minimum.reduceat(change, np.column_stack([first[ran], last[ran]]).ravel())[::2]
     return ran, depth
 
 
-def clear_of_operators(pieces: Pieces, ranges: Ranges) -> Pieces:
+def clear_of_operators(spans: SampleSpans, ranges: Ranges) -> SampleSpans:
     """Move boundaries that lie within a closed range to its nearer edge, just outside."""
     begin, end = _outermost(ranges.begin[ranges.closed], ranges.end[ranges.closed])
     if len(begin) == 0:
-        return pieces
+        return spans
     before = np.maximum(begin - 1, np.concatenate([begin[:1] - 1, end[:-1]]))
 
     def moved(ts: IntArray) -> IntArray:
@@ -117,47 +119,49 @@ def clear_of_operators(pieces: Pieces, ranges: Ranges) -> Pieces:
         nearer = np.where(ts - begin[at] <= end[at] - ts, before[at], end[at])
         return np.asarray(np.where(inside, nearer, ts), dtype=np.int64)
 
-    return pieces._replace(begin=moved(pieces.begin), end=moved(pieces.end)).without_empty()
+    return spans._replace(begin=moved(spans.begin), end=moved(spans.end)).without_empty()
 
 
-def inside_ranges(pieces: Pieces, node_at: list[IntArray], ranges: Ranges, interval_ns: int) -> Pieces:
+def inside_ranges(
+    spans: SampleSpans, node_at: list[IntArray], ranges: Ranges, interval_ns: int
+) -> SampleSpans:
     """Move boundaries so that slices and open ranges nest, where that is near.
 
     Parameters
     ----------
-    pieces : Pieces
+    spans : SampleSpans
     node_at : list of ndarray of int64
         For every depth: the node of every stack, -1 where the stack is shorter.
     ranges : Ranges
     interval_ns : int
         Between looks.
     """
-    around = _around(pieces.begin, ranges)
-    change = pieces.first_change(node_at)
-    fixed = (pieces.breaks == 0) | (around < 0) | (change >= len(node_at))
-    if len(pieces.begin) < 2 or fixed.all():
-        return pieces
+    around = _around(spans.begin, ranges)
+    change = spans.first_change(node_at)
+    fixed = (spans.breaks == 0) | (around < 0) | (change >= len(node_at))
+    if len(spans.begin) < 2 or fixed.all():
+        return spans
     begin, end = ranges.begin[around], ranges.end[around]
-    target = pieces.begin.copy()
+    target = spans.begin.copy()
     for level, nodes in enumerate(node_at):
         borders = np.flatnonzero(change <= level)
         mine = np.flatnonzero((change[borders] == level) & ~fixed[borders])
         mine = mine[mine > 0]
         at = borders[mine]
-        until = np.append(pieces.begin[borders[1:]], pieces.end[-1])[mine]
-        since = pieces.begin[borders[mine - 1]]
-        node = nodes[pieces.stack]
+        until = np.append(spans.begin[borders[1:]], spans.end[-1])[mine]
+        since = spans.begin[borders[mine - 1]]
+        node = nodes[spans.stack]
         outlasts = (node[at] >= 0) & (until > end[at])
         straddles = ~outlasts & (node[at - 1] >= 0) & (since < begin[at])
-        nearer_begin = pieces.begin[at] - begin[at] <= end[at] - pieces.begin[at]
+        nearer_begin = spans.begin[at] - begin[at] <= end[at] - spans.begin[at]
         to = np.where(outlasts | nearer_begin, begin[at] - 1, end[at])
-        target[at] = np.where(outlasts | straddles, to, pieces.begin[at])
-    near = np.abs(target - pieces.begin) <= MOVED_INTERVALS * interval_ns
-    moved = np.where(near, target, pieces.begin)
+        target[at] = np.where(outlasts | straddles, to, spans.begin[at])
+    near = np.abs(target - spans.begin) <= MOVED_INTERVALS * interval_ns
+    moved = np.where(near, target, spans.begin)
     moved = np.maximum.accumulate(moved)
-    touches = np.append(pieces.begin[1:] == pieces.end[:-1], False)
-    ends = np.where(touches, np.append(moved[1:], 0), pieces.end)
-    return pieces._replace(begin=np.minimum(moved, ends), end=ends).without_empty()
+    touches = np.append(spans.begin[1:] == spans.end[:-1], False)
+    ends = np.where(touches, np.append(moved[1:], 0), spans.end)
+    return spans._replace(begin=np.minimum(moved, ends), end=ends).without_empty()
 
 
 def _outermost(begin: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:

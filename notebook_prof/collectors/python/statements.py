@@ -8,7 +8,7 @@ import numpy as np
 
 from ...trace.intervals import IntArray
 from .frames import Stacks
-from .pieces import NEVER, Pieces
+from .sample_spans import NEVER, SampleSpans
 
 _FILLED_INTERVALS: Final = 2.0
 """At a statement's edge, for at most so long, a sample of the statement beside it stands for its own."""
@@ -31,8 +31,8 @@ class Rows(NamedTuple):
 
 
 def hang(
-    pieces: Pieces, stacks: Stacks, root_line: IntArray, rows: Rows, interval_ns: int
-) -> tuple[Pieces, Stacks]:
+    spans: SampleSpans, stacks: Stacks, root_line: IntArray, rows: Rows, interval_ns: int
+) -> tuple[SampleSpans, Stacks]:
     """Cut samples where statements begin and end, and take the statement's own line out of their stacks.
 
     A look comes up to an interval after the statement began, so a piece at a statement's edge may still
@@ -41,7 +41,7 @@ def hang(
 
     Parameters
     ----------
-    pieces : Pieces
+    spans : SampleSpans
     stacks : Stacks
         The last one empty.
     root_line : ndarray of int64
@@ -51,14 +51,14 @@ def hang(
 
     Returns
     -------
-    Pieces
+    SampleSpans
         Those within statements have stacks that go on from the statement.
     Stacks
     """
-    cuts = np.unique(np.concatenate([pieces.begin, pieces.end, rows.ts, rows.end]))
+    cuts = np.unique(np.concatenate([spans.begin, spans.end, rows.ts, rows.end]))
     begin, end = cuts[:-1], cuts[1:]
-    home = np.searchsorted(pieces.begin, begin, side="right") - 1
-    seen = (home >= 0) & (begin < pieces.end[home])
+    home = np.searchsorted(spans.begin, begin, side="right") - 1
+    seen = (home >= 0) & (begin < spans.end[home])
     begin, end, home = begin[seen], end[seen], home[seen]
     statement = np.searchsorted(rows.ts, begin, side="right") - 1
     inside = (statement >= 0) & (begin < rows.end[statement])
@@ -66,7 +66,7 @@ def hang(
 
     n = len(stacks.lengths)
     line = rows.line[statement]
-    source = pieces.stack[home]
+    source = spans.stack[home]
     agrees = inside & (_statement_of(root_line, np.unique(rows.line))[source] == line)
     for neighbour in (1, -1):
         other = np.clip(np.arange(len(source)) + neighbour, 0, max(len(source) - 1, 0))
@@ -77,9 +77,9 @@ def hang(
     below = np.where(root_line[source] == line, source + n, source)  # n further: without its root
     # outside of statements IPython runs: it shows the result, or formats a traceback
     stack = np.where(inside & agrees, below, n - 1)
-    breaks = np.where(np.diff(home, prepend=-1) != 0, pieces.breaks[home], NEVER)
+    breaks = np.where(np.diff(home, prepend=-1) != 0, spans.breaks[home], NEVER)
     breaks = np.where(np.diff(statement, prepend=-2) != 0, 0, breaks)
-    return Pieces(begin, end, stack, breaks), _and_without_roots(stacks)
+    return SampleSpans(begin, end, stack, breaks), _and_without_roots(stacks)
 
 
 def _statement_of(line: IntArray, known: IntArray) -> IntArray:

@@ -49,7 +49,7 @@ class Seen(NamedTuple):
     samples: Samples
 
 
-class Looks:
+class ThreadStacks:
     """Looks at all threads but some, when it is told to; one writer at a time.
 
     Parameters

@@ -11,7 +11,7 @@ from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ..base import Availability, Collector
 from ..cuda import survey
-from ..devices import left_out
+from ..devices import tell_left_out
 from ..options import CollectorOptions
 
 MOST_EVENTS: Final = 1_000_000
@@ -120,7 +120,7 @@ class TorchMemoryCollector(Collector):
         traces, segments = snapshot["device_traces"], snapshot.get("segments") or []
         mine = [segment for segment in segments if segment.get("device") in self._keep]
         inside = [events if number in self._keep else [] for number, events in enumerate(traces)]
-        left_out(self.report, self._keep, "blocks", sum(map(len, traces)) - sum(map(len, inside)))
+        tell_left_out(self.report, self._keep, "blocks", sum(map(len, traces)) - sum(map(len, inside)))
         return {**snapshot, "segments": mine, "device_traces": inside}
 
     def _turn_off(self) -> None:

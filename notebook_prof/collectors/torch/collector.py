@@ -15,7 +15,7 @@ from ..options import CollectorOptions
 from .frames import users_only
 from .loaders import LoaderFacts
 from .modules import ModuleRanges, ParameterCounts
-from .profiler_conflict import Rivals, profiling, release, stop_or_strand
+from .profiler_conflict import ConflictWatch, profiling, release, stop_or_strand
 from .quiet import prime
 from .session import Session, open_session
 
@@ -44,7 +44,7 @@ class TorchCollector(Collector):
         self._session: Session | None = None
         self._modules: ModuleRanges | None = None
         self._counts: ParameterCounts | None = None
-        self._rivals: Rivals | None = None
+        self._conflicts: ConflictWatch | None = None
         self._loaders = LoaderFacts()
         self._running = False
         self._finished = False
@@ -77,10 +77,10 @@ class TorchCollector(Collector):
         if "profiler-busy" in self.report or self._session is None or self._refuses():
             self.abandon()
             return
-        self._rivals = Rivals(self._torch)
+        self._conflicts = ConflictWatch(self._torch)
         self._running = True  # first: an interrupt behind the next line must find what to stop
         self._session.start()
-        self._rivals.watch()
+        self._conflicts.watch()
         self._loaders.watch()
 
     def stop(self) -> None:
@@ -160,7 +160,7 @@ class TorchCollector(Collector):
         return True
 
     def _overtaken(self) -> bool:
-        started = self._rivals is not None and self._rivals.count > 0
+        started = self._conflicts is not None and self._conflicts.count > 0
         return started or not profiling(self._torch)
 
     def _take_hooks_away(self) -> None:
@@ -168,6 +168,6 @@ class TorchCollector(Collector):
             self._modules.remove()
             self._counts = self._modules.counts
             self._modules = None
-        if self._rivals is not None:
-            self._rivals.unwatch()
+        if self._conflicts is not None:
+            self._conflicts.unwatch()
         self._loaders.unwatch()

@@ -23,7 +23,7 @@ _KEY: Final = ["device", "resource", "ts"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DeviceActivities:
     """Which rows can have details, and what finds theirs.
 
     Attributes
@@ -46,14 +46,14 @@ class Place:
     ts: npt.NDArray[Any]
 
 
-def details(activities: Sequence[Any], place: Place, n: int, report: ImportReport) -> Coded | None:
+def details(activities: Sequence[Any], place: DeviceActivities, n: int, report: ImportReport) -> Coded | None:
     """Read what the activities tell, for the rows that can have it.
 
     Parameters
     ----------
     activities : sequence of torch._C._autograd._ITraceActivity
         ``trace_activities()`` of the result; their metadata are JSON, in the words of Kineto's files.
-    place : Place
+    place : DeviceActivities
     n : int
         Number of all rows.
     report : ImportReport

@@ -43,7 +43,7 @@ def profiling(torch: Any) -> bool:
     return bool(torch.autograd._profiler_enabled() or getattr(torch.autograd.profiler, _FLAG, False))
 
 
-class Rivals:
+class ConflictWatch:
     """Counts profilers that are started between `watch` and `unwatch`.
 
     torch (2.13) tells nobody: the second profiler takes over, the first ends with nothing. Stopping

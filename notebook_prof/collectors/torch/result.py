@@ -20,7 +20,7 @@ from ...readers.kineto.coding import EXTRAS, flag_of_name
 from ...readers.kineto.kinds import DEVICE_KINDS
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
-from .details import Place, details
+from .details import DeviceActivities, details
 
 _CHUNK: Final = 2048
 """Events read before the next property: they stay in the cache, which halves the time."""
@@ -225,7 +225,7 @@ class _Columns:
         marked = np.array([kind in DEVICE_KINDS for kind in kinds] + [False], bool)
         return np.asarray(marked[self.arrays["kind"]] & self.with_device)
 
-    def place(self, kinds: _Codes, names: _Codes) -> Place:
+    def place(self, kinds: _Codes, names: _Codes) -> DeviceActivities:
         """Rows on devices, and those of threads that tell of a launch or of what is exchanged."""
         a, on_device = self.arrays, self._on_device(kinds)
         telling = [bool(flag_of_name(name) & EXTRAS) for name in names]
@@ -233,7 +233,7 @@ class _Columns:
         rows = np.flatnonzero(on_device | host)
         device = np.where(on_device, a["device"], -1) if self.with_device else np.full(len(host), -1)
         called = frozenset(name for name, tells in zip(names, telling, strict=True) if tells)
-        return Place(called, rows, device[rows], a["resource"][rows], a["ts"][rows])
+        return DeviceActivities(called, rows, device[rows], a["resource"][rows], a["ts"][rows])
 
     def to_kineto(
         self,

@@ -12,7 +12,7 @@ from .files import File, Source
 from .lanes import lanes
 from .names import split
 from .operators import clock_of, device_executions, host_executions, stage_device, stage_host
-from .place import Placement, place
+from .placement import Placement, place_timeline
 from .rows import Timeline, timeline
 from .staging import Staging, ns_of
 from .steps import named_points, stage_steps, step_trace
@@ -170,7 +170,7 @@ class Rank:
         ):
             if kind in self.files:
                 lines = timeline(self._data(kind), self.report)
-                place(lines, self.staging, Placement(self.rank, "msprof", 0, skip))
+                place_timeline(lines, self.staging, Placement(self.rank, "msprof", 0, skip))
 
     def _timeline(self, kind: str, lines: Timeline, skip: set[str], device: pd.DataFrame) -> pd.DataFrame:
         slices = lines.slices
@@ -193,7 +193,7 @@ class Rank:
             self._host_clock = clock
             skip = skip | {"steps"}
         how = Placement(self.rank, clock, offset, frozenset(skip), self.shapes, self._host)
-        place(lines, self.staging, how)
+        place_timeline(lines, self.staging, how)
         return runs[["full", "ts", "dur"]].assign(ts=runs["ts"] + offset)
 
     def _clock(

@@ -32,7 +32,7 @@ class Args(Struct, gc=False):
     iteration: Scalar = field(name="Iteration ID", default=None)
 
 
-class Told(NamedTuple):
+class Described(NamedTuple):
     """Arguments as the file has them.
 
     Attributes
@@ -68,7 +68,7 @@ class Envelope(Struct):
     traceEvents: list[Row]
 
 
-_NOT_TOLD: Final = Told("", Args())
+_NOT_TOLD: Final = Described("", Args())
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def timeline(data: bytes, report: ImportReport) -> Timeline:
     """
     envelope, listed = decode_events(data, Envelope, Row, report)
     rows = listed if listed is not None else (envelope.traceEvents if envelope else [])
-    known: dict[bytes, Told] = {}
+    known: dict[bytes, Described] = {}
     named = [row for row in rows if row.ph == "M"]
     labels = _names(named, "process_labels", "labels", known)
     processes = {pid: name for (pid, _), name in [*labels, *_names(named, "process_name", "name", known)]}
@@ -127,7 +127,7 @@ def timeline(data: bytes, report: ImportReport) -> Timeline:
 
 
 def _names(
-    rows: list[Row], kind: str, word: str, known: dict[bytes, Told]
+    rows: list[Row], kind: str, word: str, known: dict[bytes, Described]
 ) -> list[tuple[tuple[str, str], str]]:
     """What the rows of a kind call their process and thread; the last one counts."""
     return [
@@ -137,7 +137,7 @@ def _names(
     ]
 
 
-def _told(raw: Raw, known: dict[bytes, Told]) -> Told:
+def _told(raw: Raw, known: dict[bytes, Described]) -> Described:
     """Arguments, each distinct text taken apart once."""
     if len(raw) <= 2:
         return _NOT_TOLD
@@ -145,14 +145,14 @@ def _told(raw: Raw, known: dict[bytes, Told]) -> Told:
     if (found := known.get(text)) is None:
         try:
             plain = msgspec.json.format(text, indent=-1)
-            found = Told(plain.decode(errors="replace"), msgspec.json.decode(plain, type=Args))
+            found = Described(plain.decode(errors="replace"), msgspec.json.decode(plain, type=Args))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             found = _NOT_TOLD
         known[text] = found
     return found
 
 
-def _slices(rows: list[Row], known: dict[bytes, Told], report: ImportReport) -> pd.DataFrame:
+def _slices(rows: list[Row], known: dict[bytes, Described], report: ImportReport) -> pd.DataFrame:
     rows = [row for row in rows if row.ph == "X"]
     ts, timed = to_ns([row.ts for row in rows])
     dur, lasting = to_ns([row.dur for row in rows])

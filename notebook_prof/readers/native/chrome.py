@@ -21,7 +21,7 @@ from ..kineto.coding import Numbers
 from ..kineto.identifiers import integers
 from ..kineto.numbers import to_ns
 from ..kineto.split import CHUNK_BYTES, EventText
-from .chrome_events import Told
+from .chrome_events import EventTables
 from .chrome_rows import (
     UNDECODABLE,
     FrameRow,
@@ -119,7 +119,7 @@ class _Rows:
     """Gives typed rows to a builder."""
 
     def __init__(self, head: Head, builder: TraceBuilder) -> None:
-        self._base, self._builder, self._told = head.base, builder, Told()
+        self._base, self._builder, self._told = head.base, builder, EventTables()
         self._head = head
         self._handles: list[IntArray] = []
         self._arrows: dict[type[Any], list[tuple[int, int, str]]] = {Source: [], Target: []}

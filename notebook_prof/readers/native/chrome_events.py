@@ -106,7 +106,7 @@ _ROW: Final = "row of its slice"
 """A column while a table is put together: the row of the slice whose event told a row of it."""
 
 
-class Told:
+class EventTables:
     """Collects what slices were called and launched with."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 from ...errors import FormatError
 from ...trace.layout import TABLE_SUFFIX
 from .columns import decode_column
-from .storage import Place
+from .storage import Storage
 from .values import ValueDecoder
 
 _NUMBER_BYTES = 8
@@ -22,10 +22,10 @@ class Frames:
 
     Parameters
     ----------
-    place : Place
+    place : Storage
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Storage) -> None:
         self._place = place
         described = place.content.get("frames")
         if not isinstance(described, Mapping):

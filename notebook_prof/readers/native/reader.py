@@ -17,7 +17,7 @@ from ...trace.trace import Trace
 from ..base import Probe
 from ..place import PlaceReader
 from .frames import Frames, check_rows
-from .storage import Place, is_ours, starts_like_ours
+from .storage import Storage, is_ours, starts_like_ours
 
 
 class NativeReader(PlaceReader):
@@ -67,14 +67,14 @@ class NativeReader(PlaceReader):
                 "ours in it): leave format= out to find out what it is"
             )
         try:
-            return _trace(Place(path, max_bytes))
+            return _trace(Storage(path, max_bytes))
         except NotebookProfError as error:
             raise FormatError(f"{path.name}: {error}") from error
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise FormatError(f"{path.name}: the recording is damaged: {error}") from error
 
 
-def _trace(place: Place) -> Trace:
+def _trace(place: Storage) -> Trace:
     frames = Frames(place)
     tables = {table.name: frames.read(table.name) for table in TABLES}
     steps = tables[STEPS.name]

@@ -53,7 +53,7 @@ def starts_like_ours(head: bytes) -> bool:
     )
 
 
-class Place:
+class Storage:
     """Reads files of a recording, each checked against the size and checksum in the last one.
 
     Parameters

@@ -16,7 +16,7 @@ from ..kineto.numbers import to_ns
 from ..tolerant_json import decode_events
 from .columns import DEVICE_COLUMNS, INPUT_COLUMNS, MEMORY_COLUMNS, ROW_COLUMNS, PaddleColumns, frame
 from .kinds import DEVICE_TYPES, MEMORY_TYPES, RUNTIME_TYPES, known
-from .settle import place, settle
+from .settle import settle, starts_in_ns
 from .shapes import shapes_text
 
 _NOTHING: Final = Raw(b"")
@@ -129,7 +129,7 @@ def read_json(data: bytes, report: ImportReport) -> PaddleColumns:
     tid = instants["tid"].to_numpy()
     owner = _owners(rows, events, memory)
     owner[np.append(columns.rows["tid"].to_numpy(), -1)[owner] != tid] = -1
-    instants["ts"] = place(instants["ts"].to_numpy(), owner, tid, columns.rows)
+    instants["ts"] = starts_in_ns(instants["ts"].to_numpy(), owner, tid, columns.rows)
     return columns
 
 

@@ -49,7 +49,7 @@ def settle(rows: pd.DataFrame, offset: IntArray) -> None:
     rows["ts"] = low
 
 
-def place(ts: IntArray, owner: IntArray, tid: IntArray, rows: pd.DataFrame) -> IntArray:
+def starts_in_ns(ts: IntArray, owner: IntArray, tid: IntArray, rows: pd.DataFrame) -> IntArray:
     """Move instants within their microsecond into the slice to which they belong.
 
     Parameters

@@ -103,7 +103,7 @@ class CollapsedReader(Reader):
             self._report_totals(kind, told, builder)
         stacks = _stacks(kind, paths)
         if kind is not PLAIN:
-            add_tracks(builder, stacks, weight[usable], kind.places(stacks.heads), ordered)
+            add_tracks(builder, stacks, weight[usable], kind.labels(stacks.heads), ordered)
             return
         end = np.rint(np.cumsum(weight[usable])).astype(np.int64)
         ts = np.concatenate([[0], end[:-1]])

@@ -30,7 +30,7 @@ _NAMED_THREAD: Final = re.compile(r"thread \((\w+)\)(?:: ([^;]*))?;?$")
 _NATIVE_PLACE: Final = re.compile(r"((?:[A-Za-z]:)?[^:]*):(?!:)(.*)", re.DOTALL)
 
 
-class Place(NamedTuple):
+class ThreadLabel(NamedTuple):
     """The thread that the start of a line tells; command is what its process runs, where that is told."""
 
     name: str
@@ -52,7 +52,7 @@ class Kind(NamedTuple):
         Every line begins so, if the tool is told by how lines begin.
     head : Pattern
         The start of a path that tells process and thread; it may match nothing.
-    places : callable
+    labels : callable
         The threads of all starts of a file.
     frame : callable
     weight_ns : float
@@ -65,7 +65,7 @@ class Kind(NamedTuple):
     line: re.Pattern[bytes]
     start: re.Pattern[bytes]
     head: re.Pattern[bytes]
-    places: Callable[[Sequence[bytes]], list[Place]]
+    labels: Callable[[Sequence[bytes]], list[ThreadLabel]]
     frame: Callable[[str], Frame]
     weight_ns: float
     advice: str
@@ -95,10 +95,10 @@ def kind_of(lines: Sequence[bytes], header: bool) -> Kind:
     for kind in (AUSTIN, TACHYON, PY_SPY) if whole else (TACHYON, PY_SPY):
         if sound and all(map(kind.start.match, sound)):
             return kind
-    return PY_SPY if _all_places(sound) else PLAIN
+    return PY_SPY if _all_labels(sound) else PLAIN
 
 
-def _all_places(lines: Sequence[bytes]) -> bool:
+def _all_labels(lines: Sequence[bytes]) -> bool:
     """Whether all frames have a place, as py-spy writes them without threads, and weights may be counts.
 
     We write such frames too, with weights in nanoseconds.
@@ -182,33 +182,35 @@ def colon_frame(text: str) -> Frame:
     return Frame(function or text, file, max(int(number), 0))
 
 
-def _austin_places(heads: Sequence[bytes]) -> list[Place]:
+def _austin_labels(heads: Sequence[bytes]) -> list[ThreadLabel]:
     """``P<process>;T<interpreter>:<thread>``; Austin writes identifiers in hex on Windows."""
     parts = [head.decode(errors="replace").rstrip(";").partition(";T") for head in heads]
     told = [thread.partition(":") for _, _, thread in parts]
     inside = [(first, last) if colon else ("0", first) for first, colon, last in told]
     threads = [thread for _, thread in inside]
     base = 10 if all(map(_is_decimal, threads)) else 16 if all(map(_is_hex, threads)) else 0
-    places = []
+    labels = []
     for (process, _, _), (interpreter, thread) in zip(parts, inside, strict=True):
         tid = int(thread, base or 10) if base or _is_decimal(thread) else None
         name = thread if tid is None else f"thread {thread}"
         if interpreter.strip("0"):  # its thread may be the main interpreter's too
             name, tid = f"interpreter {interpreter}, {name}", None
-        places.append(Place(name, int(process[1:]), tid))
-    return places
+        labels.append(ThreadLabel(name, int(process[1:]), tid))
+    return labels
 
 
-def _tachyon_places(heads: Sequence[bytes]) -> list[Place]:
+def _tachyon_labels(heads: Sequence[bytes]) -> list[ThreadLabel]:
     """``tid:<thread>``."""
     numbers = [head.decode().rstrip(";").removeprefix("tid:") for head in heads]
     return [
-        Place(f"thread {number}" if number else "main", None, int(number) if _is_decimal(number) else None)
+        ThreadLabel(
+            f"thread {number}" if number else "main", None, int(number) if _is_decimal(number) else None
+        )
         for number in numbers
     ]
 
 
-def _py_spy_places(heads: Sequence[bytes]) -> list[Place]:
+def _py_spy_labels(heads: Sequence[bytes]) -> list[ThreadLabel]:
     """``process 7:"python a.py"``, parents first, and ``thread (7): MainThread``."""
     found, numbers = [], []
     for head in heads:
@@ -222,7 +224,9 @@ def _py_spy_places(heads: Sequence[bytes]) -> list[Place]:
         whole = f"process {process}" if process else "main"
         name = whole if thread is None else thread[2] or ""
         found.append(
-            Place(name, int(process) if process else None, int(number, base) if known else None, command)
+            ThreadLabel(
+                name, int(process) if process else None, int(number, base) if known else None, command
+            )
         )
     # a thread has no name before Python has begun to run in it
     names = {(place.pid, place.tid): place.name for place in reversed(found) if place.name}
@@ -232,8 +236,8 @@ def _py_spy_places(heads: Sequence[bytes]) -> list[Place]:
     ]
 
 
-def _plain_places(heads: Sequence[bytes]) -> list[Place]:
-    return [Place("main")]
+def _plain_labels(heads: Sequence[bytes]) -> list[ThreadLabel]:
+    return [ThreadLabel("main")]
 
 
 def _is_decimal(text: str) -> bool:
@@ -249,13 +253,13 @@ PLAIN: Final = Kind(
     _LINE,
     _LINE,
     re.compile(b""),
-    _plain_places,
+    _plain_labels,
     bracket_frame,
     1.0,
     "weights are taken as nanoseconds: sample_ns= says otherwise",
 )
 AUSTIN: Final = Kind(
-    "austin", _AUSTIN_LINE, _AUSTIN_START, _AUSTIN_HEAD, _austin_places, colon_frame, 1000.0, ""
+    "austin", _AUSTIN_LINE, _AUSTIN_START, _AUSTIN_HEAD, _austin_labels, colon_frame, 1000.0, ""
 )
 _COUNTS: Final = "weights count samples, and one is shown as 1 ns: say how long one is with sample_ns=, as"
 TACHYON: Final = Kind(
@@ -263,7 +267,7 @@ TACHYON: Final = Kind(
     _LINE,
     _TACHYON_START,
     _TACHYON_HEAD,
-    _tachyon_places,
+    _tachyon_labels,
     colon_frame,
     1.0,
     f"{_COUNTS} sample_ns=1_000_000 where 1,000 a second were taken",
@@ -273,7 +277,7 @@ PY_SPY: Final = Kind(
     _LINE,
     _PY_SPY_START,
     _PY_SPY_HEAD,
-    _py_spy_places,
+    _py_spy_labels,
     py_spy_frame,
     1.0,
     f"{_COUNTS} sample_ns=10_000_000 for 100 a second, py-spy's default",

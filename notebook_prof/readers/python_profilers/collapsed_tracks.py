@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ...trace.builder import TraceBuilder
 from ...trace.intervals import IntArray
 from .call_tree import Frame, Sampled, add_samples
-from .collapsed_tools import Place
+from .collapsed_tools import ThreadLabel
 
 
 class Stacks(NamedTuple):
@@ -41,7 +41,7 @@ def add_tracks(
     builder: TraceBuilder,
     stacks: Stacks,
     weight: npt.NDArray[np.float64],
-    places: Sequence[Place],
+    labels: Sequence[ThreadLabel],
     in_order: bool,
 ) -> None:
     """Lay the stacks of each thread one behind another.
@@ -53,7 +53,7 @@ def add_tracks(
     stacks : Stacks
     weight : ndarray of float64, shape (n,)
         Nanoseconds.
-    places : sequence of Place
+    labels : sequence of ThreadLabel
         Of each head.
     in_order : bool
         Whether stacks are samples in the order in which they were taken. Then a thread begins where its first
@@ -64,14 +64,15 @@ def add_tracks(
     >>> b = TraceBuilder()
     >>> heads, known = [b"tid:1;", b"tid:2;"], [Frame("f", "", 0)]
     >>> two = Stacks(np.array([0, 0]), np.array([1, 1]), known, np.array([0, 1]), heads)
-    >>> add_tracks(b, two, np.array([5.0, 3.0]), [Place("a", None, 1), Place("b", None, 2)], False)
+    >>> labels = [ThreadLabel("a", None, 1), ThreadLabel("b", None, 2)]
+    >>> add_tracks(b, two, np.array([5.0, 3.0]), labels, False)
     >>> b.seal().slices[["track", "dur"]].values.tolist()
     [[0, 5], [1, 3]]
     """
-    if commands := {str(place.pid): place.command for place in places if place.command}:
+    if commands := {str(place.pid): place.command for place in labels if place.command}:
         builder.metadata["processes"] = commands
-    tracks = np.array([builder.track(place.name, pid=place.pid, tid=place.tid) for place in places], np.int64)
-    process = np.array([-1 if place.pid is None else place.pid for place in places], np.int64)[stacks.thread]
+    tracks = np.array([builder.track(place.name, pid=place.pid, tid=place.tid) for place in labels], np.int64)
+    process = np.array([-1 if place.pid is None else place.pid for place in labels], np.int64)[stacks.thread]
     # two heads of one thread are one track
     track = tracks[stacks.thread]
     order = np.argsort(track, kind="stable")

@@ -41,7 +41,7 @@ def account(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, An
 
 def _account(store: ViewStore) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     parts, spans = analysis.account(store.trace), account_spans(store.trace)
-    ts, dur, part, steps = stretches(*(spans[name].to_numpy(np.int64) for name in _SPANS))
+    ts, dur, part, steps = joined_spans(*(spans[name].to_numpy(np.int64) for name in _SPANS))
     too_many = len(ts) > MOST_STRETCHES
     if too_many:
         ts, dur, part = thinned(ts, dur, part, MOST_STRETCHES)
@@ -57,7 +57,7 @@ def _account(store: ViewStore) -> tuple[dict[str, Any], dict[str, npt.NDArray[An
     return {"parts": rows, "shown": len(rows) > 1 and bool(told.any()), "thinned": too_many}, columns
 
 
-def stretches(
+def joined_spans(
     ts: IntArray, dur: IntArray, part: IntArray, steps: IntArray
 ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Join neighbours of the same part; what is given is ascending and has no gaps.
@@ -65,7 +65,7 @@ def stretches(
     Examples
     --------
     >>> ones = np.ones(4, np.int64)
-    >>> [column.tolist() for column in stretches(np.arange(4), ones, np.array([0, 1, 1, 0]), ones)]
+    >>> [column.tolist() for column in joined_spans(np.arange(4), ones, np.array([0, 1, 1, 0]), ones)]
     [[0, 1, 3], [1, 2, 1], [0, 1, 0], [1, 2, 1]]
     """
     if not len(ts):
@@ -98,7 +98,7 @@ def thinned(ts: IntArray, dur: IntArray, part: IntArray, most: int) -> tuple[Int
         due += filled[k]
         winner[k] = np.where(filled[k] > 0, due, -np.inf).argmax()
         due[winner[k]] -= edges[k + 1] - edges[k]
-    joined = stretches(edges[:-1], np.diff(edges), winner, np.zeros(size, np.int64))
+    joined = joined_spans(edges[:-1], np.diff(edges), winner, np.zeros(size, np.int64))
     return joined[0], joined[1], joined[2]
 
 

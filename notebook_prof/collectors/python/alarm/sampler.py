@@ -17,12 +17,12 @@ from ....trace.intervals import IntArray
 from ....trace.report import ImportReport
 from ..engine import Recorded, ThreadSamples, join, with_gaps
 from ..frames import cell_runner, context_of, decode
-from ..thread_stacks import Looks, Seen
+from ..thread_stacks import Seen, ThreadStacks
 from . import delayed_tick, poll, timer
 from .delayed_tick import DelayedTickWatcher
-from .late_ticks import LATE_INTERVALS, LateTicks
 from .poll import PollTicker
 from .samples import Samples
+from .tick_attribution import LATE_INTERVALS, TickAttribution
 from .timer import AlarmTicker
 
 OTHERS_EVERY: Final = 5
@@ -89,7 +89,7 @@ class Sampler:
         self._clock = clock
         self._interval_ns = interval_ns
         self.place()
-        return self._looks().look
+        return self._thread_stacks().look
 
     def take_over(self) -> None:
         """After `by_hand`, tick by a thread of its own from now on; called in any thread."""
@@ -141,7 +141,7 @@ class Sampler:
         assert self._latecomer is not None
         ident, now_ns = self._target.ident or 0, self._clock.now_ns
         part = _Part(now_ns(), self._target, self._below)
-        part.looks = [Looks(now_ns, without=(ident,)) for _ in range(2)]
+        part.looks = [ThreadStacks(now_ns, without=(ident,)) for _ in range(2)]
         in_tick, in_latecomer = (looks.look for looks in part.looks)
         self._parts.append(part)
         postpone = self._latecomer.postpone
@@ -166,13 +166,13 @@ class Sampler:
                 effect="lines are sampled every 5 ms instead of every 1 ms",
             )
         self._interval_ns = max(self._interval_ns, round(poll.INTERVAL_S * 1e9))
-        ticker = PollTicker(self._looks().look)
+        ticker = PollTicker(self._thread_stacks().look)
         self._ticker = ticker
         ticker.start()
 
-    def _looks(self) -> Looks:
+    def _thread_stacks(self) -> ThreadStacks:
         part = _Part(self._clock.now_ns(), self._target, None)
-        looks = Looks(self._clock.now_ns, below=(self._target.ident or 0, self._below))
+        looks = ThreadStacks(self._clock.now_ns, below=(self._target.ident or 0, self._below))
         part.looks = [looks]
         self._parts.append(part)
         return looks
@@ -212,7 +212,7 @@ class _Part:
         self.target = target
         self.ticks = Samples(below)
         self.late = Samples(below)
-        self.looks: list[Looks] = []
+        self.looks: list[ThreadStacks] = []
 
     def let_go(self) -> None:
         """Forget frames of the user."""
@@ -273,7 +273,7 @@ def _recorded_thread(
     gap = np.diff(ts, prepend=ts[:1])
     delayed = gap > due  # the latecomer too, where it had to wait for the GIL
     delayed &= is_late | ~np.concatenate([[False], is_late[:-1]])[: len(ts)]
-    charge = LateTicks(codes)
+    charge = TickAttribution(codes)
     numbers: dict[bytes, int] = {}
     plain = np.array([numbers.setdefault(key, len(numbers)) for key in packed], dtype=np.int64)
     charged = plain.copy()

@@ -30,7 +30,7 @@ from types import FrameType
 from typing import IO, Final
 
 from ... import own_processes
-from .heartbeat import Beats
+from .heartbeat import Heartbeat
 
 RATES_HZ: Final = (100, 400)
 """The lowest and the highest first rate."""
@@ -148,7 +148,7 @@ class Attachment:
 
     Attributes
     ----------
-    beats : Beats
+    heartbeat : Heartbeat
         Instants by which its clock is known.
     banner_ns : int
         When it was seen to look, on the monotonic clock; 0 before.
@@ -156,7 +156,7 @@ class Attachment:
 
     def __init__(self, rate_hz: int = 0) -> None:
         self.rate_hz = rate_hz = rate_hz or first_rate_hz()
-        self.beats = Beats(1 / rate_hz)
+        self.heartbeat = Heartbeat(1 / rate_hz)
         self.banner_ns = 0
         self._settled = threading.Event()
         self._wake = threading.Event()
@@ -211,7 +211,7 @@ class Attachment:
         Both are called in the watching thread.
         """
         self._watching, self._died = each_beat, died
-        self.beats.again()
+        self.heartbeat.again()
         self._wake.set()
 
     def interrupt(self) -> None:
@@ -299,7 +299,7 @@ class Attachment:
         try:
             if not self._attach():
                 return
-            while not self._quit.is_set() and (self._watching is not None or self.beats.quick):
+            while not self._quit.is_set() and (self._watching is not None or self.heartbeat.quick):
                 if not self._beat():
                     return
             while not self._wake.wait(IDLE_S):
@@ -328,7 +328,7 @@ class Attachment:
 
     def _beat(self) -> bool:
         """One beat; whether to go on."""
-        self.beats.wait(self._quit)
+        self.heartbeat.wait(self._quit)
         watching, died = self._watching, self._died
         if self._quit.is_set():
             return False

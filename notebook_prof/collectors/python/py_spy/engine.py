@@ -150,7 +150,7 @@ class PySpy:
             return None
         first_us = min(int(change.ts_us[0]) for change in changes)
         ts, number = _seen_beats(changes, paths, attachment.thread_id)
-        beats_ns = attachment.beats.monotonic_ns
+        beats_ns = attachment.heartbeat.monotonic_ns
         offset = align(ts, number, beats_ns, attachment.banner_ns - first_us * 1000)
         during = self._clock.from_monotonic(ts + offset.ns) >= window_ns[0]
         offset = Offset(offset.ns, align(ts[during], number[during], beats_ns, offset.ns).spread_ns)

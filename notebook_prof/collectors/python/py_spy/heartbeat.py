@@ -57,7 +57,7 @@ def _named(name: str) -> Callable[[Event, float], bool]:
 _CALLS: Final = tuple(_named(f"notebook_prof_beat_{i}") for i in range(NAMES))
 
 
-class Beats:
+class Heartbeat:
     """The instants, as they are made.
 
     Parameters
@@ -129,7 +129,7 @@ def align(seen_ns: IntArray, number: IntArray, beats_ns: IntArray, guess_ns: int
     number : ndarray of int64, shape (n,)
         Which name it saw.
     beats_ns : ndarray of int64
-        `Beats.monotonic_ns`.
+        `Heartbeat.monotonic_ns`.
     guess_ns : int
         An offset that is right to about 0.1 s.
 

@@ -1,4 +1,4 @@
-"""Samples of a thread as pieces of time."""
+"""Samples of a thread as spans of time."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ...trace.intervals import IntArray
 NEVER: Final = 1 << 30
 
 
-class Pieces(NamedTuple):
-    """Pieces of a thread's time in which one stack was seen, in order of time, without overlap.
+class SampleSpans(NamedTuple):
+    """SampleSpans of a thread's time in which one stack was seen, in order of time, without overlap.
 
     Attributes
     ----------
@@ -28,27 +28,27 @@ class Pieces(NamedTuple):
     stack: IntArray
     breaks: IntArray
 
-    def without_empty(self) -> Pieces:
-        """The same without pieces of no length; what they broke is broken at the next one."""
+    def without_empty(self) -> SampleSpans:
+        """The same without spans of no length; what they broke is broken at the next one."""
         keep = self.end > self.begin
         if keep.all():
             return self
         home: IntArray = np.cumsum(keep) - keep  # the next piece that stays
         breaks = np.full(int(keep.sum()) + 1, NEVER, np.int64)
         np.minimum.at(breaks, home, self.breaks)
-        return Pieces(self.begin[keep], self.end[keep], self.stack[keep], breaks[:-1])
+        return SampleSpans(self.begin[keep], self.end[keep], self.stack[keep], breaks[:-1])
 
-    def split(self, ts: IntArray, depth: IntArray) -> Pieces:
+    def split(self, ts: IntArray, depth: IntArray) -> SampleSpans:
         """The same with borders at some times as well, at which slices from a depth on begin anew.
 
         Parameters
         ----------
         ts, depth : ndarray of int64, shape (m,)
-            In any order; times outside of all pieces, or at the begin of one, do nothing.
+            In any order; times outside of all spans, or at the begin of one, do nothing.
 
         Examples
         --------
-        >>> one = Pieces(np.array([0]), np.array([9]), np.array([7]), np.array([NEVER]))
+        >>> one = SampleSpans(np.array([0]), np.array([9]), np.array([7]), np.array([NEVER]))
         >>> [column.tolist() for column in one.split(np.array([4, 12]), np.array([2, 2]))][:3]
         [[0, 4], [4, 9], [7, 7]]
         """
@@ -62,7 +62,7 @@ class Pieces(NamedTuple):
         begin = np.concatenate([self.begin, ts])[order]
         breaks = np.concatenate([self.breaks, depth])[order]
         until = np.append(begin[1:], self.end[-1:]) if len(begin) else begin
-        return Pieces(begin, np.minimum(self.end[rows], until), self.stack[rows], breaks)
+        return SampleSpans(begin, np.minimum(self.end[rows], until), self.stack[rows], breaks)
 
     def first_change(self, node_at: list[IntArray]) -> IntArray:
         """For every piece the depth of the outermost slice that begins or ends where it begins.

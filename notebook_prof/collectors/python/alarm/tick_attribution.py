@@ -42,7 +42,7 @@ class _Places(NamedTuple):
     first: int
 
 
-class LateTicks:
+class TickAttribution:
     """Charges late ticks; keeps what it has learned of each function.
 
     Parameters

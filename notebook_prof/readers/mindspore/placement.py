@@ -61,7 +61,7 @@ class Placement:
     host: int | None = None
 
 
-def place(timeline: Timeline, staging: Staging, how: Placement) -> None:
+def place_timeline(timeline: Timeline, staging: Staging, how: Placement) -> None:
     """Put a timeline into `staging`: see `lanes.ROLES` for what becomes what.
 
     The host's operators and the scopes around them share one thread, so that scopes are their ancestors.
