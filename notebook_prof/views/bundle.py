@@ -1,4 +1,4 @@
-"""The page's code: ES modules of ``static/`` joined in order, and BokehJS from the installed wheel."""
+"""The page's code: ES modules of ``js/src`` joined in order, and BokehJS from the installed wheel."""
 
 from __future__ import annotations
 
@@ -8,57 +8,58 @@ from typing import Final
 
 import bokeh
 
-STATIC: Final = Path(__file__).parent / "static"
-"""Folder of the page's files."""
+STATIC: Final = Path(__file__).parent / "page"
+"""Folder of the page's figures and styles."""
+_SOURCES: Final = Path(__file__).parents[2] / "js" / "src"
 _BOKEH: Final = Path(bokeh.__file__).parent / "server" / "static" / "js"
 
 PAGE: Final = (
-    "units",
-    "theme",
-    "packing",
-    "store",
-    "transport",
-    "bokeh_host",
-    "tooltip",
-    "counters",
-    "lanes",
-    "gutter",
-    "paint",
-    "timeline",
-    "gestures",
-    "account",
-    "overview",
-    "memory",
-    "phases",
-    "table",
-    "header",
-    "detail",
-    "keyboard",
-    "finder",
-    "panel_parts",
-    "panel_picture",
-    "panels",
-    "ruler",
-    "toolbar",
-    "wiring",
-    "controller",
+    "shared/units",
+    "page/theme",
+    "shared/packing",
+    "shared/store",
+    "shared/asker",
+    "figures/document",
+    "page/tooltip",
+    "timeline/counters",
+    "timeline/lanes",
+    "timeline/gutter",
+    "timeline/painter",
+    "timeline/timeline",
+    "timeline/gestures",
+    "charts/account",
+    "charts/overview",
+    "charts/memory",
+    "charts/phases",
+    "table/table",
+    "page/header",
+    "page/detail",
+    "page/keyboard",
+    "page/finder",
+    "tabs/parts",
+    "tabs/picture",
+    "tabs/rail",
+    "page/ruler",
+    "page/toolbar",
+    "page/wiring",
+    "page/mount",
 )
-LIVE: Final = (*PAGE, "glue_widget")
+LIVE: Final = (*PAGE, "widget/widget")
 LOCAL: Final = (
-    "local_columns",
-    "local_left_out",
-    "local_bins",
-    "patterns",
-    "local_query",
-    "local_table",
-    "local_find",
-    "local_panel",
-    "local_arguments",
-    "local",
-    "local_given",
+    "report/columns",
+    "report/left_out",
+    "report/density",
+    "filter/patterns",
+    "filter/query",
+    "report/table",
+    "report/find",
+    "report/tabs",
+    "report/arguments",
+    "report/answers",
+    "report/unpack",
 )
 """What answers in a file instead of the kernel."""
-REPORT: Final = (*PAGE, *LOCAL, "glue_report")
+REPORT: Final = (*PAGE, *LOCAL, "entries/profile_report")
 BOKEHJS: Final = ("bokeh",)
 VERSION: Final[str] = bokeh.__version__
 """Of Bokeh and BokehJS."""
@@ -67,7 +68,7 @@ VERSION: Final[str] = bokeh.__version__
 @cache
 def script(parts: tuple[str, ...] = LIVE) -> str:
     """One ES module made of the named files; imports between them are not needed."""
-    return "\n".join((STATIC / f"{part}.js").read_text(encoding="utf-8") for part in parts)
+    return "\n".join((_SOURCES / f"{part}.js").read_text(encoding="utf-8") for part in parts)
 
 
 @cache

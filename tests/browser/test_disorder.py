@@ -11,7 +11,7 @@ from notebook_prof.views import bundle
 
 from .jupyter_page import Browser
 
-STATIC = Path(bundle.__file__).parent / "static"
+SOURCES = Path(bundle.__file__).parents[2] / "js" / "src" / "shared"
 PATIENCE = "const RESEND_MS = 15000"
 
 # A kernel that handles every message after a wait of its own (so that they overtake one another), answers
@@ -82,7 +82,7 @@ async ({seed, loss}) => {
 def bare(browser: Browser, request: pytest.FixtureRequest) -> Any:
     """A page with the store and the channels only; they ask again after 50 ms or what is asked."""
     page = browser.page.context.new_page()
-    code = "".join((STATIC / f"{name}.js").read_text() for name in ("packing", "store", "transport"))
+    code = "".join((SOURCES / f"{name}.js").read_text() for name in ("packing", "store", "asker"))
     assert PATIENCE in code
     page.add_script_tag(content=code.replace(PATIENCE, f"const RESEND_MS = {getattr(request, 'param', 50)}"))
     yield page

@@ -60,7 +60,7 @@ def test_both_parsers_read_the_same(browser: Browser) -> None:
     texts = [*FILTERS, *drawn_filters(3000)]
     browser.page.goto("about:blank")
     browser.page.evaluate(
-        f"() => {{ {script(('patterns', 'local_query'))}\n window.parseQuery = parseQuery; }}"
+        f"() => {{ {script(('filter/patterns', 'filter/query'))}\n window.parseQuery = parseQuery; }}"
     )
     found = browser.page.evaluate(PARSE, texts)
     refused = 0

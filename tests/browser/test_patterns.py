@@ -45,7 +45,7 @@ def texts() -> list[str]:
 
 def test_they_find_what_re2_finds(browser: Browser) -> None:
     browser.page.goto("about:blank")
-    browser.page.evaluate(f"() => {{ {script(('patterns',))}\n window.Pattern = Pattern; }}")
+    browser.page.evaluate(f"() => {{ {script(('filter/patterns',))}\n window.Pattern = Pattern; }}")
     names = texts()
     found = browser.page.evaluate(RUN, [[[pattern, names] for pattern in PATTERNS]])
     for pattern, theirs in zip(PATTERNS, found, strict=True):
@@ -65,7 +65,7 @@ def test_they_find_what_re2_finds(browser: Browser) -> None:
 
 def test_no_pattern_freezes_the_page(browser: Browser) -> None:
     browser.page.goto("about:blank")
-    browser.page.evaluate(f"() => {{ {script(('patterns',))}\n window.Pattern = Pattern; }}")
+    browser.page.evaluate(f"() => {{ {script(('filter/patterns',))}\n window.Pattern = Pattern; }}")
     found = browser.page.evaluate(RUN, [[[pattern, ["a" * 41 + "!"] * 100] for pattern in FREEZING]])
     assert [len(answers) for answers in found] == [100] * len(FREEZING)
     assert not any(found[0])

@@ -15,7 +15,9 @@ from .jupyter_page import Browser
 
 def test_the_page_writes_a_clock_as_python_does(browser: Browser) -> None:
     browser.blank()
-    browser.page.evaluate(f"() => {{ {script(('units',))}\n Object.assign(window, {{formatClock}}); }}")
+    browser.page.evaluate(
+        f"() => {{ {script(('shared/units',))}\n Object.assign(window, {{formatClock}}); }}"
+    )
     drawn = [(1.7**k * 1e6 + k, 10.0 ** (k % 12), 1.7**k * 2e6) for k in range(40)]
     given = [list(each) for each, _ in CLOCKS] + [[sign * a, b, c] for a, b, c in drawn for sign in (1, -1)]
     theirs = browser.page.evaluate("(all) => all.map((each) => formatClock(...each))", given)

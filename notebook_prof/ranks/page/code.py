@@ -7,8 +7,8 @@ from typing import Final
 
 from ...views.bundle import STATIC
 
-PARTS: Final = ("ranks", "ranks_panel")
-"""Files of ``views/static`` that only this page needs."""
+PARTS: Final = ("ranks/page", "ranks/panel")
+"""Files of ``js/src`` that only this page needs."""
 
 
 @cache

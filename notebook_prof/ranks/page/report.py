@@ -53,7 +53,7 @@ def rank_fragment(frames: PageFrames, headline: str, uid: str = "") -> str:
     return f'{alone}<div class="{mark}" style="font-size:13px">{said}<table>{rows}</table>{more}{again}</div>'
 
 
-_MODULES: Final = (*CODE, *PAGE, *LOCAL, "local_timelines", "local_ranks", "glue_ranks")
+_MODULES: Final = (*CODE, *PAGE, *LOCAL, "ranks/timelines", "ranks/answers", "entries/rank_report")
 _TIMELINES: Final = "nbp-timelines-"
 _AROUND: Final = 20_000
 """Bytes of tags, policy and settings around the parts."""
