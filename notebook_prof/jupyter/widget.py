@@ -79,7 +79,7 @@ class LinkedWidget(anywidget.AnyWidget):
     with the revision it was made on.
     """
 
-    _esm = script()
+    _esm = script("profile_widget")
     _css = stylesheet()
     document = traitlets.Unicode().tag(sync=True)
     settings = traitlets.Dict().tag(sync=True)

@@ -1,6 +1,6 @@
 """Questions of a page and their answers, without any Jupyter in it.
 
-The same questions are answered in the page by ``static/local.js`` where there is no kernel (the HTML
+The same questions are answered in the page by ``js/src/report/answers.js`` where there is no kernel (the HTML
 report), so that one controller serves both.
 """
 

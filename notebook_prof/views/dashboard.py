@@ -12,13 +12,13 @@ import numpy as np
 from ..analysis import Claim
 from ..service.headline import headline_pieces
 from ..trace import DEVICE_CATEGORIES, Trace
-from .bundle import STATIC, VERSION
+from .bundle import PAGE, VERSION
 from .figures import AXIS_PX, GUTTER_PX, LANE_PX, MARGIN_PX
 from .tabs import TABS
 from .tabs.analyses import without_memory
 
 FIGURES: Final = ("overview", "timeline", "memory", "phases")
-TEMPLATE: Final = STATIC / "dashboard.json"
+TEMPLATE: Final = PAGE / "dashboard.json"
 """The figures of a trace of one nanosecond; ``-m notebook_prof.views.dashboard_figures`` writes it."""
 SHORTEST_VIEW_NS: Final = 20
 _SOME: Final = 1 << 20

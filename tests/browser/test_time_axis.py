@@ -1,4 +1,4 @@
-"""Times on long axes: the page writes them as Python does, and its ticks stand at whole minutes and hours."""
+"""Ticks of long time axes stand at whole minutes and hours."""
 
 from __future__ import annotations
 
@@ -6,22 +6,8 @@ from pathlib import Path
 
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.trace import TraceBuilder
-from notebook_prof.units import format_clock
-from notebook_prof.views.bundle import script
 
-from ..unit.test_units import CLOCKS
 from .jupyter_page import Browser
-
-
-def test_the_page_writes_a_clock_as_python_does(browser: Browser) -> None:
-    browser.blank()
-    browser.page.evaluate(
-        f"() => {{ {script(('shared/units',))}\n Object.assign(window, {{formatClock}}); }}"
-    )
-    drawn = [(1.7**k * 1e6 + k, 10.0 ** (k % 12), 1.7**k * 2e6) for k in range(40)]
-    given = [list(each) for each, _ in CLOCKS] + [[sign * a, b, c] for a, b, c in drawn for sign in (1, -1)]
-    theirs = browser.page.evaluate("(all) => all.map((each) => formatClock(...each))", given)
-    assert [text.replace("−", "-") for text in theirs] == [format_clock(*each) for each in given]
 
 
 def test_ticks_stand_at_whole_minutes(browser: Browser, tmp_path: Path) -> None:

@@ -1,83 +1,72 @@
 // The account of the cell, a thin strip above the other views: each stretch of time belongs to one part (steps, a statement,
 // steps that were not asked for, the profiler itself, what nobody recorded). A click selects the time of a stretch.
-const ACCOUNT_FONT = '11px helvetica';
-const ACCOUNT_PAD = 4; // px beside a label
-const NARROWEST_STRETCH_PX = 1;
+import {formatCount, formatShare, formatTime} from '../shared/units.js';
+import {AccountPainter} from './account_painter.js';
+import {drawnStretches, stretchWords} from './stretches.js';
+
 const THIN_PX = 2; // what is thinner does not interrupt its neighbours
+/** @type {Record<string, number>} */
+const STRETCHES_OF_KEY = {ArrowRight: 1, ArrowLeft: -1, Home: -Infinity, End: Infinity};
 
-// The part in words, for one of its stretches: a loop that is interrupted has its steps here and there.
-function stretchWords(part, steps) {
-  const whole = steps === part.steps || !steps;
-  if (part.kind === 'steps' && !whole) return `${formatCount(steps)} ${steps === 1 ? 'step' : 'steps'}`;
-  if (part.kind === 'outside-window' && !whole) return `${formatCount(steps)} ${steps === 1 ? 'step' : 'steps'} not recorded`;
-  return part.part;
-}
+/** @typedef {import('./stretches.js').Stretch} Stretch */
 
-function accountColours(ctx, parts) {
-  const {steps, code} = ctx.meta.colours.account,
-    paper = parseColour(ctx.theme.background),
-    ink = parseColour(ctx.theme.text);
-  let statements = 0,
-    loops = 0;
-  return parts.map(({kind}) => {
-    if (kind === 'steps') return parseColour(steps[loops++ % steps.length]);
-    if (kind === 'code') return mix(paper, parseColour(code[statements++ % code.length]), luminance(paper) < 0.2 ? 0.8 : 1);
-    return mix(paper, ink, {'outside-window': 0.06, profiler: 0.4}[kind] ?? 0.14);
-  });
-}
+/** The strip of the account. */
+export class Account {
+  /** @type {AccountPart[]} */ parts = [];
+  /** @type {Stretch[]} */ recorded = [];
+  /** @type {Stretch[]} what is drawn of them */ stretches = [];
+  thinned = false;
+  cursor = -1;
+  closed = false;
+  canvas = document.createElement('canvas');
+  title = document.createElement('span');
 
-// What can be drawn at so many ns a pixel: a part that goes on after something too thin to be seen is one stretch.
-function drawnStretches(stretches, thin) {
-  const out = [];
-  let last = null,
-    crumbs = []; // thin ones after the last
-  const keep = () => {
-    out.push(...crumbs);
-    crumbs = [];
-  };
-  for (const one of stretches) {
-    if (last && one.part === last.part && one.from - last.to < thin) {
-      Object.assign(last, {to: one.to, steps: last.steps + one.steps});
-      crumbs = [];
-    } else if (last && one.to - last.to < thin) crumbs.push({...one});
-    else {
-      keep();
-      out.push((last = {...one}));
-    }
+  /**
+   * @param {Context} ctx
+   * @param {HTMLElement} element
+   */
+  constructor(ctx, element) {
+    this.ctx = ctx;
+    this.element = element;
+    /** @type {[number, number]} */
+    this.span = ctx.meta.span;
+    this.painter = new AccountPainter(ctx, this.canvas);
+    this.title.className = 'nbp-account-title';
+    this.title.style.width = `${ctx.settings.gutter - 12}px`;
+    element.append(this.title, this.canvas);
+    this.listen();
+    this.resize = new ResizeObserver(() => ctx.host.frames.paint(() => this.draw()));
+    this.resize.observe(element);
+    ctx.asker.ask({t: 'account'}, () => !this.closed).then(
+      (answer) => {
+        if (!this.closed) this.arrived(answer);
+      },
+      (error) => {
+        if (this.closed) return;
+        element.hidden = true; // the other views tell where time went, too
+        ctx.trouble(error);
+      },
+    );
   }
-  keep();
-  return out;
-}
 
-function createAccount(ctx, element) {
-  const {store, meta, settings, host} = ctx,
-    canvas = document.createElement('canvas'),
-    fit = createFitting(),
-    title = document.createElement('span');
-  let parts = [],
-    recorded = [], // {from, to, part, steps}
-    stretches = [], // of them what is drawn
-    span = meta.span,
-    thinned = false,
-    cursor = -1,
-    labels = [];
-  title.className = 'nbp-account-title';
-  title.style.width = `${settings.gutter - 12}px`;
-  element.append(title, canvas);
+  box() {
+    const rect = this.element.getBoundingClientRect(),
+      {gutter, margin} = this.ctx.settings;
+    return {left: rect.left + gutter, width: Math.max(1, rect.width - gutter - margin), height: rect.height};
+  }
 
-  const box = () => {
-    const rect = element.getBoundingClientRect();
-    return {left: rect.left + settings.gutter, width: Math.max(1, rect.width - settings.gutter - settings.margin), height: rect.height};
-  };
-  function arrived({parts: rows, shown, thinned: already, data}) {
-    parts = rows;
-    thinned = already;
-    recorded = Array.from(data.ts, (from, i) => ({from, to: from + data.dur[i], part: data.part[i], steps: data.steps[i]}));
+  /** @param {AccountAnswer} answer */
+  arrived({parts, shown, thinned, data}) {
+    const {element} = this,
+      {span} = this.ctx.meta;
+    this.parts = parts;
+    this.thinned = thinned;
+    this.recorded = Array.from(data.ts, (from, i) => ({from, to: from + data.dur[i], part: data.part[i], steps: data.steps[i]}));
     element.hidden = !shown;
     if (element.hidden) return;
-    span = [Math.min(meta.span[0], recorded[0].from), Math.max(meta.span[1], recorded.at(-1).to)];
+    this.span = [Math.min(span[0], this.recorded[0].from), Math.max(span[1], this.recorded[this.recorded.length - 1].to)];
     const whole = parts.reduce((sum, part) => sum + part.dur, 0);
-    title.textContent = `account of ${formatTime(whole)}`;
+    this.title.textContent = `account of ${formatTime(whole)}`;
     element.tabIndex = 0;
     element.setAttribute('role', 'listbox');
     const most = [...parts].sort((p, q) => q.dur - p.dur).slice(0, 6);
@@ -85,106 +74,52 @@ function createAccount(ctx, element) {
       'aria-label',
       `account of ${formatTime(whole)}: ${most.map((part) => `${part.part} ${formatTime(part.dur)}`).join('; ')}. Arrows move, Enter selects, Shift extends`,
     );
-    draw();
-    ctx.count('account');
+    this.draw();
+    this.ctx.count('account');
   }
 
-  function draw() {
-    if (element.hidden || !recorded.length) return;
-    const {width, height} = box(),
-      dots = window.devicePixelRatio || 1,
-      pen = canvas.getContext('2d'),
-      colours = accountColours(ctx, parts),
-      scale = width / (span[1] - span[0]),
-      x = (t) => (t - span[0]) * scale,
-      chosen = store.get().window;
-    stretches = thinned ? recorded : drawnStretches(recorded, THIN_PX / scale);
-    cursor = Math.min(cursor, stretches.length - 1);
-    canvas.width = Math.round(width * dots);
-    canvas.height = Math.round(height * dots);
-    Object.assign(canvas.style, {left: `${settings.gutter}px`, width: `${width}px`, height: `${height}px`});
-    pen.scale(dots, dots);
-    Object.assign(pen, {font: ACCOUNT_FONT, textBaseline: 'middle'});
-    labels = [];
-    stretches.forEach((one, i) => {
-      const {kind} = parts[one.part],
-        from = x(one.from),
-        long = Math.max(x(one.to) - from - (x(one.to) - from > 3 ? 1 : 0), NARROWEST_STRETCH_PX);
-      pen.fillStyle = ctx.palettes.css(colours[one.part]);
-      pen.fillRect(from, 0, long, height);
-      if (kind === 'outside-window') hatch(pen, from, long, height);
-      const text = labelOf(one, long - 2 * ACCOUNT_PAD);
-      if (text) {
-        labels.push(text);
-        if (kind === 'outside-window') {
-          // a hatched ground is no ground for letters
-          pen.fillStyle = ctx.palettes.css(colours[one.part]);
-          pen.fillRect(from + ACCOUNT_PAD - 2, 1, pen.measureText(text).width + 4, height - 2);
-        }
-        pen.fillStyle = textOn(colours[one.part]);
-        pen.fillText(text, from + ACCOUNT_PAD, height / 2 + 0.5);
-      }
-      if (i === cursor) frame(pen, from, long, height, ctx.theme.text);
-    });
-    if (!chosen) return;
-    const [a, b] = [Math.max(0, x(chosen[0])), Math.min(width, x(chosen[1]))];
-    Object.assign(pen, {fillStyle: ctx.theme.background, globalAlpha: 0.6});
-    pen.fillRect(0, 0, a, height);
-    pen.fillRect(b, 0, width - b, height);
-    pen.globalAlpha = 1;
-    if (b > a) frame(pen, a, Math.max(b - a, 2), height, ctx.theme.accent);
-  }
-  function hatch(pen, from, long, height) {
-    pen.save();
-    pen.beginPath();
-    pen.rect(from, 0, long, height);
-    pen.clip();
-    pen.beginPath();
-    for (let at = from - height - (from % 6); at < from + long; at += 6) {
-      pen.moveTo(at, height);
-      pen.lineTo(at + height, 0);
-    }
-    Object.assign(pen, {strokeStyle: ctx.theme.muted, lineWidth: 1, globalAlpha: 0.45});
-    pen.stroke();
-    pen.restore();
-  }
-  function frame(pen, from, long, height, colour) {
-    Object.assign(pen, {strokeStyle: colour, lineWidth: 2});
-    pen.strokeRect(from + 1, 1, Math.max(long - 2, 1), height - 2);
-  }
-  // as much as has room: what and how long; what; its beginning
-  function labelOf({from, to, part, steps}, room) {
-    const row = parts[part];
-    if (room < 2 * ACCOUNT_PAD || row.kind === 'not-recorded') return room > 70 && row.kind === 'not-recorded' ? row.part : '';
-    const words = stretchWords(row, steps),
-      timed = `${words} · ${formatTime(to - from)}`;
-    for (const whole of [row.kind === 'code' && row.text ? `${timed} · ${row.text}` : timed, timed]) if (fit(whole, room) === whole) return whole;
-    const short = fit(words, room);
-    return short.length > 8 || short === words ? short : '';
+  draw() {
+    if (this.element.hidden || !this.recorded.length) return;
+    const {width, height} = this.box(),
+      scale = width / (this.span[1] - this.span[0]);
+    this.stretches = this.thinned ? this.recorded : drawnStretches(this.recorded, THIN_PX / scale);
+    this.cursor = Math.min(this.cursor, this.stretches.length - 1);
+    this.painter.paint(this.parts, this.stretches, this.cursor, this.span[0], scale, {width, height});
   }
 
-  const indexAt = (event) => {
-    const {left, width} = box(),
+  /** @param {MouseEvent} event */
+  indexAt(event) {
+    const {span, stretches} = this,
+      {left, width} = this.box(),
       share = (event.clientX - left) / width,
       t = span[0] + share * (span[1] - span[0]);
     if (share < 0 || share > 1) return -1;
     const near = ((span[1] - span[0]) / width) * 2;
     // what is thinner than the pointer is found beside it
-    let found = stretches.findIndex(({from, to}) => t >= from && t < to);
     const thin = stretches.findIndex(({from, to}) => to - from < near && Math.abs((from + to) / 2 - t) < near);
-    if (thin >= 0) found = thin;
-    return found;
-  };
-  function choose(i, extend) {
-    const {from, to} = stretches[i],
+    return thin >= 0 ? thin : stretches.findIndex(({from, to}) => t >= from && t < to);
+  }
+
+  /**
+   * @param {number} i
+   * @param {boolean} extend
+   */
+  choose(i, extend) {
+    const {store} = this.ctx,
+      {from, to} = this.stretches[i],
       now = store.get().window;
     if (extend && now) store.set({window: [Math.min(now[0], from), Math.max(now[1], to)]}, 'account');
     else store.set({window: now && now[0] === from && now[1] === to ? null : [from, to]}, 'account');
   }
-  function lines(i) {
-    const one = stretches[i],
-      row = parts[one.part],
-      mine = stretches.filter(({part}) => part === one.part).length,
+
+  /**
+   * What the tooltip says of a stretch.
+   * @param {number} i
+   */
+  lines(i) {
+    const one = this.stretches[i],
+      row = this.parts[one.part],
+      mine = this.stretches.filter(({part}) => part === one.part).length,
       beside = [];
     if (row.cpu_ns !== null) beside.push(`${formatTime(row.cpu_ns)} of CPU`);
     if (row.wait_ns) beside.push(`${formatTime(row.wait_ns)} waiting`);
@@ -200,79 +135,78 @@ function createAccount(ctx, element) {
     ];
   }
 
-  element.addEventListener('pointerdown', (event) => {
-    if (event.button !== 0) return;
-    ctx.takeFocus();
-    event.preventDefault();
-  });
-  element.addEventListener('click', (event) => {
-    const i = indexAt(event);
-    if (i >= 0 && event.detail < 2) choose(i, event.shiftKey);
-  });
-  element.addEventListener('dblclick', (event) => {
-    const i = indexAt(event);
-    if (i >= 0) zoomTo(i);
-  });
-  function zoomTo(i) {
-    const {from, to} = stretches[i],
-      margin = 0.02 * (to - from);
-    ctx.setView(from - margin, to + margin);
+  listen() {
+    const {ctx, element, canvas} = this;
+    element.addEventListener('pointerdown', (event) => {
+      if (event.button !== 0) return;
+      ctx.takeFocus();
+      event.preventDefault();
+    });
+    element.addEventListener('click', (event) => {
+      const i = this.indexAt(event);
+      if (i >= 0 && event.detail < 2) this.choose(i, event.shiftKey);
+    });
+    element.addEventListener('dblclick', (event) => {
+      const i = this.indexAt(event);
+      if (i < 0) return;
+      const {from, to} = this.stretches[i],
+        margin = 0.02 * (to - from);
+      ctx.setView(from - margin, to + margin);
+    });
+    element.addEventListener('pointermove', (event) => {
+      const i = this.indexAt(event);
+      if (i < 0) ctx.tooltip.hide();
+      else ctx.tooltip.show(event, this.lines(i));
+      canvas.style.cursor = i < 0 ? '' : 'pointer';
+    });
+    element.addEventListener('pointerleave', () => ctx.tooltip.hide());
+    element.addEventListener('keydown', (event) => this.keyed(event));
+    element.addEventListener('blur', () => {
+      this.cursor = -1;
+      this.draw();
+    });
   }
-  element.addEventListener('pointermove', (event) => {
-    const i = indexAt(event);
-    if (i < 0) ctx.tooltip.hide();
-    else ctx.tooltip.show(event, lines(i));
-    canvas.style.cursor = i < 0 ? '' : 'pointer';
-  });
-  element.addEventListener('pointerleave', () => ctx.tooltip.hide());
-  element.addEventListener('keydown', (event) => {
+
+  /** @param {KeyboardEvent} event */
+  keyed(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const by = {ArrowRight: 1, ArrowLeft: -1, Home: -Infinity, End: Infinity}[event.key];
+    const by = STRETCHES_OF_KEY[event.key];
     if (by === undefined && event.key !== 'Enter' && event.key !== ' ') return;
     event.preventDefault();
     event.stopPropagation();
-    if (by !== undefined) cursor = Math.max(0, Math.min(stretches.length - 1, cursor < 0 ? 0 : cursor + by));
-    if (cursor < 0) return;
-    if (by === undefined || event.shiftKey) choose(cursor, event.shiftKey);
-    draw();
-    const {part, steps, from, to} = stretches[cursor];
-    ctx.hint(`${stretchWords(parts[part], steps)}, ${formatTime(to - from)}`);
-  });
-  element.addEventListener('blur', () => {
-    cursor = -1;
-    draw();
-  });
-  const resize = new ResizeObserver(() => host.frames.paint(draw));
-  resize.observe(element);
+    if (by !== undefined) this.cursor = Math.max(0, Math.min(this.stretches.length - 1, this.cursor < 0 ? 0 : this.cursor + by));
+    if (this.cursor < 0) return;
+    if (by === undefined || event.shiftKey) this.choose(this.cursor, event.shiftKey);
+    this.draw();
+    const {part, steps, from, to} = this.stretches[this.cursor];
+    this.ctx.hint(`${stretchWords(this.parts[part], steps)}, ${formatTime(to - from)}`);
+  }
 
-  let closed = false;
-  ctx.asker.ask({t: 'account'}, () => !closed).then(
-    (answer) => {
-      if (!closed) arrived(answer);
-    },
-    (error) => {
-      if (closed) return;
-      element.hidden = true; // the other views tell where time went, too
-      ctx.trouble(error);
-    },
-  );
-  return {
-    draw,
-    close: () => {
-      closed = true;
-      resize.disconnect();
-    },
-    snapshot: () => ({
-      shown: !element.hidden && recorded.length > 0,
-      parts: parts.map(({part, kind}) => [kind, part]),
-      stretches: stretches.length,
-      labels,
-    }),
-    locate: (i) => {
-      const {left, width, height} = box(),
-        {from, to} = stretches[i] ?? {};
-      if (from === undefined) return null;
-      return {x: left + (((from + to) / 2 - span[0]) / (span[1] - span[0])) * width, y: element.getBoundingClientRect().top + height / 2};
-    },
-  };
+  close() {
+    this.closed = true;
+    this.resize.disconnect();
+  }
+
+  snapshot() {
+    return {
+      shown: !this.element.hidden && this.recorded.length > 0,
+      parts: this.parts.map(({part, kind}) => [kind, part]),
+      stretches: this.stretches.length,
+      labels: this.painter.labels,
+    };
+  }
+
+  /**
+   * Where a stretch is on the screen.
+   * @param {number} i
+   */
+  locate(i) {
+    const {left, width, height} = this.box(),
+      one = this.stretches[i];
+    if (!one) return null;
+    return {
+      x: left + (((one.from + one.to) / 2 - this.span[0]) / (this.span[1] - this.span[0])) * width,
+      y: this.element.getBoundingClientRect().top + height / 2,
+    };
+  }
 }

@@ -1,74 +1,130 @@
 // The memory curve, on the timeline's axis.
-function createMemory(ctx, element) {
-  const {host, meta, range} = ctx,
-    figure = host.model('memory'),
-    view = host.viewOf(figure);
-  const peakMark = host.model('peak'),
-    bytes = host.model('bytes'),
-    label = host.model('peak_label'),
-    colours = meta.colours.memory;
-  const asks = [
-    paintSource(view, 'allocated', (ctx) => {
-      if (last) paintSteps(ctx, view, range, bytes, last.data.x, last.data.y, {fill: colours.allocated, opacity: 0.35, line: colours.allocated, width: 1.5});
-    }),
-    paintSource(view, 'alive', (ctx) => {
-      if (last) paintSteps(ctx, view, range, bytes, last.data.sx, last.data.sy, {fill: colours.selected, opacity: 0.6});
-    }),
-    paintSource(view, 'reserved', (ctx) => {
-      if (last) paintSteps(ctx, view, range, bytes, last.data.rx, last.data.ry, {line: colours.reserved, width: 1.2, dash: [6]});
-    }),
-  ];
-  let device = null,
-    timer = 0,
-    have = null,
-    last = null;
-  const isResident = (d) => d === -1 && meta.resident,
-    textOf = (d) => (d >= 0 ? `GPU ${d}` : isResident(d) ? 'process' : 'host');
-  const title = document.createElement('div');
-  title.className = 'nbp-figure-title';
-  title.style.width = `${ctx.settings.gutter - 62}px`;
-  const head = document.createElement('strong');
-  head.textContent = `Memory${meta.memory.length === 1 ? ` · ${textOf(meta.memory[0])}` : ''}`;
-  const note = document.createElement('div');
-  note.className = 'nbp-note';
-  title.append(head, note);
-  if (meta.memory.length > 1) {
-    const select = document.createElement('select');
-    select.setAttribute('aria-label', 'device');
-    for (const d of meta.memory) select.add(new Option(textOf(d), String(d)));
-    select.addEventListener('change', () => {
-      device = Number(select.value);
-      channel.run();
-    });
-    title.append(select);
-  }
-  element.appendChild(title);
+import {paintSource, renew} from '../figures/document.js';
+import {textElement} from '../shared/elements.js';
+import {DIMENSIONS} from '../shared/store.js';
+import {formatBytes} from '../shared/units.js';
+import {followCurve, paintSteps, valueOf} from '../timeline/curves.js';
 
-  const request = () => {
-    const width = range.end - range.start;
+/** Curves of one device: allocated, reserved, and what the selection holds. */
+export class Memory {
+  /** @type {number | null} */ device = null;
+  timer = 0;
+  /** @type {CurveRequest | null} */ have = null;
+  /** @type {MemoryAnswer | null} */ last = null;
+  note = textElement('div', 'nbp-note', '');
+
+  /**
+   * @param {Context} ctx
+   * @param {HTMLElement} element
+   */
+  constructor(ctx, element) {
+    const {host} = ctx;
+    this.ctx = ctx;
+    this.element = element;
+    this.range = ctx.range;
+    this.view = host.viewOf(host.model('memory'));
+    this.peakMark = host.model('peak');
+    this.label = host.model('peak_label');
+    /** @type {BokehRange} */
+    this.bytes = host.model('bytes');
+    this.asks = this.paintings();
+    element.appendChild(this.head());
+    this.channel = ctx.asker.channel(
+      () => this.request(),
+      (answer, asked) => this.arrived(answer, asked),
+      (error) => ctx.trouble(error),
+      DIMENSIONS,
+      host.frames.turn,
+    );
+  }
+
+  paintings() {
+    const colours = this.ctx.meta.colours.memory;
+    /**
+     * @param {string} source
+     * @param {'x' | 'rx' | 'sx'} x
+     * @param {'y' | 'ry' | 'sy'} y
+     * @param {import('../timeline/curves.js').CurveStyle} style
+     */
+    const painting = (source, x, y, style) =>
+      paintSource(this.view, source, (pen) => {
+        if (this.last) paintSteps(pen, this.view, this.range, this.bytes, {x: this.last.data[x], y: this.last.data[y]}, style);
+      });
+    return [
+      painting('allocated', 'x', 'y', {fill: colours.allocated, opacity: 0.35, line: colours.allocated, width: 1.5}),
+      painting('alive', 'sx', 'sy', {fill: colours.selected, opacity: 0.6}),
+      painting('reserved', 'rx', 'ry', {line: colours.reserved, width: 1.2, dash: [6]}),
+    ];
+  }
+
+  /** @param {number | null} device */
+  isResident(device) {
+    return device === -1 && this.ctx.meta.resident;
+  }
+
+  /** @param {number} device */
+  textOf(device) {
+    return device >= 0 ? `GPU ${device}` : this.isResident(device) ? 'process' : 'host';
+  }
+
+  head() {
+    const {memory: devices} = this.ctx.meta,
+      title = textElement('div', 'nbp-figure-title', ''),
+      head = textElement('strong', '', `Memory${devices.length === 1 ? ` · ${this.textOf(devices[0])}` : ''}`);
+    title.style.width = `${this.ctx.settings.gutter - 62}px`;
+    title.append(head, this.note);
+    if (devices.length > 1) {
+      const select = document.createElement('select');
+      select.setAttribute('aria-label', 'device');
+      for (const d of devices) select.add(new Option(this.textOf(d), String(d)));
+      select.addEventListener('change', () => {
+        this.device = Number(select.value);
+        this.channel.run();
+      });
+      title.append(select);
+    }
+    return title;
+  }
+
+  /** @returns {QuestionOf<'memory'>} */
+  request() {
+    const {range} = this,
+      width = range.end - range.start;
     return {
       t: 'memory',
       a: range.start - width / 2,
       b: range.end + width / 2,
-      px: Math.round(view.frame.bbox.width * 2),
-      device,
+      px: Math.round(this.view.frame.bbox.width * 2),
+      device: this.device,
     };
-  };
-  const channel = ctx.asker.channel(request, arrived, (error) => ctx.trouble(error), DIMENSIONS, host.frames.turn);
-  function arrived(answer, asked) {
-    last = answer;
-    have = asked;
+  }
+
+  /**
+   * @param {MemoryAnswer} answer
+   * @param {CurveRequest} asked
+   */
+  arrived(answer, asked) {
+    this.last = answer;
+    this.have = asked;
     const {peak} = answer;
     if (answer.device === null) return;
-    bytes.setv({start: answer.lowest * 1.08, end: Math.max(answer.highest, 1) * 1.22});
-    renew(peakMark, {x: [peak.ts], y: [peak.bytes]});
-    label.setv({x: peak.ts, y: peak.bytes, text: `peak ${formatBytes(peak.bytes)}`, visible: true});
-    placeLabel();
-    for (const ask of asks) ask();
-    note.replaceChildren(...notes(answer));
-    ctx.count('memory');
+    this.bytes.setv({start: answer.lowest * 1.08, end: Math.max(answer.highest, 1) * 1.22});
+    renew(this.peakMark, {x: [peak.ts], y: [peak.bytes]});
+    this.label.setv({x: peak.ts, y: peak.bytes, text: `peak ${formatBytes(peak.bytes)}`, visible: true});
+    this.placeLabel();
+    for (const ask of this.asks) ask();
+    this.note.replaceChildren(...this.notes(answer));
+    this.ctx.count('memory');
   }
-  function notes({peak, window_peak: inWindow, data, part}) {
+
+  /** @param {MemoryAnswer} answer */
+  notes({device, peak, window_peak: inWindow, data, part}) {
+    const colours = this.ctx.meta.colours.memory,
+      resident = this.isResident(device);
+    /**
+     * @param {string} text
+     * @param {string} [colour]
+     */
     const line = (text, colour) => {
       const row = document.createElement('div');
       if (colour) {
@@ -79,45 +135,52 @@ function createMemory(ctx, element) {
       row.append(text);
       return row;
     };
-    const out = [line(isResident(last.device) ? 'resident (RSS)' : 'allocated', colours.allocated)];
-    if (data.rx.length) out.push(line(isResident(last.device) ? 'at the start' : 'reserved', colours.reserved));
+    const out = [line(resident ? 'resident (RSS)' : 'allocated', colours.allocated)];
+    if (data.rx.length) out.push(line(resident ? 'at the start' : 'reserved', colours.reserved));
     if (data.sx.length) out.push(line(part === 'blocks' ? 'recorded blocks' : 'of the selection', colours.selected));
     out.push(line(`peak ${formatBytes(peak.bytes)}`, colours.peak));
     if (inWindow) out.push(line(`window ${formatBytes(inWindow.bytes)}`));
     return out;
   }
-  function placeLabel() {
-    // left of the mark where it would leave the picture on the right
-    if (!last?.peak) return;
-    const share = (last.peak.ts - range.start) / (range.end - range.start);
-    label.setv({
+
+  /** Left of the mark where it would leave the picture on the right. */
+  placeLabel() {
+    if (!this.last?.peak) return;
+    const share = (this.last.peak.ts - this.range.start) / (this.range.end - this.range.start);
+    this.label.setv({
       text_align: share > 0.85 ? 'right' : share < 0.15 ? 'left' : 'center',
       x_offset: share > 0.85 ? -8 : share < 0.15 ? 8 : 0,
       y_offset: 6,
     });
   }
-  function valueAt(time) {
-    return last?.data.x.length ? valueOf(last.data, time) : null;
+
+  /** @param {number} time */
+  valueAt(time) {
+    return this.last?.data.x.length ? valueOf(this.last.data, time) : null;
   }
-  return {
-    view,
-    element,
-    valueAt,
-    moved() {
-      timer = followCurve(channel, range, have, timer);
-      placeLabel();
-    },
-    refresh: () => channel.run(),
-    close: () => {
-      clearTimeout(timer);
-      channel.close();
-    },
-    snapshot: () => ({
+
+  moved() {
+    this.timer = followCurve(this.channel, this.range, this.have, this.timer);
+    this.placeLabel();
+  }
+
+  refresh() {
+    this.channel.run();
+  }
+
+  close() {
+    clearTimeout(this.timer);
+    this.channel.close();
+  }
+
+  snapshot() {
+    const {last} = this;
+    return {
       device: last?.device ?? null,
       peak: last?.peak ?? null,
       points: last?.data.x.length ?? 0,
       selected: last?.data.sx.length ?? 0,
       windowPeak: last?.window_peak ?? null,
-    }),
-  };
+    };
+  }
 }

@@ -1,101 +1,130 @@
 // The line about the slice in focus.
-function createDetail(ctx, box, timeline) {
-  const {store} = ctx;
-  let shown = null;
-  function draw() {
+import {textElement} from '../shared/elements.js';
+import {formatInstant, formatTime} from '../shared/units.js';
+
+const MOST_ARGUMENTS = 6;
+const MOST_LINKS = 4;
+const TIP =
+  'Click a slice to inspect it, double-click to select all of its name. Drag to pan, Shift+drag to select a time. Press ? for all keys.';
+
+/** Shows the slice in focus, and asks for it. */
+export class Detail {
+  /** @type {DetailAnswer | null} */ shown = null;
+
+  /**
+   * @param {Context} ctx
+   * @param {HTMLElement} box
+   * @param {import('../timeline/timeline.js').Timeline} timeline
+   */
+  constructor(ctx, box, timeline) {
+    this.ctx = ctx;
+    this.box = box;
+    this.timeline = timeline;
+    this.draw();
+  }
+
+  current = () => this.shown;
+
+  draw() {
+    const {shown, box} = this;
     if (!shown) {
-      const tip = document.createElement('span');
-      tip.className = 'nbp-note';
-      tip.textContent =
-        'Click a slice to inspect it, double-click to select all of its name. Drag to pan, Shift+drag to select a time. Press ? for all keys.';
-      box.replaceChildren(tip);
+      box.replaceChildren(textElement('span', 'nbp-note', TIP));
       return;
     }
-    const name = document.createElement('strong');
-    name.textContent = shown.name;
+    const name = textElement('strong', '', shown.name),
+      only = textElement('button', 'nbp-link', 'select this name');
     name.title = shown.name;
-    const facts = [
-      ['', shown.track_name],
-      ['at', formatInstant(shown.ts, Math.max(shown.dur, 1) / 100)],
-      ['took', formatTime(shown.dur, 4)],
-      ['self', formatTime(shown.self_ns, 4)],
-      ['step', shown.step],
-      ['phase', shown.phase],
-      ['module', shown.module],
-      ['shapes', shown.shapes],
-      ['in', shown.parent?.name],
-      ...(shown.arguments ?? []).slice(0, 6),
-    ];
-    const parts = facts
-      .filter(([, value]) => value !== null && value !== undefined && value !== '')
-      .map(([label, value]) => {
-        const fact = document.createElement('span'),
-          key = document.createElement('em');
-        fact.className = 'nbp-fact';
-        key.textContent = label;
-        fact.append(key, ` ${value}`);
-        fact.title = String(value);
-        return fact;
-      });
-    if (shown.arguments?.length > 6) {
-      const more = document.createElement('span');
-      more.className = 'nbp-fact';
-      more.textContent = `… ${shown.arguments.length - 6} more`;
-      more.title = shown.arguments.map(([name, value]) => `${name} ${value}`).join('\n');
-      parts.push(more);
-    }
-    for (const link of (shown.links ?? []).slice(0, 4)) {
-      const go = document.createElement('button');
-      go.className = 'nbp-link';
-      go.textContent = `${link.direction === 'to' ? '→' : '←'} ${link.name}`;
+    only.addEventListener('click', () => this.ctx.store.set({name: [shown.name]}, 'timeline'));
+    box.replaceChildren(name, ...factsOf(shown), ...this.linksOf(shown), ...this.restOf(shown), only);
+  }
+
+  /** @param {DetailAnswer} shown */
+  linksOf(shown) {
+    return (shown.links ?? []).slice(0, MOST_LINKS).map((link) => {
+      const go = textElement('button', 'nbp-link', `${link.direction === 'to' ? '→' : '←'} ${link.name}`);
       go.title = `${link.kind}: go to it (G)\n${formatTime(link.dur)} at ${formatInstant(link.ts, Math.max(link.dur, 1) / 10)}`;
-      go.addEventListener('click', () => ctx.goTo(link));
-      parts.push(go);
-    }
+      go.addEventListener('click', () => this.ctx.goTo(link));
+      return go;
+    });
+  }
+
+  /**
+   * The stack, and what this page does not hold.
+   * @param {DetailAnswer} shown
+   */
+  restOf(shown) {
+    const parts = [];
     if (shown.stack?.length) {
-      const stack = document.createElement('span');
-      stack.className = 'nbp-fact';
-      stack.textContent = shown.stack[shown.stack.length - 1];
+      const stack = textElement('span', 'nbp-fact', shown.stack[shown.stack.length - 1]);
       stack.title = shown.stack.join('\n');
       parts.push(stack);
     }
     for (const [what, sentence] of [
       ['arguments', shown.left],
-      ['stack', ctx.settings.absent],
+      ['stack', this.ctx.settings.absent],
     ]) {
-      if (!sentence) continue;
-      const absent = document.createElement('span');
-      absent.className = 'nbp-absent-part';
-      absent.textContent = what;
+      if (!what || !sentence) continue;
+      const absent = textElement('span', 'nbp-absent-part', what);
       absent.title = sentence;
       parts.push(absent);
     }
-    const only = document.createElement('button');
-    only.className = 'nbp-link';
-    only.textContent = 'select this name';
-    only.addEventListener('click', () => store.set({name: [shown.name]}, 'timeline'));
-    box.replaceChildren(name, ...parts, only);
+    return parts;
   }
-  async function update() {
-    const id = store.get().focus;
+
+  /** Ask for the slice in focus. */
+  async update() {
+    const {ctx, timeline} = this,
+      id = ctx.store.get().focus;
     if (id == null) {
-      shown = null;
+      this.shown = null;
       timeline.setDetail(null);
-      draw();
+      this.draw();
       return;
     }
     try {
       const answer = await ctx.asker.ask({t: 'detail', id});
-      if (store.get().focus !== id) return;
-      shown = answer.found ? answer : null;
+      if (ctx.store.get().focus !== id) return;
+      this.shown = answer.found ? answer : null;
     } catch (error) {
-      ctx.trouble(error);
-      shown = null;
+      ctx.trouble(/** @type {Error} */ (error));
+      this.shown = null;
     }
-    timeline.setDetail(shown);
-    draw();
+    timeline.setDetail(this.shown);
+    this.draw();
     ctx.count('detail');
   }
-  draw();
-  return {update, current: () => shown};
+}
+
+/**
+ * What is known of a slice, each with its label.
+ * @param {DetailAnswer} shown
+ */
+function factsOf(shown) {
+  /** @type {[string, string | number | null | undefined][]} */
+  const facts = [
+    ['', shown.track_name],
+    ['at', formatInstant(shown.ts, Math.max(shown.dur, 1) / 100)],
+    ['took', formatTime(shown.dur, 4)],
+    ['self', formatTime(shown.self_ns, 4)],
+    ['step', shown.step],
+    ['phase', shown.phase],
+    ['module', shown.module],
+    ['shapes', shown.shapes],
+    ['in', shown.parent?.name],
+    ...(shown.arguments ?? []).slice(0, MOST_ARGUMENTS),
+  ];
+  const parts = facts
+    .filter(([, value]) => value !== null && value !== undefined && value !== '')
+    .map(([label, value]) => {
+      const fact = textElement('span', 'nbp-fact', '');
+      fact.append(textElement('em', '', label), ` ${value}`);
+      fact.title = String(value);
+      return fact;
+    });
+  if (shown.arguments?.length > MOST_ARGUMENTS) {
+    const more = textElement('span', 'nbp-fact', `… ${shown.arguments.length - MOST_ARGUMENTS} more`);
+    more.title = shown.arguments.map(([name, value]) => `${name} ${value}`).join('\n');
+    parts.push(more);
+  }
+  return parts;
 }

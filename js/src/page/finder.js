@@ -1,5 +1,12 @@
 // Find slices by name: matches are marked on the overview, Enter walks them.
-function createFinder(ctx, box) {
+import {formatCount} from '../shared/units.js';
+import {element} from '../shared/elements.js';
+
+/**
+ * @param {Context} ctx
+ * @param {HTMLElement} box
+ */
+export function createFinder(ctx, box) {
   const group = element('div', 'nbp-find', box),
     input = element('input', '', group),
     status = element('span', 'nbp-find-status', group),
@@ -11,21 +18,24 @@ function createFinder(ctx, box) {
   input.setAttribute('aria-label', 'find slices');
   status.setAttribute('aria-live', 'polite');
   let typing = 0,
-    last = null,
     walking = Promise.resolve();
+  /** @type {(SearchAnswer & {text?: string, visited?: boolean}) | null} */
+  let last = null;
   const clear = () => {
     last = null;
     status.textContent = '';
     marks.data = {x0: [], x1: [], y0: [], y1: []};
   };
+  /** @param {SearchAnswer} answer */
   function show(answer) {
     last = answer;
     status.classList.toggle('nbp-problem', Boolean(answer.error));
-    status.textContent = answer.error || (answer.count ? `${formatCount(answer.place + 1)} of ${formatCount(answer.count)}` : 'none');
+    status.textContent = answer.error || (answer.count ? `${formatCount((answer.place ?? 0) + 1)} of ${formatCount(answer.count)}` : 'none');
     const [begin, end] = ctx.meta.span,
       bin = (end - begin) / answer.data.marks.length,
-      rows = ctx.host.model('strip_rows'),
-      out = {x0: [], x1: [], y0: [], y1: []};
+      rows = ctx.host.model('strip_rows');
+    /** @type {Record<'x0' | 'x1' | 'y0' | 'y1', number[]>} */
+    const out = {x0: [], x1: [], y0: [], y1: []};
     answer.data.marks.forEach((mark, k) => {
       if (!mark) return;
       out.x0.push(begin + k * bin);
@@ -36,6 +46,7 @@ function createFinder(ctx, box) {
     marks.data = out;
     ctx.count('finder');
   }
+  /** @param {Partial<SearchRequest>} more */
   async function ask(more) {
     const text = input.value.trim();
     if (!text) {
@@ -48,10 +59,11 @@ function createFinder(ctx, box) {
       show(answer);
       return answer;
     } catch (error) {
-      ctx.trouble(error);
+      ctx.trouble(/** @type {Error} */ (error));
       return null;
     }
   }
+  /** @param {number} by */
   async function walk(by) {
     const from = last && last.text === input.value.trim() && last.visited ? {id: last.id, by} : {at: Math.floor(ctx.range.start)};
     const answer = await ask(from);

@@ -23,10 +23,15 @@ const HELP = [
   ['?', 'this list'],
 ];
 
-function attachKeyboard(ctx, root) {
+/**
+ * @param {Context} ctx
+ * @param {HTMLElement} root
+ */
+export function attachKeyboard(ctx, root) {
   const held = new Set();
   let frame = 0,
     previous = 0;
+  /** @param {number} now */
   const tick = (now) => {
     const seconds = Math.min(50, now - (previous || now)) / 1000,
       {range} = ctx,
@@ -39,6 +44,7 @@ function attachKeyboard(ctx, root) {
     ctx.host.frames.flush(); // in this frame, not in the next
     frame = held.size ? requestAnimationFrame(tick) : (previous = 0);
   };
+  /** @type {Record<string, () => void>} */
   const press = {
     f: () => ctx.fitSelection(),
     0: () => ctx.setView(...ctx.meta.span),
@@ -55,9 +61,10 @@ function attachKeyboard(ctx, root) {
     '?': () => ctx.help(),
     Escape: () => ctx.escape(),
   };
+  /** @param {KeyboardEvent} event */
   const down = (event) => {
     if (!event.isTrusted) return;
-    const target = event.composedPath()[0],
+    const target = /** @type {HTMLElement | undefined} */ (event.composedPath()[0]),
       key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     if (key.startsWith('Arrow') && target !== root) return; // lists, bars and sliders keep their own
     const inText = /^(INPUT|TEXTAREA|SELECT)$/.test(target?.tagName ?? '');
@@ -78,8 +85,10 @@ function attachKeyboard(ctx, root) {
     event.preventDefault();
     event.stopPropagation();
   };
+  /** @param {KeyboardEvent} event */
   const release = (event) => held.delete(event.key.toLowerCase());
   const drop = () => held.clear();
+  /** @param {FocusEvent} event */
   const guard = (event) => {
     if (event.target instanceof Element) event.target.setAttribute('data-lm-suppress-shortcuts', 'true');
   };
@@ -97,7 +106,8 @@ function attachKeyboard(ctx, root) {
   };
 }
 
-function helpPanel(root) {
+/** @param {HTMLElement} root */
+export function helpPanel(root) {
   const box = document.createElement('div');
   box.className = 'nbp-help';
   box.hidden = true;

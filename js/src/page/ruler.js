@@ -1,9 +1,21 @@
 // M: what the selected window measures, beside the timeline until M or Esc.
-function createRuler(ctx, root) {
+import {formatCount, formatInstant, formatTime, significant} from '../shared/units.js';
+import {element} from '../shared/elements.js';
+
+/**
+ * @param {Context} ctx
+ * @param {HTMLElement} root
+ */
+export function createRuler(ctx, root) {
   const box = element('div', 'nbp-ruler', root);
   box.hidden = true;
   box.setAttribute('role', 'status');
+  /** @type {Pick<TableAnswer, 'count' | 'self_ns'> | null} */
   let totals = null;
+  /**
+   * @param {string} label
+   * @param {string} text
+   */
   function line(label, text) {
     const row = element('div', '', box),
       key = element('em', '', row);
@@ -37,6 +49,7 @@ function createRuler(ctx, root) {
       return was;
     },
     draw,
+    /** @param {Pick<TableAnswer, 'count' | 'self_ns'>} answer */
     totals: (answer) => {
       totals = answer;
       draw();

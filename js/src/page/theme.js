@@ -1,7 +1,12 @@
 // Colours of canvas parts from the page's CSS variables; DOM parts take the same variables in dashboard.css.
-function readTheme(el) {
+/**
+ * @param {Element} el
+ * @returns {Theme}
+ */
+export function readTheme(el) {
   const probe = document.createElement('span');
   el.append(probe);
+  /** @param {string} name */
   const value = (name) => {
     // a custom property may hold var() or color-mix(): only a real colour is resolved
     probe.style.color = `var(--nbp-${name})`;
@@ -13,10 +18,14 @@ function readTheme(el) {
   };
   const theme = Object.fromEntries(['background', 'text', 'muted', 'grid', 'dim', 'accent'].map((name) => [name, value(name)]));
   probe.remove();
-  return theme;
+  return /** @type {Theme} */ (theme);
 }
 
-function paintFigures(doc, theme) {
+/**
+ * @param {BokehObject} doc
+ * @param {Theme} theme
+ */
+export function paintFigures(doc, theme) {
   for (const model of doc._all_models.values()) {
     const name = model.name ?? '';
     if (/Axis$/.test(model.type))
@@ -37,8 +46,11 @@ function paintFigures(doc, theme) {
   }
 }
 
-// Calls back when JupyterLab (or the system, outside it) changes its theme.
-function watchTheme(changed) {
+/**
+ * Calls back when JupyterLab (or the system, outside it) changes its theme.
+ * @param {() => void} changed
+ */
+export function watchTheme(changed) {
   const later = () => setTimeout(changed, 60); // JupyterLab swaps the stylesheet after the attribute
   const observer = new MutationObserver(later);
   observer.observe(document.body, {attributes: true, attributeFilter: ['data-jp-theme-light', 'data-jp-theme-name']});

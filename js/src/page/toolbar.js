@@ -1,7 +1,17 @@
 // Buttons above the timeline: what a drag does, zoom, colours, and a line for hints.
-function toolbar(ctx, box, setMode, recolour) {
-  const group = element('div', 'nbp-buttons', box),
-    buttons = {};
+import {createFinder} from './finder.js';
+import {element} from '../shared/elements.js';
+
+/**
+ * @param {Context} ctx
+ * @param {HTMLElement} box
+ * @param {(mode: string) => void} setMode
+ * @param {() => void} recolour
+ */
+export function toolbar(ctx, box, setMode, recolour) {
+  const group = element('div', 'nbp-buttons', box);
+  /** @type {Record<string, HTMLButtonElement>} */
+  const buttons = {};
   for (const [mode, text, title] of [
     ['pan', '✥ pan', 'drag to pan (Shift+drag selects a time)'],
     ['select', '▭ select time', 'drag to select a window of time'],
@@ -19,13 +29,15 @@ function toolbar(ctx, box, setMode, recolour) {
   }
   const zooms = element('div', 'nbp-buttons', box),
     middle = () => (ctx.range.start + ctx.range.end) / 2;
-  for (const [text, title, act] of [
+  /** @type {[string, string, () => void][]} */
+  const choices = [
     ['+', 'zoom in (W)', () => ctx.zoom(0.5, middle())],
     ['−', 'zoom out (S)', () => ctx.zoom(2, middle())],
     ['fit', 'fit the selection (F)', () => ctx.fitSelection()],
     ['all', 'show the whole recording (0)', () => ctx.setView(...ctx.meta.span)],
     ['?', 'keys and gestures', () => ctx.help()],
-  ]) {
+  ];
+  for (const [text, title, act] of choices) {
     const button = element('button', '', zooms);
     button.textContent = text;
     button.title = title;
@@ -36,7 +48,7 @@ function toolbar(ctx, box, setMode, recolour) {
   const select = element('select', '', colours);
   for (const tint of ctx.meta.tints) select.add(new Option(tint, tint));
   select.addEventListener('change', () => {
-    ctx.tint = select.value;
+    ctx.tint = /** @type {Tint} */ (select.value);
     recolour();
   });
   const finder = createFinder(ctx, box);

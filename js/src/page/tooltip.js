@@ -1,17 +1,22 @@
 // One tooltip for all views. Text only: names come from strangers' files.
-function createTooltip(root) {
+/** @param {HTMLElement} root */
+export function createTooltip(root) {
   const box = document.createElement('div');
   box.className = 'nbp-tooltip';
   box.setAttribute('role', 'tooltip');
   box.hidden = true;
   root.appendChild(box);
   return {
+    /**
+     * @param {{clientX: number, clientY: number}} event
+     * @param {(string | null | undefined)[]} lines
+     */
     show(event, lines) {
       box.replaceChildren(
         ...lines.filter(Boolean).map((text, i) => {
           const line = document.createElement('div');
           line.className = i ? '' : 'nbp-tooltip-head';
-          line.textContent = text;
+          line.textContent = text ?? null;
           return line;
         }),
       );

@@ -1,6 +1,15 @@
 // What the figures need from the page: tick texts, pointer gestures, and the selected window drawn in all of them.
-function writeTicks(ctx, phases) {
+import {formatTicks} from '../figures/document.js';
+import {formatBytes, formatCount, formatInstant, formatQuantity, formatShare, formatTime} from '../shared/units.js';
+import {attachTimeGestures} from '../timeline/gestures.js';
+
+/**
+ * @param {Context} ctx
+ * @param {import('../charts/phases.js').Phases} phases
+ */
+export function writeTicks(ctx, phases) {
   const {host} = ctx;
+  /** @param {number[]} ticks */
   const times = (ticks) => {
     const step = ticks.length > 1 ? Math.abs(ticks[1] - ticks[0]) : 1,
       largest = Math.max(...ticks.map(Math.abs), 1);
@@ -11,79 +20,103 @@ function writeTicks(ctx, phases) {
   formatTicks(host.model('phases_step'), (ticks) => ticks.map((t) => (Number.isInteger(t) ? phases.labelOf(t) : '')));
 }
 
-function watchPointer(ctx, timeline, memory, parts, setPointer, undo) {
-  const {store} = ctx,
-    tip = ctx.tooltip;
-  undo.push(
-    attachTimeGestures(ctx, parts.timeline, timeline.view, {
+/**
+ * What the tooltip says of what is under the pointer; null for nothing.
+ * @param {import('../timeline/hit.js').Hit} found
+ * @param {number} time
+ * @param {number} inView ns
+ */
+function linesOf(found, time, inView) {
+  switch (found.kind) {
+    case 'slice':
+      return [found.name, `${formatTime(found.dur)} at ${formatInstant(found.ts, Math.max(found.dur, 1) / 10)}`, found.track.name];
+    case 'bin':
+      return [
+        `${formatCount(found.count)} slices in ${formatTime(found.dur)}, busy ${formatShare(Math.min(1, found.busy))}`,
+        `longest: ${found.name}`,
+        found.sums ? 'this file holds them as a sum only' : 'zoom in to see each',
+      ];
+    case 'step':
+      return [`step ${found.step}`, formatTime(found.dur), 'click: select the step'];
+    case 'counter':
+      return [found.counter.name, formatQuantity(found.value, found.counter.unit), `at ${formatInstant(time, inView / 500)}`];
+    default:
+      return null;
+  }
+}
+
+/**
+ * A click selects a step or puts a slice into focus.
+ * @param {Store} store
+ * @param {import('../timeline/hit.js').Hit} found
+ * @param {boolean} extend
+ */
+function click(store, found, extend) {
+  if (found.kind === 'slice') store.set({focus: found.id}, 'timeline');
+  else if (found.kind === 'step') {
+    const now = store.get().step ?? [],
+      again = now.length === 1 && now[0] === found.step;
+    store.set({step: again ? null : extend ? [...new Set([...now, found.step])] : [found.step]}, 'timeline');
+  } else store.set({focus: null}, 'timeline');
+}
+
+/**
+ * A double click selects a name, or goes nearer.
+ * @param {Context} ctx
+ * @param {import('../timeline/hit.js').Hit} found
+ * @param {number} time
+ */
+function doubleClick({store, zoom, setView}, found, time) {
+  if (found.kind === 'slice') {
+    const now = store.get().name ?? [];
+    store.set({name: now.length === 1 && now[0] === found.name ? null : [found.name]}, 'timeline');
+  } else if (found.kind === 'bin') zoom(0.1, time);
+  else if (found.kind === 'step') setView(found.ts - 0.02 * found.dur, found.ts + 1.02 * found.dur);
+}
+
+/**
+ * Listen to the pointer in the timeline and the memory curve. Gives functions that end it.
+ * @param {Context} ctx
+ * @param {import('../timeline/timeline.js').Timeline} timeline
+ * @param {import('../charts/memory.js').Memory} memory
+ * @param {(time: number) => void} setPointer
+ */
+export function watchPointer(ctx, timeline, memory, setPointer) {
+  const tip = ctx.tooltip,
+    inView = () => ctx.range.end - ctx.range.start,
+    hitOf = (/** @type {MouseEvent} */ event, /** @type {number} */ time) => timeline.hit(time, timeline.laneAt(event));
+  const ends = [
+    attachTimeGestures(ctx, timeline.element, timeline.view, {
       hover(event, time) {
         setPointer(time);
-        const found = timeline.hit(time, timeline.laneAt(event));
-        if (found.kind === 'slice')
-          tip.show(event, [
-            found.name,
-            `${formatTime(found.dur)} at ${formatInstant(found.ts, Math.max(found.dur, 1) / 10)}`,
-            found.track.name,
-          ]);
-        else if (found.kind === 'bin')
-          tip.show(event, [
-            `${formatCount(found.count)} slices in ${formatTime(found.dur)}, busy ${formatShare(Math.min(1, found.busy))}`,
-            `longest: ${found.name}`,
-            found.sums ? 'this file holds them as a sum only' : 'zoom in to see each',
-          ]);
-        else if (found.kind === 'step') tip.show(event, [`step ${found.step}`, formatTime(found.dur), 'click: select the step']);
-        else if (found.kind === 'counter')
-          tip.show(event, [
-            found.counter.name,
-            formatQuantity(found.value, found.counter.unit),
-            `at ${formatInstant(time, (ctx.range.end - ctx.range.start) / 500)}`,
-          ]);
+        const lines = linesOf(hitOf(event, time), time, inView());
+        if (lines) tip.show(event, lines);
         else tip.hide();
       },
-      click(event, time) {
-        const found = timeline.hit(time, timeline.laneAt(event));
-        if (found.kind === 'slice') store.set({focus: found.id}, 'timeline');
-        else if (found.kind === 'step') {
-          const now = store.get().step ?? [];
-          store.set(
-            {
-              step:
-                now.length === 1 && now[0] === found.step
-                  ? null
-                  : event.ctrlKey
-                    ? [...new Set([...now, found.step])]
-                    : [found.step],
-            },
-            'timeline',
-          );
-        } else store.set({focus: null}, 'timeline');
-      },
-      doubleClick(event, time) {
-        const found = timeline.hit(time, timeline.laneAt(event));
-        if (found.kind === 'slice') {
-          const now = store.get().name ?? [];
-          store.set({name: now.length === 1 && now[0] === found.name ? null : [found.name]}, 'timeline');
-        } else if (found.kind === 'bin') ctx.zoom(0.1, time);
-        else if (found.kind === 'step') ctx.setView(found.ts - 0.02 * found.dur, found.ts + 1.02 * found.dur);
-      },
+      click: (event, time) => click(ctx.store, hitOf(event, time), event.ctrlKey),
+      doubleClick: (event, time) => doubleClick(ctx, hitOf(event, time), time),
       verticalDrag: (px) => timeline.scrollBy(px),
     }),
-  );
-  if (parts.memory.hidden) return;
-  undo.push(
-    attachTimeGestures(ctx, parts.memory, memory.view, {
+  ];
+  if (memory.element.hidden) return ends;
+  ends.push(
+    attachTimeGestures(ctx, memory.element, memory.view, {
       hover(event, time) {
         setPointer(time);
         const value = memory.valueAt(time);
         if (value === null) tip.hide();
-        else tip.show(event, [formatBytes(value), `at ${formatInstant(time, (ctx.range.end - ctx.range.start) / 500)}`]);
+        else tip.show(event, [formatBytes(value), `at ${formatInstant(time, inView() / 500)}`]);
       },
     }),
   );
+  return ends;
 }
 
-// The selected window: framed, and everything outside it veiled, in all figures with a time axis.
-function showWindow(ctx) {
+/**
+ * The selected window: framed, and everything outside it veiled, in all figures with a time axis.
+ * @param {Context} ctx
+ */
+export function showWindow(ctx) {
   const chosen = ctx.store.get().window;
   for (const name of ['timeline', 'overview', 'memory']) {
     ctx.host.model(`${name}_window`).setv({visible: Boolean(chosen), left: chosen?.[0] ?? 0, right: chosen?.[1] ?? 1});

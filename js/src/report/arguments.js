@@ -1,16 +1,20 @@
 // What slices of a report were called and launched with; unpacked when the first is asked for.
-function createLocalArguments(told) {
+import {lowerBound} from '../shared/search.js';
+import {inflateJson} from './file/inflate.js';
+
+/**
+ * Make the function that gives the arguments of a slice.
+ * @param {ReportArguments | null} told
+ * @returns {(i: number) => Promise<Partial<DetailAnswer>>}
+ */
+export function createLocalArguments(told) {
   if (!told) return async () => ({arguments: []});
   const {row, code} = told.columns;
+  /** @type {Promise<[string, string][][]> | null} */
   let texts = null;
-  async function unpack() {
-    const packed = Uint8Array.from(atob(told.texts), (c) => c.charCodeAt(0)),
-      stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('deflate'));
-    return JSON.parse(await new Response(stream).text());
-  }
   return async (i) => {
     const at = lowerBound(row, 0, row.length, i);
     if (row[at] !== i) return {arguments: [], left: told.left};
-    return {arguments: (await (texts ??= unpack()))[code[at]]};
+    return {arguments: (await (texts ??= inflateJson(told.texts)))[code[at]]};
   };
 }

@@ -1,17 +1,24 @@
-// Columns of a report: positions by row and start, masks, curves. Twins of views/lod and views/matching.py.
-const MOST_CELLS = 65536;
+// Columns of a report: positions by row and start, and which slices a selection leaves. Twins of service/lod/rows.py and
+// service/selected_rows.py.
+import {lowerBound} from '../shared/search.js';
 
-function lowerBound(values, lo, hi, x) {
-  while (lo < hi) {
-    const mid = (lo + hi) >> 1;
-    if (values[mid] < x) lo = mid + 1;
-    else hi = mid;
-  }
-  return lo;
-}
+/**
+ * @typedef {object} RowIndex
+ * @property {Uint32Array} order slices by row and start
+ * @property {Float64Array} start of the slice at each position
+ * @property {Float64Array} end
+ * @property {Uint32Array} pointer first position of each row
+ * @property {(row: number, a: number, b: number) => [number, number]} stretch positions that a window of time touches
+ * @property {(row: number, a: number, b: number) => number} covered ns of a window that slices of a row cover
+ */
 
-// Slices in trace order (by start) and, per row, the positions that lod.rows.RowIndex has.
-function createIndex(columns, trackOfRow) {
+/**
+ * Slices in trace order (by start) and, per row, the positions that lod.rows.RowIndex has.
+ * @param {ReportColumns} columns
+ * @param {number[]} trackOfRow
+ * @returns {RowIndex}
+ */
+export function createIndex(columns, trackOfRow) {
   const n = columns.row.length,
     rows = trackOfRow.length,
     pointer = new Uint32Array(rows + 1),
@@ -26,6 +33,7 @@ function createIndex(columns, trackOfRow) {
     start[p] = columns.ts[order[p]];
     end[p] = start[p] + columns.dur[order[p]];
   }
+  /** @type {RowIndex['stretch']} */
   function stretch(row, a, b) {
     const lo = pointer[row],
       hi = pointer[row + 1];
@@ -34,11 +42,14 @@ function createIndex(columns, trackOfRow) {
     if (first > lo && end[first - 1] > a) first--;
     return [first, Math.max(stop, first)];
   }
-  // as RowIndex.covered: what lies inside a slice may outlast it
+  /**
+   * As RowIndex.covered: what lies inside a slice may outlast it.
+   * @type {RowIndex['covered']}
+   */
   function covered(row, a, b) {
     if (row < 0) return 0;
     let sum = 0;
-    const extent = (p) => end[p] + (columns.extent ? columns.extent[order[p]] : 0),
+    const extent = (/** @type {number} */ p) => end[p] + (columns.extent ? columns.extent[order[p]] : 0),
       lo = pointer[row],
       stop = lowerBound(start, lo, pointer[row + 1], b);
     let p = lowerBound(start, lo, stop, a);
@@ -57,27 +68,47 @@ function createIndex(columns, trackOfRow) {
   return {order, start, end, pointer, stretch, covered};
 }
 
-function createMatching(columns, given) {
-  let key = '',
-    mask = null;
-  return function (state, without) {
-    // Uint8Array in trace order, or null for all
-    const clauses = ['name', 'category', 'track', 'step', 'phase', 'rank']
-      .filter((d) => state[d] != null && !without.includes(d))
-      .map((d) => [d, state[d]]);
+/**
+ * Make the function that tells which slices a selection leaves; it remembers the last answer.
+ * @param {ReportColumns} columns
+ * @param {ReportData} given
+ * @returns {Matching}
+ */
+export function createMatching(columns, given) {
+  let key = '';
+  /** @type {Mask} */
+  let mask = null;
+  const dimensions = /** @type {const} */ (['name', 'category', 'track', 'step', 'phase', 'rank']);
+  /**
+   * @param {typeof dimensions[number]} dimension
+   * @param {(string | number)[]} values
+   * @returns {(i: number) => boolean}
+   */
+  function testOf(dimension, values) {
+    if (dimension === 'rank') {
+      const tracks = new Set(given.meta.tracks.filter((t) => values.includes(t.rank)).map((t) => t.track));
+      return (i) => tracks.has(given.trackOfRow[columns.row[i]]);
+    }
+    if (dimension === 'track') {
+      const tracks = new Set(values);
+      return (i) => tracks.has(given.trackOfRow[columns.row[i]]);
+    }
+    if (dimension === 'step') {
+      const steps = new Set(values);
+      return (i) => steps.has(columns.step[i]);
+    }
+    const known = {name: given.names, category: given.meta.categories, phase: given.meta.phases}[dimension],
+      wanted = new Set(values),
+      fits = known.map((text) => wanted.has(text)),
+      codes = columns[dimension];
+    return (i) => fits[codes[i]] ?? false;
+  }
+  return (state, without) => {
+    const clauses = dimensions.filter((d) => state[d] != null && !without.includes(d));
     if (!clauses.length) return null;
-    const wanted = JSON.stringify(clauses);
+    const wanted = JSON.stringify(clauses.map((d) => [d, state[d]]));
     if (wanted === key) return mask;
-    const tests = clauses.map(([dimension, values]) => {
-      if (dimension === 'rank') {
-        const tracks = new Set(given.meta.tracks.filter((t) => values.includes(t.rank)).map((t) => t.track));
-        return (i) => tracks.has(given.trackOfRow[columns.row[i]]);
-      }
-      const known = {name: given.names, category: given.meta.categories, phase: given.meta.phases}[dimension];
-      const codes = new Set(known ? known.map((text, i) => (values.includes(text) ? i : -1)).filter((i) => i >= 0) : values);
-      if (dimension === 'track') return (i) => codes.has(given.trackOfRow[columns.row[i]]);
-      return (i) => codes.has(columns[dimension][i]);
-    });
+    const tests = clauses.map((d) => testOf(d, state[d] ?? []));
     mask = new Uint8Array(columns.row.length);
     for (let i = 0; i < mask.length; i++) mask[i] = tests.every((test) => test(i)) ? 1 : 0;
     key = wanted;
@@ -85,53 +116,22 @@ function createMatching(columns, given) {
   };
 }
 
-const reply = (content, columns = {}) => {
-  const names = {
-    Float64Array: 'f8',
-    Float32Array: 'f4',
-    Int32Array: 'i4',
-    Uint32Array: 'u4',
-    Uint16Array: 'u2',
-    Uint8Array: 'u1',
-  };
-  const entries = Object.entries(columns);
-  return {
-    content: {...content, columns: entries.map(([name, values]) => [name, names[values.constructor.name]])},
-    buffers: entries.map(([, values]) => new DataView(values.buffer, values.byteOffset, values.byteLength)),
-  };
-};
-
-// As lod.curve.StepCurve.sample: with more changes than pixels, every pixel keeps its minimum, its maximum and its last.
-function sampleCurve(ts, values, a, b, px) {
-  const n = ts.length,
-    i = Math.max(lowerBound(ts, 0, n, a + 1e-9) - 1, 0),
-    stop = lowerBound(ts, 0, n, b),
-    x = [],
-    y = [];
-  if (stop <= i) return [new Float64Array(0), new Float64Array(0)];
-  if (stop - i <= 4 * px)
-    for (let k = i; k < stop; k++) {
-      x.push(Math.max(ts[k], a));
-      y.push(values[k]);
-    }
-  else {
-    let column = -1;
-    for (let k = i; k < stop; k++) {
-      const c = Math.min(px - 1, Math.max(0, Math.floor(((ts[k] - a) / (b - a)) * px))),
-        last = y.length;
-      if (c !== column) {
-        const at = Math.max(ts[k], a);
-        x.push(at, at, at);
-        y.push(values[k], values[k], values[k]);
-        column = c;
-      } else {
-        y[last - 3] = Math.min(y[last - 3], values[k]);
-        y[last - 2] = Math.max(y[last - 2], values[k]);
-        y[last - 1] = values[k];
-      }
+/**
+ * The slice around every slice: the last one of the row above that began before it; -1 at the top.
+ * @param {ReportColumns} columns
+ * @param {Pick<ReportData, 'trackOfRow'>} given
+ * @param {RowIndex} index
+ */
+export function parentsOf(columns, given, index) {
+  const parent = new Int32Array(columns.row.length).fill(-1);
+  for (let row = 1; row < given.trackOfRow.length; row++) {
+    if (given.trackOfRow[row] !== given.trackOfRow[row - 1]) continue;
+    let above = index.pointer[row - 1];
+    const stop = index.pointer[row];
+    for (let p = index.pointer[row]; p < index.pointer[row + 1]; p++) {
+      while (above + 1 < stop && index.order[above + 1] < index.order[p]) above++;
+      parent[index.order[p]] = index.order[above];
     }
   }
-  x.push(Math.max(b, x[x.length - 1]));
-  y.push(values[stop - 1]);
-  return [Float64Array.from(x), Float64Array.from(y)];
+  return parent;
 }

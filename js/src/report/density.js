@@ -1,9 +1,25 @@
-// Density of some rows in a report: twin of views/lod/density.py. What is in the file as sums only comes from its cells.
-function createLocalBins(columns, given, index, tintOf, left) {
+// Density of some rows in a report: twin of service/lod/density.py. What is in the file as sums only comes from its cells.
+
+const MOST_CELLS = 65536;
+
+/**
+ * @param {ReportColumns} columns
+ * @param {ReportData} given
+ * @param {import('./columns.js').RowIndex} index
+ * @param {(tint: Tint, i: number) => number} tintOf
+ * @param {import('./left/left_out.js').LeftOut | null} left
+ */
+export function createLocalBins(columns, given, index, tintOf, left) {
   const [first, last] = [given.meta.span[0], Math.max(given.meta.span[1], 1)];
 
-  // Bins as wide as pixels or, where the cells of what was left out are wider, the cells. `drawn` (positions) are drawn
-  // one by one: in bins wider than pixels they are not counted again.
+  /**
+   * Bins as wide as pixels or, where the cells of what was left out are wider, the cells. `drawn` (positions) are drawn
+   * one by one: in bins wider than pixels they are not counted again.
+   * @param {number[]} rows
+   * @param {number} a
+   * @param {number} b
+   * @param {number} wanted
+   */
   function place(rows, a, b, wanted) {
     // only what lies in the recording, with its share of the pixels
     const asked = b - a;
@@ -22,63 +38,117 @@ function createLocalBins(columns, given, index, tintOf, left) {
     return {origin, width, n: Math.max(1, Math.ceil((b - origin) / width)), whole};
   }
 
+  /**
+   * @param {number[]} rows
+   * @param {number} a
+   * @param {number} b
+   * @param {number} wanted
+   * @param {Mask} mask
+   * @param {CrumbMask} crumbMask
+   * @param {Tint} tint
+   * @param {Set<number> | null} drawn
+   */
   return function bins(rows, a, b, wanted, mask, crumbMask, tint, drawn = null) {
     const {origin, width, n, whole} = place(rows, a, b, wanted),
-      cells = n * rows.length;
-    const busy = new Float64Array(cells),
-      lit = new Float64Array(cells),
-      touches = new Float64Array(cells),
-      longest = new Int32Array(cells).fill(-1),
-      most = new Float64Array(left ? cells : 0),
-      crumb = new Int32Array(left ? cells : 0).fill(-1);
+      sums = emptySums(n * rows.length, Boolean(left));
     rows.forEach((row, slot) => {
       const [from, stop] = index.stretch(row, origin, origin + n * width);
-      for (let p = from; p < stop; p++) {
-        if (whole && drawn?.has(p)) continue;
-        const i = index.order[p],
-          s = index.start[p],
-          e = index.end[p];
-        const k0 = Math.max(0, Math.floor((s - origin) / width)),
-          k1 = Math.min(n - 1, Math.max(k0, Math.ceil((e - origin) / width) - 1));
-        for (let k = k0; k <= k1; k++) {
-          const cell = slot * n + k,
-            part = Math.max(0, Math.min(e, origin + (k + 1) * width) - Math.max(s, origin + k * width));
-          busy[cell] += part;
-          if (!mask || mask[i]) lit[cell] += part;
-          touches[cell]++;
-          if (longest[cell] < 0 || columns.dur[i] > columns.dur[longest[cell]]) longest[cell] = i;
-        }
-      }
+      for (let p = from; p < stop; p++) if (!(whole && drawn?.has(p))) addSlice(sums, p, slot * n, origin, width, n, mask);
       left?.spread(row, origin, width, n, crumbMask, (k, ns, selected, slices, p) => {
         const cell = slot * n + k;
-        busy[cell] += ns;
-        lit[cell] += selected;
-        touches[cell] += slices;
-        if (ns + slices > most[cell]) {
-          most[cell] = ns + slices;
-          crumb[cell] = p;
+        sums.busy[cell] += ns;
+        sums.lit[cell] += selected;
+        sums.touches[cell] += slices;
+        if (ns + slices > sums.most[cell]) {
+          sums.most[cell] = ns + slices;
+          sums.crumb[cell] = p;
         }
       });
     });
-    const out = {
-      busy: new Uint8Array(cells),
-      bright: new Uint8Array(cells),
-      count: new Uint32Array(cells),
-      dname: new Uint32Array(cells),
-      dtint: new Uint8Array(cells),
-    };
+    /** @type {Omit<DensityPlace, 'sums'>} */
+    const where = {mode: 'dense', bins: n, bin_start: origin, bin_ns: width};
+    return {where: whole ? {...where, sums: true} : where, out: cellsOf(sums, width, mask, tint)};
+  };
+
+  /**
+   * Add a slice to the bins that it touches.
+   * @param {Sums} sums
+   * @param {number} p its position
+   * @param {number} base first cell of its row
+   * @param {number} origin
+   * @param {number} width
+   * @param {number} n
+   * @param {Mask} mask
+   */
+  function addSlice({busy, lit, touches, longest}, p, base, origin, width, n, mask) {
+    const i = index.order[p],
+      s = index.start[p],
+      e = index.end[p];
+    const k0 = Math.max(0, Math.floor((s - origin) / width)),
+      k1 = Math.min(n - 1, Math.max(k0, Math.ceil((e - origin) / width) - 1));
+    for (let k = k0; k <= k1; k++) {
+      const cell = base + k,
+        part = Math.max(0, Math.min(e, origin + (k + 1) * width) - Math.max(s, origin + k * width));
+      busy[cell] += part;
+      if (!mask || mask[i]) lit[cell] += part;
+      touches[cell]++;
+      if (longest[cell] < 0 || columns.dur[i] > columns.dur[longest[cell]]) longest[cell] = i;
+    }
+  }
+
+  /**
+   * The sums as bytes and codes.
+   * @param {Sums} sums
+   * @param {number} width
+   * @param {Mask} mask
+   * @param {Tint} tint
+   * @returns {DensityColumns}
+   */
+  function cellsOf({busy, lit, touches, longest, crumb}, width, mask, tint) {
+    const cells = busy.length,
+      out = {
+        busy: new Uint8Array(cells),
+        bright: new Uint8Array(cells),
+        count: new Uint32Array(cells),
+        dname: new Uint32Array(cells),
+        dtint: new Uint8Array(cells),
+      };
     for (let c = 0; c < cells; c++) {
-      const sums = left && crumb[c] >= 0;
+      const sums = left && crumb[c] >= 0 ? left : null;
       if (!touches[c] && !sums) continue;
       out.count[c] = Math.max(1, Math.round(touches[c]));
       out.busy[c] = Math.min(255, Math.max(1, Math.ceil((busy[c] / width) * 255)));
-      const instants = () => (longest[c] >= 0 ? mask[longest[c]] : 1);
-      out.bright[c] = mask ? Math.min(255, Math.ceil((busy[c] > 0 ? lit[c] / busy[c] : instants()) * 255)) : 255;
+      out.bright[c] = 255;
+      if (mask) {
+        const instants = longest[c] >= 0 ? mask[longest[c]] : 1;
+        out.bright[c] = Math.min(255, Math.ceil((busy[c] > 0 ? lit[c] / busy[c] : instants) * 255));
+      }
       // a slice that is in the file is longer than those that are not
-      out.dname[c] = Math.max(longest[c] >= 0 ? columns.name[longest[c]] : left.name(crumb[c]), 0);
-      out.dtint[c] = longest[c] >= 0 ? tintOf(tint, longest[c]) : left.tintOf(tint, crumb[c]);
+      const isSlice = longest[c] >= 0;
+      out.dname[c] = Math.max(isSlice ? columns.name[longest[c]] : (sums?.name(crumb[c]) ?? 0), 0);
+      out.dtint[c] = isSlice ? tintOf(tint, longest[c]) : (sums?.tintOf(tint, crumb[c]) ?? 0);
     }
-    const where = {mode: 'dense', bins: n, bin_start: origin, bin_ns: width};
-    return {where: whole ? {...where, sums: true} : where, out};
+    return out;
+  }
+}
+
+/**
+ * Sums of cells: ns, selected ns, slices, and which slice or crumb is the longest.
+ * @typedef {ReturnType<typeof emptySums>} Sums
+ */
+
+/**
+ * @param {number} cells
+ * @param {boolean} withCrumbs
+ */
+function emptySums(cells, withCrumbs) {
+  const crumbs = withCrumbs ? cells : 0;
+  return {
+    busy: new Float64Array(cells),
+    lit: new Float64Array(cells),
+    touches: new Float64Array(cells),
+    longest: new Int32Array(cells).fill(-1),
+    most: new Float64Array(crumbs),
+    crumb: new Int32Array(crumbs).fill(-1),
   };
 }

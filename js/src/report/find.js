@@ -1,16 +1,31 @@
-// From one slice to another in a report: twin of views/answers/find.py.
-function createLocalFind(columns, given, index) {
+// From one slice to another in a report: twin of service/answers/find.py.
+import {parseQuery} from '../filter/query.js';
+import {sliceFilter} from '../filter/slices.js';
+import {reply} from '../shared/packing.js';
+import {lowerBound} from '../shared/search.js';
+import {parentsOf} from './columns.js';
+
+const MOST_MARKS = 4000;
+
+/**
+ * Make the answers `find`, `neighbour` and `search`.
+ * @param {import('./answers.js').Report} report
+ */
+export function createLocalFind({columns, given, index}) {
   const n = columns.row.length,
     parent = parentsOf(columns, given, index),
-    track = (i) => given.trackOfRow[columns.row[i]];
-  const place = (i) =>
+    track = (/** @type {number} */ i) => given.trackOfRow[columns.row[i]];
+  const place = (/** @type {number | null} */ i) =>
     i === null || i < 0 ? {id: null} : {id: i, ts: columns.ts[i], dur: columns.dur[i], row: columns.row[i]};
+
+  /** @param {{id: number, by: number}} q */
   function find(q) {
     if (!(q.id >= 0 && q.id < n)) return reply({id: null});
     for (let i = q.id + q.by; i >= 0 && i < n; i += q.by)
       if (columns.name[i] === columns.name[q.id] && track(i) === track(q.id)) return reply(place(i));
     return reply({id: null});
   }
+  /** @param {{id: number, to?: string, row?: number, at?: number}} q */
   function neighbour(q) {
     if (!(q.id >= 0 && q.id < n)) {
       const [first, stop] = index.stretch(q.row ?? 0, q.at ?? 0, Infinity);
@@ -29,7 +44,9 @@ function createLocalFind(columns, given, index) {
     p += q.to === 'next' ? 1 : -1;
     return reply(place(p >= index.pointer[row] && p < index.pointer[row + 1] ? index.order[p] : null));
   }
+  /** @type {{text: string, rows: number[]}} */
   let known = {text: '', rows: []};
+  /** @param {string} text */
   function matches(text) {
     if (known.text === text) return known.rows;
     const passes = sliceFilter(columns, given, parseQuery(text)),
@@ -38,29 +55,34 @@ function createLocalFind(columns, given, index) {
     known = {text, rows};
     return rows;
   }
+  /**
+   * Where among the found slices the walk arrives.
+   * @param {number[]} rows
+   * @param {Partial<SearchRequest>} q
+   */
+  function placeIn(rows, q) {
+    const {id} = q;
+    if (id != null && (q.by ?? 1) <= 0) return (lowerBound(rows, 0, rows.length, id) - 1 + rows.length) % rows.length;
+    const at = rows.findIndex((i) => (id == null ? columns.ts[i] >= (q.at ?? 0) : i > id));
+    return Math.max(at, 0);
+  }
+  /** @param {Partial<SearchRequest>} q */
   function search(q) {
     const text = (q.text ?? '').trim(),
-      bins = Math.max(1, Math.min(q.px ?? 1000, 4000)),
+      bins = Math.max(1, Math.min(q.px ?? 1000, MOST_MARKS)),
       marks = new Uint8Array(bins),
       nothing = {count: 0, place: null, id: null, error: ''};
+    /** @type {number[]} */
     let rows = [];
     try {
       if (text) rows = matches(text);
     } catch (error) {
-      return reply({...nothing, error: String(error.message)}, {marks});
+      return reply({...nothing, error: String(/** @type {Error} */ (error).message)}, {marks});
     }
     if (!rows.length) return reply(nothing, {marks});
     const [begin, end] = given.meta.span;
     for (const i of rows) marks[Math.min(Math.floor(((columns.ts[i] - begin) / Math.max(end - begin, 1)) * bins), bins - 1)] = 1;
-    let at;
-    if (q.id == null) {
-      at = rows.findIndex((i) => columns.ts[i] >= (q.at ?? 0));
-      if (at < 0) at = 0;
-    } else if ((q.by ?? 1) > 0) {
-      at = rows.findIndex((i) => i > q.id);
-      if (at < 0) at = 0;
-    } else at = lowerBound(rows, 0, rows.length, q.id) - 1;
-    at = (at + rows.length) % rows.length;
+    const at = placeIn(rows, q);
     return reply({...nothing, ...place(rows[at]), count: rows.length, place: at}, {marks});
   }
   return {find, neighbour, search};

@@ -1,58 +1,97 @@
 // Questions: one in flight a channel, the newest wins, and a word to the user when no answer comes.
+import {unpack} from './packing.js';
+
 const PATIENCE_MS = 4000;
 const AGAIN_MS = 150;
-const RESEND_MS = 15000; // a message can be lost (rate limits): then the question is asked again
+export const RESEND_MS = 15000; // a message can be lost (rate limits): then the question is asked again
 
-// `onPending(kind, waits)` tells of questions whose index is still being made
-function createAsker(transport, onTrouble, onPending = () => {}) {
-  const log = {asked: 0, answered: 0, dropped: 0, bytes: 0, largest: 0, of: {}, kernelMs: [], roundTripMs: []};
-  const channels = new Set();
-  let seq = 0,
-    closed = false,
-    troubled = false;
-  const trouble = (state) => {
-    if (troubled === 'gone') return; // for good
-    if (state !== troubled) {
-      troubled = state;
-      onTrouble(state);
-    }
+/**
+ * @typedef {'waiting' | 'lost' | 'gone' | null} Trouble
+ * @typedef {(act: () => void) => void} Turn
+ */
+
+/** Asks the questions of a page and keeps account of the answers. */
+export class Asker {
+  log = {
+    asked: 0,
+    answered: 0,
+    dropped: 0,
+    bytes: 0,
+    largest: 0,
+    of: /** @type {Record<string, number>} */ ({}),
+    kernelMs: /** @type {(number | undefined)[]} */ ([]),
+    roundTripMs: /** @type {number[]} */ ([]),
   };
+  /** @type {Set<Channel<any>>} */ channels = new Set();
+  seq = 0;
+  closed = false;
+  /** @type {Trouble} */ troubled = null;
 
-  // `wanted` is asked before a question that the kernel is still working on is put again
-  async function ask(request, wanted = () => true) {
-    let waits = false;
-    const pending = () => {
-      if (!waits) onPending(request.t, true);
-      waits = true;
-    };
-    try {
-      return await askUntil(request, wanted, pending);
-    } finally {
-      if (waits) onPending(request.t, false);
+  /**
+   * @param {Transport} transport
+   * @param {(state: Trouble) => void} onTrouble
+   * @param {(kind: string, waits: boolean) => void} onPending told of questions whose index is still being made
+   * @param {number} resendMs
+   */
+  constructor(transport, onTrouble, onPending = () => {}, resendMs = RESEND_MS) {
+    this.transport = transport;
+    this.onTrouble = onTrouble;
+    this.onPending = onPending;
+    this.resendMs = resendMs;
+    this.stop = transport.whenLost?.(() => this.trouble('gone'));
+  }
+
+  /** @param {Trouble} state */
+  trouble(state) {
+    if (this.troubled === 'gone') return; // for good
+    if (state !== this.troubled) {
+      this.troubled = state;
+      this.onTrouble(state);
     }
   }
 
-  async function askUntil(request, wanted, pending) {
-    const mine = {...request, seq: ++seq};
+  /**
+   * Ask one question. `wanted` is asked before a question that the kernel is still working on is put again.
+   * @template {Question} Q
+   * @param {QuestionOf<Q>} request
+   * @param {() => boolean} wanted
+   * @returns {Promise<AnswerOf<Q>>}
+   */
+  async ask(request, wanted = () => true) {
+    let waits = false;
+    const pending = () => {
+      if (!waits) this.onPending(request.t, true);
+      waits = true;
+    };
+    try {
+      return await this.askUntil(request, wanted, pending);
+    } finally {
+      if (waits) this.onPending(request.t, false);
+    }
+  }
+
+  /**
+   * @template {Question} Q
+   * @param {QuestionOf<Q>} request
+   * @param {() => boolean} wanted
+   * @param {() => void} pending
+   * @returns {Promise<AnswerOf<Q>>}
+   */
+  async askUntil(request, wanted, pending) {
+    const {log} = this,
+      mine = {...request, seq: ++this.seq};
     log.asked++;
     log.of[request.t] = (log.of[request.t] ?? 0) + 1;
     const began = performance.now();
     for (let attempt = 0; ; attempt++) {
-      if (closed) throw new Error('closed');
-      const late = setTimeout(() => trouble('waiting'), PATIENCE_MS);
-      let lost;
-      const giveUp = new Promise((resolve) => {
-        lost = setTimeout(() => resolve(null), RESEND_MS);
-      });
-      const answer = await Promise.race([transport.request(mine), giveUp]);
-      clearTimeout(late);
-      clearTimeout(lost);
+      if (this.closed) throw new Error('closed');
+      const answer = await this.attempt(/** @type {Message} */ (/** @type {unknown} */ (mine)));
       if (answer === null) {
         if (attempt < 2) continue;
-        trouble('lost');
+        this.trouble('lost');
         throw new Error(`no answer to ${request.t}`);
       }
-      trouble(null);
+      this.trouble(null);
       if (answer.content.pending) {
         if (!wanted()) throw new Error('nobody waits for it any more');
         pending();
@@ -61,80 +100,166 @@ function createAsker(transport, onTrouble, onPending = () => {}) {
         attempt = -1;
         continue;
       }
-      const bytes = answer.buffers.reduce((sum, part) => sum + part.byteLength, 0);
-      log.answered++;
-      log.bytes += bytes;
-      log.largest = Math.max(log.largest, bytes);
-      log.kernelMs.push(answer.content.ms);
-      log.roundTripMs.push(performance.now() - began);
+      this.note(answer, performance.now() - began);
       if (answer.content.failed) throw new Error(answer.content.failed);
-      return {...answer.content, data: unpack(answer)};
+      return /** @type {AnswerOf<Q>} */ (/** @type {unknown} */ ({...answer.content, data: unpack(answer)}));
     }
   }
 
-  // channel(make, use): call it often; `make(must)` is asked for the request only when the line is free, and may give none
-  // where nothing has to be asked, unless it must. `filters` are the
-  // dimensions of the selection that the answer depends on: one that has not seen them as they are confirmed (messages
-  // overtake one another where several threads answer) is asked for anew. `turn(act)` waits for the answer's turn to be used.
-  function channel(make, use, failed, filters = [], turn = (act) => act()) {
-    let busy = false,
-      again = false,
-      closed = false,
-      seen = Infinity,
-      needed = 0; // the revision that an answer must have seen
-    const late = () => !closed && seen < needed;
-    async function run() {
-      if (closed) return;
-      if (busy) {
-        again = true;
-        return;
-      }
-      busy = true;
-      try {
-        const request = make(late()),
-          answer = request && (await ask(request));
-        if (answer && !closed) {
-          seen = answer.revision ?? Infinity;
-          await new Promise((done, fail) => {
-            turn(() => {
-              try {
-                if (!closed) use(answer, request, again || late());
-                done();
-              } catch (error) {
-                fail(error);
-              }
-            });
-          });
-        }
-      } catch (error) {
-        if (!closed && troubled !== 'gone') failed(error);
-      }
-      busy = false;
-      if (again || late()) {
-        again = false;
-        run();
-      }
+  /**
+   * Send a question and wait for its answer; null where none comes.
+   * @param {Message} message
+   * @returns {Promise<RawAnswer | null>}
+   */
+  async attempt(message) {
+    const late = setTimeout(() => this.trouble('waiting'), PATIENCE_MS);
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    let lost;
+    /** @type {Promise<null>} */
+    const giveUp = new Promise((resolve) => {
+      lost = setTimeout(() => resolve(null), this.resendMs);
+    });
+    const answer = await Promise.race([this.transport.request(message), giveUp]);
+    clearTimeout(late);
+    clearTimeout(lost);
+    return answer;
+  }
+
+  /**
+   * @param {RawAnswer} answer
+   * @param {number} ms
+   */
+  note(answer, ms) {
+    const {log} = this,
+      bytes = answer.buffers.reduce((sum, part) => sum + part.byteLength, 0);
+    log.answered++;
+    log.bytes += bytes;
+    log.largest = Math.max(log.largest, bytes);
+    log.kernelMs.push(answer.content.ms);
+    log.roundTripMs.push(ms);
+  }
+
+  /**
+   * Open a channel: see `Channel`.
+   * @template {Question} Q
+   * @param {(must: boolean) => QuestionOf<Q> | null} make
+   * @param {(answer: AnswerOf<Q>, request: QuestionOf<Q>, stale: boolean) => void} use
+   * @param {(error: Error) => void} failed
+   * @param {readonly string[]} filters
+   * @param {Turn} turn
+   */
+  channel(make, use, failed, filters = [], turn = (act) => act()) {
+    const made = new Channel(this, make, use, failed, filters, turn);
+    this.channels.add(made);
+    return made;
+  }
+
+  /**
+   * Tell the channels that a selection has been confirmed.
+   * @param {number} revision
+   * @param {Dimension[]} changed
+   */
+  confirm(revision, changed) {
+    for (const one of this.channels) one.confirm(revision, changed);
+  }
+
+  close() {
+    this.closed = true;
+    this.stop?.();
+  }
+}
+
+/**
+ * A line for one kind of question: call `run` often.
+ *
+ * `make(must)` is asked for the request only when the line is free, and may give none where nothing has to be asked,
+ * unless it must. `filters` are the dimensions of the selection that the answer depends on: one that has not seen them
+ * as they are confirmed (messages overtake one another where several threads answer) is asked for anew. `turn(act)`
+ * waits for the answer's turn to be used.
+ * @template {Question} Q
+ */
+export class Channel {
+  busy = false;
+  again = false;
+  closed = false;
+  seen = Infinity;
+  needed = 0; // the revision that an answer must have seen
+
+  /**
+   * @param {Asker} asker
+   * @param {(must: boolean) => QuestionOf<Q> | null} make
+   * @param {(answer: AnswerOf<Q>, request: QuestionOf<Q>, stale: boolean) => void} use
+   * @param {(error: Error) => void} failed
+   * @param {readonly string[]} filters
+   * @param {Turn} turn
+   */
+  constructor(asker, make, use, failed, filters, turn) {
+    this.asker = asker;
+    this.make = make;
+    this.use = use;
+    this.failed = failed;
+    this.filters = filters;
+    this.turn = turn;
+  }
+
+  get late() {
+    return !this.closed && this.seen < this.needed;
+  }
+
+  /** Ask, at once or when the line is free. */
+  async run() {
+    if (this.closed) return;
+    if (this.busy) {
+      this.again = true;
+      return;
     }
-    const mine = {
-      run,
-      confirm: (revision, changed) => {
-        if (changed.some((key) => filters.includes(key))) needed = Math.max(needed, revision);
-        if (!busy && late()) run();
-      },
-      close: () => {
-        closed = true;
-        channels.delete(mine);
-      },
-    };
-    channels.add(mine);
-    return mine;
+    this.busy = true;
+    try {
+      const request = this.make(this.late),
+        answer = request && (await this.asker.ask(request));
+      if (request && answer && !this.closed) {
+        this.seen = answer.revision ?? Infinity;
+        await this.used(answer, request);
+      }
+    } catch (error) {
+      if (!this.closed && this.asker.troubled !== 'gone') this.failed(/** @type {Error} */ (error));
+    }
+    this.busy = false;
+    if (this.again || this.late) {
+      this.again = false;
+      this.run();
+    }
   }
-  function confirm(revision, changed) {
-    for (const one of channels) one.confirm(revision, changed);
+
+  /**
+   * @param {AnswerOf<Q>} answer
+   * @param {QuestionOf<Q>} request
+   * @returns {Promise<void>}
+   */
+  used(answer, request) {
+    return new Promise((done, fail) => {
+      this.turn(() => {
+        try {
+          if (!this.closed) this.use(answer, request, this.again || this.late);
+          done();
+        } catch (error) {
+          fail(error);
+        }
+      });
+    });
   }
-  const stop = transport.whenLost?.(() => trouble('gone'));
-  return {ask, channel, confirm, log, close: () => {
-    closed = true;
-    stop?.();
-  }};
+
+  /**
+   * @param {number} revision
+   * @param {Dimension[]} changed
+   */
+  confirm(revision, changed) {
+    if (changed.some((key) => this.filters.includes(key))) this.needed = Math.max(this.needed, revision);
+    if (!this.busy && this.late) this.run();
+  }
+
+  close() {
+    this.closed = true;
+    this.asker.channels.delete(this);
+  }
 }

@@ -1,18 +1,48 @@
 // Columns of an answer: buffers named and typed by content.columns.
-const ARRAYS = {f8: Float64Array, f4: Float32Array, i4: Int32Array, u4: Uint32Array, u2: Uint16Array, u1: Uint8Array};
 
-function unpack({content, buffers}) {
+export const ARRAYS = {f8: Float64Array, f4: Float32Array, i4: Int32Array, u4: Uint32Array, u2: Uint16Array, u1: Uint8Array};
+
+/**
+ * Read the columns of an answer.
+ * @param {RawAnswer} answer
+ */
+export function unpack({content, buffers}) {
+  /** @type {NumberColumns} */
   const out = {};
   (content.columns ?? []).forEach(([name, type], i) => {
     const Kind = ARRAYS[type],
       part = buffers[i];
-    let {buffer, byteOffset, byteLength} = part;
+    let buffer = /** @type {ArrayBuffer} */ (part.buffer),
+      {byteOffset} = part;
     if (byteOffset % Kind.BYTES_PER_ELEMENT) {
       // some front ends slice a message without alignment
-      buffer = buffer.slice(byteOffset, byteOffset + byteLength);
+      buffer = buffer.slice(byteOffset, byteOffset + part.byteLength);
       byteOffset = 0;
     }
-    out[name] = new Kind(buffer, byteOffset, byteLength / Kind.BYTES_PER_ELEMENT);
+    out[name] = new Kind(buffer, byteOffset, part.byteLength / Kind.BYTES_PER_ELEMENT);
   });
   return out;
+}
+
+/**
+ * Make an answer of columns, as the kernel would send it.
+ * @param {Record<string, unknown>} content
+ * @param {NumberColumns} columns
+ * @returns {RawAnswer}
+ */
+export function reply(content, columns = {}) {
+  const entries = Object.entries(columns);
+  return {
+    content: {...content, columns: entries.map(([name, values]) => [name, typeOf(values)])},
+    buffers: entries.map(([, values]) => new DataView(values.buffer, values.byteOffset, values.byteLength)),
+  };
+}
+
+/**
+ * @param {NumberArray} values
+ * @returns {ColumnType}
+ */
+function typeOf(values) {
+  const types = /** @type {ColumnType[]} */ (Object.keys(ARRAYS));
+  return types.find((type) => values instanceof ARRAYS[type]) ?? 'f8';
 }

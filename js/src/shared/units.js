@@ -1,4 +1,5 @@
 // Numbers to text, as notebook_prof.units writes them.
+/** @type {[string, number][]} */
 const TIME_UNITS = [
   ['s', 1e9],
   ['ms', 1e6],
@@ -6,17 +7,25 @@ const TIME_UNITS = [
   ['ns', 1],
 ];
 
-function significant(value, digits, keepZeros = false) {
+/**
+ * @param {number} value
+ * @param {number} digits
+ */
+export function significant(value, digits, keepZeros = false) {
   if (value === 0) return '0';
   const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(Math.abs(value))));
   const text = value.toFixed(Math.min(decimals, 12));
   return text.includes('.') && !keepZeros ? text.replace(/\.?0+$/, '') : text;
 }
 
-// In a column all digits are kept: 95.0 ms under 12.3 ms.
-const formatTimeCell = (ns) => formatTime(ns, 3, true);
+/**
+ * In a column all digits are kept: 95.0 ms under 12.3 ms.
+ * @param {number} ns
+ */
+export const formatTimeCell = (ns) => formatTime(ns, 3, true);
 
-function formatTime(ns, digits = 3, keepZeros = false) {
+/** @param {number} ns */
+export function formatTime(ns, digits = 3, keepZeros = false) {
   if (!Number.isFinite(ns)) return '–';
   const sign = ns < 0 ? '−' : '',
     size = Math.abs(ns);
@@ -36,7 +45,11 @@ function formatTime(ns, digits = 3, keepZeros = false) {
 
 // A position on an axis of minutes or hours, as notebook_prof.units.format_clock writes it.
 const CLOCK_FROM_NS = 120e9;
-function formatClock(ns, resolution, unitOf = ns) {
+/**
+ * @param {number} ns
+ * @param {number} resolution
+ */
+export function formatClock(ns, resolution, unitOf = ns) {
   const hours = Math.abs(unitOf) >= 3600e9,
     decimals = Math.min(9, Math.max(0, Math.ceil(-Math.log10(Math.max(resolution, 1e-3) / 1e9) - 1e-9))),
     whole = hours && resolution >= 60e9 ? 60 : 1,
@@ -50,15 +63,20 @@ function formatClock(ns, resolution, unitOf = ns) {
   return whole === 60 ? `${clock} h` : `${clock}:${after} h`;
 }
 
-// A position on the time axis: as many digits as the distance between ticks (or pixels) deserves.
-function formatInstant(ns, resolution, unitOf = ns) {
+/**
+ * A position on the time axis: as many digits as the distance between ticks (or pixels) deserves.
+ * @param {number} ns
+ * @param {number} resolution
+ */
+export function formatInstant(ns, resolution, unitOf = ns) {
   if (Math.abs(unitOf) >= CLOCK_FROM_NS) return formatClock(ns, resolution, unitOf);
   const [unit, scale] = TIME_UNITS.find(([, s]) => Math.abs(unitOf) >= s) ?? ['ns', 1];
   const decimals = Math.max(0, Math.ceil(-Math.log10(Math.max(resolution, 1e-3) / scale) - 1e-9));
   return `${(ns / scale).toFixed(Math.min(decimals, 9))} ${unit}`.replace(/^-/, '−');
 }
 
-function formatBytes(count, digits = 3) {
+/** @param {number} count */
+export function formatBytes(count, digits = 3) {
   if (!Number.isFinite(count)) return '–';
   const sign = count < 0 ? '−' : '';
   let size = Math.abs(count);
@@ -70,15 +88,21 @@ function formatBytes(count, digits = 3) {
 }
 
 const COUNTS = new Intl.NumberFormat('en-US', {maximumFractionDigits: 0}); // made once: toLocaleString makes one a number
-const formatCount = (n) => COUNTS.format(Math.round(n));
+/** @param {number} n */
+export const formatCount = (n) => COUNTS.format(Math.round(n));
 
-function formatShare(share) {
+/** @param {number} share */
+export function formatShare(share) {
   const percent = 100 * share;
   return percent > 0 && percent < 0.05 ? '<0.1 %' : `${percent.toFixed(1)} %`;
 }
 
-// "3–5, 8" of [3, 4, 5, 8]
-function formatNumbers(numbers) {
+/**
+ * "3–5, 8" of [3, 4, 5, 8]
+ * @param {number[]} numbers
+ */
+export function formatNumbers(numbers) {
+  /** @type {[number, number][]} */
   const parts = [];
   for (const n of [...numbers].sort((p, q) => p - q)) {
     const last = parts[parts.length - 1];
@@ -90,4 +114,15 @@ function formatNumbers(numbers) {
     .map(([a, b]) => (a === b ? `${a}` : `${a}–${b}`))
     .join(', ');
   return parts.length > 4 ? `${text} …` : text;
+}
+
+/**
+ * A value of a counter.
+ * @param {number} value
+ * @param {string} unit
+ */
+export function formatQuantity(value, unit) {
+  if (unit === 'bytes') return formatBytes(value);
+  if (unit === '1' || unit === 'share') return formatShare(value);
+  return `${significant(value, 3)}${unit ? ` ${unit}` : ''}`;
 }

@@ -1,116 +1,187 @@
 // A Bokeh figure in a tab. Sources of its glyphs may have a column `select`: a patch of the selection as JSON. What a hover
 // tool of Bokeh would show is shown in the tooltip of all views instead: as text.
-function picturePart(ctx, {title, legend, document: json}, pick) {
-  const box = textElement('figure', 'nbp-picture', ''),
-    place = textElement('div', 'nbp-figure', '');
-  if (title || legend.length) {
-    const caption = textElement('figcaption', 'nbp-part-title', title),
-      keys = textElement('span', 'nbp-keys', '');
-    for (const [text, colour] of legend) {
-      const key = textElement('span', '', text),
-        swatch = document.createElement('i');
-      if (/^#[0-9a-f]{6}$/i.test(colour)) swatch.style.background = colour;
-      key.prepend(swatch);
-      keys.append(key);
-    }
-    caption.append(keys);
-    box.append(caption);
+import {mountDocument} from '../figures/document.js';
+import {paintFigures} from '../page/theme.js';
+import {textElement} from '../shared/elements.js';
+
+const CLICK_PX = 4;
+
+/** @typedef {{lines: string[], patch: SelectionPatch | null}} Mark */
+
+/** A figure of a tab. */
+export class Picture {
+  element = textElement('figure', 'nbp-picture', '');
+  place = textElement('div', 'nbp-figure', '');
+  /** @type {Map<BokehObject, [label: string, column: string | undefined][]>} */ hovers = new Map();
+  /** @type {Host | null} */ host = null;
+  gone = false;
+
+  /**
+   * @param {Context} ctx
+   * @param {PicturePart} part
+   * @param {import('./walk.js').Pick} pick
+   */
+  constructor(ctx, {title, legend, document: json}, pick) {
+    this.ctx = ctx;
+    this.json = json;
+    this.pick = pick;
+    if (title || legend.length) this.element.append(captionOf(title, legend));
+    this.place.setAttribute('role', 'img');
+    this.place.setAttribute('aria-label', title || 'picture');
+    this.element.append(this.place);
+    this.listen();
   }
-  place.setAttribute('role', 'img');
-  place.setAttribute('aria-label', title || 'picture');
-  box.append(place);
-  const hovers = new Map(); // renderer → [[label, column], …]
-  let host = null,
-    gone = false;
-  const figures = () => [...(host?.doc._all_models.values() ?? [])].filter((model) => model.type === 'Figure' || model.type === 'Plot');
-  const theme = () => {
-    if (host) paintFigures(host.doc, ctx.theme);
-  };
-  async function mount() {
-    const made = await mountDocument(ctx.host.Bokeh, JSON.parse(json), [place], prepare);
-    if (gone) {
+
+  /** @returns {BokehObject[]} */
+  figures() {
+    const models = [...(this.host?.doc._all_models.values() ?? [])];
+    return models.filter((model) => model.type === 'Figure' || model.type === 'Plot');
+  }
+
+  theme() {
+    if (this.host) paintFigures(this.host.doc, this.ctx.theme);
+  }
+
+  async mount() {
+    const made = await mountDocument(this.ctx.host.Bokeh, JSON.parse(this.json), [this.place], (doc) => this.prepare(doc));
+    if (this.gone) {
       made.dispose();
       return;
     }
-    host = made;
-    theme();
+    this.host = made;
+    this.theme();
   }
-  function prepare(doc) {
+
+  /** @param {BokehObject} doc */
+  prepare(doc) {
     for (const tool of doc._all_models.values()) {
       if (tool.type !== 'HoverTool' || !Array.isArray(tool.tooltips)) continue;
-      const rows = tool.tooltips.map(([label, text]) => [label, /^@\{?([^{}]+)\}?$/.exec(text)?.[1]]);
-      for (const renderer of Array.isArray(tool.renderers) ? tool.renderers : []) hovers.set(renderer, rows);
+      const rows = tool.tooltips.map((/** @type {[string, string]} */ [label, text]) => [label, /^@\{?([^{}]+)\}?$/.exec(text)?.[1]]);
+      for (const renderer of Array.isArray(tool.renderers) ? tool.renderers : []) this.hovers.set(renderer, rows);
       tool.setv({tooltips: null});
     }
   }
-  function linesOf(renderer, index) {
+
+  /**
+   * @param {BokehObject} renderer
+   * @param {number} index
+   */
+  linesOf(renderer, index) {
     const {data} = renderer.data_source;
-    return (hovers.get(renderer) ?? []).map(([label, column]) => {
-      const text = String(data[column]?.[index] ?? '');
+    return (this.hovers.get(renderer) ?? []).map(([label, column]) => {
+      const text = String(data[column ?? '']?.[index] ?? '');
       return text && label ? `${text} ${label}` : text;
     });
   }
-  // the topmost mark under the pointer that has something to say
-  function markAt(event) {
-    for (const figure of figures()) {
-      const view = host.viewOf(figure),
-        canvas = view?.canvas_view?.el ?? place,
-        rect = canvas.getBoundingClientRect(),
+
+  /**
+   * @param {BokehObject} figure
+   * @param {BokehObject} renderer
+   */
+  viewOf(figure, renderer) {
+    const view = this.host?.viewOf(figure);
+    return view.renderer_view?.(renderer) ?? view.views?.find_one(renderer);
+  }
+
+  /**
+   * Where the canvas of a figure is on the screen.
+   * @param {BokehObject} figure
+   * @returns {DOMRect}
+   */
+  canvasOf(figure) {
+    return (this.host?.viewOf(figure)?.canvas_view?.el ?? this.place).getBoundingClientRect();
+  }
+
+  /**
+   * The topmost mark under the pointer that has something to say.
+   * @param {MouseEvent} event
+   * @returns {Mark | null}
+   */
+  markAt(event) {
+    for (const figure of this.figures()) {
+      const rect = this.canvasOf(figure),
         point = {type: 'point', sx: event.clientX - rect.left, sy: event.clientY - rect.top};
       for (const renderer of [...figure.renderers].reverse()) {
         const data = renderer.data_source?.data,
-          of = view.renderer_view?.(renderer) ?? view.views?.find_one(renderer);
-        if (!data || !of || !(data.select || hovers.has(renderer))) continue;
+          of = this.viewOf(figure, renderer);
+        if (!data || !of || !(data.select || this.hovers.has(renderer))) continue;
         const index = of.hit_test(point)?.indices?.[0];
-        if (index !== undefined) return {lines: linesOf(renderer, index), patch: data.select?.[index] ? JSON.parse(data.select[index]) : null};
+        if (index !== undefined)
+          return {lines: this.linesOf(renderer, index), patch: data.select?.[index] ? JSON.parse(data.select[index]) : null};
       }
     }
     return null;
   }
-  place.addEventListener('pointermove', (event) => {
-    const mark = host && markAt(event);
-    place.classList.toggle('nbp-pickable', Boolean(mark?.patch));
-    if (mark?.lines.some(Boolean)) ctx.tooltip.show(event, mark.lines);
-    else ctx.tooltip.hide();
-  });
-  place.addEventListener('pointerleave', () => ctx.tooltip.hide());
-  let pressed = null;
-  place.addEventListener(
-    'pointerdown',
-    (event) => {
-      pressed = [event.clientX, event.clientY];
-    },
-    true,
-  );
-  place.addEventListener('click', (event) => {
-    if (!pressed || Math.hypot(event.clientX - pressed[0], event.clientY - pressed[1]) > 4) return; // the end of a drag
-    const mark = host && markAt(event);
-    if (mark?.patch) pick(mark.patch);
-  });
-  return {
-    element: box,
-    mount,
-    theme,
-    dispose() {
-      gone = true;
-      ctx.tooltip.hide();
-      host?.dispose();
-      host = null;
-    },
-    snapshot: () => ({drawn: Boolean(host), renderers: figures().flatMap((f) => f.renderers.map((r) => r.data_source?.get_length?.() ?? 0))}),
-    locate(index) {
-      for (const figure of figures())
-        for (const renderer of figure.renderers) {
-          const data = renderer.data_source?.data;
-          if (!data?.select?.[index]) continue;
-          const of = host.viewOf(figure).renderer_view?.(renderer) ?? host.viewOf(figure).views.find_one(renderer),
-            [sx, sy] = of.glyph.scenterxy(index),
-            rect = (host.viewOf(figure).canvas_view?.el ?? place).getBoundingClientRect();
-          return {x: rect.left + sx, y: rect.top + sy};
-        }
-      return null;
-    },
-  };
+
+  listen() {
+    const {ctx, place} = this;
+    place.addEventListener('pointermove', (event) => {
+      const mark = this.host && this.markAt(event);
+      place.classList.toggle('nbp-pickable', Boolean(mark?.patch));
+      if (mark?.lines.some(Boolean)) ctx.tooltip.show(event, mark.lines);
+      else ctx.tooltip.hide();
+    });
+    place.addEventListener('pointerleave', () => ctx.tooltip.hide());
+    /** @type {[number, number] | null} */
+    let pressed = null;
+    place.addEventListener(
+      'pointerdown',
+      (event) => {
+        pressed = [event.clientX, event.clientY];
+      },
+      true,
+    );
+    place.addEventListener('click', (event) => {
+      if (!pressed || Math.hypot(event.clientX - pressed[0], event.clientY - pressed[1]) > CLICK_PX) return; // the end of a drag
+      const mark = this.host && this.markAt(event);
+      if (mark?.patch) this.pick(mark.patch);
+    });
+  }
+
+  dispose() {
+    this.gone = true;
+    this.ctx.tooltip.hide();
+    this.host?.dispose();
+    this.host = null;
+  }
+
+  snapshot() {
+    const renderers = this.figures().flatMap((f) => f.renderers.map((/** @type {BokehObject} */ r) => r.data_source?.get_length?.() ?? 0));
+    return {drawn: Boolean(this.host), renderers};
+  }
+
+  /**
+   * Where a mark that selects something is on the screen.
+   * @param {number} index
+   * @returns {Point | null}
+   */
+  locate(index) {
+    for (const figure of this.figures())
+      for (const renderer of figure.renderers) {
+        const data = renderer.data_source?.data;
+        if (!data?.select?.[index]) continue;
+        const [sx, sy] = this.viewOf(figure, renderer).glyph.scenterxy(index),
+          rect = this.canvasOf(figure);
+        return {x: rect.left + sx, y: rect.top + sy};
+      }
+    return null;
+  }
 }
 
-
+/**
+ * @param {string} title
+ * @param {[string, string][]} legend
+ */
+function captionOf(title, legend) {
+  const caption = textElement('figcaption', 'nbp-part-title', title),
+    keys = textElement('span', 'nbp-keys', '');
+  for (const [text, colour] of legend) {
+    const key = textElement('span', '', text),
+      swatch = document.createElement('i');
+    if (/^#[0-9a-f]{6}$/i.test(colour)) swatch.style.background = colour;
+    key.prepend(swatch);
+    keys.append(key);
+  }
+  caption.append(keys);
+  return caption;
+}

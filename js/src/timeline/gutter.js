@@ -1,64 +1,150 @@
 // Names of tracks beside the timeline. A native scroll container: its scroll position is the timeline's.
+import {activeElement} from '../shared/elements.js';
+import {formatQuantity, formatShare} from '../shared/units.js';
+import {scaleOf} from './counters.js';
+
 // Threads of a pool differ at the end of their names: the middle is left out.
 const LONGEST_TRACK = 19;
+/** @param {string} name */
 const shortened = (name) => (name.length <= LONGEST_TRACK ? name : `${name.slice(0, 9)}…${name.slice(-(LONGEST_TRACK - 10))}`);
 
-function createGutter(ctx, lanes, onChange) {
-  const {settings, store} = ctx,
-    box = document.createElement('div'),
-    top = document.createElement('div');
-  box.className = 'nbp-gutter';
-  box.style.width = `${settings.gutter}px`;
-  box.style.top = `${settings.axis}px`;
-  box.tabIndex = 0;
-  box.setAttribute('aria-label', 'tracks');
-  top.className = 'nbp-gutter-top';
-  top.style.width = `${settings.gutter - 44}px`; // the first label of the axis reaches over its edge
-  const filter = document.createElement('input'),
-    all = document.createElement('button');
-  filter.type = 'search';
-  filter.placeholder = 'tracks';
-  filter.setAttribute('aria-label', 'filter tracks by name');
-  filter.addEventListener('input', () => {
-    lanes.setFilter(filter.value);
-    changed();
+/**
+ * @param {string} text
+ * @param {string} title
+ * @param {() => void} act
+ */
+function button(text, title, act) {
+  const made = document.createElement('button');
+  made.className = 'nbp-fold';
+  made.textContent = text;
+  made.title = title;
+  made.setAttribute('aria-label', title);
+  made.tabIndex = -1;
+  made.addEventListener('click', (event) => {
+    event.stopPropagation();
+    act();
   });
-  all.className = 'nbp-show-all';
-  all.addEventListener('click', () => {
-    filter.value = '';
-    lanes.showAll();
-    changed();
-  });
-  top.append(filter, all);
+  return made;
+}
 
-  function changed(focused) {
-    render();
-    onChange('layout');
-    if (focused) box.querySelector(`[data-key="${focused}"]`)?.focus({preventScroll: true});
+/**
+ * @param {string} className
+ * @param {string} text
+ */
+function span(className, text) {
+  const made = document.createElement('span');
+  made.className = className;
+  made.textContent = text;
+  return made;
+}
+
+/** The names of the lanes, and what can be done to a track. */
+export class Gutter {
+  box = document.createElement('div');
+  top = document.createElement('div');
+  filter = document.createElement('input');
+  showAll = document.createElement('button');
+
+  /**
+   * @param {Context} ctx
+   * @param {Lanes} lanes
+   * @param {(why: 'layout' | 'scroll') => void} onChange
+   */
+  constructor(ctx, lanes, onChange) {
+    this.settings = ctx.settings;
+    this.store = ctx.store;
+    this.lanes = lanes;
+    this.onChange = onChange;
+    const {box, top} = this;
+    box.className = 'nbp-gutter';
+    box.style.width = `${ctx.settings.gutter}px`;
+    box.style.top = `${ctx.settings.axis}px`;
+    box.tabIndex = 0;
+    box.setAttribute('aria-label', 'tracks');
+    top.className = 'nbp-gutter-top';
+    top.style.width = `${ctx.settings.gutter - 44}px`; // the first label of the axis reaches over its edge
+    this.addTools();
+    box.addEventListener('scroll', () => onChange('scroll'));
+    this.render();
   }
-  function button(text, title, act) {
-    const made = document.createElement('button');
-    made.className = 'nbp-fold';
-    made.textContent = text;
-    made.title = title;
-    made.setAttribute('aria-label', title);
-    made.tabIndex = -1;
-    made.addEventListener('click', (event) => {
-      event.stopPropagation();
-      act();
+
+  addTools() {
+    const {filter, showAll: all, lanes} = this;
+    filter.type = 'search';
+    filter.placeholder = 'tracks';
+    filter.setAttribute('aria-label', 'filter tracks by name');
+    filter.addEventListener('input', () => {
+      lanes.setFilter(filter.value);
+      this.changed();
     });
-    return made;
+    all.className = 'nbp-show-all';
+    all.addEventListener('click', () => {
+      filter.value = '';
+      lanes.showAll();
+      this.changed();
+    });
+    this.top.append(filter, all);
   }
-  function span(className, text) {
-    const made = document.createElement('span');
-    made.className = className;
-    made.textContent = text;
-    return made;
+
+  /** @param {string} [focused] key of the track that the keyboard is at */
+  changed(focused) {
+    this.render();
+    this.onChange('layout');
+    if (focused) this.focus(focused);
   }
-  function trackRow(row, {track}) {
-    const key = String(track.track),
-      chosen = (store.get().track ?? []).includes(track.track);
-    row.dataset.key = key;
+
+  /** @param {string} key */
+  focus(key) {
+    /** @type {HTMLElement | null} */ (this.box.querySelector(`[data-key="${key}"]`))?.focus({preventScroll: true});
+  }
+
+  /**
+   * What can be done to a track.
+   * @param {HTMLElement} row
+   * @param {Track} track
+   */
+  actions(row, track) {
+    const {lanes, store} = this,
+      key = String(track.track);
+    return {
+      fold: () => {
+        lanes.fold(track);
+        this.changed(key);
+      },
+      up: () => {
+        lanes.move(track, -1);
+        this.changed(key);
+      },
+      down: () => {
+        lanes.move(track, 1);
+        this.changed(key);
+      },
+      hide: () => {
+        const next = /** @type {HTMLElement | null} */ (row.nextElementSibling)?.dataset.key;
+        lanes.hide(track.track);
+        this.changed(next);
+      },
+      choose: (extend = false) => {
+        const now = store.get().track ?? [],
+          next = now.includes(track.track)
+            ? now.filter((k) => k !== track.track)
+            : extend
+              ? [...now, track.track]
+              : [track.track];
+        store.set({track: next.length ? next : null}, 'tracks');
+      },
+    };
+  }
+
+  /**
+   * @param {HTMLElement} row
+   * @param {Track} track
+   */
+  fillTrack(row, track) {
+    const {lanes} = this,
+      chosen = (this.store.get().track ?? []).includes(track.track),
+      act = this.actions(row, track);
+    row.dataset.key = String(track.track);
     row.tabIndex = 0;
     row.setAttribute('role', 'button');
     row.setAttribute('aria-pressed', String(chosen));
@@ -76,69 +162,69 @@ function createGutter(ctx, lanes, onChange) {
     }
     const tools = document.createElement('span');
     tools.className = 'nbp-track-tools';
-    const act = {
-      fold() {
-        lanes.fold(track);
-        changed(key);
-      },
-      up() {
-        lanes.move(track, -1);
-        changed(key);
-      },
-      down() {
-        lanes.move(track, 1);
-        changed(key);
-      },
-      hide() {
-        const next = row.nextElementSibling?.dataset.key;
-        lanes.hide(track.track);
-        changed(next);
-      },
-      choose(extend) {
-        const now = store.get().track ?? [],
-          next = now.includes(track.track)
-            ? now.filter((k) => k !== track.track)
-            : extend
-              ? [...now, track.track]
-              : [track.track];
-        store.set({track: next.length ? next : null}, 'tracks');
-      },
-    };
     tools.append(button('▴', 'move up', act.up), button('▾', 'move down', act.down), button('×', 'hide this track', act.hide));
     row.append(
       span('nbp-track-name', shortened(track.name)),
       tools,
       span('nbp-track-busy', `${Math.round(100 * track.busy)} %`),
     );
+    this.listen(row, track, act);
+  }
+
+  /**
+   * @param {HTMLElement} row
+   * @param {Track} track
+   * @param {ReturnType<Gutter['actions']>} act
+   */
+  listen(row, track, act) {
+    /** @type {Record<string, () => void>} */
+    const moved = {ArrowUp: act.up, ArrowDown: act.down},
+      /** @type {Record<string, () => void>} */
+      plain = {
+        Enter: track.depths > 1 ? act.fold : () => act.choose(),
+        ' ': () => act.choose(),
+        h: act.hide,
+        Delete: act.hide,
+      };
     row.addEventListener('click', (event) => act.choose(event.ctrlKey || event.metaKey || event.shiftKey));
     row.addEventListener('keydown', (event) => {
       if (event.target !== row) return;
-      const wanted = event.altKey
-        ? {ArrowUp: act.up, ArrowDown: act.down}[event.key]
-        : {Enter: track.depths > 1 ? act.fold : act.choose, ' ': act.choose, h: act.hide, Delete: act.hide}[event.key];
+      const wanted = (event.altKey ? moved : plain)[event.key];
       if (!wanted) return;
       event.preventDefault();
       event.stopPropagation();
       wanted();
     });
   }
-  function groupRow(row, lane) {
+
+  /**
+   * @param {HTMLElement} row
+   * @param {import('./lanes.js').GroupLane} lane
+   */
+  fillGroup(row, lane) {
     const open = button(lane.open ? '▾' : '▸', lane.open ? 'close this group' : 'open this group', () => {
-      lanes.close(lane.text);
-      changed();
+      this.lanes.close(lane.text);
+      this.changed();
     });
     open.tabIndex = 0;
     open.setAttribute('aria-expanded', String(lane.open));
     row.append(open, span('nbp-track-name', lane.text), span('nbp-track-busy', String(lane.tracks)));
   }
-  function counterRow(row, {counter}) {
+
+  /**
+   * @param {HTMLElement} row
+   * @param {Counter} counter
+   */
+  fillCounter(row, counter) {
     const [bottom, top] = scaleOf(counter),
       text = `${formatQuantity(bottom, counter.unit)} – ${formatQuantity(top, counter.unit)}`;
     row.title = `${counter.name}\n${counter.group}\nfrom ${formatQuantity(counter.low, counter.unit)} to ${formatQuantity(counter.high, counter.unit)}`;
     row.append(span('nbp-track-name', shortened(counter.name)), span('nbp-counter-range', text));
   }
-  function render() {
-    const held = box.contains(document.activeElement) ? document.activeElement.closest('[data-key]')?.dataset.key : null;
+
+  render() {
+    const {box, lanes, settings, showAll: all} = this;
+    const held = box.contains(document.activeElement) ? /** @type {HTMLElement | null | undefined} */ (activeElement()?.closest('[data-key]'))?.dataset.key : null;
     const inner = document.createElement('div');
     inner.className = 'nbp-gutter-inner';
     inner.style.height = `${lanes.count() * settings.lane}px`;
@@ -148,20 +234,17 @@ function createGutter(ctx, lanes, onChange) {
       row.className = `nbp-track nbp-track-${lane.kind}`;
       row.style.top = `${i * settings.lane}px`;
       row.style.height = `${(lane.depths ?? 1) * settings.lane}px`;
-      if (lane.kind === 'lane') trackRow(row, lane);
-      else if (lane.kind === 'group') groupRow(row, lane);
-      else if (lane.kind === 'counter') counterRow(row, lane);
+      if (lane.kind === 'lane') this.fillTrack(row, lane.track);
+      else if (lane.kind === 'group') this.fillGroup(row, lane);
+      else if (lane.kind === 'counter') this.fillCounter(row, lane.counter);
       else row.append(span('nbp-track-name', 'steps'));
       inner.append(row);
     });
     box.replaceChildren(inner);
-    if (held) box.querySelector(`[data-key="${held}"]`)?.focus({preventScroll: true});
+    if (held) this.focus(held);
     const count = lanes.hiddenCount();
     all.hidden = !count;
     all.textContent = `${count} hidden`;
     all.title = 'show all tracks';
   }
-  box.addEventListener('scroll', () => onChange('scroll'));
-  render();
-  return {box, top, render};
 }

@@ -1,87 +1,173 @@
 // Which rows of the store stand where: steps on top, tracks under their groups, counters at the end. Tracks fold to one
 // row, hide, move within their group, and can be filtered by name.
-function createLanes(meta) {
-  const folded = new Set(),
-    hidden = new Set(),
-    closed = new Set();
-  let order = [...meta.tracks],
-    filter = '',
-    list = [];
-  for (const t of meta.tracks) if (meta.hidden?.includes(t.rank)) hidden.add(t.track);
-  // ranks above one another: a line for each thread, so that all of them are in sight
-  if (new Set(meta.tracks.filter((t) => !hidden.has(t.track)).map((t) => t.rank)).size > 1) for (const t of meta.tracks) if (t.depths > 3) folded.add(t.track);
-  const groupsOf = () => [...new Set(order.map((t) => t.group))];
-  const several = groupsOf().length > 1;
-  const passes = (one) => !filter || `${one.name} ${one.group}`.toLowerCase().includes(filter);
-  const trackOf = (row) => meta.tracks.find((t) => row >= t.row && row < t.row + t.depths);
-  function layout() {
-    list = [];
-    if (meta.stepColumns.step.length) list.push({kind: 'steps'});
-    for (const group of groupsOf()) {
-      const tracks = order.filter((t) => t.group === group && !hidden.has(t.track) && passes(t));
+
+/** Lanes of a counter. */
+export const COUNTER_LANES = 2;
+
+/**
+ * @typedef {{kind: 'steps', first?: undefined, depths?: undefined}} StepsLane
+ * @typedef {{kind: 'group', text: string, tracks: number, open: boolean, first?: undefined, depths?: undefined}} GroupLane
+ * @typedef {{kind: 'lane', row: number, track: Track, first: boolean, depths: number}} TrackLane
+ * @typedef {{kind: 'counter', counter: Counter, first: boolean, depths: number}} CounterLane
+ * @typedef {StepsLane | GroupLane | TrackLane | CounterLane} Lane
+ */
+
+/** The lanes of a timeline, from top to bottom. */
+export class Lanes {
+  /** @type {Set<number>} */ folded = new Set();
+  /** @type {Set<number>} */ hidden = new Set();
+  /** @type {Set<string>} */ closed = new Set();
+  filter = '';
+  /** @type {Lane[]} */ list = [];
+
+  /** @param {Pick<Meta, 'tracks' | 'hidden' | 'counters' | 'stepColumns'>} meta */
+  constructor(meta) {
+    this.meta = meta;
+    this.order = [...meta.tracks];
+    for (const t of meta.tracks) if (meta.hidden?.includes(t.rank)) this.hidden.add(t.track);
+    const ranks = new Set(meta.tracks.filter((t) => !this.hidden.has(t.track)).map((t) => t.rank));
+    // ranks above one another: a line for each thread, so that all of them are in sight
+    if (ranks.size > 1) for (const t of meta.tracks) if (t.depths > 3) this.folded.add(t.track);
+    this.several = this.groups().length > 1;
+    this.layout();
+  }
+
+  groups() {
+    return [...new Set(this.order.map((t) => t.group))];
+  }
+
+  /** @param {Track | Counter} one */
+  passes(one) {
+    return !this.filter || `${one.name} ${one.group}`.toLowerCase().includes(this.filter);
+  }
+
+  /** @param {string} group */
+  shownOf(group) {
+    return this.order.filter((t) => t.group === group && !this.hidden.has(t.track) && this.passes(t));
+  }
+
+  layout() {
+    const {several, closed} = this;
+    this.list = [];
+    if (this.meta.stepColumns.step.length) this.list.push({kind: 'steps'});
+    for (const group of this.groups()) {
+      const tracks = this.shownOf(group);
       if (!tracks.length) continue;
-      if (several) list.push({kind: 'group', text: group, tracks: tracks.length, open: !closed.has(group)});
+      if (several) this.list.push({kind: 'group', text: group, tracks: tracks.length, open: !closed.has(group)});
       if (several && closed.has(group)) continue;
       for (const track of tracks) {
-        const depths = folded.has(track.track) ? 1 : track.depths;
-        for (let d = 0; d < depths; d++) list.push({kind: 'lane', row: track.row + d, track, first: d === 0, depths});
+        const depths = this.folded.has(track.track) ? 1 : track.depths;
+        for (let d = 0; d < depths; d++) this.list.push({kind: 'lane', row: track.row + d, track, first: d === 0, depths});
       }
     }
-    const counters = (meta.counters ?? []).filter((c) => !hidden.has(c.track) && passes(c));
+    const counters = (this.meta.counters ?? []).filter((c) => !this.hidden.has(c.track) && this.passes(c));
     if (!counters.length) return;
-    list.push({kind: 'group', text: 'counters', tracks: counters.length, open: !closed.has('counters')});
+    this.list.push({kind: 'group', text: 'counters', tracks: counters.length, open: !closed.has('counters')});
     if (closed.has('counters')) return;
     for (const counter of counters)
-      for (let d = 0; d < COUNTER_LANES; d++) list.push({kind: 'counter', counter, first: d === 0, depths: COUNTER_LANES});
+      for (let d = 0; d < COUNTER_LANES; d++) this.list.push({kind: 'counter', counter, first: d === 0, depths: COUNTER_LANES});
   }
-  const toggle = (set, key) => {
+
+  /**
+   * @template Key
+   * @param {Set<Key>} set
+   * @param {Key} key
+   */
+  toggle(set, key) {
     if (!set.delete(key)) set.add(key);
-    layout();
-  };
-  layout();
-  return {
-    all: () => list,
-    count: () => list.length,
-    at: (y) => list[Math.floor(y)],
-    visible: () => list, // the timeline narrows it to what is on the screen
-    placeOfRow: (row) => list.findIndex((lane) => lane.kind === 'lane' && lane.row === row),
-    placeOfCounter: (track) => list.findIndex((lane) => lane.kind === 'counter' && lane.counter.track === track),
-    isFolded: (track) => folded.has(track.track),
-    fold: (track) => toggle(folded, track.track),
-    close: (group) => toggle(closed, group),
-    hide(key) {
-      hidden.add(key);
-      layout();
-    },
-    showAll() {
-      hidden.clear();
-      filter = '';
-      layout();
-    },
-    hiddenCount: () => hidden.size,
-    setFilter(text) {
-      filter = text.trim().toLowerCase();
-      layout();
-    },
-    // one place up (-1) or down (1) among the tracks of its group that are shown
-    move(track, by) {
-      const peers = order.filter((t) => t.group === track.group && !hidden.has(t.track) && passes(t)),
-        other = peers[peers.indexOf(track) + by];
-      if (!other) return;
-      const [i, j] = [order.indexOf(track), order.indexOf(other)];
-      order = order.with(i, other).with(j, track);
-      layout();
-    },
-    // make a row visible whatever hides it; true if that changed the layout
-    reveal(row) {
-      const track = trackOf(row);
-      if (!track || list.some((lane) => lane.kind === 'lane' && lane.row === row)) return false;
-      folded.delete(track.track);
-      hidden.delete(track.track);
-      closed.delete(track.group);
-      if (!passes(track)) filter = '';
-      layout();
-      return true;
-    },
-  };
+    this.layout();
+  }
+
+  all() {
+    return this.list;
+  }
+
+  count() {
+    return this.list.length;
+  }
+
+  /**
+   * @param {number} y
+   * @returns {Lane | undefined}
+   */
+  at(y) {
+    return this.list[Math.floor(y)];
+  }
+
+  /** @param {number} row */
+  placeOfRow(row) {
+    return this.list.findIndex((lane) => lane.kind === 'lane' && lane.row === row);
+  }
+
+  /** @param {number} track */
+  placeOfCounter(track) {
+    return this.list.findIndex((lane) => lane.kind === 'counter' && lane.counter.track === track);
+  }
+
+  /** @param {Track} track */
+  isFolded(track) {
+    return this.folded.has(track.track);
+  }
+
+  /** @param {Track} track */
+  fold(track) {
+    this.toggle(this.folded, track.track);
+  }
+
+  /** @param {string} group */
+  close(group) {
+    this.toggle(this.closed, group);
+  }
+
+  /** @param {number} key */
+  hide(key) {
+    this.hidden.add(key);
+    this.layout();
+  }
+
+  showAll() {
+    this.hidden.clear();
+    this.filter = '';
+    this.layout();
+  }
+
+  hiddenCount() {
+    return this.hidden.size;
+  }
+
+  /** @param {string} text */
+  setFilter(text) {
+    this.filter = text.trim().toLowerCase();
+    this.layout();
+  }
+
+  /**
+   * Move a track one place up (-1) or down (1) among those of its group that are shown.
+   * @param {Track} track
+   * @param {1 | -1} by
+   */
+  move(track, by) {
+    const peers = this.shownOf(track.group),
+      other = peers[peers.indexOf(track) + by];
+    if (!other) return;
+    const [i, j] = [this.order.indexOf(track), this.order.indexOf(other)];
+    this.order[i] = other;
+    this.order[j] = track;
+    this.layout();
+  }
+
+  /**
+   * Make a row visible whatever hides it; true if that changed the layout.
+   * @param {number} row
+   */
+  reveal(row) {
+    const track = this.meta.tracks.find((t) => row >= t.row && row < t.row + t.depths);
+    if (!track || this.placeOfRow(row) >= 0) return false;
+    this.folded.delete(track.track);
+    this.hidden.delete(track.track);
+    this.closed.delete(track.group);
+    if (!this.passes(track)) this.filter = '';
+    this.layout();
+    return true;
+  }
 }

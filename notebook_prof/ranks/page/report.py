@@ -11,12 +11,11 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...views.bundle import LOCAL, PAGE, bokehjs, script, stylesheet
+from ...views.bundle import bokehjs, script, stylesheet
 from ...views.report.html_file import data_blocks, html_page, json_text
 from ...views.report.report import MOST_BYTES, trace_blocks
 from ...views.report.static_html import without_kernel
 from ..pictures import MAX_CELLS, PARTS
-from .code import PARTS as CODE
 from .code import style
 from .columns import CLICK, FADED, MAX_LINES, MAX_TALK, NOTES, ROOM, rank_rows
 from .figures import BUBBLES, TALK
@@ -53,7 +52,6 @@ def rank_fragment(frames: PageFrames, headline: str, uid: str = "") -> str:
     return f'{alone}<div class="{mark}" style="font-size:13px">{said}<table>{rows}</table>{more}{again}</div>'
 
 
-_MODULES: Final = (*CODE, *PAGE, *LOCAL, "ranks/timelines", "ranks/answers", "entries/rank_report")
 _TIMELINES: Final = "nbp-timelines-"
 _AROUND: Final = 20_000
 """Bytes of tags, policy and settings around the parts."""
@@ -100,15 +98,15 @@ def rank_report(source: RankSource, timelines: Opened | None = None, note: str =
     scripts = [part.decode("utf-8") for part in bokehjs()]
     look = _STYLE + stylesheet() + style()
     if timelines is not None and shown:
-        taken = sum(len(t.encode()) for t in (*scripts, script(_MODULES), look, static, *data.values()))
+        taken = sum(len(t.encode()) for t in (*scripts, script("rank_report"), look, static, *data.values()))
         room = MOST_BYTES - _AROUND - taken
         data |= trace_blocks(timelines.trace, timelines.headline, room, _TIMELINES)
     body = f'<div id="nbp-report" class="nbp-host nbp-report"></div><div id="nbp-static">{static}</div>'
-    return html_page(scripts, [script(_MODULES)], body + data_blocks(data), look, "notebook_prof: ranks")
+    return html_page(scripts, [script("rank_report")], body + data_blocks(data), look, "notebook_prof: ranks")
 
 
 def _limits() -> dict[str, Any]:
-    """What ``local_ranks.js`` shares with `page_columns`."""
+    """What ``js/src/ranks`` shares with `page_columns`."""
     limits = {"faded": FADED, "cells": MAX_CELLS, "lines": MAX_LINES, "talk": MAX_TALK, "room": ROOM}
     parts = {"bars": PARTS, "talk": TALK, "bubbles": BUBBLES}
     return {

@@ -1,6 +1,6 @@
 """The four figures that the page fills: timeline, overview, memory and phases, on one axis of time.
 
-Gestures, tooltips, tick texts and colours are the page's (``static/*.js``): figures only draw. So no
+Gestures, tooltips, tick texts and colours are the page's (``js/src``): figures only draw. So no
 tool of Bokeh swallows a wheel that should scroll the notebook, no template can run text that came from a
 trace, and themes can change while the page lives.
 """

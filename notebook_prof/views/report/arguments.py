@@ -1,4 +1,4 @@
-"""What slices were called and launched with, as a report holds it; ``static/local_arguments.js`` reads it."""
+"""What slices were called and launched with, for a report; ``js/src/report/arguments.js`` reads it."""
 
 from __future__ import annotations
 

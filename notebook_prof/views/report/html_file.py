@@ -62,7 +62,7 @@ def json_text(value: object) -> str:
 
 
 def deflated(values: npt.NDArray[Any], delta: bool = False, real: bool = False) -> dict[str, Any]:
-    """A column for ``inflate`` of ``static/local_given.js``.
+    """A column for ``inflate`` of ``js/src/report/file/inflate.js``.
 
     Smallest integers that hold the values (floats beyond 32 bits), shuffled by byte, deflated, base64.
 

@@ -1,7 +1,7 @@
 """The report: one HTML file with the linked views, that needs neither kernel nor network.
 
 The columns of the trace lie in it, delta-coded, byte-shuffled and compressed; the page answers its own
-questions (``static/local.js``) with the code that the live view uses.
+questions (``js/src/report``) with the code that the live view uses.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ...selection import Selection
 from ...service.store import ViewStore
 from ...trace import Trace
 from ...units import format_count
-from ..bundle import REPORT, bokehjs, script, stylesheet
+from ..bundle import bokehjs, script, stylesheet
 from ..dashboard import dashboard_document, dashboard_settings
 from .html_file import data_blocks, html_page, json_text
 from .reduced import MOST_SLICES, note_of
@@ -67,19 +67,21 @@ def report_page(
         return _page([], [], f'<main class="nbp-nothing">{static}</main>')
     scripts = [part.decode("utf-8") for part in bokehjs()]
     state = json_text(selection.to_state())
-    taken = sum(len(text.encode()) for text in (*scripts, script(REPORT), stylesheet(), static, state))
+    taken = sum(
+        len(text.encode()) for text in (*scripts, script("profile_report"), stylesheet(), static, state)
+    )
     data = {
         "nbp-selection": state,
         **trace_blocks(trace, verdict, MOST_BYTES - _AROUND - taken, claims=claims),
     }
     body = f'<div id="nbp-report" class="nbp-host nbp-report"></div><div id="nbp-static">{static}</div>'
-    return _page(scripts, [script(REPORT)], body + data_blocks(data))
+    return _page(scripts, [script("profile_report")], body + data_blocks(data))
 
 
 def trace_blocks(
     trace: Trace, verdict: str, room: int, prefix: str = "nbp-", claims: Iterable[Claim] = ()
 ) -> dict[str, str]:
-    """What ``openGiven`` of ``static/local_given.js`` needs of a trace, for `data_blocks`.
+    """What ``openGiven`` of ``js/src/report/file/unpack.js`` needs of a trace, for `data_blocks`.
 
     Parameters
     ----------

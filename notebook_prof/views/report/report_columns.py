@@ -1,4 +1,4 @@
-"""The columns of a trace as a report holds them; ``static/local.js`` computes its answers from them."""
+"""The columns of a trace as a report holds them; ``js/src/report`` computes its answers from them."""
 
 from __future__ import annotations
 

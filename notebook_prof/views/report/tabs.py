@@ -25,7 +25,7 @@ def embedded(trace: Trace) -> dict[str, dict[str, str]]:
     -------
     dict
         By name of the tab: ``{"missing": sentence}``, or ``{"data": text}``: base64 of a deflated JSON object
-        ``{"content", "data"}`` that ``static/local_panel.js`` answers with.
+        ``{"content", "data"}`` that ``js/src/report/tabs.js`` answers with.
     """
     return {name: _embedded(name, tab, trace) for name, tab in TABS.items()}
 

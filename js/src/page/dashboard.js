@@ -1,0 +1,284 @@
+// The mounted page: makes its parts, gives them one context, and tells them what has changed.
+import {Account} from '../charts/account.js';
+import {Memory} from '../charts/memory.js';
+import {Overview} from '../charts/overview.js';
+import {Phases} from '../charts/phases.js';
+import {Table} from '../table/table.js';
+import {Rail} from '../tabs/rail.js';
+import {createPalettes, NO_CODE} from '../timeline/colours.js';
+import {Timeline} from '../timeline/timeline.js';
+import {Detail} from './detail.js';
+import {Header} from './header.js';
+import {attachKeyboard, helpPanel} from './keyboard.js';
+import {createNavigation} from './navigation.js';
+import {createRuler} from './ruler.js';
+import {paintFigures, readTheme, watchTheme} from './theme.js';
+import {toolbar} from './toolbar.js';
+import {createTooltip} from './tooltip.js';
+import {showWindow, watchPointer, writeTicks} from './wiring.js';
+
+const HINT_MS = 2500;
+
+/**
+ * @typedef {object} Mounted
+ * @property {HTMLElement} el
+ * @property {PageParts} parts
+ * @property {Host} host
+ * @property {Meta} meta
+ * @property {Settings} settings
+ * @property {Store} store
+ * @property {Asker} asker
+ * @property {Transport} transport
+ * @property {Record<string, number>} counts how often each view has been drawn
+ * @property {(text: string) => void} say
+ */
+
+/** All views of a profile. */
+export class Dashboard {
+  /** @type {(() => void)[]} */ undo = [];
+  mode = 'pan';
+  /** @type {number | null} */ pointer = null;
+  hintTimer = 0;
+  closed = false;
+
+  /** @param {Mounted} page */
+  constructor(page) {
+    const {parts, host, settings, store, asker} = page;
+    this.page = page;
+    /** @type {BokehRange} */
+    this.range = host.model('view');
+    const ctx = (this.ctx = this.context());
+    parts.head.replaceChildren();
+    this.bar = toolbar(
+      ctx,
+      parts.bar,
+      (next) => {
+        this.mode = next;
+        parts.timeline.classList.toggle('nbp-select-mode', next === 'select');
+      },
+      () => this.refresh(),
+    );
+    this.header = new Header(ctx, parts.head, parts.account);
+    this.account = new Account(ctx, parts.account);
+    this.help = helpPanel(parts.root);
+    this.ruler = createRuler(ctx, parts.root);
+    this.timeline = new Timeline(ctx, parts.timeline);
+    this.overview = new Overview(ctx, parts.overview);
+    this.memory = new Memory(ctx, parts.memory);
+    this.phases = new Phases(ctx, parts.phases, parts.legend, parts.phaseTitle);
+    this.table = new Table(ctx, parts.table);
+    this.details = new Detail(ctx, parts.detail, this.timeline);
+    this.panels = new Rail(ctx, parts);
+    writeTicks(ctx, this.phases);
+    this.listen();
+    paintFigures(host.doc, ctx.theme);
+    showWindow(ctx);
+    parts.root.classList.remove('nbp-loading');
+    for (const name of settings.figures) /** @type {Record<string, HTMLElement>} */ (parts)[name].style.minHeight = '';
+    this.refresh();
+    if (store.get().focus != null) this.details.update();
+    this.askDoubts(asker);
+    this.publish();
+  }
+
+  /**
+   * What the parts share. Some of it calls parts that are made later.
+   * @returns {Context}
+   */
+  context() {
+    const {el, parts, host, meta, settings, store, asker, transport, counts} = this.page,
+      {range} = this,
+      {root} = parts;
+    const trouble = (/** @type {Error} */ error) => {
+      if (!this.closed && parts.trouble.hidden) this.page.say(`A view could not be updated: ${error.message}`);
+    };
+    const hint = (/** @type {string} */ text) => this.hint(text);
+    return {
+      host,
+      settings,
+      meta,
+      store,
+      asker,
+      whenTold: transport.whenTold,
+      range,
+      theme: readTheme(root),
+      tint: 'name',
+      tooltip: createTooltip(root),
+      palettes: createPalettes(meta.colours),
+      nameOf: (code) => meta.nameList[code] ?? '',
+      colourOfName: (code) => meta.nameColours[code] ?? NO_CODE,
+      count: (name) => {
+        counts[name] = (counts[name] ?? 0) + 1;
+        /** @type {{nbp?: {counted?: (name: string) => void}}} */ (el).nbp?.counted?.(name); // who measures
+      },
+      trouble,
+      hint,
+      takeFocus: () => root.focus({preventScroll: true}),
+      hasFocus: () => root.contains(document.activeElement),
+      mode: () => this.mode,
+      pointerTime: () => this.pointer,
+      settled: () => {},
+      totals: (answer) => {
+        this.header.totals(answer);
+        this.ruler.totals(answer);
+      },
+      ...createNavigation({store, meta, asker, range, hint, trouble}, () => this),
+      find: () => this.bar.finder.focus(),
+      clearFind: () => this.bar.finder.clear(),
+      measure: () => this.ruler.toggle(),
+      focusFilter: () => this.table.focusFilter(),
+      help: () => this.help.toggle(),
+      escape: () => {
+        if (!this.help.hide() && !this.ruler.hide() && !this.bar.finder.clear()) store.clear('escape');
+      },
+    };
+  }
+
+  /** @param {string} text */
+  hint(text) {
+    const {hint} = this.bar;
+    hint.textContent = text;
+    clearTimeout(this.hintTimer);
+    if (text)
+      this.hintTimer = setTimeout(() => {
+        hint.textContent = '';
+      }, HINT_MS);
+  }
+
+  listen() {
+    const {ctx, undo, range} = this,
+      {host, parts, store, asker} = this.page;
+    undo.push(
+      ...watchPointer(ctx, this.timeline, this.memory, (time) => {
+        this.pointer = time;
+      }),
+    );
+    undo.push(attachKeyboard(ctx, parts.root), () => this.closeParts());
+    const follow = () => {
+      this.timeline.moved();
+      this.overview.seen();
+      this.ruler.draw();
+      this.memory.moved();
+    };
+    const changed = () => host.frames.before(follow);
+    range.properties.start.change.connect(changed);
+    range.properties.end.change.connect(changed);
+    undo.push(watchTheme(() => this.repaint()));
+    undo.push(store.subscribe((patch, origin) => this.selected(patch, origin)));
+    undo.push(store.whenConfirmed((revision, dimensions) => asker.confirm(revision, dimensions)));
+    const resize = new ResizeObserver(() => {
+      if (parts.root.offsetWidth) {
+        this.timeline.refresh();
+        this.overview.refresh();
+      }
+    });
+    resize.observe(parts.root);
+    undo.push(() => resize.disconnect());
+  }
+
+  /** Ask for everything that is drawn. */
+  refresh() {
+    for (const view of [this.timeline, this.overview, this.memory, this.phases, this.table]) view.refresh();
+  }
+
+  /** Draw anew in the colours of another theme. */
+  repaint() {
+    const {ctx} = this;
+    ctx.theme = readTheme(this.page.parts.root);
+    paintFigures(ctx.host.doc, ctx.theme);
+    this.account.draw();
+    this.timeline.repaint();
+    this.overview.refresh();
+    this.panels.theme();
+  }
+
+  /**
+   * Follow a change of the selection.
+   * @param {SelectionPatch} patch
+   * @param {string} origin
+   */
+  selected(patch, origin) {
+    const {account, details, header, memory, overview, panels, phases, ruler, table, timeline} = this,
+      has = (/** @type {Dimension[]} */ ...keys) => keys.some((key) => key in patch),
+      filters = Object.keys(patch).some((key) => key !== 'window' && key !== 'focus');
+    // the questions first: the kernel works while the page draws what it knows
+    if (filters) timeline.refresh();
+    if (filters || has('window')) {
+      table.refresh();
+      if (filters) overview.refresh();
+      phases.refresh();
+      memory.refresh();
+    }
+    if (has('focus')) details.update();
+    this.page.transport.flush?.();
+    if (has('name')) timeline.foresee();
+    panels.changed(patch, origin);
+    header.draw();
+    if (has('window')) {
+      showWindow(this.ctx);
+      account.draw();
+      ruler.draw();
+    }
+    if (has('track')) timeline.marks();
+    if (filters) table.redraw();
+    if (has('step', 'phase')) phases.redraw();
+    if (origin !== 'table' && has('name')) requestAnimationFrame(() => table.reveal());
+  }
+
+  /**
+   * Which names are in doubt takes the kernel seconds for a long recording: the rows are marked when it is known.
+   * @param {Asker} asker
+   */
+  askDoubts(asker) {
+    const {meta} = this.page;
+    if (meta.doubts) return;
+    asker.ask({t: 'doubts'}, () => !this.closed).then(
+      (answer) => {
+        meta.doubts = answer.doubts;
+        if (!this.closed) this.table.doubted();
+      },
+      () => {}, // no row is marked then
+    );
+  }
+
+  /** The page as an element's property: what tests, tours and measurements use. */
+  publish() {
+    const {el, store, transport, counts, asker, meta, host} = this.page,
+      {range, account, timeline, overview, memory, phases, table, panels, ctx} = this;
+    Object.assign(el, {
+      nbp: {
+        store,
+        transport,
+        range,
+        counts,
+        log: asker.log,
+        setView: ctx.setView,
+        account,
+        timeline,
+        overview,
+        memory,
+        phases,
+        table,
+        panels,
+        detail: this.details.current,
+        finder: this.bar.finder,
+        meta,
+        theme: () => ctx.theme,
+        doc: host.doc,
+      },
+    });
+  }
+
+  closeParts() {
+    this.header.close();
+    clearTimeout(this.hintTimer);
+    this.bar.finder.close();
+    for (const view of [this.account, this.timeline, this.overview, this.memory, this.phases, this.table, this.panels]) view.close();
+  }
+
+  close() {
+    this.closed = true;
+    for (const action of this.undo.reverse()) action();
+    this.page.host.dispose();
+  }
+}

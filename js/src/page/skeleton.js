@@ -1,0 +1,76 @@
+// The page before its figures are there: as high as with them, so that nothing below moves.
+import {element, textElement} from '../shared/elements.js';
+import {headlineOf} from './headline.js';
+
+/**
+ * Make the elements of the page.
+ * @param {HTMLElement} el
+ * @param {Settings} settings
+ * @param {DocumentJson} json
+ */
+export function skeleton(el, settings, json) {
+  const root = element('div', 'nbp nbp-loading', el);
+  root.tabIndex = 0;
+  root.setAttribute('role', 'region');
+  root.setAttribute('aria-label', 'profile: timeline, memory, step phases and tabs of tables and figures');
+  const head = element('div', 'nbp-head', root),
+    trouble = element('div', 'nbp-trouble', root),
+    bar = element('div', 'nbp-bar', root),
+    account = textElement('div', 'nbp-account', '');
+  head.append(...headlineOf(settings.verdict || '', settings.headline), account);
+  trouble.hidden = true;
+  if (settings.notice) element('div', 'nbp-notice', root).textContent = settings.notice;
+  trouble.setAttribute('role', 'alert');
+  const overview = element('div', 'nbp-figure nbp-overview', root),
+    timeline = element('div', 'nbp-figure nbp-timeline', root);
+  timeline.dataset.loading = 'drawing the timeline …';
+  const detail = element('div', 'nbp-detail', root),
+    memory = element('div', 'nbp-figure nbp-memory', root),
+    row = element('div', 'nbp-row', root);
+  const parts = {root, head, trouble, bar, account, overview, timeline, detail, memory, row, ...phasesIn(row), ...tabsIn(row)};
+  reserve(parts, settings, json);
+  return parts;
+}
+
+/** @param {HTMLElement} row */
+function phasesIn(row) {
+  const panel = element('section', 'nbp-panel', row),
+    head = element('div', 'nbp-panel-head', panel);
+  return {
+    phaseTitle: element('strong', '', head),
+    legend: element('div', 'nbp-legend', panel),
+    phases: element('div', 'nbp-figure nbp-phases', panel),
+  };
+}
+
+/** @param {HTMLElement} row */
+function tabsIn(row) {
+  const tabs = element('section', 'nbp-tabs', row),
+    rail = element('div', 'nbp-rail', tabs),
+    table = element('div', 'nbp-panel nbp-table', tabs),
+    panel = element('div', 'nbp-panel nbp-tab', tabs);
+  rail.setAttribute('role', 'tablist');
+  rail.setAttribute('aria-label', 'views of the profile');
+  rail.setAttribute('aria-orientation', 'vertical');
+  panel.hidden = true;
+  return {tabs, rail, table, panel};
+}
+
+/**
+ * Keep room for the figures, and say why a view is empty.
+ * @param {Record<string, HTMLElement>} parts
+ * @param {Settings} settings
+ * @param {DocumentJson} json
+ */
+function reserve(parts, settings, json) {
+  settings.figures.forEach((name, i) => {
+    parts[name].style.minHeight = `${json.roots[i].attributes.height}px`;
+  });
+  for (const [view, reason] of Object.entries(settings.empty)) {
+    parts[view].hidden = true;
+    const note = document.createElement('p');
+    note.className = 'nbp-empty';
+    note.textContent = reason;
+    parts[view].after(note);
+  }
+}

@@ -1,0 +1,165 @@
+// The open tab: asked for, shown, and told apart where it is missing or fails.
+import {element, textElement} from '../shared/elements.js';
+import {createParts} from './parts.js';
+
+const LATE_MS = 150; // after which a word says that something is being worked out
+/** @type {Partial<Record<Dimension, string>>} */
+const SELECTED = {window: 'time', name: 'name', category: 'category', track: 'track', step: 'step', phase: 'phase', rank: 'rank'};
+
+/** What stands in a tab. */
+export class Tab {
+  turn = 0;
+  late = 0;
+  /** @type {ReturnType<typeof createParts> | null} */ shown = null;
+  /** @type {'none' | 'absent' | 'asked' | 'shown' | 'failed'} */ state = 'none';
+  closed = false;
+  /** @type {TabSettings | null} */ tab = null;
+  /** @type {Set<Dimension>} */ own = new Set();
+
+  /**
+   * @param {Context} ctx
+   * @param {HTMLElement} head
+   * @param {HTMLElement} body
+   * @param {import('./walk.js').Pick} pick
+   */
+  constructor(ctx, head, body, pick) {
+    this.ctx = ctx;
+    this.pick = pick;
+    this.body = body;
+    this.title = element('strong', '', head);
+    this.scope = element('span', 'nbp-tab-scope', head);
+    body.tabIndex = 0;
+    body.setAttribute('aria-live', 'off');
+  }
+
+  clear() {
+    this.turn++;
+    clearTimeout(this.late);
+    this.shown?.dispose();
+    this.shown = null;
+    this.state = 'none';
+    this.body.replaceChildren();
+    this.body.removeAttribute('aria-busy');
+    this.body.classList.remove('nbp-stale');
+  }
+
+  /**
+   * Show another tab.
+   * @param {TabSettings} tab
+   * @param {Set<Dimension>} own dimensions that it has set itself
+   */
+  show(tab, own) {
+    this.tab = tab;
+    this.own = own;
+    this.title.textContent = tab.title;
+    this.scope.textContent = '';
+    this.ask();
+  }
+
+  /** Ask for the tab under the selection as it is. */
+  async ask() {
+    const {tab, body} = this,
+      mine = ++this.turn;
+    clearTimeout(this.late);
+    if (!tab) return;
+    if (tab.missing) {
+      this.state = 'absent';
+      body.replaceChildren(textElement('p', 'nbp-empty', tab.missing));
+      return;
+    }
+    this.state = 'asked';
+    body.setAttribute('aria-busy', 'true');
+    this.late = setTimeout(() => {
+      if (this.shown) body.classList.add('nbp-stale');
+      else body.replaceChildren(textElement('p', 'nbp-empty nbp-working', 'Working it out …'));
+    }, LATE_MS);
+    try {
+      await this.fetch(tab, mine);
+    } catch (error) {
+      if (mine === this.turn && !this.closed) this.fail(/** @type {Error} */ (error));
+    } finally {
+      if (mine === this.turn) {
+        clearTimeout(this.late);
+        body.removeAttribute('aria-busy');
+        body.classList.remove('nbp-stale');
+      }
+    }
+  }
+
+  /**
+   * @param {TabSettings} tab
+   * @param {number} mine
+   */
+  async fetch(tab, mine) {
+    const {ctx, body} = this;
+    const answer = await ctx.asker.ask({t: 'panel', name: tab.name, own: [...this.own]}, () => mine === this.turn);
+    if (mine !== this.turn || this.closed) return;
+    const next = createParts(ctx, answer, this.pick),
+      top = body.scrollTop;
+    this.shown?.dispose();
+    this.shown = next;
+    body.replaceChildren(...next.elements);
+    await next.mount();
+    body.scrollTop = top;
+    this.state = answer.absent ? 'absent' : 'shown';
+    this.title.textContent = answer.title ?? tab.title;
+    this.scope.textContent = answer.absent ? '' : this.scopeOf(answer);
+    ctx.count(`panel ${tab.name}`);
+  }
+
+  /** @param {Error} error */
+  fail(error) {
+    this.state = 'failed';
+    this.shown?.dispose();
+    this.shown = null;
+    const again = textElement('button', '', 'Try again'),
+      problem = textElement('p', 'nbp-problem', `This tab could not be worked out: ${error.message} `);
+    again.addEventListener('click', () => this.ask());
+    problem.setAttribute('role', 'alert');
+    problem.append(again);
+    this.body.replaceChildren(problem);
+  }
+
+  /**
+   * In words: which clauses of the selection this tab follows, and which it does not.
+   * @param {PanelAnswer} answer
+   */
+  scopeOf({under, whole}) {
+    const state = this.ctx.store.get(),
+      dimensions = /** @type {Dimension[]} */ (Object.keys(SELECTED)),
+      chosen = dimensions.filter((d) => state[d] != null && !this.own.has(d)),
+      words = (/** @type {Dimension[]} */ some) => some.map((d) => SELECTED[d]).join(', ');
+    if (!chosen.length) return '';
+    if (whole) return 'of the whole recording: this file cannot work it out for the selection';
+    const followed = chosen.filter((d) => under.includes(d)),
+      rest = chosen.filter((d) => !under.includes(d));
+    return [followed.length ? `of the selected ${words(followed)}` : '', rest.length ? `whatever the selected ${words(rest)}` : '']
+      .filter(Boolean)
+      .join(' · ');
+  }
+
+  redraw() {
+    this.shown?.redraw();
+  }
+
+  theme() {
+    this.shown?.theme();
+  }
+
+  close() {
+    this.closed = true;
+    this.clear();
+  }
+
+  snapshot() {
+    return {
+      state: this.state,
+      title: this.title.textContent,
+      scope: this.scope.textContent,
+      text: this.body.innerText,
+      parts: this.shown?.kinds ?? [],
+      asked: this.ctx.asker.log.of.panel ?? 0,
+      pictures: this.shown?.snapshot() ?? [],
+    };
+  }
+}

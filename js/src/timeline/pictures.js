@@ -1,0 +1,155 @@
+// Pictures of the timeline as the kernel gives them: a share of the view more on each side, in bins finer than pixels. So a
+// pan or a turn of the wheel within that shows right pixels in the next frame, and the next answer is on its way before they
+// end.
+import {PICTURED} from '../shared/store.js';
+
+const OVERSCAN = 0.36;
+const FINER = 1.27;
+const MOST_QUADS = 4000;
+
+/**
+ * @typedef {QuestionOf<'lod'>} Asked
+ * @typedef {object} Picture
+ * @property {LodAnswer} answer
+ * @property {Asked} asked
+ * @property {Tint} tint
+ * @property {number[]} places lanes of the answer's rows
+ * @property {number} a
+ * @property {number} b
+ * @property {number} zoom
+ * @property {string} lanes
+ */
+
+/** Keeps the picture that the timeline shows, and asks for the next one. */
+export class Pictures {
+  /** @type {Picture | null} */ have = null;
+  changed = true; // what was asked for must be asked again, wherever the view is
+
+  /** @param {import('./timeline.js').Timeline} timeline */
+  constructor(timeline) {
+    this.timeline = timeline;
+    this.ctx = timeline.ctx;
+    this.range = timeline.range;
+    this.channel = this.ctx.asker.channel(
+      (must) => this.request(must),
+      (found, asked, stale) => this.arrived(found, asked, stale),
+      (error) => {
+        this.changed = true;
+        this.ctx.trouble(error);
+      },
+      PICTURED,
+    );
+  }
+
+  refresh() {
+    this.changed = true;
+    this.channel.run();
+  }
+
+  moved() {
+    if (this.reach() !== 'all') this.channel.run();
+  }
+
+  close() {
+    this.channel.close();
+  }
+
+  wantedPx() {
+    return Math.round(this.timeline.widthPx() * (1 + 2 * OVERSCAN) * FINER);
+  }
+
+  /**
+   * @param {boolean} must
+   * @returns {Asked | null}
+   */
+  request(must) {
+    const {have, ctx, range} = this,
+      serves =
+        have &&
+        this.reach() === 'all' &&
+        have.lanes === this.timeline.laneKey() &&
+        have.tint === ctx.tint &&
+        have.asked.px === this.wantedPx();
+    if (!must && !this.changed && serves) return null;
+    this.changed = false;
+    if (serves) return {...have.asked, picture: have.answer.picture}; // what of it is selected may have changed
+    const a = range.start,
+      b = range.end,
+      width = b - a,
+      {rows, places} = this.timeline.visibleLanes();
+    return {
+      t: 'lod',
+      a: a - OVERSCAN * width,
+      b: b + OVERSCAN * width,
+      px: this.wantedPx(),
+      rows,
+      places,
+      zoom: width,
+      tint: ctx.tint,
+      max_quads: MOST_QUADS,
+    };
+  }
+
+  /**
+   * @param {LodAnswer} found
+   * @param {Asked} request
+   * @param {boolean} stale
+   */
+  arrived(found, request, stale) {
+    const {have} = this,
+      asked = {...request};
+    delete asked.picture;
+    const answer = found.same && have ? {...have.answer, filtered: found.filtered, data: {...have.answer.data, ...found.data}} : found;
+    /** @type {Picture} */
+    const next = {
+      answer,
+      asked,
+      tint: asked.tint,
+      places: asked.places,
+      a: asked.a,
+      b: asked.b,
+      zoom: asked.zoom,
+      lanes: asked.rows.join(),
+    };
+    if (stale && (this.reach(next) === 'none' || this.reach() === 'all')) return; // what is shown is newer, or as good
+    this.have = next;
+    this.timeline.draw();
+    this.ctx.count('timeline');
+  }
+
+  /**
+   * How far a picture serves the view: 'none' (pixels are missing), 'now' (but another one should be asked for), 'all'.
+   * @param {Picture | null} picture
+   */
+  reach(picture = this.have) {
+    if (!picture) return 'none';
+    const {range} = this,
+      width = range.end - range.start,
+      zoom = width / picture.zoom,
+      beside = Math.min(range.start - picture.a, picture.b - range.end) / width;
+    if (beside < 0 || zoom < 0.7 / FINER) return 'none';
+    return zoom < 1 / FINER || zoom > 1.4 || beside < OVERSCAN / 2 ? 'now' : 'all';
+  }
+
+  /**
+   * What was clicked shows in the next frame: of each slice the page knows the name, of a bin that of its longest one. What
+   * the kernel finds follows.
+   */
+  foresee() {
+    const {ctx, have} = this,
+      chosen = ctx.store.get(),
+      known = PICTURED.every((key) => key === 'name' || chosen[key] == null);
+    if (!have || !known) return;
+    const {data} = have.answer,
+      names = chosen.name ? new Set(chosen.name) : null;
+    /**
+     * @param {NumberArray} codes
+     * @param {number} yes
+     */
+    const marks = (codes, yes) => Uint8Array.from(codes, (code) => (!names || names.has(ctx.nameOf(code)) ? yes : 0));
+    const seen = {...data, match: marks(data.name, 1)};
+    if (data.bright) seen.bright = marks(data.dname, 255);
+    this.have = {...have, answer: {...have.answer, filtered: Boolean(names), data: seen}};
+    this.timeline.draw();
+  }
+}

@@ -1,0 +1,95 @@
+// What the parts of the page share.
+type Store = ReturnType<typeof import('../shared/store.js').createStore>;
+type Asker = import('../shared/asker.js').Asker;
+type Theme = Record<'background' | 'text' | 'muted' | 'grid' | 'dim' | 'accent', string>;
+type Palettes = ReturnType<typeof import('../timeline/colours.js').createPalettes>;
+type Tooltip = ReturnType<typeof import('../page/tooltip.js').createTooltip>;
+type Lanes = import('../timeline/lanes.js').Lanes;
+
+/** A text of the headline, and what a click on it selects. */
+type HeadlinePiece = [string, SelectionPatch | null];
+
+interface TabSettings {
+  name: string;
+  title: string;
+  /** Why there is nothing in it, in a sentence. */
+  missing: string;
+}
+
+/** Facts that the page mounts with: see views/dashboard.py. */
+interface Settings {
+  bokeh: string;
+  uid: string;
+  late?: boolean;
+  page?: string;
+  gutter: number;
+  margin: number;
+  lane: number;
+  axis: number;
+  figures: string[];
+  verdict: string;
+  headline: HeadlinePiece[][];
+  empty: Record<string, string>;
+  tabs: TabSettings[];
+  open: string;
+  notice?: string;
+  absent?: string;
+}
+
+/** What is asked once: the facts of the trace and all names. */
+interface Meta extends MetaContent {
+  stepColumns: StepColumns;
+  nameList: string[];
+  nameColours: Uint8Array;
+}
+
+/** What every part of the page is given: figures, facts, the selection, and what one part asks of another. */
+interface Context {
+  host: Host;
+  settings: Settings;
+  meta: Meta;
+  store: Store;
+  asker: Asker;
+  whenTold?: Transport['whenTold'];
+  /** The time in view. */
+  range: BokehRange;
+  theme: Theme;
+  tint: Tint;
+  tooltip: Tooltip;
+  palettes: Palettes;
+  nameOf(code: number): string;
+  colourOfName(code: number): number;
+  /** Notes that a view has been drawn. */
+  count(name: string): void;
+  trouble(error: Error): void;
+  hint(text: string): void;
+  reveal(id: number): void;
+  takeFocus(): void;
+  hasFocus(): boolean;
+  mode(): string;
+  pointerTime(): number | null;
+  settled(): void;
+  totals(answer: TableAnswer): void;
+  setView(a: number, b: number): void;
+  zoom(factor: number, at: number): void;
+  fitSelection(): void;
+  showSelection(): void;
+  walk(by: number): Promise<void>;
+  goTo(found: FoundSlice): void;
+  neighbour(to: 'next' | 'previous' | 'parent' | 'child'): Promise<void>;
+  follow(): void;
+  find(): void;
+  clearFind(): void;
+  measure(): void;
+  focusFilter(): void;
+  help(): void;
+  escape(): void;
+}
+
+/** Elements of the page by what they hold. */
+type PageParts = ReturnType<typeof import('../page/skeleton.js').skeleton>;
+
+interface Point {
+  x: number;
+  y: number;
+}

@@ -1,0 +1,148 @@
+// The line to the kernel of a widget: one a widget model, shared by its views.
+import {RESEND_MS} from '../shared/asker.js';
+import {createStore} from '../shared/store.js';
+import {createPadding} from './padding.js';
+
+const MOST_ATTEMPTS = 3;
+
+/**
+ * What is used of the model that anywidget gives.
+ * @typedef {object} WidgetModel
+ * @property {(name: string) => any} get a trait
+ * @property {(event: string, listener: (...told: any[]) => void) => void} on
+ * @property {(event: string, listener: (...told: any[]) => void) => void} off
+ * @property {(message: unknown) => void} send
+ * @property {Line} [nbpLine]
+ */
+
+/**
+ * A promise of an answer, or of null after a while; the timer is left to nobody.
+ * @template Answer
+ * @param {Promise<Answer>[]} answers
+ * @returns {Promise<Answer | null>}
+ */
+export async function patiently(...answers) {
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
+  /** @type {Promise<null>} */
+  const patience = new Promise((resolve) => {
+    timer = setTimeout(() => resolve(null), RESEND_MS);
+  });
+  const answer = await Promise.race([...answers, patience]);
+  clearTimeout(timer);
+  return answer;
+}
+
+/**
+ * The line of a widget model.
+ * @param {WidgetModel} model
+ */
+export const lineTo = (model) => (model.nbpLine ??= new Line(model));
+
+/**
+ * Questions, answers and the selection over the comm.
+ * @implements {Transport}
+ */
+export class Line {
+  /** @type {Map<string, (answer: RawAnswer, alone: boolean) => void>} */ waiting = new Map();
+  /** @type {Set<() => void>} */ mourners = new Set();
+  /** @type {object[]} */ batch = [];
+  number = 0;
+  lost = false;
+  padding = createPadding();
+
+  /** @param {WidgetModel} model */
+  constructor(model) {
+    this.model = model;
+    // ipywidgets says when the kernel behind a widget has gone: at a restart, at once
+    model.on('comm_live_update', () => {
+      this.lost = true;
+      for (const tell of this.mourners) tell();
+    });
+    model.on('msg:custom', (content, buffers) => this.listen(content, buffers));
+    this.store = createStore(model.get('selection'), (patch, origin) => this.select(patch, origin));
+    model.on('change:selection', () => this.store.adopt(model.get('selection')));
+  }
+
+  /** @param {() => void} tell */
+  whenLost = (tell) => {
+    this.mourners.add(tell);
+    if (this.lost) tell();
+    return () => void this.mourners.delete(tell);
+  };
+
+  /**
+   * The verdict of a long recording comes when it has been worked out.
+   * @param {(text: string, pieces: HeadlinePiece[][]) => void} tell
+   */
+  whenTold = (tell) => {
+    const {model} = this;
+    const told = () => {
+      const text = model.get('headline');
+      if (text) tell(text, model.get('pieces'));
+    };
+    model.on('change:headline', told);
+    told();
+    return () => model.off('change:headline', told);
+  };
+
+  /**
+   * One answer, or several in one message, each with its own buffers; what fills a message up comes last.
+   * @param {any} content
+   * @param {DataView[] | undefined} buffers
+   */
+  listen(content, buffers) {
+    let from = 0;
+    for (const one of content.several ?? [content]) {
+      const done = this.waiting.get(one.rid),
+        mine = (buffers ?? []).slice(from, from + (one.buffers ?? 0));
+      from += one.buffers ?? 0;
+      if (!done) continue;
+      this.waiting.delete(one.rid);
+      done({content: one, buffers: mine}, !content.several);
+    }
+  }
+
+  /**
+   * What one gesture asks goes as one message: every message makes the kernel busy and idle again, and JupyterLab draws
+   * its toolbar anew each time.
+   */
+  flush = () => {
+    const messages = this.batch.splice(0);
+    if (messages.length) this.model.send(messages.length > 1 ? {t: 'several', messages} : messages[0]);
+  };
+
+  /**
+   * @param {Message} message
+   * @returns {Promise<RawAnswer>}
+   */
+  request = (message) =>
+    new Promise((resolve, reject) => {
+      if (this.lost) {
+        reject(new Error('its kernel has gone'));
+        return;
+      }
+      const rid = `${++this.number}.${Math.random().toString(36).slice(2, 8)}`,
+        pad = this.padding.next(),
+        began = performance.now();
+      this.waiting.set(rid, (answer, alone) => {
+        if (alone) this.padding.note(pad, performance.now() - began - (answer.content.ms ?? NaN));
+        resolve(answer);
+      });
+      this.batch.push({...message, rid, pad});
+      if (this.batch.length === 1) queueMicrotask(this.flush);
+    });
+
+  /**
+   * A selection is told again where no answer comes: said twice it is the same.
+   * @param {SelectionPatch} patch
+   * @param {string} origin
+   */
+  async select(patch, origin) {
+    for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+      const answer = await patiently(this.request({t: 'select', patch, origin}));
+      if (answer) return /** @type {{state?: SelectionState}} */ (answer.content);
+    }
+    return null;
+  }
+}

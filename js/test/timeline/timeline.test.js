@@ -1,0 +1,103 @@
+import {expect, test} from 'vitest';
+
+import {drawnStretches} from '../../src/charts/stretches.js';
+import {chosenSpan} from '../../src/page/navigation.js';
+import {columnsOf} from '../../src/tabs/parts.js';
+import {cellText, sortedRows} from '../../src/tabs/table.js';
+import {mix, parseColour, textOn} from '../../src/timeline/colours.js';
+import {stairs, valueOf} from '../../src/timeline/curves.js';
+import {sliceAt} from '../../src/timeline/hit.js';
+import {Lanes} from '../../src/timeline/lanes.js';
+import {binsAtPixels} from '../../src/timeline/painter.js';
+
+const track = (number, group, more = {}) => ({track: number, name: `track ${number}`, group, kind: 'thread', row: 4 * number, depths: 2, rank: 0, busy: 0, ...more});
+const metaOf = (tracks, more = {}) => ({tracks, counters: [], stepColumns: {step: [], ts: [], dur: []}, ...more});
+const texts = (lanes) => lanes.all().map((lane) => lane.text ?? lane.row ?? lane.counter?.name ?? lane.kind);
+
+test('lanes: steps, groups, a row each level, counters at the end', () => {
+  const lanes = new Lanes(metaOf([track(0, 'host'), track(1, 'GPU', {depths: 1})], {stepColumns: {step: [3]}, counters: [{track: 9, name: 'load', group: 'GPU', unit: '1'}]}));
+  expect(texts(lanes)).toEqual(['steps', 'host', 0, 1, 'GPU', 4, 'counters', 'load', 'load']);
+  lanes.fold(track(0, 'host'));
+  lanes.close('GPU');
+  expect(texts(lanes)).toEqual(['steps', 'host', 0, 'GPU', 'counters', 'load', 'load']);
+  expect(lanes.placeOfRow(4)).toBe(-1);
+  expect(lanes.reveal(4)).toBe(true);
+  expect(lanes.placeOfRow(4)).toBe(4);
+  expect(lanes.reveal(4)).toBe(false);
+});
+
+test('lanes: a track moves within its group, hides, and is found by name', () => {
+  const tracks = [track(0, 'host'), track(1, 'host'), track(2, 'host')],
+    lanes = new Lanes(metaOf(tracks));
+  lanes.move(tracks[2], -1);
+  expect(texts(lanes)).toEqual([0, 1, 8, 9, 4, 5]);
+  lanes.hide(0);
+  lanes.setFilter(' TRACK 1');
+  expect(texts(lanes)).toEqual([4, 5]);
+  expect(lanes.hiddenCount()).toBe(1);
+  lanes.showAll();
+  expect(lanes.count()).toBe(6);
+});
+
+test('lanes: several ranks show a line for each thread', () => {
+  const lanes = new Lanes(metaOf([track(0, 'rank 0', {depths: 5}), track(5, 'rank 1', {rank: 1, depths: 5})]));
+  expect(texts(lanes)).toEqual(['rank 0', 0, 'rank 1', 20]);
+});
+
+test('every pixel shows the bins that it covers', () => {
+  const density = {cells: Uint32Array.of(0xff000001, 0x80000002, 0, 0), bins: 4, slots: 1, start: 0, ns: 10},
+    geometry = {left: 0, width: 2, x: (t) => t / 20},
+    {first, wide, pixels} = binsAtPixels(density, {start: 0, end: 40}, geometry);
+  expect([first, wide]).toEqual([0, 2]);
+  expect(pixels[0] & 0xffffff).toBe(1); // the colour of the fullest
+  expect(pixels[0] >>> 24).toBe(Math.floor((0xff + 0x80) / 2));
+  expect(pixels[1]).toBe(0);
+  expect(binsAtPixels(density, {start: 100, end: 140}, {left: 0, width: 2, x: (t) => (t - 100) / 20})).toBeNull();
+});
+
+test('a point finds the innermost slice of its slot, or one near it', () => {
+  const data = {x0: [0, 2, 50], dur: [20, 5, 0], slot: [0, 0, 1]};
+  expect(sliceAt(data, 0, 3, 0)).toBe(1);
+  expect(sliceAt(data, 0, 10, 0)).toBe(0);
+  expect(sliceAt(data, 1, 51, 2)).toBe(2);
+  expect(sliceAt(data, 1, 60, 2)).toBe(-1);
+});
+
+test('a curve holds its value until the next one', () => {
+  const curve = {x: [0, 10], y: [1, 4]};
+  expect([-1, 0, 9, 10].map((t) => valueOf(curve, t))).toEqual([null, 1, 1, 4]);
+  expect(stairs(curve.x, curve.y)).toEqual({x: Float64Array.of(0, 10, 10), y: Float64Array.of(1, 1, 4)});
+});
+
+test('what is too thin to be drawn does not interrupt a part', () => {
+  const stretches = [
+    {from: 0, to: 50, part: 0, steps: 2},
+    {from: 50, to: 51, part: 1, steps: 0},
+    {from: 51, to: 90, part: 0, steps: 1},
+  ];
+  expect(drawnStretches(stretches, 2)).toEqual([{from: 0, to: 90, part: 0, steps: 3}]);
+  expect(drawnStretches(stretches, 0.5)).toHaveLength(3);
+  expect(stretches[0].to).toBe(50);
+});
+
+test('the selected time, or that of the selected steps', () => {
+  const steps = {step: [3, 4], ts: [0, 100], dur: [90, 50]};
+  expect(chosenSpan({window: [5, 9], step: [3]}, steps)).toEqual([5, 9]);
+  expect(chosenSpan({step: [4, 3, 77]}, steps)).toEqual([0, 150]);
+  expect(chosenSpan({step: [77]}, steps)).toBeNull();
+});
+
+test('tables of tabs: order, units, columns by place', () => {
+  expect(sortedRows(3, [2, NaN, 5], true)).toEqual([1, 2, 0]);
+  expect(sortedRows(3, [1, 1, 0], false)).toEqual([2, 0, 1]);
+  expect(sortedRows(3, ['b', 'a', 'c'], false)).toEqual([1, 0, 2]);
+  expect(sortedRows(2, null, true)).toEqual([0, 1]);
+  expect([cellText(2.5e9, 'flops/s'), cellText(NaN, 'ns'), cellText(1e6, 'count')]).toEqual(['2.5 GFLOP/s', '–', '1,000,000']);
+  expect(columnsOf({'0.ns': [1], '10.ns': [2]}, 0)).toEqual({ns: [1]});
+});
+
+test('colours', () => {
+  expect(['#ff8000', 'rgb(1, 2, 3)', '#abc', 'nonsense'].map(parseColour)).toEqual([0xff8000, 0x010203, 0xaabbcc, 0xdddddd]);
+  expect(mix(0x000000, 0xffffff, 0.5)).toBe(0x808080);
+  expect([textOn(0xffffff), textOn(0)]).toEqual(['#1a1a1a', '#f5f5f5']);
+});
