@@ -1,51 +1,21 @@
-"""The report of many ranks: its page gives the answers that the kernel gives, and runs no stranger's text."""
+"""The report of many ranks: linked figures, timelines in the file, and no stranger's text that runs."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof.ranks.page import RankProtocol
 from notebook_prof.ranks.profiles import Ranks
 from notebook_prof.selection import Selection
 from notebook_prof.views.page_queries import PageQueries
 
-from ..ranks.piped import write_gpipe
+from ..ranks.strange import EVIL, write_strange
 from .jupyter_page import Browser
 
-EVIL = "</script><img src=x onerror='window.hacked=1'>"
 PAGE = "document.getElementById('nbp-report').nbpRanks"
-SELECTIONS: list[dict[str, Any]] = [
-    {},
-    {"rank": [2, 3]},
-    {"step": [1]},
-    {"window": (3_000_000, 3_500_000)},
-    {"rank": [0], "step": [0, 2]},
-    {"group": ["1"]},
-    {"group": [EVIL]},
-    {"group": ["1", EVIL], "rank": [1, 5], "step": [2]},
-    {"group": ["no such group"]},
-    {"step": [77]},
-]
-
-
-def write_strange(folder: Path) -> Path:
-    """Two pipelines, of which the second has other process groups, and no size of its messages."""
-    write_gpipe(folder, 4, 2, 3, world=6)
-    write_gpipe(folder, 2, 3, 3, first_rank=4, world=6)
-    for rank in range(6):
-        path = folder / f"rank{rank}.json"
-        text = path.read_text().replace('"forward"', f'"{EVIL}"')
-        if rank >= 4:
-            text = text.replace('"Process Group Name": "1"', f'"Process Group Name": "{EVIL}"')
-            text = text.replace('"dtype": "Float", ', "")
-        path.write_text(text)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -68,22 +38,6 @@ def report(browser: Browser, ranks: Ranks, tmp_path: Path) -> Iterator[Browser]:
     browser.page.goto("about:blank")
 
 
-def alike(ours: Any, theirs: Any, where: str = "") -> None:
-    """The same values, but for the last bits of a mean."""
-    if isinstance(ours, dict):
-        assert set(ours) == set(theirs), where
-        for key in ours:
-            alike(ours[key], theirs[key], f"{where}.{key}")
-    elif isinstance(ours, list):
-        assert len(ours) == len(theirs), where
-        for i, (a, b) in enumerate(zip(ours, theirs, strict=True)):
-            alike(a, b, f"{where}[{i}]")
-    elif isinstance(ours, float):
-        assert math.isclose(ours, theirs, rel_tol=1e-12), where
-    else:
-        assert ours == theirs, where
-
-
 def place(report: Browser, panel: str, x: float, y: float) -> list[float]:
     """Where on the page a point of a figure is, when the page has come to rest."""
     ask = f"([p, x, y]) => {PAGE}.panels[p].place(x, y)"
@@ -92,24 +46,6 @@ def place(report: Browser, panel: str, x: float, y: float) -> list[float]:
         before = found
         report.page.wait_for_timeout(100)
     return before
-
-
-def test_page_and_kernel_give_the_same_answers(report: Browser, ranks: Ranks) -> None:
-    protocol = RankProtocol(ranks.dashboard())
-    ask = f"""async (state) => {{
-        const page = {PAGE};
-        page.store.set({{rank: null, step: null, window: null, group: null, ...state}}, 'test');
-        return (await page.transport.request({{t: 'ranks'}})).content;
-    }}"""
-    for selection in SELECTIONS:
-        ranks.selection.clear()
-        ranks.selection.update(**selection)
-        state = {key: value for key, value in ranks.selection.to_state().items() if value is not None}
-        state.pop("revision")
-        found = report.page.evaluate(ask, state)
-        told, _ = protocol.answer({"t": "ranks"})
-        for part in ("panels", "table"):
-            alike(told[part], found[part], f"{selection} {part}")
 
 
 def test_a_click_selects_a_group_and_nothing_strange_runs(report: Browser) -> None:

@@ -30,9 +30,6 @@ def test_a_report_tells_arguments(browser: Browser, tmp_path: Path, monkeypatch:
     browser.blank()
     page.goto((tmp_path / "all.html").as_uri())
     page.wait_for_function(READY)
-    answers = page.evaluate(ASK, ids)
-    assert [each["arguments"] for each in answers] == [arguments_of(trace, row) for row in ids]
-    assert any(each["arguments"] for each in answers)
     row = next(row for row in ids if len(arguments_of(trace, row)) == 2)
     page.evaluate("(id) => document.querySelector('.nbp-host').nbp.store.set({focus: id}, 'timeline')", row)
     page.wait_for_function(

@@ -1,0 +1,103 @@
+"""A report of more slices than one file holds: sums stand in for those that were left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from notebook_prof.profiles.profile import Profile
+from notebook_prof.service.store import ViewStore
+from notebook_prof.views.page_queries import PageQueries
+from notebook_prof.views.report import report
+
+from ..browser.drawn import drawn_profile
+from ..many import KEPT, many_slices
+from ..node import ask_report
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Profile]]:
+    """Two reports that hold a part of their slices."""
+    folder = tmp_path_factory.mktemp("sums")
+    out = {}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, profile, most in (
+            ("many", Profile(many_slices()), KEPT),
+            ("drawn", drawn_profile(gpu=True), 300),
+        ):
+            patch.setattr(report, "MOST_SLICES", most)
+            profile.to_html(folder / f"{name}.html")
+            out[name] = (folder / f"{name}.html", profile)
+    return out
+
+
+@pytest.fixture(params=["many", "drawn"])
+def sums(files: dict[str, tuple[Path, Profile]], request: pytest.FixtureRequest) -> tuple[Path, Profile]:
+    """One of them."""
+    return files[request.param]
+
+
+@pytest.mark.parametrize("window", [(0.0, 1.0), (0.11, 0.63), (0.4, 0.44), (0.5, 0.502)])
+def test_what_is_drawn_is_as_busy_as_the_recording(
+    sums: tuple[Path, Profile], window: tuple[float, float], tmp_path: Path
+) -> None:
+    """At any zoom: rectangles and bins of each row add up to the busy time that the kernel knows."""
+    path, profile = sums
+    store = ViewStore(profile.trace)
+    span, rows = store.trace.span, np.arange(store.columns.n_rows)
+    a, b = (span.start + share * span.dur for share in window)
+    request = {"t": "lod", "a": a, "b": b, "px": 900, "rows": rows.tolist(), "max_quads": 4000}
+    ((content, data),) = ask_report(path, [({}, request)], tmp_path)
+    assert content["mode"] == "dense"
+    bins, width = content["bins"], content["bin_ns"]
+    edges = content["bin_start"] + width * np.arange(bins + 1)
+    exact = np.diff(store.rows.busy_until(rows, np.rint(edges).astype(np.int64)), axis=1)
+    found = data["busy"].reshape(len(rows), bins) / 255 * width
+    if content.get("sums"):  # cells wider than pixels hold what is not drawn one by one
+        for x, dur, slot in zip(data["x0"], data["dur"], data["slot"], strict=True):
+            inside = np.minimum(x + dur, edges[1:]) - np.maximum(x, edges[:-1])
+            found[int(slot)] += np.clip(inside, 0, None)
+        slack = width / 255 * 2 + 2  # shares come as bytes, rounded up, so that nothing disappears
+        np.testing.assert_allclose(found, exact, atol=slack)
+    # cells reach over the edges of pixels: over all bins nothing is gained or lost
+    slack = bins * (width / 255 + 2) + 2 * store.trace.span.dur / 500
+    assert (np.abs(found.sum(axis=1) - exact.sum(axis=1)) <= slack).all()
+    touched = exact > 2
+    seen = data["count"].reshape(len(rows), bins) > 0
+    if content.get("sums"):
+        seen |= found > 0
+    if not content.get("sums"):
+        assert seen[touched].mean() > 0.98
+    else:
+        assert seen[touched].all()
+
+
+@pytest.mark.parametrize(
+    ("selection", "within"),
+    [
+        ({"window": (0.25, 0.75)}, 0.02),
+        ({"window": (0.301, 0.352)}, 0.25),
+        ({"step": [1, 2]}, 0.02),
+        ({"name": ["operator_3"]}, 0.02),
+    ],
+    ids=["half", "narrow", "steps", "name"],
+)
+@pytest.mark.parametrize("sums", ["many"], indirect=True)
+def test_a_part_is_estimated_and_says_so(
+    sums: tuple[Path, Profile], selection: dict[str, Any], within: float, tmp_path: Path
+) -> None:
+    path, profile = sums
+    span = profile.trace.span
+    if "window" in selection:
+        selection = {"window": [int(share * span.end) for share in selection["window"]]}
+    profile.selection.update(**selection)
+    protocol = PageQueries(profile.trace, profile.selection)
+    ours, _ = protocol.answer({"t": "table", "by": "category"})
+    profile.selection.clear()
+    ((theirs, _),) = ask_report(path, [(selection, {"t": "table", "by": "category"})], tmp_path)
+    assert theirs["estimate"]
+    assert theirs["count"] == pytest.approx(ours["count"], rel=within)
+    assert theirs["self_ns"] == pytest.approx(ours["self_ns"], rel=within)
