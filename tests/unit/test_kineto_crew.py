@@ -25,7 +25,6 @@ import pytest
 from notebook_prof.errors import NotebookProfError
 from notebook_prof.readers import processes, read_trace
 from notebook_prof.readers.kineto import crew, mate, parser
-from notebook_prof.readers.kineto.bulk import Bulk
 from notebook_prof.readers.kineto.split import EventText
 from notebook_prof.readers.kineto.taking import Taken, Taker
 from notebook_prof.readers.processes import ShareLost, further_processes, one_process
@@ -125,7 +124,6 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], list[subpro
     monkeypatch.setattr(processes, "cpus", lambda: 3)
     monkeypatch.setattr(processes, "_can_start", lambda: True)
     monkeypatch.setattr(parser, "CHUNK_BYTES", 20_000)
-    monkeypatch.setattr(parser, "BULK_BYTES", 50_000)
     monkeypatch.setattr(mate, "SHARE_BYTES", 60_000)
     monkeypatch.setattr(mate, "SLOT_BYTES", 90_000)
     started: list[subprocess.Popen[bytes]] = []
@@ -164,15 +162,13 @@ def assert_same(one: Trace, other: Trace) -> None:
         assert ours.dtypes.equals(theirs.dtypes)  # of a category: the same texts in the same order
 
 
-@pytest.mark.parametrize(("name", "bulk"), [(None, True), (None, False), (OLD, True)])
+@pytest.mark.parametrize("name", [None, OLD])
 def test_processes_give_the_same_trace(
     shared: Callable[[], list[subprocess.Popen[bytes]]],
     large: Path,
     monkeypatch: pytest.MonkeyPatch,
     name: str | None,
-    bulk: bool,
 ) -> None:
-    monkeypatch.setattr(Bulk, "useful", bulk)
     path = large if name is None else samples.path_of(name)
     if not path.exists():
         pytest.skip(f"{path.name} is not here")

@@ -21,7 +21,6 @@ import msgspec
 import numpy as np
 
 from ..processes import ShareLost
-from .bulk import BULK_BYTES
 from .rows import OldArguments
 from .split import EventText
 from .taking import Taken, Taker
@@ -30,8 +29,8 @@ from .worker import DONE, SLOTS
 SHARE_BYTES: Final = 1088 << 10
 """How much text it is given at a time. Little, as at the end one process may wait for another."""
 
-SLOT_BYTES: Final = BULK_BYTES + (64 << 10)
-"""How much it is given of events in bulk."""
+SLOT_BYTES: Final = (2 << 20) + (64 << 10)
+"""How much it is given at most."""
 
 _START: Final = """
 import json, sys, types

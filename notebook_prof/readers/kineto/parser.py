@@ -13,7 +13,6 @@ from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from .arguments import to_json
 from .attributes import extra_text
-from .bulk import BULK_BYTES
 from .coding import DEVICE, UNKNOWN, Numbers
 from .collect import Collector
 from .columns import MAX_DEVICE, Ints, KinetoColumns
@@ -103,23 +102,13 @@ def _read_events(text: EventText, taker: Taker, crew: Crew) -> bytes:
     """Have all events collected; returns what follows their list."""
     wanted = CHUNK_BYTES
     while True:
-        in_bulk = taker.bulk.useful
-        crew.share(text, BULK_BYTES if in_bulk else CHUNK_BYTES)
-        if in_bulk and _take_bulk(text, taker):
-            continue
+        crew.share(text, CHUNK_BYTES)
         while (decoded := taker.take(*text.peek(wanted))) is None:
             wanted *= 2
         if decoded.tail is not None:
             return decoded.tail + b"".join(text.rest())
         text.skip()
         wanted = CHUNK_BYTES
-
-
-def _take_bulk(text: EventText, taker: Taker) -> bool:
-    listed, last = text.peek(BULK_BYTES)
-    if taken := not last and taker.take_bulk(listed):
-        text.skip()
-    return taken
 
 
 def _columns(collector: Collector, base: int, rank: int | None, report: ImportReport) -> KinetoColumns:

@@ -74,10 +74,6 @@ class Sundries:
             self.begins_and_ends += marks
         return True
 
-    def keep_memory(self, columns: MemoryColumns) -> None:
-        """Keep memory events that are columns already."""
-        self._memory.append(columns)
-
     def extend(self, other: Sundries) -> None:
         """Keep what `other` collected too, as coming later in the file."""
         self.thread_names.update(other.thread_names)

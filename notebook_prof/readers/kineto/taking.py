@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ...trace.report import ImportReport
-from .bulk import Bulk
 from .collect import Collector
 from .decode import Decoded, again, decode
 from .ranges import Ranges
@@ -81,28 +80,11 @@ class Taker:
         self.small, self.array = small, array
         self._variant = self.collector.next_variant(Variant(None, text_times=False))
         self._parts: list[Part] = []
-        self.bulk = Bulk(self.collector)
 
     def take(self, listed: memoryview, last: bool) -> Decoded | None:
         """Take what `EventText.peek` gave; None if more of the text is needed."""
         decoded = decode(listed, last, self.array, self._variant, self.report)
         return None if decoded is None else self._collected(decoded)
-
-    def take_bulk(self, listed: memoryview) -> bool:
-        """Take what `EventText.peek` gave in bulk; False if nothing was taken."""
-        prepared = self.bulk.prepared(listed, self._variant)
-        if prepared is None:
-            return False
-        spans, at = prepared.spans, 0
-        for row, decoded in prepared.odd:
-            self.bulk.keep(spans, at, row)
-            self._collected(decoded)
-            at = row + 1
-        self.bulk.keep(spans, at, len(spans.good))
-        self.collector.sundries.take(prepared.others)
-        if prepared.memory is not None:
-            self.collector.sundries.keep_memory(prepared.memory)
-        return True
 
     def _collected(self, decoded: Decoded) -> Decoded:
         while (needed := self.collector.take(decoded.rows, decoded.variant)) != decoded.variant:

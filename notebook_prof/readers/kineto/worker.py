@@ -27,8 +27,8 @@ SLOTS: Final = 2
 def work(memory: int, slot_bytes: int, old: bool, array: bool) -> None:
     """Take parts until there is an empty order, then write all that was taken.
 
-    Orders are lines: the number of a slot, and the lengths of the lists of events in it, one where they
-    are to be taken in bulk. That the input ends without an empty line means that nobody waits any more.
+    Orders are lines: the number of a slot, and the lengths of the lists of events in it. That the input ends
+    without an empty line means that nobody waits any more.
 
     Parameters
     ----------
@@ -48,19 +48,13 @@ def work(memory: int, slot_bytes: int, old: bool, array: bool) -> None:
             return
         at = slot * slot_bytes
         for length in lengths:
-            if not _taken(taker, slots[at : at + length], bulk=len(lengths) == 1):
+            decoded = taker.take(slots[at : at + length], last=False)
+            if decoded is None or decoded.tail is not None:
                 _say(ODD)
                 return
             at += length
         taker.end_part()
         _say(DONE)
-
-
-def _taken(taker: Taker, listed: memoryview, bulk: bool) -> bool:
-    if bulk and taker.bulk.useful and taker.take_bulk(listed):
-        return True
-    decoded = taker.take(listed, last=False)
-    return decoded is not None and decoded.tail is None
 
 
 def _say(word: bytes) -> None:
