@@ -29,7 +29,6 @@ from .native import NativeReader
 from .native.chrome import OwnChromeReader
 from .paddle import PaddleReader
 from .place import PlaceReader
-from .processes import ShareLost, one_process
 from .progress import Progress
 from .python_profilers.austin import BINARY, BINARY_IS
 from .python_profilers.collapsed import CollapsedReader
@@ -38,7 +37,7 @@ from .python_profilers.pyinstrument import PyinstrumentReader
 from .python_profilers.scalene import ScaleneReader
 from .python_profilers.speedscope import SpeedscopeReader
 from .python_profilers.viztracer import VizTracerReader
-from .stream import Content, Pieces, expected_bytes, in_one_piece, in_pieces
+from .stream import Pieces, in_one_piece, in_pieces
 from .torch_memory import TorchMemoryReader
 from .trace_event import TraceEventReader
 
@@ -175,12 +174,6 @@ def read_trace(
     OptionError
         If `format` is none that is known, or its reader does not take an option.
 
-    Notes
-    -----
-    Where there are CPUs for it, a Kineto file of more than 48 MB is read by up to four processes, unless the
-    caller is a thread or a process of `multiprocessing`. They run no code of the caller, end with the call,
-    and change nothing in the result.
-
     Examples
     --------
     >>> read_trace("trace.json", format="kinetoo")
@@ -190,11 +183,7 @@ def read_trace(
     if format is not None and format not in (names := [reader.name for reader in readers()]):
         raise OptionError(f"no format {format!r}: {nearest(format, names)}")
     with Progress(path) as progress:
-        try:
-            return _read(Path(path), format, max_bytes, options, progress)
-        except ShareLost:
-            with one_process():
-                return _read(Path(path), format, max_bytes, options, progress)
+        return _read(Path(path), format, max_bytes, options, progress)
 
 
 def _read(
@@ -239,7 +228,7 @@ def _read_pieces(
     reader = _choose(Probe(path, first[:HEAD_BYTES]), name).configured(**options)
     builder = TraceBuilder(metadata={"source": reader.name, "file": path.name})
     if isinstance(reader, PiecesReader):
-        reader.read_pieces(Content(chain([first], pieces), expected_bytes(path)), builder)
+        reader.read_pieces(chain([first], pieces), builder)
     else:
         reader.read(b"".join(chain([first], pieces)), builder)
     builder.report.extend(report)

@@ -12,11 +12,10 @@ from .compression import GZIP_MAGIC, LAYERS, XZ_MAGIC, ZIP_MAGICS, ZSTD_MAGIC, W
 from .progress import Progress
 from .unpack import PIECE_BYTES, Pieces, Unpacked, Window, gunzip, joined, unxz, unzip, unzstd, zip_member
 
-__all__ = ["PIECE_BYTES", "Content", "Pieces", "expected_bytes", "in_one_piece", "in_pieces"]
+__all__ = ["PIECE_BYTES", "Pieces", "in_one_piece", "in_pieces"]
 
 _HEAD: int = 64 * 1024
 _PACKED = (GZIP_MAGIC, ZSTD_MAGIC, XZ_MAGIC, *ZIP_MAGICS)
-_INFLATED = 10
 
 
 def in_pieces(
@@ -64,27 +63,6 @@ def in_pieces(
         pieces = _unpacked(file, head, report, limit, wanted, stack)
         return None if pieces is None else _kept(pieces, file, progress, stack.pop_all())
     return None
-
-
-class Content(Iterator[bytes]):
-    """The pieces of a file, and about how much text they are; 0 if nobody knows."""
-
-    def __init__(self, pieces: Iterator[bytes], expected_bytes: int = 0) -> None:
-        self._pieces = pieces
-        self.expected_bytes = expected_bytes
-
-    def __next__(self) -> bytes:
-        return next(self._pieces)
-
-
-def expected_bytes(path: Path) -> int:
-    """About how much text a file holds; compressed traces hold some ten times their size."""
-    try:
-        with path.open("rb") as file:
-            packed = file.read(len(XZ_MAGIC)).startswith(_PACKED)
-        return path.stat().st_size * (_INFLATED if packed else 1)
-    except OSError:
-        return 0
 
 
 def in_one_piece(data: bytes) -> Pieces:

@@ -61,8 +61,6 @@ class Collector:
     ----------
     names, kinds, dims, dtypes, concrete, extras, stacks, paths : Numbers
         Distinct values behind the columns of codes.
-    numbers : tuple of Numbers
-        All of these, in this order.
     sundries : Sundries
         Everything that has no duration.
     ranges : Ranges
@@ -80,10 +78,6 @@ class Collector:
         # number 0 is "nothing"
         self.dims, self.dtypes, self.concrete = (Numbers({b"": 0}) for _ in range(3))
         self.extras, self.stacks, self.paths = Numbers({_NOTHING: 0}), Numbers({"": 0}), Numbers({"": 0})
-        self.numbers: tuple[Numbers, ...] = (
-            *(self.names, self.kinds, self.dims, self.dtypes),
-            *(self.concrete, self.extras, self.stacks, self.paths),
-        )
         self.sundries, self.ranges = Sundries(report), Ranges()
         self.present = self.range_count = self._bare = 0
         self._parts: list[Mapping[str, Column]] = []
@@ -161,32 +155,16 @@ class Collector:
         """When the last event ended, in ns of the file; 0 without events."""
         return int((self.column("ts") + self.column("dur")).max(initial=0))
 
-    def count(self) -> int:
-        """How many events were kept."""
-        return sum(self._counts)
-
-    def give_columns(self) -> dict[str, npt.NDArray[Any]]:
-        """All columns that any event has, by name; none are kept."""
-        columns = {name: self.column(name) for name in sorted(set().union(*self._parts))}
-        self._parts, self._counts = [], []
-        return columns
-
     def column(self, name: str) -> npt.NDArray[Any]:
         """One column of all events; 0 or -1 for events that do not have it."""
         dtypes = [value.dtype for part in self._parts if isinstance(value := part.get(name), np.ndarray)]
         nothing = 0 if name in _NONE_IS_ZERO else -1
-        result = np.empty(self.count(), dtypes[0] if dtypes else np.int64)
+        result = np.empty(sum(self._counts), dtypes[0] if dtypes else np.int64)
         at = 0
         for part, count in zip(self._parts, self._counts, strict=True):
             result[at : at + count] = part.get(name, nothing)
             at += count
         return result
-
-    def next_part(self, report: ImportReport) -> tuple[Sundries, Ranges]:
-        """Start new sundries and ranges, which tell `report` from here on; returns those so far."""
-        so_far, self._report = (self.sundries, self.ranges), report
-        self.sundries, self.ranges = Sundries(report), Ranges()
-        return so_far
 
     def _needed(self, variant: Variant) -> type[Arguments] | None:
         """Larger arguments, if these events may have more than was decoded."""

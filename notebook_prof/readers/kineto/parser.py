@@ -16,7 +16,6 @@ from .attributes import extra_text
 from .coding import DEVICE, UNKNOWN, Numbers
 from .collect import Collector
 from .columns import MAX_DEVICE, Ints, KinetoColumns
-from .crew import Crew
 from .envelope import base_ns, envelope, facts
 from .kinds import BOOKKEEPING_KINDS, known, rows_of
 from .links import Mask
@@ -50,9 +49,7 @@ def read_columns(data: bytes, report: ImportReport) -> KinetoColumns:
     return parse([data], report).columns
 
 
-def parse(
-    pieces: Iterable[bytes], report: ImportReport, file_name: str = "", *, processes: int = 0
-) -> Parsed:
+def parse(pieces: Iterable[bytes], report: ImportReport, file_name: str = "") -> Parsed:
     """Read a Kineto file.
 
     Parameters
@@ -63,8 +60,6 @@ def parse(
         Counts every row that is not used, by reason.
     file_name : str
         See `envelope.facts`.
-    processes : int
-        How many further processes may share the work; see `crew.Crew`. The result is the same.
 
     Returns
     -------
@@ -74,8 +69,6 @@ def parse(
     ------
     FormatError
         If it is no trace.
-    ShareLost
-        If another process did not do its share.
 
     Notes
     -----
@@ -86,23 +79,19 @@ def parse(
     if not text.found:
         start = bytes(text.head[:40])
         raise FormatError(f"there is no list 'traceEvents' in it: not a trace of torch.profiler ({start!r})")
-    taker = Taker(
-        Arguments if _MODERN in text.head else OldArguments, array=text.head.lstrip().startswith(b"[")
-    )
-    with Crew(taker, processes) as crew:
-        tail = _read_events(text, taker, crew)
-        collector = crew.gather(report)
-    settle(collector, report)
+    small = Arguments if _MODERN in text.head else OldArguments
+    taker = Taker(small, text.head.lstrip().startswith(b"["), report)
+    tail = _read_events(text, taker)
+    settle(taker.collector, report)
     around = envelope(text.head, tail, report)
     found = facts(around, file_name)
-    return Parsed(_columns(collector, base_ns(around), found.get("rank"), report), found)
+    return Parsed(_columns(taker.collector, base_ns(around), found.get("rank"), report), found)
 
 
-def _read_events(text: EventText, taker: Taker, crew: Crew) -> bytes:
+def _read_events(text: EventText, taker: Taker) -> bytes:
     """Have all events collected; returns what follows their list."""
     wanted = CHUNK_BYTES
     while True:
-        crew.share(text, CHUNK_BYTES)
         while (decoded := taker.take(*text.peek(wanted))) is None:
             wanted *= 2
         if decoded.tail is not None:

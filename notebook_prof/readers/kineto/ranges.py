@@ -97,10 +97,6 @@ class Ranges:
             effect="these ranges are slices, but have no row in the table profiler_ranges",
         )
 
-    def extend(self, other: Ranges) -> None:
-        """Keep what `other` collected too, as coming later in the file."""
-        self._rows += other._rows
-
     def columns(self, base: int) -> RangeColumns | None:
         """All ranges, `base` later; None if there are none."""
         import pandas as pd

@@ -8,7 +8,6 @@ from typing import ClassVar, Final
 
 from ...trace.builder import TraceBuilder
 from ..base import PiecesReader, Probe
-from ..processes import further_processes
 from .assemble import assemble
 from .parser import parse
 
@@ -40,7 +39,6 @@ class KinetoReader(PiecesReader):
     def read_pieces(self, pieces: Iterable[bytes], builder: TraceBuilder) -> None:
         """Put the file's rows into `builder`."""
         file_name = str(builder.metadata.get("file", ""))
-        processes = further_processes(getattr(pieces, "expected_bytes", 0))
-        columns, facts = parse(pieces, builder.report, file_name, processes=processes)
+        columns, facts = parse(pieces, builder.report, file_name)
         builder.metadata.update(facts)
         assemble(columns, builder)

@@ -74,14 +74,6 @@ class Sundries:
             self.begins_and_ends += marks
         return True
 
-    def extend(self, other: Sundries) -> None:
-        """Keep what `other` collected too, as coming later in the file."""
-        self.thread_names.update(other.thread_names)
-        self.begins_and_ends += other.begins_and_ends
-        self.marks += other.marks
-        self._memory += other._memory
-        self._counters += other._counters
-
     def memory(self, base_ns: int) -> MemoryColumns:
         """All memory events, in the order of the file."""
         return MemoryColumns.joined(self._memory, base_ns)
