@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 
 from ..errors import OptionError
 from ..trace.builder import TraceBuilder
-from .compression import decompress
+from .codec.compression import decompress
 
 __all__ = ["HEAD_BYTES", "PiecesReader", "Probe", "Reader", "decompress"]
 

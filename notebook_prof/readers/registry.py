@@ -19,7 +19,8 @@ from ..trace.builder import TraceBuilder
 from ..trace.report import ImportReport
 from ..trace.trace import Trace
 from .base import HEAD_BYTES, PiecesReader, Probe, Reader
-from .compression import decompress
+from .codec.compression import decompress
+from .codec.stream import Pieces, in_one_piece, in_pieces
 from .folder import Folder, FolderReader
 from .jax import JaxReader
 from .kineto import KinetoReader
@@ -37,7 +38,6 @@ from .python_profilers.pyinstrument import PyinstrumentReader
 from .python_profilers.scalene import ScaleneReader
 from .python_profilers.speedscope import SpeedscopeReader
 from .python_profilers.viztracer import VizTracerReader
-from .stream import Pieces, in_one_piece, in_pieces
 from .torch_memory import TorchMemoryReader
 from .trace_event import TraceEventReader
 

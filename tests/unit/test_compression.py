@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from notebook_prof.errors import ExtraNotInstalledError, FormatError, NotebookProfError
 from notebook_prof.readers import read_trace
-from notebook_prof.readers.compression import decompress
-from notebook_prof.readers.stream import in_pieces
+from notebook_prof.readers.codec.compression import decompress
+from notebook_prof.readers.codec.stream import in_pieces
 from notebook_prof.trace import ImportReport
 
 TRACE = (

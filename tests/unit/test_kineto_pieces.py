@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from notebook_prof.errors import FormatError, NotebookProfError
 from notebook_prof.readers import read_trace
+from notebook_prof.readers.codec.event_list import EventText
+from notebook_prof.readers.codec.numbers import exact_ns
+from notebook_prof.readers.codec.stream import in_pieces
 from notebook_prof.readers.kineto import KinetoColumns, parser
-from notebook_prof.readers.kineto.numbers import exact_ns
-from notebook_prof.readers.kineto.split import EventText
-from notebook_prof.readers.stream import in_pieces
 from notebook_prof.trace import TABLES, ImportReport, Trace
 from tests.frames import differences
 from tests.unit.test_kineto_reader import names, op, write

@@ -12,7 +12,7 @@ import pytest
 
 from notebook_prof.errors import FormatError, OptionError
 from notebook_prof.readers import list_formats, read_trace
-from notebook_prof.readers.kineto.numbers import to_ns
+from notebook_prof.readers.codec.numbers import to_ns
 from notebook_prof.trace import Trace
 
 BASE = 1_790_857_026_000_000_000

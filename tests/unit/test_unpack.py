@@ -14,8 +14,8 @@ import pytest
 
 from notebook_prof.errors import FormatError
 from notebook_prof.readers import read_trace, registry
+from notebook_prof.readers.codec.stream import in_pieces
 from notebook_prof.readers.progress import Progress
-from notebook_prof.readers.stream import in_pieces
 from notebook_prof.trace import ImportReport, TraceBuilder
 
 LINES = b"".join(b"%d,%d\n" % (i, i * i) for i in range(300_000)) * 4

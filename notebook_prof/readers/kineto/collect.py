@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...trace.report import ImportReport
+from ..codec.numbers import exact_ns, to_ns
 from .coding import (
     ANY,
     BOOKKEEPING,
@@ -27,7 +28,6 @@ from .coding import (
 )
 from .columns import Ints
 from .identifiers import identifiers, integers
-from .numbers import exact_ns, to_ns
 from .ranges import KIND, Ranges
 from .rows import EXTRA, AllArguments, Arguments, OldArguments, Variant, complete_type, extra_of
 from .sundries import Sundries

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from ...trace.report import ImportReport
-from . import repair
+from ..codec import json_repair
 from .rows import AllArguments, LooseRow, Variant, complete_type, decoder, loose_decoder, row_decoder
 
 _LIMIT: Final = 16 << 20
@@ -69,7 +69,7 @@ def decode(
     except _UNDECODABLE as error:
         reason = str(error)
     trial = ImportReport()
-    fixed = repair.mend(bytes(listed), reason, trial)
+    fixed = json_repair.mend(bytes(listed), reason, trial)
     try:
         decoded = _whole(fixed, variant, last)
     except msgspec.ValidationError:
@@ -110,7 +110,7 @@ def _whole(listed: bytes | memoryview, variant: Variant, last: bool) -> Decoded:
 def _one_by_one(listed: bytes | memoryview, last: bool, array: bool, report: ImportReport) -> Decoded:
     """Decode every row by itself; slow, and only for pieces that do not decode as a whole."""
     text = bytes(listed).decode(errors="replace")
-    texts, end, complete = repair.row_texts(text, 1)
+    texts, end, complete = json_repair.row_texts(text, 1)
     if not complete and not (array and end >= len(text)):
         report.add(
             "truncated-file",
@@ -132,7 +132,7 @@ def _row(text: bytes, report: ImportReport) -> Any:
     try:
         row = loose_decoder.decode(text)
     except _UNDECODABLE as error:
-        repair.add_broken_row(report, error, text)
+        json_repair.add_broken_row(report, error, text)
         return None
     if row.ph != "X":
         report.add(
@@ -143,7 +143,7 @@ def _row(text: bytes, report: ImportReport) -> Any:
         )
         return None
     if not isinstance(row.name, str | int | float):
-        repair.add_broken_row(report, TypeError("the name is not text"), text)
+        json_repair.add_broken_row(report, TypeError("the name is not text"), text)
         return None
     return _loosely(row)
 

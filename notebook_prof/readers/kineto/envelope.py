@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from ...trace.report import ImportReport
-from . import repair
+from ..codec import json_repair
 
 _TEXT_LIMIT: Final = 1000
 _RANK_IN_NAME: Final = re.compile(r"(?:rank|worker)[-_]?(\d{1,6})(?!\d)", re.IGNORECASE)
@@ -40,7 +40,7 @@ def envelope(head: bytes, tail: bytes, report: ImportReport) -> dict[str, Any]:
             return _object(text)
         except _UNDECODABLE as error:
             trial = ImportReport()
-            fixed = repair.mend(text, str(error), trial)
+            fixed = json_repair.mend(text, str(error), trial)
         try:
             found = _object(fixed)
         except _UNDECODABLE:

@@ -6,9 +6,9 @@ import numpy as np
 
 from ...trace.pairing import pair
 from ...trace.report import ImportReport
+from ..codec.numbers import to_ns
 from .collect import Collector
 from .identifiers import number_of
-from .numbers import to_ns
 from .rows import Begin
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from ...errors import FormatError
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
+from ..codec.event_list import CHUNK_BYTES, EventText
 from .arguments import to_json
 from .attributes import extra_text
 from .coding import DEVICE, UNKNOWN, Numbers
@@ -22,7 +23,6 @@ from .links import Mask
 from .old_texts import module_path
 from .pairs import settle
 from .rows import Arguments, OldArguments
-from .split import CHUNK_BYTES, EventText
 from .taking import Taker
 
 _FAR_NS: Final = 3_600_000_000_000

@@ -10,10 +10,10 @@ from msgspec import Raw, Struct
 
 from ...trace.nesting import nest
 from ...trace.report import ImportReport
+from ..codec.numbers import to_ns
 from .columns import MAX_DEVICE, CounterColumns, Ints, KinetoColumns
 from .identifiers import identifiers
 from .kinds import rows_of
-from .numbers import to_ns
 from .rows import NOTHING, UNDECODABLE
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import Any, Final
 import numpy as np
 
 from ...trace.report import ImportReport
+from ..codec.numbers import exact_ns, to_ns
 from .columns import MAX_DEVICE, CounterColumns, Ints, MemoryColumns
 from .identifiers import identifiers, integers, number_of
-from .numbers import exact_ns, to_ns
 from .rows import Begin, Counter, End, Instant, Metadata, QuickInstant
 
 MEMORY: Final = "[memory]"

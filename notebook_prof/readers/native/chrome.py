@@ -16,11 +16,11 @@ from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from ...trace.taxonomy import CATEGORIES, MODULE_PREFIX, PHASES, STEP_SOURCES, TRACK_KINDS
 from ..base import PiecesReader, Probe
-from ..kineto import repair
+from ..codec import json_repair
+from ..codec.event_list import CHUNK_BYTES, EventText
+from ..codec.numbers import to_ns
 from ..kineto.coding import Numbers
 from ..kineto.identifiers import integers
-from ..kineto.numbers import to_ns
-from ..kineto.split import CHUNK_BYTES, EventText
 from .chrome_events import Told
 from .chrome_rows import (
     UNDECODABLE,
@@ -97,7 +97,7 @@ def _parts(text: EventText, report: ImportReport) -> Iterator[list[Any]]:
 
 
 def _one_by_one(listed: bytes, last: bool, report: ImportReport) -> list[Any]:
-    texts, _, complete = repair.row_texts(listed.decode(errors="replace"), 1)
+    texts, _, complete = json_repair.row_texts(listed.decode(errors="replace"), 1)
     if last and not complete:
         report.add(
             "truncated-file",

@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from ..trace.report import ImportReport
+from ...trace.report import ImportReport
+from ..progress import Progress
 from .compression import GZIP_MAGIC, LAYERS, XZ_MAGIC, ZIP_MAGICS, ZSTD_MAGIC, Wanted, limit_for
-from .progress import Progress
 from .unpack import PIECE_BYTES, Pieces, Unpacked, Window, gunzip, joined, unxz, unzip, unzstd, zip_member
 
 __all__ = ["PIECE_BYTES", "Pieces", "in_one_piece", "in_pieces"]

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from .columns import Ints
+from ...trace.intervals import IntArray
 
 _NEWLINE, _DOT, _MINUS, _ZERO, _NINE = (ord(sign) for sign in "\n.-09")
 _LIMIT: Final = 1 << 62
@@ -18,7 +18,7 @@ _MOST_DIGITS: Final = 20
 _WHOLE, _FRACTION = 16, 24
 
 
-def exact_ns(values: Sequence[Any]) -> Ints | None:
+def exact_ns(values: Sequence[Any]) -> IntArray | None:
     """Microseconds as numbers → nanoseconds, where nothing was lost when they became numbers.
 
     A double below 2**43 µs (102 days) is nearer than half a nanosecond to the decimal text that it was
@@ -57,7 +57,7 @@ def exact_ns(values: Sequence[Any]) -> Ints | None:
     return np.asarray(down.astype(np.int64) * 1000 + np.rint((floats - down) * 1000).astype(np.int64))
 
 
-def to_ns(texts: Sequence[bytes]) -> tuple[Ints, npt.NDArray[np.bool_]]:
+def to_ns(texts: Sequence[bytes]) -> tuple[IntArray, npt.NDArray[np.bool_]]:
     """Microseconds as text → nanoseconds.
 
     A double holds 53 bits; microseconds since 1970 with three decimals need 61. So the text is read as
@@ -94,7 +94,7 @@ def to_ns(texts: Sequence[bytes]) -> tuple[Ints, npt.NDArray[np.bool_]]:
     return np.fromiter((value or 0 for value in parsed), np.int64, n), ok
 
 
-def _uniform(joined: bytes, n: int, decimals: int) -> Ints | None:
+def _uniform(joined: bytes, n: int, decimals: int) -> IntArray | None:
     """All at once, if every number has exactly this many decimals."""
     codes = np.frombuffer(joined, np.uint8)
     ends = np.flatnonzero(codes == _NEWLINE)
@@ -122,7 +122,7 @@ def _uniform(joined: bytes, n: int, decimals: int) -> Ints | None:
     return np.asarray(values * scale)
 
 
-def _mixed(joined: bytes, n: int) -> Ints | None:
+def _mixed(joined: bytes, n: int) -> IntArray | None:
     """All at once, digit by digit, if every text is a plain decimal number of moderate length."""
     codes = np.frombuffer(joined, np.uint8)
     ends = np.flatnonzero(codes == _NEWLINE)
@@ -148,7 +148,7 @@ def _mixed(joined: bytes, n: int) -> Ints | None:
     if values.max() >= _LIMIT // 1000:
         return None
 
-    def digit(i: int) -> Ints:
+    def digit(i: int) -> IntArray:
         return np.where(
             i < fraction, codes[np.where(i < fraction, point + 1 + i, 0)].astype(np.int64) - _ZERO, 0
         )

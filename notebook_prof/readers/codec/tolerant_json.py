@@ -6,9 +6,9 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from ..errors import FormatError
-from ..trace.report import ImportReport
-from .kineto import repair
+from ...errors import FormatError
+from ...trace.report import ImportReport
+from . import json_repair
 
 E = TypeVar("E")
 R = TypeVar("R")
@@ -58,7 +58,7 @@ def decode_events(
     except msgspec.ValidationError:
         pass
     except _UNDECODABLE as error:
-        data = repair.mend(data, str(error), report)
+        data = json_repair.mend(data, str(error), report)
         try:
             return _whole(data, envelope, row, listed)
         except _UNDECODABLE:
@@ -75,7 +75,7 @@ def _whole(data: bytes, envelope: type[E], row: type[R], listed: bool) -> tuple[
 def _one_by_one(
     data: bytes, envelope: type[E], row: type[R], report: ImportReport
 ) -> tuple[E | None, list[R]]:
-    head, texts, complete = repair.split_rows(data)
+    head, texts, complete = json_repair.split_rows(data)
     if not complete:
         report.add(
             "truncated-file",
@@ -93,7 +93,7 @@ def _one_by_one(
             try:
                 rows.append(loose.decode(text))
             except _UNDECODABLE as error:
-                repair.add_broken_row(report, error, text)
+                json_repair.add_broken_row(report, error, text)
     if not texts:
         raise FormatError(f"no events can be read from it; it starts with {data[:40]!r}")
     try:

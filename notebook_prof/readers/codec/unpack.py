@@ -9,8 +9,8 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ..errors import FormatError
-from ..trace.report import ImportReport
+from ...errors import FormatError
+from ...trace.report import ImportReport
 from .compression import (
     BROKEN_ZIP,
     GZIP_MAGIC,

@@ -10,10 +10,10 @@ import zlib
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..errors import ExtraNotInstalledError, FormatError
-from ..optional import require
-from ..trace.report import ImportReport
-from ..units import format_bytes
+from ...errors import ExtraNotInstalledError, FormatError
+from ...optional import require
+from ...trace.report import ImportReport
+from ...units import format_bytes
 
 MAX_BYTES: Final = 8 << 30
 """How large a file may become by default; 8 GiB."""
