@@ -216,7 +216,7 @@ def test_an_interrupt_closes_the_file(tmp_path: Path, monkeypatch: pytest.Monkey
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Path, "open", watched)
-    monkeypatch.setattr("notebook_prof.readers.kineto.collect.Collector.take", interrupted)
+    monkeypatch.setattr("notebook_prof.readers.kineto.column_builder.Collector.take", interrupted)
     with pytest.raises(KeyboardInterrupt):
         read_trace(path)
     assert opened

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...background import checkpoint
-from ...readers.kineto.kinds import DEVICE_KINDS
+from ...readers.kineto.activity_types import DEVICE_KINDS
 from ...readers.kineto.told import told
 from ...trace.report import ImportReport
 from ...trace.strings import Coded

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ...readers.kineto import KinetoColumns
-from ...readers.kineto.kinds import rows_of
+from ...readers.kineto.activity_types import rows_of
 from ...readers.kineto.links import Mask
 from ...trace.intervals import contains, union
 

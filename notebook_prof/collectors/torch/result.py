@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from ...background import checkpoint
 from ...readers.kineto import KinetoColumns, MemoryColumns
-from ...readers.kineto.arguments import concrete_matters, to_json
+from ...readers.kineto.activity_types import DEVICE_KINDS
 from ...readers.kineto.coding import EXTRAS, flag_of_name
-from ...readers.kineto.kinds import DEVICE_KINDS
+from ...readers.kineto.operator_arguments import concrete_matters, to_json
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from .details import Place, details

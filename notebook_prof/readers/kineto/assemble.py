@@ -14,15 +14,15 @@ from ...trace.builder import TraceBuilder
 from ...trace.intervals import IntArray
 from ...trace.strings import Coded
 from ...trace.taxonomy import CATEGORIES, DEVICE_CATEGORIES, MODULE_PREFIX, STEP_PREFIX
-from . import links, seeds
-from .arguments import argument_table
-from .attributes import attribute_tables, stream_priorities
+from . import links, phase_seeds
+from .activity_metadata import attribute_tables, stream_priorities
+from .activity_types import categories, module_name, rows_of
 from .columns import MAX_DEVICE, KinetoColumns, MemoryColumns
 from .compiled import compiled_arguments
-from .kinds import categories, module_name, rows_of
 from .links import Mask
 from .old_texts import stack_frames
-from .ranges import range_counters, range_table
+from .operator_arguments import argument_table
+from .profiler_ranges import range_counters, range_table
 
 _OF_DEVICE: Final = re.compile(r"GPU (?P<device>\d{1,4})? ?(?:Utilization|Est\. SM Efficiency)")
 """Counters that the TensorBoard plugin writes; shares from 0 to 1."""
@@ -72,12 +72,12 @@ def assemble(columns: KinetoColumns, builder: TraceBuilder) -> IntArray:
         track=track,
         name=_names(columns.name),
         category=category,
-        phase=seeds.phases(columns, category, track, nodes, forward),
+        phase=phase_seeds.phases(columns, category, track, nodes, forward),
         correlation=np.where(work | calls, columns.correlation, -1),
         device=columns.device,
         stream=columns.stream,
         shapes=columns.shapes,
-        module=seeds.modules(columns, category, track, nodes, forward),
+        module=phase_seeds.modules(columns, category, track, nodes, forward),
         stack=_stacks(columns, builder),
     )
     checkpoint()

@@ -9,7 +9,14 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from .kinds import BOOKKEEPING_KINDS, CALL_KINDS, DEVICE_KINDS, OPERATOR_KINDS, concrete_matters, known
+from .activity_types import (
+    BOOKKEEPING_KINDS,
+    CALL_KINDS,
+    DEVICE_KINDS,
+    OPERATOR_KINDS,
+    concrete_matters,
+    known,
+)
 
 OPERATOR, CALL, DEVICE, UNKNOWN, EXTRAS, CONCRETE, BOOKKEEPING, NAMELESS = (1 << bit for bit in range(8))
 ANY: Final = OPERATOR | CALL | DEVICE | UNKNOWN | EXTRAS

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...trace.taxonomy import BACKWARD_NODE_PREFIX
+from .activity_types import rows_of
 from .columns import Ints, KinetoColumns
-from .kinds import rows_of
 
 Mask = npt.NDArray[np.bool_]
 

@@ -7,9 +7,9 @@ import numpy as np
 from ...trace.pairing import pair
 from ...trace.report import ImportReport
 from ..codec.numbers import to_ns
-from .collect import Collector
+from .column_builder import Collector
+from .event_types import Begin
 from .identifiers import number_of
-from .rows import Begin
 
 
 def settle(collector: Collector, report: ImportReport) -> None:

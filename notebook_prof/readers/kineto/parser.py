@@ -12,17 +12,17 @@ from ...errors import FormatError
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from ..codec.event_list import CHUNK_BYTES, EventText
-from .arguments import to_json
-from .attributes import extra_text
+from .activity_metadata import extra_text
+from .activity_types import BOOKKEEPING_KINDS, known, rows_of
 from .coding import DEVICE, UNKNOWN, Numbers
-from .collect import Collector
+from .column_builder import Collector
 from .columns import MAX_DEVICE, Ints, KinetoColumns
 from .envelope import base_ns, envelope, facts
-from .kinds import BOOKKEEPING_KINDS, known, rows_of
+from .event_types import Arguments, OldArguments
 from .links import Mask
 from .old_texts import module_path
+from .operator_arguments import to_json
 from .pairs import settle
-from .rows import Arguments, OldArguments
 from .taking import Taker
 
 _FAR_NS: Final = 3_600_000_000_000

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ...trace.report import ImportReport
-from .collect import Collector
-from .decode import Decoded, again, decode
-from .rows import Arguments, Variant
+from .column_builder import Collector
+from .event_decoder import Decoded, again, decode
+from .event_types import Arguments, Variant
 
 
 class Taker:

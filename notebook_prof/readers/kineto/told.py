@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 
 from ...trace.strings import Coded
-from .attributes import extra_text
+from .activity_metadata import extra_text
 from .coding import Numbers
-from .rows import NO_ARGUMENTS, UNDECODABLE, AllArguments, extra_of
+from .event_types import NO_ARGUMENTS, UNDECODABLE, AllArguments, extra_of
 
 _CHUNK: Final = 4096
 _decoder: Final = msgspec.json.Decoder(AllArguments)

@@ -9,8 +9,8 @@ import numpy as np
 from ...trace.report import ImportReport
 from ..codec.numbers import exact_ns, to_ns
 from .columns import MAX_DEVICE, CounterColumns, Ints, MemoryColumns
+from .event_types import Begin, Counter, End, Instant, Metadata, QuickInstant
 from .identifiers import identifiers, integers, number_of
-from .rows import Begin, Counter, End, Instant, Metadata, QuickInstant
 
 MEMORY: Final = "[memory]"
 """Name of instants that take memory or give it back."""

@@ -11,10 +11,10 @@ from msgspec import Raw, Struct
 from ...trace.nesting import nest
 from ...trace.report import ImportReport
 from ..codec.numbers import to_ns
+from .activity_types import rows_of
 from .columns import MAX_DEVICE, CounterColumns, Ints, KinetoColumns
+from .event_types import NOTHING, UNDECODABLE
 from .identifiers import identifiers
-from .kinds import rows_of
-from .rows import NOTHING, UNDECODABLE
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -27,10 +27,10 @@ from .coding import (
     flag_of_name,
 )
 from .columns import Ints
+from .event_types import EXTRA, AllArguments, Arguments, OldArguments, Variant, complete_type, extra_of
 from .identifiers import identifiers, integers
-from .ranges import KIND, Ranges
-from .rows import EXTRA, AllArguments, Arguments, OldArguments, Variant, complete_type, extra_of
-from .sundries import Sundries
+from .instant_events import Sundries
+from .profiler_ranges import KIND, Ranges
 
 _ENOUGH: Final = 3
 _NOTHING: Final = (None,) * len(EXTRA)

@@ -11,8 +11,8 @@ import pandas as pd
 
 from ...trace.strings import Coded
 from .columns import Ints, KinetoColumns
+from .event_types import EXTRA
 from .launched import with_launches
-from .rows import EXTRA
 
 _LAUNCH: Final = {
     "grid": "text",

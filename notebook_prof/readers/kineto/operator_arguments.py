@@ -10,8 +10,8 @@ import pandas as pd
 
 from ...trace.intervals import IntArray
 from ...trace.strings import Coded
+from .activity_types import concrete_matters as concrete_matters
 from .columns import KinetoColumns
-from .kinds import concrete_matters as concrete_matters
 
 
 def to_json(value: Any) -> str:

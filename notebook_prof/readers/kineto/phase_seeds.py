@@ -12,8 +12,8 @@ from ...trace.intervals import IntArray, contains, union
 from ...trace.nesting import nest
 from ...trace.strings import Coded
 from ...trace.taxonomy import CATEGORIES, EVALUATION_SUFFIX, MODULE_PREFIX, PHASES, phase_of
+from .activity_types import module_name, rows_of
 from .columns import KinetoColumns
-from .kinds import module_name, rows_of
 from .links import Links, Mask
 
 _OPTIMIZER_STEP = "Optimizer.step#"

@@ -10,7 +10,7 @@ import msgspec
 
 from ...trace.report import ImportReport
 from ..codec import json_repair
-from .rows import AllArguments, LooseRow, Variant, complete_type, decoder, loose_decoder, row_decoder
+from .event_types import AllArguments, LooseRow, Variant, complete_type, decoder, loose_decoder, row_decoder
 
 _LIMIT: Final = 16 << 20
 _TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
