@@ -99,7 +99,7 @@ def _json_load(path: Path) -> int:
 
 def _columns(path: Path) -> int:
     from notebook_prof.readers.codec.stream import in_pieces
-    from notebook_prof.readers.kineto.parser import parse
+    from notebook_prof.readers.kineto.reader import parse
     from notebook_prof.trace import ImportReport
 
     return len(parse(in_pieces(path, ImportReport()) or (), ImportReport()).columns)

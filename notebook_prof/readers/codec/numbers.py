@@ -1,7 +1,8 @@
-"""Decimal microseconds as exact integer nanoseconds."""
+"""Numbers in the spellings that files have: microseconds as exact nanoseconds, ids as int64."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
@@ -16,10 +17,11 @@ _LIMIT: Final = 1 << 62
 _EXACT: Final = float(1 << 43)
 _MOST_DIGITS: Final = 20
 _WHOLE, _FRACTION = 16, 24
+_LAST_DIGITS: Final = re.compile(r"(-?\d{1,20})$")
 
 
 def exact_ns(values: Sequence[Any]) -> IntArray | None:
-    """Microseconds as numbers → nanoseconds, where nothing was lost when they became numbers.
+    """Return microseconds given as numbers in nanoseconds, where nothing was lost when they became numbers.
 
     A double below 2**43 µs (102 days) is nearer than half a nanosecond to the decimal text that it was
     read from, so three decimals come back exactly; Kineto's ``baseTimeNanoseconds`` keeps times below
@@ -58,7 +60,7 @@ def exact_ns(values: Sequence[Any]) -> IntArray | None:
 
 
 def to_ns(texts: Sequence[bytes]) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-    """Microseconds as text → nanoseconds.
+    """Return microseconds given as text in nanoseconds.
 
     A double holds 53 bits; microseconds since 1970 with three decimals need 61. So the text is read as
     an integer.
@@ -92,6 +94,43 @@ def to_ns(texts: Sequence[bytes]) -> tuple[IntArray, npt.NDArray[np.bool_]]:
     parsed = [_single(bytes(text)) for text in texts]
     ok = np.fromiter((value is not None for value in parsed), bool, n)
     return np.fromiter((value or 0 for value in parsed), np.int64, n), ok
+
+
+def integers(values: list[int]) -> IntArray:
+    """Return numbers as int64; those that need 64 bits without a sign wrap around."""
+    try:
+        return np.fromiter(values, np.int64, len(values))
+    except OverflowError:
+        return np.array([number_of(value) for value in values], np.int64)
+
+
+def identifiers(values: list[int | str | None]) -> IntArray:
+    """Return ids of processes, threads and devices as int64; -1 for none.
+
+    Some versions write them as text, as in ``"stream 7"``.
+    """
+    try:
+        return np.fromiter(values, np.int64, len(values))
+    except (TypeError, ValueError, OverflowError):
+        numbers = {value: number_of(value) for value in set(values)}
+        return np.array([numbers[value] for value in values], np.int64)
+
+
+def number_of(value: int | str | None) -> int:
+    """Return the number in an id: itself, or the digits at the end of a text; -1 for none.
+
+    Examples
+    --------
+    >>> number_of("stream 7"), number_of(None), number_of(2**64 - 1)
+    (7, -1, -1)
+    """
+    if isinstance(value, str):
+        match = _LAST_DIGITS.search(value)
+        value = int(match[1]) if match else -1
+    if value is None:
+        return -1
+    value &= (1 << 64) - 1
+    return value if value < (1 << 63) else value - (1 << 64)
 
 
 def _uniform(joined: bytes, n: int, decimals: int) -> IntArray | None:

@@ -1,8 +1,8 @@
-"""Typed events become columns, a handful at a time."""
+"""Build columns from decoded events, chunk by chunk."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...trace.report import ImportReport
-from ..codec.numbers import exact_ns, to_ns
-from .coding import (
+from ..codec.interner import Interner
+from ..codec.numbers import exact_ns, identifiers, integers, to_ns
+from .activity_types import (
     ANY,
     BOOKKEEPING,
     CALL,
@@ -21,35 +22,56 @@ from .coding import (
     NAMELESS,
     OPERATOR,
     UNKNOWN,
-    FlaggedNumbers,
-    Numbers,
-    flag_of_kind,
-    flag_of_name,
+    flags_of_name,
+    flags_of_type,
 )
 from .columns import Ints
 from .event_types import EXTRA, AllArguments, Arguments, OldArguments, Variant, complete_type, extra_of
-from .identifiers import identifiers, integers
-from .instant_events import Sundries
-from .profiler_ranges import KIND, Ranges
+from .instant_events import InstantEvents
+from .profiler_ranges import ACTIVITY_TYPE, ProfilerRanges
 
-_ENOUGH: Final = 3
-_NOTHING: Final = (None,) * len(EXTRA)
+_BARE_CHUNKS: Final = 3
+"""After so many chunks in which no event needs arguments, none are decoded."""
 
-_NONE_IS_ZERO: Final = frozenset(
+_NO_EXTRA: Final = (None,) * len(EXTRA)
+
+_ZERO_WHERE_MISSING: Final = frozenset(
     ("flags", "fwd_thread", "dims", "old_dims", "dtypes", "concrete", "extra", "stack", "path", "ts", "dur")
 )
 """Columns that are 0, not -1, for events that do not have them."""
 
 Column = npt.NDArray[Any] | int
-"""A value an event, or one for all events of a part."""
+"""A value an event, or one for all events of a chunk."""
+
+Span = tuple[str, str, int | str | None, int | str | None]
+"""Activity type, name, process and thread of an event."""
 
 
-Told = tuple[str, str, int | str | None, int | str | None]
-"""Category, name, process and thread of an event."""
+class FlaggedInterner(Interner):
+    """Number distinct texts, and hold flags for each of them.
+
+    Parameters
+    ----------
+    flags_of : callable
+        Flags of a text; it may be None.
+    """
+
+    def __init__(self, flags_of: Callable[[str | None], int]) -> None:
+        super().__init__()
+        self._flags_of = flags_of
+        self._flags = bytearray()
+
+    def __missing__(self, value: str | None) -> int:
+        self._flags.append(self._flags_of(value))
+        return super().__missing__(value)
+
+    def flags(self, codes: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
+        """Return the flags behind codes."""
+        return np.array(self._flags, np.uint8)[codes]
 
 
-class Collector:
-    """Takes decoded events and keeps columns of numbers.
+class ColumnBuilder:
+    """Keep decoded events as columns of numbers.
 
     Parameters
     ----------
@@ -59,36 +81,35 @@ class Collector:
 
     Attributes
     ----------
-    names, kinds, dims, dtypes, concrete, extras, stacks, paths : Numbers
+    names, types, dims, dtypes, concrete, extras, stacks, paths : Interner
         Distinct values behind the columns of codes.
-    sundries : Sundries
+    instants : InstantEvents
         Everything that has no duration.
-    ranges : Ranges
-        Counters of ranges; `Taker` fills it.
+    ranges : ProfilerRanges
+        `EventDecoder` fills it.
     range_count : int
-        How many ranges there are among the events that were taken last.
-    present : int
-        Flags of all kinds among the events that were taken last.
+        How many ranges there are among the events of the last chunk.
     """
 
     def __init__(self, report: ImportReport, small: type[Arguments] = Arguments) -> None:
-        self._report, self.small = report, small
-        self.names = FlaggedNumbers(flag_of_name)
-        self.kinds = FlaggedNumbers(flag_of_kind)
-        # number 0 is "nothing"
-        self.dims, self.dtypes, self.concrete = (Numbers({b"": 0}) for _ in range(3))
-        self.extras, self.stacks, self.paths = Numbers({_NOTHING: 0}), Numbers({"": 0}), Numbers({"": 0})
-        self.sundries, self.ranges = Sundries(report), Ranges()
-        self.present = self.range_count = self._bare = 0
-        self._parts: list[Mapping[str, Column]] = []
+        self._report, self._small = report, small
+        self.names = FlaggedInterner(flags_of_name)
+        self.types = FlaggedInterner(flags_of_type)
+        # code 0 is "nothing"
+        self.dims, self.dtypes, self.concrete = (Interner({b"": 0}) for _ in range(3))
+        self.extras, self.stacks, self.paths = Interner({_NO_EXTRA: 0}), Interner({"": 0}), Interner({"": 0})
+        self.instants, self.ranges = InstantEvents(report), ProfilerRanges()
+        self.range_count = 0
+        self._flags = self._bare_chunks = 0
+        self._chunks: list[Mapping[str, Column]] = []
         self._counts: list[int] = []
 
-    def take(self, rows: list[Any], variant: Variant) -> Variant:
-        """Keep the events, if they were decoded with enough.
+    def add_events(self, events: list[Any], variant: Variant) -> Variant:
+        """Keep the events of a chunk, if enough of them was decoded.
 
         Parameters
         ----------
-        rows : list of Event
+        events : list of Event
         variant : Variant
             With which they were decoded.
 
@@ -98,80 +119,78 @@ class Collector:
             The same if they were kept. Another one if they have to be decoded again with it.
         """
         complete = complete_type(variant)
-        spans = [row for row in rows if row.__class__ is complete]
-        others = [row for row in rows if row.__class__ is not complete] if len(spans) < len(rows) else []
+        spans = [event for event in events if event.__class__ is complete]
         count = len(spans)
-        name = self.names.column([row.name for row in spans], count)
-        kind = self.kinds.column([row.cat for row in spans], count)
-        flags = self.kinds.flags(kind) | self.names.flags(name)
-        self.present = int(np.bitwise_or.reduce(flags)) if count else 0
-        ranges = self.kinds.get(KIND, -1)
-        self.range_count = int(np.count_nonzero(kind == ranges)) if ranges >= 0 else 0
+        others = [event for event in events if event.__class__ is not complete] if count < len(events) else []
+        name = self.names.column([span.name for span in spans], count)
+        kind = self.types.column([span.cat for span in spans], count)
+        flags = self.types.flags(kind) | self.names.flags(name)
+        self._flags = int(np.bitwise_or.reduce(flags)) if count else 0
+        range_code = self.types.get(ACTIVITY_TYPE, -1)
+        self.range_count = int(np.count_nonzero(kind == range_code)) if range_code >= 0 else 0
         if needed := self._needed(variant):
             return variant._replace(arguments=needed)
-        times = self._times(spans, variant)
+        times = _times(spans, variant)
         if times is None:
             return variant._replace(text_times=True)
         ts, dur, ok = times
-        if others and not self.sundries.take(others):
+        if others and not self.instants.add(others):
             return variant._replace(text_times=True)
-        if self.present & (BOOKKEEPING | NAMELESS) or not (ok is None or ok.all()):
+        if self._flags & (BOOKKEEPING | NAMELESS) or not (ok is None or ok.all()):
             good = flags & NAMELESS == 0 if ok is None else ok & (flags & NAMELESS == 0)
             self._lost(count - int(good.sum()))
             keep = np.flatnonzero(good & (flags & BOOKKEEPING == 0))
             spans = [spans[i] for i in keep.tolist()]
             name, kind, flags, ts, dur = name[keep], kind[keep], flags[keep], ts[keep], dur[keep]
         if spans:
-            part: dict[str, Column] = {"name": name, "kind": kind, "flags": flags, "ts": ts, "dur": dur}
-            part["pid"] = single(identifiers([row.pid for row in spans]))
-            part["tid"] = single(identifiers([row.tid for row in spans]))
-            self.add_columns(part | self._arguments(spans, flags), len(spans))
+            chunk: dict[str, Column] = {"name": name, "kind": kind, "flags": flags, "ts": ts, "dur": dur}
+            chunk["pid"] = _single(identifiers([span.pid for span in spans]))
+            chunk["tid"] = _single(identifiers([span.tid for span in spans]))
+            self._add_chunk(chunk | self._arguments(spans, flags), len(spans))
         return variant
 
     def next_variant(self, variant: Variant) -> Variant:
-        """With what the next events are probably best decoded, if they are like those taken last."""
-        self._bare = 0 if self.present & ANY else self._bare + 1
-        if self.present & EXTRAS:
+        """Return how the next events are probably best decoded, if they are like those of the last chunk."""
+        self._bare_chunks = 0 if self._flags & ANY else self._bare_chunks + 1
+        if self._flags & EXTRAS:
             return variant
         # decoding again costs more than arguments that nobody needs
-        return variant._replace(arguments=None if self._bare >= _ENOUGH else self.small)
+        return variant._replace(arguments=None if self._bare_chunks >= _BARE_CHUNKS else self._small)
 
-    def add(
-        self, rows: Sequence[tuple[str, str, int | str | None, int | str | None]], ts: Ints, dur: Ints
-    ) -> None:
-        """Keep further events, each told as (category, name, process, thread), with times in ns."""
-        kind = self.kinds.column([row[0] for row in rows], len(rows))
-        part: dict[str, Column] = {"kind": kind, "flags": self.kinds.flags(kind), "ts": ts, "dur": dur}
-        part["name"] = self.names.column([row[1] for row in rows], len(rows))
-        part["pid"], part["tid"] = (identifiers([row[i] for row in rows]) for i in (2, 3))
-        self.add_columns(part, len(rows))
-
-    def add_columns(self, columns: Mapping[str, Column], count: int) -> None:
-        """Keep further events whose columns are there already."""
-        self._counts.append(count)
-        self._parts.append(columns)
+    def add_spans(self, spans: Sequence[Span], ts: Ints, dur: Ints) -> None:
+        """Keep further events, with times in ns."""
+        count = len(spans)
+        kind = self.types.column([span[0] for span in spans], count)
+        chunk: dict[str, Column] = {"kind": kind, "flags": self.types.flags(kind), "ts": ts, "dur": dur}
+        chunk["name"] = self.names.column([span[1] for span in spans], count)
+        chunk["pid"], chunk["tid"] = (identifiers([span[i] for span in spans]) for i in (2, 3))
+        self._add_chunk(chunk, count)
 
     def end(self) -> int:
-        """When the last event ended, in ns of the file; 0 without events."""
+        """Return when the last event ended, in ns of the file; 0 without events."""
         return int((self.column("ts") + self.column("dur")).max(initial=0))
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """One column of all events; 0 or -1 for events that do not have it."""
-        dtypes = [value.dtype for part in self._parts if isinstance(value := part.get(name), np.ndarray)]
-        nothing = 0 if name in _NONE_IS_ZERO else -1
+        """Return one column of all events; 0 or -1 for events that do not have it."""
+        dtypes = [value.dtype for chunk in self._chunks if isinstance(value := chunk.get(name), np.ndarray)]
+        missing = 0 if name in _ZERO_WHERE_MISSING else -1
         result = np.empty(sum(self._counts), dtypes[0] if dtypes else np.int64)
         at = 0
-        for part, count in zip(self._parts, self._counts, strict=True):
-            result[at : at + count] = part.get(name, nothing)
+        for chunk, count in zip(self._chunks, self._counts, strict=True):
+            result[at : at + count] = chunk.get(name, missing)
             at += count
         return result
 
+    def _add_chunk(self, columns: Mapping[str, Column], count: int) -> None:
+        self._counts.append(count)
+        self._chunks.append(columns)
+
     def _needed(self, variant: Variant) -> type[Arguments] | None:
-        """Larger arguments, if these events may have more than was decoded."""
-        if self.present & EXTRAS and variant.arguments is not AllArguments:
+        """Return larger arguments, if these events may have more than was decoded."""
+        if self._flags & EXTRAS and variant.arguments is not AllArguments:
             return AllArguments
-        if self.present & ANY and variant.arguments is None:
-            return self.small
+        if self._flags & ANY and variant.arguments is None:
+            return self._small
         return None
 
     def _lost(self, count: int) -> None:
@@ -183,79 +202,79 @@ class Collector:
             effect="these rows are left out",
         )
 
-    def _times(
-        self, spans: list[Any], variant: Variant
-    ) -> tuple[Ints, Ints, npt.NDArray[np.bool_] | None] | None:
-        if variant.text_times:
-            ts, ts_ok = to_ns([row.ts for row in spans])
-            dur, dur_ok = to_ns([row.dur for row in spans])
-            return ts, dur, ts_ok & dur_ok
-        exact_ts = exact_ns([row.ts for row in spans])
-        exact_dur = exact_ns([row.dur for row in spans]) if exact_ts is not None else None
-        if exact_ts is None or exact_dur is None:
-            return None
-        return exact_ts, exact_dur, None
-
     def _arguments(self, spans: list[Any], flags: npt.NDArray[np.uint8]) -> dict[str, Column]:
-        """Columns of what the kinds of these events can have."""
-        part: dict[str, Column] = {}
-        if not self.present & ANY:
-            return part
-        args = [row.args for row in spans]
+        """Return columns of what the types of these events can have."""
+        chunk: dict[str, Column] = {}
+        if not self._flags & ANY:
+            return chunk
+        args = [span.args for span in spans]
         n = len(args)
 
-        def put(name: str, nothing: int, rows: Ints | None, values: npt.NDArray[Any]) -> None:
+        def put(name: str, missing: int, rows: Ints | None, values: npt.NDArray[Any]) -> None:
             column = values
             if rows is not None:
-                column = np.full(n, nothing, values.dtype)
+                column = np.full(n, missing, values.dtype)
                 column[rows] = values
-            part[name] = column
+            chunk[name] = column
 
-        if self.present & (CALL | DEVICE | UNKNOWN):
-            rows, some = _those(args, flags & (CALL | DEVICE | UNKNOWN))
+        if self._flags & (CALL | DEVICE | UNKNOWN):
+            rows, some = _flagged(args, flags & (CALL | DEVICE | UNKNOWN))
             put("correlation", -1, rows, integers([each.correlation for each in some]))
-        if self.present & (DEVICE | UNKNOWN):
-            rows, some = _those(args, flags & (DEVICE | UNKNOWN))
+        if self._flags & (DEVICE | UNKNOWN):
+            rows, some = _flagged(args, flags & (DEVICE | UNKNOWN))
             put("device", -1, rows, identifiers([each.device for each in some]))
             put("stream", -1, rows, identifiers([each.stream for each in some]))
-        if self.present & EXTRAS:
-            rows, some = _those(args, flags & EXTRAS)
+        if self._flags & EXTRAS:
+            rows, some = _flagged(args, flags & EXTRAS)
             put("extra", 0, rows, self.extras.column(map(extra_of, some), len(some)))
-        if self.present & (OPERATOR | UNKNOWN):
-            rows, some = _those(args, flags & (OPERATOR | UNKNOWN))
+        if self._flags & (OPERATOR | UNKNOWN):
+            rows, some = _flagged(args, flags & (OPERATOR | UNKNOWN))
             sequence = integers([each.sequence for each in some])
             put("sequence", -1, rows, sequence)
             if (sequence >= 0).any():
                 put("fwd_thread", 0, rows, integers([each.fwd_thread for each in some]))
             put("dims", 0, rows, self.dims.column(map(bytes, [each.dims for each in some]), len(some)))
             put("dtypes", 0, rows, self.dtypes.column(map(bytes, [each.types for each in some]), len(some)))
-        if self.present & CONCRETE:
-            rows, some = _those(args, flags & CONCRETE)
+            if issubclass(self._small, OldArguments):
+                for name, values in self._old_arguments(some):
+                    put(name, 0, rows, values)
+        if self._flags & CONCRETE:
+            rows, some = _flagged(args, flags & CONCRETE)
             values = self.concrete.column(map(bytes, [each.concrete for each in some]), len(some))
             put("concrete", 0, rows, values)
-        if issubclass(self.small, OldArguments) and self.present & (OPERATOR | UNKNOWN):
-            rows, some = _those(args, flags & (OPERATOR | UNKNOWN))
-            self._old(some, lambda name, values: put(name, 0, rows, values))
-        return part
+        return chunk
 
-    def _old(self, args: list[Any], put: Callable[[str, npt.NDArray[Any]], None]) -> None:
-        for name, numbers, read in (
+    def _old_arguments(self, args: list[Any]) -> Iterable[tuple[str, npt.NDArray[Any]]]:
+        for name, interner, read in (
             ("old_dims", self.dims, lambda each: bytes(each.old_dims)),
             ("stack", self.stacks, attrgetter("call_stack")),
             ("path", self.paths, attrgetter("hierarchy")),
         ):
-            values = numbers.column(map(read, args), len(args))
+            values = interner.column(map(read, args), len(args))
             if values.any():
-                put(name, values)
+                yield name, values
 
 
-def single(values: Ints) -> Column:
-    """The value of all, if they have but one."""
+def _times(spans: list[Any], variant: Variant) -> tuple[Ints, Ints, npt.NDArray[np.bool_] | None] | None:
+    """Return starts, durations and which of them are good (None: all); None if text is needed."""
+    if variant.text_times:
+        ts, ts_ok = to_ns([span.ts for span in spans])
+        dur, dur_ok = to_ns([span.dur for span in spans])
+        return ts, dur, ts_ok & dur_ok
+    exact_ts = exact_ns([span.ts for span in spans])
+    exact_dur = exact_ns([span.dur for span in spans]) if exact_ts is not None else None
+    if exact_ts is None or exact_dur is None:
+        return None
+    return exact_ts, exact_dur, None
+
+
+def _single(values: Ints) -> Column:
+    """Return the value of all, if they have but one."""
     return int(values[0]) if (values == values[0]).all() else values
 
 
-def _those(args: list[Any], flags: npt.NDArray[Any]) -> tuple[Ints | None, list[Any]]:
-    """Arguments of the events whose flag is set, and their rows; None for all rows."""
+def _flagged(args: list[Any], flags: npt.NDArray[Any]) -> tuple[Ints | None, list[Any]]:
+    """Return arguments of the events whose flag is set, and their rows; None for all rows."""
     rows = np.flatnonzero(flags)
     if len(rows) == len(args):
         return None, args

@@ -18,9 +18,8 @@ from ...trace.taxonomy import CATEGORIES, MODULE_PREFIX, PHASES, STEP_SOURCES, T
 from ..base import PiecesReader, Probe
 from ..codec import json_repair
 from ..codec.event_list import CHUNK_BYTES, EventText
-from ..codec.numbers import to_ns
-from ..kineto.coding import Numbers
-from ..kineto.identifiers import integers
+from ..codec.interner import Interner
+from ..codec.numbers import integers, to_ns
 from .chrome_events import Told
 from .chrome_rows import (
     UNDECODABLE,
@@ -299,7 +298,7 @@ def _chosen(words: Sequence[str], texts: list[str]) -> Coded:
 
 
 def _coded(texts: Sequence[str | None]) -> Coded:
-    numbers = Numbers({None: -1})
+    numbers = Interner({None: -1})
     codes = np.array([numbers[text] for text in texts], np.int32)
     # the first number that is given is 1
     return Coded(np.where(codes > 0, codes - 1, -1), list(numbers)[1:])
