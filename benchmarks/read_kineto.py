@@ -102,7 +102,7 @@ def _columns(path: Path) -> int:
     from notebook_prof.readers.kineto.reader import parse
     from notebook_prof.trace import ImportReport
 
-    return len(parse(in_pieces(path, ImportReport()) or (), ImportReport()).columns)
+    return len(parse(in_pieces(path, ImportReport()), ImportReport()).columns)
 
 
 def _trace(path: Path) -> int:

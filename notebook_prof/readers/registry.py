@@ -19,8 +19,8 @@ from ..trace.builder import TraceBuilder
 from ..trace.report import ImportReport
 from ..trace.trace import Trace
 from .base import HEAD_BYTES, PiecesReader, Probe, Reader
-from .codec.compression import decompress
-from .codec.stream import Pieces, in_one_piece, in_pieces
+from .codec.compression import Pieces
+from .codec.stream import in_pieces
 from .folder import Folder, FolderReader
 from .jax import JaxReader
 from .kineto import KinetoReader
@@ -200,11 +200,7 @@ def _read(
     if path.is_dir():
         return _read_folder(Folder(path, report, max_bytes), report, name, options)
     try:
-        pieces = in_pieces(path, report, max_bytes, wanted=_known, progress=progress)
-        if pieces is None:
-            whole = decompress(path.read_bytes(), report, max_bytes=max_bytes, wanted=_known)
-            pieces = in_one_piece(whole)
-        with closing(pieces):
+        with closing(in_pieces(path, report, max_bytes, wanted=_known, progress=progress)) as pieces:
             return _read_pieces(path, pieces, report, name, options)
     except FormatError as error:
         raise FormatError(f"{path.name}: {error}") from error

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 from ...trace.report import ImportReport
 from ..progress import Progress
-from .compression import GZIP_MAGIC, LAYERS, XZ_MAGIC, ZIP_MAGICS, ZSTD_MAGIC, Wanted, limit_for
-from .unpack import PIECE_BYTES, Pieces, Unpacked, Window, gunzip, joined, unxz, unzip, unzstd, zip_member
-
-__all__ = ["PIECE_BYTES", "Pieces", "in_one_piece", "in_pieces"]
-
-_HEAD: int = 64 * 1024
-_PACKED = (GZIP_MAGIC, ZSTD_MAGIC, XZ_MAGIC, *ZIP_MAGICS)
+from .compression import PIECE_BYTES, Pieces, Wanted, decompressed_pieces, limit_for
 
 
 def in_pieces(
@@ -25,28 +19,25 @@ def in_pieces(
     *,
     wanted: Wanted | None = None,
     progress: Progress | None = None,
-) -> Pieces | None:
-    """The content of a file, piece by piece, without its layers of gzip, zstd, xz and zip.
-
-    A stream that breaks off gives what comes before, and an issue ``truncated-gzip``,
-    ``truncated-zstd`` or ``truncated-xz``, as `compression.decompress` does.
+) -> Pieces:
+    """Open a file, and return its content piece by piece, without its layers of compression.
 
     Parameters
     ----------
     path : Path
     report : ImportReport
+        Told of streams that break off; see `compression.decompressed_pieces`.
     max_bytes : int, optional
         Limit of what a compressed file may become; `limit_for` when not given.
     wanted : callable, optional
-        As for `compression.decompress`. A zip archive that is itself wanted is not taken apart.
+        Which file of an archive is a trace; see `compression.decompressed_pieces`.
     progress : Progress, optional
         Is told how far the file has been read.
 
     Returns
     -------
-    iterator of bytes or None
-        None for a zip archive that is wanted itself, or inside another compression: these need the whole
-        file. Close it to close the file early.
+    generator of bytes
+        Close it to close the file early.
 
     Raises
     ------
@@ -56,48 +47,30 @@ def in_pieces(
     limit = limit_for(path.stat().st_size, max_bytes)
     with ExitStack() as stack:
         file = stack.enter_context(path.open("rb"))
-        head = file.read(_HEAD)
-        file.seek(0)
-        if head.startswith(ZIP_MAGICS) and wanted is not None and wanted(head):
-            return None
-        pieces = _unpacked(file, head, report, limit, wanted, stack)
-        return None if pieces is None else _kept(pieces, file, progress, stack.pop_all())
-    return None
+        pieces = decompressed_pieces(file, report, limit, wanted, stack)
+        return _until_closed(pieces, file, progress, stack.pop_all())
 
 
-def in_one_piece(data: bytes) -> Pieces:
-    """Content that is in memory already."""
-    yield data
-
-
-def _unpacked(
-    file: Any, head: bytes, report: ImportReport, limit: int, wanted: Wanted | None, stack: ExitStack
-) -> Iterator[bytes] | None:
-    if not head.startswith(_PACKED):
-        return iter(lambda: file.read(PIECE_BYTES), b"")
-    if head.startswith(ZIP_MAGICS):
-        window = Window(Unpacked(unzip(stack.enter_context(zip_member(file, report, wanted)), limit)))
-    else:
-        window = Window(file)
-    for _ in range(LAYERS):
-        start = window.peek(len(XZ_MAGIC))
-        if start.startswith(ZIP_MAGICS):
-            return None
-        if start.startswith(GZIP_MAGIC):
-            window = Window(Unpacked(gunzip(window, report, limit)))
-        elif start.startswith(ZSTD_MAGIC):
-            window = Window(Unpacked(unzstd(window, report, limit)))
-        elif start.startswith(XZ_MAGIC):
-            window = Window(Unpacked(unxz(window, report, limit)))
-        else:
-            break
-    return window.pieces()
-
-
-def _kept(pieces: Iterator[bytes], file: Any, progress: Progress | None, stack: ExitStack) -> Pieces:
-    """The pieces, with the file open until the last of them."""
+def _until_closed(
+    pieces: Iterator[bytes], file: BinaryIO, progress: Progress | None, stack: ExitStack
+) -> Pieces:
+    """Yield the pieces, and keep the file open until the last of them."""
     with stack:
-        for piece in joined(pieces):
+        for piece in _joined(pieces):
             if progress is not None:
                 progress.at(file.tell())
             yield piece
+
+
+def _joined(parts: Iterator[bytes]) -> Pieces:
+    """Join small parts until they are a piece."""
+    waiting: list[bytes] = []
+    size = 0
+    for part in parts:
+        waiting.append(part)
+        size += len(part)
+        if size >= PIECE_BYTES:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield b"".join(waiting)
