@@ -18,7 +18,7 @@ from ..errors import FormatError, OptionError, nearest
 from ..trace.builder import TraceBuilder
 from ..trace.report import ImportReport
 from ..trace.trace import Trace
-from .base import HEAD_BYTES, PiecesReader, Probe, Reader
+from .base import HEAD_BYTES, MmapReader, PiecesReader, Probe, Reader
 from .codec.compression import Pieces
 from .codec.stream import in_pieces
 from .folder import Folder, FolderReader
@@ -29,7 +29,6 @@ from .mindspore import MindSporeReader
 from .native import NativeReader
 from .native.chrome import OwnChromeReader
 from .paddle import PaddleReader
-from .place import PlaceReader
 from .progress import Progress
 from .python_profilers.austin import BINARY, BINARY_IS
 from .python_profilers.collapsed import CollapsedReader
@@ -206,10 +205,10 @@ def _read(
         raise FormatError(f"{path.name}: {error}") from error
 
 
-def _opener(path: Path, name: str | None) -> PlaceReader | None:
+def _opener(path: Path, name: str | None) -> MmapReader | None:
     """The reader that opens this path itself, if it is of its format."""
     for reader in readers():
-        if not isinstance(reader, PlaceReader) or not path.exists():
+        if not isinstance(reader, MmapReader) or not path.exists():
             continue
         if name == reader.name or (name is None and reader.holds(path)):
             return reader

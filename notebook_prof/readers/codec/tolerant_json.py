@@ -1,4 +1,4 @@
-"""Lists of events in JSON that is damaged or cut off: decode what is there, count the rest."""
+"""JSON that is damaged, padded or cut off: decode what is there, count the rest."""
 
 from __future__ import annotations
 
@@ -64,6 +64,33 @@ def decode_events(
         except _UNDECODABLE:
             pass
     return _one_by_one(data, envelope, row, report)
+
+
+def decode_object(data: bytes, kind: type[E], whose: str) -> E:
+    """Decode a whole file, whatever padding is around it.
+
+    Parameters
+    ----------
+    data : bytes
+    kind : type
+        A msgspec Struct.
+    whose : str
+        For the message, as in ``Scalene's``.
+
+    Raises
+    ------
+    FormatError
+        If it is not JSON of this form.
+
+    Examples
+    --------
+    >>> decode_object(b'{"a": [1]}  ', dict[str, list[int]], "our")
+    {'a': [1]}
+    """
+    try:
+        return msgspec.json.decode(data.strip(b"\x00 \t\r\n"), type=kind)
+    except _UNDECODABLE as error:
+        raise FormatError(f"it cannot be read as {whose} JSON ({error})") from error
 
 
 def _whole(data: bytes, envelope: type[E], row: type[R], listed: bool) -> tuple[E | None, list[R] | None]:
