@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .numbers import packed
+
 
 class Interner(dict[Any, int]):
     """Number every distinct value, in order of appearance.
@@ -15,7 +17,7 @@ class Interner(dict[Any, int]):
     Examples
     --------
     >>> interner = Interner()
-    >>> interner.column(["a", "b", "a"], 3).tolist(), list(interner)
+    >>> interner.column(["a", "b", "a"]).tolist(), list(interner)
     ([0, 1, 0], ['a', 'b'])
     """
 
@@ -23,6 +25,6 @@ class Interner(dict[Any, int]):
         self[value] = code = len(self)
         return code
 
-    def column(self, values: Iterable[Any], count: int) -> npt.NDArray[np.int32]:
+    def column(self, values: Iterable[Any]) -> npt.NDArray[np.int32]:
         """Return the codes of many values."""
-        return np.fromiter(map(self.__getitem__, values), np.int32, count)
+        return packed(tuple(map(self.__getitem__, values)), np.int32)

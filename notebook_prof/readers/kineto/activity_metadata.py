@@ -110,9 +110,9 @@ def activity_metadata(texts: Sequence[str]) -> ActivityMetadata:
         except UNDECODABLE:
             arguments = list(_one_by_one(part))
             unreadable += sum(one is NO_ARGUMENTS for one in arguments)
-        codes[start : start + len(part)] = distinct.column(map(extra_of, arguments), len(part))
+        codes[start : start + len(part)] = distinct.column(map(extra_of, arguments))
     values = Interner({"": 0})
-    lookup = values.column(map(extra_text, distinct), len(distinct)) - 1
+    lookup = values.column(map(extra_text, distinct)) - 1
     return ActivityMetadata(Coded(lookup[codes].astype(np.int64), list(values)[1:]), unreadable)
 
 

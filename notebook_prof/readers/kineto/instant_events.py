@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _MEMORY: Final = "[memory]"
 _INSTANTS: Final = (Instant, QuickInstant)
-_WORD: Final = (1 << 64) - 1
 _BOOKKEEPING: Final = ("Iteration Start", "Record Window End")
 
 Mark = tuple[str, int | str | None, int | str | None, int]
@@ -102,15 +101,16 @@ class InstantEvents:
         if not ok.all():
             self._lost(int((~ok).sum()))
             rows, ts = [row for row, good in zip(rows, ok.tolist(), strict=True) if good], ts[ok]
-        of_memory = np.fromiter([row.name == _MEMORY for row in rows], bool, len(rows))
-        if not of_memory.all():
+        names = [row.name for row in rows]
+        if names.count(_MEMORY) < len(names):
+            of_memory = np.array([name == _MEMORY for name in names], bool)
             self._add_marks([rows[i] for i in np.flatnonzero(~of_memory)], ts[~of_memory])
             rows, ts = [rows[i] for i in np.flatnonzero(of_memory)], ts[of_memory]
         args = [row.args for row in rows]
         self._memory.append(
             MemoryColumns(
                 ts=ts,
-                addr=np.array([each.address & _WORD for each in args], np.uint64),
+                addr=integers([each.address for each in args]).view(np.uint64),
                 size=integers([each.size for each in args]),
                 allocated=integers([each.allocated for each in args]),
                 reserved=integers([each.reserved for each in args]),

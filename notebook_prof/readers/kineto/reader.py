@@ -208,7 +208,7 @@ def _texts(codes: Ints, values: Interner, text: Callable[[Any], str]) -> Coded |
     if not codes.any():
         return None
     distinct = Interner({"": 0})
-    lookup = distinct.column(map(text, values), len(values)) - 1
+    lookup = distinct.column(map(text, values)) - 1
     return Coded(lookup[codes], list(distinct)[1:])
 
 
