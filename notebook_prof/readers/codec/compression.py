@@ -256,8 +256,8 @@ def _gunzip(window: _Window, report: ImportReport, limit: int) -> Pieces:
         if problem:
             _truncated(report, "gzip", problem)
             return
-    if rest := window.peek(_READ_BYTES).strip(b"\x00"):
-        report.add("bytes-after-gzip", "info", example=repr(rest[:20]), effect="ignored")
+    if trailing := window.peek(_READ_BYTES).strip(b"\x00"):
+        report.add("bytes-after-gzip", "info", example=repr(trailing[:20]), effect="ignored")
 
 
 def _gunzip_member(window: _Window, size: _SizeLimit) -> Generator[bytes, None, str]:

@@ -151,7 +151,7 @@ def number_of(value: int | str | None) -> int:
 
 
 def _uniform(joined: bytes, n: int, decimals: int) -> IntArray | None:
-    """All at once, if every number has exactly this many decimals."""
+    """Read all at once, if every number has exactly this many decimals."""
     codes = np.frombuffer(joined, np.uint8)
     ends = np.flatnonzero(codes == _NEWLINE)
     dots = np.flatnonzero(codes == _DOT)
@@ -179,7 +179,7 @@ def _uniform(joined: bytes, n: int, decimals: int) -> IntArray | None:
 
 
 def _mixed(joined: bytes, n: int) -> IntArray | None:
-    """All at once, digit by digit, if every text is a plain decimal number of moderate length."""
+    """Read all at once, digit by digit, if every text is a plain decimal number of moderate length."""
     codes = np.frombuffer(joined, np.uint8)
     ends = np.flatnonzero(codes == _NEWLINE)
     if len(ends) != n:
@@ -212,11 +212,11 @@ def _mixed(joined: bytes, n: int) -> IntArray | None:
     for i in range(3):
         values = values * 10 + digit(i)
     # the rest rounds to the nearest, a tie to the even
-    rest = np.zeros(n, bool)
+    below = np.zeros(n, bool)
     for i in range(4, int(fraction.max())):
-        rest |= digit(i) > 0
+        below |= digit(i) > 0
     next_digit = digit(3)
-    values += (next_digit > 5) | ((next_digit == 5) & (rest | (values % 2 == 1)))
+    values += (next_digit > 5) | ((next_digit == 5) & (below | (values % 2 == 1)))
     return np.where(negative, -values, values)
 
 

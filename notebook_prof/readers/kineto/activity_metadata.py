@@ -164,8 +164,8 @@ def attribute_tables(columns: KinetoColumns) -> dict[str, pd.DataFrame]:
             facts, rows = facts[columns.device[rows] >= 0], rows[columns.device[rows] >= 0]
         if not len(rows):
             continue
-        place = {"device": columns.device[rows], "stream": columns.stream[rows], start: columns.ts[rows]}
-        table = pd.DataFrame({key: value.astype(np.int64) for key, value in place.items()})
+        key = {"device": columns.device[rows], "stream": columns.stream[rows], start: columns.ts[rows]}
+        table = pd.DataFrame({column: value.astype(np.int64) for column, value in key.items()})
         if name == "device_events":
             table["correlation"] = columns.correlation[rows]
             table["name"], table["kind"] = (_words(part, rows) for part in (columns.name, columns.kind))

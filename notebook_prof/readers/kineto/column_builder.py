@@ -270,8 +270,7 @@ def _times(spans: list[Any], variant: Variant) -> tuple[Ints, Ints, npt.NDArray[
 
 def _copies(texts: list[Raw]) -> list[bytes]:
     """Return texts of JSON that outlive the chunk; joined and split, which is faster than one by one."""
-    copies = b"\0".join(texts).split(b"\0")
-    return copies if len(copies) == len(texts) else list(map(bytes, texts))
+    return b"\0".join(texts).split(b"\0") if texts else []  # no valid JSON holds a NUL
 
 
 def _single(values: Ints) -> Column:

@@ -82,7 +82,7 @@ class EventDecoder:
                 continue
             self._add(decoded)
             if decoded.tail is not None:
-                return decoded.tail + b"".join(text.rest())
+                return decoded.tail + b"".join(text.remaining())
             text.skip()
             wanted = CHUNK_BYTES
 

@@ -64,9 +64,9 @@ def forward_links(columns: KinetoColumns, nodes: Mask, operators: Mask) -> Links
     rows, thread, late, number = rows[order], thread[order], late[order], number[order]
     last = np.maximum.accumulate(np.where(late == 0, np.arange(len(rows)), -1))
     at = np.flatnonzero((late == 1) & (last >= 0))
-    found = last[at]
-    same = (thread[found] == thread[at]) & (number[found] == number[at])
-    return Links(rows[found[same]], rows[at[same]])
+    source = last[at]
+    same = (thread[source] == thread[at]) & (number[source] == number[at])
+    return Links(rows[source[same]], rows[at[same]])
 
 
 def _forward_tid(columns: KinetoColumns, forward: Ints, backward: Ints) -> Ints:
@@ -111,6 +111,6 @@ def launch_links(columns: KinetoColumns, calls: Mask, work: Mask) -> Links:
         return Links(np.empty(0, np.int64), np.empty(0, np.int64))
     call = call[np.argsort(columns.correlation[call], kind="stable")]
     keys = columns.correlation[call]
-    found = np.minimum(np.searchsorted(keys, columns.correlation[target]), len(keys) - 1)
-    same = keys[found] == columns.correlation[target]
-    return Links(call[found[same]], target[same])
+    at = np.minimum(np.searchsorted(keys, columns.correlation[target]), len(keys) - 1)
+    same = keys[at] == columns.correlation[target]
+    return Links(call[at[same]], target[same])

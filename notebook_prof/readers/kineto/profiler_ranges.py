@@ -155,8 +155,8 @@ def range_table(ranges: RangeColumns, columns: KinetoColumns) -> pd.DataFrame:
 
     order = np.argsort(ranges.ts, kind="stable")
     outer, inner = _operators(columns, len(order))
-    place = {"device": ranges.device, "start_unix_ns": ranges.ts, "dur_ns": ranges.dur}
-    table = pd.DataFrame({name: values[order] for name, values in place.items()})
+    key = {"device": ranges.device, "start_unix_ns": ranges.ts, "dur_ns": ranges.dur}
+    table = pd.DataFrame({name: values[order] for name, values in key.items()})
     table["name"] = pd.Categorical([ranges.names[i] for i in order.tolist()])
     table["top_operator"] = pd.Categorical(outer)
     table["operator"] = pd.Categorical(inner)

@@ -113,7 +113,7 @@ def parse(pieces: Iterable[bytes], report: ImportReport, file_name: str = "") ->
     text. Repairs of invalid JSON stay within a handful of events.
     """
     text = EventText(pieces)
-    if not text.found:
+    if not text.has_list:
         start = bytes(text.head[:40])
         raise FormatError(f"there is no list 'traceEvents' in it: not a trace of torch.profiler ({start!r})")
     small = Arguments if _MODERN in text.head else OldArguments

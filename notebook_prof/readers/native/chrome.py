@@ -68,7 +68,7 @@ class OwnChromeReader(PiecesReader):
             head = msgspec.json.decode(text.head + b"]}", type=Head)
         except UNDECODABLE as error:
             raise FormatError(f"it does not start as Trace.to_chrome writes it ({error})") from error
-        if not text.found or abs(head.base) >= 1 << 62:
+        if not text.has_list or abs(head.base) >= 1 << 62:
             raise FormatError("there is no list 'traceEvents' in it: not written by Trace.to_chrome")
         known = {key: value for key, value in head.metadata.items() if key not in ("file", "tables")}
         builder.metadata.update(known)
