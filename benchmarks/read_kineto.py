@@ -1,68 +1,94 @@
 """Reading a large Kineto file, against ``json.load`` without the garbage collector, and HTA where installed.
 
-Every measurement runs in a fresh process, in turn; of the repetitions the least disturbed counts, and the
-median stands beside it. The file is a recording of PyTorch 2.13 (a small convolutional network with shapes,
-memory and Python calls), its events repeated with later times until it has 200 MB. ``columns`` ends with
-numpy columns of all events, ``trace`` with the sealed, nested and linked Trace that `read_trace` gives,
-``json.load`` with lists and dicts. Both of ours use further processes where there are CPUs for them, ``one
-process`` does not. The longest path is the CPU time of the first process, or of a further one if that needed
-more: what the clock would show on idle cores. Memory is the sum of the peaks of the resident sets of all
-processes, with Python and all imports in them.
+The file is the recording of a real training run of the asked length: a small convolutional network with a
+transformer behind it learns from sequences of different lengths, with shapes, memory and Python calls
+recorded. A short recording repeated would flatter every cache. ``columns`` ends with NumPy columns of all
+events, ``trace`` with the sealed, nested and linked Trace that `read_trace` gives, ``json.load`` with lists
+and dicts. Every measurement runs in a fresh process, in turn; imports are not timed. Memory is the peak of
+the resident set, with Python and all imports in it.
 
 HolisticTraceAnalysis pins other versions of libraries, so it may live elsewhere: the environment variable
-``HTA_PYTHON`` names an interpreter that has it. Its side parses the file into its data frame, once.
+``HTA_PYTHON`` names an interpreter that has it. Its side parses the file into its data frame, once or twice.
 
-Run ``python -m benchmarks.read_kineto [--file FILE] [--megabytes 200] [--repeat 3]``.
+Run ``python -m benchmarks.read_kineto [--megabytes 200] [--repeat 5] [--file FILE]``.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
-import gzip
 import json
 import os
-import re
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 TITLE = "Reading a Kineto file"
-SOURCE = Path(__file__).parents[1] / "tests" / "data" / "torch213_cpu" / "cnn_adam.pt.trace.json.gz"
 MEGABYTES = 200
-SIDES = ("json.load", "columns", "columns, one process", "trace", "trace, one process", "hta")
+SIDES = ("json.load", "columns", "trace", "hta")
 
-_TIMES = re.compile(rb'("ts":\s*)(\d+)')
-_LATER_US = 2_000_000
+_FIRST_STEPS = 10
+_BATCH = 8
 
 
-def write_large(source: Path, target: Path, size: int) -> None:
-    """Repeat the events of a recording, each time two seconds later, until the file has `size` bytes."""
-    text = source.read_bytes()
-    text = gzip.decompress(text) if text.startswith(b"\x1f\x8b") else text
-    start = text.index(b"[", text.index(b'"traceEvents"')) + 1
-    events, tail = text[start:].rsplit(b"]", 1)
-    between = text[start : start + len(events) - len(events.lstrip())]
-    events = events.strip()
-    pieces = _TIMES.split(events)
-    with target.open("wb") as file:
-        written = file.write(text[:start] + between)
-        for turn in range(1 + size // len(events)):
-            if turn:
-                written += file.write(b",\n  ")
-            pieces[2::3] = [str(int(at) + _LATER_US * (turn > 0)).encode() for at in pieces[2::3]]
-            written += file.write(b"".join(pieces))
-            if written >= size:
-                break
-        file.write(b"\n  ]" + tail)
+def record(path: Path, megabytes: int) -> None:
+    """Write the recording of a training run of about so many megabytes."""
+    _train(path, _FIRST_STEPS)
+    size = path.stat().st_size
+    _train(path, max(1, round(_FIRST_STEPS * megabytes * 1e6 / size)))
+
+
+def _train(path: Path, steps: int) -> None:
+    import torch
+    from torch import nn
+    from torch.profiler import ProfilerActivity, profile
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.front = nn.Sequential(
+                nn.Conv1d(8, 32, 3, padding=1), nn.BatchNorm1d(32), nn.ReLU(), nn.MaxPool1d(2)
+            )
+            layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+            self.encoder = nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
+            self.head = nn.Linear(32, 10)
+
+        def forward(self, x: Any) -> Any:
+            return self.head(self.encoder(self.front(x).transpose(1, 2)).mean(1))
+
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    model = Net()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    rows = [(torch.randn(8, n), n % 10) for n in torch.randint(16, 128, (4096,)).tolist()]
+
+    def together(batch: list[tuple[Any, int]]) -> tuple[Any, Any]:
+        longest = max(x.shape[1] for x, _ in batch)
+        padded = [nn.functional.pad(x, (0, longest - x.shape[1])) for x, _ in batch]
+        return torch.stack(padded), torch.tensor([y for _, y in batch])
+
+    def batches() -> Iterator[tuple[Any, Any]]:
+        while True:
+            yield from torch.utils.data.DataLoader(rows, _BATCH, shuffle=True, collate_fn=together)
+
+    data = batches()
+    with profile(
+        activities=[ProfilerActivity.CPU], record_shapes=True, profile_memory=True, with_stack=True
+    ) as recording:
+        for _ in range(steps):
+            x, y = next(data)
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            recording.step()
+    recording.export_chrome_trace(str(path))
 
 
 def _json_load(path: Path) -> int:
@@ -72,14 +98,11 @@ def _json_load(path: Path) -> int:
 
 
 def _columns(path: Path) -> int:
-    from notebook_prof.readers.kineto.parser import parse
-    from notebook_prof.readers.processes import further_processes
-    from notebook_prof.readers.stream import in_pieces
+    from notebook_prof.readers.codec.stream import in_pieces
+    from notebook_prof.readers.kineto.reader import parse
     from notebook_prof.trace import ImportReport
 
-    pieces = in_pieces(path, ImportReport())
-    processes = further_processes(path.stat().st_size)
-    return len(parse(pieces or (), ImportReport(), processes=processes).columns)
+    return len(parse(in_pieces(path, ImportReport()), ImportReport()).columns)
 
 
 def _trace(path: Path) -> int:
@@ -96,60 +119,36 @@ def _hta(path: Path) -> int:
     return len(frame)
 
 
-def _alone(work: Callable[[Path], int], path: Path) -> int:
-    from notebook_prof.readers.processes import one_process
-
-    with one_process():
-        return work(path)
-
-
 WORK: dict[str, Callable[[Path], int]] = {
     "json.load": _json_load,
     "columns": _columns,
-    "columns, one process": partial(_alone, _columns),
     "trace": _trace,
-    "trace, one process": partial(_alone, _trace),
     "hta": _hta,
 }
 
 
 def measure(side: str, path: Path) -> dict[str, Any]:
-    """One measurement, in this process; imports are not timed."""
-    if side.startswith(("columns", "trace")):
+    """Measure one side, in this process; imports are not timed."""
+    if side in ("columns", "trace"):
         import notebook_prof.readers.registry  # noqa: F401
     if side == "hta":
         import hta.common.trace_parser  # noqa: F401
     begin, cpu = time.perf_counter(), time.process_time()
     rows = WORK[side](path)
-    seconds, own = time.perf_counter() - begin, time.process_time() - cpu
-    others, further = resource.getrusage(resource.RUSAGE_CHILDREN), _further(side, path)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss + further * others.ru_maxrss
-    return {
-        "rows": rows,
-        "s": round(seconds, 3),
-        "path_s": round(max(own, (others.ru_utime + others.ru_stime) / max(further, 1)), 3),
-        "peak_mb": round(peak / 1e3),
-        "processes": 1 + further,
-    }
-
-
-def _further(side: str, path: Path) -> int:
-    if side not in ("columns", "trace"):
-        return 0
-    from notebook_prof.readers.processes import further_processes
-
-    return further_processes(path.stat().st_size)
+    seconds, cpu_seconds = time.perf_counter() - begin, time.process_time() - cpu
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {"rows": rows, "s": seconds, "cpu_s": cpu_seconds, "peak_mb": peak * 1024 / 1e6}
 
 
 def hta_python() -> str | None:
-    """An interpreter that can import HTA: that of ``HTA_PYTHON``, or this one; None if there is none."""
+    """Return an interpreter that can import HTA: that of ``HTA_PYTHON``, this one, or None."""
     if named := os.environ.get("HTA_PYTHON"):
         return named
     return sys.executable if find_spec("hta") is not None else None
 
 
 def compare(path: Path, repeat: int) -> list[dict[str, Any]]:
-    """All sides in turn; HTA, which takes long, twice at most."""
+    """Measure all sides in turn; HTA, which takes long, twice at most."""
     pythons = {side: sys.executable for side in SIDES if side != "hta"} | {"hta": hta_python()}
     found: dict[str, list[dict[str, Any]]] = {}
     for turn in range(repeat):
@@ -159,38 +158,45 @@ def compare(path: Path, repeat: int) -> list[dict[str, Any]]:
             command = [python, "-m", "benchmarks.read_kineto", "--side", side, "--file", str(path)]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             found.setdefault(side, []).append(json.loads(done.stdout.splitlines()[-1]))
-    best = {side: {key: min(one[key] for one in runs) for key in runs[0]} for side, runs in found.items()}
-    size = path.stat().st_size
-    return [
-        {
-            "side": side,
-            "processes": best[side]["processes"],
-            "file MB": round(size / 1e6),
-            "wall s, least": best[side]["s"],
-            "median": round(statistics.median(one["s"] for one in runs), 3),
-            "longest path, CPU s, least": best[side]["path_s"],
-            "median ": round(statistics.median(one["path_s"] for one in runs), 3),
-            "× json.load": _times(best, "json.load", side),
-            "× HTA": _times(best, "hta", side),
-            "peak MB": best[side]["peak_mb"],
-            "peak / file": round(best[side]["peak_mb"] * 1e6 / size, 2),
-        }
-        for side, runs in found.items()
-    ]
+    megabytes = path.stat().st_size / 1e6
+    table = []
+    for side, runs in found.items():
+        wall, cpu = ([run[key] for run in runs] for key in ("s", "cpu_s"))
+        peak = max(run["peak_mb"] for run in runs)
+        table.append(
+            {
+                "side": side,
+                "file MB": round(megabytes),
+                "rows": runs[0]["rows"],
+                "by the clock, s, median": round(statistics.median(wall), 2),
+                "least": round(min(wall), 2),
+                "CPU s, median": round(statistics.median(cpu), 2),
+                "least ": round(min(cpu), 2),
+                "MB/s of CPU, at best": round(megabytes / min(cpu)),
+                "× json.load": _ratio(found, "json.load", side),
+                "× HTA": _ratio(found, "hta", side),
+                "peak MB": round(peak),
+                "peak / file": round(peak / megabytes, 2),
+            }
+        )
+    return table
 
 
-def _times(best: dict[str, dict[str, Any]], other: str, side: str) -> str:
-    """By the clock, and by the longest path."""
-    if other not in best:
+def _ratio(found: dict[str, list[dict[str, Any]]], other: str, side: str) -> str:
+    """Return how many times faster than another side, by the least CPU time."""
+    if other not in found:
         return "not installed"
-    return ", ".join(f"{best[other][key] / best[side][key]:.1f}" for key in ("s", "path_s"))
+    theirs, ours = (min(run["cpu_s"] for run in found[each]) for each in (other, side))
+    return f"{theirs / ours:.1f}"
 
 
-def run(source: Path = SOURCE, megabytes: int = MEGABYTES, repeat: int = 3) -> list[dict[str, Any]]:
-    """A row a side."""
+def run(megabytes: int = MEGABYTES, repeat: int = 5, file: Path | None = None) -> list[dict[str, Any]]:
+    """Record, measure, and return a row a side."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "large.json"
-        write_large(source, path, megabytes * 1_000_000)
+        path = file or Path(folder) / "training.pt.trace.json"
+        if file is None:
+            command = [sys.executable, "-m", "benchmarks.read_kineto", "--record", str(path)]
+            subprocess.run([*command, "--megabytes", str(megabytes)], capture_output=True, check=True)
         return compare(path, repeat)
 
 
@@ -199,15 +205,19 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--file", type=Path, default=SOURCE, help="recording to repeat")
-    parser.add_argument("--megabytes", type=int, default=MEGABYTES)
-    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--file", type=Path, help="a recording to read instead of making one")
+    parser.add_argument("--megabytes", type=int, default=MEGABYTES, help="how long the training run is")
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--record", type=Path, help="only write the recording to this file")
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     asked = parser.parse_args(arguments)
+    if asked.record:
+        record(asked.record, asked.megabytes)
+        return
     if asked.side:
         print(json.dumps(measure(asked.side, asked.file)))
         return
-    rows = run(asked.file, asked.megabytes, asked.repeat)
+    rows = run(asked.megabytes, asked.repeat, asked.file)
     print("| " + " | ".join(rows[0]) + " |")
     print("|" + "---|" * len(rows[0]))
     for row in rows:

@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from notebook_prof.readers.kineto.kinds import DEVICE_KINDS
+from notebook_prof.readers.kineto.activity_types import DEVICE_TYPES
 
 COMMUNICATION = "record_param_comms"
 _OF_KERNELS = frozenset(
@@ -31,7 +31,7 @@ class Activity:
         self._ts = base_ns + int(event["ts"] * 1000)
         self.dur = int(event["dur"] * 1000)
         self._correlation = int(told.get("correlation", 0))
-        self._device = int(told.get("device", -1)) if self._kind in DEVICE_KINDS else -1
+        self._device = int(told.get("device", -1)) if self._kind in DEVICE_TYPES else -1
         stream = told.get("stream", -1)
         self._stream = stream if stream >= 0 or self._kind == "cuda_sync" else self._tid
         exchanged = {key: value for key, value in told.items() if key not in _OF_KERNELS}
@@ -52,10 +52,10 @@ class Activity:
         return self._ts
 
     def device_id(self) -> int:
-        return self._device if self._kind in DEVICE_KINDS else int(self._pid)
+        return self._device if self._kind in DEVICE_TYPES else int(self._pid)
 
     def resource_id(self) -> int:
-        return int(self._stream if self._kind in DEVICE_KINDS else self._tid)
+        return int(self._stream if self._kind in DEVICE_TYPES else self._tid)
 
     def correlation_id(self) -> int:
         return self._correlation

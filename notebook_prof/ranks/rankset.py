@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar, cast
 
@@ -13,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from ..errors import SelectionError
-from ..readers.processes import one_process
 from ..trace import ImportReport, Trace
 from .reading.cache import Cache, open_rank
 from .reading.cluster import find_there, run_there
@@ -125,8 +123,7 @@ class RankSet(Mapping[int, T], Generic[T]):
 
     def trace(self, rank: int) -> Trace:
         """Read one rank now; nothing is remembered."""
-        with one_process() if self._processes == 1 else nullcontext():
-            trace, trouble = open_rank(self._files[rank], self._cache)
+        trace, trouble = open_rank(self._files[rank], self._cache)
         self._tell(rank, trouble, named=False)
         return trace
 

@@ -1,7 +1,8 @@
-"""What a reader is, and what it is shown before it is chosen."""
+"""What a reader is: the classes that formats derive from, and what they are shown before one is chosen."""
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,9 +11,10 @@ from typing import ClassVar, Final
 
 from ..errors import OptionError
 from ..trace.builder import TraceBuilder
-from .compression import decompress
+from ..trace.trace import Trace
+from .codec.compression import decompress
 
-__all__ = ["HEAD_BYTES", "PiecesReader", "Probe", "Reader", "decompress"]
+__all__ = ["HEAD_BYTES", "MarkedJsonReader", "MmapReader", "PiecesReader", "Probe", "Reader", "decompress"]
 
 HEAD_BYTES: Final = 64 * 1024
 _PIECE: Final = 1 << 20
@@ -52,7 +54,7 @@ class Reader(ABC):
     describes: ClassVar[str]
 
     def configured(self, **options: object) -> Reader:
-        """This reader with the options that were given to `read_trace`; the base takes none.
+        """Return this reader with the options that were given to `read_trace`; the base takes none.
 
         Raises
         ------
@@ -67,7 +69,7 @@ class Reader(ABC):
 
     @abstractmethod
     def recognises(self, probe: Probe) -> bool:
-        """Whether the bytes look like this format."""
+        """Return whether the bytes look like this format."""
 
     @abstractmethod
     def read(self, data: bytes, builder: TraceBuilder) -> None:
@@ -110,3 +112,37 @@ class PiecesReader(Reader):
     def read(self, data: bytes, builder: TraceBuilder) -> None:
         """Put everything that the file holds into `builder`; see `Reader.read`."""
         self.read_pieces((data[at : at + _PIECE] for at in range(0, len(data), _PIECE)), builder)
+
+
+class MmapReader(Reader):
+    """A reader that opens the path itself: it maps files into memory, and builds nothing anew."""
+
+    @abstractmethod
+    def holds(self, path: Path) -> bool:
+        """Return whether this file or folder is of the format, by its content; never raises."""
+
+    @abstractmethod
+    def open(self, path: Path, max_bytes: int | None = None) -> Trace:
+        """Open it.
+
+        Raises
+        ------
+        FormatError
+            If it is not complete, damaged, of an unknown version, or larger than `max_bytes`.
+        """
+
+
+class MarkedJsonReader(Reader):
+    """A reader of one JSON object, in whose head each of `marks` is found.
+
+    Attributes
+    ----------
+    marks : tuple of patterns
+    """
+
+    marks: ClassVar[tuple[re.Pattern[bytes], ...]]
+
+    def recognises(self, probe: Probe) -> bool:
+        """Return whether the head is an object with this format's keys."""
+        head = probe.head
+        return head.lstrip()[:1] == b"{" and all(mark.search(head) is not None for mark in self.marks)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zlib
 from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,12 +12,11 @@ from ..errors import FormatError
 from ..trace.builder import TraceBuilder
 from ..trace.report import ImportReport
 from .base import HEAD_BYTES, Reader, decompress
+from .codec.compression import first_bytes
 
 MAX_FILES: Final = 20_000
 MAX_DEPTH: Final = 8
 _BOM: Final = b"\xef\xbb\xbf"
-_GZIP_MAGIC: Final = b"\x1f\x8b"
-_GZIP_WINDOW: Final = 31
 
 
 class Folder:
@@ -81,12 +79,7 @@ class Folder:
                 start = file.read(HEAD_BYTES)
         except OSError:
             return b""
-        if start.startswith(_GZIP_MAGIC):
-            try:
-                start = zlib.decompressobj(wbits=_GZIP_WINDOW).decompress(start, HEAD_BYTES)
-            except zlib.error:
-                return b""
-        return start.removeprefix(_BOM)
+        return first_bytes(start).removeprefix(_BOM)
 
     def describe(self, most: int = 6) -> str:
         """How many files there are, and the names of some, for messages."""

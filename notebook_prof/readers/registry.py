@@ -18,8 +18,9 @@ from ..errors import FormatError, OptionError, nearest
 from ..trace.builder import TraceBuilder
 from ..trace.report import ImportReport
 from ..trace.trace import Trace
-from .base import HEAD_BYTES, PiecesReader, Probe, Reader
-from .compression import decompress
+from .base import HEAD_BYTES, MmapReader, PiecesReader, Probe, Reader
+from .codec.compression import Pieces
+from .codec.stream import in_pieces
 from .folder import Folder, FolderReader
 from .jax import JaxReader
 from .kineto import KinetoReader
@@ -28,8 +29,6 @@ from .mindspore import MindSporeReader
 from .native import NativeReader
 from .native.chrome import OwnChromeReader
 from .paddle import PaddleReader
-from .place import PlaceReader
-from .processes import ShareLost, one_process
 from .progress import Progress
 from .python_profilers.austin import BINARY, BINARY_IS
 from .python_profilers.collapsed import CollapsedReader
@@ -38,7 +37,6 @@ from .python_profilers.pyinstrument import PyinstrumentReader
 from .python_profilers.scalene import ScaleneReader
 from .python_profilers.speedscope import SpeedscopeReader
 from .python_profilers.viztracer import VizTracerReader
-from .stream import Content, Pieces, expected_bytes, in_one_piece, in_pieces
 from .torch_memory import TorchMemoryReader
 from .trace_event import TraceEventReader
 
@@ -175,12 +173,6 @@ def read_trace(
     OptionError
         If `format` is none that is known, or its reader does not take an option.
 
-    Notes
-    -----
-    Where there are CPUs for it, a Kineto file of more than 48 MB is read by up to four processes, unless the
-    caller is a thread or a process of `multiprocessing`. They run no code of the caller, end with the call,
-    and change nothing in the result.
-
     Examples
     --------
     >>> read_trace("trace.json", format="kinetoo")
@@ -190,11 +182,7 @@ def read_trace(
     if format is not None and format not in (names := [reader.name for reader in readers()]):
         raise OptionError(f"no format {format!r}: {nearest(format, names)}")
     with Progress(path) as progress:
-        try:
-            return _read(Path(path), format, max_bytes, options, progress)
-        except ShareLost:
-            with one_process():
-                return _read(Path(path), format, max_bytes, options, progress)
+        return _read(Path(path), format, max_bytes, options, progress)
 
 
 def _read(
@@ -211,20 +199,16 @@ def _read(
     if path.is_dir():
         return _read_folder(Folder(path, report, max_bytes), report, name, options)
     try:
-        pieces = in_pieces(path, report, max_bytes, wanted=_known, progress=progress)
-        if pieces is None:
-            whole = decompress(path.read_bytes(), report, max_bytes=max_bytes, wanted=_known)
-            pieces = in_one_piece(whole)
-        with closing(pieces):
+        with closing(in_pieces(path, report, max_bytes, wanted=_known, progress=progress)) as pieces:
             return _read_pieces(path, pieces, report, name, options)
     except FormatError as error:
         raise FormatError(f"{path.name}: {error}") from error
 
 
-def _opener(path: Path, name: str | None) -> PlaceReader | None:
+def _opener(path: Path, name: str | None) -> MmapReader | None:
     """The reader that opens this path itself, if it is of its format."""
     for reader in readers():
-        if not isinstance(reader, PlaceReader) or not path.exists():
+        if not isinstance(reader, MmapReader) or not path.exists():
             continue
         if name == reader.name or (name is None and reader.holds(path)):
             return reader
@@ -239,7 +223,7 @@ def _read_pieces(
     reader = _choose(Probe(path, first[:HEAD_BYTES]), name).configured(**options)
     builder = TraceBuilder(metadata={"source": reader.name, "file": path.name})
     if isinstance(reader, PiecesReader):
-        reader.read_pieces(Content(chain([first], pieces), expected_bytes(path)), builder)
+        reader.read_pieces(chain([first], pieces), builder)
     else:
         reader.read(b"".join(chain([first], pieces)), builder)
     builder.report.extend(report)

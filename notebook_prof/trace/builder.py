@@ -313,7 +313,10 @@ class TraceBuilder:
         self._close_marks()
         return seal(
             SealedParts(
-                columns={key: np.concatenate(parts) for key, parts in self._columns.items()},
+                columns={
+                    key: np.concatenate(parts) if len(parts) > 1 else parts[0]
+                    for key, parts in self._columns.items()
+                },
                 interners=self._interners,
                 tracks=self._tracks,
                 counters=self._counters,

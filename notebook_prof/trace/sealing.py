@@ -12,7 +12,7 @@ import pandas as pd
 from ..background import checkpoint
 from . import schema
 from .intervals import IntArray, Window, as_ints
-from .nesting import MAX_DEPTH, inherit, nest
+from .nesting import MAX_DEPTH, inherit, nest, order_by_start
 from .report import ImportReport
 from .strings import Interner
 from .taxonomy import FLOW_KINDS, STEP_SOURCES, TRACK_KINDS
@@ -58,7 +58,7 @@ def seal(parts: SealedParts, window: tuple[int, int] | None) -> Trace:
     for table in (columns, steps, counters, allocations):
         table["ts"] = table["ts"] - origin
     checkpoint()
-    order = np.lexsort((-columns["dur"], columns["ts"]))
+    order = order_by_start(columns["ts"], columns["dur"])
     columns = {name: column[order] for name, column in columns.items()}
     row_of = np.full(_size(parts), -1, np.int64)
     row_of[handles[order]] = np.arange(len(order))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from notebook_prof.analysis import device, kernels, operators, steps, verdict
 from notebook_prof.errors import NotebookProfError
 from notebook_prof.readers import read_trace
-from notebook_prof.readers.jax import decoder, wire
+from notebook_prof.readers.jax import decoder, xplane
 from notebook_prof.trace import ImportReport, Trace
 
 COLUMNS = ["ts", "dur", "name", "category", "step", "module", "self_ns"]
@@ -157,7 +157,7 @@ def test_a_file_that_breaks_off_gives_what_it_has(folder: Path, tmp_path: Path) 
 def test_jax_and_our_walker_agree(folder: Path) -> None:
     pytest.importorskip("jax", reason="JAX is not installed")
     content = gzip.decompress((folder / "vm.xplane.pb.gz").read_bytes())
-    theirs, ours = decoder.through_jax(content), wire.walk(content, ImportReport())
+    theirs, ours = decoder.through_jax(content), xplane.walk(content, ImportReport())
     assert theirs is not None
     assert [(line.plane, line.name, len(line.ts)) for line in theirs.lines] == [
         (line.plane, line.name, len(line.ts)) for line in ours.lines

@@ -18,7 +18,7 @@ import pytest
 
 from notebook_prof.errors import NotebookProfError
 from notebook_prof.readers import read_trace
-from notebook_prof.readers.compression import decompress
+from notebook_prof.readers.codec.compression import decompress
 from notebook_prof.trace import ImportReport, Trace
 
 from .. import samples

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from notebook_prof.errors import ExtraNotInstalledError, FormatError, NotebookProfError
 from notebook_prof.readers import read_trace
-from notebook_prof.readers.compression import decompress
-from notebook_prof.readers.stream import in_pieces
+from notebook_prof.readers.codec.compression import decompress
+from notebook_prof.readers.codec.stream import in_pieces
 from notebook_prof.trace import ImportReport
 
 TRACE = (
@@ -58,7 +58,6 @@ def test_members_that_swell_beyond_a_piece_are_followed_by_others(tmp_path: Path
     path.write_bytes(gzip.compress(b"x" * size) + gzip.compress(b"y" * 7) + gzip.compress(b"z"))
     report = ImportReport()
     pieces = in_pieces(path, report)
-    assert pieces is not None
     assert b"".join(itertools.islice(pieces, 100)) == b"x" * size + b"y" * 7 + b"z"
     assert not report
 
@@ -233,7 +232,6 @@ def _both(data: bytes, place: Path) -> list[tuple[bytes, set[str]]]:
 
 def _joined(place: Path, report: ImportReport) -> bytes:
     pieces = in_pieces(place, report)
-    assert pieces is not None
     return b"".join(pieces)
 
 

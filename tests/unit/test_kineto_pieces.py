@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from notebook_prof.errors import FormatError, NotebookProfError
 from notebook_prof.readers import read_trace
-from notebook_prof.readers.kineto import KinetoColumns, parser
-from notebook_prof.readers.kineto.numbers import exact_ns
-from notebook_prof.readers.kineto.split import EventText
-from notebook_prof.readers.stream import in_pieces
+from notebook_prof.readers.codec.event_list import EventText
+from notebook_prof.readers.codec.numbers import exact_ns
+from notebook_prof.readers.codec.stream import in_pieces
+from notebook_prof.readers.kineto import KinetoColumns, event_decoder
+from notebook_prof.readers.kineto.reader import parse
 from notebook_prof.trace import TABLES, ImportReport, Trace
 from tests.frames import differences
 from tests.unit.test_kineto_reader import names, op, write
@@ -32,8 +33,8 @@ def in_parts(data: bytes, length: int) -> Iterator[bytes]:
 
 def parsed(data: bytes, length: int) -> tuple[KinetoColumns, dict[str, object], dict[str, int]]:
     report = ImportReport()
-    found = parser.parse(in_parts(data, length), report)
-    return found.columns, found.facts, {issue.code: issue.count for issue in report}
+    found = parse(in_parts(data, length), report)
+    return found.columns, found.metadata, {issue.code: issue.count for issue in report}
 
 
 def same(a: KinetoColumns, b: KinetoColumns) -> None:
@@ -56,7 +57,7 @@ def test_pieces_of_any_length_give_the_same_columns(
 ) -> None:
     text = gzip.decompress((data / "torch213_cpu" / f"{name}.pt.trace.json.gz").read_bytes())
     whole, facts, issues = parsed(text, len(text))
-    monkeypatch.setattr(parser, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(event_decoder, "CHUNK_BYTES", chunk)
     columns, told, found = parsed(text, length)
     same(columns, whole)
     assert told == facts
@@ -66,7 +67,7 @@ def test_pieces_of_any_length_give_the_same_columns(
 def test_damage_costs_the_rows_around_it_only(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = gzip.decompress((data / "torch213_cpu" / "threads.pt.trace.json.gz").read_bytes())
     whole, _, _ = parsed(text, len(text))
-    monkeypatch.setattr(parser, "CHUNK_BYTES", 2000)
+    monkeypatch.setattr(event_decoder, "CHUNK_BYTES", 2000)
     at = text.index(b'"cat": "cpu_op"')
     columns, facts, issues = parsed(text[:at] + b'"cat" "cpu_op"' + text[at + 15 :], 4096)
     assert issues["broken-row"] == 1
@@ -78,7 +79,7 @@ def test_what_looks_like_a_boundary_is_none(monkeypatch: pytest.MonkeyPatch) -> 
     nested = [{"name": "a", "ts": 1}, {"name": 'b"}, {"ph": "X"'}, {"ph": "X"}]
     rows = [op(f"op {i}", str(i), "1", inner=nested) for i in range(20)]
     text = ('{"schemaVersion": 1, "traceEvents": [' + ",".join(rows) + TAIL).encode()
-    monkeypatch.setattr(parser, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(event_decoder, "CHUNK_BYTES", 1)
     columns, facts, issues = parsed(text, 50)
     assert list(columns.name.values) == [f"op {i}" for i in range(20)]
     assert facts["devices"] == ["x", "y"]
@@ -146,13 +147,13 @@ def test_a_damaged_file_is_a_trace_with_a_report_or_refused(
             )
     path = tmp_path / "unknown"
     path.write_bytes(text)
-    before, parser.CHUNK_BYTES = parser.CHUNK_BYTES, chunk  # type: ignore[misc]
+    before, event_decoder.CHUNK_BYTES = event_decoder.CHUNK_BYTES, chunk  # type: ignore[misc]
     try:
         trace = read_trace(path, format="kineto")
     except NotebookProfError:
         return
     finally:
-        parser.CHUNK_BYTES = before  # type: ignore[misc]
+        event_decoder.CHUNK_BYTES = before  # type: ignore[misc]
     assert isinstance(trace, Trace)
 
 
@@ -189,7 +190,6 @@ def test_what_comes_before_damage_in_gzip_is_kept(tmp_path: Path, data: Path, da
     path.write_bytes(packed)
     report = ImportReport()
     pieces = in_pieces(path, report)
-    assert pieces is not None
     got = b"".join(pieces)
     assert "truncated-gzip" in report
     assert len(got) > len(text) // 4
@@ -216,7 +216,7 @@ def test_an_interrupt_closes_the_file(tmp_path: Path, monkeypatch: pytest.Monkey
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Path, "open", watched)
-    monkeypatch.setattr("notebook_prof.readers.kineto.collect.Collector.take", interrupted)
+    monkeypatch.setattr("notebook_prof.readers.kineto.column_builder.ColumnBuilder.add_events", interrupted)
     with pytest.raises(KeyboardInterrupt):
         read_trace(path)
     assert opened

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import pytest
 
 from notebook_prof.errors import FormatError, OptionError
 from notebook_prof.readers import list_formats, read_trace
-from notebook_prof.readers.kineto.numbers import to_ns
-from notebook_prof.trace import Trace
+from notebook_prof.readers.codec.numbers import to_ns
+from notebook_prof.readers.kineto import read_columns
+from notebook_prof.trace import ImportReport, Trace
 
 BASE = 1_790_857_026_000_000_000
 
@@ -227,3 +229,78 @@ def test_the_operator_that_started_last_made_the_backward_node(tmp_path: Path) -
     assert module.where(module.notna(), None).tolist() == ["block.linear"] * 3 + [None] + ["block.linear"] * 2
     assert table["phase"].astype(object).tolist() == ["forward"] * 4 + ["backward"] * 2
     assert table["category"].astype(object).tolist()[0] == "module"
+
+
+EVENT = """{"ph": "X", "cat": "cpu_op", "name": "aten::conv2d", "pid": 5, "tid": 7, "ts": 4392371366199.943,
+    "dur": 33378.570, "args": {"Sequence number": 40, "Fwd thread id": 0, "Concrete Inputs": ["", "[1, 1]"],
+    "Input type": ["float", "ScalarList"], "Input Dims": [[64, 3], []], "Ev Idx": 4}}"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("33378.570", "3.570"),
+        ("33378.570", "33378.57"),
+        ("33378.570", "0.0"),
+        ("33378.570", "333785.70e-1"),
+        ("4392371366199.943", "4392371366199"),
+        ("4392371366199.943", "4392371366199999.943"),
+        ('"Sequence number": 40', '"Sequence number": 999999999999999999'),
+        ('"Sequence number": 40', '"Sequence number": 9223372036854775807'),
+        ('"Sequence number": 40', '"Sequence number": -40'),
+        ('"Ev Idx": 4', '"Ev Idx": 4, "Sequence number": 77'),
+        ('"tid": 7', '"tid": 7, "ts": 3'),
+        ("aten::conv2d", "f(){lambda}::{\\n"),
+        ('"Input Dims": [[64, 3], []]', '"Input Dims": [[1, 2], [3]]'),
+        (', "args": {', ', "id": 3, "args": {'),
+    ],
+)
+def test_an_event_is_what_its_json_says(old: str, new: str) -> None:
+    assert old in EVENT
+    text = EVENT.replace(old, new)
+    told = json.loads(text, parse_float=Decimal)
+    file = f'{{"baseTimeNanoseconds": 17, "traceEvents": [{EVENT}, {text}, {EVENT}]}}'
+    columns = read_columns(file.encode(), ImportReport())
+    assert len(columns) == 3
+    assert columns.ts[1] == told["ts"] * 1000 + 17
+    assert columns.dur[1] == told["dur"] * 1000
+    assert columns.name.values[columns.name.codes[1]] == told["name"]
+    assert columns.sequence[1] == told["args"]["Sequence number"]
+    assert columns.shapes is not None
+    assert columns.shapes.values[columns.shapes.codes[1]] == repr(told["args"]["Input Dims"])
+    assert (columns.pid[1], columns.tid[1]) == (5, 7)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("33378.570", "033378.570"),
+        ('"Ev Idx": 4', '"Ev Idx": 04'),
+        ('"Fwd thread id": 0', '"Fwd thread id": 01'),
+    ],
+)
+def test_numbers_that_json_forbids_cost_their_row(old: str, new: str) -> None:
+    report = ImportReport()
+    file = f'{{"baseTimeNanoseconds": 17, "traceEvents": [{EVENT}, {EVENT.replace(old, new)}, {EVENT}]}}'
+    assert len(read_columns(file.encode(), report)) == 2
+    assert report["broken-row"].count == 1
+
+
+def test_texts_of_arguments_are_kept_apart_whatever_is_in_them() -> None:
+    """Many are copied at once, around a character that JSON does not allow in them."""
+    shapes = ["[[1]]", '["\\u0000"]', "[[2], []]", '["a"]']
+    events = [EVENT.replace("[[64, 3], []]", shape) for shape in shapes]
+    file = f'{{"baseTimeNanoseconds": 17, "traceEvents": [{", ".join(events)}]}}'
+    columns = read_columns(file.encode(), ImportReport())
+    assert columns.shapes is not None
+    assert list(columns.shapes.values) == [repr(json.loads(shape)) for shape in shapes]
+
+
+def test_a_character_that_json_forbids_in_arguments_is_mended() -> None:
+    report = ImportReport()
+    events = [EVENT, EVENT.replace("[[64, 3], []]", '["a\0b"]'), EVENT]
+    file = f'{{"baseTimeNanoseconds": 17, "traceEvents": [{", ".join(events)}]}}'
+    columns = read_columns(file.encode(), report)
+    assert columns.shapes is not None
+    assert list(columns.shapes.values) == ["[[64, 3], []]", "['a b']"]
+    assert report["invalid-json"].count == 1

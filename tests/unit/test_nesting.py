@@ -1,9 +1,10 @@
 """Depth, parent and self time on drawn cases."""
 
 import numpy as np
+import pytest
 
 from notebook_prof.trace import inherit, nest
-from notebook_prof.trace.nesting import climb
+from notebook_prof.trace.nesting import climb, order_by_start
 
 
 def nested(*slices, track=None):
@@ -83,3 +84,17 @@ def test_climbing_stops_at_the_first_that_counts_or_at_the_top() -> None:
     assert climb(parent, rows, passed).tolist() == [0, 4, 0, -1]
     assert rows.tolist() == [3, 5, 0, -1]
     assert climb([], [], np.zeros(0, bool)).tolist() == []
+
+
+@pytest.mark.parametrize("starts", [1, 7, 1_000_000])
+@pytest.mark.parametrize("tracks", [1, 5, 100_000])
+def test_rows_are_sorted_as_by_all_keys_at_once(starts, tracks):
+    rng = np.random.default_rng(starts)
+    ts, dur = rng.integers(0, starts, 2000), rng.integers(0, 5, 2000)
+    track = rng.integers(0, tracks, 2000)
+    np.testing.assert_array_equal(order_by_start(ts, dur), np.lexsort((-dur, ts)))
+    order = np.lexsort((-dur, ts, track))
+    for given, expected in zip(nest(track, ts, dur), nest(track[order], ts[order], dur[order]), strict=True):
+        if expected.dtype == np.int64 and (expected < 0).any():  # parents are rows
+            expected = np.where(expected >= 0, order[expected], -1)
+        np.testing.assert_array_equal(given[order], expected)

@@ -15,7 +15,7 @@ from notebook_prof.analysis import collectives, copies, kernels
 from notebook_prof.collectors.torch import result
 from notebook_prof.errors import OptionError
 from notebook_prof.readers.kineto import assemble, read_columns
-from notebook_prof.readers.kineto.attributes import attribute_tables
+from notebook_prof.readers.kineto.activity_metadata import attribute_tables
 from notebook_prof.readers.kineto.columns import KinetoColumns
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.report import ImportReport

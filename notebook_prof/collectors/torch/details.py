@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...background import checkpoint
-from ...readers.kineto.kinds import DEVICE_KINDS
-from ...readers.kineto.told import told
+from ...readers.kineto.activity_metadata import activity_metadata
+from ...readers.kineto.activity_types import DEVICE_TYPES
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
 
@@ -71,15 +71,15 @@ def details(activities: Sequence[Any], place: DeviceActivities, n: int, report: 
     for start in range(0, len(activities), _CHUNK):
         checkpoint()
         part = activities[start : start + _CHUNK]
-        found += [one for one in part if one.type() in DEVICE_KINDS or (host and one.name() in host)]
-    extra, unreadable = told([_text(one) for one in found])
+        found += [one for one in part if one.type() in DEVICE_TYPES or (host and one.name() in host)]
+    extra, unreadable = activity_metadata([_text(one) for one in found])
     report.add(
         "details-unreadable",
         "info",
         unreadable,
         effect="for these it is not known how they were launched, or what they moved",
     )
-    on_device = np.fromiter((one.type() in DEVICE_KINDS for one in found), bool, len(found))
+    on_device = np.fromiter((one.type() in DEVICE_TYPES for one in found), bool, len(found))
     keys = {
         "device": np.where(on_device, _numbers(found, "device_id"), -1),
         "resource": _numbers(found, "resource_id"),

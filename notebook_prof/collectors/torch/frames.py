@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from ...readers.kineto import KinetoColumns
-from ...readers.kineto.kinds import rows_of
-from ...readers.kineto.links import Mask
+from ...readers.kineto.activity_types import rows_of
+from ...readers.kineto.columns import Mask
 from ...trace.intervals import contains, union
 
 _PYTHON: Final = "python_function"

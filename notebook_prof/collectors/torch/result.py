@@ -15,9 +15,8 @@ import numpy.typing as npt
 
 from ...background import checkpoint
 from ...readers.kineto import KinetoColumns, MemoryColumns
-from ...readers.kineto.arguments import concrete_matters, to_json
-from ...readers.kineto.coding import EXTRAS, flag_of_name
-from ...readers.kineto.kinds import DEVICE_KINDS
+from ...readers.kineto.activity_types import DEVICE_TYPES, EXTRAS, concrete_matters, flags_of_name
+from ...readers.kineto.operator_arguments import to_json
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from .details import DeviceActivities, details
@@ -222,13 +221,13 @@ class _Columns:
         return self
 
     def _on_device(self, kinds: _Codes) -> npt.NDArray[np.bool_]:
-        marked = np.array([kind in DEVICE_KINDS for kind in kinds] + [False], bool)
+        marked = np.array([kind in DEVICE_TYPES for kind in kinds] + [False], bool)
         return np.asarray(marked[self.arrays["kind"]] & self.with_device)
 
     def place(self, kinds: _Codes, names: _Codes) -> DeviceActivities:
         """Rows on devices, and those of threads that tell of a launch or of what is exchanged."""
         a, on_device = self.arrays, self._on_device(kinds)
-        telling = [bool(flag_of_name(name) & EXTRAS) for name in names]
+        telling = [bool(flags_of_name(name) & EXTRAS) for name in names]
         host = np.array([*telling, False], bool)[a["name"]] & ~on_device
         rows = np.flatnonzero(on_device | host)
         device = np.where(on_device, a["device"], -1) if self.with_device else np.full(len(host), -1)

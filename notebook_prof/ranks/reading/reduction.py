@@ -13,7 +13,6 @@ import pandas as pd
 
 from ...analysis.scope import sharing
 from ...errors import NotebookProfError
-from ...readers.processes import one_process
 from ...trace import ImportReport, Trace
 from .cache import Cache, open_rank
 from .files import RankFile
@@ -60,8 +59,7 @@ def reduce_rank(file: RankFile, analyses: Analyses, cache: Cache = None) -> Redu
     started = time.perf_counter()
     result = Reduction(file.rank)
     try:
-        with one_process():  # ranks are read side by side
-            trace, trouble = open_rank(file, cache)
+        trace, trouble = open_rank(file, cache)
     except (NotebookProfError, OSError, MemoryError) as error:
         result.read = False
         result.report.add(

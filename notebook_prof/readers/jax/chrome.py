@@ -11,8 +11,8 @@ from msgspec import Raw, Struct
 
 from ...errors import FormatError
 from ...trace.report import ImportReport
-from ..kineto.numbers import to_ns
-from ..tolerant_json import decode_events
+from ..codec.numbers import to_ns
+from ..codec.tolerant_json import decode_events
 from .columns import WANTED, Line, Space, as_arguments, coded
 
 Scalar = int | float | str | None

@@ -9,7 +9,8 @@ import numpy as np
 from ...errors import ExtraNotInstalledError, FormatError
 from ...optional import installed, require
 from ...trace.report import ImportReport
-from . import wire
+from ..codec.protobuf import WireError
+from . import xplane
 from .columns import WANTED, Line, Space, as_arguments, coded
 
 _EXACT: Final = 1 << 53
@@ -28,12 +29,12 @@ def decode(data: bytes, report: ImportReport) -> Space:
         If there is no plane in it.
     """
     try:
-        whole = bool(wire.planes(data))
-    except wire.BrokenMessageError:
+        whole = bool(xplane.planes(data))
+    except WireError:
         whole = False
     space = through_jax(data) if whole and installed("jax") else None
     if space is None:
-        space = wire.walk(data, report)
+        space = xplane.walk(data, report)
     if not space.lines and not any(space.planes):
         raise FormatError(f"there is no plane in it: it is no xplane.pb; it starts with {data[:24]!r}")
     return space

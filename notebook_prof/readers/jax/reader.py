@@ -9,8 +9,8 @@ from typing import ClassVar, Final
 from ...errors import FormatError
 from ...trace.builder import TraceBuilder
 from ..base import Probe
+from ..codec.protobuf import WireError, fields, varint
 from ..folder import Folder, FolderReader
-from . import wire
 from .assemble import assemble
 from .chrome import read_space
 from .columns import Space
@@ -92,12 +92,12 @@ def _starts_with_plane(head: bytes) -> bool:
     try:
         if head[:1] != b"\x0a":
             return False
-        size, at = wire.varint(head, 1, len(head))
-        for number, kind, a, b in wire.fields(head, at, min(at + size, len(head))):
-            if (number, kind) == (2, 2):
-                return _PLANE.match(head[a:b]) is not None
+        size, at = varint(head, 1, len(head))
+        for number, value in fields(head, (at, min(at + size, len(head)))):
+            if number == 2 and isinstance(value, tuple):
+                return _PLANE.match(head[slice(*value)]) is not None
             if number != 1:
                 return False
-    except wire.BrokenMessageError:
+    except WireError:
         return False
     return False

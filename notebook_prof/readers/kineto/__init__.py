@@ -2,7 +2,6 @@
 
 from .assemble import assemble
 from .columns import KinetoColumns, MemoryColumns
-from .parser import read_columns
-from .reader import KinetoReader
+from .reader import KinetoReader, read_columns
 
 __all__ = ["KinetoColumns", "KinetoReader", "MemoryColumns", "assemble", "read_columns"]

@@ -14,15 +14,12 @@ from ...trace.builder import TraceBuilder
 from ...trace.intervals import IntArray
 from ...trace.strings import Coded
 from ...trace.taxonomy import CATEGORIES, DEVICE_CATEGORIES, MODULE_PREFIX, STEP_PREFIX
-from . import links, seeds
-from .arguments import argument_table
-from .attributes import attribute_tables, stream_priorities
-from .columns import MAX_DEVICE, KinetoColumns, MemoryColumns
-from .compiled import compiled_arguments
-from .kinds import categories, module_name, rows_of
-from .links import Mask
-from .old_texts import stack_frames
-from .ranges import range_counters, range_table
+from . import links, phase_seeds
+from .activity_metadata import attribute_tables, stream_priorities
+from .activity_types import categories, module_name, rows_of
+from .columns import MAX_DEVICE, KinetoColumns, Mask, MemoryColumns
+from .operator_arguments import argument_table, compiled_arguments, stack_frames
+from .profiler_ranges import range_counters, range_table
 
 _OF_DEVICE: Final = re.compile(r"GPU (?P<device>\d{1,4})? ?(?:Utilization|Est\. SM Efficiency)")
 """Counters that the TensorBoard plugin writes; shares from 0 to 1."""
@@ -36,12 +33,13 @@ def assemble(columns: KinetoColumns, builder: TraceBuilder) -> IntArray:
     annotation on their thread. Ranges of our module hooks become slices of category module, named by
     the module's path. Python calls are slices of category python around the operators they made.
     A phase or module that a row proves is written on that row; the builder hands it down.
-    ``metadata["tables"]["operator_arguments"]`` tells element types and arguments (see `arguments`),
+    ``metadata["tables"]["operator_arguments"]`` tells element types and arguments (see
+    `operator_arguments`),
     ``["device_events"]`` and ``["collectives"]`` how kernels were launched and what was exchanged (see
-    `attributes`), ``["profiler_ranges"]`` counters of CUPTI's range profiler (see `ranges`),
-    ``["event_arguments"]`` what compiled operators tell of their kernels (see `compiled`). A stream of
-    another priority than 0 has it in its track's name. Call stacks that the file writes as text become
-    `stacks`; stacks of Python calls do not, as the slices around an operator tell them.
+    `activity_metadata`), ``["profiler_ranges"]`` counters of CUPTI's range profiler (see `profiler_ranges`),
+    ``["event_arguments"]`` what compiled operators tell of their kernels (see `compiled_arguments`). A
+    stream of another priority than 0 has it in its track's name. Call stacks that the file writes as text
+    become `stacks`; stacks of Python calls do not, as the slices around an operator tell them.
 
     Parameters
     ----------
@@ -72,12 +70,12 @@ def assemble(columns: KinetoColumns, builder: TraceBuilder) -> IntArray:
         track=track,
         name=_names(columns.name),
         category=category,
-        phase=seeds.phases(columns, category, track, nodes, forward),
+        phase=phase_seeds.phases(columns, category, track, nodes, forward),
         correlation=np.where(work | calls, columns.correlation, -1),
         device=columns.device,
         stream=columns.stream,
         shapes=columns.shapes,
-        module=seeds.modules(columns, category, track, nodes, forward),
+        module=phase_seeds.modules(columns, category, track, nodes, forward),
         stack=_stacks(columns, builder),
     )
     checkpoint()
@@ -110,21 +108,23 @@ def assemble(columns: KinetoColumns, builder: TraceBuilder) -> IntArray:
 def _counters(columns: KinetoColumns, builder: TraceBuilder) -> None:
     ranges = columns.ranges
     for counter in [*columns.counters, *(range_counters(ranges) if ranges is not None else ())]:
-        known = _OF_DEVICE.fullmatch(counter.name)
+        utilization = _OF_DEVICE.fullmatch(counter.name)
         of_device = counter.device if counter.device >= 0 else None
         number = builder.track(
             counter.name,
             "counter",
-            pid=None if known or of_device is not None else counter.pid,
-            device=int(known["device"] or min(max(counter.pid, 0), MAX_DEVICE)) if known else of_device,
+            pid=None if utilization or of_device is not None else counter.pid,
+            device=int(utilization["device"] or min(max(counter.pid, 0), MAX_DEVICE))
+            if utilization
+            else of_device,
             rank=columns.rank,
-            unit="1" if known else "",
+            unit="1" if utilization else "",
         )
         builder.counter(number, counter.ts, counter.value)
 
 
 def _stacks(columns: KinetoColumns, builder: TraceBuilder) -> IntArray | None:
-    """Key of each row's call stack, for files that write stacks as text."""
+    """Return the key of each row's call stack, for files that write stacks as text."""
     if columns.call_stack is None:
         return None
     keys = [builder.stack(stack_frames(text)) for text in columns.call_stack.values]  # noqa: PD013
@@ -140,7 +140,7 @@ def _names(name: Coded) -> Coded:
 def _tracks(
     columns: KinetoColumns, builder: TraceBuilder, priorities: Mapping[tuple[int, int], int]
 ) -> IntArray:
-    """Track of every row: one for each thread, one for each stream."""
+    """Return the track of every row: one for each thread, one for each stream."""
     result = np.empty(len(columns), np.int64)
     on_device = columns.device >= 0
     for rows, first, second in (
@@ -165,7 +165,7 @@ def _tracks(
 
 
 def thread_track(builder: TraceBuilder, columns: KinetoColumns, pid: int, tid: int) -> int:
-    """Track of a native thread, with the name that the recording knows."""
+    """Return the track of a native thread, with the name that the recording knows."""
     name = columns.thread_names.get((pid, tid), f"thread {tid}")
     return builder.track(name, pid=pid, tid=tid, rank=columns.rank)
 
@@ -173,8 +173,8 @@ def thread_track(builder: TraceBuilder, columns: KinetoColumns, pid: int, tid: i
 def _stream(builder: TraceBuilder, device: int, stream: int, rank: int | None, priority: int) -> int:
     if stream < 0:
         return builder.track(f"GPU {device}", "stream", device=device, rank=rank)
-    told = f" (priority {priority})" if priority else ""
-    name = f"GPU {device} stream {stream}{told}"
+    suffix = f" (priority {priority})" if priority else ""
+    name = f"GPU {device} stream {stream}{suffix}"
     return builder.track(name, "stream", device=device, stream=stream, rank=rank)
 
 
@@ -211,7 +211,7 @@ def _allocations(columns: KinetoColumns, builder: TraceBuilder) -> None:
 
 
 def _totals(memory: MemoryColumns, order: IntArray) -> tuple[IntArray, IntArray]:
-    """Running totals of each device, in the order of time.
+    """Return the running totals of each device, in the order of time.
 
     On a GPU they are the caching allocator's own. On the host, torch's total starts at 0 with the
     process's first recording, misses what was freed between recordings and is reset by shared-memory

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ...trace.strings import Coded
 
 Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 MAX_DEVICE: Final = int(np.iinfo(np.int16).max)
 """The largest device index that the tables hold."""
@@ -47,13 +48,13 @@ class MemoryColumns:
 
     @classmethod
     def empty(cls) -> MemoryColumns:
-        """No events."""
+        """Return no events."""
         none = np.empty(0, np.int64)
         return cls(none, np.empty(0, np.uint64), none, none, none, none, none)
 
     @classmethod
     def joined(cls, parts: Sequence[MemoryColumns], base_ns: int) -> MemoryColumns:
-        """The events of all parts, `base_ns` later."""
+        """Return the events of all parts, `base_ns` later."""
         if not parts:
             return cls.empty()
         whole = cls(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)))
@@ -110,9 +111,9 @@ class KinetoColumns:
         Input shapes as text, code -1 for none; None when they were not recorded.
     dtypes, concrete : Coded or None
         Element types of the inputs, and the values of those that are no tensors, as JSON text; see
-        `arguments`. None when they were not recorded.
+        `operator_arguments`. None when they were not recorded.
     extra : Coded or None
-        Launch attributes and collectives' arguments as JSON text; see `attributes.attribute_tables`.
+        Launch attributes and collectives' arguments as JSON text; see `activity_metadata.attribute_tables`.
     call_stack : Coded or None
         torch's ``Call stack``, leaf first, as text.
     path : Coded or None
@@ -121,7 +122,7 @@ class KinetoColumns:
     memory : MemoryColumns
     counters : sequence of CounterColumns
     ranges : RangeColumns or None
-        Counters of CUPTI's range profiler; see `ranges`.
+        Counters of CUPTI's range profiler; see `profiler_ranges`.
     rank : int or None
     """
 
@@ -153,7 +154,7 @@ class KinetoColumns:
         return len(self.ts)
 
     def where(self, keep: npt.NDArray[np.bool_]) -> KinetoColumns:
-        """The rows marked in `keep`; itself if all are."""
+        """Return the rows marked in `keep`; itself if all are."""
         if keep.all():
             return self
         changed: dict[str, Any] = {}

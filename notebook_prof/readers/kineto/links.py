@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ...trace.taxonomy import BACKWARD_NODE_PREFIX
-from .columns import Ints, KinetoColumns
-from .kinds import rows_of
-
-Mask = npt.NDArray[np.bool_]
+from .activity_types import rows_of
+from .columns import Ints, KinetoColumns, Mask
 
 
 class Links(NamedTuple):
@@ -23,7 +20,7 @@ class Links(NamedTuple):
 
 
 def backward_nodes(columns: KinetoColumns) -> Mask:
-    """Rows in which the autograd engine runs one node.
+    """Return rows in which the autograd engine runs one node.
 
     Recordings from before the engine wrote ranges of its own have none; their rows with a forward
     thread stand in.
@@ -34,7 +31,7 @@ def backward_nodes(columns: KinetoColumns) -> Mask:
 
 
 def forward_links(columns: KinetoColumns, nodes: Mask, operators: Mask) -> Links:
-    """Forward operator of each backward node.
+    """Return the forward operator of each backward node.
 
     PyTorch gives a node the sequence number that its forward operator saw when it started, and so did
     every operator inside and before it that made no node: of the operators with the same number on
@@ -67,13 +64,13 @@ def forward_links(columns: KinetoColumns, nodes: Mask, operators: Mask) -> Links
     rows, thread, late, number = rows[order], thread[order], late[order], number[order]
     last = np.maximum.accumulate(np.where(late == 0, np.arange(len(rows)), -1))
     at = np.flatnonzero((late == 1) & (last >= 0))
-    found = last[at]
-    same = (thread[found] == thread[at]) & (number[found] == number[at])
-    return Links(rows[found[same]], rows[at[same]])
+    source = last[at]
+    same = (thread[source] == thread[at]) & (number[source] == number[at])
+    return Links(rows[source[same]], rows[at[same]])
 
 
 def _forward_tid(columns: KinetoColumns, forward: Ints, backward: Ints) -> Ints:
-    """Native thread that ran the forward of each backward node, -1 if unknown.
+    """Return the native thread that ran the forward of each backward node, -1 if unknown.
 
     Live recordings know torch's number of every thread. Files do not: there, a number stands for the
     thread that has the most of its sequence numbers.
@@ -94,7 +91,7 @@ def _forward_tid(columns: KinetoColumns, forward: Ints, backward: Ints) -> Ints:
 
 
 def launch_links(columns: KinetoColumns, calls: Mask, work: Mask) -> Links:
-    """Runtime call of each kernel, copy and fill, by correlation number.
+    """Return the runtime call of each kernel, copy and fill, by correlation number.
 
     Parameters
     ----------
@@ -114,6 +111,6 @@ def launch_links(columns: KinetoColumns, calls: Mask, work: Mask) -> Links:
         return Links(np.empty(0, np.int64), np.empty(0, np.int64))
     call = call[np.argsort(columns.correlation[call], kind="stable")]
     keys = columns.correlation[call]
-    found = np.minimum(np.searchsorted(keys, columns.correlation[target]), len(keys) - 1)
-    same = keys[found] == columns.correlation[target]
-    return Links(call[found[same]], target[same])
+    at = np.minimum(np.searchsorted(keys, columns.correlation[target]), len(keys) - 1)
+    same = keys[at] == columns.correlation[target]
+    return Links(call[at[same]], target[same])

@@ -1,26 +1,45 @@
-"""The reader of Kineto's JSON files."""
+"""Read Kineto's JSON files: the events as columns, and what the file tells of itself."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import ClassVar, Final
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Final, NamedTuple
 
+import msgspec
+import numpy as np
+
+from ...errors import FormatError
 from ...trace.builder import TraceBuilder
+from ...trace.report import ImportReport
+from ...trace.strings import Coded
 from ..base import PiecesReader, Probe
-from ..processes import further_processes
+from ..codec import json_repair
+from ..codec.event_list import EventText
+from ..codec.interner import Interner
+from .activity_metadata import extra_text
+from .activity_types import BOOKKEEPING_TYPES, DEVICE, UNKNOWN, is_known, rows_of
 from .assemble import assemble
-from .parser import parse
+from .column_builder import ColumnBuilder
+from .columns import MAX_DEVICE, Ints, KinetoColumns, Mask
+from .event_decoder import EventDecoder
+from .event_types import UNDECODABLE, Arguments, OldArguments
+from .instant_events import add_pairs_and_marks
+from .operator_arguments import module_path, to_json
 
 _MARKS: Final = re.compile(
     rb'"traceEvents"\s*:\s*\[\s*\]|"schemaVersion"|"deviceProperties"|"baseTimeNanoseconds"|PyTorch Profiler'
     rb'|"cat":\s*"(?:cpu_op|user_annotation|cuda_runtime|cuda_driver|kernel|python_function'
     rb'|Operator|Kernel|Runtime|Memcpy|Memset)"'
 )
+_FAR_NS: Final = 3_600_000_000_000
+_MODERN: Final = b'"baseTimeNanoseconds"'
+_LONGEST_TEXT: Final = 1000
+_RANK_IN_NAME: Final = re.compile(r"(?:rank|worker)[-_]?(\d{1,6})(?!\d)", re.IGNORECASE)
 
 
 class KinetoReader(PiecesReader):
-    """Reads ``*.pt.trace.json`` of every torch since 1.8, compressed or not.
+    """Read ``*.pt.trace.json`` of every torch since 1.8, compressed or not.
 
     Times are kept to the nanosecond. Rows of bookkeeping (``PyTorch Profiler (0)``, the record
     window) are left out, as are the file's own flow arrows, which are found again from the
@@ -34,13 +53,237 @@ class KinetoReader(PiecesReader):
     )
 
     def recognises(self, probe: Probe) -> bool:
-        """Whether the head is JSON with one of Kineto's own keys or categories."""
+        """Return whether the head is JSON with one of Kineto's own keys or categories."""
         return probe.head.lstrip()[:1] in (b"{", b"[") and _MARKS.search(probe.head) is not None
 
     def read_pieces(self, pieces: Iterable[bytes], builder: TraceBuilder) -> None:
         """Put the file's rows into `builder`."""
         file_name = str(builder.metadata.get("file", ""))
-        processes = further_processes(getattr(pieces, "expected_bytes", 0))
-        columns, facts = parse(pieces, builder.report, file_name, processes=processes)
-        builder.metadata.update(facts)
+        columns, metadata = parse(pieces, builder.report, file_name)
+        builder.metadata.update(metadata)
         assemble(columns, builder)
+
+
+class Parsed(NamedTuple):
+    """Result of `parse`.
+
+    Attributes
+    ----------
+    columns : KinetoColumns
+        In the order of the file.
+    metadata : dict
+        Those of these that the file tells: ``devices`` (names), ``device_properties`` (list of dict),
+        ``rank``, ``world_size``, ``backend``, ``distributed`` (the whole ``distributedInfo``), ``host``,
+        and ``kineto`` with every other entry of the file that is a number or a short text.
+    """
+
+    columns: KinetoColumns
+    metadata: dict[str, Any]
+
+
+def read_columns(data: bytes, report: ImportReport) -> KinetoColumns:
+    """Return the columns of a Kineto file in memory; see `parse`."""
+    return parse([data], report).columns
+
+
+def parse(pieces: Iterable[bytes], report: ImportReport, file_name: str = "") -> Parsed:
+    """Read a Kineto file.
+
+    Parameters
+    ----------
+    pieces : iterable of bytes
+        The decompressed JSON, object or array form, in order.
+    report : ImportReport
+        Counts every row that is not used, by reason.
+    file_name : str
+        Tells the rank (``rank-3``, ``worker3``) of a job whose ``distributedInfo`` does not.
+
+    Returns
+    -------
+    Parsed
+
+    Raises
+    ------
+    FormatError
+        If it is no trace.
+
+    Notes
+    -----
+    Memory holds one piece, some hundred kilobytes of decoded events, and the columns; never the whole
+    text. Repairs of invalid JSON stay within a handful of events.
+    """
+    text = EventText(pieces)
+    if not text.has_list:
+        start = bytes(text.head[:40])
+        raise FormatError(f"there is no list 'traceEvents' in it: not a trace of torch.profiler ({start!r})")
+    small = Arguments if _MODERN in text.head else OldArguments
+    decoder = EventDecoder(small, text.head.lstrip().startswith(b"["), report)
+    tail = decoder.read(text)
+    add_pairs_and_marks(decoder.columns, report)
+    top_level = _top_level(text.head, tail, report)
+    metadata = _metadata(top_level, file_name)
+    return Parsed(_columns(decoder.columns, _base_ns(top_level), metadata.get("rank"), report), metadata)
+
+
+def _columns(events: ColumnBuilder, base: int, rank: int | None, report: ImportReport) -> KinetoColumns:
+    column = events.column
+    flags, pid, tid = column("flags"), column("pid"), column("tid")
+    kinds = [kind or "" for kind in events.types]
+    unknown = sorted(kind for kind in kinds if not is_known(kind) and kind.lower() not in BOOKKEEPING_TYPES)
+    report.add(
+        "unknown-category",
+        "info",
+        len(unknown),
+        example=", ".join(map(repr, unknown[:5])),
+        effect="counted as operators",
+    )
+    device, stream = np.minimum(column("device"), MAX_DEVICE), column("stream")
+    on_device = (flags & DEVICE > 0) | ((flags & UNKNOWN > 0) & (device >= 0) & (stream >= 0))
+    kind = Coded(column("kind"), kinds)
+    # a wait of the whole device is on stream -1, of which Kineto writes the absolute value as its thread
+    waits = rows_of(kind, np.array([name == "cuda_sync" for name in kinds], bool))
+    columns = KinetoColumns(
+        ts=column("ts") + base,
+        dur=column("dur"),
+        name=Coded(column("name"), [name or "" for name in events.names]),
+        kind=kind,
+        pid=pid,
+        tid=tid,
+        device=np.where(on_device, np.where(device >= 0, device, np.clip(pid, 0, MAX_DEVICE)), -1),
+        stream=np.where(on_device & ((stream >= 0) | ~waits), np.where(stream >= 0, stream, tid), -1),
+        correlation=column("correlation"),
+        sequence=column("sequence"),
+        fwd_thread=column("fwd_thread"),
+        shapes=_texts(_first(column("dims"), column("old_dims")), events.dims, _normalized(repr)),
+        dtypes=_texts(column("dtypes"), events.dtypes, _normalized(to_json)),
+        concrete=_texts(column("concrete"), events.concrete, _normalized(to_json)),
+        extra=_texts(column("extra"), events.extras, extra_text),
+        call_stack=_texts(column("stack"), events.stacks, str),
+        path=_texts(column("path"), events.paths, module_path),
+        thread_names=events.instants.thread_names,
+        memory=events.instants.memory(base),
+        counters=events.instants.counters(base),
+        ranges=events.ranges.columns(base),
+        rank=rank,
+    )
+    return columns.where(~_without_time(columns.ts - base, columns.dur, report))
+
+
+def _without_time(ts: Ints, dur: Ints, report: ImportReport) -> Mask:
+    """Return rows at time 0 that are far from all others: torch 2.12 has written them without their times."""
+    zero = (ts == 0) & (dur == 0)
+    if not zero.any() or zero.all() or ts[~zero].min() < _FAR_NS:
+        return np.zeros(len(ts), bool)
+    report.add(
+        "row-without-time",
+        "loss",
+        int(zero.sum()),
+        example="ts 0.000, dur 0.000",
+        effect="these rows are left out",
+        advice="torch 2.12 loses times (pytorch#188481): record again with another version",
+    )
+    return np.asarray(zero)
+
+
+def _normalized(text_of: Callable[[Any], str]) -> Callable[[bytes], str]:
+    """Return JSON in one spelling, whatever the white space of the file; empty where it says nothing."""
+
+    def text(raw: bytes) -> str:
+        try:
+            value = msgspec.json.decode(raw) if raw else None
+        except UNDECODABLE:
+            return ""
+        return text_of(value) if value else ""
+
+    return text
+
+
+def _first(a: Ints, b: Ints) -> Ints:
+    """Return codes of `a`, and of `b` where `a` has nothing (0)."""
+    return np.where(a > 0, a, b) if b.any() else a
+
+
+def _texts(codes: Ints, values: Interner, text: Callable[[Any], str]) -> Coded | None:
+    """Return a column of texts, each distinct value turned into text once; None if there are none."""
+    if not codes.any():
+        return None
+    distinct = Interner({"": 0})
+    lookup = distinct.column(map(text, values)) - 1
+    return Coded(lookup[codes], list(distinct)[1:])
+
+
+def _top_level(head: bytes, tail: bytes, report: ImportReport) -> dict[str, Any]:
+    """Return the object around the events.
+
+    Parameters
+    ----------
+    head : bytes
+        From the start of the file up to and with the bracket that opens the list of events.
+    tail : bytes
+        What follows the list's closing bracket.
+    report : ImportReport
+        Counts repairs (``invalid-json``).
+
+    Returns
+    -------
+    dict
+        Without the events; empty for the array form, and for what cannot be repaired.
+    """
+    if head.lstrip().startswith(b"["):
+        return {}
+    tail = tail.strip(b"\x00 \t\r\n") or b"}"
+    for text in (head + b"]" + tail, head + b"]}"):
+        try:
+            return _object(text)
+        except UNDECODABLE as error:
+            trial = ImportReport()
+            mended = json_repair.mend(text, str(error), trial)
+        try:
+            top_level = _object(mended)
+        except UNDECODABLE:
+            continue
+        report.extend(trial)
+        return top_level
+    return {}
+
+
+def _object(text: bytes) -> dict[str, Any]:
+    top_level = msgspec.json.decode(text, type=dict[str, Any])
+    top_level.pop("traceEvents", None)
+    return top_level
+
+
+def _metadata(top_level: dict[str, Any], file_name: str) -> dict[str, Any]:
+    """Return `Parsed.metadata` from the object around the events."""
+    result: dict[str, Any] = {}
+    devices = top_level.get("deviceProperties") or top_level.get("computeProperties")
+    if isinstance(devices, list):
+        devices = [device for device in devices if isinstance(device, dict)]
+        result["devices"] = [str(device.get("name", "")) for device in devices]
+        result["device_properties"] = devices
+    distributed = top_level.get("distributedInfo")
+    if isinstance(distributed, dict):
+        result["distributed"] = distributed
+        for key, kind in (("rank", int), ("world_size", int), ("backend", str)):
+            if isinstance(distributed.get(key), kind):
+                result[key] = distributed[key]
+        if "rank" not in result and (match := _RANK_IN_NAME.search(file_name)):
+            result["rank"] = int(match[1])
+    if not 0 <= result.get("rank", 0) < 1 << 31:
+        del result["rank"]
+    if isinstance(top_level.get("host_name"), str):
+        result["host"] = top_level["host_name"]
+    others = {key: value for key, value in top_level.items() if _is_short(value)}
+    if others:
+        result["kineto"] = others
+    return result
+
+
+def _base_ns(top_level: dict[str, Any]) -> int:
+    """Return ``baseTimeNanoseconds``; 0 in files from before 2024, whose times are absolute."""
+    value = top_level.get("baseTimeNanoseconds", 0)
+    return value if isinstance(value, int) and abs(value) < 1 << 62 else 0
+
+
+def _is_short(value: Any) -> bool:
+    return isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) <= _LONGEST_TEXT)

@@ -13,7 +13,7 @@ from ...trace.builder import TraceBuilder
 from ...trace.intervals import IntArray
 from ...trace.pairing import pair
 from ...trace.report import ImportReport
-from ..kineto.numbers import to_ns
+from ..codec.numbers import to_ns
 
 _NOTHING: Final = Raw(b"")
 

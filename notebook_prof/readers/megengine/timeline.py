@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ...errors import FormatError
 from ...trace.builder import TraceBuilder
 from ...trace.intervals import IntArray
-from ..tolerant_json import decode_events
+from ..codec.tolerant_json import decode_events
 from .counters import counters
 from .kinds import DISPATCH, categories, is_device, scopes
 from .nodes import Nodes, physical_nodes

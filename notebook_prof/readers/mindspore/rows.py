@@ -11,8 +11,8 @@ import pandas as pd
 from msgspec import Raw, Struct, field
 
 from ...trace.report import ImportReport
-from ..kineto.numbers import to_ns
-from ..tolerant_json import decode_events
+from ..codec.numbers import to_ns
+from ..codec.tolerant_json import decode_events
 
 Scalar = int | float | str | None
 _NOTHING: Final = Raw(b"")

@@ -16,11 +16,10 @@ from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from ...trace.taxonomy import CATEGORIES, MODULE_PREFIX, PHASES, STEP_SOURCES, TRACK_KINDS
 from ..base import PiecesReader, Probe
-from ..kineto import repair
-from ..kineto.coding import Numbers
-from ..kineto.identifiers import integers
-from ..kineto.numbers import to_ns
-from ..kineto.split import CHUNK_BYTES, EventText
+from ..codec import json_repair
+from ..codec.event_list import CHUNK_BYTES, EventText
+from ..codec.interner import Interner
+from ..codec.numbers import integers, to_ns
 from .chrome_events import EventTables
 from .chrome_rows import (
     UNDECODABLE,
@@ -69,7 +68,7 @@ class OwnChromeReader(PiecesReader):
             head = msgspec.json.decode(text.head + b"]}", type=Head)
         except UNDECODABLE as error:
             raise FormatError(f"it does not start as Trace.to_chrome writes it ({error})") from error
-        if not text.found or abs(head.base) >= 1 << 62:
+        if not text.has_list or abs(head.base) >= 1 << 62:
             raise FormatError("there is no list 'traceEvents' in it: not written by Trace.to_chrome")
         known = {key: value for key, value in head.metadata.items() if key not in ("file", "tables")}
         builder.metadata.update(known)
@@ -97,7 +96,7 @@ def _parts(text: EventText, report: ImportReport) -> Iterator[list[Any]]:
 
 
 def _one_by_one(listed: bytes, last: bool, report: ImportReport) -> list[Any]:
-    texts, _, complete = repair.row_texts(listed.decode(errors="replace"), 1)
+    texts, _, complete = json_repair.row_texts(listed.decode(errors="replace"), 1)
     if last and not complete:
         report.add(
             "truncated-file",
@@ -299,7 +298,7 @@ def _chosen(words: Sequence[str], texts: list[str]) -> Coded:
 
 
 def _coded(texts: Sequence[str | None]) -> Coded:
-    numbers = Numbers({None: -1})
+    numbers = Interner({None: -1})
     codes = np.array([numbers[text] for text in texts], np.int32)
     # the first number that is given is 1
     return Coded(np.where(codes > 0, codes - 1, -1), list(numbers)[1:])

@@ -14,13 +14,12 @@ from ...trace.layout import FIRST
 from ...trace.report import ImportReport
 from ...trace.schema import STEPS, TABLES
 from ...trace.trace import Trace
-from ..base import Probe
-from ..place import PlaceReader
+from ..base import MmapReader, Probe
 from .frames import Frames, check_rows
 from .storage import Storage, is_ours, starts_like_ours
 
 
-class NativeReader(PlaceReader):
+class NativeReader(MmapReader):
     """What ``trace.save`` and ``p.save`` write: a folder or a zip of Parquet files and ``metadata.json``."""
 
     name: ClassVar[str] = "native"

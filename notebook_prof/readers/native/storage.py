@@ -14,7 +14,7 @@ from typing import Any, Final
 from ...errors import FormatError
 from ...trace.layout import FIRST, FORMAT, LAST, OLDEST_SCHEMA, SCHEMA
 from ...units import format_bytes
-from ..compression import MAX_BYTES
+from ..codec.compression import MAX_BYTES
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+\.(parquet|json)")
 _LOCAL: Final = struct.Struct("<4s22xHH")

@@ -12,8 +12,8 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from ...errors import FormatError
 from ...trace.report import ImportReport
-from ..kineto.numbers import to_ns
-from ..tolerant_json import decode_events
+from ..codec.numbers import to_ns
+from ..codec.tolerant_json import decode_events
 from .columns import DEVICE_COLUMNS, INPUT_COLUMNS, MEMORY_COLUMNS, ROW_COLUMNS, PaddleColumns, frame
 from .kinds import DEVICE_TYPES, MEMORY_TYPES, RUNTIME_TYPES, known
 from .settle import settle, starts_in_ns

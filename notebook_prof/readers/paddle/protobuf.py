@@ -9,10 +9,10 @@ import msgspec
 
 from ...errors import FormatError
 from ...trace.report import ImportReport
+from ..codec.protobuf import Span, WireError, fields, float32, mapping, numbers, signed, text
 from .columns import DEVICE_COLUMNS, INPUT_COLUMNS, MEMORY_COLUMNS, ROW_COLUMNS, PaddleColumns, frame
 from .kinds import DEVICE_TYPES, EVENT_TYPES, MEMORY_TYPES, event_type
 from .shapes import Inputs, shapes_text
-from .wire import Span, WireError, fields, mapping, numbers, real, signed, text
 
 _LIMIT: Final = 1 << 62
 _OPERATOR: Final = EVENT_TYPES.index("Operator")
@@ -197,7 +197,7 @@ class _File:
                 f"[{facts.get(1, 0)}, {facts.get(2, 0)}, {facts.get(3, 0)}]",
                 facts.get(9, 0),
                 facts.get(7, 0) + facts.get(8, 0),
-                *(real(facts.get(key, 0)) for key in (15, 16, 17)),
+                *(float32(facts.get(key, 0)) for key in (15, 16, 17)),
             )
         moved = facts.get(1) if 9 not in event else None
         filled = facts.get(3) if 11 in event else None

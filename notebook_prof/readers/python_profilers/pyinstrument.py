@@ -14,7 +14,8 @@ from ...errors import FormatError
 from ...trace.builder import TraceBuilder
 from ...trace.intervals import IntArray
 from ...trace.strings import Coded
-from ..marked_json import MarkedJsonReader, decode_object
+from ..base import MarkedJsonReader
+from ..codec.tolerant_json import decode_object
 from .call_tree import Frame, Sampled, add_samples
 
 _MARKS: Final = re.compile(rb'"(?:root_frame|frame_records)"\s*:')

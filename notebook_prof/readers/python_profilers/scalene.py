@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from ...errors import FormatError
 from ...trace.builder import TraceBuilder
-from ..marked_json import MarkedJsonReader, decode_object
+from ..base import MarkedJsonReader
+from ..codec.tolerant_json import decode_object
 from .call_tree import Frame, Sampled, add_samples
 
 _MARKS: Final = re.compile(

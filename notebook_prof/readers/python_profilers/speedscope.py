@@ -13,7 +13,8 @@ from ...bounded_repr import bounded_repr
 from ...trace.builder import TraceBuilder
 from ...trace.intervals import IntArray
 from ...trace.strings import Coded
-from ..marked_json import MarkedJsonReader, decode_object
+from ..base import MarkedJsonReader
+from ..codec.tolerant_json import decode_object
 from ..matching import match
 from .call_tree import Frame, Sampled, add_samples
 

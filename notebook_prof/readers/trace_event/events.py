@@ -14,7 +14,7 @@ from ...bounded_repr import bounded_repr
 from ...trace.builder import TraceBuilder
 from ...trace.intervals import IntArray
 from ...trace.strings import Coded
-from ..kineto.numbers import to_ns
+from ..codec.numbers import to_ns
 from .rows import Row
 
 Mask = npt.NDArray[np.bool_]

@@ -9,7 +9,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from ...errors import FormatError
 from ...trace.report import ImportReport
-from ..tolerant_json import decode_events
+from ..codec.tolerant_json import decode_events
 
 _NOTHING: Final = Raw(b"")
 _UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

@@ -89,9 +89,9 @@ def _mend_lines(data: bytes) -> tuple[bytes, int]:
 
     def escape(match: re.Match[bytes]) -> bytes:
         nonlocal count
-        rest = match[2].rstrip().removesuffix(b"}").rstrip().removesuffix(b",").rstrip()
-        text = rest[:-1]
-        if not rest.endswith(b'"') or _TWO_KEYS.search(text):
+        value = match[2].rstrip().removesuffix(b"}").rstrip().removesuffix(b",").rstrip()
+        text = value[:-1]
+        if not value.endswith(b'"') or _TWO_KEYS.search(text):
             return match[0]
         fixed = _escaped(text)
         count += fixed != text
@@ -211,5 +211,5 @@ def _closing_bracket(text: str, at: int) -> int:
 
 def _next_row(text: str, at: int) -> int:
     """Where the row after a broken one begins."""
-    found = re.compile(r",\s*(?=\{\s*(?:\"|\}))").search(text, at + 1)
-    return found.end() if found else len(text)
+    row = re.compile(r",\s*(?=\{\s*(?:\"|\}))").search(text, at + 1)
+    return row.end() if row else len(text)

@@ -12,9 +12,9 @@ from ...trace.intervals import IntArray, contains, union
 from ...trace.nesting import nest
 from ...trace.strings import Coded
 from ...trace.taxonomy import CATEGORIES, EVALUATION_SUFFIX, MODULE_PREFIX, PHASES, phase_of
-from .columns import KinetoColumns
-from .kinds import module_name, rows_of
-from .links import Links, Mask
+from .activity_types import module_name, rows_of
+from .columns import KinetoColumns, Mask
+from .links import Links
 
 _OPTIMIZER_STEP = "Optimizer.step#"
 _MODULE = CATEGORIES.index("module")
@@ -23,7 +23,7 @@ _COLLECTIVE = CATEGORIES.index("collective")
 
 
 def phases(columns: KinetoColumns, category: Coded, track: IntArray, nodes: Mask, forward: Links) -> Coded:
-    """Phase of every row that has one of its own.
+    """Return the phase of every row that has one of its own.
 
     Data, backward, optimizer and communication are told by names (and by the backward nodes). Forward
     is what lies outside these and either makes part of the autograd graph (has a sequence number) or
@@ -86,7 +86,7 @@ def _fetch_for_evaluation(
 
 
 def _with_closure(columns: KinetoColumns, nodes: Mask) -> Mask:
-    """Steps of optimizers in which a backward ran: they evaluate a closure."""
+    """Return the steps of optimizers in which a backward ran: they evaluate a closure."""
     named = [name.startswith(_OPTIMIZER_STEP) for name in columns.name.values]
     steps = np.flatnonzero(rows_of(columns.name, np.array(named, bool)) & (columns.device < 0))
     result = np.zeros(len(columns), bool)
@@ -99,7 +99,7 @@ def _with_closure(columns: KinetoColumns, nodes: Mask) -> Mask:
 
 
 def _evaluates(columns: KinetoColumns, track: IntArray, differentiable: Mask, forward: Links) -> Mask:
-    """Module calls in eval mode or without gradients, of which nothing has a backward.
+    """Return module calls in eval mode or without gradients, of which nothing has a backward.
 
     Checkpointing runs modules without gradients too, but in an operator that has a backward.
     """
@@ -120,7 +120,7 @@ def _evaluates(columns: KinetoColumns, track: IntArray, differentiable: Mask, fo
 
 
 def modules(columns: KinetoColumns, category: Coded, track: IntArray, nodes: Mask, forward: Links) -> Coded:
-    """Module of module calls and of backward nodes, or what the file itself tells.
+    """Return the module of module calls and of backward nodes, or what the file itself tells.
 
     A backward node belongs to the module of its forward operator. ``AccumulateGrad`` has no forward
     operator; the engine runs it right after the node that produced the gradient, so it takes the
@@ -153,12 +153,12 @@ def modules(columns: KinetoColumns, category: Coded, track: IntArray, nodes: Mas
 
 
 def _enclosing(columns: KinetoColumns, track: IntArray, outer: IntArray, rows: IntArray) -> IntArray:
-    """Innermost of the slices `outer` in which each of `rows` starts, -1 for none."""
+    """Return the innermost of the slices `outer` in which each of `rows` starts, -1 for none."""
     both = np.concatenate([outer, rows])
     dur = np.concatenate([columns.dur[outer], np.zeros(len(rows), np.int64)])
     _, parent, _ = nest(track[both], columns.ts[both], dur)
-    found = parent[len(outer) :]
-    return np.asarray(np.where(found >= 0, both[found], -1))
+    home = parent[len(outer) :]
+    return np.asarray(np.where(home >= 0, both[home], -1))
 
 
 def _fill_accumulation(

@@ -1,4 +1,4 @@
-"""The JSON of Kineto, typed: what of an event is read.
+"""The types of Kineto's events in JSON: what of an event is decoded.
 
 A field costs time for every event of a file, also where it is missing. So there are three sizes of
 arguments, and a part of a file is read with the smallest that holds what its kinds of events need; and
@@ -188,7 +188,7 @@ class FlowEnd(Event, gc=False, tag="f"):
     """See `FlowStart`."""
 
 
-class LooseRow(Struct, gc=False):
+class LooseEvent(Struct, gc=False):
     """Any object that may be an event, for those that are not typed as they should be."""
 
     ph: Any = ""
@@ -219,7 +219,7 @@ OTHERS: Final = (Begin, End, Counter, Metadata, FlowStart, FlowStep, FlowEnd)
 
 @cache
 def complete_type(variant: Variant) -> type[Any]:
-    """The type of events with a duration (``X``) in this variant."""
+    """Return the type of events with a duration (``X``) in this variant."""
     time = Raw if variant.text_times else int | float
     fields: list[tuple[str, Any, Any]] = [
         ("cat", str | None, ""),
@@ -235,14 +235,14 @@ def complete_type(variant: Variant) -> type[Any]:
 
 
 @cache
-def decoder(variant: Variant) -> msgspec.json.Decoder[list[Any]]:
-    """Decodes a list of events."""
+def list_decoder(variant: Variant) -> msgspec.json.Decoder[list[Any]]:
+    """Return what decodes a list of events."""
     return msgspec.json.Decoder(list[_event(variant)])  # type: ignore[misc]
 
 
 @cache
-def row_decoder(variant: Variant) -> msgspec.json.Decoder[Any]:
-    """Decodes one event."""
+def event_decoder(variant: Variant) -> msgspec.json.Decoder[Any]:
+    """Return what decodes one event."""
     return msgspec.json.Decoder(_event(variant))
 
 
@@ -251,4 +251,4 @@ def _event(variant: Variant) -> Any:
     return Union[(complete_type(variant), instant, *OTHERS)]
 
 
-loose_decoder: Final = msgspec.json.Decoder(LooseRow)
+loose_decoder: Final = msgspec.json.Decoder(LooseEvent)

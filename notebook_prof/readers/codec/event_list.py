@@ -17,7 +17,7 @@ _OPEN, _CLOSE = b"[]"
 
 
 class EventText:
-    """The text of a list of events, given out from its start to its end.
+    """Cut the text of a list of events into lists of some events each, from its start to its end.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class EventText:
     ----------
     head : bytes
         Up to and with the bracket that opens the list; the whole text if there is no list.
-    found : bool
+    has_list : bool
         Whether there is a list of events.
 
     Examples
@@ -48,10 +48,10 @@ class EventText:
         self._buffer = bytearray()
         self._at = self._next = 0
         self._closed = (-1, 0)  # where a bracket stands in place of another character, and that one
-        self.head, self.found = self._find_list()
+        self.head, self.has_list = self._find_list()
 
     def peek(self, at_least: int) -> tuple[memoryview, bool]:
-        """The next events as a list, and whether that is all that is left.
+        """Return the next events as a list, and whether that is all that is left.
 
         The list ends with an event, or goes on to the end of the file, whatever stands there. That an
         event ends there is an assumption, which decoding the text proves. The view holds until the next
@@ -78,8 +78,8 @@ class EventText:
         """Go on behind what `peek` gave."""
         self._at = self._next
 
-    def rest(self) -> Iterator[bytes]:
-        """Everything behind what `peek` gave, to the end of the file."""
+    def remaining(self) -> Iterator[bytes]:
+        """Iterate over everything behind what `peek` gave, to the end of the file."""
         yield bytes(self._buffer[self._next :])
         yield from self._pieces
 

@@ -1,4 +1,4 @@
-"""Lists of events in JSON that is damaged or cut off: decode what is there, count the rest."""
+"""JSON that is damaged, padded or cut off: decode what is there, count the rest."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from ..errors import FormatError
-from ..trace.report import ImportReport
-from .kineto import repair
+from ...errors import FormatError
+from ...trace.report import ImportReport
+from . import json_repair
 
 E = TypeVar("E")
 R = TypeVar("R")
@@ -58,12 +58,39 @@ def decode_events(
     except msgspec.ValidationError:
         pass
     except _UNDECODABLE as error:
-        data = repair.mend(data, str(error), report)
+        data = json_repair.mend(data, str(error), report)
         try:
             return _whole(data, envelope, row, listed)
         except _UNDECODABLE:
             pass
     return _one_by_one(data, envelope, row, report)
+
+
+def decode_object(data: bytes, kind: type[E], whose: str) -> E:
+    """Decode a whole file, whatever padding is around it.
+
+    Parameters
+    ----------
+    data : bytes
+    kind : type
+        A msgspec Struct.
+    whose : str
+        For the message, as in ``Scalene's``.
+
+    Raises
+    ------
+    FormatError
+        If it is not JSON of this form.
+
+    Examples
+    --------
+    >>> decode_object(b'{"a": [1]}  ', dict[str, list[int]], "our")
+    {'a': [1]}
+    """
+    try:
+        return msgspec.json.decode(data.strip(b"\x00 \t\r\n"), type=kind)
+    except _UNDECODABLE as error:
+        raise FormatError(f"it cannot be read as {whose} JSON ({error})") from error
 
 
 def _whole(data: bytes, envelope: type[E], row: type[R], listed: bool) -> tuple[E | None, list[R] | None]:
@@ -75,7 +102,7 @@ def _whole(data: bytes, envelope: type[E], row: type[R], listed: bool) -> tuple[
 def _one_by_one(
     data: bytes, envelope: type[E], row: type[R], report: ImportReport
 ) -> tuple[E | None, list[R]]:
-    head, texts, complete = repair.split_rows(data)
+    head, texts, complete = json_repair.split_rows(data)
     if not complete:
         report.add(
             "truncated-file",
@@ -93,7 +120,7 @@ def _one_by_one(
             try:
                 rows.append(loose.decode(text))
             except _UNDECODABLE as error:
-                repair.add_broken_row(report, error, text)
+                json_repair.add_broken_row(report, error, text)
     if not texts:
         raise FormatError(f"no events can be read from it; it starts with {data[:40]!r}")
     try:

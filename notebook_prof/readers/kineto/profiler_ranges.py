@@ -10,16 +10,15 @@ from msgspec import Raw, Struct
 
 from ...trace.nesting import nest
 from ...trace.report import ImportReport
+from ..codec.numbers import identifiers, to_ns
+from .activity_types import rows_of
 from .columns import MAX_DEVICE, CounterColumns, Ints, KinetoColumns
-from .identifiers import identifiers
-from .kinds import rows_of
-from .numbers import to_ns
-from .rows import NOTHING, UNDECODABLE
+from .event_types import NOTHING, UNDECODABLE
 
 if TYPE_CHECKING:
     import pandas as pd
 
-KIND: Final = "cuda_profiler_range"
+ACTIVITY_TYPE: Final = "cuda_profiler_range"
 
 
 class _Row(Struct, gc=False):
@@ -56,13 +55,13 @@ class RangeColumns(Struct):
     values: pd.DataFrame
 
 
-class Ranges:
-    """Collects them while a file is read."""
+class ProfilerRanges:
+    """Keep ranges while a file is read."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[_Row, dict[str, float]]] = []
 
-    def take(self, text: bytes | memoryview, expected: int, report: ImportReport) -> None:
+    def add(self, text: bytes | memoryview, expected: int, report: ImportReport) -> None:
         """Read the counters of the ranges in a list of events.
 
         Parameters
@@ -74,35 +73,31 @@ class Ranges:
         report : ImportReport
             Counts ranges whose counters cannot be read (``range-without-counters``).
         """
-        found = 0
+        read = 0
         try:
-            rows = [row for row in _ROWS.decode(text) if row.cat == KIND] if text else []
+            rows = [row for row in _ROWS.decode(text) if row.cat == ACTIVITY_TYPE] if text else []
         except UNDECODABLE:
             rows = []
         for row in rows:
             try:
-                told = _ARGS.decode(row.args) if row.args else {}
+                args = _ARGS.decode(row.args) if row.args else {}
             except UNDECODABLE:
                 continue
-            values = {name: float(value) for name, value in told.items() if _is_number(value)}
+            values = {name: float(value) for name, value in args.items() if _is_number(value)}
             if values:  # the text that it was decoded from does not last
                 row.ts, row.dur, row.args = row.ts.copy(), row.dur.copy(), NOTHING
                 self._rows.append((row, values))
-                found += 1
+                read += 1
         report.add(
             "range-without-counters",
             "loss",
-            expected - found,
-            example=KIND,
+            expected - read,
+            example=ACTIVITY_TYPE,
             effect="these ranges are slices, but have no row in the table profiler_ranges",
         )
 
-    def extend(self, other: Ranges) -> None:
-        """Keep what `other` collected too, as coming later in the file."""
-        self._rows += other._rows
-
     def columns(self, base: int) -> RangeColumns | None:
-        """All ranges, `base` later; None if there are none."""
+        """Return all ranges, `base` later; None if there are none."""
         import pandas as pd
 
         ts, ts_ok = to_ns([row.ts for row, _ in self._rows])
@@ -122,8 +117,8 @@ class Ranges:
 
 
 def range_counters(ranges: RangeColumns) -> list[CounterColumns]:
-    """A counter for each metric of each device: what a range measured while it lasts, else 0."""
-    found = []
+    """Return a counter for each metric of each device: what a range measured while it lasts, else 0."""
+    counters = []
     for device in np.unique(ranges.device).tolist():
         mine = np.flatnonzero(ranges.device == device)
         mine = mine[np.argsort(ranges.ts[mine], kind="stable")]
@@ -136,12 +131,12 @@ def range_counters(ranges: RangeColumns) -> list[CounterColumns]:
             values = ranges.values[name].to_numpy()[mine]
             if not np.isnan(values).all():
                 value = np.concatenate([np.nan_to_num(values), np.zeros(int(gap.sum()))])
-                found.append(CounterColumns(str(name), -1, ts[order], value[order], device))
-    return found
+                counters.append(CounterColumns(str(name), -1, ts[order], value[order], device))
+    return counters
 
 
 def range_table(ranges: RangeColumns, columns: KinetoColumns) -> pd.DataFrame:
-    """For ``metadata["tables"]["profiler_ranges"]``.
+    """Return the table for ``metadata["tables"]["profiler_ranges"]``.
 
     Returns
     -------
@@ -160,8 +155,8 @@ def range_table(ranges: RangeColumns, columns: KinetoColumns) -> pd.DataFrame:
 
     order = np.argsort(ranges.ts, kind="stable")
     outer, inner = _operators(columns, len(order))
-    place = {"device": ranges.device, "start_unix_ns": ranges.ts, "dur_ns": ranges.dur}
-    table = pd.DataFrame({name: values[order] for name, values in place.items()})
+    key = {"device": ranges.device, "start_unix_ns": ranges.ts, "dur_ns": ranges.dur}
+    table = pd.DataFrame({name: values[order] for name, values in key.items()})
     table["name"] = pd.Categorical([ranges.names[i] for i in order.tolist()])
     table["top_operator"] = pd.Categorical(outer)
     table["operator"] = pd.Categorical(inner)
@@ -173,7 +168,7 @@ def _is_number(value: object) -> bool:
 
 
 def _operators(columns: KinetoColumns, count: int) -> list[list[str | None]]:
-    """Names of the outermost and the innermost operator around each launch, if there are so many."""
+    """Return the outermost and the innermost operator around each launch, if there are so many."""
     launches = np.array([name.endswith(("LaunchKernel", "LaunchKernelExC")) for name in columns.name.values])
     call = np.flatnonzero(rows_of(columns.name, launches) & (columns.device < 0))
     if len(call) != count:

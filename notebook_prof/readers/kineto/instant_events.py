@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from ...trace.pairing import pair
 from ...trace.report import ImportReport
+from ..codec.numbers import exact_ns, identifiers, integers, number_of, to_ns
 from .columns import MAX_DEVICE, CounterColumns, Ints, MemoryColumns
-from .identifiers import identifiers, integers, number_of
-from .numbers import exact_ns, to_ns
-from .rows import Begin, Counter, End, Instant, Metadata, QuickInstant
+from .event_types import Begin, Counter, End, Instant, Metadata, QuickInstant
 
-MEMORY: Final = "[memory]"
-"""Name of instants that take memory or give it back."""
+if TYPE_CHECKING:
+    from .column_builder import ColumnBuilder
 
+_MEMORY: Final = "[memory]"
 _INSTANTS: Final = (Instant, QuickInstant)
-_WORD: Final = (1 << 64) - 1
 _BOOKKEEPING: Final = ("Iteration Start", "Record Window End")
 
 Mark = tuple[str, int | str | None, int | str | None, int]
 
 
-class Sundries:
-    """Collects events of every class but ``Complete``.
+class InstantEvents:
+    """Keep events of every class but ``Complete``.
 
     Parameters
     ----------
@@ -46,52 +46,40 @@ class Sundries:
         self._memory: list[MemoryColumns] = []
         self._counters: list[tuple[str, int, int, float]] = []
 
-    def take(self, rows: list[Any]) -> bool:
-        """Keep what is of use; arrows are not, as they are found again.
+    def add(self, events: list[Any]) -> bool:
+        """Keep what is of use; flow arrows are not, as they are found again.
 
         Returns
         -------
         bool
             False if nothing was kept, as times are needed as text.
         """
-        classes = set(map(type, rows))
-        if (QuickInstant in classes or Instant in classes) and not self._instants(
-            [row for row in rows if row.__class__ in _INSTANTS]
+        classes = set(map(type, events))
+        if (QuickInstant in classes or Instant in classes) and not self._add_instants(
+            [event for event in events if event.__class__ in _INSTANTS]
         ):
             return False
         if Metadata in classes:
             self.thread_names.update(
-                ((number_of(row.pid), number_of(row.tid)), str(row.args.name))
-                for row in rows
-                if row.__class__ is Metadata and row.name == "thread_name" and row.args.name is not None
+                ((number_of(event.pid), number_of(event.tid)), str(event.args.name))
+                for event in events
+                if event.__class__ is Metadata and event.name == "thread_name" and event.args.name is not None
             )
         if Counter in classes:
-            self._count([row for row in rows if row.__class__ is Counter])
+            self._add_counters([event for event in events if event.__class__ is Counter])
         if Begin in classes or End in classes:
-            marks = [row for row in rows if row.__class__ in (Begin, End)]
+            marks = [event for event in events if event.__class__ in (Begin, End)]
             for mark in marks:  # the text that they were decoded from does not last
                 mark.ts = mark.ts.copy()
             self.begins_and_ends += marks
         return True
 
-    def keep_memory(self, columns: MemoryColumns) -> None:
-        """Keep memory events that are columns already."""
-        self._memory.append(columns)
-
-    def extend(self, other: Sundries) -> None:
-        """Keep what `other` collected too, as coming later in the file."""
-        self.thread_names.update(other.thread_names)
-        self.begins_and_ends += other.begins_and_ends
-        self.marks += other.marks
-        self._memory += other._memory
-        self._counters += other._counters
-
     def memory(self, base_ns: int) -> MemoryColumns:
-        """All memory events, in the order of the file."""
+        """Return all memory events, in the order of the file."""
         return MemoryColumns.joined(self._memory, base_ns)
 
     def counters(self, base_ns: int) -> list[CounterColumns]:
-        """All values of counters, a table for each counter."""
+        """Return all values of counters, a table for each counter."""
         rows: dict[tuple[str, int], list[tuple[int, float]]] = {}
         for name, pid, at, value in self._counters:
             rows.setdefault((name, pid), []).append((at, value))
@@ -102,7 +90,7 @@ class Sundries:
             tables.append(CounterColumns(name, pid, ts, np.array(values, np.float64)))
         return tables
 
-    def _instants(self, rows: list[Any]) -> bool:
+    def _add_instants(self, rows: list[Any]) -> bool:
         if isinstance(rows[0], QuickInstant):
             exact = exact_ns([row.ts for row in rows])
             if exact is None:
@@ -113,15 +101,16 @@ class Sundries:
         if not ok.all():
             self._lost(int((~ok).sum()))
             rows, ts = [row for row, good in zip(rows, ok.tolist(), strict=True) if good], ts[ok]
-        of_memory = np.fromiter([row.name == MEMORY for row in rows], bool, len(rows))
-        if not of_memory.all():
-            self._mark([rows[i] for i in np.flatnonzero(~of_memory)], ts[~of_memory])
+        names = [row.name for row in rows]
+        if names.count(_MEMORY) < len(names):
+            of_memory = np.array([name == _MEMORY for name in names], bool)
+            self._add_marks([rows[i] for i in np.flatnonzero(~of_memory)], ts[~of_memory])
             rows, ts = [rows[i] for i in np.flatnonzero(of_memory)], ts[of_memory]
         args = [row.args for row in rows]
         self._memory.append(
             MemoryColumns(
                 ts=ts,
-                addr=np.array([each.address & _WORD for each in args], np.uint64),
+                addr=integers([each.address for each in args]).view(np.uint64),
                 size=integers([each.size for each in args]),
                 allocated=integers([each.allocated for each in args]),
                 reserved=integers([each.reserved for each in args]),
@@ -131,7 +120,7 @@ class Sundries:
         )
         return True
 
-    def _mark(self, rows: list[Any], ts: Ints) -> None:
+    def _add_marks(self, rows: list[Any], ts: Ints) -> None:
         self.marks += [
             (row.name, row.pid, row.tid, at)
             for row, at in zip(rows, ts.tolist(), strict=True)
@@ -141,7 +130,7 @@ class Sundries:
     def _lost(self, count: int) -> None:
         self._report.add("broken-row", "loss", count, effect="these rows are left out")
 
-    def _count(self, rows: list[Counter]) -> None:
+    def _add_counters(self, rows: list[Counter]) -> None:
         ts, ok = to_ns([row.ts for row in rows])
         lost = int((~ok).sum())
         for row, at, good in zip(rows, ts.tolist(), ok.tolist(), strict=True):
@@ -159,3 +148,43 @@ class Sundries:
                     for key, value in values
                 ]
         self._lost(lost)
+
+
+def add_pairs_and_marks(columns: ColumnBuilder, report: ImportReport) -> None:
+    """Turn the begins, ends and marks among ``columns.instants`` into events of `columns`.
+
+    PyTorch writes complete events only; tools that rewrite its files split them. A beginning without an
+    end lasts to the end of the file (``unclosed-begin``); an end without a beginning is left out
+    (``end-without-begin``).
+
+    Parameters
+    ----------
+    columns : ColumnBuilder
+    report : ImportReport
+    """
+    marks = columns.instants.marks
+    if marks:
+        ts = np.array([mark[3] for mark in marks], np.int64)
+        columns.add_spans([("instant", name, pid, tid) for name, pid, tid, _ in marks], ts, np.zeros_like(ts))
+    _add_pairs(columns, report)
+
+
+def _add_pairs(columns: ColumnBuilder, report: ImportReport) -> None:
+    rows = columns.instants.begins_and_ends
+    ts, ok = to_ns([row.ts for row in rows])
+    report.add_where("broken-row", "loss", ~ok, lambda i: rows[i], "these rows are left out")
+    rows, ts = [row for row, good in zip(rows, ok.tolist(), strict=True) if good], ts[ok]
+    if not rows:
+        return
+    threads: dict[tuple[int, int], int] = {}
+    track = [threads.setdefault((number_of(row.pid), number_of(row.tid)), len(threads)) for row in rows]
+    pairs = pair(np.array(track), ts, np.array([isinstance(row, Begin) for row in rows]))
+    last = max(int(ts.max()), columns.end())
+    begin = np.concatenate([pairs.begin, pairs.unclosed])
+    end = np.concatenate([ts[pairs.end], np.full(len(pairs.unclosed), last)])
+    opened = [row for row in (rows[i] for i in begin.tolist()) if isinstance(row, Begin)]
+    spans = [(row.cat or "", row.name or "", row.pid, row.tid) for row in opened]
+    columns.add_spans(spans, ts[begin], end - ts[begin])
+    shown = rows.__getitem__
+    report.add_where("unclosed-begin", "loss", pairs.unclosed, shown, "kept until the end of the trace")
+    report.add_where("end-without-begin", "loss", pairs.unopened, shown, "ignored")

@@ -1,4 +1,4 @@
-"""Protobuf's wire format, read without a schema."""
+"""The wire format of protocol buffers, read without a schema or a library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Span: TypeAlias = tuple[int, int]
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _MAX_SHIFT: Final = 63
-_FLOAT: Final = struct.Struct("<f")
+_FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 
 
 class WireError(ValueError):
@@ -19,7 +19,7 @@ class WireError(ValueError):
 
 
 def fields(data: bytes, span: Span) -> Iterator[tuple[int, int | Span]]:
-    """Fields of one message, in the order of the file.
+    """Iterate over the fields of one message, in the order of the file.
 
     Parameters
     ----------
@@ -51,17 +51,17 @@ def fields(data: bytes, span: Span) -> Iterator[tuple[int, int | Span]]:
         if byte < 0x80:
             key = byte
         else:
-            key, at = _varint(data, at - 1, end)
+            key, at = varint(data, at - 1, end)
         kind = key & 7
         if kind == _VARINT:
             if at < end and data[at] < 0x80:
                 value, at = data[at], at + 1
             else:
-                value, at = _varint(data, at, end)
+                value, at = varint(data, at, end)
             yield key >> 3, value
             continue
         if kind == _BYTES:
-            size, at = _varint(data, at, end)
+            size, at = varint(data, at, end)
         elif kind in (_FIXED64, _FIXED32):
             size = 8 if kind == _FIXED64 else 4
         else:
@@ -76,22 +76,22 @@ def fields(data: bytes, span: Span) -> Iterator[tuple[int, int | Span]]:
 
 
 def numbers(data: bytes, span: Span) -> dict[int, int]:
-    """The last number of every numeric field of a message; nested messages and texts are skipped."""
+    """Return the last number of every numeric field of a message; nested messages and texts are skipped."""
     return {number: value for number, value in fields(data, span) if isinstance(value, int)}
 
 
 def mapping(data: bytes, span: Span) -> dict[int, int | Span]:
-    """The last value of every field of a message."""
+    """Return the last value of every field of a message."""
     return dict(fields(data, span))
 
 
 def text(data: bytes, value: int | Span | None) -> str:
-    """A text field; empty when it is missing, bytes that are not UTF-8 replaced."""
+    """Return a text field; empty when it is missing, bytes that are not UTF-8 replaced."""
     return data[value[0] : value[1]].decode(errors="replace") if isinstance(value, tuple) else ""
 
 
 def signed(value: int) -> int:
-    """A varint that was written from a signed 64-bit number.
+    """Return a varint that was written from a signed 64-bit number.
 
     Examples
     --------
@@ -101,18 +101,30 @@ def signed(value: int) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
-def real(value: int) -> float:
-    """A 32-bit float from its bits.
+def float32(value: int) -> float:
+    """Return a 32-bit float from its bits.
 
     Examples
     --------
-    >>> real(0x3F000000)
+    >>> float32(0x3F000000)
     0.5
     """
     return float(_FLOAT.unpack(value.to_bytes(4, "little"))[0]) if value < 1 << 32 else float("nan")
 
 
-def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+def float64(value: int) -> float:
+    """Return a 64-bit float from its bits."""
+    return float(_DOUBLE.unpack(value.to_bytes(8, "little"))[0])
+
+
+def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """Return an unsigned integer of 7 bits a byte, and where it ends.
+
+    Raises
+    ------
+    WireError
+        If it has no end, or is longer than 64 bits.
+    """
     value = shift = 0
     while at < end:
         byte = data[at]

@@ -1,7 +1,9 @@
-"""Decimal microseconds as exact integer nanoseconds."""
+"""Numbers in the spellings that files have: microseconds as exact nanoseconds, ids as int64."""
 
 from __future__ import annotations
 
+import re
+import struct
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
@@ -9,17 +11,18 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from .columns import Ints
+from ...trace.intervals import IntArray
 
 _NEWLINE, _DOT, _MINUS, _ZERO, _NINE = (ord(sign) for sign in "\n.-09")
 _LIMIT: Final = 1 << 62
 _EXACT: Final = float(1 << 43)
 _MOST_DIGITS: Final = 20
 _WHOLE, _FRACTION = 16, 24
+_LAST_DIGITS: Final = re.compile(r"(-?\d{1,20})$")
 
 
-def exact_ns(values: Sequence[Any]) -> Ints | None:
-    """Microseconds as numbers → nanoseconds, where nothing was lost when they became numbers.
+def exact_ns(values: Sequence[Any]) -> IntArray | None:
+    """Return microseconds given as numbers in nanoseconds, where nothing was lost when they became numbers.
 
     A double below 2**43 µs (102 days) is nearer than half a nanosecond to the decimal text that it was
     read from, so three decimals come back exactly; Kineto's ``baseTimeNanoseconds`` keeps times below
@@ -48,8 +51,8 @@ def exact_ns(values: Sequence[Any]) -> Ints | None:
             whole = np.array(values)
             if whole.dtype == np.int64 and (np.abs(whole) < _LIMIT // 1000).all():
                 return np.asarray(whole * 1000)
-        floats = np.fromiter(values, np.float64, len(values))
-    except (TypeError, ValueError, OverflowError):
+        floats = packed(values, np.float64)
+    except (TypeError, ValueError, OverflowError, struct.error):
         return None
     if not (np.abs(floats) < _EXACT).all():
         return None
@@ -57,8 +60,8 @@ def exact_ns(values: Sequence[Any]) -> Ints | None:
     return np.asarray(down.astype(np.int64) * 1000 + np.rint((floats - down) * 1000).astype(np.int64))
 
 
-def to_ns(texts: Sequence[bytes]) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """Microseconds as text → nanoseconds.
+def to_ns(texts: Sequence[bytes]) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+    """Return microseconds given as text in nanoseconds.
 
     A double holds 53 bits; microseconds since 1970 with three decimals need 61. So the text is read as
     an integer.
@@ -94,8 +97,61 @@ def to_ns(texts: Sequence[bytes]) -> tuple[Ints, npt.NDArray[np.bool_]]:
     return np.fromiter((value or 0 for value in parsed), np.int64, n), ok
 
 
-def _uniform(joined: bytes, n: int, decimals: int) -> Ints | None:
-    """All at once, if every number has exactly this many decimals."""
+def packed(values: Sequence[Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Return numbers as a read-only array; two to three times faster than `numpy.fromiter`.
+
+    Raises
+    ------
+    struct.error
+        If a value is no such number.
+
+    Examples
+    --------
+    >>> packed([3, 1], np.int64)
+    array([3, 1])
+    """
+    return np.frombuffer(struct.pack(f"{len(values)}{np.dtype(dtype).char}", *values), dtype)
+
+
+def integers(values: list[int]) -> IntArray:
+    """Return numbers as int64; those that need 64 bits without a sign wrap around."""
+    try:
+        return packed(values, np.int64)
+    except struct.error:
+        return np.array([number_of(value) for value in values], np.int64)
+
+
+def identifiers(values: list[int | str | None]) -> IntArray:
+    """Return ids of processes, threads and devices as int64; -1 for none.
+
+    Some versions write them as text, as in ``"stream 7"``.
+    """
+    try:
+        return packed(values, np.int64)
+    except struct.error:
+        numbers = {value: number_of(value) for value in set(values)}
+        return np.array([numbers[value] for value in values], np.int64)
+
+
+def number_of(value: int | str | None) -> int:
+    """Return the number in an id: itself, or the digits at the end of a text; -1 for none.
+
+    Examples
+    --------
+    >>> number_of("stream 7"), number_of(None), number_of(2**64 - 1)
+    (7, -1, -1)
+    """
+    if isinstance(value, str):
+        match = _LAST_DIGITS.search(value)
+        value = int(match[1]) if match else -1
+    if value is None:
+        return -1
+    value &= (1 << 64) - 1
+    return value if value < (1 << 63) else value - (1 << 64)
+
+
+def _uniform(joined: bytes, n: int, decimals: int) -> IntArray | None:
+    """Read all at once, if every number has exactly this many decimals."""
     codes = np.frombuffer(joined, np.uint8)
     ends = np.flatnonzero(codes == _NEWLINE)
     dots = np.flatnonzero(codes == _DOT)
@@ -122,8 +178,8 @@ def _uniform(joined: bytes, n: int, decimals: int) -> Ints | None:
     return np.asarray(values * scale)
 
 
-def _mixed(joined: bytes, n: int) -> Ints | None:
-    """All at once, digit by digit, if every text is a plain decimal number of moderate length."""
+def _mixed(joined: bytes, n: int) -> IntArray | None:
+    """Read all at once, digit by digit, if every text is a plain decimal number of moderate length."""
     codes = np.frombuffer(joined, np.uint8)
     ends = np.flatnonzero(codes == _NEWLINE)
     if len(ends) != n:
@@ -148,7 +204,7 @@ def _mixed(joined: bytes, n: int) -> Ints | None:
     if values.max() >= _LIMIT // 1000:
         return None
 
-    def digit(i: int) -> Ints:
+    def digit(i: int) -> IntArray:
         return np.where(
             i < fraction, codes[np.where(i < fraction, point + 1 + i, 0)].astype(np.int64) - _ZERO, 0
         )
@@ -156,11 +212,11 @@ def _mixed(joined: bytes, n: int) -> Ints | None:
     for i in range(3):
         values = values * 10 + digit(i)
     # the rest rounds to the nearest, a tie to the even
-    rest = np.zeros(n, bool)
+    below = np.zeros(n, bool)
     for i in range(4, int(fraction.max())):
-        rest |= digit(i) > 0
+        below |= digit(i) > 0
     next_digit = digit(3)
-    values += (next_digit > 5) | ((next_digit == 5) & (rest | (values % 2 == 1)))
+    values += (next_digit > 5) | ((next_digit == 5) & (below | (values % 2 == 1)))
     return np.where(negative, -values, values)
 
 

@@ -1,4 +1,4 @@
-"""Kineto's activity types, in the spelling of every era, and our categories for them."""
+"""Kineto's activity types, in the spelling of every era: our categories, and what their events can carry."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ...trace.taxonomy import (
 )
 from .columns import KinetoColumns
 
-_CATEGORY_OF_KIND: Final = {
+_CATEGORY_OF_TYPE: Final = {
     "cpu_op": "operator",
     "operator": "operator",
     "user_annotation": "annotation",
@@ -49,10 +49,10 @@ _CATEGORY_OF_KIND: Final = {
     "cuda_profiler_range": "overhead",
 }
 
-BOOKKEEPING_KINDS: Final = frozenset({"trace"})
+BOOKKEEPING_TYPES: Final = frozenset({"trace"})
 """Rows about the recording itself: ``PyTorch Profiler (0)``."""
 
-DEVICE_KINDS: Final = frozenset(
+DEVICE_TYPES: Final = frozenset(
     {
         "kernel",
         "concurrent_kernel",
@@ -68,11 +68,11 @@ DEVICE_KINDS: Final = frozenset(
 )
 """Rows that belong to a device, not to a thread. Their process id is a device index."""
 
-OPERATOR_KINDS: Final = frozenset({"cpu_op", "operator", "user_annotation"})
+OPERATOR_TYPES: Final = frozenset({"cpu_op", "operator", "user_annotation"})
 """Rows that can have shapes and a sequence number."""
 
-CALL_KINDS: Final = frozenset(
-    kind for kind, category in _CATEGORY_OF_KIND.items() if category == "launch" or kind == "xpu_sync"
+CALL_TYPES: Final = frozenset(
+    kind for kind, category in _CATEGORY_OF_TYPE.items() if category == "launch" or kind == "xpu_sync"
 )
 """Rows of calls into a device's runtime or driver."""
 
@@ -80,14 +80,45 @@ _SYNC_CALLS: Final = ("DeviceSynchronize", "StreamSynchronize", "EventSynchroniz
 _PYTHON_MODULE_PREFIX: Final = "nn.Module: "
 _CONCRETE: Final = re.compile(r"conv|pool|attention", re.IGNORECASE)
 
+OPERATOR, CALL, DEVICE, UNKNOWN, EXTRAS, CONCRETE, BOOKKEEPING, NAMELESS = (1 << bit for bit in range(8))
+"""Flags: what an event is by its type and name, and which arguments it can have."""
 
-def known(kind: str) -> bool:
-    """Whether the activity type is one of those that have a category."""
-    return kind.lower() in _CATEGORY_OF_KIND
+ANY: Final = OPERATOR | CALL | DEVICE | UNKNOWN | EXTRAS
+"""Flags of events whose arguments are read."""
+
+_EXTRAS_PREFIXES: Final = ("record_param_comms", "nccl:", "c10d::", "triton_")
+_AMD_LAUNCH: Final = re.compile(r"hip\w*LaunchKernel")
+
+
+def is_known(activity_type: str) -> bool:
+    """Return whether the activity type is one of those that have a category."""
+    return activity_type.lower() in _CATEGORY_OF_TYPE
+
+
+def flags_of_type(activity_type: str | None) -> int:
+    """Return what events of an activity type can be."""
+    activity_type = (activity_type or "").lower()
+    if activity_type in BOOKKEEPING_TYPES:
+        return BOOKKEEPING
+    if activity_type in DEVICE_TYPES:
+        return DEVICE | EXTRAS
+    if activity_type in OPERATOR_TYPES:
+        return OPERATOR
+    if activity_type in CALL_TYPES:
+        return CALL
+    return 0 if is_known(activity_type) else UNKNOWN
+
+
+def flags_of_name(name: str | None) -> int:
+    """Return what a name tells: that it is missing, or that a collective or launch has further arguments."""
+    if name is None:
+        return NAMELESS
+    flags = EXTRAS if name.startswith(_EXTRAS_PREFIXES) or _AMD_LAUNCH.match(name) else 0
+    return flags | CONCRETE if concrete_matters(name) else flags
 
 
 def concrete_matters(name: str) -> bool:
-    """Whether the work of an operator depends on arguments that are no tensors.
+    """Return whether the work of an operator depends on arguments that are no tensors.
 
     Examples
     --------
@@ -98,12 +129,12 @@ def concrete_matters(name: str) -> bool:
 
 
 def rows_of(column: Coded, wanted: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Which rows of a coded column have one of the values marked in `wanted`; missing is False."""
+    """Return which rows of a coded column have one of the values marked in `wanted`; missing is False."""
     return np.asarray(np.append(wanted, False)[column.codes])
 
 
 def categories(columns: KinetoColumns) -> Coded:
-    """Category of every row.
+    """Return the category of every row.
 
     Parameters
     ----------
@@ -119,12 +150,12 @@ def categories(columns: KinetoColumns) -> Coded:
     """
     code = {category: i for i, category in enumerate(CATEGORIES)}
     names = columns.name.values
-    by_kind = [code[_CATEGORY_OF_KIND.get(kind.lower(), "operator")] for kind in columns.kind.values]
+    by_kind = [code[_CATEGORY_OF_TYPE.get(kind.lower(), "operator")] for kind in columns.kind.values]
     result = np.append(np.array(by_kind, np.int8), np.int8(code["operator"]))[columns.kind.codes]
     on_device = columns.device >= 0
 
-    def named(test: object) -> npt.NDArray[np.bool_]:
-        return rows_of(columns.name, np.array(test, bool))
+    def named(marked: object) -> npt.NDArray[np.bool_]:
+        return rows_of(columns.name, np.array(marked, bool))
 
     result[on_device & (result == code["operator"])] = code["kernel"]
     transfers = on_device & (result == code["kernel"])
@@ -145,7 +176,7 @@ def categories(columns: KinetoColumns) -> Coded:
 
 
 def module_name(name: str) -> str:
-    """Path of the module that a range of category `module` stands for.
+    """Return the path of the module that a range of category `module` stands for.
 
     Examples
     --------

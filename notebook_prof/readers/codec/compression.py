@@ -1,0 +1,425 @@
+"""Undo compression piece by piece: told by the first bytes, never by the name, and within a limit."""
+
+from __future__ import annotations
+
+import io
+import lzma
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
+
+from ...errors import ExtraNotInstalledError, FormatError
+from ...optional import require
+from ...trace.report import ImportReport
+from ...units import format_bytes
+
+if TYPE_CHECKING:
+    from zlib import _Decompress
+
+MAX_BYTES: Final = 8 << 30
+"""How large a file may become by default; 8 GiB."""
+
+MAX_RATIO: Final = 300
+"""How many times larger: recordings become 5 to 30 times larger, one repeated byte a thousand times."""
+
+SMALL_BYTES: Final = 256 << 20
+"""How large any file may become, whatever its ratio."""
+
+PIECE_BYTES: Final = 1 << 20
+"""Pieces are about as long; the first one is no shorter unless the file is."""
+
+_GZIP, _ZSTD, _XZ = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00"
+_ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
+_PACKED: Final = (_GZIP, _ZSTD, _XZ, *_ZIP)
+_LONGEST_MAGIC: Final = 6
+_MAX_LAYERS: Final = 4
+
+_HEAD: Final = 64 * 1024
+_READ_BYTES: Final = 128 * 1024
+_FIRST_READ: Final = 4096
+_ZSTD_READ: Final = 256  # a block of 4 bytes can become 128 KiB: 8 MiB a step at most
+_GZIP_WINDOW: Final = 31
+_XZ_PADDING: Final = b"\0" * 4
+_XZ_MEMORY: Final = 256 << 20
+_MAX_MEMBERS: Final = 1000
+_BROKEN_ZIP: Final = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    OSError,
+    RuntimeError,  # encrypted
+    NotImplementedError,  # a method that Python does not know
+    ValueError,
+)
+
+Pieces = Generator[bytes, None, None]
+Wanted = Callable[[bytes], bool]
+
+
+def limit_for(packed_bytes: int, max_bytes: int | None) -> int:
+    """Return how large a file of so many bytes may become.
+
+    Parameters
+    ----------
+    packed_bytes : int
+    max_bytes : int, optional
+        What the caller allows. Otherwise `MAX_BYTES`, `MAX_RATIO` times the size of the file (small ones may
+        become `SMALL_BYTES`), and the memory that is free: the least of these.
+
+    Examples
+    --------
+    >>> limit_for(3000, None) == SMALL_BYTES, limit_for(3000, 2**40) == 2**40
+    (True, True)
+    """
+    if max_bytes is not None:
+        return max_bytes
+    import psutil
+
+    free = max(int(psutil.virtual_memory().available), SMALL_BYTES)
+    return min(MAX_BYTES, max(MAX_RATIO * packed_bytes, SMALL_BYTES), free)
+
+
+def decompress(
+    raw: bytes, report: ImportReport, *, max_bytes: int | None = None, wanted: Wanted | None = None
+) -> bytes:
+    """Undo gzip, zstd, xz and zip; anything else comes back as it is.
+
+    Parameters
+    ----------
+    raw : bytes
+    report : ImportReport
+    max_bytes : int, optional
+        Limit of the result's size; `limit_for` when not given.
+    wanted : callable, optional
+        See `decompressed_pieces`.
+
+    Returns
+    -------
+    bytes
+
+    Raises
+    ------
+    FormatError
+        If it becomes larger than `max_bytes`, or an archive cannot be read or holds nothing.
+    ExtraNotInstalledError
+        For zstd, where no library for it is installed.
+
+    Examples
+    --------
+    >>> import gzip
+    >>> decompress(gzip.compress(b"{") + gzip.compress(b"}"), ImportReport())
+    b'{}'
+    """
+    if not raw.startswith(_PACKED):
+        return raw
+    with ExitStack() as stack:
+        limit = limit_for(len(raw), max_bytes)
+        return b"".join(decompressed_pieces(io.BytesIO(raw), report, limit, wanted, stack))
+
+
+def decompressed_pieces(
+    file: BinaryIO, report: ImportReport, limit: int, wanted: Wanted | None, stack: ExitStack
+) -> Iterator[bytes]:
+    """Undo the layers of gzip, zstd, xz and zip around a file, as in a zip of a ``.json.gz``.
+
+    Several gzip members, zstd frames or xz streams follow one another in a valid file. A stream that breaks
+    off gives what came before, and an issue ``truncated-gzip``, ``truncated-zstd`` or ``truncated-xz``.
+
+    Parameters
+    ----------
+    file : binary file
+        At its start.
+    report : ImportReport
+    limit : int
+        How large each layer may become.
+    wanted : callable, optional
+        Whether the first 64 KiB of a file in an archive of several are those of a trace; the first
+        such file is taken, and further ones are counted as ``archive-files-not-read``. Without it, the
+        largest file is taken.
+    stack : ExitStack
+        Closes archives.
+
+    Returns
+    -------
+    iterator of bytes
+        Pieces of any length up to about `PIECE_BYTES`. Memory holds some pieces, and an archive that is
+        inside of another compression, but never the content as a whole.
+
+    Raises
+    ------
+    FormatError
+        If an archive cannot be read; while iterating, if a layer becomes larger than `limit`.
+    ExtraNotInstalledError
+        For zstd, where no library for it is installed.
+    """
+    window = _Window(file)
+    if not window.peek(_LONGEST_MAGIC).startswith(_PACKED):
+        file.seek(0)
+        return iter(lambda: file.read(PIECE_BYTES), b"")
+    archive: BinaryIO | None = file
+    for _ in range(_MAX_LAYERS):
+        magic = window.peek(_LONGEST_MAGIC)
+        if magic.startswith(_GZIP):
+            layer = _gunzip(window, report, limit)
+        elif magic.startswith(_ZSTD):
+            layer = _unzstd(window, report, limit)
+        elif magic.startswith(_XZ):
+            layer = _unxz(window, report, limit)
+        elif magic.startswith(_ZIP):
+            member = _zip_member(archive or io.BytesIO(b"".join(window.pieces())), report, wanted)
+            layer = _unzip(stack.enter_context(member), limit)
+        else:
+            break
+        window, archive = _Window(_PiecesFile(layer)), None
+    return window.pieces()
+
+
+def first_bytes(start: bytes) -> bytes:
+    """Return the first 64 KiB of content from the start of a file that may be gzip; empty if damaged."""
+    if not start.startswith(_GZIP):
+        return start
+    try:
+        return zlib.decompressobj(wbits=_GZIP_WINDOW).decompress(start, _HEAD)
+    except zlib.error:
+        return b""
+
+
+class _Source(Protocol):
+    def read(self, count: int, /) -> bytes:
+        """Return the next bytes; about as many as `count`, and none only at the end."""
+
+
+class _PiecesFile:
+    """Pieces as a source, so that another layer of compression can be undone."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+
+    def read(self, count: int, /) -> bytes:
+        parts: list[bytes] = []
+        while count > 0 and (piece := next(self._pieces, None)) is not None:
+            parts.append(piece)
+            count -= len(piece)
+        return b"".join(parts)
+
+
+class _Window:
+    """A stretch of a source, and how far it has been used."""
+
+    def __init__(self, source: _Source) -> None:
+        self._source = source
+        self._data, self._at = b"", 0
+
+    def peek(self, count: int) -> bytes:
+        """Return the next bytes, fewer only at the end of the source."""
+        if len(self._data) - self._at < count:
+            self._data, self._at = self._data[self._at :] + self._source.read(max(_READ_BYTES, count)), 0
+        return self._data[self._at : self._at + count]
+
+    def skip(self, count: int) -> None:
+        self._at += count
+
+    def pieces(self) -> Pieces:
+        """Return all that is left, as it is."""
+        while piece := self.peek(PIECE_BYTES):
+            self.skip(len(piece))
+            yield piece
+
+
+class _SizeLimit:
+    """Counts pieces, and refuses more than the limit."""
+
+    def __init__(self, limit: int) -> None:
+        self._size, self._limit = 0, limit
+
+    def room(self) -> int:
+        """Return how much the next piece may have: one byte over the limit is enough to know."""
+        return min(PIECE_BYTES, self._limit - self._size + 1)
+
+    def count(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._size > self._limit:
+            raise FormatError(
+                f"it is compressed, and becomes larger than {format_bytes(self._limit)}; if the file is "
+                "trusted, give a higher limit with max_bytes="
+            )
+
+
+def _gunzip(window: _Window, report: ImportReport, limit: int) -> Pieces:
+    size = _SizeLimit(limit)
+    while window.peek(len(_GZIP)) == _GZIP:
+        problem = yield from _gunzip_member(window, size)
+        if problem:
+            _truncated(report, "gzip", problem)
+            return
+    if trailing := window.peek(_READ_BYTES).strip(b"\x00"):
+        report.add("bytes-after-gzip", "info", example=repr(trailing[:20]), effect="ignored")
+
+
+def _gunzip_member(window: _Window, size: _SizeLimit) -> Generator[bytes, None, str]:
+    """Undo one member of a gzip file; returns what was wrong with it."""
+    member, step = zlib.decompressobj(wbits=_GZIP_WINDOW), _FIRST_READ
+    while not member.eof:
+        if not (packed := window.peek(step)):
+            return "the compressed stream ends in the middle"
+        fed = len(packed)
+        while not member.eof:
+            before = member.copy()
+            try:
+                piece = member.decompress(packed, size.room())
+            except zlib.error as error:
+                piece = _before_damage(before, packed)
+                size.count(piece)
+                yield piece
+                return str(error)
+            size.count(piece)
+            if piece:
+                yield piece
+            packed = member.unconsumed_tail
+            if not piece and not packed:
+                break
+        # at its end a member keeps what it was fed last and did not use
+        window.skip(fed - len(member.unused_data))
+        # small members must not cost a large copy each, large ones not many calls
+        step = min(2 * step, _READ_BYTES)
+    return ""
+
+
+def _before_damage(member: _Decompress, packed: bytes) -> bytes:
+    """Return what damaged bytes still give, fed one by one."""
+    parts = []
+    try:
+        for i in range(len(packed)):
+            parts.append(member.decompress(packed[i : i + 1]))
+    except zlib.error:
+        pass
+    return b"".join(parts)
+
+
+def _unzstd(window: _Window, report: ImportReport, limit: int) -> Pieces:
+    size = _SizeLimit(limit)
+    new_frame, broken = _zstd_library()
+    while window.peek(len(_ZSTD)) == _ZSTD:
+        frame = new_frame()
+        while not frame.eof:
+            if not (packed := window.peek(_ZSTD_READ)):
+                _truncated(report, "zstd", "the compressed stream ends in the middle")
+                return
+            try:
+                piece = frame.decompress(packed)
+            except broken as error:
+                _truncated(report, "zstd", str(error))
+                return
+            window.skip(len(packed) - len(frame.unused_data))
+            size.count(piece)
+            if piece:
+                yield piece
+
+
+def _zstd_library() -> tuple[Callable[[], Any], type[Exception]]:
+    """Return what makes a decompressor of one frame: Python's own from 3.14 on, or a library."""
+    try:
+        own = require("compression.zstd", extra="zstd", purpose="reading zstd")
+        return own.ZstdDecompressor, own.ZstdError
+    except ExtraNotInstalledError:
+        library = require("zstandard", extra="zstd", purpose="reading a file compressed with zstd")
+        return lambda: library.ZstdDecompressor().decompressobj(), library.ZstdError
+
+
+def _unxz(window: _Window, report: ImportReport, limit: int) -> Pieces:
+    size = _SizeLimit(limit)
+    while window.peek(len(_XZ)) == _XZ:
+        # no larger dictionary than a recording needs
+        stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
+        while not stream.eof:
+            packed = window.peek(_READ_BYTES) if stream.needs_input else b""
+            if stream.needs_input and not packed:
+                _truncated(report, "xz", "the compressed stream ends in the middle")
+                return
+            try:
+                piece = stream.decompress(packed, size.room())
+            except lzma.LZMAError as error:
+                _truncated(report, "xz", str(error))
+                return
+            window.skip(len(packed) - len(stream.unused_data))
+            size.count(piece)
+            if piece:
+                yield piece
+        while window.peek(len(_XZ_PADDING)) == _XZ_PADDING:
+            window.skip(len(_XZ_PADDING))
+
+
+@contextmanager
+def _zip_member(file: BinaryIO, report: ImportReport, wanted: Wanted | None) -> Iterator[_Source]:
+    """Open the file of a zip archive that is a trace."""
+    with _readable_zip(), zipfile.ZipFile(file) as archive:
+        members = [info for info in archive.infolist() if not info.is_dir() and info.file_size]
+        if not members:
+            raise FormatError("it is a zip archive without files")
+        chosen = members[0] if len(members) == 1 else _choose(archive, members, report, wanted)
+        with archive.open(chosen) as member:
+            yield member
+
+
+def _unzip(member: _Source, limit: int) -> Pieces:
+    size = _SizeLimit(limit)
+    while True:
+        with _readable_zip():
+            piece = member.read(size.room())
+        if not piece:
+            return
+        size.count(piece)
+        yield piece
+
+
+@contextmanager
+def _readable_zip() -> Iterator[None]:
+    try:
+        yield
+    except FormatError:
+        raise
+    except _BROKEN_ZIP as error:
+        raise FormatError(f"it is a zip archive that cannot be read ({error})") from error
+
+
+def _choose(
+    archive: zipfile.ZipFile, members: list[zipfile.ZipInfo], report: ImportReport, wanted: Wanted | None
+) -> zipfile.ZipInfo:
+    """Return the file of an archive that is a trace. Nothing is written to disk, so names do no harm."""
+    members = sorted(members[:_MAX_MEMBERS], key=lambda info: -info.file_size)
+    traces = members if wanted is None else [info for info in members if wanted(_head(archive, info))]
+    if not traces:
+        names = ", ".join(repr(info.filename) for info in members[:5])
+        raise FormatError(f"none of the {len(members)} files in the zip archive is a trace: {names}")
+    report.add(
+        "archive-files-not-read",
+        "loss" if wanted is not None and len(traces) > 1 else "info",
+        len(members) - 1,
+        example=f"{traces[0].filename!r} is read",
+        effect="one trace is one file" if wanted is not None else "the largest file is read",
+        advice="unpack the archive and read each file",
+    )
+    return traces[0]
+
+
+def _head(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    try:
+        with archive.open(info) as file:
+            return first_bytes(file.read(_HEAD))
+    except _BROKEN_ZIP:
+        return b""
+
+
+def _truncated(report: ImportReport, kind: str, problem: str) -> None:
+    """Report a stream that breaks off, or is damaged."""
+    report.add(
+        f"truncated-{kind}",
+        "loss",
+        example=problem,
+        effect="the last events are missing",
+        advice="copy the file again, or look for a full disk where it was written",
+    )

@@ -1,0 +1,299 @@
+"""What activities tell beyond their times: how kernels were launched, what collectives exchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from ...trace.strings import Coded
+from ..codec.interner import Interner
+from .columns import Ints, KinetoColumns
+from .event_types import EXTRA, NO_ARGUMENTS, UNDECODABLE, AllArguments, extra_of
+
+_KERNEL_TYPES: Final = ("kernel", "concurrent_kernel")
+_ON_LAUNCH: Final = ("grid", "block", "shared_memory")
+_CHUNK: Final = 4096
+_decoder: Final = msgspec.json.Decoder(AllArguments)
+_list_decoder: Final = msgspec.json.Decoder(list[AllArguments])
+_LAUNCH: Final = {
+    "grid": "text",
+    "block": "text",
+    "registers_per_thread": "Int64",
+    "shared_memory_bytes": "Int64",
+    "blocks_per_sm": "float64",
+    "warps_per_sm": "float64",
+    "occupancy": "float64",
+    "theoretical_occupancy": "float64",
+    "bytes": "Int64",
+    "wait_on_stream": "Int64",
+    "wait_on_event": "Int64",
+    "wait_on_correlation": "Int64",
+    "sync_kind": "text",
+    "graph": "Int64",
+    "graph_node": "Int64",
+    "priority": "Int64",
+}
+_COLLECTIVE: Final = {
+    "operation": "text",
+    "dtype": "text",
+    "in_elements": "Int64",
+    "out_elements": "Int64",
+    "group": "text",
+    "group_size": "Int64",
+    "group_description": "text",
+    "group_ranks": "text",
+    "in_split": "text",
+    "out_split": "text",
+    "sequence": "Int64",
+    "src_rank": "Int64",
+    "dst_rank": "Int64",
+}
+_ZERO_IS_NONE: Final = frozenset({"graph", "graph_node"})
+"""Kineto writes 0 for what was not launched by a graph."""
+_PERCENT: Final = frozenset({"occupancy", "theoretical_occupancy"})
+
+
+def extra_text(values: Sequence[Any]) -> str:
+    """Return what an event tells beyond its times, as a JSON object; empty for nothing.
+
+    Examples
+    --------
+    >>> extra_text([(1, 1, 1)] + [None] * (len(EXTRA) - 1))
+    '{"grid":[1,1,1]}'
+    """
+    present = {
+        name: value
+        for name, value in zip(EXTRA, values, strict=True)
+        if value is not None and not (value == 0 and name in _ZERO_IS_NONE)
+    }
+    return msgspec.json.encode(present).decode() if present else ""
+
+
+class ActivityMetadata(NamedTuple):
+    """Result of `activity_metadata`.
+
+    Attributes
+    ----------
+    extra : Coded
+        As `KinetoColumns.extra`.
+    unreadable : int
+        Texts that were no such JSON; code -1.
+    """
+
+    extra: Coded
+    unreadable: int
+
+
+def activity_metadata(texts: Sequence[str]) -> ActivityMetadata:
+    """Read the metadata of single activities, as a live recording gives it.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        Members of a JSON object each, without its braces, in the words of Kineto's files.
+
+    Examples
+    --------
+    >>> activity_metadata(['"bytes": 8, "graph id": 0', '', 'no json', '"bytes": 8'])
+    ActivityMetadata(extra=Coded(codes=array([ 0, -1, -1,  0]), values=['{"bytes":8}']), unreadable=1)
+    """
+    distinct, unreadable = Interner(), 0
+    codes = np.empty(len(texts), np.int64)
+    for start in range(0, len(texts), _CHUNK):
+        part = ["{" + text + "}" for text in texts[start : start + _CHUNK]]
+        try:
+            arguments: list[AllArguments] = _list_decoder.decode("[" + ",".join(part) + "]")
+        except UNDECODABLE:
+            arguments = list(_one_by_one(part))
+            unreadable += sum(one is NO_ARGUMENTS for one in arguments)
+        codes[start : start + len(part)] = distinct.column(map(extra_of, arguments))
+    values = Interner({"": 0})
+    lookup = values.column(map(extra_text, distinct)) - 1
+    return ActivityMetadata(Coded(lookup[codes].astype(np.int64), list(values)[1:]), unreadable)
+
+
+def _one_by_one(texts: list[str]) -> Iterator[AllArguments]:
+    for text in texts:
+        try:
+            yield _decoder.decode(text)
+        except UNDECODABLE:
+            yield NO_ARGUMENTS
+
+
+def attribute_tables(columns: KinetoColumns) -> dict[str, pd.DataFrame]:
+    """Return tables for ``metadata["tables"]``.
+
+    Parameters
+    ----------
+    columns : KinetoColumns
+
+    Returns
+    -------
+    dict of DataFrame
+        Only those that have rows, in the order of `columns`:
+
+        - ``device_events``, device work whose launch the file describes: ``device stream start_unix_ns``
+          int64, which find the slice; ``correlation`` int64; ``name kind`` category; ``grid block`` text as
+          in ``[40, 1, 1]``; ``registers_per_thread shared_memory_bytes bytes`` Int64; ``blocks_per_sm
+          warps_per_sm`` float64; ``occupancy`` (achieved, estimated by CUPTI) and
+          ``theoretical_occupancy`` float64, shares from 0 to 1; ``wait_on_stream wait_on_event
+          wait_on_correlation sync_kind`` of waits (the correlation is that of the call that recorded the
+          event); ``graph graph_node`` Int64, of what a CUDA graph launched; ``priority`` Int64, of the
+          launch (0 is usual, lower numbers go first);
+        - ``collectives``, kernels and operators that tell what they exchange: ``device stream start_ns``
+          int64 (Unix; device and stream are -1 on the host); ``operation dtype group group_description``
+          text; ``in_elements out_elements group_size sequence`` Int64; ``src_rank dst_rank`` Int64, from
+          whom a receive and to whom a send goes; ``group_ranks in_split out_split`` text as in ``[0, 1]``.
+          What is not told is missing.
+    """
+    extra = _with_launches(columns)
+    if extra is None:
+        return {}
+    distinct = [_in_our_units(msgspec.json.decode(text)) for text in extra.values]
+    tables: dict[str, pd.DataFrame] = {}
+    for name, wanted, start in (
+        ("device_events", _LAUNCH, "start_unix_ns"),
+        ("collectives", _COLLECTIVE, "start_ns"),
+    ):
+        rows, facts = _facts(extra, distinct, wanted)
+        if name == "device_events":
+            facts, rows = facts[columns.device[rows] >= 0], rows[columns.device[rows] >= 0]
+        if not len(rows):
+            continue
+        key = {"device": columns.device[rows], "stream": columns.stream[rows], start: columns.ts[rows]}
+        table = pd.DataFrame({column: value.astype(np.int64) for column, value in key.items()})
+        if name == "device_events":
+            table["correlation"] = columns.correlation[rows]
+            table["name"], table["kind"] = (_words(part, rows) for part in (columns.name, columns.kind))
+        tables[name] = pd.concat([table, facts.reset_index(drop=True)], axis=1)
+    return tables
+
+
+def stream_priorities(device_events: pd.DataFrame | None) -> dict[tuple[int, int], int]:
+    """Return the priority of each stream, by device and stream, where all of its launches had the same.
+
+    Parameters
+    ----------
+    device_events : DataFrame or None
+        As in `attribute_tables`.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"device": [0, 0], "stream": [7, 9], "priority": [0, -5]})
+    >>> stream_priorities(table)
+    {(0, 7): 0, (0, 9): -5}
+    """
+    if device_events is None or "priority" not in device_events:
+        return {}
+    launches = device_events[["device", "stream", "priority"]].dropna().drop_duplicates()
+    alone = launches[~launches.duplicated(["device", "stream"], keep=False)]
+    rows = zip(*(alone[name].astype("int64").tolist() for name in alone), strict=True)
+    return {(device, stream): priority for device, stream, priority in rows}
+
+
+def _in_our_units(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata under our names and in our units."""
+    names = {
+        "registers": "registers_per_thread",
+        "shared_memory": "shared_memory_bytes",
+        "collective": "operation",
+        "collective_sequence": "sequence",
+    }
+    renamed = {names.get(name, name): value for name, value in metadata.items()}
+    return {name: _share(value) if name in _PERCENT else value for name, value in renamed.items()}
+
+
+def _share(percent: Any) -> float | None:
+    return percent / 100 if isinstance(percent, int | float) else None
+
+
+def _facts(
+    extra: Coded, distinct: list[dict[str, Any]], wanted: Mapping[str, str]
+) -> tuple[Ints, pd.DataFrame]:
+    """Return rows that tell any of the fields wanted, and these; each distinct value is read once."""
+    tells = np.array([not wanted.keys().isdisjoint(each) for each in distinct] + [False])
+    codes = np.asarray(extra.codes)
+    rows = np.flatnonzero(tells[codes])
+    facts: dict[str, Any] = {}
+    for name, kind in wanted.items():
+        values = [each.get(name) for each in distinct]
+        if any(value is not None for value in values):
+            facts[name] = _text(values) if kind == "text" else _number(values, kind)
+    return rows, pd.DataFrame(facts, index=range(len(distinct))).iloc[codes[rows]]
+
+
+def _text(values: list[Any]) -> pd.Series[Any]:
+    spelled = [None if value is None else value if isinstance(value, str) else str(value) for value in values]
+    return pd.Series(pd.Categorical(spelled))
+
+
+def _number(values: list[Any], kind: str) -> pd.Series[Any]:
+    if kind == "Int64" and all(value is None or isinstance(value, int) for value in values):
+        return pd.Series([_within(value) for value in values], dtype="Int64")
+    numbers = pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").astype("float64")
+    if kind == "float64":
+        return numbers
+    whole = numbers.where(numbers.abs() < float(1 << 53)).round()
+    return whole.astype("Int64")
+
+
+def _within(value: int | None) -> int | None:
+    return value if value is not None and abs(value) < 1 << 63 else None
+
+
+def _words(part: Coded, rows: Ints) -> pd.Categorical:
+    return pd.Categorical.from_codes(part.codes[rows], categories=pd.Index(part.values, dtype="object"))
+
+
+def _with_launches(columns: KinetoColumns) -> Coded | None:
+    """Return what events tell beyond their times, with what calls tell of the kernels that they launched.
+
+    roctracer of some versions writes the grid, the block and the shared memory of a kernel on the runtime
+    call with the same correlation only.
+
+    Parameters
+    ----------
+    columns : KinetoColumns
+
+    Returns
+    -------
+    Coded or None
+        ``columns.extra``, completed for kernels that do not tell all three themselves.
+    """
+    extra = columns.extra
+    if extra is None or not len(columns):
+        return extra
+    metadata: list[dict[str, Any]] = [msgspec.json.decode(text) for text in extra.values]
+    codes = np.asarray(extra.codes, np.int64)
+    has_grid = np.array([*("grid" in each for each in metadata), False])[codes]
+    whole = np.array([*(all(name in each for name in _ON_LAUNCH) for each in metadata), False])[codes]
+    call = np.flatnonzero((columns.device < 0) & (columns.correlation >= 0) & has_grid)
+    if not len(call):
+        return extra
+    of_kernel = np.array([*(kind.lower() in _KERNEL_TYPES for kind in columns.kind.values), False])
+    kernel = (columns.device >= 0) & (columns.correlation >= 0) & ~whole
+    kernel &= of_kernel[np.asarray(columns.kind.codes)]
+    rows = np.flatnonzero(kernel)
+    call = call[np.argsort(columns.correlation[call], kind="stable")]
+    keys = columns.correlation[call]
+    at = np.minimum(np.searchsorted(keys, columns.correlation[rows]), len(keys) - 1)
+    same = keys[at] == columns.correlation[rows]
+    return _merged(extra, metadata, codes, rows[same], call[at[same]])
+
+
+def _merged(extra: Coded, metadata: list[dict[str, Any]], codes: Ints, rows: Ints, calls: Ints) -> Coded:
+    """Return `extra` with what `calls` tell added to what `rows` tell; each distinct pair is merged once."""
+    pair, pairs = pd.factorize((codes[rows] + 1) * (len(metadata) + 1) + codes[calls])
+    values, result = list(extra.values), codes.copy()
+    new = np.empty(len(pairs), np.int64)
+    for number, key in enumerate(pairs.tolist()):
+        own, call = key // (len(metadata) + 1) - 1, key % (len(metadata) + 1)
+        launch = {name: metadata[call][name] for name in _ON_LAUNCH if name in metadata[call]}
+        new[number] = len(values)
+        values.append(msgspec.json.encode(launch | (metadata[own] if own >= 0 else {})).decode())
+    result[rows] = new[pair]
+    return Coded(result, values)

@@ -1,0 +1,286 @@
+"""Build columns from decoded events, chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Raw
+
+from ...trace.report import ImportReport
+from ..codec.interner import Interner
+from ..codec.numbers import exact_ns, identifiers, integers, to_ns
+from .activity_types import (
+    ANY,
+    BOOKKEEPING,
+    CALL,
+    CONCRETE,
+    DEVICE,
+    EXTRAS,
+    NAMELESS,
+    OPERATOR,
+    UNKNOWN,
+    flags_of_name,
+    flags_of_type,
+)
+from .columns import Ints
+from .event_types import EXTRA, AllArguments, Arguments, OldArguments, Variant, complete_type, extra_of
+from .instant_events import InstantEvents
+from .profiler_ranges import ACTIVITY_TYPE, ProfilerRanges
+
+_BARE_CHUNKS: Final = 3
+"""After so many chunks in which no event needs arguments, none are decoded."""
+
+_NO_EXTRA: Final = (None,) * len(EXTRA)
+
+_ZERO_WHERE_MISSING: Final = frozenset(
+    ("flags", "fwd_thread", "dims", "old_dims", "dtypes", "concrete", "extra", "stack", "path", "ts", "dur")
+)
+"""Columns that are 0, not -1, for events that do not have them."""
+
+Column = npt.NDArray[Any] | int
+"""A value an event, or one for all events of a chunk."""
+
+Span = tuple[str, str, int | str | None, int | str | None]
+"""Activity type, name, process and thread of an event."""
+
+
+class FlaggedInterner(Interner):
+    """Number distinct texts, and hold flags for each of them.
+
+    Parameters
+    ----------
+    flags_of : callable
+        Flags of a text; it may be None.
+    """
+
+    def __init__(self, flags_of: Callable[[str | None], int]) -> None:
+        super().__init__()
+        self._flags_of = flags_of
+        self._flags = bytearray()
+
+    def __missing__(self, value: str | None) -> int:
+        self._flags.append(self._flags_of(value))
+        return super().__missing__(value)
+
+    def flags(self, codes: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
+        """Return the flags behind codes."""
+        return np.array(self._flags, np.uint8)[codes]
+
+
+class ColumnBuilder:
+    """Keep decoded events as columns of numbers.
+
+    Parameters
+    ----------
+    report : ImportReport
+    small : type of Arguments
+        What is decoded of most events that have arguments.
+
+    Attributes
+    ----------
+    names, types, dims, dtypes, concrete, extras, stacks, paths : Interner
+        Distinct values behind the columns of codes.
+    instants : InstantEvents
+        Everything that has no duration.
+    ranges : ProfilerRanges
+        `EventDecoder` fills it.
+    range_count : int
+        How many ranges there are among the events of the last chunk.
+    """
+
+    def __init__(self, report: ImportReport, small: type[Arguments] = Arguments) -> None:
+        self._report, self._small = report, small
+        self.names = FlaggedInterner(flags_of_name)
+        self.types = FlaggedInterner(flags_of_type)
+        # code 0 is "nothing"
+        self.dims, self.dtypes, self.concrete = (Interner({b"": 0}) for _ in range(3))
+        self.extras, self.stacks, self.paths = Interner({_NO_EXTRA: 0}), Interner({"": 0}), Interner({"": 0})
+        self.instants, self.ranges = InstantEvents(report), ProfilerRanges()
+        self.range_count = 0
+        self._flags = self._bare_chunks = 0
+        self._chunks: list[Mapping[str, Column]] = []
+        self._counts: list[int] = []
+
+    def add_events(self, events: list[Any], variant: Variant) -> Variant:
+        """Keep the events of a chunk, if enough of them was decoded.
+
+        Parameters
+        ----------
+        events : list of Event
+        variant : Variant
+            With which they were decoded.
+
+        Returns
+        -------
+        Variant
+            The same if they were kept. Another one if they have to be decoded again with it.
+        """
+        complete = complete_type(variant)
+        spans = [event for event in events if type(event) is complete]
+        count = len(spans)
+        others = [event for event in events if type(event) is not complete] if count < len(events) else []
+        name = self.names.column([span.name for span in spans])
+        kind = self.types.column([span.cat for span in spans])
+        flags = self.types.flags(kind) | self.names.flags(name)
+        self._flags = int(np.bitwise_or.reduce(flags)) if count else 0
+        range_code = self.types.get(ACTIVITY_TYPE, -1)
+        self.range_count = int(np.count_nonzero(kind == range_code)) if range_code >= 0 else 0
+        if needed := self._needed(variant):
+            return variant._replace(arguments=needed)
+        times = _times(spans, variant)
+        if times is None:
+            return variant._replace(text_times=True)
+        ts, dur, ok = times
+        if others and not self.instants.add(others):
+            return variant._replace(text_times=True)
+        if self._flags & (BOOKKEEPING | NAMELESS) or not (ok is None or ok.all()):
+            good = flags & NAMELESS == 0 if ok is None else ok & (flags & NAMELESS == 0)
+            self._lost(count - int(good.sum()))
+            keep = np.flatnonzero(good & (flags & BOOKKEEPING == 0))
+            spans = [spans[i] for i in keep.tolist()]
+            name, kind, flags, ts, dur = name[keep], kind[keep], flags[keep], ts[keep], dur[keep]
+        if spans:
+            chunk: dict[str, Column] = {"name": name, "kind": kind, "flags": flags, "ts": ts, "dur": dur}
+            chunk["pid"] = _single(identifiers([span.pid for span in spans]))
+            chunk["tid"] = _single(identifiers([span.tid for span in spans]))
+            self._add_chunk(chunk | self._arguments(spans, flags), len(spans))
+        return variant
+
+    def next_variant(self, variant: Variant) -> Variant:
+        """Return how the next events are probably best decoded, if they are like those of the last chunk."""
+        self._bare_chunks = 0 if self._flags & ANY else self._bare_chunks + 1
+        if self._flags & EXTRAS:
+            return variant
+        # decoding again costs more than arguments that nobody needs
+        return variant._replace(arguments=None if self._bare_chunks >= _BARE_CHUNKS else self._small)
+
+    def add_spans(self, spans: Sequence[Span], ts: Ints, dur: Ints) -> None:
+        """Keep further events, with times in ns."""
+        count = len(spans)
+        kind = self.types.column([span[0] for span in spans])
+        chunk: dict[str, Column] = {"kind": kind, "flags": self.types.flags(kind), "ts": ts, "dur": dur}
+        chunk["name"] = self.names.column([span[1] for span in spans])
+        chunk["pid"], chunk["tid"] = (identifiers([span[i] for span in spans]) for i in (2, 3))
+        self._add_chunk(chunk, count)
+
+    def end(self) -> int:
+        """Return when the last event ended, in ns of the file; 0 without events."""
+        return int((self.column("ts") + self.column("dur")).max(initial=0))
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """Return one column of all events; 0 or -1 for events that do not have it."""
+        dtypes = [value.dtype for chunk in self._chunks if isinstance(value := chunk.get(name), np.ndarray)]
+        missing = 0 if name in _ZERO_WHERE_MISSING else -1
+        result = np.empty(sum(self._counts), dtypes[0] if dtypes else np.int64)
+        at = 0
+        for chunk, count in zip(self._chunks, self._counts, strict=True):
+            result[at : at + count] = chunk.get(name, missing)
+            at += count
+        return result
+
+    def _add_chunk(self, columns: Mapping[str, Column], count: int) -> None:
+        self._counts.append(count)
+        self._chunks.append(columns)
+
+    def _needed(self, variant: Variant) -> type[Arguments] | None:
+        """Return larger arguments, if these events may have more than was decoded."""
+        if self._flags & EXTRAS and variant.arguments is not AllArguments:
+            return AllArguments
+        if self._flags & ANY and variant.arguments is None:
+            return self._small
+        return None
+
+    def _lost(self, count: int) -> None:
+        self._report.add(
+            "broken-row",
+            "loss",
+            count,
+            example="no name, start or duration",
+            effect="these rows are left out",
+        )
+
+    def _arguments(self, spans: list[Any], flags: npt.NDArray[np.uint8]) -> dict[str, Column]:
+        """Return columns of what the types of these events can have."""
+        chunk: dict[str, Column] = {}
+        if not self._flags & ANY:
+            return chunk
+        args = [span.args for span in spans]
+        n = len(args)
+
+        def put(name: str, missing: int, rows: Ints | None, values: npt.NDArray[Any]) -> None:
+            column = values
+            if rows is not None:
+                column = np.full(n, missing, values.dtype)
+                column[rows] = values
+            chunk[name] = column
+
+        if self._flags & (CALL | DEVICE | UNKNOWN):
+            rows, some = _flagged(args, flags & (CALL | DEVICE | UNKNOWN))
+            put("correlation", -1, rows, integers([each.correlation for each in some]))
+        if self._flags & (DEVICE | UNKNOWN):
+            rows, some = _flagged(args, flags & (DEVICE | UNKNOWN))
+            put("device", -1, rows, identifiers([each.device for each in some]))
+            put("stream", -1, rows, identifiers([each.stream for each in some]))
+        if self._flags & EXTRAS:
+            rows, some = _flagged(args, flags & EXTRAS)
+            put("extra", 0, rows, self.extras.column(map(extra_of, some)))
+        if self._flags & (OPERATOR | UNKNOWN):
+            rows, some = _flagged(args, flags & (OPERATOR | UNKNOWN))
+            sequence = integers([each.sequence for each in some])
+            put("sequence", -1, rows, sequence)
+            if (sequence >= 0).any():
+                put("fwd_thread", 0, rows, integers([each.fwd_thread for each in some]))
+            put("dims", 0, rows, self.dims.column(_copies([each.dims for each in some])))
+            put("dtypes", 0, rows, self.dtypes.column(_copies([each.types for each in some])))
+            if issubclass(self._small, OldArguments):
+                for name, values in self._old_arguments(some):
+                    put(name, 0, rows, values)
+        if self._flags & CONCRETE:
+            rows, some = _flagged(args, flags & CONCRETE)
+            put("concrete", 0, rows, self.concrete.column(_copies([each.concrete for each in some])))
+        return chunk
+
+    def _old_arguments(self, args: list[Any]) -> Iterable[tuple[str, npt.NDArray[Any]]]:
+        for name, interner, read in (
+            ("old_dims", self.dims, lambda each: bytes(each.old_dims)),
+            ("stack", self.stacks, attrgetter("call_stack")),
+            ("path", self.paths, attrgetter("hierarchy")),
+        ):
+            values = interner.column(map(read, args))
+            if values.any():
+                yield name, values
+
+
+def _times(spans: list[Any], variant: Variant) -> tuple[Ints, Ints, npt.NDArray[np.bool_] | None] | None:
+    """Return starts, durations and which of them are good (None: all); None if text is needed."""
+    if variant.text_times:
+        ts, ts_ok = to_ns([span.ts for span in spans])
+        dur, dur_ok = to_ns([span.dur for span in spans])
+        return ts, dur, ts_ok & dur_ok
+    exact_ts = exact_ns([span.ts for span in spans])
+    exact_dur = exact_ns([span.dur for span in spans]) if exact_ts is not None else None
+    if exact_ts is None or exact_dur is None:
+        return None
+    return exact_ts, exact_dur, None
+
+
+def _copies(texts: list[Raw]) -> list[bytes]:
+    """Return texts of JSON that outlive the chunk; joined and split, which is faster than one by one."""
+    return b"\0".join(texts).split(b"\0") if texts else []  # no valid JSON holds a NUL
+
+
+def _single(values: Ints) -> Column:
+    """Return the value of all, if they have but one."""
+    return int(values[0]) if (values == values[0]).all() else values
+
+
+def _flagged(args: list[Any], flags: npt.NDArray[Any]) -> tuple[Ints | None, list[Any]]:
+    """Return arguments of the events whose flag is set, and their rows; None for all rows."""
+    rows = np.flatnonzero(flags)
+    if len(rows) == len(args):
+        return None, args
+    return rows, [args[i] for i in rows.tolist()]

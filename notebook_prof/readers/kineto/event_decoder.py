@@ -1,0 +1,219 @@
+"""Decode the events of a file, chunk by chunk, whatever is wrong with the text."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from ...trace.report import ImportReport
+from ..codec import json_repair
+from ..codec.event_list import CHUNK_BYTES, EventText
+from .column_builder import ColumnBuilder
+from .event_types import (
+    UNDECODABLE,
+    AllArguments,
+    Arguments,
+    LooseEvent,
+    Variant,
+    complete_type,
+    event_decoder,
+    list_decoder,
+    loose_decoder,
+)
+
+_LONGEST_EVENT: Final = 16 << 20
+_TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
+_LOOSE: Final = Variant(AllArguments, text_times=True)
+
+
+class Decoded(NamedTuple):
+    """Some events.
+
+    Attributes
+    ----------
+    events : list of Event
+    variant : Variant
+        With which they were decoded.
+    text : bytes or memoryview
+        The list that they were decoded from; empty if they were decoded one by one.
+    tail : bytes or None
+        What follows the list in the text given; None if the list goes on.
+    """
+
+    events: list[Any]
+    variant: Variant
+    text: bytes | memoryview
+    tail: bytes | None
+
+
+class EventDecoder:
+    """Decode events, each chunk with as few fields as the chunk before needed.
+
+    Parameters
+    ----------
+    small : type of Arguments
+        What is decoded of most events that have arguments.
+    is_array : bool
+        Whether the file is a bare list, which may lack its end.
+    report : ImportReport
+
+    Attributes
+    ----------
+    columns : ColumnBuilder
+        Holds the events that were decoded.
+    """
+
+    def __init__(self, small: type[Arguments], is_array: bool, report: ImportReport) -> None:
+        self._report, self._is_array = report, is_array
+        self.columns = ColumnBuilder(report, small)
+        self._variant = self.columns.next_variant(Variant(None, text_times=False))
+
+    def read(self, text: EventText) -> bytes:
+        """Decode all events of a file, and return what follows their list."""
+        wanted = CHUNK_BYTES
+        while True:
+            chunk, last = text.peek(wanted)
+            decoded = decode(chunk, last, self._is_array, self._variant, self._report)
+            if decoded is None:
+                wanted *= 2
+                continue
+            self._add(decoded)
+            if decoded.tail is not None:
+                return decoded.tail + b"".join(text.remaining())
+            text.skip()
+            wanted = CHUNK_BYTES
+
+    def _add(self, decoded: Decoded) -> None:
+        while (needed := self.columns.add_events(decoded.events, decoded.variant)) != decoded.variant:
+            decoded = _decode_again(decoded, needed, self._report)
+        if self.columns.range_count:
+            self.columns.ranges.add(decoded.text, self.columns.range_count, self._report)
+        self._variant = self.columns.next_variant(decoded.variant)
+
+
+def decode(
+    chunk: memoryview, last: bool, is_array: bool, variant: Variant, report: ImportReport
+) -> Decoded | None:
+    """Decode the next events of a file.
+
+    Parameters
+    ----------
+    chunk : memoryview
+        A list of events; with `last`, all that is left of the file.
+    last : bool
+    is_array : bool
+        Whether the file is a bare list, which may lack its end.
+    variant : Variant
+    report : ImportReport
+        Counts repairs (``invalid-json``), unreadable rows (``broken-row``), unknown phases
+        (``row-not-used``), and a missing end (``truncated-file``).
+
+    Returns
+    -------
+    Decoded or None
+        None if the text seems to end inside an event: more of it is needed.
+    """
+    if last:
+        chunk = memoryview(bytes(chunk).rstrip(b"\x00 \t\r\n"))
+    try:
+        return _decode_list(chunk, variant, last)
+    except msgspec.ValidationError:
+        return _decode_one_by_one(bytes(chunk), last, is_array, report)
+    except UNDECODABLE as error:
+        reason = str(error)
+    trial = ImportReport()
+    mended = json_repair.mend(bytes(chunk), reason, trial)
+    try:
+        decoded = _decode_list(mended, variant, last)
+    except msgspec.ValidationError:
+        decoded = _decode_one_by_one(mended, last, is_array, trial)
+    except UNDECODABLE as error:
+        if not last and "truncated" in str(error) and len(chunk) < _LONGEST_EVENT:
+            return None
+        decoded = _decode_one_by_one(mended, last, is_array, trial)
+    report.extend(trial)
+    return decoded
+
+
+def _decode_again(decoded: Decoded, variant: Variant, report: ImportReport) -> Decoded:
+    try:
+        return decoded._replace(events=list_decoder(variant).decode(decoded.text), variant=variant)
+    except UNDECODABLE:
+        return _decode_one_by_one(decoded.text, False, True, report)._replace(tail=decoded.tail)
+
+
+def _decode_list(chunk: bytes | memoryview, variant: Variant, last: bool) -> Decoded:
+    decode_list = list_decoder(variant).decode
+    try:
+        return Decoded(decode_list(chunk), variant, chunk, b"" if last else None)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError as error:
+        # a complete list, and something behind it: the rest of the file's object
+        trailing = _TRAILING.search(str(error))
+        if trailing is None:
+            raise
+        end = int(trailing[1]) - 1
+        while end > 0 and chunk[end - 1 : end] != b"]":
+            end -= 1
+        return Decoded(decode_list(chunk[:end]), variant, chunk[:end], bytes(chunk[end:]))
+
+
+def _decode_one_by_one(
+    chunk: bytes | memoryview, last: bool, is_array: bool, report: ImportReport
+) -> Decoded:
+    """Decode every event by itself; slow, and only for chunks that do not decode as a whole."""
+    text = bytes(chunk).decode(errors="replace")
+    event_texts, end, complete = json_repair.row_texts(text, 1)
+    if not complete and not (is_array and end >= len(text)):
+        report.add(
+            "truncated-file",
+            "loss",
+            example="the list of events has no end",
+            effect="the last events are missing",
+            advice="the writing process was probably killed",
+        )
+    events = [event for each in event_texts if (event := _decode_event(each, report)) is not None]
+    tail = text[end + 1 :].encode() if complete else b""
+    return Decoded(events, _LOOSE, b"", tail if last or tail.strip() else None)
+
+
+def _decode_event(text: bytes, report: ImportReport) -> Any:
+    with suppress(*UNDECODABLE):
+        return event_decoder(_LOOSE).decode(text)
+    try:
+        event = loose_decoder.decode(text)
+    except UNDECODABLE as error:
+        json_repair.add_broken_row(report, error, text)
+        return None
+    if event.ph != "X":
+        report.add(
+            "row-not-used",
+            "loss",
+            example=f"events of phase {event.ph!r}",
+            effect="they are not in the tables",
+        )
+        return None
+    if not isinstance(event.name, str | int | float):
+        json_repair.add_broken_row(report, TypeError("the name is not text"), text)
+        return None
+    return _complete_event(event)
+
+
+def _complete_event(event: LooseEvent) -> Any:
+    """Return a complete event from one whose parts are not of the types that they should be."""
+    arguments = AllArguments()
+    with suppress(*UNDECODABLE):
+        arguments = msgspec.json.decode(event.args, type=AllArguments, strict=False)
+    return complete_type(_LOOSE)(
+        cat=event.cat if isinstance(event.cat, str) else "",
+        name=str(event.name),
+        pid=event.pid if isinstance(event.pid, int | str) else None,
+        tid=event.tid if isinstance(event.tid, int | str) else None,
+        ts=event.ts,
+        dur=event.dur,
+        args=arguments,
+    )

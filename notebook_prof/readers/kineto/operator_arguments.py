@@ -1,0 +1,137 @@
+"""What operators were called with: element types, values, kernels to launch, stacks and modules as text."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from ...trace.intervals import IntArray
+from ...trace.strings import Coded
+from ..event_arguments import argument_rows
+from ..event_arguments import argument_table as event_argument_table
+from .columns import KinetoColumns
+
+_BACKEND_MARKS: Final = ("kernel_backend", "kernel_hash")
+_BACKEND_KEYS: Final = (*_BACKEND_MARKS, "kernel_file", "kernel_kwargs", "num_warps", "num_stages", "grid")
+_LINE: Final = re.compile(r"\((\d{1,9})\): ")
+_LEVEL: Final = re.compile(r"(?:^|\.)([^.():]+)\([^()]*\)::[^.()]+")
+_NO_LEVEL: Final = frozenset({"top", "self"})
+
+
+def to_json(value: Any) -> str:
+    """Return JSON text of a list of texts, in one spelling.
+
+    Examples
+    --------
+    >>> to_json(["float", "Scalar"])
+    '["float","Scalar"]'
+    """
+    return msgspec.json.encode(value).decode()
+
+
+def argument_table(columns: KinetoColumns) -> pd.DataFrame:
+    """Return the distinct ways in which operators were called.
+
+    Returns
+    -------
+    DataFrame
+        ``name shapes dtypes concrete count``, in order of first appearance: `dtypes` and `concrete` are
+        JSON lists of text, one entry an argument, missing where they are not known. `concrete` is kept
+        for convolutions, pooling and attention only. No rows where no shapes were recorded.
+
+    Examples
+    --------
+    >>> none = np.empty(0, np.int64)
+    >>> empty = Coded(none, [])
+    >>> argument_table(KinetoColumns(none, none, empty, empty, *(none,) * 7)).columns.tolist()
+    ['name', 'shapes', 'dtypes', 'concrete', 'count']
+    """
+    parts = {"name": columns.name, "shapes": columns.shapes}
+    parts |= {"dtypes": columns.dtypes, "concrete": columns.concrete}
+    rows = np.empty(0, int)
+    if columns.shapes is not None:
+        rows = np.flatnonzero(np.asarray(columns.shapes.codes) >= 0)
+    key = np.zeros(len(rows), np.int64)
+    for part in parts.values():
+        own = _codes(part, rows)
+        key, _ = pd.factorize(key * (int(own.max(initial=-1)) + 2) + own + 1)
+    _, first, count = np.unique(key, return_index=True, return_counts=True)
+    texts = {name: _texts(part, rows[first]) for name, part in parts.items()}
+    return pd.DataFrame({**texts, "count": count.astype(np.int64)})
+
+
+def _codes(part: Coded | None, rows: IntArray) -> IntArray:
+    if part is None:
+        return np.full(len(rows), -1, np.int64)
+    return np.asarray(part.codes, np.int64)[rows]
+
+
+def _texts(part: Coded | None, rows: IntArray) -> pd.Series[Any]:
+    words = np.array([*(part.values if part is not None else ()), None], dtype=object)
+    return pd.Series(words[_codes(part, rows)], dtype=object)
+
+
+def compiled_arguments(columns: KinetoColumns, track: IntArray) -> pd.DataFrame | None:
+    """Return rows of ``event_arguments`` for operators that launch a kernel of Triton or another backend.
+
+    Parameters
+    ----------
+    columns : KinetoColumns
+    track : ndarray of int64, shape (n,)
+        Track of every row.
+
+    Returns
+    -------
+    DataFrame or None
+        `arguments` has ``kernel_backend kernel_hash kernel_file kernel_kwargs num_warps num_stages grid``
+        as far as the file tells them; None without such operators.
+    """
+    if columns.extra is None:
+        return None
+    texts: list[str] = []
+    code = np.full(len(columns.extra.values) + 1, -1, np.int64)
+    for i, text in enumerate(columns.extra.values):
+        metadata: dict[str, Any] = msgspec.json.decode(text)
+        if any(mark in metadata for mark in _BACKEND_MARKS):
+            code[i] = len(texts)
+            kept = {name: metadata[name] for name in _BACKEND_KEYS if name in metadata}
+            texts.append(msgspec.json.encode(kept).decode())
+    if not texts:
+        return None
+    codes = np.where(columns.device < 0, code[np.asarray(columns.extra.codes)], -1)
+    return event_argument_table(
+        [argument_rows(track, columns.ts, columns.dur, columns.name, Coded(codes, texts))]
+    )
+
+
+def stack_frames(call_stack: str) -> list[tuple[str, str, int]]:
+    """Return the frames (function, file, line), root first, of torch's ``Call stack``, which ends with it.
+
+    Examples
+    --------
+    >>> stack_frames("nn/linear.py(7): forward;train.py(3): main")
+    [('main', 'train.py', 3), ('forward', 'nn/linear.py', 7)]
+    """
+    frames = []
+    for part in reversed(call_stack.split(";")):
+        text = part.strip()
+        if match := _LINE.search(text):
+            frames.append((text[match.end() :], text[: match.start()], int(match[1])))
+        elif text:
+            frames.append((text, "", -1))
+    return frames
+
+
+def module_path(text: str) -> str:
+    """Return the dotted path of torch's ``Module Hierarchy``; empty at the top.
+
+    Examples
+    --------
+    >>> module_path("TOP(Net)::forward.conv1(Conv2d)::forward.aten::conv2d")
+    'conv1'
+    """
+    return ".".join(name for name in _LEVEL.findall(text) if name.lower() not in _NO_LEVEL)
