@@ -23,6 +23,8 @@ _log = logging.getLogger(__name__)
 _log.addHandler(logging.NullHandler())
 _REMEMBERED: Final = 512
 _UNKNOWN: Final = object()
+_TRANSPORT: Final = {"apply_patch", "patch_since", "to_state"}
+"""Methods for the page, not for the user."""
 
 
 class Selection:
@@ -261,7 +263,7 @@ class Selection:
         Parameters
         ----------
         callback : callable
-            `patch` holds the changed dimensions as `to_state` writes them. What it raises is logged
+            `patch` holds the changed dimensions: a list of values, or None. What it raises is logged
             (logger ``notebook_prof.selection``) and reaches neither the writer nor other watchers.
 
         Returns
@@ -355,7 +357,7 @@ class Selection:
             self.update(**{name: value})
 
     def __dir__(self) -> list[str]:
-        return sorted({*object.__dir__(self), *DIMENSIONS})
+        return sorted({*object.__dir__(self), *DIMENSIONS} - _TRANSPORT)
 
     def __repr__(self) -> str:
         return f"Selection({self.describe()})"

@@ -271,3 +271,8 @@ def test_threads_lose_no_change():
     assert selection.revision == 600
     for dimension in ("step", "track", "rank"):
         assert [value for source, value in seen if source == dimension] == [[v] for v in range(200)]
+
+
+def test_what_pages_send_is_not_listed() -> None:
+    assert {"update", "window"} <= {*dir(Selection())}
+    assert not {"apply_patch", "patch_since", "to_state"} & {*dir(Selection())}
