@@ -85,7 +85,7 @@ def ask_report(
     Parameters
     ----------
     report : Path
-        An HTML file of `Profile.to_html`.
+        An HTML file of `Profile.export.html`.
     questions : sequence of (dict, dict)
         States of the selection, and requests.
     folder : Path

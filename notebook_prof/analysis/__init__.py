@@ -1,7 +1,8 @@
 """Analyses: pure functions from a Trace to a DataFrame, one a file.
 
 They do not draw, format, log, cache or change their input. Times are int64 nanoseconds, memory is
-bytes, shares are between 0 and 1. `Profile` has each of them as a method.
+bytes, shares are between 0 and 1. `Profile` has each of them as a method, by topic:
+`memory_peak` is ``p.memory.peak``.
 """
 
 from .advice.advice import advice

@@ -60,7 +60,7 @@ def report(options: argparse.Namespace) -> int:
         return _report_ranks(options)
     output = options.output or _stem(first) + ".html"
     _not_the_same(first, output)
-    open_profile(first, format=options.format).to_html(output)
+    open_profile(first, format=options.format).export.html(output)
     say(output)
     return 0
 

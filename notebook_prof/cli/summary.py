@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import sys
 from typing import Any, Final
 
 import pandas as pd
@@ -13,6 +14,8 @@ from ..compat.paddle_summary.events import SORTED_KEYS
 from ..compat.paddle_summary.text import UNITS, VIEWS
 from ..errors import OptionError, nearest
 from ..profiles.files import open_profile
+from ..profiles.renamed import RENAMED, member
+from ..profiles.topics import TOPICS
 from ..units import format_bytes, format_count, format_ns, format_share
 from .output import add_output_options, chosen_format, data_text, drawn, say
 
@@ -39,7 +42,7 @@ def add_summary(commands: Any) -> None:
     add("--no-op-detail", action="store_true", help="do not list what is inside operators")
     add("--thread-sep", action="store_true", help="list operators by thread")
     add("--time-unit", choices=UNITS, help="of Paddle's tables; default: ms")
-    add("--table", metavar="ANALYSIS", help="print this one: operators, kernels, steps, phases, …")
+    add("--table", metavar="ANALYSIS", help="print this one: operators, kernels, memory.peak, …")
     add("--by", metavar="COLUMNS", help="group by these, separated by commas (with --table)")
     add("--where", metavar="FILTER", help="as in 'conv self>1ms phase=backward step=3:7' (with --table)")
     add("-t", "--top", type=int, default=20, help="number of rows of --table; 0 for all (default: 20)")
@@ -86,10 +89,13 @@ def _text(profile: Any, options: argparse.Namespace) -> str:
 
 
 def _table(profile: Any, options: argparse.Namespace) -> pd.DataFrame:
-    names = [name for name in analysis.__all__ if name.islower() and hasattr(type(profile), name)]
+    asked_for, names = options.table, _tables(type(profile))
+    if asked_for in RENAMED:
+        options.table = RENAMED[asked_for]
+        sys.stderr.write(f"--table {asked_for} is now --table {options.table}\n")
     if options.table not in names:
         raise OptionError(f"there is no analysis {options.table!r}: {nearest(options.table, names)}")
-    method = getattr(profile, options.table)
+    method = member(profile, options.table)
     known = inspect.signature(method).parameters
     asked: dict[str, Any] = {}
     for name, value in (("by", options.by.split(",") if options.by else None), ("where", options.where)):
@@ -102,6 +108,15 @@ def _table(profile: Any, options: argparse.Namespace) -> pd.DataFrame:
     if not isinstance(table, pd.DataFrame):
         raise OptionError(f"{options.table} is no table: open the file in a notebook, or choose operators")
     return table
+
+
+def _tables(kind: type) -> list[str]:
+    """Names of the analyses as a Profile has them, those of namespaces dotted."""
+    names = [name for name in analysis.__all__ if inspect.isfunction(vars(kind).get(name))]
+    for topic in TOPICS:
+        names += [topic.path] if "__call__" in vars(topic) else []
+        names += [f"{topic.path}.{name}" for name in topic.members()]
+    return names
 
 
 def _cell(column: str, value: Any) -> str:

@@ -43,7 +43,7 @@ def measure_device(device: str | None = None, *, dtype: str = "float32", again: 
     -------
     Ceilings
         The best of several runs. It is remembered: the roofline of recordings of this device has these
-        ceilings from then on, and ``p.roofline(**nbp.measure_device().limits)`` compares with them.
+        ceilings from then on, and ``p.device.roofline(**nbp.measure_device().limits)`` compares with them.
 
     Raises
     ------

@@ -5,26 +5,18 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from ..selection import Query, passing
 from ..trace import Trace
+from .namespace import trace_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class HasTrace(Protocol):
-    """Anything with a Trace."""
-
-    @property
-    def trace(self) -> Trace:
-        """The recording."""
-        ...
-
-
-def method(analysis: Callable[Concatenate[Trace, P], R]) -> Callable[Concatenate[HasTrace, P], R]:
-    """Make a method of an analysis: its first argument becomes the object's ``trace``.
+def method(analysis: Callable[Concatenate[Trace, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """Make a method of an analysis, for a Profile or a namespace: the Trace is filled in.
 
     A method that returns a table also takes ``where=``, a filter as `notebook_prof.selection.Query` reads it.
 
@@ -40,13 +32,13 @@ def method(analysis: Callable[Concatenate[Trace, P], R]) -> Callable[Concatenate
     tabular = "DataFrame" in str(signature.return_annotation) and "where" not in signature.parameters
 
     @functools.wraps(analysis)
-    def bound(self: HasTrace, *args: P.args, **kwargs: P.kwargs) -> R:
-        where = kwargs.pop("where", None) if tabular else None
+    def bound(self: Any, *args: P.args, **kwargs: P.kwargs) -> R:
+        where, trace = kwargs.pop("where", None) if tabular else None, trace_of(self)
         if where is None:
-            return analysis(self.trace, *args, **kwargs)
-        query, asked = arguments(str(where), self.trace, set(signature.parameters) - set(kwargs))
+            return analysis(trace, *args, **kwargs)
+        query, asked = arguments(str(where), trace, set(signature.parameters) - set(kwargs))
         kwargs.update(asked)
-        table: Any = analysis(self.trace, *args, **kwargs)
+        table: Any = analysis(trace, *args, **kwargs)
         return cast(R, table[passing(table, query)].reset_index(drop=True))
 
     me = inspect.Parameter("self", first.kind)
@@ -55,7 +47,7 @@ def method(analysis: Callable[Concatenate[Trace, P], R]) -> Callable[Concatenate
             inspect.Parameter("where", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="str | None")
         )
     bound.__signature__ = signature.replace(parameters=[me, *rest])  # type: ignore[attr-defined]
-    return cast("Callable[Concatenate[HasTrace, P], R]", bound)
+    return cast("Callable[Concatenate[Any, P], R]", bound)
 
 
 def arguments(where: str, trace: Trace, free: set[str]) -> tuple[Query, dict[str, Any]]:

@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from typing import Any, Final
 
 import pandas as pd
 
 from .. import analysis
-from ..compat.paddle_summary import Events
-from ..compat.paddle_summary.text import event_text
-from ..compat.torch_table import torch_text
 from ..errors import OptionError, nearest
 from ..selection import Selection
 from ..trace.saving import format_of
 from ..trace.trace import Trace
-from ..writers.stacks import export_stacks
 from .deferred_trace import DeferredTrace
 from .display import display
+from .export import Export
 from .methods import method
+from .other_tools import Compat
 from .plot import Plot
+from .renamed import OldNames
 from .text import Text, operator_table, profile_text, summary_text, trust_lines
+from .topics import (
+    Cpu,
+    Device,
+    Distributed,
+    Input,
+    Kernels,
+    Lines,
+    Memory,
+    MindSpore,
+    Operators,
+    Steps,
+)
 
 _STYLES: Final = ("short", "paddle", "torch")
 
 
-class Profile:
+class Profile(OldNames):
     """A recording and everything that can be asked of it.
 
     Parameters
@@ -38,10 +48,9 @@ class Profile:
 
     Notes
     -----
-    The methods `operators`, `kernels`, `steps`, `phases`, `memory`, `memory_peak`, `memory_live`,
-    `hotspots` and `device` are the functions of `notebook_prof.analysis` with the trace filled in. They
-    answer for the whole trace unless told otherwise, as in ``p.operators(window=p.selection.window)``.
-    `export_stacks` is `notebook_prof.writers.export_stacks` likewise.
+    The methods are functions of `notebook_prof.analysis` with the trace filled in; those of one topic are in
+    one namespace, as in ``p.memory.peak()``, and ``p.memory`` lists its own. They answer for the whole trace
+    unless told otherwise, as in ``p.operators(window=p.selection.window)``.
 
     Examples
     --------
@@ -133,55 +142,72 @@ class Profile:
         return Plot(self.trace, self.selection)
 
     account = method(analysis.account)
-    level_growth = method(analysis.level_growth)
-    lines = method(analysis.lines)
-    thread_time = method(analysis.thread_time)
-    line_calls = method(analysis.line_calls)
-    imports = method(analysis.imports)
-    loaders = method(analysis.loaders)
-    operators = method(analysis.operators)
-    kernels = method(analysis.kernels)
-    steps = method(analysis.steps)
-    phases = method(analysis.phases)
-    memory = method(analysis.memory)
-    memory_peak = method(analysis.memory_peak)
-    memory_live = method(analysis.memory_live)
-    memory_blocks = method(analysis.memory_blocks)
-    hotspots = method(analysis.hotspots)
-    device = method(analysis.device)
-    cpu = method(analysis.cpu)
-    cpu_use = method(analysis.cpu_use)
-    copies = method(analysis.copies)
-    device_idle = method(analysis.device_idle)
-    idle_causes = method(analysis.idle_causes)
-    host_waits = method(analysis.host_waits)
-    one_time = method(analysis.one_time)
-    distributed = method(analysis.distributed)
-    step_breakdown = method(analysis.step_breakdown)
-    step_trace = method(analysis.step_trace)
-    memory_by = method(analysis.memory_by)
-    memory_operators = method(analysis.memory_operators)
-    memory_growth = method(analysis.memory_growth)
-    layers = method(analysis.layers)
-    flame = method(analysis.flame)
-    overhead = method(analysis.overhead)
-    kernel_origins = method(analysis.kernel_origins)
-    input_pipeline = method(analysis.input_pipeline)
-    input_queues = method(analysis.input_queues)
-    input_operators = method(analysis.input_operators)
     overview = method(analysis.overview)
-    roofline = method(analysis.roofline)
-    operator_work = method(analysis.operator_work)
-    calls = method(analysis.calls)
     advice = method(analysis.advice)
-    kernel_launches = method(analysis.kernel_launches)
-    graph_nodes = method(analysis.graph_nodes)
-    breakdown = method(analysis.breakdown)
-    collectives = method(analysis.collectives)
-    cluster_steps = method(analysis.cluster_steps)
-    cluster_links = method(analysis.cluster_links)
-    cluster_advice = method(analysis.cluster_advice)
-    export_stacks = method(export_stacks)
+    phases = method(analysis.phases)
+    layers = method(analysis.layers)
+    hotspots = method(analysis.hotspots)
+    flame = method(analysis.flame)
+
+    @property
+    def operators(self) -> Operators:
+        """Operators: ``p.operators()`` sums them up; also ``calls`` and ``work``."""
+        return Operators(self)
+
+    @property
+    def kernels(self) -> Kernels:
+        """Device work: ``p.kernels()`` sums it up; also ``origins``."""
+        return Kernels(self)
+
+    @property
+    def steps(self) -> Steps:
+        """Steps: ``p.steps()`` lists them; also ``breakdown``, ``trace``, ``one_time``, ``overhead``."""
+        return Steps(self)
+
+    @property
+    def memory(self) -> Memory:
+        """Memory: ``p.memory()`` is the curve; also ``peak``, ``live``, ``by``, ``growth`` and more."""
+        return Memory(self)
+
+    @property
+    def input(self) -> Input:
+        """How steps got their data: ``pipeline``, ``queues``, ``operators``, ``loaders``."""
+        return Input(self)
+
+    @property
+    def device(self) -> Device:
+        """Devices: ``p.device()`` tells how busy each was; also ``idle``, ``launches`` and more."""
+        return Device(self)
+
+    @property
+    def lines(self) -> Lines:
+        """Lines of source: ``p.lines()`` has the time of each; also ``calls`` and ``imports``."""
+        return Lines(self)
+
+    @property
+    def cpu(self) -> Cpu:
+        """The host: ``p.cpu()`` is CPU time by thread and process; also ``use``, ``states``, ``waits``."""
+        return Cpu(self)
+
+    @property
+    def distributed(self) -> Distributed:
+        """Communication: ``p.distributed()`` by step and device; also ``breakdown``, ``collectives``."""
+        return Distributed(self)
+
+    @property
+    def mindspore(self) -> MindSpore:
+        """Folders of a MindSpore cluster: ``cluster_steps``, ``cluster_links``, ``cluster_advice``."""
+        return MindSpore(self)
+
+    @property
+    def compat(self) -> Compat:
+        """What other profilers print: ``torch_table``, ``paddle_summary``, ``megengine``."""
+        return Compat(self)
+
+    @property
+    def export(self) -> Export:
+        """Files for something else: ``html``, ``png``, ``svg``, ``chrome``, ``stacks``."""
+        return Export(self)
 
     def summary(
         self, by: str | None = None, rows: int = 10, *, style: str | None = None, **paddle: Any
@@ -195,10 +221,10 @@ class Profile:
         rows : int
             How many lines and operators to show.
         style : {"short", "paddle", "torch"}, optional
-            ``paddle``: what ``paddle.profiler.Profiler.summary`` prints, see `paddle_summary`; ``torch``:
-            what ``prof.key_averages().table()`` prints, see `table`.
+            ``paddle``: what ``paddle.profiler.Profiler.summary`` prints, see `p.compat.paddle_summary`;
+            ``torch``: what ``prof.key_averages().table()`` prints, see `p.compat.torch_table`.
         **paddle
-            Arguments of `paddle_summary`; with any of them, Paddle's text is meant.
+            Arguments of `p.compat.paddle_summary`; with any of them, Paddle's text is meant.
 
         Returns
         -------
@@ -214,85 +240,13 @@ class Profile:
             return operator_table(self.operators(by=by), by, rows)
         chosen = style if style is not None else "paddle" if paddle else "short"
         if chosen == "paddle":
-            return self.paddle_summary(**paddle)
+            return self.compat.paddle_summary(**paddle)
         if paddle or chosen not in _STYLES:
             wrong = f"style={chosen!r}" if chosen not in _STYLES else ", ".join(paddle)
             raise OptionError(f"summary cannot be written with {wrong}: {nearest(chosen, _STYLES)}")
         if chosen == "torch":
-            return self.table(row_limit=rows)
+            return self.compat.torch_table(row_limit=rows)
         return summary_text(self.verdict, self.account(), self.lines(), self.operators(), rows)
-
-    def paddle_summary(
-        self,
-        *,
-        sorted_by: str = "CPUTotal",
-        views: str | Iterable[str] | None = None,
-        op_detail: bool = True,
-        thread_sep: bool = False,
-        time_unit: str = "ms",
-    ) -> Text:
-        """Write the tables that ``paddle.profiler.Profiler.summary`` prints, for any recording.
-
-        Parameters
-        ----------
-        sorted_by : str
-            ``CPUTotal CPUAvg CPUMax CPUMin GPUTotal GPUAvg GPUMax GPUMin``, or Paddle's ``SortedKeys``; from
-            largest to smallest, minima from smallest to largest.
-        views : str or iterable of str, optional
-            ``DeviceView OverView ModelView DistributedView KernelView OperatorView MemoryView
-            MemoryManipulationView UDFView``, or Paddle's ``SummaryView``; all unless given. Views without
-            rows are left out.
-        op_detail, thread_sep : bool
-            Whether to list what is inside operators, and operators by thread.
-        time_unit : str
-            ``s ms us ns``.
-
-        Returns
-        -------
-        Text
-            For Paddle's recordings the very text, to the character.
-
-        Raises
-        ------
-        OptionError
-            If there is no such sort key, view or unit.
-        """
-        return Text(
-            event_text(
-                Events(self.trace),
-                sorted_by=sorted_by,
-                views=views,
-                op_detail=op_detail,
-                thread_sep=thread_sep,
-                time_unit=time_unit,
-            )
-        )
-
-    def table(
-        self, sort_by: str | None = None, row_limit: int = 100, *, time_unit: str | None = None
-    ) -> Text:
-        """Write operators as PyTorch's ``prof.key_averages().table()`` does.
-
-        Parameters
-        ----------
-        sort_by : str, optional
-            ``self_cpu_time_total cpu_time_total cpu_time count self_device_time_total device_time_total
-            device_time`` (or ``cuda`` for ``device``), largest first; in order of appearance unless given.
-        row_limit : int
-            How many rows; -1 for all.
-        time_unit : str, optional
-            ``s ms us``; each time in the unit that fits unless given.
-
-        Returns
-        -------
-        Text
-
-        Raises
-        ------
-        OptionError
-            If there is no such key or unit.
-        """
-        return Text(torch_text(self.trace, sort_by=sort_by, row_limit=row_limit, time_unit=time_unit))
 
     def save(self, path: str | os.PathLike[str], format: str | None = None) -> None:
         """Write the trace, or a report, to a file.
@@ -302,7 +256,7 @@ class Profile:
         path : path
             ``.nbprof``, or no suffix: a folder in our own format, which loses nothing and opens at once;
             ``.nbprof.zip``: the same as a single file. ``.json`` or ``.json.gz``: Chrome trace JSON, which
-            Perfetto opens. `open_profile` opens all of these. ``.html``: the report of `to_html`.
+            Perfetto opens. `open_profile` opens all of these. ``.html``: the report of ``p.export.html``.
         format : str, optional
             ``native``, ``chrome`` or another writer, whatever the suffix.
 
@@ -312,51 +266,9 @@ class Profile:
             For a suffix or format that is not known.
         """
         if format is None and os.fspath(path).endswith(".html"):
-            self.to_html(path)
+            self.export.html(path)
         else:
             self.trace.save(path, format_of(path, ".html") if format is None else format)
-
-    def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Write one self-contained HTML file with the four linked views.
-
-        It needs no kernel and no network; the selection at the time of writing is in it.
-        """
-        from ..views.report.static_html import write_report
-
-        claims = self.verdict.claims
-        write_report(self.trace, self.selection, path, verdict=self.headline, claims=claims)
-
-    def to_png(
-        self, path: str | os.PathLike[str], view: str = "all", *, width: int = 1000, theme: str = "light"
-    ) -> None:
-        """Write the views as a picture, without a browser; what is not selected is pale.
-
-        Parameters
-        ----------
-        path : path
-        view : str
-            ``timeline``, ``operators``, ``memory``, ``phases``, or ``all`` of them.
-        width : int
-            Pixels of the layout, at least 480; the picture has two dots a pixel.
-        theme : str
-            ``light`` or ``dark``.
-
-        Raises
-        ------
-        OptionError
-            If there is no such view or theme, or `width` is too small.
-        """
-        from ..views.pictures import write_png
-
-        write_png(self.trace, self.selection, path, view, width, theme)
-
-    def to_svg(
-        self, path: str | os.PathLike[str], view: str = "all", *, width: int = 1000, theme: str = "light"
-    ) -> None:
-        """Write the views as a vector picture, without a browser; arguments as for `to_png`."""
-        from ..views.pictures import write_svg
-
-        write_svg(self.trace, self.selection, path, view, width, theme)
 
     def __repr__(self) -> str:
         return profile_text(self.trace, self.verdict, self.trust, self.lines())

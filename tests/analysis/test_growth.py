@@ -125,7 +125,7 @@ def test_the_leak_of_a_sliced_sequential() -> None:
     with nbp.profile("torch") as p:
         for _ in nbp.steps(range(12)):
             kept.append(model[:3](torch.ones(32, 64)))
-    table = p.memory_growth().set_index("operator")
+    table = p.memory.growth().set_index("operator")
     row = table.loc["aten::addmm"]
     row = row if row.ndim == 1 else row.sort_values("bytes_per_step").iloc[-1]
     assert row["bytes_per_step"] >= 32 * 128 * 4

@@ -106,7 +106,7 @@ def test_parameters_of_a_recorded_model():
         model = torch.nn.Linear(300, 200)
         for _ in nbp.steps(range(3)):
             model(torch.ones(8, 300)).sum().backward()
-    found = p.memory_by("kind", at=int(p.steps()["ts"].iloc[1])).set_index("kind")["bytes"]
+    found = p.memory.by("kind", at=int(p.steps()["ts"].iloc[1])).set_index("kind")["bytes"]
     assert found["parameter"] >= 4 * (300 * 200 + 200)
     assert found["gradient"] == 4 * (300 * 200 + 200)
 

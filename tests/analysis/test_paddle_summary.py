@@ -1,4 +1,4 @@
-"""p.paddle_summary() is, to the character, the text that Paddle printed for its own recordings."""
+"""p.compat.paddle_summary() is, to the character, the text that Paddle printed for its own recordings."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import notebook_prof as nbp
 from notebook_prof.compat.paddle_summary import Events, memory_table, operator_table, user_table
 from notebook_prof.compat.paddle_summary.text import VIEWS
 from notebook_prof.errors import OptionError
+from notebook_prof.profiles.other_tools import Compat
 from notebook_prof.testing import draw
 from notebook_prof.trace import TraceBuilder
 
@@ -36,7 +37,7 @@ def test_the_whole_text(data: Path, run: str, kind: str) -> None:
     p = nbp.open_profile(data / f"paddle/{run}.{kind}.gz")
     text = gzip.decompress((data / f"paddle/{run}_summary.txt.gz").read_bytes()).decode()
     options = {"sorted_by": "GPUTotal"} if run == "synthetic_rank0" else {}
-    assert p.paddle_summary(**options).rstrip() == told(text)
+    assert p.compat.paddle_summary(**options).rstrip() == told(text)
 
 
 @pytest.mark.parametrize("run", ["full", "v262_full", "v262_sched"])
@@ -49,14 +50,14 @@ def test_every_option_and_view(shared_traces: Path, run: str) -> None:
     for path in texts:
         key = path.stem.removeprefix("summary_")
         options = {"views": key.removeprefix("view_")} if key.startswith("view_") else OPTIONS[key]
-        assert p.paddle_summary(**options).rstrip() == told(path.read_text()), path.name
+        assert p.compat.paddle_summary(**options).rstrip() == told(path.read_text()), path.name
 
 
 def test_json_differs_in_rounded_nanoseconds_only(shared_traces: Path) -> None:
     folder = shared_traces / "paddle/v262_full"
     p = nbp.open_profile(next(folder.glob("*.json")))
     text = told((folder / "summary_threadsep_ns_cpumax.txt").read_text()).splitlines()
-    ours = p.paddle_summary(**OPTIONS["threadsep_ns_cpumax"]).rstrip().splitlines()
+    ours = p.compat.paddle_summary(**OPTIONS["threadsep_ns_cpumax"]).rstrip().splitlines()
     assert len(ours) == len(text)
     assert sum(a != b for a, b in zip(ours, text, strict=True)) < 12
 
@@ -65,13 +66,13 @@ def test_paddles_own_enums_are_taken() -> None:
     sorted_keys = Enum("SortedKeys", "CPUTotal GPUMin")
     summary_view = Enum("SummaryView", "OverView OperatorView")
     p = nbp.Profile(draw("main: [mm][add   ]"))
-    text = p.paddle_summary(sorted_by=sorted_keys.GPUMin, views=[summary_view.OperatorView])
+    text = p.compat.paddle_summary(sorted_by=sorted_keys.GPUMin, views=[summary_view.OperatorView])
     assert text.splitlines()[0].strip("-") == "Operator Summary"
-    assert p.paddle_summary(views=summary_view.OverView).startswith("-------")
+    assert p.compat.paddle_summary(views=summary_view.OverView).startswith("-------")
 
 
 def test_the_signature_is_the_seeds() -> None:
-    parameters = inspect.signature(nbp.Profile.paddle_summary).parameters
+    parameters = inspect.signature(Compat.paddle_summary).parameters
     found = {name: p.default for name, p in parameters.items() if name not in ("self", "by", "rows")}
     assert found == {
         "sorted_by": "CPUTotal",
@@ -92,7 +93,7 @@ def test_the_signature_is_the_seeds() -> None:
 )
 def test_errors(options: dict[str, str], words: str) -> None:
     with pytest.raises(OptionError, match=words):
-        nbp.Profile(TraceBuilder().seal()).paddle_summary(**options)
+        nbp.Profile(TraceBuilder().seal()).compat.paddle_summary(**options)
 
 
 def test_every_sort_key_and_direction(data: Path) -> None:
@@ -110,7 +111,7 @@ def test_memory_manipulation_by_name() -> None:
     names = ["MemcpyAsync", "my_memset", "my_eval"]
     b.slices(ts=[0, 10, 30], dur=[5, 7, 4], name=names, category="annotation", track=main)
     p = nbp.Profile(b.seal())
-    text = p.paddle_summary(views="MemoryManipulationView", time_unit="ns")
+    text = p.compat.paddle_summary(views="MemoryManipulationView", time_unit="ns")
     rows = [line.split("  ")[0] for line in text.splitlines() if "/" in line][1:]
     assert rows == ["my_memset", "MemcpyAsync"]  # the last first, as Paddle visits them
     assert user_table(Events(p.trace))["name"].tolist() == ["my_eval"]
@@ -119,7 +120,7 @@ def test_memory_manipulation_by_name() -> None:
 
 def test_other_traces_have_all_tables_too(data: Path) -> None:
     p = nbp.open_profile(data / "torch213_cpu/cnn_adam.pt.trace.json.gz")
-    text = p.paddle_summary()
+    text = p.compat.paddle_summary()
     titles = [line.strip("-") for line in text.splitlines() if line.startswith("---") and "Summary" in line]
     assert titles[:3] == ["Overview Summary", "Model Summary", "Operator Summary"]
     known = p.operators(name="aten::conv2d").iloc[0]
@@ -131,7 +132,7 @@ def test_other_traces_have_all_tables_too(data: Path) -> None:
 
 
 def test_nothing_is_no_text() -> None:
-    text = nbp.Profile(TraceBuilder().seal()).paddle_summary()
+    text = nbp.Profile(TraceBuilder().seal()).compat.paddle_summary()
     assert "Operator Summary" not in text
     for table in (operator_table, user_table, memory_table):
         assert isinstance(table(Events(TraceBuilder().seal())), pd.DataFrame)

@@ -78,7 +78,7 @@ def test_a_slow_loader():
     assert "num_workers" in row["remedy"]
     profile.selection.update(**row["select"])
     assert set(row["rows"]) <= set(profile.selected.index)
-    pipeline = profile.input_pipeline()
+    pipeline = profile.input.pipeline()
     assert set(pipeline["loader"]) == {"in-process"}
     assert (pipeline["share"] > 0.5).all()
 
@@ -115,7 +115,7 @@ def test_memory_that_grows():
 
     profile = record(range(12), body, steps=(2, 10))
     assert "growing 156 KiB every step" in str(profile.verdict)
-    table = profile.memory_growth()
+    table = profile.memory.growth()
     assert table["operator"].tolist() == ["aten::mm"]
     assert table["bytes_per_step"].tolist() == [160_000]
     row = profile.advice().set_index("rule").loc["memory-growth"]

@@ -112,13 +112,13 @@ def test_levels_are_counted_back_from_the_blocks(opened: Trace) -> None:
 
 
 def test_blocks_have_their_stacks(opened: Trace) -> None:
-    live = Profile(opened).memory_live("12us")
+    live = Profile(opened).memory.live("12us")
     assert live[["bytes", "operator"]].values.tolist() == [
         [5 * MIB, "batch (train.py:7)"],
         [3 * MIB, "work (train.py:7)"],
         [MIB - 100, "load (train.py:7)"],
     ]
-    peak = Profile(opened).memory_peak()
+    peak = Profile(opened).memory.peak()
     assert peak[["device", "ts", "peak_bytes"]].values.tolist() == [[1, 10000, 9 * MIB - 100]]
     names = opened.slices.set_index("name")
     assert {"cudaMalloc", "out of memory", "step"} <= set(names.index)
@@ -149,7 +149,7 @@ def test_a_snapshot_that_torch_made_has_the_totals_that_torch_prints(data: Path)
     assert last["reserved"] == 110_895_680
     assert last["allocated"] == 553_776
     assert trace.report["no-times"].count == len(trace.metadata["tables"]["memory_events"]) == 254
-    live = Profile(trace).memory_live(trace.span.end)
+    live = Profile(trace).memory.live(trace.span.end)
     assert live["bytes"].sum() == 553_776
     assert live["bytes"].iloc[0] == 400_000
     blocks = trace.metadata["tables"]["memory_blocks"]
@@ -303,7 +303,7 @@ def test_both_timelines_give_the_same_peak(name: str, shared_traces: Path) -> No
     place = shared_traces / "torch213_cpu"
     raw = read_trace(place / f"{name}.memory_timeline.raw.json.gz", device=-1)
     levels = read_trace(place / f"{name}.memory_timeline.json.gz", device=-1)
-    peaks = [Profile(trace).memory_peak() for trace in (raw, levels)]
+    peaks = [Profile(trace).memory.peak() for trace in (raw, levels)]
     assert [peak["peak_bytes"].tolist() for peak in peaks] == [[PEAKS[name]]] * 2
     assert abs(int(peaks[0]["ts"].iloc[0]) - int(peaks[1]["ts"].iloc[0])) <= 1000
     tables = [trace.metadata["tables"]["memory_categories"] for trace in (raw, levels)]
@@ -311,7 +311,7 @@ def test_both_timelines_give_the_same_peak(name: str, shared_traces: Path) -> No
     assert tables[0]["at_peak_bytes"].sum() == PEAKS[name]
     # torch rounds by float division when it makes microseconds
     assert abs(raw.metadata["start_unix_ns"] - levels.metadata["start_unix_ns"]) <= 1000
-    assert Profile(raw).memory_live()["bytes"].sum() == PEAKS[name]
+    assert Profile(raw).memory.live()["bytes"].sum() == PEAKS[name]
 
 
 def test_levels_by_category_are_those_of_the_file(data: Path) -> None:

@@ -1,4 +1,4 @@
-"""p.table() against PyTorch's own table of the same recording."""
+"""p.compat.torch_table() against PyTorch's own table of the same recording."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def test_the_same_lines(tmp_path: Path, sort_by: str, limit: int, unit: str | No
     told = prof.key_averages().table(
         sort_by=sort_by, row_limit=limit, **({"time_unit": unit} if unit else {})
     )
-    ours = nbp.open_profile(tmp_path / "run.json").table(sort_by=sort_by, row_limit=limit, time_unit=unit)
+    ours = nbp.open_profile(tmp_path / "run.json").compat.torch_table(
+        sort_by=sort_by, row_limit=limit, time_unit=unit
+    )
     assert ours.splitlines()[:3] == told.splitlines()[:3]
     assert ours.splitlines()[-2:] == told.splitlines()[-2:]
     keys = {"self_cpu_time_total": 2, "cpu_time_total": 4, "cpu_time": 5, "count": -1}
@@ -63,7 +65,7 @@ def test_device_columns() -> None:
     p = nbp.Profile(
         draw("main: [linear   ]\n main:  [mm ]\n stream 7:     [gemm]", launches=[("mm", "gemm")])
     )
-    text = p.table(sort_by="cuda_time_total")
+    text = p.compat.torch_table(sort_by="cuda_time_total")
     assert "Self CUDA %" in text.splitlines()[1]
     rows = {line.split()[0]: line.split() for line in text.splitlines()[3:-3]}
     assert rows["gemm"][7] == "100.00%"
@@ -74,8 +76,8 @@ def test_device_columns() -> None:
 
 def test_nothing_and_nonsense() -> None:
     p = nbp.Profile(TraceBuilder().seal())
-    assert p.table() == ""
+    assert p.compat.torch_table() == ""
     with pytest.raises(OptionError, match="self_cpu_time_total"):
-        p.table(sort_by="self_cpu_time_totl")
+        p.compat.torch_table(sort_by="self_cpu_time_totl")
     with pytest.raises(OptionError, match="time unit"):
-        p.table(time_unit="min")
+        p.compat.torch_table(time_unit="min")

@@ -35,7 +35,7 @@ def test_the_live_views_are_harmless(browser: Browser, lab: Server, root: Path) 
 @pytest.fixture
 def report(browser: Browser, tmp_path: Path) -> Browser:
     """An open report of hostile texts."""
-    hostile_profile().to_html(tmp_path / "evil.html")
+    hostile_profile().export.html(tmp_path / "evil.html")
     browser.blank()
     browser.page.set_viewport_size({"width": 1400, "height": 1250})
     browser.page.goto((tmp_path / "evil.html").as_uri())
@@ -67,7 +67,7 @@ def test_the_report_is_harmless_under_its_own_policy(report: Browser) -> None:
 
 
 def test_the_report_without_scripts_is_harmless(browser: Browser, tmp_path: Path) -> None:
-    hostile_profile().to_html(tmp_path / "evil.html")
+    hostile_profile().export.html(tmp_path / "evil.html")
     text = (tmp_path / "evil.html").read_text(encoding="utf-8")
     body = text.partition('id="nbp-static">')[2].partition("<script")[0]
     assert body, "the static form"

@@ -87,7 +87,7 @@ def _open(browser: Browser, path: Path, scheme: str = "light") -> None:
 def test_odd_traces_are_drawn(browser: Browser, tmp_path: Path, case: str) -> None:
     builder = TraceBuilder()
     CASES[case](builder)
-    Profile(builder.seal()).to_html(tmp_path / "odd.html")
+    Profile(builder.seal()).export.html(tmp_path / "odd.html")
     try:
         for scheme in ("light", "dark"):
             _open(browser, tmp_path / "odd.html", scheme)
@@ -106,7 +106,7 @@ def test_a_report_of_too_much_says_what_is_left_out(
 ) -> None:
     monkeypatch.setattr(report, "MOST_SLICES", 500)
     trace = drawn_trace(memory=False, gpu=True)
-    Profile(trace).to_html(tmp_path / "part.html")
+    Profile(trace).export.html(tmp_path / "part.html")
     _open(browser, tmp_path / "part.html")
     browser.page.wait_for_function("() => document.querySelector('.nbp-host')?.nbp?.counts.table")
     assert "500 of 1,604 slices" in browser.page.locator(".nbp-notice").inner_text()

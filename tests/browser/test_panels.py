@@ -213,7 +213,7 @@ def report(browser: Browser, tmp_path: Path) -> Iterator[Any]:
     """Opens the report of a Profile."""
 
     def opened(profile: Profile) -> Browser:
-        profile.to_html(tmp_path / "report.html")
+        profile.export.html(tmp_path / "report.html")
         browser.blank()
         browser.page.goto((tmp_path / "report.html").as_uri())
         browser.page.wait_for_function("() => document.querySelector('.nbp-host')?.nbp?.counts.table")

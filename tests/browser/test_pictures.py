@@ -82,7 +82,7 @@ def _compare(name: str, shoot: Callable[[], bytes]) -> None:
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report of the drawn profile."""
     path = tmp_path_factory.mktemp("report") / "report.html"
-    drawn_profile(gpu=True).to_html(path)
+    drawn_profile(gpu=True).export.html(path)
     return path
 
 

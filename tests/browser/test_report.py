@@ -18,7 +18,7 @@ from .jupyter_page import Browser, settle
 @pytest.fixture
 def page(browser: Browser, tmp_path: Path) -> Iterator[Any]:
     """An open report of a training run."""
-    drawn_profile(gpu=True).to_html(tmp_path / "report.html")
+    drawn_profile(gpu=True).export.html(tmp_path / "report.html")
     browser.blank()
     browser.page.goto((tmp_path / "report.html").as_uri())
     browser.page.wait_for_function("() => document.querySelector('.nbp-host')?.nbp?.counts.table")
@@ -51,6 +51,6 @@ def test_the_selection_is_kept(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_a_profile_of_nothing_is_a_page_too(browser: Browser, tmp_path: Path) -> None:
-    Profile(TraceBuilder().seal()).to_html(tmp_path / "nothing.html")
+    Profile(TraceBuilder().seal()).export.html(tmp_path / "nothing.html")
     browser.page.goto((tmp_path / "nothing.html").as_uri())
     assert "Nothing was recorded" in browser.page.locator("body").inner_text()

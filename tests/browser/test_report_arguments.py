@@ -23,9 +23,9 @@ READY = "() => document.querySelector('.nbp-host')?.nbp?.counts.table"
 
 def test_a_report_tells_arguments(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = made(300, 40)
-    Profile(trace).to_html(tmp_path / "all.html")
+    Profile(trace).export.html(tmp_path / "all.html")
     monkeypatch.setattr(arguments_in_file, "MOST_BYTES", 300)
-    Profile(trace).to_html(tmp_path / "some.html")
+    Profile(trace).export.html(tmp_path / "some.html")
     page, ids = browser.page, list(range(40))
     browser.blank()
     page.goto((tmp_path / "all.html").as_uri())

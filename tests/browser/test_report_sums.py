@@ -20,7 +20,7 @@ from .jupyter_page import Browser
 def opened(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Browser]:
     """An open report that holds a part of its slices; no complaint may come."""
     monkeypatch.setattr(report, "MOST_SLICES", KEPT)
-    Profile(many_slices()).to_html(tmp_path / "many.html")
+    Profile(many_slices()).export.html(tmp_path / "many.html")
     browser.blank()
     browser.page.set_viewport_size({"width": 1280, "height": 900})
     browser.page.goto((tmp_path / "many.html").as_uri())

@@ -98,7 +98,7 @@ def test_the_hand_reaches_each_slice(shown: NotebookPage) -> None:
 
 
 def test_its_picture_needs_no_browser(shown: NotebookPage, root: Path) -> None:
-    shown.kernel("p.to_png('ten.png', 'timeline', width=480)")
+    shown.kernel("p.export.png('ten.png', 'timeline', width=480)")
     _compare("ten-million-png", (root / "ten.png").read_bytes)
     told = "window.jupyterapp.shell.currentWidget.content.widgets[1].model.outputs.toJSON()"
     words = "10,000,384 slices on 64 tracks"

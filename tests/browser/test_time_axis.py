@@ -14,7 +14,7 @@ def test_ticks_stand_at_whole_minutes(browser: Browser, tmp_path: Path) -> None:
     builder = TraceBuilder()
     track = builder.track("main", pid=1, tid=1)
     builder.slices(ts=[0, 10**12], dur=[3000 * 10**9, 10**12], name=["run", "part"], track=track)
-    Profile(builder.seal()).to_html(tmp_path / "long.html")
+    Profile(builder.seal()).export.html(tmp_path / "long.html")
     browser.page.goto((tmp_path / "long.html").as_uri())
     browser.page.wait_for_function("() => document.querySelector('.nbp-host')?.nbp?.counts.table")
     texts = browser.page.evaluate(

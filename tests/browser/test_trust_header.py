@@ -27,7 +27,7 @@ def page_of(browser: Browser, tmp_path: Path, *, lost: bool) -> None:
         categories=LAUNCH,
         launches=[("cudaLaunchKernel", "gemm")],
     )
-    Profile(trace).to_html(tmp_path / "report.html")
+    Profile(trace).export.html(tmp_path / "report.html")
     browser.page.goto((tmp_path / "report.html").as_uri())
     browser.page.wait_for_function("() => document.querySelector('.nbp-host')?.nbp?.counts.table")
 

@@ -92,7 +92,7 @@ def test_a_cuda_graph_owns_its_kernels(cuda_torch: Any) -> None:
         cuda_torch.cuda.synchronize()
     assert len(kernels(p.trace)) == 40
     assert "no-device-work" not in set(p.trust["code"])
-    nodes = p.graph_nodes()
+    nodes = p.device.graph_nodes()
     assert nodes["count"].sum() == 40
     numbered = nodes["node"].notna()  # by Kineto of 2026 on
     assert numbered.all() or not numbered.any()
@@ -125,7 +125,7 @@ with nbp.profile("cuda", "cupy") as p:
     for _ in range(50):
         y = x + x
     cupy.cuda.Device().synchronize()
-table = p.kernel_origins()
+table = p.kernels.origins()
 row = table[(table["library"] == "cupy") & (table["operator"] == "add")]
 print(p.trace.metadata.get("cuda_route"), int(row["count"].sum()), len(p.trace.allocations) >= 50)
 """
@@ -164,7 +164,7 @@ def test_out_of_memory_in_the_cell(cuda_torch: Any) -> None:
 
     with pytest.raises(cuda_torch.cuda.OutOfMemoryError):
         cell()
-    assert p.memory_peak()["peak_bytes"].max() > 1 << 30
+    assert p.memory.peak()["peak_bytes"].max() > 1 << 30
 
 
 def test_what_recording_costs(cuda_torch: Any) -> None:
@@ -173,6 +173,6 @@ def test_what_recording_costs(cuda_torch: Any) -> None:
         for _ in range(60):
             relu(cuda_torch, x, 200)
             p.step()
-    row = p.overhead().iloc[0]
+    row = p.steps.overhead().iloc[0]
     assert 0.9 < row["ratio"] < 3.0
     assert row["low"] <= row["ratio"] <= row["high"]

@@ -125,7 +125,7 @@ def test_a_graph_is_as_long_as_it_was_captured(cuda_torch: Any) -> None:
     with nbp.profile("torch") as p:
         body()
     assert len(kernels(p.trace)) == scenes.REPLAYS * scenes.IN_GRAPH
-    assert p.graph_nodes()["count"].sum() == scenes.REPLAYS * scenes.IN_GRAPH
+    assert p.device.graph_nodes()["count"].sum() == scenes.REPLAYS * scenes.IN_GRAPH
 
 
 def test_copies_tell_pinned_from_pageable(cuda_torch: Any) -> None:
@@ -143,7 +143,7 @@ def test_growth_is_found(cuda_torch: Any) -> None:
     body = body_of(scenes.BY_NAME["torch-growth"])
     with nbp.profile("torch", memory=True) as p:
         body()
-    assert p.memory_growth()["bytes_per_step"].max() == scenes.LEAK_BYTES
+    assert p.memory.growth()["bytes_per_step"].max() == scenes.LEAK_BYTES
 
 
 def test_who_held_the_memory_when_it_ran_out(cuda_torch: Any) -> None:
@@ -159,7 +159,7 @@ def test_who_held_the_memory_when_it_ran_out(cuda_torch: Any) -> None:
 
     with pytest.raises(cuda_torch.cuda.OutOfMemoryError):
         cell()
-    live = p.memory_live()
+    live = p.memory.live()
     assert live["bytes"].sum() > 1 << 30
 
 

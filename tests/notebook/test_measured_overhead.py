@@ -20,7 +20,7 @@ def test_a_cell_tells_its_own_overhead(torch_kernel: Kernel) -> None:
     assert (measured["ratio"], measured["low"], measured["high"]) == told  # same seed, same interval
     assert measured["low"] <= measured["ratio"] <= measured["high"]
     assert torch_kernel.value("p.trace.steps['step'].tolist()") == [1, 2]  # the window alone
-    parts = torch_kernel.value("p.overhead().set_index('part')['share'].to_dict()")
+    parts = torch_kernel.value("p.steps.overhead().set_index('part')['share'].to_dict()")
     assert parts["all"] == 1.0
     assert 0.0 < parts["launch-bound"] <= 1.0
     costly = torch_kernel.value("'costly-recording' in set(p.trust['code'])")

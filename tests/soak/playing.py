@@ -186,7 +186,7 @@ class Player:
 
     def report(self) -> None:
         """Write a report."""
-        self._must("import os\nnbp.last.to_html('r.html'); os.remove('r.html')")
+        self._must("import os\nnbp.last.export.html('r.html'); os.remove('r.html')")
         self._note("report")
 
     def tidy(self) -> None:

@@ -49,9 +49,9 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
         pd.DataFrame({"a": np.random.default_rng(0).random(9000)}), path
     ),
     "table.parquet": lambda path: write_table(pd.DataFrame({"a": range(9000)}), path),
-    "report.html": lambda path: profile().to_html(path),
-    "view.svg": lambda path: profile().to_svg(path),
-    "view.png": lambda path: profile().to_png(path),
+    "report.html": lambda path: profile().export.html(path),
+    "view.svg": lambda path: profile().export.svg(path),
+    "view.png": lambda path: profile().export.png(path),
 }
 
 

@@ -50,6 +50,14 @@ def test_the_module_runs(trace: str) -> None:
     assert [row["format"] for row in json.loads(done.stdout)] == list_formats()["format"].tolist()
 
 
+def test_a_table_of_a_topic_goes_by_its_new_and_its_old_name(capsys, trace: str) -> None:
+    new = said(capsys, "summary", trace, "--table", "cpu.waits", "--csv")
+    assert main(["summary", trace, "--table", "host_waits", "--csv"]) == 0
+    old = capsys.readouterr()
+    assert old.out == new
+    assert old.err == "--table host_waits is now --table cpu.waits\n"
+
+
 def test_help_names_every_command(capsys) -> None:
     with pytest.raises(SystemExit) as stop:
         parser().parse_args(["--help"])
@@ -64,6 +72,8 @@ def test_help_names_every_command(capsys) -> None:
         (["analyze", "nowhere.json"], "nowhere.json"),
         (["summary", "{trace}", "--table", "operatrs"], "did you mean 'operators'"),
         (["summary", "{trace}", "--table", "operators", "--where", "slef>1ms"], "did you mean 'self'"),
+        (["summary", "{trace}", "--table", "memory.peek"], "did you mean 'memory.peak'"),
+        (["summary", "{trace}", "--table", "input"], "there is no analysis 'input'"),
         (["summary", "{trace}", "--table", "device", "--by", "name"], "takes no --by"),
         (["analyze", "{trace}", "--order-by", "tiem"], "did you mean 'time'"),
         (["analyze", "{trace}", "--opr-name", "("], "not a regular expression"),

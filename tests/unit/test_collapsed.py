@@ -9,6 +9,7 @@ import pytest
 
 from notebook_prof import Profile, TraceBuilder, list_formats, read_trace
 from notebook_prof.errors import FormatError, NotebookProfError, OptionError
+from notebook_prof.profiles.export import Export
 from notebook_prof.trace import Trace
 from notebook_prof.writers import export_stacks
 
@@ -102,8 +103,8 @@ def test_other_text_is_not_taken_for_it(tmp_path: Path, text: str) -> None:
 def test_a_profile_exports_what_is_read_again(tmp_path: Path) -> None:
     p = Profile(launched())
     text, json = tmp_path / "stacks.txt", tmp_path / "stacks.json"
-    p.export_stacks(text)
-    p.export_stacks(json)
+    p.export.stacks(text)
+    p.export.stacks(json)
     own = p.trace.slices[p.trace.slices["track"] == 0]
     for path, source in ((text, "collapsed"), (json, "speedscope")):
         again = read_trace(path)
@@ -116,13 +117,13 @@ def test_a_profile_exports_what_is_read_again(tmp_path: Path) -> None:
 def test_the_method_is_the_writer_with_pytorchs_metrics(tmp_path: Path) -> None:
     p = Profile(launched())
     for ours, theirs in (("self_ns", "self_cpu_time_total"), ("device_ns", "self_cuda_time_total")):
-        p.export_stacks(tmp_path / "ours", ours)
-        p.export_stacks(tmp_path / "theirs", theirs)
+        p.export.stacks(tmp_path / "ours", ours)
+        p.export.stacks(tmp_path / "theirs", theirs)
         assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
-    assert Profile.export_stacks.__doc__ == export_stacks.__doc__
-    assert list(inspect.signature(Profile.export_stacks).parameters) == ["self", "path", "metric", "format"]
+    assert Export.stacks.__doc__ == export_stacks.__doc__
+    assert list(inspect.signature(Export.stacks).parameters) == ["self", "path", "metric", "format"]
     with pytest.raises(NotebookProfError, match="self_ns"):
-        p.export_stacks(tmp_path / "x", "self_nss")
+        p.export.stacks(tmp_path / "x", "self_nss")
 
 
 def test_it_is_listed() -> None:

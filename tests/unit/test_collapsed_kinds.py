@@ -320,7 +320,7 @@ def test_what_we_write_is_of_no_other_tool(tmp_path: Path) -> None:
     names = ["<module> (a.py:1)", "f (b.py:2)"]
     b.slices(ts=[0, 10], dur=[9_000_000, 5_000_000], name=names, category="python", track=b.track("main"))
     profile = Profile(b.seal())
-    profile.export_stacks(tmp_path / "stacks.txt")
+    profile.export.stacks(tmp_path / "stacks.txt")
     trace = open_profile(tmp_path / "stacks.txt").trace
     assert "exporter" not in trace.metadata
     assert trace.slices["self_ns"].tolist() == [4_000_000, 5_000_000]

@@ -490,9 +490,9 @@ def test_a_cell_from_end_to_end(fake: str, playing: Any) -> None:
     assert p.trace.metadata["cuda_route"] == "cupti"
     assert "collector-failed" not in p.trace.report
     assert dict(zip(p.kernels()["name"], p.kernels()["count"], strict=True))["gemm(float*)"] == 10
-    assert p.copies()["pinned"].dropna().tolist() == [False, True]
-    assert p.copies()["bytes"].sum() == (1 << 20) + (1 << 19) + 4096
-    delays = p.kernel_launches()["delay_ns"]  # both ends are rounded where the clocks drift
+    assert p.device.copies()["pinned"].dropna().tolist() == [False, True]
+    assert p.device.copies()["bytes"].sum() == (1 << 20) + (1 << 19) + 4096
+    delays = p.device.launches()["delay_ns"]  # both ends are rounded where the clocks drift
     assert delays.iloc[:20].between(4_999, 5_001).all()
     assert not set(p.trust["code"]) & {"kernels-lost-between", "no-device-records", "kernels-before-launch"}
     assert "GPU 1 stream 7" in set(p.trace.tracks["name"])

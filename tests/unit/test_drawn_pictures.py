@@ -116,9 +116,9 @@ def test_letters_have_dots() -> None:
 
 def test_a_profile_draws_itself(trace: Trace, tmp_path: Path) -> None:
     profile = Profile(trace)
-    profile.to_png(tmp_path / "p.png", view="phases", width=600)
+    profile.export.png(tmp_path / "p.png", view="phases", width=600)
     assert Image.open(tmp_path / "p.png").size == (1200, 440)
-    profile.to_svg(tmp_path / "p.svg", "timeline")
+    profile.export.svg(tmp_path / "p.svg", "timeline")
     assert (tmp_path / "p.svg").read_text(encoding="utf-8").startswith("<svg")
 
 

@@ -28,7 +28,7 @@ def test_scenes_of_torch_run_on_the_host_too(name: str) -> None:
         body()
     assert len(p.operators()) > 3
     if name == "torch-growth":
-        assert p.memory_growth()["bytes_per_step"].max() == LEAK_BYTES
+        assert p.memory.growth()["bytes_per_step"].max() == LEAK_BYTES
 
 
 def test_scenes_say_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,7 +115,7 @@ def test_a_known_cost_is_found_exactly(played: None) -> None:
     assert measured["pairs"] == 12
     assert measured["unrecorded_ns"] == [4_000_000] * 12
     assert measured["recorded_ns"] == [6_000_000] * 12
-    row = p.overhead().iloc[0]
+    row = p.steps.overhead().iloc[0]
     assert (row["part"], row["share"], row["overhead_ns"]) == ("all", 1.0, 2e6)
     assert (row["low"], row["ratio"], row["high"]) == (1.5, 1.5, 1.5)
 
@@ -158,7 +158,7 @@ def test_too_few_steps_are_said() -> None:
     p = recorded(5, step_s=0.0005, cost_s=0.0)
     assert "overhead" not in p.trace.metadata
     assert "overhead-not-measured" in p.trace.report
-    assert p.overhead().empty
+    assert p.steps.overhead().empty
 
 
 def test_stop_after_waits_for_the_measurement() -> None:
@@ -193,7 +193,7 @@ def test_on_a_cpu_torch_loop() -> None:
         for _ in range(3 + 5 * PAIR):
             step()
             p.step()
-    table = p.overhead().set_index("part")
+    table = p.steps.overhead().set_index("part")
     assert p.trace.metadata["overhead"]["pairs"] == 5
     assert table.loc["all", "ratio"] > 0.0  # its size depends on the machine
     assert table.loc["launch-bound", "share"] > 0.9

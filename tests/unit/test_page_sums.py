@@ -29,7 +29,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Pro
             ("drawn", drawn_profile(gpu=True), 300),
         ):
             patch.setattr(report, "MOST_SLICES", most)
-            profile.to_html(folder / f"{name}.html")
+            profile.export.html(folder / f"{name}.html")
             out[name] = (folder / f"{name}.html", profile)
     return out
 

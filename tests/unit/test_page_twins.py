@@ -160,7 +160,7 @@ def _case(
     """A report and what the kernel answers to each request under each state."""
     protocol = PageQueries(profile.trace, profile.selection)
     questions = [each for state, requests in asked for each in _asked(profile, state, requests, protocol)]
-    profile.to_html(folder / f"{name}.html")
+    profile.export.html(folder / f"{name}.html")
     return {"name": name, "file": str(folder / f"{name}.html"), "questions": questions}
 
 

@@ -11,8 +11,11 @@ import pytest
 from bokeh.embed import file_html
 
 from notebook_prof import NotRecordedError, Profile, TraceBuilder, analysis, read_trace
+from notebook_prof.analysis.method_names import METHODS as METHOD_NAMES
 from notebook_prof.errors import OptionError
+from notebook_prof.profiles.namespace import Namespace
 from notebook_prof.profiles.plot import VIEWS
+from notebook_prof.profiles.renamed import member
 from notebook_prof.testing import draw
 
 NOT_FRAMES = ("Claim", "Verdict", "verdict", "trust", "Overview", "overview")
@@ -33,22 +36,29 @@ def profile() -> Profile:
     )
 
 
+def called(profile, name):
+    """The method of a Profile that an analysis is."""
+    found = member(profile, METHOD_NAMES.get(name, name))
+    return found.__call__ if isinstance(found, Namespace) else found
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_every_analysis_is_a_method_and_cannot_differ(profile, name):
-    function, method = getattr(analysis, name), getattr(Profile, name)
+    function, bound = getattr(analysis, name), called(profile, name)
+    method = bound.__func__
+    assert method.__wrapped__ is function
     assert method.__doc__ == function.__doc__
-    assert method.__name__ == name
     own, theirs = inspect.signature(method), inspect.signature(function)
     own = own.replace(parameters=[p for p in own.parameters.values() if p.name != "where"])
     assert list(own.parameters.values())[1:] == list(theirs.parameters.values())[1:]
     assert own.return_annotation == theirs.return_annotation
-    assert "self" not in inspect.signature(getattr(profile, name)).parameters
-    pd.testing.assert_frame_equal(getattr(profile, name)(), function(profile.trace))
+    assert "self" not in inspect.signature(bound).parameters
+    pd.testing.assert_frame_equal(bound(), function(profile.trace))
 
 
 def test_methods_pass_their_arguments_on(profile):
     assert profile.operators(name="mm")["count"].tolist() == [2]
-    assert profile.memory_live(5).empty
+    assert profile.memory.live(5).empty
     with pytest.raises(TypeError, match="windw"):
         profile.operators(windw=(1, 2))
 

@@ -6,21 +6,23 @@ used before the cell) and executes this in a namespace of its own: nothing of it
 
 from __future__ import annotations
 
+import operator
 import pickle
 import resource
 from typing import Any
 
-TABLES = (
-    "account",
-    "lines",
-    "steps",
-    "phases",
-    "memory_peak",
-    "memory_growth",
-    "hotspots",
-    "advice",
-    "operators",
-)
+TABLES = {
+    "account": "account",
+    "lines": "lines",
+    "steps": "steps",
+    "phases": "phases",
+    "memory_peak": "memory.peak",
+    "memory_growth": "memory.growth",
+    "hotspots": "hotspots",
+    "advice": "advice",
+    "operators": "operators",
+}
+"""Names of answers, and the methods of a Profile that give them."""
 
 
 def usage() -> dict[str, float]:
@@ -36,9 +38,9 @@ def usage() -> dict[str, float]:
 def answers(profile: Any) -> dict[str, Any]:
     """What a Profile says. A table that cannot be made is in ``failures`` by its name, with the error."""
     said: dict[str, Any] = {"failures": {}}
-    for name in TABLES:
+    for name, path in TABLES.items():
         try:
-            table = getattr(profile, name)()
+            table = operator.attrgetter(path)(profile)()
             said[name] = table.astype({c: "object" for c in table.columns if table[c].dtype == "category"})
         except Exception as error:
             said["failures"][name] = f"{type(error).__name__}: {error}"

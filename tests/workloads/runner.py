@@ -96,7 +96,7 @@ class Run:
         if name in said:
             return said[name]
         if name in said.get("failures", {}):
-            raise AssertionError(f"p.{name}() failed: {said['failures'][name]}")
+            raise AssertionError(f"{name} failed: {said['failures'][name]}")
         raise AttributeError(name)
 
     @property

@@ -23,7 +23,7 @@ HEAD = """# The truth about any cell
 Cells that nobody wrote to please a profiler (`tests/workloads/cells`), what is true of each, measured
 independently (`perf_counter` around the parts, every top-level statement of a bare run, the system's books of
 CPU time and of the highest resident memory), and what the Profile says. `tests/workloads` asserts each row
-on `p.account()`, `p.lines()`, `p.steps()`, `p.phases()`, `p.memory_peak()` and `p.verdict.claims`.
+on `p.account()`, `p.lines()`, `p.steps()`, `p.phases()`, `p.memory.peak()` and `p.verdict.claims`.
 
 - *Before*: version 0.1.0, on the day when the cells were collected.
 - *Now*: the first two lines of the verdict of one run each; {machine}. Its times are those of that run, which

@@ -49,7 +49,7 @@ class Ceilings:
 
     @property
     def limits(self) -> dict[str, float]:
-        """Arguments of `roofline`: ``p.roofline(**nbp.measure_device().limits)``."""
+        """Arguments of `roofline`: ``p.device.roofline(**nbp.measure_device().limits)``."""
         return {"flops_per_s": self.flops_per_s, "bytes_per_s": self.bytes_per_s}
 
     @property

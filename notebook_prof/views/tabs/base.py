@@ -87,7 +87,7 @@ class Table:
         What a click on each row selects.
     title : str
     call : str
-        How to get all of it in Python: ``p.step_trace()``.
+        How to get all of it in Python: ``p.steps.trace()``.
     bars : sequence of str
         Columns with a bar behind the number, all on one scale; shares have bars of their own.
     """

@@ -36,7 +36,7 @@ def device(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         parts.append(
             Table(
                 longest[list(_GAPS)].drop(columns=gone), {"step": "text", "device": "text"},
-                select=_select(longest), title=title, call="p.device_idle()",
+                select=_select(longest), title=title, call="p.device.idle()",
             )
         )  # fmt: skip
     return Panel("Device", tuple(parts), followed(analysis.device))
@@ -78,7 +78,7 @@ TAB: Final = Tab(
     summary="Utilisation, occupancy, idle gaps and their causes.",
     calls=(
         "p.device()",
-        "p.device_idle()",
+        "p.device.idle()",
     ),
     plots={"device": "idle_figure"},
 )

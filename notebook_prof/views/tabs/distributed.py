@@ -36,7 +36,7 @@ def distributed(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
             count=("dur", "size"), total_ns=("dur", "sum"), mean_ns=("dur", "mean"), bytes=("bytes", "sum")
         )
         parts.append(Table(sums.sort_values("total_ns", ascending=False).reset_index(), title="By operation",
-                           call="p.collectives()"))  # fmt: skip
+                           call="p.distributed.collectives()"))  # fmt: skip
         parts.append(_calls(calls))
     return Panel("Distributed", tuple(parts), followed(analysis.distributed))
 
@@ -64,7 +64,7 @@ def _calls(calls: pd.DataFrame) -> Table:
     ]
     shown = [name for name in _SHOWN if name not in gone]
     return Table(table[shown], {"step": "text"}, select=select, title="Collectives, the longest first",
-                 call="p.collectives()")  # fmt: skip
+                 call="p.distributed.collectives()")  # fmt: skip
 
 
 TAB: Final = Tab(
@@ -75,7 +75,7 @@ TAB: Final = Tab(
     summary="Communication, what hides it, each collective.",
     calls=(
         "p.distributed()",
-        "p.collectives()",
+        "p.distributed.collectives()",
     ),
     plots={"distributed": "distributed_figure"},
 )

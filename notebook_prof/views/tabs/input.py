@@ -36,7 +36,7 @@ def input_data(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     if len(stages):
         parts.append(_stages(stages))
     if len(queues):
-        parts.append(Table(queues.drop(columns=_single(queues)), title="Queues", call="p.input_queues()",
+        parts.append(Table(queues.drop(columns=_single(queues)), title="Queues", call="p.input.queues()",
                            units={"usage": "share"}))  # fmt: skip
     parts.append(_steps(table))
     return Panel("Input", tuple(parts), followed(analysis.input_pipeline))
@@ -95,7 +95,7 @@ def _stages(stages: pd.DataFrame) -> Table:
     }
     units["queue_length"] = "count"
     heads = {"suspect": "finding", "usage": "queue behind it", "input_usage": "queue before it"}
-    return Table(table, units, heads, title="Stages of the pipeline", call="p.input_operators()")
+    return Table(table, units, heads, title="Stages of the pipeline", call="p.input.operators()")
 
 
 def _steps(table: pd.DataFrame) -> Table:
@@ -108,7 +108,7 @@ def _steps(table: pd.DataFrame) -> Table:
     if not keep["dur"].any():
         keep = keep.drop(columns="dur")
     select = [{"step": int(number)} for number in keep["step"].tolist()]
-    return Table(keep, heads={"dur": "step takes"}, select=select, title="Steps", call="p.input_pipeline()")
+    return Table(keep, heads={"dur": "step takes"}, select=select, title="Steps", call="p.input.pipeline()")
 
 
 def _single(table: pd.DataFrame) -> list[str]:
@@ -122,6 +122,6 @@ TAB: Final = Tab(
     without_input,
     place=60,
     summary="Fetch and wait of each step; MindData's pipeline, queues and bottleneck.",
-    calls=("p.input_pipeline()",),
+    calls=("p.input.pipeline()",),
     plots={"input": ""},
 )

@@ -35,7 +35,7 @@ def memory(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         operators = ask(analysis.memory_operators, trace, state)
         select = [{"name": str(name)} for name in operators["name"]]
         parts.append(Table(operators, {"device": "text"}, select=select, title="Operators, by what they kept",
-                           call="p.memory_operators()"))  # fmt: skip
+                           call="p.memory.operators()"))  # fmt: skip
     return Panel("Memory", tuple(parts), followed(analysis.memory_peak, analysis.memory_operators))
 
 
@@ -67,7 +67,7 @@ def _growth(trace: Trace) -> list[Part]:
     empty = [name for name in ("operator", "module") if table[name].isna().all()]
     shown = table.drop(columns=["first_slice", *empty])
     units = {"blocks_per_step": "number", "device": "text", "bytes_per_step": "bytes"}
-    return [*told, Table(shown, units, select=select, title="Growth a step", call="p.memory_growth()")]
+    return [*told, Table(shown, units, select=select, title="Growth a step", call="p.memory.growth()")]
 
 
 def _live(trace: Trace, at: int) -> list[Part]:
@@ -87,10 +87,10 @@ def _live(trace: Trace, at: int) -> list[Part]:
         None if pd.isna(row) else {"focus": int(row)} for row in blocks["slice"]
     ]
     return [
-        Table(kinds, title=f"{when}: by category", call=f"p.memory_by('kind', at={at})"),
-        Table(makers, select=named, title=f"{when}: by operator", call=f"p.memory_by('operator', at={at})"),
+        Table(kinds, title=f"{when}: by category", call=f"p.memory.by('kind', at={at})"),
+        Table(makers, select=named, title=f"{when}: by operator", call=f"p.memory.by('operator', at={at})"),
         Table(
-            blocks[shown], {"step": "text"}, select=born, title=f"{when}: blocks", call=f"p.memory_live({at})"
+            blocks[shown], {"step": "text"}, select=born, title=f"{when}: blocks", call=f"p.memory.live({at})"
         ),
     ]
 
@@ -101,6 +101,6 @@ TAB: Final = Tab(
     without_memory,
     place=40,
     summary="Curves, blocks over time, what was alive at the peak, growth a step.",
-    calls=("p.memory_by()",),
+    calls=("p.memory.by()",),
     plots={"memory_flow": "memory_flow_figure"},
 )

@@ -50,7 +50,7 @@ def roofline(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
             *pictures(figures.roofline_figure(trace, selection_of(state), **limits)),
             Table(
                 shown, {k: v for k, v in _UNITS.items() if k in shown}, select=select, title="Operators",
-                call="p.roofline()",
+                call="p.device.roofline()",
             ),
         ),
         followed(analysis.roofline),
@@ -74,6 +74,6 @@ TAB: Final = Tab(
     without_shapes,
     place=110,
     summary="Operators by FLOPs a byte and FLOP/s.",
-    calls=("p.roofline()",),
+    calls=("p.device.roofline()",),
     plots={"roofline": "roofline_figure"},
 )

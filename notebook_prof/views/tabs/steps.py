@@ -38,11 +38,11 @@ def steps(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
             Table(
                 table[shown], heads={"fp_bp_ns": "forward + backward", "all_reduce_ns": "all-reduce"},
                 select=_choose(table), title="From the first operator to the last gradient",
-                call="p.step_trace()",
+                call="p.steps.trace()",
             ),
             Table(
                 parts, select=_choose(parts), title="What ran, the first of these that did",
-                call="p.step_breakdown()",
+                call="p.steps.breakdown()",
             ),
         ),
         followed(analysis.step_trace),
@@ -75,8 +75,8 @@ TAB: Final = Tab(
     place=50,
     summary="The step trace and what ran in each step.",
     calls=(
-        "p.step_trace()",
-        "p.step_breakdown()",
+        "p.steps.trace()",
+        "p.steps.breakdown()",
     ),
     plots={"steps": "steps_figure"},
 )

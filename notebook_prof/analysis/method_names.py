@@ -1,0 +1,43 @@
+"""What the methods of a Profile are called that are functions of this package under another name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+METHODS: Final = {
+    "memory_peak": "memory.peak",
+    "memory_live": "memory.live",
+    "memory_by": "memory.by",
+    "memory_growth": "memory.growth",
+    "level_growth": "memory.level_growth",
+    "memory_blocks": "memory.blocks",
+    "memory_operators": "memory.operators",
+    "step_breakdown": "steps.breakdown",
+    "step_trace": "steps.trace",
+    "one_time": "steps.one_time",
+    "overhead": "steps.overhead",
+    "input_pipeline": "input.pipeline",
+    "input_queues": "input.queues",
+    "input_operators": "input.operators",
+    "loaders": "input.loaders",
+    "device_idle": "device.idle",
+    "idle_causes": "device.idle_causes",
+    "kernel_launches": "device.launches",
+    "copies": "device.copies",
+    "graph_nodes": "device.graph_nodes",
+    "roofline": "device.roofline",
+    "kernel_origins": "kernels.origins",
+    "operator_work": "operators.work",
+    "calls": "operators.calls",
+    "line_calls": "lines.calls",
+    "imports": "lines.imports",
+    "cpu_use": "cpu.use",
+    "thread_time": "cpu.states",
+    "host_waits": "cpu.waits",
+    "breakdown": "distributed.breakdown",
+    "collectives": "distributed.collectives",
+    "cluster_steps": "mindspore.cluster_steps",
+    "cluster_links": "mindspore.cluster_links",
+    "cluster_advice": "mindspore.cluster_advice",
+}
+"""Function → dotted name of the method; those left out are methods of the same name."""

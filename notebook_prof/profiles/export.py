@@ -1,0 +1,127 @@
+"""``p.export``: a Profile as a file for something else."""
+
+from __future__ import annotations
+
+import os
+from typing import ClassVar
+
+from ..writers.stacks import export_stacks
+from .methods import method
+from .namespace import Namespace
+
+
+class Export(Namespace):
+    """Write a report, a picture, or a file for another tool; ``p.save`` keeps the recording itself.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from notebook_prof import Profile
+    >>> from notebook_prof.testing import draw
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "run.json"
+    >>> Profile(draw("main: [mm ]")).export.chrome(file)
+    >>> file.exists()
+    True
+    """
+
+    path: ClassVar[str] = "export"
+
+    def html(self, path: str | os.PathLike[str]) -> None:
+        """Write one self-contained HTML file with the four linked views.
+
+        It needs no kernel and no network; the selection at the time of writing is in it.
+
+        Parameters
+        ----------
+        path : path
+            An existing file is replaced.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from notebook_prof import Profile
+        >>> from notebook_prof.testing import draw
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "report.html"
+        >>> Profile(draw("main: [mm ]")).export.html(file)
+        >>> "<script" in file.read_text(encoding="utf-8")
+        True
+        """
+        from ..views.report.static_html import write_report
+
+        p = self._profile
+        write_report(p.trace, p.selection, path, verdict=p.headline, claims=p.verdict.claims)
+
+    def png(
+        self, path: str | os.PathLike[str], view: str = "all", *, width: int = 1000, theme: str = "light"
+    ) -> None:
+        """Write the views as a picture, without a browser; what is not selected is pale.
+
+        Parameters
+        ----------
+        path : path
+        view : str
+            ``timeline``, ``operators``, ``memory``, ``phases``, or ``all`` of them.
+        width : int
+            Pixels of the layout, at least 480; the picture has two dots a pixel.
+        theme : str
+            ``light`` or ``dark``.
+
+        Raises
+        ------
+        OptionError
+            If there is no such view or theme, or `width` is too small.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from notebook_prof import Profile
+        >>> from notebook_prof.testing import draw
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "phases.png"
+        >>> Profile(draw("main: [mm ]")).export.png(file, "phases")
+        >>> file.read_bytes()[1:4]
+        b'PNG'
+        """
+        from ..views.pictures import write_png
+
+        write_png(self._profile.trace, self._profile.selection, path, view, width, theme)
+
+    def svg(
+        self, path: str | os.PathLike[str], view: str = "all", *, width: int = 1000, theme: str = "light"
+    ) -> None:
+        """Write the views as a vector picture, without a browser; arguments as for `png`.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from notebook_prof import Profile
+        >>> from notebook_prof.testing import draw
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "phases.svg"
+        >>> Profile(draw("main: [mm ]")).export.svg(file, "phases")
+        >>> file.read_text(encoding="utf-8")[:4]
+        '<svg'
+        """
+        from ..views.pictures import write_svg
+
+        write_svg(self._profile.trace, self._profile.selection, path, view, width, theme)
+
+    def chrome(self, path: str | os.PathLike[str]) -> None:
+        """Write Chrome trace JSON, which Perfetto, TensorBoard and `open_profile` open.
+
+        Parameters
+        ----------
+        path : path
+            Compressed with gzip if it ends in ``.gz``; an existing file is replaced.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from notebook_prof import Profile, read_trace
+        >>> from notebook_prof.testing import draw
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "run.json.gz"
+        >>> Profile(draw("main: [mm ]")).export.chrome(file)
+        >>> len(read_trace(file))
+        1
+        """
+        self._profile.trace.to_chrome(path)
+
+    stacks = method(export_stacks)

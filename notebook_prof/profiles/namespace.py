@@ -1,0 +1,97 @@
+"""What ``p.memory`` and its like are: analyses of one topic under one name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol
+
+from ..trace import Trace
+
+
+class HasTrace(Protocol):
+    """Anything with a Trace."""
+
+    @property
+    def trace(self) -> Trace:
+        """The recording."""
+        ...
+
+
+class Namespace:
+    """Methods of one topic, for the Profile that they were asked of.
+
+    A subclass gives `path`, the name that a Profile has for it, and its methods; with ``__call__`` it is a
+    method itself.
+
+    Parameters
+    ----------
+    profile : Profile
+
+    Examples
+    --------
+    >>> from notebook_prof import Profile
+    >>> from notebook_prof.testing import draw
+    >>> p = Profile(draw("main: [mm ]"))
+    >>> p.mindspore
+    p.mindspore.cluster_steps()   Compare the ranks of a MindSpore folder, as MindInsight's cluster page does.
+    p.mindspore.cluster_links()   List the links between ranks, as MindInsight's communication page does.
+    p.mindspore.cluster_advice()  Name the ranks, links and stages that stand out.
+    >>> dir(p.lines)
+    ['calls', 'imports']
+    """
+
+    __slots__ = ("_profile",)
+    path: ClassVar[str] = ""
+
+    def __init__(self, profile: Any) -> None:
+        self._profile = profile
+
+    def __init_subclass__(cls) -> None:
+        """Give members the names under which they are called, for ``help``."""
+        for name in cls.members():
+            member = vars(cls)[name]
+            member.__name__, member.__qualname__ = name, f"{cls.__qualname__}.{name}"
+
+    @classmethod
+    def members(cls) -> dict[str, Callable[..., Any]]:
+        """Give the public methods by name, in the order of the source.
+
+        Examples
+        --------
+        >>> from notebook_prof import Profile
+        >>> from notebook_prof.testing import draw
+        >>> list(type(Profile(draw("main: [mm ]")).lines).members())
+        ['calls', 'imports']
+        """
+        found = vars(cls).items()
+        return {name: member for name, member in found if name[0] != "_" and inspect.isfunction(member)}
+
+    def __dir__(self) -> list[str]:
+        return sorted(self.members())
+
+    def __repr__(self) -> str:
+        told = {f"p.{self.path}.{name}()": member for name, member in self.members().items()}
+        if callable(self):
+            told = {f"p.{self.path}()": type(self).__call__, **told}
+        width = max(map(len, told))
+        return "\n".join(f"{call.ljust(width)}  {_first(member)}" for call, member in told.items())
+
+
+def trace_of(holder: Any) -> Trace:
+    """Give the Trace of a Profile, or of the Profile that a namespace belongs to.
+
+    Examples
+    --------
+    >>> from notebook_prof import Profile
+    >>> from notebook_prof.testing import draw
+    >>> p = Profile(draw("main: [mm ]"))
+    >>> trace_of(p) is trace_of(p.memory)
+    True
+    """
+    found: HasTrace = holder._profile if isinstance(holder, Namespace) else holder
+    return found.trace
+
+
+def _first(member: Callable[..., Any]) -> str:
+    return (inspect.getdoc(member) or "").partition("\n")[0]

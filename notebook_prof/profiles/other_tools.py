@@ -1,0 +1,143 @@
+"""``p.compat``: what other profilers print and compute, for any recording."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from ..analysis import calls
+from ..compat.megengine import top_calls
+from ..compat.paddle_summary import Events
+from ..compat.paddle_summary.text import event_text
+from ..compat.torch_table import torch_text
+from .namespace import Namespace
+from .text import Text
+
+
+class Compat(Namespace):
+    """The texts and tables of other profilers, for recordings of every format."""
+
+    path: ClassVar[str] = "compat"
+
+    def torch_table(
+        self, sort_by: str | None = None, row_limit: int = 100, *, time_unit: str | None = None
+    ) -> Text:
+        """Write operators as PyTorch's ``prof.key_averages().table()`` does.
+
+        Parameters
+        ----------
+        sort_by : str, optional
+            ``self_cpu_time_total cpu_time_total cpu_time count self_device_time_total device_time_total
+            device_time`` (or ``cuda`` for ``device``), largest first; in order of appearance unless given.
+        row_limit : int
+            How many rows; -1 for all.
+        time_unit : str, optional
+            ``s ms us``; each time in the unit that fits unless given.
+
+        Returns
+        -------
+        Text
+
+        Raises
+        ------
+        OptionError
+            If there is no such key or unit.
+
+        Examples
+        --------
+        >>> from notebook_prof import Profile
+        >>> from notebook_prof.testing import draw
+        >>> "Self CPU time total" in Profile(draw("main: [aten::mm ]")).compat.torch_table()
+        True
+        """
+        trace = self._profile.trace
+        return Text(torch_text(trace, sort_by=sort_by, row_limit=row_limit, time_unit=time_unit))
+
+    def paddle_summary(
+        self,
+        *,
+        sorted_by: str = "CPUTotal",
+        views: str | Iterable[str] | None = None,
+        op_detail: bool = True,
+        thread_sep: bool = False,
+        time_unit: str = "ms",
+    ) -> Text:
+        """Write the tables that ``paddle.profiler.Profiler.summary`` prints.
+
+        Parameters
+        ----------
+        sorted_by : str
+            ``CPUTotal CPUAvg CPUMax CPUMin GPUTotal GPUAvg GPUMax GPUMin``, or Paddle's ``SortedKeys``; from
+            largest to smallest, minima from smallest to largest.
+        views : str or iterable of str, optional
+            ``DeviceView OverView ModelView DistributedView KernelView OperatorView MemoryView
+            MemoryManipulationView UDFView``, or Paddle's ``SummaryView``; all unless given. Views without
+            rows are left out.
+        op_detail, thread_sep : bool
+            Whether to list what is inside operators, and operators by thread.
+        time_unit : str
+            ``s ms us ns``.
+
+        Returns
+        -------
+        Text
+            For Paddle's recordings the very text, to the character.
+
+        Raises
+        ------
+        OptionError
+            If there is no such sort key, view or unit.
+
+        Examples
+        --------
+        >>> from notebook_prof import Profile
+        >>> from notebook_prof.testing import draw
+        >>> text = Profile(draw("main: [mm ]")).compat.paddle_summary(views="OperatorView")
+        >>> "Operator Summary" in text
+        True
+        """
+        return Text(
+            event_text(
+                Events(self._profile.trace),
+                sorted_by=sorted_by,
+                views=views,
+                op_detail=op_detail,
+                thread_sep=thread_sep,
+                time_unit=time_unit,
+            )
+        )
+
+    def megengine(self, *, on: str | None = None, **options: Any) -> pd.DataFrame:
+        """Rank calls of operators, as MegEngine's ``profile_analyze`` does.
+
+        Parameters
+        ----------
+        on : str, optional
+            ``device`` or ``host``; ``device`` unless given, or ``host`` where no call ran on a device.
+        **options
+            ``end_key top types name input_dtype aggregate aggregate_by order_by min_time_s max_time_s``, as
+            `notebook_prof.compat.megengine.top_calls` takes them.
+
+        Returns
+        -------
+        DataFrame
+            As `top_calls` gives it.
+
+        Raises
+        ------
+        OptionError
+            For an unknown order or aggregate, or a regular expression that is none.
+
+        Examples
+        --------
+        >>> from notebook_prof import Profile
+        >>> from notebook_prof.testing import draw
+        >>> p = Profile(draw("main: [mm     ][add]"))
+        >>> p.compat.megengine(top=1)[["name", "count"]].values.tolist()
+        [['mm', 1]]
+        """
+        table = calls(self._profile.trace)
+        side = on if on is not None else "device" if table["device_ns"].notna().any() else "host"
+        return top_calls(table, on=side, **options)

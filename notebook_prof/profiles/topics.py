@@ -1,0 +1,126 @@
+"""The analyses of a Profile by topic: ``p.memory.peak()``, ``p.steps.breakdown()`` and their like."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from .. import analysis
+from .methods import method
+from .namespace import Namespace
+
+
+class Operators(Namespace):
+    """Operators: ``p.operators()`` sums them up."""
+
+    path: ClassVar[str] = "operators"
+    __call__ = method(analysis.operators)
+    calls = method(analysis.calls)
+    work = method(analysis.operator_work)
+
+
+class Kernels(Namespace):
+    """Device work: ``p.kernels()`` sums it up."""
+
+    path: ClassVar[str] = "kernels"
+    __call__ = method(analysis.kernels)
+    origins = method(analysis.kernel_origins)
+
+
+class Steps(Namespace):
+    """Steps: ``p.steps()`` lists them."""
+
+    path: ClassVar[str] = "steps"
+    __call__ = method(analysis.steps)
+    breakdown = method(analysis.step_breakdown)
+    trace = method(analysis.step_trace)
+    one_time = method(analysis.one_time)
+    overhead = method(analysis.overhead)
+
+
+class Memory(Namespace):
+    """Memory: ``p.memory()`` is the curve."""
+
+    path: ClassVar[str] = "memory"
+    __call__ = method(analysis.memory)
+    peak = method(analysis.memory_peak)
+    live = method(analysis.memory_live)
+    by = method(analysis.memory_by)
+    growth = method(analysis.memory_growth)
+    level_growth = method(analysis.level_growth)
+    blocks = method(analysis.memory_blocks)
+    operators = method(analysis.memory_operators)
+
+
+class Input(Namespace):
+    """How steps got their data."""
+
+    path: ClassVar[str] = "input"
+    pipeline = method(analysis.input_pipeline)
+    queues = method(analysis.input_queues)
+    operators = method(analysis.input_operators)
+    loaders = method(analysis.loaders)
+
+
+class Device(Namespace):
+    """Devices: ``p.device()`` tells how busy each was."""
+
+    path: ClassVar[str] = "device"
+    __call__ = method(analysis.device)
+    idle = method(analysis.device_idle)
+    idle_causes = method(analysis.idle_causes)
+    launches = method(analysis.kernel_launches)
+    copies = method(analysis.copies)
+    graph_nodes = method(analysis.graph_nodes)
+    roofline = method(analysis.roofline)
+
+
+class Lines(Namespace):
+    """Lines of source: ``p.lines()`` has the time of each."""
+
+    path: ClassVar[str] = "lines"
+    __call__ = method(analysis.lines)
+    calls = method(analysis.line_calls)
+    imports = method(analysis.imports)
+
+
+class Cpu(Namespace):
+    """The host: ``p.cpu()`` is the CPU time of threads and child processes."""
+
+    path: ClassVar[str] = "cpu"
+    __call__ = method(analysis.cpu)
+    use = method(analysis.cpu_use)
+    states = method(analysis.thread_time)
+    waits = method(analysis.host_waits)
+
+
+class Distributed(Namespace):
+    """Communication: ``p.distributed()`` divides steps into communication and computation."""
+
+    path: ClassVar[str] = "distributed"
+    __call__ = method(analysis.distributed)
+    breakdown = method(analysis.breakdown)
+    collectives = method(analysis.collectives)
+
+
+class MindSpore(Namespace):
+    """Folders of a MindSpore cluster, as MindInsight shows them."""
+
+    path: ClassVar[str] = "mindspore"
+    cluster_steps = method(analysis.cluster_steps)
+    cluster_links = method(analysis.cluster_links)
+    cluster_advice = method(analysis.cluster_advice)
+
+
+TOPICS: Final = (
+    Operators,
+    Kernels,
+    Steps,
+    Memory,
+    Input,
+    Device,
+    Lines,
+    Cpu,
+    Distributed,
+    MindSpore,
+)
+"""Namespaces whose methods are functions of `notebook_prof.analysis`."""

@@ -1,0 +1,103 @@
+"""Namespaces of a Profile, and the names that were there before them."""
+
+from __future__ import annotations
+
+import inspect
+import pydoc
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from notebook_prof import Profile, analysis
+from notebook_prof.analysis.method_names import METHODS
+from notebook_prof.profiles.export import Export
+from notebook_prof.profiles.namespace import Namespace
+from notebook_prof.profiles.other_tools import Compat
+from notebook_prof.profiles.renamed import RENAMED, member
+from notebook_prof.profiles.topics import TOPICS
+from notebook_prof.testing import draw
+
+KINDS = (*TOPICS, Export, Compat)
+FILES = {name: new for name, new in RENAMED.items() if new.startswith("export.")}
+VERBS = {"account", "advice", "flame", "hotspots", "layers", "overview", "phases", "save", "summary"}
+FACTS = {"headline", "pending", "plot", "selected", "selection", "trace", "trust", "verdict"}
+
+
+@pytest.fixture
+def profile() -> Profile:
+    return Profile(draw("steps: [0       ][1      ]\nmain:  [mm ][add  ][mm ]"))
+
+
+def asked_by_its_old_name(profile: Profile, name: str, *arguments: Any) -> Any:
+    """What it gives; it must warn once, with the new name and this file."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        answer = getattr(profile, name)(*arguments)
+    assert [w.category for w in told] == [DeprecationWarning]
+    assert f"p.{name}() is now p.{RENAMED[name]}()" in str(told[0].message)
+    assert told[0].filename == __file__
+    return answer
+
+
+@pytest.mark.parametrize("name", sorted(RENAMED.keys() - FILES.keys()))
+def test_an_old_name_warns_and_answers_the_same(profile: Profile, name: str) -> None:
+    old, new = asked_by_its_old_name(profile, name), member(profile, RENAMED[name])()
+    if isinstance(new, pd.DataFrame):
+        pd.testing.assert_frame_equal(old, new)
+    else:
+        assert old == new
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_an_old_name_writes_the_same_file(profile: Profile, name: str, tmp_path: Path) -> None:
+    asked_by_its_old_name(profile, name, tmp_path / "old.file")
+    member(profile, RENAMED[name])(tmp_path / "new.file")
+    old, new = ((tmp_path / file).stat().st_size for file in ("old.file", "new.file"))
+    assert old == pytest.approx(new, rel=1e-3)  # a report has random names
+
+
+def test_dir_lists_what_is_not_deprecated(profile: Profile) -> None:
+    public = {name for name in dir(profile) if name[0] != "_"}
+    assert public == VERBS | FACTS | {kind.path for kind in KINDS}
+    assert not public & RENAMED.keys()
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.path)
+def test_a_namespace_lists_its_members(profile: Profile, kind: type[Namespace]) -> None:
+    space = getattr(profile, kind.path)
+    assert type(space) is kind
+    assert dir(space) == sorted(kind.members())
+    lines = repr(space).splitlines()
+    assert len(lines) == len(kind.members()) + callable(space)
+    for name, line in zip(kind.members(), lines[callable(space) :], strict=True):
+        doc = inspect.getdoc(getattr(space, name)) or ""
+        assert line.split("  ", 1)[0].rstrip() == f"p.{kind.path}.{name}()"
+        assert line.endswith(doc.splitlines()[0])
+        assert len(doc.splitlines()[0]) > 10
+
+
+def test_help_is_that_of_the_analysis(profile: Profile) -> None:
+    text = pydoc.plain(pydoc.render_doc(profile.memory.peak))
+    assert "peak(*, window: 'WindowLike' = None, where: 'str | None' = None)" in text
+    assert (inspect.getdoc(analysis.memory_peak) or "").splitlines()[0] in text
+
+
+def test_a_member_takes_a_filter(profile: Profile) -> None:
+    assert profile.operators.calls(where="add")["name"].tolist() == ["add"]
+    assert profile.operators(where="add")["name"].tolist() == ["add"]
+
+
+def test_every_analysis_has_one_method(profile: Profile) -> None:
+    assert METHODS.keys() <= {*analysis.__all__}
+    paths = {f"{kind.path}.{name}" for kind in TOPICS for name in kind.members()}
+    assert paths == {*METHODS.values()}
+
+
+def test_megengine_ranks_as_the_command_does(profile: Profile) -> None:
+    ranked = profile.compat.megengine(aggregate_by="type", top=0)
+    assert ranked["count"].sum() == 3
+    assert ranked["cumulative_share"].iloc[-1] == pytest.approx(1)
+    assert profile.compat.megengine(on="device").empty
