@@ -13,6 +13,7 @@ import pytest
 
 from notebook_prof import Profile, analysis
 from notebook_prof.analysis.method_names import METHODS
+from notebook_prof.analysis.verdict.claims import Claim
 from notebook_prof.profiles.export import Export
 from notebook_prof.profiles.namespace import Namespace
 from notebook_prof.profiles.other_tools import Compat
@@ -94,6 +95,14 @@ def test_every_analysis_has_one_method(profile: Profile) -> None:
     assert METHODS.keys() <= {*analysis.__all__}
     paths = {f"{kind.path}.{name}" for kind in TOPICS for name in kind.members()}
     assert paths == {*METHODS.values()}
+
+
+def test_a_claim_says_what_to_call(profile: Profile) -> None:
+    claims = [Claim("", name, {}, "", 0) for name in METHODS]
+    claims += [Claim("", "host_waits", {}, "", 0, arguments={"window": (2, 9)}), *profile.verdict.claims]
+    for claim in claims:
+        table = eval(claim.call, {"p": profile})
+        pd.testing.assert_frame_equal(table, getattr(analysis, claim.table)(profile.trace, **claim.arguments))
 
 
 def test_megengine_ranks_as_the_command_does(profile: Profile) -> None:

@@ -12,6 +12,7 @@ import pandas as pd
 
 from ...trace import Trace
 from ...units import format_ns, format_share
+from ..method_names import METHODS
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Source:
     Attributes
     ----------
     table : str
-        An analysis, as ``p.account``.
+        A function of `notebook_prof.analysis`, as ``account``.
     where : mapping of str to value
         The rows: by column, the value they have, or a tuple of values; all rows unless given.
     column : str
@@ -108,6 +109,18 @@ class Claim:
             return found
         whole = self.of.value(trace)
         return float(found) / float(whole) if whole else 0.0
+
+    @property
+    def call(self) -> str:
+        """How a Profile gives the table, as ``p.memory.peak(window=(0, 10))``.
+
+        Examples
+        --------
+        >>> Claim("5 ms", "idle_causes", {}, "idle_ns", 5_000_000, arguments={"window": (0, 9)}).call
+        'p.device.idle_causes(window=(0, 9))'
+        """
+        given = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
+        return f"p.{METHODS.get(self.table, self.table)}({given})"
 
     def holds(self, trace: Trace) -> bool:
         """Whether the table says the same as the sentence."""
