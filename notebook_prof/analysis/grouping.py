@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..errors import OptionError, nearest
-from ..trace.intervals import IntArray, as_ints
+from ..trace.arrays import IntArray
+from ..trace.intervals import as_ints
 from .scope import ints, texts
 
 BY: Final = ("name", "shapes", "module", "phase", "category", "step", "track", "device", "stream")

@@ -14,7 +14,8 @@ import pandas as pd
 
 from ..errors import SelectionError, nearest
 from ..trace import CATEGORIES, DEVICE_CATEGORIES, PHASES, Trace, Window, nest
-from ..trace.intervals import IntArray, Intervals, as_ints
+from ..trace.arrays import BoolArray, IntArray
+from ..trace.intervals import Intervals, as_ints
 
 
 def length_before(intervals: Intervals, instants: IntArray) -> IntArray:
@@ -46,7 +47,6 @@ def length_within(intervals: Intervals, start: IntArray, end: IntArray) -> IntAr
     return length_before(intervals, np.maximum(end, start)) - length_before(intervals, start)
 
 
-Mask: TypeAlias = npt.NDArray[np.bool_]
 Texts: TypeAlias = str | Iterable[str] | None
 Numbers: TypeAlias = int | Iterable[int] | None
 WindowLike: TypeAlias = tuple[int, int] | None
@@ -114,7 +114,7 @@ class Scope:
     end: IntArray
     self_ns: IntArray
 
-    def only(self, keep: Mask) -> Scope:
+    def only(self, keep: BoolArray) -> Scope:
         """The slices where `keep`, with the self times that they have among all."""
         return Scope(self.slices, self.rows[keep], self.ts[keep], self.end[keep], self.self_ns[keep])
 
@@ -137,7 +137,7 @@ class Scope:
             keep &= self.among("category", known_words("category", category, CATEGORIES))
         return self if keep.all() else self.only(keep)
 
-    def among(self, column: str, words: Sequence[str]) -> Mask:
+    def among(self, column: str, words: Sequence[str]) -> BoolArray:
         """Whether a categorical column holds one of `words`."""
         wanted = np.append(self.slices[column].cat.categories.isin(list(words)), False)
         return np.asarray(wanted[self.codes(column)], dtype=bool)
@@ -159,12 +159,12 @@ def on_device(trace: Trace, window: WindowLike = None) -> Scope:
     )
 
 
-def of_kind(trace: Trace, kinds: Sequence[str]) -> Mask:
+def of_kind(trace: Trace, kinds: Sequence[str]) -> BoolArray:
     """Which slices are on a track of one of these kinds; shape (slices,)."""
     return once(trace, ("kind", *kinds), lambda: _of_kind(trace, kinds))
 
 
-def _of_kind(trace: Trace, kinds: Sequence[str]) -> Mask:
+def _of_kind(trace: Trace, kinds: Sequence[str]) -> BoolArray:
     tracks = trace.tracks
     keys = tracks.loc[tracks["kind"].isin(list(kinds)), "track"].to_numpy()
     track = trace.slices["track"].to_numpy()
@@ -199,7 +199,7 @@ def texts(column: pd.Series[Any], codes: IntArray) -> pd.Series[Any]:
     return pd.Series(words[codes], dtype="str")
 
 
-def _scope(trace: Trace, keep: Mask, window: WindowLike) -> Scope:
+def _scope(trace: Trace, keep: BoolArray, window: WindowLike) -> Scope:
     slices = trace.slices
     ts = slices["ts"].to_numpy()
     end = ts + slices["dur"].to_numpy()

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
-from ..trace.intervals import IntArray
+from ..trace.arrays import IntArray
 
 MOST_SPANS: Final = 1_000_000
 """Annotations kept in one recording, about 150 MB."""

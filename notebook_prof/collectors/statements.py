@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ..trace.intervals import IntArray
+from ..trace.arrays import IntArray
 
 SHOWING: Final = -2
 """Line of the mark after the last statement: IPython shows its result from here on."""

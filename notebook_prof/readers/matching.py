@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..trace.intervals import IntArray
+from ..trace.arrays import IntArray
 from ..trace.nesting import inherit
 from ..trace.pairing import Pairs, pair
 

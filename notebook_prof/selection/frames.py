@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ..errors import OptionError
+from ..trace.arrays import BoolArray
 from .query import EXACT, PARTS, STEP, Condition, Query
 
 _TEXT: Final = ("name", "operator", "function", "shapes", "module", "file", "description", "kernel")
@@ -23,10 +23,8 @@ _COLUMNS: Final = {
     "bandwidth": ("bytes_per_s",),
 }
 
-Mask = npt.NDArray[np.bool_]
 
-
-def passing(table: pd.DataFrame, query: Query) -> Mask:
+def passing(table: pd.DataFrame, query: Query) -> BoolArray:
     """Which rows of a table pass a filter.
 
     Parameters
@@ -66,7 +64,7 @@ def column_for(table: pd.DataFrame, field: str) -> str | None:
     return next((name for name in candidates if name in table.columns), None)
 
 
-def _holds(table: pd.DataFrame, condition: Condition) -> Mask:
+def _holds(table: pd.DataFrame, condition: Condition) -> BoolArray:
     name = column_for(table, condition.field)
     if name is None:
         raise OptionError(
@@ -97,7 +95,7 @@ def _holds(table: pd.DataFrame, condition: Condition) -> Mask:
     return np.asarray(compare(values, limit) & ~np.isnan(values), dtype=bool)
 
 
-def _among(column: pd.Series[Any], condition: Condition) -> Mask:
+def _among(column: pd.Series[Any], condition: Condition) -> BoolArray:
     words = [str(word).casefold() for word in condition.value]  # type: ignore[union-attr]
     code, values = pd.factorize(column)
     texts = [str(value).casefold() for value in values]
@@ -105,11 +103,11 @@ def _among(column: pd.Series[Any], condition: Condition) -> Mask:
         found = [text in words for text in texts]
     else:
         found = [any(word in text for word in words) for text in texts]
-    mask: Mask = np.array([*found, False], dtype=bool)[code]
+    mask: BoolArray = np.array([*found, False], dtype=bool)[code]
     return mask if condition.operator == "=" else ~mask & (code >= 0)
 
 
-def _finds(table: pd.DataFrame, query: Query) -> Mask:
+def _finds(table: pd.DataFrame, query: Query) -> BoolArray:
     names = [name for name in _TEXT if name in table.columns]
     if not names:
         raise OptionError(f"there is no text in this table: its columns are {', '.join(table.columns)}")
@@ -117,5 +115,5 @@ def _finds(table: pd.DataFrame, query: Query) -> Mask:
     for name in names[1:]:
         text = text + "\n" + table[name].astype("object").fillna("").astype(str)
     code, values = pd.factorize(text)
-    found: Mask = query.finds_in([str(value) for value in values])[code]
+    found: BoolArray = query.finds_in([str(value) for value in values])[code]
     return found

@@ -12,9 +12,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..trace import Trace
+from ..trace.arrays import IntArray
 from .cached import locked_cached_property
-
-IntArray = npt.NDArray[np.int64]
 
 _BUSY_LEVELS: Final = 10
 

@@ -12,8 +12,8 @@ from ..errors import OptionError, nearest
 from ..selection import Query, passing
 from ..selection.query import STEP, Condition
 from ..trace import CATEGORIES, PHASES
+from ..trace.arrays import BoolArray
 from .columns import coded
-from .selected_rows import BoolArray
 
 if TYPE_CHECKING:
     from .store import ViewStore

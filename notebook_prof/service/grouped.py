@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy.typing as npt
 
+from ..trace.arrays import IntArray
 from .lod import GroupIndex, LaunchedIndex
-from .lod.rows import IntArray
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,12 +9,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from ..trace.arrays import BoolArray, IntArray
 from .cached import locked_cached_property
 from .columns import SliceColumns
 from .lod.chosen import Chosen, Members, Runs
-from .lod.rows import IntArray, RowIndex, grouped_order, running_sum
+from .lod.rows import RowIndex, grouped_order, running_sum
 
-BoolArray = npt.NDArray[np.bool_]
 Key = tuple[Any, ...]
 
 _FILTERS = ("name", "category", "track", "step", "phase", "rank")

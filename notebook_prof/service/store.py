@@ -15,6 +15,7 @@ from .. import analysis
 from ..analysis.device.launches import launching_rows
 from ..analysis.time.operators import redispatched
 from ..trace import DEVICE_CATEGORIES, Trace
+from ..trace.arrays import BoolArray, IntArray
 from .cached import is_cached, locked_cached_property
 from .columns import DrawnCounter, SliceColumns, coded, drawn_counters
 from .grouped import grouped
@@ -22,10 +23,9 @@ from .lod import DrawnIndex, EarlyIndex, GroupIndex, Pictures, RowIndex, StepCur
 from .lod.chosen import Chosen
 from .lod.density import LongestBlocks
 from .palette import name_colours
-from .selected_rows import BoolArray, Choices, Key, matching_mask
+from .selected_rows import Choices, Key, matching_mask
 
 T = TypeVar("T")
-IntArray = npt.NDArray[np.int64]
 
 GROUPINGS: Final = ("name", "shapes", "module", "category")
 TINTS: Final = ("name", "category", "phase", "module", "step")

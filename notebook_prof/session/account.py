@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..collectors.statements import SHOWING
-from ..trace.intervals import IntArray, union
+from ..trace.arrays import IntArray
+from ..trace.intervals import union
 from .window import Run, StepRecords
 
 KINDS: Final = ("steps", "code", "outside-window", "profiler", "not-recorded")

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..errors import OptionError, nearest
-from .intervals import IntArray, as_ints
+from .arrays import IntArray
+from .intervals import as_ints
 from .pairing import pair
 from .report import ImportReport
 from .sealing import SealedParts, seal

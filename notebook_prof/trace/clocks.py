@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .intervals import IntArray, as_ints
+from .arrays import IntArray
+from .intervals import as_ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from .intervals import IntArray, as_ints
+from .arrays import IntArray
+from .intervals import as_ints
 from .trace import Trace
 
 ARGUMENTS: Final = "event_arguments"

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import OptionError
+from .arrays import IntArray
 
-IntArray: TypeAlias = npt.NDArray[np.int64]
 Intervals: TypeAlias = tuple[IntArray, IntArray]
 """Starts and ends, both int64 nanoseconds. *Disjoint* means sorted and not touching."""
 

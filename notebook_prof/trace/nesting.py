@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .intervals import IntArray, as_ints
+from .arrays import IntArray
+from .intervals import as_ints
 
 MAX_DEPTH = np.iinfo(np.int16).max
 _FEW_TRACKS = 1 << 15

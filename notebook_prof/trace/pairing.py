@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .intervals import IntArray
+from .arrays import IntArray
 
 
 class Pairs(NamedTuple):

@@ -11,7 +11,8 @@ import pandas as pd
 
 from ..background import checkpoint
 from . import schema
-from .intervals import IntArray, Window, as_ints
+from .arrays import IntArray
+from .intervals import Window, as_ints
 from .nesting import MAX_DEPTH, inherit, nest, order_by_start
 from .report import ImportReport
 from .strings import Interner

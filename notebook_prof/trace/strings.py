@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from .arrays import CodeArray
+
 if TYPE_CHECKING:
     import pandas as pd
-
-CodeArray = npt.NDArray[np.int32]
 
 
 class Coded(NamedTuple):

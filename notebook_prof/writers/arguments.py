@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..trace import Trace
+from ..trace.arrays import IntArray
 from ..trace.event_tables import ARGUMENTS, DEVICE_TABLES, distinct_facts, event_table, slice_rows_of
-from ..trace.intervals import IntArray
 
 _OF_SLICE: Final = frozenset({"device", "stream", "name", "start_unix_ns", "start_ns"})
 """Columns that the slice tells itself."""

@@ -11,13 +11,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..trace import Trace
-from ..trace.intervals import IntArray, as_ints
+from ..trace.arrays import IntArray, TextArray
+from ..trace.intervals import as_ints
 from ..trace.taxonomy import MODULE_PREFIX, STEP_PREFIX
 from .arguments import EventTexts
 
 Rows: TypeAlias = Iterable[str]
 """Chunks of events, each joined with commas; a chunk may be empty."""
-TextArray: TypeAlias = npt.NDArray[np.object_]
 
 _KIND: Final = {
     "operator": "cpu_op",

@@ -15,7 +15,8 @@ import pandas as pd
 from ..atomic_files import atomic_text
 from ..errors import OptionError, nearest
 from ..trace import Trace
-from ..trace.intervals import IntArray, as_ints
+from ..trace.arrays import IntArray
+from ..trace.intervals import as_ints
 from ..trace.taxonomy import DEVICE_CATEGORIES
 
 METRICS: Final = ("self_ns", "device_ns")

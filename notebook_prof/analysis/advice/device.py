@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 from ...trace.nesting import climb
 from ...units import format_count, format_ns, format_share
 from ..device.counters import device_attributes, uses_tensor_cores

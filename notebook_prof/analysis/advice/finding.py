@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace, Window
-from ...trace.intervals import IntArray
+from ...trace.arrays import BoolArray, IntArray
 from ..device.busy import device_idle
 from ..input.pipeline import input_pipeline, loaders
-from ..scope import Mask, Scope, WindowLike, on_device, on_host, step_spans
+from ..scope import Scope, WindowLike, on_device, on_host, step_spans
 from ..source.line_calls import imports, line_calls
 from ..time.account import ACCOUNT
 from ..time.one_time import one_time, steady_steps
@@ -117,7 +117,7 @@ class Run:
             return "the cell"
         return "the steps" if len(self.facts.steps) else "the time"
 
-    def cost_ns(self, keep: Mask | None = None) -> int:
+    def cost_ns(self, keep: BoolArray | None = None) -> int:
         """What recording torch's slices took, of all or of those of `host` where `keep`.
 
         0 beside a device, since the host runs ahead of it.
@@ -225,7 +225,7 @@ class Run:
         return spans["step"].tolist() if len(spans) else None
 
 
-def evidence(scope: Scope, keep: Mask) -> tuple[IntArray, int]:
+def evidence(scope: Scope, keep: BoolArray) -> tuple[IntArray, int]:
     """Rows of the longest slices where `keep`, and how many there are."""
     places = np.flatnonzero(keep)
     spent = (scope.end - scope.ts)[places]
@@ -233,7 +233,7 @@ def evidence(scope: Scope, keep: Mask) -> tuple[IntArray, int]:
     return scope.rows[places[order]], len(places)
 
 
-def named(scope: Scope, words: Sequence[str], *, start: bool = False) -> Mask:
+def named(scope: Scope, words: Sequence[str], *, start: bool = False) -> BoolArray:
     """Which slices have a name that holds (or starts with) one of `words`, whatever the case."""
     lowered = [str(name).lower() for name in scope.slices["name"].cat.categories]
     test = str.startswith if start else str.__contains__
@@ -241,7 +241,7 @@ def named(scope: Scope, words: Sequence[str], *, start: bool = False) -> Mask:
     return np.asarray(np.append(np.array(wanted, dtype=bool), False)[scope.codes("name")], dtype=bool)
 
 
-def names_of(scope: Scope, keep: Mask) -> list[str]:
+def names_of(scope: Scope, keep: BoolArray) -> list[str]:
     """The distinct names of the slices where `keep`."""
     words = scope.slices["name"].cat.categories
     return [str(words[code]) for code in np.unique(scope.codes("name")[keep]) if code >= 0]

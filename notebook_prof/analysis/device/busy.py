@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 
 from ...trace import DEVICE_CATEGORIES, Intervals, Trace, Window, complement, length, subtract, union
-from ...trace.intervals import IntArray, as_ints
+from ...trace.arrays import BoolArray, IntArray
+from ...trace.intervals import as_ints
 from ...trace.schema import Column, Table
 from ..distributed.exposed import exposed_communication
-from ..scope import Mask, Scope, WindowLike, ints, length_within, on_device
+from ..scope import Scope, WindowLike, ints, length_within, on_device
 from ..time.host_states import STATES, host_states
 from .launches import launch_calls
 
@@ -74,7 +75,7 @@ def device_of(trace: Trace, work: Scope) -> IntArray:
     return np.asarray(np.where(own >= 0, own, of_track[work.ints("track")]), dtype=np.int64)
 
 
-def _row(work: Scope, here: Mask, number: int, window: WindowLike) -> tuple[int, ...]:
+def _row(work: Scope, here: BoolArray, number: int, window: WindowLike) -> tuple[int, ...]:
     def during(*categories: str) -> Intervals:
         chosen = here & work.among("category", categories)
         return union(work.ts[chosen], work.end[chosen])

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 from ..scope import Numbers, Scope, Texts, WindowLike, ints, on_device, texts
 from .busy import device_of
 from .launches import launch_calls, launching_rows

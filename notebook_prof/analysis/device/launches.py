@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from ...trace import Trace
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 from ..scope import ints, once
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ...errors import OptionError
 from ...trace import Trace, inherit
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 from ..grouping import Groups, group
 from ..scope import Numbers, Scope, Texts, WindowLike, ints, many, of_kind, on_device, on_host
 from ..work.slices import KINDS, SliceWork, slice_work

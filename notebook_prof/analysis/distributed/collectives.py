@@ -11,10 +11,11 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace
-from ...trace.intervals import IntArray, as_ints
+from ...trace.arrays import BoolArray, IntArray
+from ...trace.intervals import as_ints
 from ...trace.taxonomy import function_name
 from ..device.busy import device_of
-from ..scope import Mask, Numbers, Scope, WindowLike, ints, on_device, on_host
+from ..scope import Numbers, Scope, WindowLike, ints, on_device, on_host
 from ..time.phases import stepping_track
 from ..time.recorded_steps import recorded_table
 
@@ -298,7 +299,7 @@ def _told(told: pd.DataFrame | None, trace: Trace, rows: IntArray) -> dict[str, 
     return missing
 
 
-def _known(values: Any) -> Mask:
+def _known(values: Any) -> BoolArray:
     return np.asarray(values >= 0) if values.dtype != object else np.asarray(pd.notna(values))
 
 

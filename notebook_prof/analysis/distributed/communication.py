@@ -10,10 +10,11 @@ import pandas as pd
 
 from ...errors import OptionError, nearest
 from ...trace import Trace
-from ...trace.intervals import IntArray, as_ints
+from ...trace.arrays import BoolArray, IntArray
+from ...trace.intervals import as_ints
 from ..device.busy import device_of
 from ..grouping import covered
-from ..scope import Mask, Numbers, Scope, WindowLike, on_device, on_host, step_spans
+from ..scope import Numbers, Scope, WindowLike, on_device, on_host, step_spans
 
 _BY: Final = ("step", "trace")
 HOST: Final = -1
@@ -89,7 +90,7 @@ def distributed(
     return table[table["step"].isin(step_spans(trace, window, step)["step"])].reset_index(drop=True)
 
 
-def _table(work: Scope, device: IntArray, talks: Mask, by: str) -> pd.DataFrame:
+def _table(work: Scope, device: IntArray, talks: BoolArray, by: str) -> pd.DataFrame:
     number = work.ints("step") if by == "step" else np.full(len(work.rows), -1, dtype=np.int64)
     # steps from 0, and what has none last
     number = np.where(number < 0, np.iinfo(np.int32).max, number)
@@ -97,7 +98,7 @@ def _table(work: Scope, device: IntArray, talks: Mask, by: str) -> pd.DataFrame:
     groups, code = np.unique(key, return_inverse=True)
     count = len(groups)
 
-    def during(keep: Mask) -> IntArray:
+    def during(keep: BoolArray) -> IntArray:
         spent = covered(code[keep], work.ts[keep], work.end[keep])
         return np.bincount(code[keep], spent, minlength=count).astype(np.int64)
 

@@ -7,9 +7,10 @@ from typing import Final
 import numpy as np
 
 from ...trace import Intervals, Trace, overlap, subtract, union
-from ...trace.intervals import IntArray, as_ints
+from ...trace.arrays import BoolArray, IntArray
+from ...trace.intervals import as_ints
 from ..device.launches import launch_calls
-from ..scope import Mask, Scope, on_device, on_host
+from ..scope import Scope, on_device, on_host
 from ..time.host_states import waiting
 
 _NOTHING: Final[Intervals] = (np.empty(0, np.int64), np.empty(0, np.int64))
@@ -115,5 +116,5 @@ def _waits(trace: Trace, stepping: int, call: IntArray) -> Intervals:
 
 
 def _during(work: Scope, category: str) -> Intervals:
-    keep: Mask = work.among("category", (category,))
+    keep: BoolArray = work.among("category", (category,))
     return union(work.ts[keep], work.end[keep])

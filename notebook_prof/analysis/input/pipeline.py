@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...trace import Intervals, Trace, Window, subtract, union
-from ...trace.intervals import IntArray
+from ...trace.arrays import BoolArray, IntArray
 from ...trace.schema import Column, Table
-from ..scope import Mask, Numbers, Scope, WindowLike, length_within, many, on_host, step_spans
+from ..scope import Numbers, Scope, WindowLike, length_within, many, on_host, step_spans
 from ..time.phases import stepping_track
 from ..time.recorded_steps import recorded_table
 
@@ -174,7 +174,7 @@ def _active(track: IntArray, ts: IntArray, stop: IntArray, start: IntArray, end:
     return found
 
 
-def _union(host: Scope, keep: Mask) -> Intervals:
+def _union(host: Scope, keep: BoolArray) -> Intervals:
     return union(host.ts[keep], host.end[keep])
 
 

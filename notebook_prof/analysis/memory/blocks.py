@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...trace import Trace, Window
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 from ...trace.nesting import climb
 from ...units import parse_ns
 from ..scope import WindowLike, ints, texts

@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...errors import OptionError, nearest
 from ...trace import Trace
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 from ..scope import ints, texts
 from .blocks import FOREVER, lives, meaningful
 from .level_growth import level_growth, other_growth

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...trace import Trace
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 from .curve import SOURCES, memory
 
 _FEWEST: Final = 12

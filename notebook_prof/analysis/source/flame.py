@@ -12,7 +12,8 @@ import pandas as pd
 
 from ...errors import OptionError, nearest
 from ...trace import Trace
-from ...trace.intervals import IntArray, as_ints
+from ...trace.arrays import IntArray
+from ...trace.intervals import as_ints
 from ...trace.taxonomy import STEP_PREFIX
 from ..device.launches import launching_rows
 from ..scope import Numbers, Scope, Texts, WindowLike, ints, on_device, on_host, texts

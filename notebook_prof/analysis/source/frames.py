@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...trace import Trace, inherit
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 from ..scope import ints
 
 _NAMES: Final = (

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ...errors import OptionError, nearest
 from ...trace import Trace
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 from ..grouping import covered
 from ..scope import Numbers, Scope, Texts, WindowLike, on_host
 from .frames import Frames, frames

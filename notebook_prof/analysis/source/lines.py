@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace, length, nest, union
-from ...trace.intervals import IntArray, as_ints
+from ...trace.arrays import IntArray
+from ...trace.intervals import as_ints
 from ...trace.schema import Column, Table
 from ..grouping import covered
 from ..scope import Scope, WindowLike, on_host

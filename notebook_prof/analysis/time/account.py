@@ -9,7 +9,8 @@ import pandas as pd
 from pandas.api.types import union_categoricals
 
 from ...trace import Trace, complement, overlap, subtract, union
-from ...trace.intervals import IntArray, Intervals, as_ints
+from ...trace.arrays import IntArray
+from ...trace.intervals import Intervals, as_ints
 from ...trace.schema import Column, Table
 from ...units import format_items
 from ..scope import length_within, on_device, on_host, step_spans

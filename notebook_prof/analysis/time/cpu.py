@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace, Window
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 from ...trace.schema import Column, Table
 from ..scope import WindowLike
 

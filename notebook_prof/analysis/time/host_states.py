@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 
 from ...trace import Intervals, Trace, union
-from ...trace.intervals import IntArray
+from ...trace.arrays import BoolArray, IntArray
 from ..device.launches import launch_calls
-from ..scope import Mask, Scope, WindowLike, on_host, once
+from ..scope import Scope, WindowLike, on_host, once
 
 LATE_NS: Final = 1_000
 """A call that ends this little before the work that it waits for is rounding of two clocks."""
@@ -29,7 +29,7 @@ _COPIES_LATER: Final = re.compile(r"(?:cuda|cu|hip|musa)Memcpy\w*Async\w*")
 _READS: Final = re.compile(r"aten::(?:_local_scalar_dense|item|is_nonzero)")
 
 
-def waiting(trace: Trace, scope: Scope) -> Mask:
+def waiting(trace: Trace, scope: Scope) -> BoolArray:
     """Which slices of host threads wait for a device.
 
     Parameters
@@ -63,7 +63,7 @@ def waiting(trace: Trace, scope: Scope) -> Mask:
     return np.asarray(waits, dtype=bool)
 
 
-def _named(trace: Trace, pattern: re.Pattern[str]) -> Mask:
+def _named(trace: Trace, pattern: re.Pattern[str]) -> BoolArray:
     """Which names match, and at the end a False for code -1; there may be a million of them."""
     names = trace.slices["name"].cat.categories.astype("str")
     return once(
@@ -128,11 +128,11 @@ def host_states(trace: Trace, track: int, window: WindowLike = None) -> dict[str
     }
 
 
-def copy_calls(scope: Scope) -> Mask:
+def copy_calls(scope: Scope) -> BoolArray:
     """Which slices are runtime calls that copy memory, by their names."""
     wanted = ["memcpy" in str(name).lower() for name in scope.slices["name"].cat.categories]
     return np.asarray(np.append(wanted, False)[scope.codes("name")], dtype=bool)
 
 
-def _open(host: Scope, keep: Mask) -> Intervals:
+def _open(host: Scope, keep: BoolArray) -> Intervals:
     return union(host.ts[keep], host.end[keep])

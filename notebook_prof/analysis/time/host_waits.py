@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Intervals, Trace, Window, subtract, union
-from ...trace.intervals import IntArray
+from ...trace.arrays import BoolArray, IntArray
 from ...trace.schema import Column, Table
-from ..scope import Mask, Numbers, Scope, WindowLike, length_within, on_device, on_host, step_spans
+from ..scope import Numbers, Scope, WindowLike, length_within, on_device, on_host, step_spans
 from .host_states import waiting
 from .phases import stepping_track
 
@@ -119,7 +119,7 @@ def judged_span(trace: Trace, window: WindowLike = None, step: Numbers = None) -
 
 
 def _by_name(
-    mine: Scope, keep: Mask, taken: Intervals, start: IntArray, end: IntArray
+    mine: Scope, keep: BoolArray, taken: Intervals, start: IntArray, end: IntArray
 ) -> tuple[list[tuple[str, int, int]], Intervals]:
     """Name, count and time of each name, longest first; what several have open belongs to the longest."""
     words, code = mine.slices["name"].cat.categories, mine.codes("name")
@@ -133,7 +133,7 @@ def _by_name(
 
 
 def _spend(
-    mine: Scope, keep: Mask, taken: Intervals, start: IntArray, end: IntArray
+    mine: Scope, keep: BoolArray, taken: Intervals, start: IntArray, end: IntArray
 ) -> tuple[int, Intervals]:
     """Time of these slices in the span that is not taken yet, and what is taken then."""
     open_ = union(mine.ts[keep], mine.end[keep])
@@ -142,6 +142,6 @@ def _spend(
     return spent, both
 
 
-def _begun(mine: Scope, keep: Mask, start: IntArray, end: IntArray) -> int:
+def _begun(mine: Scope, keep: BoolArray, start: IntArray, end: IntArray) -> int:
     at = np.searchsorted(start, mine.ts[keep], side="right") - 1
     return int(((at >= 0) & (mine.ts[keep] < end[np.maximum(at, 0)])).sum())

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...trace import Trace, Window, inherit
-from ...trace.intervals import IntArray, as_ints
+from ...trace.arrays import IntArray
+from ...trace.intervals import as_ints
 from ..scope import Numbers, Scope, WindowLike, ints, many, on_device, on_host
 from .recorded_steps import recorded_table
 

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Intervals, Trace, subtract, union
-from ...trace.intervals import IntArray
+from ...trace.arrays import BoolArray, IntArray
 from ...trace.schema import Column, Table
 from ..device.launches import launch_calls
-from ..scope import Mask, Scope, WindowLike, length_within, on_device, on_host, step_spans
+from ..scope import Scope, WindowLike, length_within, on_device, on_host, step_spans
 from .host_states import copy_calls, waiting
 from .host_waits import judged_span
 from .phases import stepping_track
@@ -167,13 +167,13 @@ def _found(trace: Trace) -> dict[str, tuple[Scope, Intervals]]:
     return whole
 
 
-def _matches(scope: Scope, pattern: re.Pattern[str]) -> Mask:
+def _matches(scope: Scope, pattern: re.Pattern[str]) -> BoolArray:
     names = scope.slices["name"].cat.categories
     found = np.array([*(pattern.fullmatch(str(name)) is not None for name in names), False], dtype=bool)
     return np.asarray(found[scope.codes("name")])
 
 
-def _unusual(trace: Trace, mine: Scope) -> Mask:
+def _unusual(trace: Trace, mine: Scope) -> BoolArray:
     """Calls of a runtime that last much longer than others of their name while no device works."""
     dur = mine.end - mine.ts
     calls = mine.among("category", ("launch",)) & ~waiting(trace, mine) & ~copy_calls(mine)

@@ -9,17 +9,17 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace
-from ...trace.intervals import IntArray
+from ...trace.arrays import BoolArray, IntArray
 from ..device.launches import launching_rows
 from ..grouping import Groups, covered, group, inclusive, nested_in_own_group
-from ..scope import Mask, Numbers, Scope, Texts, WindowLike, ints, many, of_kind, on_device, on_host
+from ..scope import Numbers, Scope, Texts, WindowLike, ints, many, of_kind, on_device, on_host
 from ..trust.doubts import mark, operator_doubts
 from ..work.slices import inclusive_work, slice_work
 
 _CALLS: Final = ("operator", "collective")
 
 
-def redispatched(trace: Trace) -> Mask:
+def redispatched(trace: Trace) -> BoolArray:
     """Which slices are the only thing inside an operator of their own name: one call, seen twice.
 
     PyTorch's dispatcher runs ``aten::div_`` inside ``aten::div_`` where a key (autograd, autocast) is

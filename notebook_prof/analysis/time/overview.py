@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from ...trace import CATEGORIES, DEVICE_CATEGORIES, PHASES, Trace, length, union
-from ...trace.intervals import IntArray
+from ...trace.arrays import BoolArray, IntArray
 from ..device.busy import device, device_of
 from ..device.counters import device_attributes, device_counters, uses_tensor_cores
 from ..grouping import covered
-from ..scope import Mask, Scope, WindowLike, on_device, on_host, sharing, step_spans
+from ..scope import Scope, WindowLike, on_device, on_host, sharing, step_spans
 from .operators import operators
 from .phases import phases
 
@@ -89,7 +89,7 @@ def overview_devices(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame
     return table if counters.empty else table.join(counters, on="device")
 
 
-def _use(work: Scope, here: Mask, attributes: pd.DataFrame | None, total: int) -> dict[str, float]:
+def _use(work: Scope, here: BoolArray, attributes: pd.DataFrame | None, total: int) -> dict[str, float]:
     kernel = here & work.among("category", [name for name in DEVICE_CATEGORIES if not name.startswith("mem")])
     spent = (work.end - work.ts)[kernel].astype(np.float64)
     words = [uses_tensor_cores(name) for name in work.slices["name"].cat.categories]

@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 
 from ...trace import PHASES, Trace, subtract, union
-from ...trace.intervals import IntArray, Intervals
+from ...trace.arrays import BoolArray, IntArray
+from ...trace.intervals import Intervals
 from ..distributed.exposed import held_by_communication
 from ..grouping import covered
-from ..scope import Mask, Numbers, Scope, WindowLike, length_within, on_device, on_host, once, step_spans
+from ..scope import Numbers, Scope, WindowLike, length_within, on_device, on_host, once, step_spans
 from ..source.lines import cell_track
 from .account import ACCOUNT
 
@@ -134,7 +135,7 @@ def _host_times(trace: Trace, start: IntArray, end: IntArray) -> dict[str, IntAr
     return {name: length_within(pieces[name], start, end) for name in PRIORITY}
 
 
-def _union(host: Scope, keep: Mask) -> Intervals:
+def _union(host: Scope, keep: BoolArray) -> Intervals:
     return union(host.ts[keep], host.end[keep])
 
 
@@ -142,7 +143,7 @@ def _both(a: Intervals, b: Intervals) -> Intervals:
     return union(np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]]))
 
 
-def _around_closures(host: Scope) -> Mask:
+def _around_closures(host: Scope) -> BoolArray:
     """Slices of the optimizer in which forward or backward runs: a closure is not the optimizer's."""
     phase, parent = host.slices["phase"], host.slices["parent"].to_numpy(dtype=np.int64, na_value=-1)
     words = [str(word) for word in phase.cat.categories]
@@ -182,7 +183,7 @@ def _gaps(
     return {name: (before[whole & (label == i)], after[whole & (label == i)]) for i, name in enumerate(names)}
 
 
-def _mostly_inside(python: Scope, before: IntArray, after: IntArray) -> Mask:
+def _mostly_inside(python: Scope, before: IntArray, after: IntArray) -> BoolArray:
     """Whether a Python function or statement that begins and ends in a gap takes most of it."""
     ts, ends = python.ts, python.end
     at = np.searchsorted(before, ts, side="right") - 1

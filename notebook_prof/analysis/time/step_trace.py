@@ -13,9 +13,10 @@ import pandas as pd
 
 from ...errors import OptionError, nearest
 from ...trace import Trace
-from ...trace.intervals import IntArray, as_ints
+from ...trace.arrays import BoolArray, IntArray
+from ...trace.intervals import as_ints
 from ..grouping import covered
-from ..scope import Mask, Numbers, Scope, WindowLike, on_device, on_host, step_spans
+from ..scope import Numbers, Scope, WindowLike, on_device, on_host, step_spans
 from .phases import phases
 from .recorded_steps import recorded_steps, recorded_table
 
@@ -101,13 +102,13 @@ def _runs(trace: Trace) -> Scope:
     return on_device(trace)
 
 
-def _phase(runs: Scope, first: bool) -> Mask:
+def _phase(runs: Scope, first: bool) -> BoolArray:
     forward = runs.among("phase", ("forward",))
     backward = runs.among("phase", ("backward",))
     return forward if first or not backward.any() else backward
 
 
-def _called(runs: Scope, wanted: str, how: str) -> Mask:
+def _called(runs: Scope, wanted: str, how: str) -> BoolArray:
     words = [str(word) for word in runs.slices["name"].cat.categories]
     exact = [word == wanted for word in words]
     chosen = exact if any(exact) else [word.rpartition("/")[2] == wanted for word in words]
@@ -119,7 +120,7 @@ def _near(runs: Scope, wanted: str) -> str:
     return nearest(wanted, [str(word) for word in words[:_LISTED]])
 
 
-def _edge(runs: Scope, keep: Mask, start: IntArray, end: IntArray, first: bool) -> IntArray:
+def _edge(runs: Scope, keep: BoolArray, start: IntArray, end: IntArray, first: bool) -> IntArray:
     """Place in `runs` of the first to start (the last to end) inside each step; -1 where there is none."""
     rows = np.flatnonzero(keep)
     found = np.full(len(start), -1, dtype=np.int64)

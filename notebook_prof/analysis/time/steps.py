@@ -10,10 +10,11 @@ import pandas as pd
 
 from ...errors import OptionError, nearest
 from ...trace import Intervals, Trace, overlap, subtract, union
-from ...trace.intervals import IntArray, as_ints
+from ...trace.arrays import BoolArray, IntArray
+from ...trace.intervals import as_ints
 from ...trace.sealing import step_at
 from ...trace.taxonomy import STEP_PREFIX
-from ..scope import Mask, Numbers, Scope, WindowLike, length_within, many, on_device, on_host, step_spans
+from ..scope import Numbers, Scope, WindowLike, length_within, many, on_device, on_host, step_spans
 from ..trust.doubts import mark, step_doubts
 from .phases import stepping_track
 
@@ -150,7 +151,7 @@ def breakdown(
     work, talks, moves = _work(trace, window, None if by == "step" else step)
     number, start, end = _stretches(trace, work, window, step, by)
 
-    def of(keep: Mask) -> Intervals:
+    def of(keep: BoolArray) -> Intervals:
         return union(work.ts[keep], work.end[keep])
 
     compute, talking, moving = of(~talks & ~moves), of(talks), of(moves)
@@ -173,7 +174,7 @@ def breakdown(
     return table
 
 
-def _work(trace: Trace, window: WindowLike, step: Numbers) -> tuple[Scope, Mask, Mask]:
+def _work(trace: Trace, window: WindowLike, step: Numbers) -> tuple[Scope, BoolArray, BoolArray]:
     """What counts as work, and what of it communicates or moves memory."""
     work = on_device(trace, window).where(step=step)
     if not len(work.rows):

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Intervals, Trace, Window, length, nest, overlap, subtract, union
+from ...trace.arrays import BoolArray
 from ...trace.schema import Column, Table
-from ..scope import Mask, Scope, WindowLike, on_host, step_spans
+from ..scope import Scope, WindowLike, on_host, step_spans
 from .host_states import waiting
 from .phases import stepping_track
 
@@ -72,7 +73,7 @@ def thread_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     host = on_host(trace, window)
     mine = host.only(host.ints("track") == stepping_track(trace))
     operators = mine.among("category", _OPERATORS)
-    kinds: dict[str, Mask] = {
+    kinds: dict[str, BoolArray] = {
         "waiting": waiting(trace, mine),
         "launch": mine.among("category", ("launch", "memcpy", "memset")),
         "operators": operators,
@@ -105,7 +106,7 @@ def thread_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     )
 
 
-def small_operators(scope: Scope) -> Mask:
+def small_operators(scope: Scope) -> BoolArray:
     """Which operators have less time of their own than `SMALL_NS`, what they call in C included.
 
     Python frames and ranges inside an operator are not its own time.
@@ -113,7 +114,7 @@ def small_operators(scope: Scope) -> Mask:
     return np.asarray(scope.among("category", _OPERATORS) & (scope.self_ns < SMALL_NS), dtype=bool)
 
 
-def _called_by_operators(mine: Scope, operators: Mask, python: Mask) -> Intervals:
+def _called_by_operators(mine: Scope, operators: BoolArray, python: BoolArray) -> Intervals:
     """When Python runs that an operator has called, without the operators that it calls in turn."""
     none: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
     is_operator = np.zeros(len(mine.slices) + 1, dtype=bool)  # the last one stands for no parent
@@ -135,7 +136,7 @@ def _called_by_operators(mine: Scope, operators: Mask, python: Mask) -> Interval
     return called
 
 
-def _small(mine: Scope, operators: Mask, taken_by: Intervals) -> Mask:
+def _small(mine: Scope, operators: BoolArray, taken_by: Intervals) -> BoolArray:
     starts, ends = taken_by
     if not len(starts):
         return np.zeros(len(mine.ts), dtype=bool)

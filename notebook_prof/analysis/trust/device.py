@@ -9,10 +9,11 @@ from typing import Final
 import numpy as np
 
 from ...trace import Trace, contains, length, union
-from ...trace.intervals import IntArray, as_ints
+from ...trace.arrays import BoolArray, IntArray
+from ...trace.intervals import as_ints
 from ...units import format_count, format_ns, format_share
 from ..device.launches import LAUNCHES, launching_rows, least_launch_delay
-from ..scope import Mask, Scope, WindowLike, on_device, on_host
+from ..scope import Scope, WindowLike, on_device, on_host
 from .finding import Finding
 
 CLOCK_STEP_NS: Final = 20_000
@@ -108,7 +109,7 @@ def _lost(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Finding]:
             )
 
 
-def _while_capturing(trace: Trace, calls: Scope) -> Mask:
+def _while_capturing(trace: Trace, calls: Scope) -> BoolArray:
     """Which calls only write a CUDA graph down: between begin and end of a capture on their thread."""
     capture = [_CAPTURE.fullmatch(str(name)) for name in trace.slices["name"].cat.categories]
     if not any(capture):
@@ -250,7 +251,7 @@ def _launch_flows(trace: Trace, work: Scope) -> tuple[IntArray, IntArray]:
     return src[keep], dst[keep]
 
 
-def _names(scope: Scope, pattern: re.Pattern[str]) -> Mask:
+def _names(scope: Scope, pattern: re.Pattern[str]) -> BoolArray:
     wanted = [pattern.fullmatch(str(name)) is not None for name in scope.slices["name"].cat.categories]
     return np.asarray(np.array([*wanted, False])[scope.codes("name")], dtype=bool)
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...trace import Trace
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 from ..device.launches import launching_rows, owning_rows
 from ..grouping import Groups, group, inclusive
 from ..scope import Scope, WindowLike, ints, on_device, on_host, once

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 from ...trace.report import Severity
 from ...trace.schema import Column, Table
 

@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace, Window, length, overlap, union
+from ...trace.arrays import BoolArray
 from ...trace.intervals import Intervals
 from ...units import format_ns, format_share
-from ..scope import Mask, Scope, WindowLike, on_device, on_host, step_spans
+from ..scope import Scope, WindowLike, on_device, on_host, step_spans
 from ..time.one_time import COMPILATION, LOADING, SLOW
 from .finding import Finding
 
@@ -164,7 +165,7 @@ def card_findings(trace: Trace, window: WindowLike) -> Iterator[Finding]:
             )
 
 
-def _touch(work: Scope, during: Intervals) -> Mask:
+def _touch(work: Scope, during: Intervals) -> BoolArray:
     """Which work has a part in these intervals."""
     begin, end = during
     place = np.searchsorted(end, work.ts, side="right")

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace, Window, length, union
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 from ..device.busy import device
 from ..device.kernels import kernels
 from ..grouping import group

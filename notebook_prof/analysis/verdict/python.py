@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 from ...units import format_share
 from ..scope import Scope, ints
 from ..source.frames import Frames, frames

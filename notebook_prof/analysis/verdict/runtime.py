@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Intervals, union
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 from ...units import format_items
 from ..scope import Scope, ints, on_host
 from .claims import Source, cite, cite_ns, say

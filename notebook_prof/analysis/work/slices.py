@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...trace import Trace
-from ...trace.intervals import IntArray, as_ints
-from ..scope import Mask, ints, of_kind
+from ...trace.arrays import BoolArray, FloatArray, IntArray
+from ...trace.intervals import as_ints
+from ..scope import ints, of_kind
 from .formulas import formula_of, work_of
 from .megengine import can_tell, footprints
 
@@ -30,8 +31,6 @@ KINDS: Final = (
 )
 """Kinds of work; ``given`` is what the file itself says."""
 
-Floats = npt.NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True)
 class SliceWork:
@@ -47,10 +46,10 @@ class SliceWork:
         Whether its work is known and nothing around it has known work: these add up to all work.
     """
 
-    flops: Floats
-    bytes: Floats
+    flops: FloatArray
+    bytes: FloatArray
     kind: IntArray
-    outermost: Mask
+    outermost: BoolArray
 
 
 def slice_work(trace: Trace, element_bytes: float = 4) -> SliceWork:
@@ -97,7 +96,9 @@ def slice_work(trace: Trace, element_bytes: float = 4) -> SliceWork:
     return SliceWork(flops, moved, kind, known & ~_inside(known, parent))
 
 
-def inclusive_work(work: SliceWork, depth: npt.NDArray[Any], parent: IntArray) -> tuple[Floats, Floats]:
+def inclusive_work(
+    work: SliceWork, depth: npt.NDArray[Any], parent: IntArray
+) -> tuple[FloatArray, FloatArray]:
     """FLOPs and bytes of each slice: its own where they are known, else of what is inside it.
 
     Examples
@@ -116,7 +117,7 @@ def inclusive_work(work: SliceWork, depth: npt.NDArray[Any], parent: IntArray) -
     return flops, moved
 
 
-def _call_codes(slices: pd.DataFrame, host: Mask) -> IntArray:
+def _call_codes(slices: pd.DataFrame, host: BoolArray) -> IntArray:
     """One number for each name and shapes; -1 for slices without shapes or on devices."""
     names, shapes = (as_ints(slices[column].cat.codes.to_numpy()) for column in ("name", "shapes"))
     width = len(slices["shapes"].cat.categories)
@@ -165,7 +166,7 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _given(trace: Trace) -> tuple[IntArray, Floats, Floats] | None:
+def _given(trace: Trace) -> tuple[IntArray, FloatArray, FloatArray] | None:
     """Work that the file tells for each operator by its number, as MegEngine's static graphs do."""
     tables = trace.metadata.get("tables")
     table = tables.get("operators") if isinstance(tables, dict) else None
@@ -184,7 +185,7 @@ def _given(trace: Trace) -> tuple[IntArray, Floats, Floats] | None:
     return rows, flops, moved
 
 
-def _inside(known: Mask, parent: IntArray) -> Mask:
+def _inside(known: BoolArray, parent: IntArray) -> BoolArray:
     """Which slices with known work have one around them."""
     found = np.zeros(len(known), dtype=bool)
     rows = np.flatnonzero(known)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 
 TRIES = 32
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...readers.kineto import KinetoColumns
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from . import layouts as kinds

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 from .layouts import STRUCTS, record
 
 WORD: Final = 8

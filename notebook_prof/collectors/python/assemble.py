@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ...background import checkpoint
+from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ...trace.intervals import IntArray
 from ...trace.strings import Coded
 from ..journal import Edges
 from .frames import CELL, USER, Frame, Stacks

@@ -8,8 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
+from ...trace.arrays import IntArray
 from ...trace.clocks import Clock
-from ...trace.intervals import IntArray
 from .frames import Frame, Stacks
 
 

@@ -13,9 +13,8 @@ from types import CodeType, FrameType
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ...trace.intervals import IntArray
+from ...trace.arrays import BoolArray, IntArray
 
 CELL, USER, LIBRARY, MACHINERY, OURS, NOTEBOOK = range(6)
 """Whose code a frame runs: a notebook cell's, the user's modules', an installed package's, what starts
@@ -51,7 +50,6 @@ _GENERATED: Final = re.compile(r"[\\/](torchinductor_[^\\/]*|\.triton|torch_comp
 """Folders of sources that a compiler wrote."""
 
 _Lines = tuple[list[int], list[int]]
-BoolArray = npt.NDArray[np.bool_]
 
 
 class Frame(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 
 NEVER: Final = 1 << 30
 

@@ -10,16 +10,13 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ...trace.intervals import IntArray
+from ...trace.arrays import BoolArray, IntArray
 from ...trace.nesting import nest
 from .sample_spans import NEVER, SampleSpans
 
 MOVED_INTERVALS: Final = 1.5
 """A boundary is moved by at most so much: farther off the sample knows better."""
-
-BoolArray = npt.NDArray[np.bool_]
 
 
 class Ranges(NamedTuple):

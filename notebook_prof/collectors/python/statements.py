@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 from .frames import Stacks
 from .sample_spans import NEVER, SampleSpans
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 from .alarm.samples import Samples
 
 _SERVANTS: Final = ("iopub", "control", "heartbeat", "shell channel", "subshell", "ipythonhistory")

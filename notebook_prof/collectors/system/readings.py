@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 from . import watcher
 from .watcher import FIELDS
 

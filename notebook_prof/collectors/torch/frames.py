@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...readers.kineto import KinetoColumns
 from ...readers.kineto.activity_types import rows_of
-from ...readers.kineto.columns import Mask
+from ...trace.arrays import BoolArray
 from ...trace.intervals import contains, union
 
 _PYTHON: Final = "python_function"
@@ -53,12 +53,12 @@ def users_only(columns: KinetoColumns) -> KinetoColumns:
     return columns.where(~drop)
 
 
-def _named(columns: KinetoColumns, pattern: re.Pattern[str]) -> Mask:
+def _named(columns: KinetoColumns, pattern: re.Pattern[str]) -> BoolArray:
     matches = [pattern.search(name) is not None for name in columns.name.values]
     return rows_of(columns.name, np.array(matches, bool))
 
 
-def _within(columns: KinetoColumns, outer: Mask) -> Mask:
+def _within(columns: KinetoColumns, outer: BoolArray) -> BoolArray:
     """Which rows start inside one of the rows `outer`."""
     starts = columns.ts[outer]
     return contains(union(starts, starts + np.maximum(columns.dur[outer], 1)), columns.ts)

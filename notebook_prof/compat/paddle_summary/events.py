@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ...analysis.scope import Mask, ints, of_kind
+from ...analysis.scope import ints, of_kind
 from ...errors import OptionError, nearest
 from ...trace import Trace
-from ...trace.intervals import IntArray, as_ints
+from ...trace.arrays import BoolArray, IntArray
+from ...trace.intervals import as_ints
 
 SORTED_KEYS: Final = ("CPUTotal", "CPUAvg", "CPUMax", "CPUMin", "GPUTotal", "GPUAvg", "GPUMax", "GPUMin")
 """Paddle's ``SortedKeys``; all from largest to smallest except the two minima."""
@@ -175,12 +176,12 @@ class Events:
         return ints(self.trace.slices["parent"])
 
     @cached_property
-    def host(self) -> Mask:
+    def host(self) -> BoolArray:
         """Which slices are events on threads, runtime calls left aside."""
         threads = of_kind(self.trace, ("thread", "process"))
         return np.asarray(threads & ~self.of(*RUNTIME) & ~self.of(""), dtype=bool)
 
-    def of(self, *types: str) -> Mask:
+    def of(self, *types: str) -> BoolArray:
         """Which slices have one of these types."""
         code, words = self._typed
         return np.asarray(np.isin(words, types)[code], dtype=bool)

@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ...analysis.scope import Mask
 from ...analysis.work.slices import inclusive_work, slice_work
-from ...trace.intervals import IntArray
+from ...trace.arrays import BoolArray, IntArray
 from .events import DEVICE, STEP, Events, ranked, ratios, spread
 
 _ARGUMENTS: Final = re.compile(r"(.+?)(<.*>)(\(.*\))")
@@ -221,7 +220,7 @@ def _cut(events: Events, rows: IntArray) -> npt.NDArray[np.object_]:
     return np.asarray(np.array([*short, ""], dtype=object)[code])
 
 
-def _moves_memory(events: Events) -> Mask:
+def _moves_memory(events: Events) -> BoolArray:
     names = events.trace.slices["name"].cat
     found = [any(word in str(name).lower() for word in _MEMORY_WORDS) for name in names.categories]
     return np.asarray(np.array([*found, False], dtype=bool)[names.codes.to_numpy()])

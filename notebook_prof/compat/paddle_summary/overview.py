@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from ...analysis.device.busy import device_of
-from ...analysis.scope import Mask, on_device
+from ...analysis.scope import on_device
 from ...analysis.time.phases import phases
 from ...trace import Intervals, length, overlap, union
-from ...trace.intervals import IntArray
+from ...trace.arrays import BoolArray, IntArray
 from ...trace.taxonomy import is_collective_kernel
 from .events import DEVICE, PHASES, STEP, Events, ratios, spread
 
@@ -188,7 +188,7 @@ def distribution_table(events: Events) -> pd.DataFrame:
     return table
 
 
-def _communication(events: Events) -> tuple[Mask, Mask]:
+def _communication(events: Events) -> tuple[BoolArray, BoolArray]:
     """Communication on the host, and the device work that belongs to it."""
     names = events.trace.slices["name"].cat
     words = [str(name) for name in names.categories]
@@ -202,7 +202,7 @@ def _communication(events: Events) -> tuple[Mask, Mask]:
     return called, kernels & (libraries[codes] | _under(events, called))
 
 
-def _under(events: Events, called: Mask) -> Mask:
+def _under(events: Events, called: BoolArray) -> BoolArray:
     """Which device work was launched inside these host events."""
     found = np.zeros(len(called), dtype=bool)
     rows = np.flatnonzero(events.owner >= 0)
@@ -221,9 +221,9 @@ def _device_order(events: Events) -> list[str]:
     return [str(word) for word in pd.unique(events.type[work])]
 
 
-def _intervals(events: Events, rows: Mask) -> Intervals:
+def _intervals(events: Events, rows: BoolArray) -> Intervals:
     return union(events.ts[rows], (events.ts + events.dur)[rows])
 
 
-def _busy(events: Events, rows: Mask | IntArray) -> int:
+def _busy(events: Events, rows: BoolArray | IntArray) -> int:
     return length(_intervals(events, np.asarray(rows)))

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ...analysis.distributed.collectives import SYMMETRIC
-from ...trace.intervals import IntArray, as_ints
-
-Floats = npt.NDArray[np.float64]
+from ...trace.arrays import FloatArray, IntArray
+from ...trace.intervals import as_ints
 
 _ROUNDS: Final = 20
 FEWEST: Final = 12
@@ -36,9 +34,9 @@ class ClockFit:
         Instant at which `offset` holds.
     """
 
-    offset: Floats
-    drift: Floats
-    residual: Floats
+    offset: FloatArray
+    drift: FloatArray
+    residual: FloatArray
     reference: float
 
 
@@ -102,7 +100,9 @@ def _solved(seen: pd.DataFrame, count: int, reference: float, *, drifts: bool) -
     return ClockFit(offset, drift, residual, reference)
 
 
-def _improved(seen: pd.DataFrame, offset: Floats, drift: Floats, drifts: bool) -> tuple[Floats, Floats]:
+def _improved(
+    seen: pd.DataFrame, offset: FloatArray, drift: FloatArray, drifts: bool
+) -> tuple[FloatArray, FloatArray]:
     for _ in range(_ROUNDS):
         new_offset, drift = _against(seen, offset, drift, drifts)
         still = np.allclose(new_offset, offset, atol=1.0, equal_nan=True)
@@ -112,13 +112,15 @@ def _improved(seen: pd.DataFrame, offset: Floats, drift: Floats, drifts: bool) -
     return offset, drift
 
 
-def _corrected(seen: pd.DataFrame, offset: Floats, drift: Floats) -> pd.Series[Any]:
+def _corrected(seen: pd.DataFrame, offset: FloatArray, drift: FloatArray) -> pd.Series[Any]:
     rank = seen["rank"].to_numpy()
     value: pd.Series[Any] = seen["at"] - offset[rank] - drift[rank] * seen["at"]
     return value
 
 
-def _against(seen: pd.DataFrame, offset: Floats, drift: Floats, drifts: bool) -> tuple[Floats, Floats]:
+def _against(
+    seen: pd.DataFrame, offset: FloatArray, drift: FloatArray, drifts: bool
+) -> tuple[FloatArray, FloatArray]:
     """Offset and drift of every rank against the instants of those that have an offset."""
     instant = _corrected(seen, offset, drift).groupby(seen["match"]).transform("median")
     ahead = seen["at"] - instant
@@ -128,7 +130,7 @@ def _against(seen: pd.DataFrame, offset: Floats, drift: Floats, drifts: bool) ->
     return rest.groupby(rank).median().reindex(range(count)).to_numpy(np.float64), slope
 
 
-def _slopes(seen: pd.DataFrame, ahead: pd.Series[Any], count: int) -> Floats:
+def _slopes(seen: pd.DataFrame, ahead: pd.Series[Any], count: int) -> FloatArray:
     """Slope of each rank; 0 for ranks with few instants."""
     known = ahead.notna()
     rank, at, value = seen["rank"][known], seen["at"][known], ahead[known]

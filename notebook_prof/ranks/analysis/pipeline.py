@@ -9,10 +9,11 @@ import pandas as pd
 
 from ...analysis.distributed.collectives import collectives, operation_of
 from ...analysis.grouping import covered
-from ...analysis.scope import Mask, Scope, on_device
+from ...analysis.scope import Scope, on_device
 from ...analysis.time.recorded_steps import recorded_table
 from ...trace import Trace
-from ...trace.intervals import IntArray, as_ints
+from ...trace.arrays import BoolArray, IntArray
+from ...trace.intervals import as_ints
 
 _DIRECT: Final = ("send", "recv", "send_recv")
 COLUMNS: Final = ("step", "first_ns", "last_ns", "compute_ns", "other_ns", "sends", "receives")
@@ -47,7 +48,7 @@ def stage_work(trace: Trace) -> pd.DataFrame:
     end = np.minimum(work.end, np.where(others, last[code], work.end))
     others &= end > start
 
-    def during(keep: Mask) -> IntArray:
+    def during(keep: BoolArray) -> IntArray:
         spent = covered(code[keep], start[keep], end[keep])
         return as_ints(np.bincount(code[keep], spent, minlength=len(steps)))
 

@@ -10,7 +10,8 @@ import pandas as pd
 from pandas.api.types import union_categoricals
 
 from ...trace import ImportReport, Trace
-from ...trace.intervals import IntArray, as_ints
+from ...trace.arrays import IntArray
+from ...trace.intervals import as_ints
 from ...trace.schema import TABLES
 
 _CORRELATIONS: Final = 32

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 
 _NEWLINE, _DOT, _MINUS, _ZERO, _NINE = (ord(sign) for sign in "\n.-09")
 _LIMIT: Final = 1 << 62

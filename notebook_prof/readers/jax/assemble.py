@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ...trace.intervals import IntArray
 from ...trace.strings import Coded
 from ...trace.taxonomy import is_collective_kernel
 from ..event_arguments import NAME, argument_rows, argument_table

@@ -7,11 +7,9 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from ...trace.arrays import IntArray
 from ...trace.strings import Coded
-
-Ints = npt.NDArray[np.int64]
 
 WANTED: Final = ("step_num", "hlo_op", "hlo_module", "correlation_id", "tf_op", "memcpy_details")
 """Statistics of events that the tables are made of."""
@@ -67,8 +65,8 @@ class Line:
     plane: str
     name: str
     id: int
-    ts: Ints
-    dur: Ints
+    ts: IntArray
+    dur: IntArray
     names: Coded
     stats: dict[str, list[Any]] = field(default_factory=dict)
     args: Coded | None = None

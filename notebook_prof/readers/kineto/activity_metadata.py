@@ -9,9 +9,10 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from ...trace.arrays import IntArray
 from ...trace.strings import Coded
 from ..codec.interner import Interner
-from .columns import Ints, KinetoColumns
+from .columns import KinetoColumns
 from .event_types import EXTRA, NO_ARGUMENTS, UNDECODABLE, AllArguments, extra_of
 
 _KERNEL_TYPES: Final = ("kernel", "concurrent_kernel")
@@ -213,7 +214,7 @@ def _share(percent: Any) -> float | None:
 
 def _facts(
     extra: Coded, distinct: list[dict[str, Any]], wanted: Mapping[str, str]
-) -> tuple[Ints, pd.DataFrame]:
+) -> tuple[IntArray, pd.DataFrame]:
     """Return rows that tell any of the fields wanted, and these; each distinct value is read once."""
     tells = np.array([not wanted.keys().isdisjoint(each) for each in distinct] + [False])
     codes = np.asarray(extra.codes)
@@ -245,7 +246,7 @@ def _within(value: int | None) -> int | None:
     return value if value is not None and abs(value) < 1 << 63 else None
 
 
-def _words(part: Coded, rows: Ints) -> pd.Categorical:
+def _words(part: Coded, rows: IntArray) -> pd.Categorical:
     return pd.Categorical.from_codes(part.codes[rows], categories=pd.Index(part.values, dtype="object"))
 
 
@@ -285,7 +286,9 @@ def _with_launches(columns: KinetoColumns) -> Coded | None:
     return _merged(extra, metadata, codes, rows[same], call[at[same]])
 
 
-def _merged(extra: Coded, metadata: list[dict[str, Any]], codes: Ints, rows: Ints, calls: Ints) -> Coded:
+def _merged(
+    extra: Coded, metadata: list[dict[str, Any]], codes: IntArray, rows: IntArray, calls: IntArray
+) -> Coded:
     """Return `extra` with what `calls` tell added to what `rows` tell; each distinct pair is merged once."""
     pair, pairs = pd.factorize((codes[rows] + 1) * (len(metadata) + 1) + codes[calls])
     values, result = list(extra.values), codes.copy()

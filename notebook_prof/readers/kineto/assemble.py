@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 
 from ...background import checkpoint
+from ...trace.arrays import BoolArray, IntArray
 from ...trace.builder import TraceBuilder
-from ...trace.intervals import IntArray
 from ...trace.strings import Coded
 from ...trace.taxonomy import CATEGORIES, DEVICE_CATEGORIES, MODULE_PREFIX, STEP_PREFIX
 from . import links, phase_seeds
 from .activity_metadata import attribute_tables, stream_priorities
 from .activity_types import categories, module_name, rows_of
-from .columns import MAX_DEVICE, KinetoColumns, Mask, MemoryColumns
+from .columns import MAX_DEVICE, KinetoColumns, MemoryColumns
 from .operator_arguments import argument_table, compiled_arguments, stack_frames
 from .profiler_ranges import range_counters, range_table
 
@@ -178,7 +178,7 @@ def _stream(builder: TraceBuilder, device: int, stream: int, rank: int | None, p
     return builder.track(name, "stream", device=device, stream=stream, rank=rank)
 
 
-def _steps(columns: KinetoColumns, ranges: Mask, builder: TraceBuilder) -> None:
+def _steps(columns: KinetoColumns, ranges: BoolArray, builder: TraceBuilder) -> None:
     matches = [_STEP.fullmatch(name) for name in columns.name.values]
     number = np.array([int(match[1]) if match else -1 for match in matches], np.int64)
     rows = np.flatnonzero(rows_of(columns.name, number >= 0) & ranges & (columns.device < 0))

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Raw
 
+from ...trace.arrays import IntArray
 from ...trace.report import ImportReport
 from ..codec.interner import Interner
 from ..codec.numbers import exact_ns, identifiers, integers, to_ns
@@ -26,7 +27,6 @@ from .activity_types import (
     flags_of_name,
     flags_of_type,
 )
-from .columns import Ints
 from .event_types import EXTRA, AllArguments, Arguments, OldArguments, Variant, complete_type, extra_of
 from .instant_events import InstantEvents
 from .profiler_ranges import ACTIVITY_TYPE, ProfilerRanges
@@ -158,7 +158,7 @@ class ColumnBuilder:
         # decoding again costs more than arguments that nobody needs
         return variant._replace(arguments=None if self._bare_chunks >= _BARE_CHUNKS else self._small)
 
-    def add_spans(self, spans: Sequence[Span], ts: Ints, dur: Ints) -> None:
+    def add_spans(self, spans: Sequence[Span], ts: IntArray, dur: IntArray) -> None:
         """Keep further events, with times in ns."""
         count = len(spans)
         kind = self.types.column([span[0] for span in spans])
@@ -211,7 +211,7 @@ class ColumnBuilder:
         args = [span.args for span in spans]
         n = len(args)
 
-        def put(name: str, missing: int, rows: Ints | None, values: npt.NDArray[Any]) -> None:
+        def put(name: str, missing: int, rows: IntArray | None, values: npt.NDArray[Any]) -> None:
             column = values
             if rows is not None:
                 column = np.full(n, missing, values.dtype)
@@ -255,7 +255,9 @@ class ColumnBuilder:
                 yield name, values
 
 
-def _times(spans: list[Any], variant: Variant) -> tuple[Ints, Ints, npt.NDArray[np.bool_] | None] | None:
+def _times(
+    spans: list[Any], variant: Variant
+) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_] | None] | None:
     """Return starts, durations and which of them are good (None: all); None if text is needed."""
     if variant.text_times:
         ts, ts_ok = to_ns([span.ts for span in spans])
@@ -273,12 +275,12 @@ def _copies(texts: list[Raw]) -> list[bytes]:
     return b"\0".join(texts).split(b"\0") if texts else []  # no valid JSON holds a NUL
 
 
-def _single(values: Ints) -> Column:
+def _single(values: IntArray) -> Column:
     """Return the value of all, if they have but one."""
     return int(values[0]) if (values == values[0]).all() else values
 
 
-def _flagged(args: list[Any], flags: npt.NDArray[Any]) -> tuple[Ints | None, list[Any]]:
+def _flagged(args: list[Any], flags: npt.NDArray[Any]) -> tuple[IntArray | None, list[Any]]:
     """Return arguments of the events whose flag is set, and their rows; None for all rows."""
     rows = np.flatnonzero(flags)
     if len(rows) == len(args):

@@ -9,10 +9,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from ...trace.arrays import IntArray
 from ...trace.strings import Coded
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 MAX_DEVICE: Final = int(np.iinfo(np.int16).max)
 """The largest device index that the tables hold."""
@@ -38,13 +36,13 @@ class MemoryColumns:
         Native thread.
     """
 
-    ts: Ints
+    ts: IntArray
     addr: npt.NDArray[np.uint64]
-    size: Ints
-    allocated: Ints
-    reserved: Ints
-    device: Ints
-    tid: Ints
+    size: IntArray
+    allocated: IntArray
+    reserved: IntArray
+    device: IntArray
+    tid: IntArray
 
     @classmethod
     def empty(cls) -> MemoryColumns:
@@ -79,7 +77,7 @@ class CounterColumns:
 
     name: str
     pid: int
-    ts: Ints
+    ts: IntArray
     value: npt.NDArray[np.float64]
     device: int = -1
 
@@ -126,17 +124,17 @@ class KinetoColumns:
     rank : int or None
     """
 
-    ts: Ints
-    dur: Ints
+    ts: IntArray
+    dur: IntArray
     name: Coded
     kind: Coded
-    pid: Ints
-    tid: Ints
-    device: Ints
-    stream: Ints
-    correlation: Ints
-    sequence: Ints
-    fwd_thread: Ints
+    pid: IntArray
+    tid: IntArray
+    device: IntArray
+    stream: IntArray
+    correlation: IntArray
+    sequence: IntArray
+    fwd_thread: IntArray
     torch_thread: Mapping[int, int] = field(default_factory=dict)
     shapes: Coded | None = None
     dtypes: Coded | None = None

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from ...trace.arrays import IntArray
 from ...trace.pairing import pair
 from ...trace.report import ImportReport
 from ..codec.numbers import exact_ns, identifiers, integers, number_of, to_ns
-from .columns import MAX_DEVICE, CounterColumns, Ints, MemoryColumns
+from .columns import MAX_DEVICE, CounterColumns, MemoryColumns
 from .event_types import Begin, Counter, End, Instant, Metadata, QuickInstant
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class InstantEvents:
         )
         return True
 
-    def _add_marks(self, rows: list[Any], ts: Ints) -> None:
+    def _add_marks(self, rows: list[Any], ts: IntArray) -> None:
         self.marks += [
             (row.name, row.pid, row.tid, at)
             for row, at in zip(rows, ts.tolist(), strict=True)

@@ -7,19 +7,20 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from ...trace.arrays import BoolArray, IntArray
 from ...trace.taxonomy import BACKWARD_NODE_PREFIX
 from .activity_types import rows_of
-from .columns import Ints, KinetoColumns, Mask
+from .columns import KinetoColumns
 
 
 class Links(NamedTuple):
     """Row numbers of both ends of flows, of equal length."""
 
-    src: Ints
-    dst: Ints
+    src: IntArray
+    dst: IntArray
 
 
-def backward_nodes(columns: KinetoColumns) -> Mask:
+def backward_nodes(columns: KinetoColumns) -> BoolArray:
     """Return rows in which the autograd engine runs one node.
 
     Recordings from before the engine wrote ranges of its own have none; their rows with a forward
@@ -30,7 +31,7 @@ def backward_nodes(columns: KinetoColumns) -> Mask:
     return nodes if nodes.any() else (columns.fwd_thread > 0) & (columns.sequence >= 0)
 
 
-def forward_links(columns: KinetoColumns, nodes: Mask, operators: Mask) -> Links:
+def forward_links(columns: KinetoColumns, nodes: BoolArray, operators: BoolArray) -> Links:
     """Return the forward operator of each backward node.
 
     PyTorch gives a node the sequence number that its forward operator saw when it started, and so did
@@ -69,7 +70,7 @@ def forward_links(columns: KinetoColumns, nodes: Mask, operators: Mask) -> Links
     return Links(rows[source[same]], rows[at[same]])
 
 
-def _forward_tid(columns: KinetoColumns, forward: Ints, backward: Ints) -> Ints:
+def _forward_tid(columns: KinetoColumns, forward: IntArray, backward: IntArray) -> IntArray:
     """Return the native thread that ran the forward of each backward node, -1 if unknown.
 
     Live recordings know torch's number of every thread. Files do not: there, a number stands for the
@@ -90,7 +91,7 @@ def _forward_tid(columns: KinetoColumns, forward: Ints, backward: Ints) -> Ints:
     return result
 
 
-def launch_links(columns: KinetoColumns, calls: Mask, work: Mask) -> Links:
+def launch_links(columns: KinetoColumns, calls: BoolArray, work: BoolArray) -> Links:
     """Return the runtime call of each kernel, copy and fill, by correlation number.
 
     Parameters

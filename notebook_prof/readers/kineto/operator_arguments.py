@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 from ...trace.strings import Coded
 from ..event_arguments import argument_rows
 from ..event_arguments import argument_table as event_argument_table

@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ...trace.intervals import IntArray, contains, union
+from ...trace.arrays import BoolArray, IntArray
+from ...trace.intervals import contains, union
 from ...trace.nesting import nest
 from ...trace.strings import Coded
 from ...trace.taxonomy import CATEGORIES, EVALUATION_SUFFIX, MODULE_PREFIX, PHASES, phase_of
 from .activity_types import module_name, rows_of
-from .columns import KinetoColumns, Mask
+from .columns import KinetoColumns
 from .links import Links
 
 _OPTIMIZER_STEP = "Optimizer.step#"
@@ -22,7 +23,9 @@ _OPERATOR = CATEGORIES.index("operator")
 _COLLECTIVE = CATEGORIES.index("collective")
 
 
-def phases(columns: KinetoColumns, category: Coded, track: IntArray, nodes: Mask, forward: Links) -> Coded:
+def phases(
+    columns: KinetoColumns, category: Coded, track: IntArray, nodes: BoolArray, forward: Links
+) -> Coded:
     """Return the phase of every row that has one of its own.
 
     Data, backward, optimizer and communication are told by names (and by the backward nodes). Forward
@@ -85,7 +88,7 @@ def _fetch_for_evaluation(
     result[fetched[later["evaluation"] < later["forward"]]] = code["evaluation"]
 
 
-def _with_closure(columns: KinetoColumns, nodes: Mask) -> Mask:
+def _with_closure(columns: KinetoColumns, nodes: BoolArray) -> BoolArray:
     """Return the steps of optimizers in which a backward ran: they evaluate a closure."""
     named = [name.startswith(_OPTIMIZER_STEP) for name in columns.name.values]
     steps = np.flatnonzero(rows_of(columns.name, np.array(named, bool)) & (columns.device < 0))
@@ -98,7 +101,9 @@ def _with_closure(columns: KinetoColumns, nodes: Mask) -> Mask:
     return result
 
 
-def _evaluates(columns: KinetoColumns, track: IntArray, differentiable: Mask, forward: Links) -> Mask:
+def _evaluates(
+    columns: KinetoColumns, track: IntArray, differentiable: BoolArray, forward: Links
+) -> BoolArray:
     """Return module calls in eval mode or without gradients, of which nothing has a backward.
 
     Checkpointing runs modules without gradients too, but in an operator that has a backward.
@@ -119,7 +124,9 @@ def _evaluates(columns: KinetoColumns, track: IntArray, differentiable: Mask, fo
     return result
 
 
-def modules(columns: KinetoColumns, category: Coded, track: IntArray, nodes: Mask, forward: Links) -> Coded:
+def modules(
+    columns: KinetoColumns, category: Coded, track: IntArray, nodes: BoolArray, forward: Links
+) -> Coded:
     """Return the module of module calls and of backward nodes, or what the file itself tells.
 
     A backward node belongs to the module of its forward operator. ``AccumulateGrad`` has no forward
@@ -162,7 +169,7 @@ def _enclosing(columns: KinetoColumns, track: IntArray, outer: IntArray, rows: I
 
 
 def _fill_accumulation(
-    columns: KinetoColumns, track: IntArray, nodes: Mask, linked: IntArray, module: npt.NDArray[np.int32]
+    columns: KinetoColumns, track: IntArray, nodes: BoolArray, linked: IntArray, module: npt.NDArray[np.int32]
 ) -> None:
     every = np.flatnonzero(nodes)
     every = every[np.lexsort((columns.ts[every], track[every]))]

@@ -8,11 +8,12 @@ import msgspec
 import numpy as np
 from msgspec import Raw, Struct
 
+from ...trace.arrays import IntArray
 from ...trace.nesting import nest
 from ...trace.report import ImportReport
 from ..codec.numbers import identifiers, to_ns
 from .activity_types import rows_of
-from .columns import MAX_DEVICE, CounterColumns, Ints, KinetoColumns
+from .columns import MAX_DEVICE, CounterColumns, KinetoColumns
 from .event_types import NOTHING, UNDECODABLE
 
 if TYPE_CHECKING:
@@ -48,9 +49,9 @@ class RangeColumns(Struct):
         A column of float64 for each counter, by its full name; NaN where it was not measured.
     """
 
-    ts: Ints
-    dur: Ints
-    device: Ints
+    ts: IntArray
+    dur: IntArray
+    device: IntArray
     names: list[str]
     values: pd.DataFrame
 

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from ...errors import FormatError
+from ...trace.arrays import BoolArray, IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
@@ -21,7 +22,7 @@ from .activity_metadata import extra_text
 from .activity_types import BOOKKEEPING_TYPES, DEVICE, UNKNOWN, is_known, rows_of
 from .assemble import assemble
 from .column_builder import ColumnBuilder
-from .columns import MAX_DEVICE, Ints, KinetoColumns, Mask
+from .columns import MAX_DEVICE, KinetoColumns
 from .event_decoder import EventDecoder
 from .event_types import UNDECODABLE, Arguments, OldArguments
 from .instant_events import add_pairs_and_marks
@@ -169,7 +170,7 @@ def _columns(events: ColumnBuilder, base: int, rank: int | None, report: ImportR
     return columns.where(~_without_time(columns.ts - base, columns.dur, report))
 
 
-def _without_time(ts: Ints, dur: Ints, report: ImportReport) -> Mask:
+def _without_time(ts: IntArray, dur: IntArray, report: ImportReport) -> BoolArray:
     """Return rows at time 0 that are far from all others: torch 2.12 has written them without their times."""
     zero = (ts == 0) & (dur == 0)
     if not zero.any() or zero.all() or ts[~zero].min() < _FAR_NS:
@@ -198,12 +199,12 @@ def _normalized(text_of: Callable[[Any], str]) -> Callable[[bytes], str]:
     return text
 
 
-def _first(a: Ints, b: Ints) -> Ints:
+def _first(a: IntArray, b: IntArray) -> IntArray:
     """Return codes of `a`, and of `b` where `a` has nothing (0)."""
     return np.where(a > 0, a, b) if b.any() else a
 
 
-def _texts(codes: Ints, values: Interner, text: Callable[[Any], str]) -> Coded | None:
+def _texts(codes: IntArray, values: Interner, text: Callable[[Any], str]) -> Coded | None:
     """Return a column of texts, each distinct value turned into text once; None if there are none."""
     if not codes.any():
         return None

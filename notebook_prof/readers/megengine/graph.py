@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from ...errors import FormatError
+from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ...trace.intervals import IntArray
 from ...trace.report import ImportReport
 from .nodes import Nodes, shapes_text, short_name
 

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 from ...trace.nesting import nest
 from ...trace.taxonomy import is_collective_kernel
 from .rows import Ranges

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from msgspec import Raw, Struct, field
 
+from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ...trace.intervals import IntArray
 from ...trace.pairing import pair
 from ...trace.report import ImportReport
 from ..codec.numbers import to_ns

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 from ...trace.nesting import nest
 from .nodes import shape_list, short_name
 from .rows import Ranges

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import FormatError
+from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ...trace.intervals import IntArray
 from ..codec.tolerant_json import decode_events
 from .counters import counters
 from .kinds import DISPATCH, categories, is_device, scopes

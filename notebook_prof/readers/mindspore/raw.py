@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ...trace.intervals import IntArray
+from ...trace.arrays import BoolArray, IntArray
 from ...trace.report import ImportReport
 from .staging import ns_of
-from .steps import COUNT_NS, Mask, parted
+from .steps import COUNT_NS, parted
 
 _NODE: Final = re.compile(
     rb"Node:(\S{1,200}?), Run s?tart:(\d{1,18}), Run end:(\d{1,18})[^\x00]{0,20}\x00"
@@ -63,7 +63,9 @@ def training_trace(data: bytes, report: ImportReport) -> tuple[pd.DataFrame, pd.
     return parted(table).assign(points="file"), _exchanges(stream, tag, ns, owner, inside)
 
 
-def _exchanges(stream: IntArray, tag: IntArray, ns: IntArray, owner: IntArray, inside: Mask) -> pd.DataFrame:
+def _exchanges(
+    stream: IntArray, tag: IntArray, ns: IntArray, owner: IntArray, inside: BoolArray
+) -> pd.DataFrame:
     rows = np.flatnonzero((tag > _BP) & (tag < _END) & inside)
     frame = pd.DataFrame({"step": owner[rows] + 1, "stream": stream[rows], "ns": ns[rows]})
     nth = frame.groupby(["step", "stream"]).cumcount()

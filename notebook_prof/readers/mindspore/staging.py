@@ -9,8 +9,9 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ...trace.intervals import IntArray, as_ints
+from ...trace.intervals import as_ints
 
 CLOCKS: Final = ("unix", "device", "timeline", "msprof", "host")
 """In the order in which they are taken for the clock of the recording."""

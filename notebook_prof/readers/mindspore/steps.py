@@ -14,11 +14,10 @@ import re
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ...errors import OptionError, nearest
-from ...trace.intervals import IntArray
+from ...trace.arrays import BoolArray, IntArray
 from ...trace.report import ImportReport
 from .operators import stream_track
 from .staging import Staging, ns_of
@@ -27,7 +26,6 @@ from .texts import csv_frame
 COUNT_NS: Final = 10.0
 """One count of the system counter."""
 
-Mask = npt.NDArray[np.bool_]
 
 _STREAM: Final = re.compile(r"stream_(\d{1,9})_")
 _POINTS: Final = {"start_ns": "start_point", "fp_ns": "fp_point", "bp_ns": "bp_point", "end_ns": "end_point"}
@@ -167,9 +165,9 @@ def named_points(
     return parted(result)
 
 
-def _named(fulls: pd.Series, wanted: str) -> Mask:
-    exact: Mask = (fulls == wanted).to_numpy(bool)
-    last: Mask = (fulls.str.rpartition("/")[2] == wanted).to_numpy(bool)
+def _named(fulls: pd.Series, wanted: str) -> BoolArray:
+    exact: BoolArray = (fulls == wanted).to_numpy(bool)
+    last: BoolArray = (fulls.str.rpartition("/")[2] == wanted).to_numpy(bool)
     return exact if exact.any() else last
 
 
@@ -189,7 +187,7 @@ def _unknown(wanted: str, fulls: pd.Series, staging: Staging) -> None:
     )
 
 
-def _edge(runs: pd.DataFrame, step: IntArray, rows: Mask, n: int, first: bool) -> IntArray:
+def _edge(runs: pd.DataFrame, step: IntArray, rows: BoolArray, n: int, first: bool) -> IntArray:
     ts = runs["ts"].to_numpy()[rows]
     found = np.full(n, np.iinfo(np.int64).max if first else -1, np.int64)
     if first:

@@ -10,8 +10,8 @@ import numpy as np
 from msgspec.structs import astuple
 
 from ...errors import FormatError
+from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ...trace.intervals import IntArray
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from ...trace.taxonomy import CATEGORIES, MODULE_PREFIX, PHASES, STEP_SOURCES, TRACK_KINDS

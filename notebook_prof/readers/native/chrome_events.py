@@ -12,9 +12,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...errors import FormatError
+from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.event_tables import ARGUMENTS, DEVICE_TABLES
-from ...trace.intervals import IntArray
 from ...trace.strings import Coded
 from ..event_arguments import argument_rows, argument_table
 from .chrome_rows import NOTHING, UNDECODABLE, ColumnPart, SliceArguments, TablePart

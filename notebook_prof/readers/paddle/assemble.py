@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ...trace.intervals import IntArray
 from ...trace.nesting import nest
 from ...trace.strings import Coded
 from .columns import PaddleColumns

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 from ...trace.nesting import nest
 from .kinds import RUNTIME_TYPES
 

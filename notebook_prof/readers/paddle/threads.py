@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ...trace.intervals import IntArray
 from .columns import PaddleColumns
 
 

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
+from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ...trace.intervals import IntArray
 from ...trace.strings import Coded
 
 MAX_FRAMES: Final = 50_000_000

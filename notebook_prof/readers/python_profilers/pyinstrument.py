@@ -11,8 +11,8 @@ from msgspec import UNSET, Struct, UnsetType
 
 from ...bounded_repr import bounded_repr
 from ...errors import FormatError
+from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ...trace.intervals import IntArray
 from ...trace.strings import Coded
 from ..base import MarkedJsonReader
 from ..codec.tolerant_json import decode_object

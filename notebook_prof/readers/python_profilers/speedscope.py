@@ -10,8 +10,8 @@ import numpy as np
 from msgspec import Raw, Struct, field
 
 from ...bounded_repr import bounded_repr
+from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ...trace.intervals import IntArray
 from ...trace.strings import Coded
 from ..base import MarkedJsonReader
 from ..codec.tolerant_json import decode_object

@@ -12,8 +12,8 @@ import pandas as pd
 
 from ...bounded_repr import bounded_repr
 from ...errors import FormatError
+from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ...trace.intervals import IntArray
 
 _LIBRARY: Final = ("/torch/", "\\torch\\", "/site-packages/", "\\site-packages\\", "<frozen ")
 _MOST: Final = 1000

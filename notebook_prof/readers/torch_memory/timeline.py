@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...errors import FormatError
+from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ...trace.intervals import IntArray, as_ints
+from ...trace.intervals import as_ints
 
 CATEGORIES: Final = (
     "parameter",

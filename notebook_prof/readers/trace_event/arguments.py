@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from msgspec import Raw
 
-from ...trace.intervals import IntArray
+from ...trace.arrays import IntArray
 from ...trace.strings import Coded
 from .events import Events
 

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from ...bounded_repr import bounded_repr
+from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ...trace.intervals import IntArray
 from ...trace.strings import Coded
 from ..matching import lanes, match
 from .arguments import Arguments

@@ -11,13 +11,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...bounded_repr import bounded_repr
+from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ...trace.intervals import IntArray
 from ...trace.strings import Coded
 from ..codec.numbers import to_ns
 from .rows import Row
-
-Mask = npt.NDArray[np.bool_]
 
 UNNAMED: Final = "(unnamed)"
 _ATOMS: Final = (str, int, float, bool, type(None))

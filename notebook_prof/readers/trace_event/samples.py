@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ...trace.intervals import IntArray
 from ..python_profilers.call_tree import MAX_DEPTH, Frame, Sampled, add_samples, depth_limit
 from .events import Events, atom
 from .tracks import Tracks

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ...bounded_repr import bounded_repr
+from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ...trace.intervals import IntArray
 from ...trace.strings import Coded
 from ...trace.taxonomy import CATEGORIES, STEP_PREFIX, phase_of
 from ..matching import match

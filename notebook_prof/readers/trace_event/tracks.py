@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 
 from ...bounded_repr import bounded_repr
+from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ...trace.intervals import IntArray
 from .events import Events, number
 
 _USED: Final = {"process_name": "name", "thread_name": "name", "process_labels": "labels"}

@@ -11,6 +11,7 @@ import pandas as pd
 
 from ... import analysis
 from ...analysis.time.account import account_spans
+from ...trace.arrays import IntArray
 from ..packing import Answer, pack
 from ..store import ViewStore
 
@@ -19,8 +20,6 @@ MOST_STRETCHES: Final = 1000
 _LONGEST_TEXT: Final = 300
 _WHOLE: Final = ("line", "dur", "steps", "cpu_ns", "wait_ns", "device_ns", "loop")
 _SPANS: Final = ("ts", "dur", "part", "steps")
-
-IntArray = npt.NDArray[np.int64]
 
 
 def account(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:

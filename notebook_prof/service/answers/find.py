@@ -10,8 +10,8 @@ import pandas as pd
 
 from ...errors import OptionError
 from ...selection import Query, passing
+from ...trace.arrays import IntArray
 from ..filters import slices_passing
-from ..lod.rows import IntArray
 from ..packing import Answer, pack
 from ..store import ViewStore
 

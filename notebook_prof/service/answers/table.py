@@ -12,8 +12,8 @@ import pandas as pd
 
 from ...errors import OptionError
 from ...selection import Query, passing
+from ...trace.arrays import IntArray
 from ..filters import narrowed
-from ..lod.rows import IntArray
 from ..packing import Answer, pack
 from ..selected_rows import Key, matching_key
 from ..store import GROUPINGS, SCOPES, ViewStore

@@ -8,8 +8,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from ...trace.arrays import IntArray
 from ..lod import Density, DrawnIndex, Picture, density
-from ..lod.rows import IntArray, RowIndex, spread
+from ..lod.rows import RowIndex, spread
 from ..packing import Answer, pack
 from ..palette import NAMES
 from ..selected_rows import Key, matching_key

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from .rows import BoolArray, IntArray, RowIndex, running_sum, spread
+from ...trace.arrays import BoolArray, IntArray
+from .rows import RowIndex, running_sum, spread
 
 Places = npt.NDArray[np.integer]
 

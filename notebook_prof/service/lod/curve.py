@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from .rows import IntArray
+from ...trace.arrays import IntArray
 
 _FAN: Final = 8
 _SMALLEST: Final = 1024

@@ -8,8 +8,9 @@ from typing import Final
 
 import numpy as np
 
+from ...trace.arrays import BoolArray, IntArray
 from .chosen import Chosen
-from .rows import BoolArray, IntArray, RowIndex, spread
+from .rows import RowIndex, spread
 
 MAX_CELLS: Final = 65_536
 _EXACT_SLICES: Final = 100_000

@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...trace.arrays import BoolArray, IntArray
 from .density import Density, LongestBlocks
-from .rows import BoolArray, IntArray, RowIndex, grouped_order, running_sum, spread
+from .rows import RowIndex, grouped_order, running_sum, spread
 
 
 class WideSlices:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...trace.arrays import BoolArray, IntArray
 from .launched import LaunchedIndex
-from .rows import BoolArray, IntArray, RowIndex, grouped_order, running_sum
+from .rows import RowIndex, grouped_order, running_sum
 
 Codes = npt.NDArray[np.integer]
 

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...analysis.grouping import nested_in_own_group
-from .rows import IntArray, RowIndex, grouped_order, running_sum
+from ...trace.arrays import IntArray
+from .rows import RowIndex, grouped_order, running_sum
 
 
 class LaunchedIndex:

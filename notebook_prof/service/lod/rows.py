@@ -15,8 +15,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
+from ...trace.arrays import IntArray
 
 _RADIX: Final = 1 << 16
 _MANY: Final = 64

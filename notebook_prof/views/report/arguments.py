@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from ...service.answers.arguments import OF_SLICE, pairs
 from ...trace import Trace
+from ...trace.arrays import IntArray
 from ...trace.event_tables import ARGUMENTS, DEVICE_TABLES, distinct_facts, event_table, slice_rows_of
-from ...trace.intervals import IntArray
 from ...units import format_count
 from .html_file import deflated
 

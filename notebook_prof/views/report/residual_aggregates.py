@@ -19,6 +19,7 @@ from ...service.grouped import grouped
 from ...service.lod import GroupTotals, RowIndex, density
 from ...service.lod.density import MAX_CELLS, LongestBlocks
 from ...service.store import ViewStore
+from ...trace.arrays import IntArray
 
 SIDES = ("host", "device")
 
@@ -52,8 +53,6 @@ def totals_left_out(store: ViewStore, keep: npt.NDArray[np.bool_], by: str, side
     parts = ("count", "total_ns", "self_ns", "device_ns", "touched")
     return GroupTotals(*(getattr(whole, part) - getattr(there, part) for part in parts))
 
-
-IntArray = npt.NDArray[np.int64]
 
 _MOST_CELLS_A_ROW: Final = 1 << 15
 _MOST_KINDS: Final = 20_000

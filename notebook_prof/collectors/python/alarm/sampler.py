@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
+from ....trace.arrays import IntArray
 from ....trace.clocks import Clock
-from ....trace.intervals import IntArray
 from ....trace.report import ImportReport
 from ..engine import Recorded, ThreadSamples, join, with_gaps
 from ..frames import cell_runner, context_of, decode

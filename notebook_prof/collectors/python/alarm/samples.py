@@ -7,7 +7,7 @@ from types import CodeType, FrameType
 
 import numpy as np
 
-from ....trace.intervals import IntArray
+from ....trace.arrays import IntArray
 
 
 class Samples:

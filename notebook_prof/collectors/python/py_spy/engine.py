@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
+from ....trace.arrays import IntArray
 from ....trace.clocks import Clock
-from ....trace.intervals import IntArray
 from ....trace.report import ImportReport
 from ..alarm.sampler import Sampler
 from ..engine import Recorded, join

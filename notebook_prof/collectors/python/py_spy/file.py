@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ....trace.intervals import IntArray
+from ....trace.arrays import IntArray
 from ..frames import Frame, Stacks
 from .functions import Functions
 from .heartbeat import BEAT

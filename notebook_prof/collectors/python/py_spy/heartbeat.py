@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, cast
 
 import numpy as np
 
-from ....trace.intervals import IntArray
+from ....trace.arrays import IntArray
 
 BURST: Final = 24
 """So many beats come quickly at first: they give the offset of the clock."""

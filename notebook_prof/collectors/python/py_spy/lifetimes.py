@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Mapping
 
 import numpy as np
 
-from ....trace.intervals import IntArray
+from ....trace.arrays import IntArray
 from ..engine import Recorded
 
 

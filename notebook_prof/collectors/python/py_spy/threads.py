@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....trace.intervals import IntArray
+from ....trace.arrays import IntArray
 from ..engine import ThreadSamples, with_gaps
 from ..thread_stacks import Seen, is_servant
 from .file import CallPaths, Changes, Home

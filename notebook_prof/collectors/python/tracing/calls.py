@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from ....trace.arrays import IntArray
 from ....trace.clocks import Clock
-from ....trace.intervals import IntArray
 
 
 class Function(NamedTuple):

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from ....trace.arrays import IntArray
 from ....trace.clocks import Clock
-from ....trace.intervals import IntArray
 from ....trace.pairing import pair
 from ..frames import CELL, USER, owner_of
 from .calls import Calls, Function

@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
+from ....trace.arrays import BoolArray
 from ....trace.builder import TraceBuilder
 from ....trace.clocks import Clock
 from ....trace.intervals import contains, union
@@ -17,8 +17,6 @@ from ..frames import CELL, MACHINERY, NOTEBOOK, OURS, owner_of
 from ..thread_stacks import is_servant
 from . import monitoring, viztracer
 from .calls import Backend, Calls, Function
-
-BoolArray = npt.NDArray[np.bool_]
 
 
 class CallTracer:
