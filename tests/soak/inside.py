@@ -101,11 +101,15 @@ def hooks() -> dict[str, Any]:
 
 
 def objects() -> dict[str, int]:
-    """Living instances of the profiler's own classes, by name."""
+    """Living instances of the profiler's own classes, by name.
+
+    Issues are counted with the reports that hold them: whether the last profile has one says nothing of a leak.
+    """
     kinds = Counter(map(type, gc.get_objects()))
     counts: Counter[str] = Counter()
     for kind, count in kinds.items():
-        if str(getattr(kind, "__module__", "")).startswith("notebook_prof"):
+        ours = str(getattr(kind, "__module__", "")).startswith("notebook_prof")
+        if ours and kind.__name__ != "Issue":
             counts[kind.__name__] += count
     return dict(sorted(counts.items()))
 
