@@ -73,7 +73,7 @@ def measured(trace: Trace) -> dict[str, Any]:
     n, end = len(trace.slices), float(trace.span.end)
     protocol = PageQueries(trace, Selection())
     start = time.perf_counter()
-    protocol.warming.start()
+    protocol.prefetcher.start()
     for question in ("meta", "names", "strip", "memory", "lod"):
         protocol.answer(
             {"t": question, "doubts": "later", "a": -end / 2, "b": 1.5 * end, "px": 2200, "rows": LANES}
@@ -81,7 +81,7 @@ def measured(trace: Trace) -> dict[str, Any]:
     first = time.perf_counter() - start
     for question in ("table", "phases"):
         protocol.answer({"t": question})
-    protocol.warming.wait()
+    protocol.prefetcher.wait()
     protocol.answer({"t": "table"})
     index = time.perf_counter() - start
     store = protocol.store

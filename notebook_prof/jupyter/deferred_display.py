@@ -94,10 +94,10 @@ def show_rest(profile: Shown, widget: ProfileWidget, uid: str) -> threading.Thre
                 widget.close()
                 _show_static(profile, uid)
                 return
-            queries_of(profile).warming.start()
+            queries_of(profile).prefetcher.start()
             widget.begin()
-        queries_of(profile).warming.wait_drawn()
-        queries_of(profile).warming.wait()
+        queries_of(profile).prefetcher.wait_drawn()
+        queries_of(profile).prefetcher.wait()
         with Pace(hold=lambda: current.running() is not None).kept():  # what is measured must not feel us
             for part in parts:
                 checkpoint(_PART_S)

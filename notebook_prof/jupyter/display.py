@@ -55,7 +55,7 @@ def _show_views(profile: Shown | RankBoard, shell: InteractiveShell) -> None:
     shown = cast("Shown", profile)
     if cell and (shown.pending is not None or len(shown.trace.slices)):
         if shown.pending is None:
-            queries_of(shown).warming.start()
+            queries_of(shown).prefetcher.start()
         display(first_form(shown, uid), raw=True, display_id=uid)
         widget = ProfileWidget(shown, uid, late=late_verdict(shown))
         _display(widget, cell, shell)

@@ -193,7 +193,7 @@ class ProfileWidget(LinkedWidget):
     def _told(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         if message.get("t") != "start":
             return super()._told(message)
-        queries_of(self._profile).warming.page_came()
+        queries_of(self._profile).prefetcher.page_came()
         try:
             self._begun = self._begun or self._start()
         except Exception as error:  # a page must be told; the kernel's log is no place anyone looks

@@ -30,8 +30,8 @@ class LatestTaskExecutor(Generic[T]):
 
     Examples
     --------
-    >>> beside: LatestTaskExecutor[int] = LatestTaskExecutor(patience_s=5)
-    >>> beside.get("answer", lambda: 6 * 7)
+    >>> executor: LatestTaskExecutor[int] = LatestTaskExecutor(patience_s=5)
+    >>> executor.get("answer", lambda: 6 * 7)
     42
     """
 

@@ -51,8 +51,8 @@ class QueryService:
 
     def __init__(self, trace: Trace, selection: Selection) -> None:
         self.store = ViewStore(trace)
-        self.warming = IndexPrefetcher(self.store)
-        self.beside: LatestTaskExecutor[Answer] = LatestTaskExecutor()
+        self.prefetcher = IndexPrefetcher(self.store)
+        self.executor: LatestTaskExecutor[Answer] = LatestTaskExecutor()
         self.selection = selection
 
     def answer(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
@@ -80,13 +80,13 @@ class QueryService:
         try:
             if (ask := self.questions.get(kind)) is None:
                 raise NotebookProfError(f"no question {kind!r}: {nearest(kind, self.questions)}")
-            made = self._made(kind, ask, state, request) if self.warming.ready(kind) else None
+            made = self._made(kind, ask, state, request) if self.prefetcher.ready(kind) else None
             if made is None:
                 return {"pending": True, "columns": [], "seq": request.get("seq")}, []
             found = made
         except Exception as error:  # a page must be told; the kernel's log is no place anyone looks
             found = Answer({"failed": f"{type(error).__name__}: {error}", "columns": []})
-        self.warming.answered(kind)
+        self.prefetcher.answered(kind)
         told = {"seq": request.get("seq"), "revision": state["revision"]}
         return {**found.content, **told, "ms": (time.perf_counter() - began) * 1e3}, found.buffers
 
@@ -94,7 +94,7 @@ class QueryService:
         self, kind: str, ask: Ask, state: Mapping[str, Any], request: Mapping[str, Any]
     ) -> Answer | None:
         if self._slow(kind, state, request):
-            return self._beside(ask, state, request)
+            return self._in_executor(ask, state, request)
         with self.store.lock:
             return ask(self.store, state, request)
 
@@ -109,11 +109,11 @@ class QueryService:
             return len(self.store.trace.slices) >= _LONG
         return kind in self.slow or (kind == "table" and answers.table_is_slow(self.store, state, request))
 
-    def _beside(self, ask: Ask, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer | None:
+    def _in_executor(self, ask: Ask, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer | None:
         still = {**state, "revision": None, "focus": None}
         asked = {name: value for name, value in request.items() if name not in ("seq", "rid", "pad")}
         key = json.dumps([asked, still], sort_keys=True, default=str)
-        return self.beside.get(key, lambda: ask(self.store, still, request))
+        return self.executor.get(key, lambda: ask(self.store, still, request))
 
     def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
         """Apply what a page selects.

@@ -103,7 +103,7 @@ def hooks() -> dict[str, Any]:
 def objects() -> dict[str, int]:
     """Living instances of the profiler's own classes, by name.
 
-    Issues are counted with the reports that hold them: whether the last profile has one says nothing of a leak.
+    Issues are counted with the reports that hold them: one in the last profile's says nothing of a leak.
     """
     kinds = Counter(map(type, gc.get_objects()))
     counts: Counter[str] = Counter()

@@ -80,9 +80,9 @@ def test_few_rows_are_not_indexed_twice() -> None:
 def test_warming_begins_with_the_first_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(IndexPrefetcher.__init__, "__defaults__", (1000,))
     protocol = PageQueries(drawn_trace(gpu=True), Selection())
-    protocol.warming.start()
+    protocol.prefetcher.start()
     protocol.answer({"t": "lod", "a": 0, "b": 1e9, "px": 100, "rows": [0]})
-    assert protocol.warming.wait(120)
+    assert protocol.prefetcher.wait(120)
     assert {"rows", "wide", "blocks", "name_colours", "choices"} <= set(protocol.store.__dict__)
     assert protocol.store.has_groups("name", ())
     assert "members" in protocol.store.choices.__dict__

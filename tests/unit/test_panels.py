@@ -242,7 +242,7 @@ def test_a_tab_that_fails_says_so_and_may_be_asked_again(
 
 def test_of_what_waits_only_the_newest_is_done() -> None:
     go, began, done = threading.Event(), threading.Event(), []
-    beside: LatestTaskExecutor[str] = LatestTaskExecutor(patience_s=0.01)
+    executor: LatestTaskExecutor[str] = LatestTaskExecutor(patience_s=0.01)
 
     def first() -> str:
         began.set()
@@ -252,16 +252,16 @@ def test_of_what_waits_only_the_newest_is_done() -> None:
     def make(name: str) -> Any:
         return lambda: done.append(name) or name
 
-    assert beside.get("first", first) is None
+    assert executor.get("first", first) is None
     assert began.wait(60)
-    assert beside.get("dropped", make("dropped")) is None
-    assert beside.get("newest", make("newest")) is None
+    assert executor.get("dropped", make("dropped")) is None
+    assert executor.get("newest", make("newest")) is None
     go.set()
     until = time.monotonic() + 60
-    while (found := beside.get("newest", make("newest"))) is None and time.monotonic() < until:
+    while (found := executor.get("newest", make("newest"))) is None and time.monotonic() < until:
         pass
     assert found == "newest"
-    assert beside.get("first", first) == "first", "what was begun is kept"
+    assert executor.get("first", first) == "first", "what was begun is kept"
     assert done == ["newest"]
 
 

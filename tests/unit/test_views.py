@@ -343,7 +343,7 @@ def test_a_long_trace_draws_while_its_table_is_prepared(monkeypatch: pytest.Monk
     assert protocol.answer({"t": "lod", "a": 0, "b": 1e9, "px": 100, "rows": [0]})[0]["quads"] > 0
     waits = protocol.answer({"t": "table", "seq": 7})[0]
     assert waits.get("pending") is True or waits["rows"] > 0
-    assert protocol.warming.wait(120)
+    assert protocol.prefetcher.wait(120)
     assert _ask(protocol, t="table")[0]["rows"] > 10
     assert _ask(protocol, t="phases")[0]["bars"] == 10
 
