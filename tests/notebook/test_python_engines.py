@@ -289,19 +289,6 @@ def test_unloading_ends_the_warm_one(spied: Kernel) -> None:
     assert spied.value("engine(p)") == "py-spy"
 
 
-def test_it_ends_with_the_kernel(spied: Kernel) -> None:
-    """Last, since this kernel is gone afterwards."""
-    pid = int(spied.value("__import__('os').getpid()"))
-    spied.must("%%profile p --quiet\nsum(i * i for i in range(1_000_000))")
-    until = time.monotonic() + 60
-    while not (attached := attached_to(pid)) and time.monotonic() < until:
-        time.sleep(0.1)
-    assert attached
-    os.kill(pid, signal.SIGKILL)
-    _, alive = psutil.wait_procs(attached, timeout=60)
-    assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
-
-
 def test_profiles_that_nobody_reads_leave_no_files_and_no_processes(spied: Kernel) -> None:
     spied.must(
         """
@@ -319,3 +306,16 @@ def test_profiles_that_nobody_reads_leave_no_files_and_no_processes(spied: Kerne
     )
     second, third, fourth = spied.value("[left() for _ in range(4)][1:]")
     assert second == third == fourth
+
+
+def test_it_ends_with_the_kernel(spied: Kernel) -> None:
+    """Last, since this kernel is gone afterwards."""
+    pid = int(spied.value("__import__('os').getpid()"))
+    spied.must("%%profile p --quiet\nsum(i * i for i in range(1_000_000))")
+    until = time.monotonic() + 60
+    while not (attached := attached_to(pid)) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert attached
+    os.kill(pid, signal.SIGKILL)
+    _, alive = psutil.wait_procs(attached, timeout=60)
+    assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
