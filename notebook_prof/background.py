@@ -139,5 +139,5 @@ def checkpoint(ahead_s: float = 0.0) -> None:
 
 
 def _times() -> tuple[float, float]:
-    """The clock, and the CPU time of all other threads, in seconds."""
+    """Return the clock, and the CPU time of all other threads, in seconds."""
     return time.perf_counter(), time.process_time() - time.thread_time()

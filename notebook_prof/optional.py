@@ -45,7 +45,7 @@ def require(module: str, *, extra: str, purpose: str) -> ModuleType:
 
 
 def installed(module: str) -> bool:
-    """Whether `module` could be imported, without importing it."""
+    """Return whether `module` could be imported, without importing it."""
     try:
         return importlib.util.find_spec(module) is not None
     except (ImportError, ValueError):

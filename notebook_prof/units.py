@@ -136,7 +136,7 @@ def format_count(count: int) -> str:
 
 
 def format_items(count: int, noun: str) -> str:
-    """A number of things.
+    """Return a number of things.
 
     Examples
     --------

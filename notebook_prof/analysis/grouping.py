@@ -64,7 +64,7 @@ def group(slices: pd.DataFrame, by: str | Sequence[str]) -> Groups:
 
 
 def covered(code: IntArray, ts: IntArray, end: IntArray) -> IntArray:
-    """How much each slice adds to the union of the earlier ones with the same code.
+    """Return how much each slice adds to the union of the earlier ones with the same code.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def covered(code: IntArray, ts: IntArray, end: IntArray) -> IntArray:
 
 
 def reach_before(code: IntArray, end: IntArray) -> IntArray:
-    """The latest end among earlier slices with the same code; a very small number for the first."""
+    """Return the latest end among earlier slices with the same code; a very small number for the first."""
     lowest = np.iinfo(np.int64).min
     best = pd.Series(end).groupby(code, sort=False).cummax()
     return as_ints(best.groupby(code, sort=False).shift(1, fill_value=lowest).to_numpy())
@@ -140,14 +140,14 @@ def inclusive(
 
 
 def _merge(rows: IntArray, weights: npt.NDArray[np.float64]) -> tuple[IntArray, npt.NDArray[np.float64]]:
-    """Each row once, with the sum of its weights; without the missing ones."""
+    """Return each row once, with the sum of its weights; without the missing ones."""
     known = rows >= 0
     row, inverse = _present(rows[known])
     return row, np.bincount(inverse, weights[known], minlength=len(row)).astype(np.float64)
 
 
 def with_ancestors(parent: IntArray, rows: IntArray) -> IntArray:
-    """The rows and everything around them, each once, in order."""
+    """Return the rows and everything around them, each once, in order."""
     seen = np.zeros(len(parent) + 1, dtype=bool)
     seen[-1] = True  # what "no parent" reads
     place = np.empty(len(parent), dtype=np.int32)

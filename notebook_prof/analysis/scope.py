@@ -83,7 +83,7 @@ def sharing(analysis: Callable[Concatenate[Trace, P], R]) -> Callable[Concatenat
 
 
 def once(trace: Trace, key: Hashable, make: Callable[[], R]) -> R:
-    """What `make` gives; inside an analysis that is `sharing`, what it gave before for this key."""
+    """Return what `make` gives; inside an analysis that is `sharing`, what it gave before for this key."""
     if _shared.trace is not trace:
         return make()
     if key not in _shared.found:
@@ -115,19 +115,19 @@ class Scope:
     self_ns: IntArray
 
     def only(self, keep: BoolArray) -> Scope:
-        """The slices where `keep`, with the self times that they have among all."""
+        """Return the slices where `keep`, with the self times that they have among all."""
         return Scope(self.slices, self.rows[keep], self.ts[keep], self.end[keep], self.self_ns[keep])
 
     def ints(self, column: str) -> IntArray:
-        """A nullable integer column of these slices; -1 where missing."""
+        """Return a nullable integer column of these slices; -1 where missing."""
         return ints(self.slices[column])[self.rows]
 
     def codes(self, column: str) -> IntArray:
-        """The codes of a categorical column of these slices; -1 where missing."""
+        """Return the codes of a categorical column of these slices; -1 where missing."""
         return as_ints(self.slices[column].cat.codes.to_numpy()[self.rows])
 
     def where(self, *, step: Numbers = None, phase: Texts = None, category: Texts = None) -> Scope:
-        """The slices whose step, phase and category are among the given ones."""
+        """Return the slices whose step, phase and category are among the given ones."""
         keep = np.ones(len(self.rows), dtype=bool)
         if step is not None:
             keep &= np.isin(self.ints("step"), list(many(step)))
@@ -138,19 +138,19 @@ class Scope:
         return self if keep.all() else self.only(keep)
 
     def among(self, column: str, words: Sequence[str]) -> BoolArray:
-        """Whether a categorical column holds one of `words`."""
+        """Return whether a categorical column holds one of `words`."""
         wanted = np.append(self.slices[column].cat.categories.isin(list(words)), False)
         return np.asarray(wanted[self.codes(column)], dtype=bool)
 
 
 def on_host(trace: Trace, window: WindowLike = None) -> Scope:
-    """The slices of threads, cut at the window."""
+    """Return the slices of threads, cut at the window."""
     key = ("host", window and tuple(window))
     return once(trace, key, lambda: _scope(trace, of_kind(trace, ("thread", "process")), window))
 
 
 def on_device(trace: Trace, window: WindowLike = None) -> Scope:
-    """The work on device streams, cut at the window; ranges drawn over it do not count."""
+    """Return the work on device streams, cut at the window; ranges drawn over it do not count."""
     key = ("device", window and tuple(window))
     return once(
         trace,
@@ -160,7 +160,7 @@ def on_device(trace: Trace, window: WindowLike = None) -> Scope:
 
 
 def of_kind(trace: Trace, kinds: Sequence[str]) -> BoolArray:
-    """Which slices are on a track of one of these kinds; shape (slices,)."""
+    """Return which slices are on a track of one of these kinds; shape (slices,)."""
     return once(trace, ("kind", *kinds), lambda: _of_kind(trace, kinds))
 
 
@@ -175,12 +175,12 @@ def _of_kind(trace: Trace, kinds: Sequence[str]) -> BoolArray:
 
 
 def many(value: Any) -> list[Any]:
-    """One value or an iterable of values, as a list."""
+    """Return one value or an iterable of values, as a list."""
     return [value] if isinstance(value, str | int | np.integer) else list(value)
 
 
 def known_words(what: str, value: Texts, known: Sequence[str]) -> list[str]:
-    """The words as a list; SelectionError, with the nearest ones, for a word that does not exist."""
+    """Return the words as a list; SelectionError, with the nearest ones, for a word that does not exist."""
     words = many(value)
     for word in words:
         if word not in known:
@@ -189,12 +189,12 @@ def known_words(what: str, value: Texts, known: Sequence[str]) -> list[str]:
 
 
 def ints(column: pd.Series[Any]) -> IntArray:
-    """A nullable integer column as int64; -1 where missing."""
+    """Return a nullable integer column as int64; -1 where missing."""
     return as_ints(column.to_numpy(dtype=np.int64, na_value=-1))
 
 
 def texts(column: pd.Series[Any], codes: IntArray) -> pd.Series[Any]:
-    """The texts behind codes of a categorical column; missing where the code is -1."""
+    """Return the texts behind codes of a categorical column; missing where the code is -1."""
     words = np.array([*column.cat.categories, None], dtype=object)
     return pd.Series(words[codes], dtype="str")
 

@@ -9,7 +9,7 @@ Rows: TypeAlias = Sequence[Sequence[str]]
 
 
 def grid(heads: Sequence[str], rows: Rows) -> str:
-    """A table with lines around cells of several lines.
+    """Return a table with lines around cells of several lines.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def grid(heads: Sequence[str], rows: Rows) -> str:
 
 
 def markdown(heads: Sequence[str], rows: Rows) -> str:
-    """A table for Markdown and Confluence; cells of several lines go on in further rows.
+    """Return a table for Markdown and Confluence; cells of several lines go on in further rows.
 
     Examples
     --------

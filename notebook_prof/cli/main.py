@@ -19,7 +19,7 @@ FAILED: Final = 2
 
 
 def parser() -> argparse.ArgumentParser:
-    """All commands and their options."""
+    """Return all commands and their options."""
     top = argparse.ArgumentParser(
         prog="notebook-prof", description="Where did the time and the memory of a recorded run go?"
     )

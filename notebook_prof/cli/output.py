@@ -30,14 +30,14 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen_format(format: str) -> str:
-    """What ``auto`` means for this standard output."""
+    """Return what ``auto`` means for this standard output."""
     if format != "auto":
         return format
     return "grid" if sys.stdout.isatty() else "plain"
 
 
 def drawn(format: str, heads: Sequence[str], rows: Rows) -> str:
-    """A table of texts.
+    """Return a table of texts.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def drawn(format: str, heads: Sequence[str], rows: Rows) -> str:
 
 
 def data_text(format: str, table: pd.DataFrame) -> str:
-    """A table of numbers as JSON records, a line each, or CSV.
+    """Return a table of numbers as JSON records, a line each, or CSV.
 
     Examples
     --------

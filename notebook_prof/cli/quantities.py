@@ -51,7 +51,7 @@ def seconds_text(value: float) -> str:
 
 
 def wrapped(text: str) -> str:
-    """A long name in pieces of 30, as in the tool's column of operators.
+    """Return a long name in pieces of 30, as in the tool's column of operators.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def shape_lines(shapes: Any, layouts: Any = None) -> list[str]:
 
 
 def bar(value: float, largest: float, width: int = 15) -> str:
-    """A bar of ``#``.
+    """Return a bar of ``#``.
 
     Examples
     --------

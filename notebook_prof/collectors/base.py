@@ -48,10 +48,10 @@ class Collector(ABC):
     @classmethod
     @abstractmethod
     def availability(cls) -> Availability:
-        """Whether it can record in this process; loads nothing heavy."""
+        """Return whether it can record in this process; loads nothing heavy."""
 
     def claims(self) -> frozenset[str]:
-        """What this one needs of `holds`; collectors with several ways to record override it."""
+        """Return what this one needs of `holds`; collectors with several ways to record override it."""
         return self.holds
 
     def prepare(self) -> None:  # noqa: B027 (optional)

@@ -174,7 +174,7 @@ def _best(timed: Timed) -> float:
 
 
 def _library(name: str) -> Any:
-    """A library that is imported, or can be; None without it."""
+    """Return a library that is imported, or can be; None without it."""
     if name not in sys.modules and importlib.util.find_spec(name) is None:
         return None
     try:

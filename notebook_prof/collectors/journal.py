@@ -82,7 +82,7 @@ class Span:
         self.start_ns = time.time_ns()
 
     def is_of_this_thread(self) -> bool:
-        """Whether the calling thread opened it."""
+        """Return whether the calling thread opened it."""
         return self.tid == threading.get_native_id()
 
     def close(self) -> None:
@@ -153,7 +153,7 @@ class Journal:
         return [span for span in self._kept if span.tid == tid]
 
     def edges(self, tid: int) -> Edges:
-        """Where annotations of a thread begin and end."""
+        """Return where annotations of a thread begin and end."""
         spans = self.kept(tid)
         codes = {id(span.opener): span.opener for span in spans}
         number = {key: i for i, key in enumerate(codes)}
@@ -170,7 +170,7 @@ class Journal:
 
 
 def _cut(span: Span, end_ns: int) -> Span:
-    """A closed copy: the original stays open for its owner."""
+    """Return a closed copy: the original stays open for its owner."""
     copy = object.__new__(Span)
     copy._journal, copy.name, copy.phase, copy.tid = span._journal, span.name, span.phase, span.tid
     copy.start_ns, copy.end_ns, copy.opener = span.start_ns, end_ns, span.opener
@@ -178,7 +178,7 @@ def _cut(span: Span, end_ns: int) -> Span:
 
 
 def _opener(frame: FrameType) -> CodeType:
-    """The innermost function that is not ours."""
+    """Return the innermost function that is not ours."""
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     return frame.f_code

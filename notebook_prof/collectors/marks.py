@@ -258,7 +258,7 @@ class MarksCollector(Collector):
             self._remove_own()
 
     def edges(self, tid: int) -> Edges:
-        """Where annotations of thread `tid` begin and end, and in which functions."""
+        """Return where annotations of thread `tid` begin and end, and in which functions."""
         return self._journal.edges(tid) if self._journal is not None else Edges.none()
 
     def result(self, builder: TraceBuilder) -> None:

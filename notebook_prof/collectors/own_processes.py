@@ -20,7 +20,7 @@ def add(pid: int) -> None:
 
 
 def pids() -> frozenset[int]:
-    """All processes that were ever ours, in this process."""
+    """Return all processes that were ever ours, in this process."""
     return frozenset(_pids)
 
 

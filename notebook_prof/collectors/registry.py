@@ -69,7 +69,7 @@ _BUILT_IN: Final = {
 
 
 def list_collectors() -> pd.DataFrame:
-    """Every collector, and whether it can record in this process.
+    """Return every collector, and whether it can record in this process.
 
     Returns
     -------
@@ -185,7 +185,7 @@ _foreign: dict[str, _Entry] | None = None
 
 
 def _entries(known: bool = False) -> dict[str, _Entry]:
-    """All collectors; with `known`, packages are not looked through again, which takes 10 ms."""
+    """Return all collectors; with `known`, packages are not looked through again, which takes 10 ms."""
     global _foreign
     if _foreign is None or not known:
         _foreign = {

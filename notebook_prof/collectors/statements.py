@@ -90,7 +90,7 @@ class Marks:
         return self.rows[-2] if self.rows else 0
 
     def of_this_thread(self) -> bool:
-        """Whether the calling thread runs the cell."""
+        """Return whether the calling thread runs the cell."""
         return threading.get_ident() == self.identity
 
     def table(self) -> tuple[IntArray, IntArray]:
@@ -99,7 +99,7 @@ class Marks:
         return np.maximum.accumulate(pairs[:, 0]), pairs[:, 1]
 
     def statements(self) -> Statements:
-        """The marks as statements with ends."""
+        """Return the marks as statements with ends."""
         ts, line = self.table()
         ends = np.maximum(np.append(ts[1:], self.end_ns), ts)[: len(ts)]
         kept = (line > 0) & (ends > ts)
@@ -117,7 +117,7 @@ _asked = threading.local()
 
 
 def running() -> Marks | None:
-    """The marks that are being taken now."""
+    """Return the marks that are being taken now."""
     return _running
 
 

@@ -166,7 +166,7 @@ def _insert(tree: ast.Module, name: str, arguments: str) -> ast.Module:
 
 
 def _is_magic(tree: ast.Module) -> bool:
-    """Whether the tree is what IPython makes of a cell magic."""
+    """Return whether the tree is what IPython makes of a cell magic."""
     only = tree.body[0] if len(tree.body) == 1 else None
     return isinstance(only, ast.Expr) and "run_cell_magic(" in ast.unparse(only)
 
@@ -181,7 +181,7 @@ class ResultUnknown:
 
 
 def _cells_that_run() -> int:
-    """How many cells are on the stack of this thread, the one that is about to run included."""
+    """Return how many cells are on the stack of this thread, the one that is about to run included."""
     count, frame = 0, sys._getframe()
     while frame is not None:
         code = frame.f_code

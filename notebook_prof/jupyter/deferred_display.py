@@ -33,12 +33,12 @@ _PART_S: Final = 0.3
 
 
 def late_verdict(profile: Shown) -> bool:
-    """Whether the verdict takes so long that the page should begin without it."""
+    """Return whether the verdict takes so long that the page should begin without it."""
     return profile.pending is not None or len(profile.trace.slices) >= LONG
 
 
 def first_form(profile: Shown, uid: str) -> dict[str, str]:
-    """The short text that stands for the static form until that is there."""
+    """Return the short text that stands for the static form until that is there."""
     if profile.pending is not None:
         facts = "The recording is being put together"
     else:

@@ -93,7 +93,7 @@ def _is_board(shown: Shown | RankBoard) -> TypeGuard[RankBoard]:
 
 
 def has_front_end(shell: InteractiveShell) -> bool:
-    """Whether the shell runs in a kernel, so that somebody may draw widgets."""
+    """Return whether the shell runs in a kernel, so that somebody may draw widgets."""
     return getattr(shell, "kernel", None) is not None
 
 

@@ -12,7 +12,7 @@ NEEDED_DESCRIPTORS: Final = 8
 
 
 def too_little_memory() -> str:
-    """Why a recording would endanger the kernel; empty if it does not, or where no limit is known."""
+    """Return why a recording would endanger the kernel; empty if it does not, or where no limit is known."""
     try:
         import resource
 
@@ -33,7 +33,7 @@ def too_little_memory() -> str:
 
 
 def too_few_descriptors() -> bool:
-    """Whether less than `NEEDED_DESCRIPTORS` files can be opened."""
+    """Return whether less than `NEEDED_DESCRIPTORS` files can be opened."""
     held: list[int] = []
     try:
         for _ in range(NEEDED_DESCRIPTORS):

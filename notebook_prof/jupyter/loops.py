@@ -14,7 +14,7 @@ _MARKS: Final = ("step", "steps")
 
 
 def counts_itself(tree: ast.Module, namespace: Mapping[str, Any]) -> bool:
-    """Whether the source calls a mark of steps.
+    """Return whether the source calls a mark of steps.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def loop_lines(tree: ast.Module) -> list[int]:
 
 
 def _loops(tree: ast.AST) -> Iterator[tuple[Loop, int, bool]]:
-    """Every loop with its depth among loops and whether it stands in a function."""
+    """Yield every loop with its depth among loops and whether it stands in a function."""
     waiting: list[tuple[ast.AST, int, bool]] = [(tree, 0, False)]
     while waiting:
         node, depth, inside = waiting.pop()
@@ -220,7 +220,7 @@ class _Names:
         }
 
     def value(self, node: ast.expr) -> Any:
-        """The object of a name, or of an attribute that reading runs no code; None where not known."""
+        """Return the object of a name, or of an attribute that reading runs no code; None where not known."""
         if isinstance(node, ast.Name):
             return None if node.id in self._made else self._namespace.get(node.id)
         if isinstance(node, ast.Attribute):
@@ -228,7 +228,7 @@ class _Names:
         return None
 
     def made_by(self, node: ast.expr) -> str:
-        """What the cell calls to make it, as ``torch.optim.Adam``; empty where not known."""
+        """Return what the cell calls to make it, as ``torch.optim.Adam``; empty where not known."""
         made = self._made.get(node.id) if isinstance(node, ast.Name) else node
         return ast.unparse(made.func) if isinstance(made, ast.Call) else ""
 
@@ -251,7 +251,7 @@ def _over_loader(loop: Loop, known: _Names) -> bool:
 
 
 def is_loader(value: Any) -> bool:
-    """Whether an object gives batches: a DataLoader of any library, or a pipeline of data.
+    """Return whether an object gives batches: a DataLoader of any library, or a pipeline of data.
 
     Examples
     --------
@@ -268,7 +268,7 @@ def is_loader(value: Any) -> bool:
 
 
 def _optimizes(owner: ast.expr, known: _Names) -> bool:
-    """Whether ``owner.step()`` can be a step of training."""
+    """Return whether ``owner.step()`` can be a step of training."""
     text = ast.unparse(owner).lower()
     if any(word in text for word in _OTHER_STEPPERS):
         return False
@@ -284,7 +284,7 @@ def _signs(loop: Loop, known: _Names) -> int:
 
 
 def _likeness(loop: Loop) -> int:
-    """How much its head looks like batches."""
+    """Return how much its head looks like batches."""
     if isinstance(loop, ast.While):
         return 0
     iterable, target = ast.unparse(loop.iter).lower(), ast.unparse(loop.target).lower()

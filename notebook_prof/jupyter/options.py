@@ -148,7 +148,7 @@ def help_text(named: bool = True) -> str:
 
 
 def flags(named: bool = True) -> dict[str, bool]:
-    """Every option string, and whether a value follows it."""
+    """Return every option string, and whether a value follows it."""
     actions = build_parser(named)._actions
     return {flag: action.nargs != 0 for action in actions for flag in action.option_strings}
 

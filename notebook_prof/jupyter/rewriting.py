@@ -92,7 +92,7 @@ class _Cell:
         self._stop_after, self._marks = stop_after, marks
 
     def whole(self, body: list[ast.stmt], interactivity: str) -> list[ast.stmt]:
-        """The statements of the cell."""
+        """Return the statements of the cell."""
         last = len(body) - 1
         out: list[ast.stmt] = []
         for i, statement in enumerate(body):
@@ -113,7 +113,7 @@ class _Cell:
         return _mark(line, line, _name(loops - 1) if loops else _JOURNAL) if self._marks else []
 
     def _statement(self, statement: ast.stmt, loops: int) -> list[ast.stmt]:
-        """A statement outside of functions, `loops` deep in loops that are marked."""
+        """Return a statement outside of functions, `loops` deep in loops that are marked."""
         if _ticks_inside(statement) and isinstance(statement, LOOPS):
             return [self._doubled(statement, loops)]
         if _ticks_inside(statement) and isinstance(statement, _HELD):
@@ -148,7 +148,7 @@ class _Cell:
             statement.body += self._mark(statement, loops)  # what it ends with takes time, too
 
     def _doubled(self, loop: Loop, loops: int) -> ast.stmt:
-        """A loop with ticks and marks, and after it the same without."""
+        """Return a loop with ticks and marks, and after it the same without."""
         line, end, name = loop.lineno, loop.end_lineno or loop.lineno, _name(loops)
         token = getattr(loop, "nbp_token", 0)
         rest = _Ticking(self._stop_after, loops + 1).rest_of(copy.deepcopy(loop))
@@ -186,7 +186,7 @@ class _Ticking(ast.NodeTransformer):
         self._stop_after, self._around = stop_after, around
 
     def rest_of(self, loop: Loop) -> Loop:
-        """What is left of a loop that ticks too often; loops inside go on to tick."""
+        """Return what is left of a loop that ticks too often; loops inside go on to tick."""
         if hasattr(loop, "nbp_token"):
             loop.body = [*self._leave(loop.body[0].lineno), *loop.body]
         else:
@@ -250,7 +250,7 @@ def _note_the_end(shown: ast.Expr) -> None:
 
 
 def _ticks_inside(node: ast.AST, *, functions: bool = False) -> bool:
-    """Whether a loop that ticks is in a statement, or is it; also in functions, if asked."""
+    """Return whether a loop that ticks is in a statement, or is it; also in functions, if asked."""
     if hasattr(node, "nbp_token"):
         return True
     if isinstance(node, SCOPES) and not functions:
@@ -259,7 +259,7 @@ def _ticks_inside(node: ast.AST, *, functions: bool = False) -> bool:
 
 
 def is_future(node: ast.stmt) -> bool:
-    """Whether it is a ``from __future__ import``, which has to stay first."""
+    """Return whether it is a ``from __future__ import``, which has to stay first."""
     return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 

@@ -152,7 +152,7 @@ def _begin(
 
 
 def _told(error: BaseException) -> str:
-    """An error in one line, with the place in our code."""
+    """Return an error in one line, with the place in our code."""
     place = traceback.extract_tb(error.__traceback__)[-1:]
     where = "".join(f" ({os.path.basename(one.filename)}:{one.lineno})" for one in place)
     return f"{type(error).__name__}: {error}{where}"
@@ -205,7 +205,7 @@ def _session(
 
 
 def _other_cells(shell: Any, running: str) -> dict[str, str]:
-    """What files of the cells before the running one are called, as ``In[3]``."""
+    """Return what files of the cells before the running one are called, as ``In[3]``."""
     # IPython 8 and 9 keep it here, for tracebacks; without it all cells are called alike
     numbers = getattr(getattr(shell, "compile", None), "_filename_map", None) or {}
     return {str(file): f"In[{number}]" for file, number in tuple(numbers.items()) if file != running}

@@ -201,7 +201,7 @@ class ProfileWidget(LinkedWidget):
         return self._begun, []
 
     def _start(self) -> dict[str, Any]:
-        """What a page mounts: figures without data and small facts, made while it loads BokehJS."""
+        """Return what a page mounts: figures without data and small facts, made while it loads BokehJS."""
         from ..views.dashboard import dashboard_document, dashboard_settings
 
         trace = self._profile.trace
@@ -230,13 +230,13 @@ def _parcels(messages: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping
 
 
 def padded(buffers: list[bytes], wanted: object) -> list[bytes]:
-    """The buffers, and one more that fills them up to so many bytes (at most 100,000)."""
+    """Return the buffers, and one more that fills them up to so many bytes (at most 100,000)."""
     missing = (wanted if isinstance(wanted, int) else 0) - sum(map(len, buffers))
     return [*buffers, bytes(min(missing, _MOST_PADDING))] if missing > 0 else buffers
 
 
 def headline_of(profile: Shown) -> tuple[str, Claims]:
-    """The headline and its claims, or a sentence why there is none."""
+    """Return the headline and its claims, or a sentence why there is none."""
     try:
         return profile.headline, profile.verdict.claims
     except Exception as error:
@@ -251,7 +251,7 @@ _QUERIES: weakref.WeakKeyDictionary[Shown, PageQueries] = weakref.WeakKeyDiction
 
 
 def queries_of(profile: Shown) -> PageQueries:
-    """The indexes of a Profile, built once for all its displays and freed with it."""
+    """Return the indexes of a Profile, built once for all its displays and freed with it."""
     if profile not in _QUERIES:
         _QUERIES[profile] = PageQueries(profile.trace, profile.selection)
     return _QUERIES[profile]

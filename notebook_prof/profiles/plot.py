@@ -42,7 +42,7 @@ class Plot:
         return self._build("timeline")
 
     def operators(self) -> UIElement:
-        """The operator table."""
+        """Return the operator table."""
         return self._build("operators")
 
     def memory(self) -> UIElement:
@@ -50,11 +50,11 @@ class Plot:
         return self._build("memory")
 
     def phases(self) -> UIElement:
-        """A bar a step, divided into its phases."""
+        """Return a bar a step, divided into its phases."""
         return self._build("phases")
 
     def __getattr__(self, name: str) -> Callable[..., UIElement]:
-        """A picture of a tab: `notebook_prof.views.tabs` declares which there are."""
+        """Return a picture of a tab: `notebook_prof.views.tabs` declares which there are."""
         models = importlib.import_module("notebook_prof.views.tab_models")  # loads Bokeh
         if name.startswith("_") or name not in models.PLOTS:
             raise AttributeError(f"p.plot has no {name!r}: {nearest(name, [*VIEWS, *models.PLOTS])}")

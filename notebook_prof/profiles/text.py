@@ -24,7 +24,7 @@ class Text(str):
 
 
 def profile_text(trace: Trace, verdict: Verdict, trust: pd.DataFrame, lines: pd.DataFrame) -> str:
-    """The verdict, the five hottest lines with bars and, where the recording has losses, which.
+    """Return the verdict, the five hottest lines with bars and, where the recording has losses, which.
 
     A trace without slices says instead what was not recorded.
 
@@ -43,7 +43,7 @@ def profile_text(trace: Trace, verdict: Verdict, trust: pd.DataFrame, lines: pd.
 
 
 def line_bars(lines: pd.DataFrame, rows: int = 5) -> list[str]:
-    """The hottest lines: a bar, the share, the time, how often, and the source.
+    """Return the hottest lines: a bar, the share, the time, how often, and the source.
 
     Examples
     --------

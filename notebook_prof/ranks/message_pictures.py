@@ -72,7 +72,7 @@ def rank_matrix(links: pd.DataFrame) -> figure:
 
 
 def rank_bubbles(pipeline: pd.DataFrame) -> figure:
-    """A bar a rank: the mean window of a step, divided into computation and the parts of the bubble.
+    """Return a bar a rank: the mean window of a step, divided into computation and the parts of the bubble.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def rank_bubbles(pipeline: pd.DataFrame) -> figure:
 
 
 def rank_spread(ranks: pd.DataFrame, bands: pd.DataFrame, figures: pd.DataFrame) -> figure:
-    """A thousand ranks as a few: for each group and metric the middle half and the outliers.
+    """Return a thousand ranks as a few: for each group and metric the middle half and the outliers.
 
     Parameters
     ----------

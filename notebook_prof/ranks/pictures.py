@@ -42,7 +42,7 @@ _TOOLS: Final = "pan,wheel_zoom,box_zoom,tap,reset"
 
 
 def rank_bars(breakdown: pd.DataFrame) -> figure:
-    """A bar a rank: the median step, divided into what its time went to.
+    """Return a bar a rank: the median step, divided into what its time went to.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def marey(steps: pd.DataFrame) -> figure:
 
 
 def lateness(stragglers: pd.DataFrame) -> figure:
-    """How late each rank comes to shared collectives, as a mean, the latest first.
+    """Return how late each rank comes to shared collectives, as a mean, the latest first.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ def _bars(data: dict[str, Any]) -> figure:
 
 
 def picture(title: str, x_label: str, y_label: str) -> figure:
-    """An empty figure of a few ranks or steps, with the tools that all of them have."""
+    """Return an empty figure of a few ranks or steps, with the tools that all of them have."""
     plot = figure(
         title=title, height=260, sizing_mode="stretch_width", tools=_TOOLS, active_scroll=None,
         x_axis_label=x_label, y_axis_label=y_label,

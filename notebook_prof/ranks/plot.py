@@ -15,7 +15,7 @@ class Answers(Protocol):
     """What the pictures are made of."""
 
     def breakdown(self, by: str = "step") -> pd.DataFrame:
-        """A row a rank and step."""
+        """Return a row a rank and step."""
         ...
 
     def steps(self) -> pd.DataFrame:
@@ -23,15 +23,15 @@ class Answers(Protocol):
         ...
 
     def stragglers(self) -> pd.DataFrame:
-        """The latest rank first."""
+        """Return the latest rank first."""
         ...
 
     def links(self) -> pd.DataFrame:
-        """A row for each sender and receiver."""
+        """Return a row for each sender and receiver."""
         ...
 
     def pipeline(self) -> pd.DataFrame:
-        """A row a rank and step of pipelines."""
+        """Return a row a rank and step of pipelines."""
         ...
 
     def fold(self) -> Any:
@@ -51,7 +51,7 @@ class RankPlot:
         self._ranks = ranks
 
     def bars(self) -> UIElement:
-        """A bar a rank: its median step, divided into what its time went to."""
+        """Return a bar a rank: its median step, divided into what its time went to."""
         return self._views().rank_bars(self._ranks.breakdown())
 
     def heat(self, value: str = "step_ns") -> UIElement:
@@ -69,7 +69,7 @@ class RankPlot:
         return self._views().marey(self._ranks.steps())
 
     def lateness(self) -> UIElement:
-        """How late each rank comes to shared collectives."""
+        """Return how late each rank comes to shared collectives."""
         return self._views().lateness(self._ranks.stragglers())
 
     def matrix(self) -> UIElement:

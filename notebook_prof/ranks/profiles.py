@@ -75,7 +75,7 @@ class Ranks(RankAnswers[Profile]):
         return Profile(self.stacked(ranks), self.selection)
 
     def dashboard(self) -> RankBoard:
-        """The linked dashboard: it shows itself in a notebook.
+        """Return the linked dashboard: it shows itself in a notebook.
 
         Choosing ranks, steps, a process group or a stretch of time filters the other figures; clicking on a
         rank twice, or on *open timelines*, shows the timelines of the chosen ranks below. What is chosen is

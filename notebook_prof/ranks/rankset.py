@@ -28,7 +28,7 @@ _OURS: Final = ("cache-damaged", "cache-not-written")
 
 
 def find_ranks(paths: Paths, client: Any = None) -> tuple[dict[int, RankFile], ImportReport]:
-    """The ranks behind patterns, folders and files, and what is doubtful about them.
+    """Return the ranks behind patterns, folders and files, and what is doubtful about them.
 
     Raises
     ------
@@ -118,7 +118,7 @@ class RankSet(Mapping[int, T], Generic[T]):
         return len(self._files)
 
     def _presented(self, trace: Trace) -> T:
-        """What a rank is to its user."""
+        """Return what a rank is to its user."""
         return cast(T, trace)
 
     def trace(self, rank: int) -> Trace:

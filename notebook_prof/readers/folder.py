@@ -61,7 +61,7 @@ class Folder:
         return os.fspath(self.path)
 
     def read(self, name: str) -> bytes:
-        """The whole file after decompression, without a byte-order mark.
+        """Return the whole file after decompression, without a byte-order mark.
 
         Raises
         ------
@@ -73,7 +73,7 @@ class Folder:
         ).removeprefix(_BOM)
 
     def head(self, name: str) -> bytes:
-        """The first 64 KiB after decompression; empty if the file cannot be read."""
+        """Return the first 64 KiB after decompression; empty if the file cannot be read."""
         try:
             with self._inside(name).open("rb") as file:
                 start = file.read(HEAD_BYTES)
@@ -82,7 +82,7 @@ class Folder:
         return first_bytes(start).removeprefix(_BOM)
 
     def describe(self, most: int = 6) -> str:
-        """How many files there are, and the names of some, for messages."""
+        """Return how many files there are, and the names of some, for messages."""
         if not self.names:
             return "no files"
         shown = ", ".join(self.names[:most]) + (", …" if len(self.names) > most else "")
@@ -141,7 +141,7 @@ class FolderReader(Reader):
 
     @abstractmethod
     def recognises_folder(self, folder: Folder) -> bool:
-        """Whether the folder holds files of this format; names are part of such formats."""
+        """Return whether the folder holds files of this format; names are part of such formats."""
 
     @abstractmethod
     def read_folder(self, folder: Folder, builder: TraceBuilder) -> None:

@@ -55,7 +55,7 @@ _SIGNS: Final = (
 
 
 def describe(head: bytes) -> str:
-    """The first bytes of a file as a phrase, with the reader that is nearest where one is.
+    """Return the first bytes of a file as a phrase, with the reader that is nearest where one is.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def readers() -> tuple[Reader, ...]:
 
 
 def list_formats() -> pd.DataFrame:
-    """The formats that `read_trace` reads.
+    """Return the formats that `read_trace` reads.
 
     Returns
     -------
@@ -206,7 +206,7 @@ def _read(
 
 
 def _opener(path: Path, name: str | None) -> MmapReader | None:
-    """The reader that opens this path itself, if it is of its format."""
+    """Return the reader that opens this path itself, if it is of its format."""
     for reader in readers():
         if not isinstance(reader, MmapReader) or not path.exists():
             continue

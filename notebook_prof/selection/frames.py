@@ -25,7 +25,7 @@ _COLUMNS: Final = {
 
 
 def passing(table: pd.DataFrame, query: Query) -> BoolArray:
-    """Which rows of a table pass a filter.
+    """Return which rows of a table pass a filter.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def passing(table: pd.DataFrame, query: Query) -> BoolArray:
 
 
 def column_for(table: pd.DataFrame, field: str) -> str | None:
-    """The column that a condition's field means; None if the table has none."""
+    """Return the column that a condition's field means; None if the table has none."""
     candidates = (field, f"{field}_ns", f"{field}_bytes", *_COLUMNS.get(field, ()))
     return next((name for name in candidates if name in table.columns), None)
 

@@ -126,7 +126,7 @@ class Query:
         return bool(self.words or self.patterns or self.conditions)
 
     def finds(self, text: str) -> bool:
-        """Whether the words and patterns are in a text; conditions are not asked.
+        """Return whether the words and patterns are in a text; conditions are not asked.
 
         Examples
         --------
@@ -136,7 +136,7 @@ class Query:
         return bool(self.finds_in([text])[0])
 
     def finds_in(self, texts: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """The same for many texts.
+        """Return the same for many texts.
 
         Examples
         --------
@@ -153,7 +153,7 @@ class Query:
         return keep
 
     def split(self, fields: Iterable[str]) -> tuple[Query, tuple[Condition, ...]]:
-        """The query without the conditions on some fields, and those conditions.
+        """Return the query without the conditions on some fields, and those conditions.
 
         Examples
         --------
@@ -168,7 +168,7 @@ class Query:
 
 
 def holds(condition: Condition, value: float) -> bool:
-    """Whether a number passes a condition on a number.
+    """Return whether a number passes a condition on a number.
 
     Examples
     --------

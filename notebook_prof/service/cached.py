@@ -52,5 +52,5 @@ class locked_cached_property(Generic[T]):
 
 
 def is_cached(instance: object, *names: str) -> bool:
-    """Whether all these properties are there."""
+    """Return whether all these properties are there."""
     return all(name in instance.__dict__ for name in names)

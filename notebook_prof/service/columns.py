@@ -181,7 +181,7 @@ def _order(table: pd.DataFrame, key: int, busy: IntArray) -> tuple[Any, ...]:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """A key by which thread 2 comes before thread 10."""
+    """Return a key by which thread 2 comes before thread 10."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
@@ -222,7 +222,7 @@ class DrawnCounter:
 
 
 def drawn_counters(trace: Trace) -> list[DrawnCounter]:
-    """Every counter with at least one finite value, in the order of ``trace.tracks``.
+    """Return every counter with at least one finite value, in the order of ``trace.tracks``.
 
     Examples
     --------

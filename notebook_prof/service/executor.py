@@ -44,7 +44,7 @@ class LatestTaskExecutor(Generic[T]):
         self._working = False
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T | None:
-        """What `make` gives, or None where it is not ready yet.
+        """Return what `make` gives, or None where it is not ready yet.
 
         Raises
         ------

@@ -69,7 +69,7 @@ def narrowed(
 
 
 def slices_passing(store: ViewStore, query: Query) -> BoolArray:
-    """Which slices pass a filter.
+    """Return which slices pass a filter.
 
     Returns
     -------

@@ -75,7 +75,7 @@ class _Rows:
         self._trace = trace
 
     def select(self, claim: Claim) -> Mapping[str, Any]:
-        """A selection; empty for none, and for everything."""
+        """Return a selection; empty for none, and for everything."""
         if claim.select:
             return claim.select
         if claim.table == "account" and claim.where:

@@ -30,7 +30,7 @@ class Answer:
         return sum(len(part) for part in self.buffers)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """The columns as NumPy arrays by name, as a page sees them."""
+        """Return the columns as NumPy arrays by name, as a page sees them."""
         named = zip(self.content["columns"], self.buffers, strict=True)
         return {name: np.frombuffer(part, np.dtype("<" + kind)) for (name, kind), part in named}
 

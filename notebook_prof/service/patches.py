@@ -10,7 +10,7 @@ from ..selection import Selection
 
 
 def plain_patch(patch: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """A patch as the page's store holds it: lists of plain values, None for a clause to remove.
+    """Return a patch as the page's store holds it: lists of plain values, None for a clause to remove.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def plain_patch(patch: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def patch_text(patch: Mapping[str, Any] | None) -> str:
-    """A patch as text for the column ``select`` of a figure's source; empty for None.
+    """Return a patch as text for the column ``select`` of a figure's source; empty for None.
 
     Examples
     --------

@@ -99,7 +99,7 @@ class QueryService:
             return ask(self.store, state, request)
 
     def _slow(self, kind: str, state: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
-        """Whether a question needs a thread of its own: then neither this one nor the lock is held up.
+        """Return whether a question needs a thread of its own: then neither this one nor the lock is held up.
 
         So does every one that compares names with what somebody typed.
         """

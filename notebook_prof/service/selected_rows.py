@@ -21,7 +21,7 @@ _FILTERS = ("name", "category", "track", "step", "phase", "rank")
 
 
 def matching_key(state: Mapping[str, Any], without: Sequence[str] = ()) -> Key:
-    """The clauses that make a mask, hashable; empty where nothing (but perhaps a window) is selected.
+    """Return the clauses that make a mask, hashable; empty where nothing (but perhaps a window) is selected.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class Choices:
         return names + sum(runs.nbytes for runs in self._runs.values())
 
     def effective(self, key: Key) -> Key:
-        """The key without clauses that keep every slice."""
+        """Return the key without clauses that keep every slice."""
         return tuple(clause for clause in key if not self._keeps_all(*clause))
 
     def count(self, key: Key) -> int:
@@ -121,7 +121,7 @@ class Choices:
         return min(counts, default=self._columns.n)
 
     def chosen(self, key: Key) -> Chosen | None:
-        """What an effective key keeps, by position; None for everything."""
+        """Return what an effective key keeps, by position; None for everything."""
         parts = sorted((self._clause(*clause) for clause in key), key=len)
         found = None
         for part in parts:
@@ -139,7 +139,7 @@ class Choices:
         return np.sort(self._index.order[chosen.positions()]).astype(np.int64)
 
     def matches(self, key: Key, slices: npt.NDArray[np.integer]) -> BoolArray:
-        """Which of some slices a key keeps."""
+        """Return which of some slices a key keeps."""
         return matching_mask(self._columns, key, slices)
 
     def _keeps_all(self, dimension: str, values: tuple[Any, ...]) -> bool:
@@ -169,7 +169,7 @@ class Choices:
         return Chosen(self._index, both[:, 0], both[:, 1])
 
     def runs_of(self, dimension: str) -> Runs:
-        """Where ``step``, ``phase`` or ``category`` change, by position; made once."""
+        """Return where ``step``, ``phase`` or ``category`` change, by position; made once."""
         if dimension not in self._runs:
             value = getattr(self._columns, dimension)[self._index.order]
             heads = _heads(self._index, value)

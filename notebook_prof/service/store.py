@@ -192,7 +192,7 @@ class ViewStore:
         return self.keep(("chosen", key), lambda: self.choices.chosen(key)) if key else None
 
     def matches(self, key: Key, slices: npt.NDArray[np.integer]) -> BoolArray:
-        """Which of some slices match."""
+        """Return which of some slices match."""
         return matching_mask(self.columns, key, slices)
 
     def grouping(self, by: str) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.int32], list[str]]:
@@ -235,7 +235,7 @@ class ViewStore:
         return self.keep(("groups", by, key, side), lambda: self._grouped(by, key, side))
 
     def has_groups(self, by: str, key: Key) -> bool:
-        """Whether `groups` of both sides would be answered at once."""
+        """Return whether `groups` of both sides would be answered at once."""
         key = self.choices.effective(key)
         if by == "name" and not key:
             return len(self._whole) == 2
@@ -270,7 +270,7 @@ class ViewStore:
         return drawn_counters(self.trace)
 
     def counter_curve(self, track: int) -> StepCurve:
-        """The values of one counter."""
+        """Return the values of one counter."""
 
         def make() -> StepCurve:
             rows = self.trace.counters[self.trace.counters["track"].to_numpy() == track]

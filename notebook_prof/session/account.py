@@ -119,14 +119,14 @@ def _ends_of_given_up(runs: Sequence[Run], ts: IntArray, end: int) -> dict[int, 
 
 
 def _covering(instants: IntArray, starts: IntArray, ends: IntArray) -> IntArray:
-    """Which interval, by start and disjoint, holds each instant; -1 for none."""
+    """Return which interval, by start and disjoint, holds each instant; -1 for none."""
     at = np.searchsorted(starts, instants, side="right") - 1
     inside = (at >= 0) & (instants < np.append(ends, 0)[at])
     return np.asarray(np.where(inside, at, -1), np.int64)
 
 
 def _endings(runs: Sequence[Run], step_end: IntArray) -> tuple[IntArray, IntArray]:
-    """When steps ended, and how many."""
+    """Return when steps ended, and how many."""
     quiet = [pair for run in runs for pair in run.unrecorded]
     when = np.concatenate([step_end, np.array([ns for ns, _ in quiet], np.int64)])
     count = np.concatenate([np.ones(len(step_end), np.int64), np.array([n for _, n in quiet], np.int64)])

@@ -76,6 +76,6 @@ def spent(source: str | None, recorded_ns: int, stop_ns: int) -> None:
 
 
 def _body(source: str) -> str:
-    """The cell without its ``%%profile`` line, whose options may differ."""
+    """Return the cell without its ``%%profile`` line, whose options may differ."""
     first, _, rest = source.lstrip().partition("\n")
     return rest if first.startswith("%%profile") else source

@@ -264,7 +264,7 @@ class Session:
         self._sources.tick()
 
     def leave_loop(self) -> bool:
-        """Whether the user's loop should end now."""
+        """Return whether the user's loop should end now."""
         if not (self._plan.stop_after and self.window.past):
             return False
         schedule = self._plan.schedule
@@ -349,7 +349,7 @@ class Session:
         current.release(self)
 
     def _place(self) -> tuple[int, str, int]:
-        """The statement of the cell that runs in this thread."""
+        """Return the statement of the cell that runs in this thread."""
         if self._cell_ns is None:
             return -1, "", 0
         if not self.marks.of_this_thread():
@@ -480,7 +480,7 @@ def _loop_source(token: int) -> Source:
 
 
 def needs_steps(schedule: ScheduleFunction) -> bool:
-    """Whether this schedule records some steps only."""
+    """Return whether this schedule records some steps only."""
     return not isinstance(schedule, WholeRun) and not (
         isinstance(schedule, StepRange) and schedule.first == 0 and schedule.end is None
     )

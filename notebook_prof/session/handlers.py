@@ -120,14 +120,14 @@ def _folder(dir_name: str | os.PathLike[str]) -> Path:
 
 
 def _worker(name: str | None, otherwise: str = "{host}_{pid}") -> Callable[[], str]:
-    """What files begin with; asked at every write, as a fork has another process id."""
+    """Return what files begin with; asked at every write, as a fork has another process id."""
     if name is not None and (not name or name != os.path.basename(name) or name in (".", "..")):
         raise OptionError(f"worker_name={name!r}: the start of a file's name is needed, without a folder")
     return lambda: name or otherwise.format(host=socket.gethostname(), pid=os.getpid())
 
 
 def _unused(name: Callable[[], Path]) -> Path:
-    """A name that no file has yet: two cycles may end within one tick of the clock."""
+    """Return a name that no file has yet: two cycles may end within one tick of the clock."""
     path = name()
     while path.exists():
         path = name()

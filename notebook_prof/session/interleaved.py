@@ -50,7 +50,7 @@ class Interleaved(StepRange):
         return math.inf if self.is_over(step) else step
 
     def is_over(self, step: int) -> bool:
-        """Whether everything is measured."""
+        """Return whether everything is measured."""
         return self.end is not None and step >= self.end + self.pairs * PAIR
 
     def __str__(self) -> str:

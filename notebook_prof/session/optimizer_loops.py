@@ -113,7 +113,7 @@ class OptimizerLoops:
         self._tick(run, at_ns)
 
     def _number(self, optimizer: Any) -> int:
-        """A number for this object that no other gets, also where ids are used again."""
+        """Return a number for this object that no other gets, also where ids are used again."""
         known = self._known.get(id(optimizer))
         if known is None or known[0]() is not optimizer:
             known = self._known[id(optimizer)] = _reference(optimizer), next(self._serial)

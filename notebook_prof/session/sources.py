@@ -149,7 +149,7 @@ class StepSources:
             self._statement_tick(Source.HOOK)
 
     def _is_mine(self) -> bool:
-        """Whether this thread was the first to step; another one that trains too is not this loop."""
+        """Return whether this thread was the first to step; another one that trains too is not this loop."""
         me = threading.get_ident()
         if self._thread is None:
             self._thread, self.thread = me, threading.current_thread()

@@ -169,6 +169,6 @@ def withdraw() -> None:
 
 
 def past() -> bool:
-    """Whether the running recording was asked to stop after its window and has passed it."""
+    """Return whether the running recording was asked to stop after its window and has passed it."""
     session = current.running()
     return session is not None and session.leave_loop()

@@ -298,7 +298,7 @@ class StepWindow:
         return as_state(self._schedule(step))
 
     def _admit(self, source: Source) -> bool:
-        """Whether this source counts from now on; decides when a source ticks that did not so far."""
+        """Return whether this source counts from now on; decides when a source ticks that did not so far."""
         current = self.source
         weaker = source < self._floor or (current is not None and source < current)
         if weaker or source not in self._allowed:

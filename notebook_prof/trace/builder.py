@@ -186,7 +186,7 @@ class TraceBuilder:
         return handles
 
     def placed(self, track: int) -> tuple[IntArray, IntArray, Coded, Coded]:
-        """What was added to a track as slices so far.
+        """Return what was added to a track as slices so far.
 
         Returns
         -------

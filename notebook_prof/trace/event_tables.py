@@ -19,7 +19,7 @@ DEVICE_TABLES: Final = {"device_events": "start_unix_ns", "collectives": "start_
 
 
 def event_table(trace: Trace, name: str) -> pd.DataFrame | None:
-    """A table of ``trace.metadata["tables"]`` whose rows tell of slices; None without rows."""
+    """Return a table of ``trace.metadata["tables"]`` whose rows tell of slices; None without rows."""
     table = (trace.metadata.get("tables") or {}).get(name)
     if not isinstance(table, pd.DataFrame) or not len(table):
         return None
@@ -76,7 +76,7 @@ def slice_rows_of(trace: Trace, name: str) -> IntArray:
 
 
 def _matched(theirs: dict[str, Any], ours: dict[str, npt.NDArray[Any]], rows: IntArray) -> IntArray:
-    """The row behind the k-th of ours that equals the k-th of theirs."""
+    """Return the row behind the k-th of ours that equals the k-th of theirs."""
     left, right = (pd.DataFrame({k: as_ints(v) for k, v in part.items()}) for part in (theirs, ours))
     both = pd.concat([left, right], ignore_index=True)
     number = both.groupby(list(both.columns), sort=False).ngroup().to_numpy()
@@ -91,7 +91,7 @@ def _matched(theirs: dict[str, Any], ours: dict[str, npt.NDArray[Any]], rows: In
 
 
 def distinct_facts(table: pd.DataFrame, without: Collection[str]) -> tuple[IntArray, list[dict[str, Any]]]:
-    """The distinct rows of a table's other columns.
+    """Return the distinct rows of a table's other columns.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ def as_ints(values: npt.ArrayLike) -> IntArray:
 
 
 def union(starts: npt.ArrayLike, ends: npt.ArrayLike) -> Intervals:
-    """The disjoint intervals that cover the same instants.
+    """Return the disjoint intervals that cover the same instants.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def length(intervals: Intervals) -> int:
 
 
 def overlap(a: Intervals, b: Intervals) -> Intervals:
-    """The instants that are in both of two disjoint sets.
+    """Return the instants that are in both of two disjoint sets.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def overlap(a: Intervals, b: Intervals) -> Intervals:
 
 
 def complement(intervals: Intervals, window: tuple[int, int]) -> Intervals:
-    """The instants of `window` that are in none of the disjoint `intervals`.
+    """Return the instants of `window` that are in none of the disjoint `intervals`.
 
     Examples
     --------
@@ -149,7 +149,7 @@ def complement(intervals: Intervals, window: tuple[int, int]) -> Intervals:
 
 
 def subtract(a: Intervals, b: Intervals) -> Intervals:
-    """The instants of disjoint `a` that are not in disjoint `b`.
+    """Return the instants of disjoint `a` that are not in disjoint `b`.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def clip(intervals: Intervals, window: tuple[int, int]) -> Intervals:
 
 
 def contains(intervals: Intervals, instants: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Which `instants` lie in one of the disjoint intervals (start inclusive, end exclusive)."""
+    """Return which `instants` lie in one of the disjoint intervals (start inclusive, end exclusive)."""
     starts, ends = intervals
     at = as_ints(instants)
     if not len(starts):

@@ -236,7 +236,7 @@ def _self_times(starts: IntArray, durs: IntArray, parent: IntArray, depth: npt.N
 
 
 def _reach(ends: IntArray, parent: IntArray, depth: npt.NDArray[np.int16]) -> IntArray:
-    """The latest end among a slice and everything below it, level by level from the bottom."""
+    """Return the latest end among a slice and everything below it, level by level from the bottom."""
     reach = ends.copy()
     by_depth = np.argsort(depth, kind="stable")
     bounds = np.searchsorted(depth[by_depth], np.arange(1, int(depth.max()) + 2))

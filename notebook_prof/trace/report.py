@@ -60,7 +60,7 @@ ADVICE: Final = {
 
 
 def advice_on(code: str, severity: str) -> str:
-    """What to do about an entry with this code.
+    """Return what to do about an entry with this code.
 
     Examples
     --------
@@ -179,7 +179,7 @@ class ImportReport:
             self.add(issue.code, issue.severity, issue.count, issue.example, issue.effect, issue.advice)
 
     def copy(self) -> ImportReport:
-        """An independent report with the same issues."""
+        """Return an independent report with the same issues."""
         twin = ImportReport()
         twin._issues = dict(self._issues)
         return twin

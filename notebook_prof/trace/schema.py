@@ -44,7 +44,7 @@ class Table:
         return [column.name for column in self.columns]
 
     def empty(self) -> pd.DataFrame:
-        """A frame with these columns, the right dtypes and no rows."""
+        """Return a frame with these columns, the right dtypes and no rows."""
         return self.frame({column.name: [] for column in self.columns})
 
     def frame(self, data: dict[str, Any]) -> pd.DataFrame:
@@ -88,7 +88,7 @@ class Table:
                 )
 
     def describe(self) -> str:
-        """The columns as numpydoc lines, for docstrings and docs."""
+        """Return the columns as numpydoc lines, for docstrings and docs."""
         return "\n".join(
             f"{c.name} : {c.dtype}{f' [{c.unit}]' if c.unit else ''}\n    {c.doc}" for c in self.columns
         )

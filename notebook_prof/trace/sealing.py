@@ -127,14 +127,14 @@ def _cut(columns: Columns, window: tuple[int, int], report: ImportReport) -> tup
 
 
 def _account(parts: SealedParts) -> Columns:
-    """Where the recorded cell lies: its trace begins and ends with it, whatever was recorded."""
+    """Return where the recorded cell lies: its trace begins and ends with it, whatever was recorded."""
     frame, times = parts.beside.get("account", (pd.DataFrame(), ()))
     names = ("ts", "dur") if "ts" in times and "dur" in frame else ()
     return {name: as_ints(frame[name]) if names else np.empty(0, np.int64) for name in ("ts", "dur")}
 
 
 def _beside(parts: SealedParts, origin: int) -> dict[str, Any]:
-    """The tables that are no part of the schema, and which of their columns are times."""
+    """Return the tables that are no part of the schema, and which of their columns are times."""
     if not parts.beside:
         return {}
     moved = {

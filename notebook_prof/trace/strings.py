@@ -30,7 +30,7 @@ class Interner:
             self.code(value)
 
     def code(self, value: str) -> int:
-        """The number of `value`, new if it was not seen before."""
+        """Return the number of `value`, new if it was not seen before."""
         return self._codes.setdefault(value, len(self._codes))
 
     @property
@@ -73,7 +73,7 @@ class Interner:
         return [value[:80] for value in long]
 
     def categorical(self, codes: CodeArray) -> pd.Categorical:
-        """The column with these codes."""
+        """Return the column with these codes."""
         import pandas as pd
 
         return pd.Categorical.from_codes(codes, categories=pd.Index(self.values, dtype="object"))

@@ -112,7 +112,7 @@ def phase_of(name: str) -> str | None:
 
 
 def is_collective_kernel(name: str) -> bool:
-    """Whether a kernel moves data between ranks, by the name of its function.
+    """Return whether a kernel moves data between ranks, by the name of its function.
 
     Arguments and template parameters do not count: a product may take a handle of a library.
 
@@ -132,7 +132,7 @@ def is_collective_kernel(name: str) -> bool:
 
 
 def function_name(name: str) -> str:
-    """The qualified name of a C++ function, without its result, template parameters and arguments.
+    """Return the qualified name of a C++ function, without its result, template parameters and arguments.
 
     Examples
     --------
@@ -156,5 +156,5 @@ def function_name(name: str) -> str:
 
 
 def is_collective_range(name: str) -> bool:
-    """Whether a host range stands for a whole collective, as ``gloo:all_reduce`` does."""
+    """Return whether a host range stands for a whole collective, as ``gloo:all_reduce`` does."""
     return name.startswith(_COLLECTIVE_RANGES)

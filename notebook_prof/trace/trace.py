@@ -21,7 +21,7 @@ from .schema import TABLES
 
 
 def trace_repr(trace: Trace) -> str:
-    """A Trace in a few lines of text.
+    """Return a Trace in a few lines of text.
 
     Returns
     -------
@@ -155,7 +155,7 @@ class Trace:
         phase: str | Iterable[str] | None = None,
         category: str | Iterable[str] | None = None,
     ) -> Trace:
-        """The part of the trace that fits all conditions.
+        """Return the part of the trace that fits all conditions.
 
         Parameters
         ----------
@@ -193,7 +193,7 @@ class Trace:
         return self._subset(keep, where)
 
     def only(self, keep: npt.NDArray[np.bool_]) -> Trace:
-        """The trace with some of its slices, nested anew; everything else as it is.
+        """Return the trace with some of its slices, nested anew; everything else as it is.
 
         Parameters
         ----------

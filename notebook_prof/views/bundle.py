@@ -33,5 +33,5 @@ def stylesheet() -> str:
 
 
 def bokehjs() -> list[bytes]:
-    """The BokehJS files that the page needs, of the version that made the document."""
+    """Return the BokehJS files that the page needs, of the version that made the document."""
     return [(_BOKEH / f"{name}.min.js").read_bytes() for name in BOKEHJS]

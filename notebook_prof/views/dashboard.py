@@ -27,7 +27,7 @@ _SPANNED: Final = ("view", "whole")
 
 
 def dashboard_document(trace: Trace) -> str:
-    """The four figures as the JSON of one Bokeh document; roots in the order of `FIGURES`.
+    """Return the four figures as the JSON of one Bokeh document; roots in the order of `FIGURES`.
 
     Notes
     -----
@@ -99,7 +99,7 @@ def rail(trace: Trace) -> list[dict[str, str]]:
 
 
 def table_title(trace: Trace) -> str:
-    """What the table lists: operators, or functions of Python, or slices of any kind.
+    """Return what the table lists: operators, or functions of Python, or slices of any kind.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def table_title(trace: Trace) -> str:
 
 
 def empty_reasons(trace: Trace) -> dict[str, str]:
-    """A sentence for every view that has nothing to draw."""
+    """Return a sentence for every view that has nothing to draw."""
     out: dict[str, str] = {}
     if not len(trace.slices):
         out["timeline"] = "Nothing was recorded: no slice reached the trace."

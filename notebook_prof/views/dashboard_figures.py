@@ -17,7 +17,7 @@ _ID = re.compile(r'"p\d+"')
 
 
 def drawn() -> str:
-    """The four figures of a trace of one nanosecond: the roots of a Bokeh document, as JSON.
+    """Return the four figures of a trace of one nanosecond: the roots of a Bokeh document, as JSON.
 
     Returns
     -------

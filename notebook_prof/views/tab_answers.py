@@ -80,7 +80,7 @@ _NUMERIC: Final = frozenset(UNITS) - frozenset(TEXTS)
 
 
 def panel(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """The tab ``request["name"]`` under the selection.
+    """Return the tab ``request["name"]`` under the selection.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def panel(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
 
 
 def packed(name: str, made: Panel, most: int = MOST_ROWS) -> Answer:
-    """A Panel as an Answer; see `panel`."""
+    """Return a Panel as an Answer; see `panel`."""
     columns: dict[str, npt.NDArray[Any]] = {}
     parts: list[dict[str, Any]] = []
     for i, part in enumerate(made.parts):

@@ -17,7 +17,7 @@ from .tabs.base import Panel, Picture
 
 
 def tab_pictures(trace: Trace, selection: Selection, name: str) -> UIElement:
-    """What the tab draws, under the selection.
+    """Return what the tab draws, under the selection.
 
     Parameters
     ----------

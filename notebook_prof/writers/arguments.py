@@ -71,5 +71,5 @@ def _attributes(table: pd.DataFrame, name: str) -> npt.NDArray[np.object_]:
 
 
 def _sayable(facts: dict[str, Any]) -> bool:
-    """Whether there is something, and JSON has words for it."""
+    """Return whether there is something, and JSON has words for it."""
     return bool(facts) and all(math.isfinite(v) for v in facts.values() if isinstance(v, float))

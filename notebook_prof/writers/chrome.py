@@ -125,7 +125,7 @@ def _devices(trace: Trace) -> list[dict[str, Any]]:
 
 
 def _jsonable(value: Any) -> Any:
-    """The part of the metadata that JSON can carry; the rest as text."""
+    """Return the part of the metadata that JSON can carry; the rest as text."""
     if isinstance(value, Mapping):
         return {str(key): _jsonable(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

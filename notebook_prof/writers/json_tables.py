@@ -14,7 +14,7 @@ from .values import ValueEncoder
 
 
 def json_tables(trace: Trace, told: EventTexts) -> dict[str, Any]:
-    """What ``trace.metadata["tables"]`` holds, in its order.
+    """Return what ``trace.metadata["tables"]`` holds, in its order.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def _plain(table: pd.DataFrame) -> bool:
 
 
 def _without_frames(value: Any) -> Any:
-    """What a table of numbers inside a value is written as: its columns."""
+    """Return what a table of numbers inside a value is written as: its columns."""
     if isinstance(value, pd.DataFrame):
         return {str(name): value.iloc[:, i].tolist() for i, name in enumerate(value.columns)}
     return value.tolist() if isinstance(value, pd.Series | np.ndarray) else value

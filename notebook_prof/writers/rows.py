@@ -207,7 +207,7 @@ def memory_rows(trace: Trace) -> Rows:
 
 
 def _leaf(part: pd.DataFrame) -> TextArray:
-    """The innermost frame of each slice's stack, where it has one."""
+    """Return the innermost frame of each slice's stack, where it has one."""
     text = np.full(len(part), "", dtype=object)
     leaf = ints(part["stack"])
     known = np.flatnonzero(leaf >= 0)
@@ -268,7 +268,7 @@ def _place_texts(trace: Trace, track: pd.Series[Any]) -> TextArray:
 
 
 def _table(texts: Sequence[str], column: pd.Series[Any]) -> TextArray:
-    """The text of each row's category; empty where it is missing."""
+    """Return the text of each row's category; empty where it is missing."""
     table = np.array([*texts, ""], dtype=object)
     return np.asarray(table[column.cat.codes.to_numpy()], dtype=object)
 
@@ -287,7 +287,7 @@ def _microseconds(ns: int) -> str:
 
 
 def ints(column: pd.Series[Any]) -> IntArray:
-    """A nullable integer column as int64; -1 where missing."""
+    """Return a nullable integer column as int64; -1 where missing."""
     return as_ints(column.to_numpy(dtype=np.int64, na_value=-1))
 
 

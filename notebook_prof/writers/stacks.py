@@ -132,7 +132,7 @@ def _paths(trace: Trace, metric: str) -> _Paths:
 
 
 def _grow(name: IntArray, above: IntArray, depth: IntArray) -> tuple[IntArray, IntArray]:
-    """The path of each slice; and of each path its parent and its first slice, depth by depth."""
+    """Return the path of each slice; and of each path its parent and its first slice, depth by depth."""
     node = np.full(len(name), -1, np.int64)
     width = int(name.max(initial=0)) + 1
     order = np.argsort(depth, kind="stable")

@@ -57,7 +57,7 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
 
 
 def _with_texts(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table with JSON for cells that neither format has a type for."""
+    """Return the table with JSON for cells that neither format has a type for."""
     texts = {}
     for i in [i for i, dtype in enumerate(frame.dtypes) if pd.api.types.is_object_dtype(dtype)]:
         cells = frame.iloc[:, i].tolist()

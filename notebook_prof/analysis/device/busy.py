@@ -67,7 +67,7 @@ def device(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def device_of(trace: Trace, work: Scope) -> IntArray:
-    """The slice's own device or else its stream's; 0 if neither is known."""
+    """Return the slice's own device or else its stream's; 0 if neither is known."""
     tracks = trace.tracks
     of_track = np.zeros(1 + max(tracks["track"].max(), 0) if len(tracks) else 1, dtype=np.int64)
     of_track[tracks["track"].to_numpy()] = np.maximum(ints(tracks["device"]), 0)

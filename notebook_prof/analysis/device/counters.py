@@ -85,7 +85,7 @@ def device_attributes(trace: Trace, work: Scope) -> pd.DataFrame | None:
 
 
 def uses_tensor_cores(name: object) -> bool:
-    """Whether a kernel runs on tensor cores, by its name.
+    """Return whether a kernel runs on tensor cores, by its name.
 
     Examples
     --------

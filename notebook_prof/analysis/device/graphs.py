@@ -137,7 +137,7 @@ def _by_graph_call(trace: Trace, work: Scope) -> np.ndarray[tuple[int], np.dtype
 
 
 def _graphs(frame: pd.DataFrame) -> pd.Series[int]:
-    """The number of each row's graph: the recorded one, else one for each collection of kernels."""
+    """Return the number of each row's graph: the recorded one, else one for each collection of kernels."""
     hashed = pd.util.hash_array(frame["name"].to_numpy())
     begin = np.flatnonzero(np.diff(frame["replay"].to_numpy(), prepend=-1))
     length = np.diff(begin, append=len(frame))

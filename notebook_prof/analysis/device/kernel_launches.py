@@ -104,7 +104,7 @@ def kernel_launches(
 
 
 def _queues(trace: Trace, work: Scope) -> IntArray:
-    """How much of the stream of each slice was launched and had not begun, when it was launched."""
+    """Return how much of the stream of each slice was launched and had not begun, when it was launched."""
     ts = trace.slices["ts"].to_numpy()
     call = launch_calls(trace)[work.rows]
     track = work.ints("track")

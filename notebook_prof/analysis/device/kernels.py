@@ -130,7 +130,7 @@ def _cupy(name: str) -> tuple[str, str]:
 
 
 def _bare(name: str) -> str:
-    """A C++ kernel's name without result, namespaces, templates and arguments."""
+    """Return a C++ kernel's name without result, namespaces, templates and arguments."""
     match = _BARE.match(name.split("<", 1)[0].split("(", 1)[0] if "anonymous" not in name else name)
     return match[1] if match else name
 

@@ -194,7 +194,7 @@ def _counted(trace: Trace, window: WindowLike, work: SliceWork) -> Scope:
 
 
 def _kinds(groups: Groups, rows: IntArray, work: SliceWork) -> Any:
-    """The kind with the most work of each group: by FLOPs, and by bytes among those without."""
+    """Return the kind with the most work of each group: by FLOPs, and by bytes among those without."""
     weight = work.flops[rows] + 1e-6 * work.bytes[rows]
     size = len(groups.keys)
     code = groups.code[rows] * len(KINDS) + work.kind[rows]

@@ -83,7 +83,7 @@ def element_bytes(dtype: str) -> int:
 
 
 def elements(shapes: str) -> int:
-    """How many elements the tensors of a text of shapes have together; -1 if it cannot be told.
+    """Return how many elements the tensors of a text of shapes have together; -1 if it cannot be told.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def _product(shape: Any) -> int:
 
 
 def bus_factor(operation: str, size: int) -> float:
-    """How much data a link carries for each byte of the message, with `size` ranks.
+    """Return how much data a link carries for each byte of the message, with `size` ranks.
 
     Source: PERFORMANCE.md of NVIDIA's nccl-tests.
 
@@ -304,7 +304,7 @@ def _known(values: Any) -> BoolArray:
 
 
 def _launched_in(trace: Trace, rows: IntArray) -> IntArray:
-    """The host range or operator that stands for each device collective; -1 where none does."""
+    """Return the host range or operator that stands for each device collective; -1 where none does."""
     slices, flows = trace.slices, trace.flows
     launches = flows[(flows["kind"] == "launch").to_numpy()]
     source = np.full(len(slices) + 1, -1, np.int64)

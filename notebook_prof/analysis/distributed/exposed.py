@@ -17,7 +17,7 @@ _NOTHING: Final[Intervals] = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def exposed_communication(work: Scope) -> Intervals:
-    """When work on one device communicates while no kernel computes.
+    """Return when work on one device communicates while no kernel computes.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def exposed_communication(work: Scope) -> Intervals:
 
 
 def held_by_communication(trace: Trace, stepping: int) -> Intervals:
-    """When the thread of the steps gets on no faster because devices communicate.
+    """Return when the thread of the steps gets on no faster because devices communicate.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def _held(trace: Trace, work: Scope, call: IntArray, waits: Intervals) -> Interv
 
 
 def _waits(trace: Trace, stepping: int, call: IntArray) -> Intervals:
-    """When any thread that launches work, or the one of the steps, waits for a device."""
+    """Return when any thread that launches work, or the one of the steps, waits for a device."""
     host = on_host(trace)
     launching = np.unique(trace.slices["track"].to_numpy()[call[call >= 0]])
     mine = host.only(np.isin(host.ints("track"), np.append(launching, stepping)))

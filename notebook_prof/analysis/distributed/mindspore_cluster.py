@@ -118,7 +118,7 @@ def cluster_links(trace: Trace, *, step: int | None = None) -> pd.DataFrame:
 
 
 def _rows(rank: int, links: Any) -> list[list[Any]]:
-    """One row a link and kind; a rank has a few of them."""
+    """Return one row a link and kind; a rank has a few of them."""
     rows: list[list[Any]] = []
     if not isinstance(links, Mapping):
         return rows

@@ -226,7 +226,7 @@ def input_operators(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
 
 
 def _inputs(children: dict[int, Any], usage: dict[int, float]) -> dict[int, list[int]]:
-    """The nearest operators below each that have a queue."""
+    """Return the nearest operators below each that have a queue."""
     found: dict[int, list[int]] = {}
     for op, below in children.items():
         todo, seen = list(below), set(below)

@@ -122,7 +122,7 @@ def input_pipeline(trace: Trace, *, window: WindowLike = None, step: Numbers = N
 
 
 def loader_kinds(scope: Scope) -> npt.NDArray[np.int8]:
-    """What each slice is: 0 no fetch, 1 an in-process fetch, 2 one from workers; by its name."""
+    """Return what each slice is: 0 no fetch, 1 an in-process fetch, 2 one from workers; by its name."""
     words = [str(word) for word in scope.slices["name"].cat.categories]
     kind = [0 if not w.startswith(LOADER_PREFIXES) else 2 if _MULTIPLE in w else 1 for w in words]
     return np.append(np.array(kind, dtype=np.int8), np.int8(0))[scope.codes("name")]

@@ -153,7 +153,7 @@ def _lasting(trace: Trace, found: Lives) -> npt.NDArray[np.bool_]:
 
 
 def step_index(trace: Trace, instants: IntArray) -> IntArray:
-    """How many steps have begun at each instant, so that two instants in one step are equal."""
+    """Return how many steps have begun at each instant, so that two instants in one step are equal."""
     start = np.sort(trace.steps["ts"].to_numpy())
     return np.where(instants == FOREVER, -1, np.searchsorted(start, instants, side="right"))
 

@@ -69,7 +69,7 @@ def memory(trace: Trace, *, window: WindowLike = None, device: int | None = None
 
 
 def _resident(trace: Trace) -> pd.DataFrame:
-    """The process's resident memory: a counter in bytes whose name says RSS."""
+    """Return the process's resident memory: a counter in bytes whose name says RSS."""
     tracks, counters = trace.tracks, trace.counters
     named = tracks["name"].str.contains("rss|resident", case=False, regex=True).fillna(False).to_numpy(bool)
     keys = tracks.loc[named & (tracks["unit"] == "bytes").to_numpy(bool), "track"]

@@ -144,7 +144,7 @@ def _without_numbers(module: pd.Series, place: pd.Series) -> pd.Series:
 
 
 def _with_others(trace: Trace, table: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
-    """One row more for what grows outside of the recorded blocks, if it does."""
+    """Return one row more for what grows outside of the recorded blocks, if it does."""
     trend = other_growth(trace)
     if not trend.grows:
         return table

@@ -97,7 +97,7 @@ def level_growth(trace: Trace, spans: pd.DataFrame | None = None) -> pd.DataFram
 
 
 def matters(growth_bytes: int, steps: int, peaks: pd.DataFrame, device: int, source: str) -> bool:
-    """Whether growth is worth a word: the steps added a mebibyte, or a hundredth of the highest level.
+    """Return whether growth is worth a word: the steps added a mebibyte, or a hundredth of the highest level.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ def _lowest(curve: pd.DataFrame, starts: IntArray, ends: IntArray) -> IntArray:
 
 
 def _level(curve: pd.DataFrame, ends: IntArray) -> IntArray:
-    """The level at those ends that lie behind the first event."""
+    """Return the level at those ends that lie behind the first event."""
     if not len(curve):
         return np.empty(0, np.int64)
     place = np.searchsorted(curve["ts"].to_numpy(), ends, side="right") - 1

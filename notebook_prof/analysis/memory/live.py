@@ -87,7 +87,7 @@ def memory_live(trace: Trace, at: int | str | None = None, *, device: int | None
 
 
 def peak_instant(trace: Trace, device: int | None = None) -> int:
-    """The instant of the highest peak that the allocator reached; 0 without one."""
+    """Return the instant of the highest peak that the allocator reached; 0 without one."""
     peaks = memory_peak(trace)
     peaks = peaks[peaks["source"] == "allocator"]
     if device is not None:

@@ -82,7 +82,7 @@ def hotspots(
 
 
 def _distinct(host: Scope, place: Frames, by: str) -> tuple[pd.DataFrame, IntArray]:
-    """The distinct lines (with the operator, if asked), and which one each slice is on."""
+    """Return the distinct lines (with the operator, if asked), and which one each slice is on."""
     frame = place.code[host.rows]
     name = host.codes("name") if by == "operator" else np.zeros(len(frame), dtype=np.int64)
     used, code = np.unique(frame * (int(name.max(initial=0)) + 1) + name, return_inverse=True)

@@ -116,7 +116,7 @@ def line_calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def module_of(file: str) -> str:
-    """The dotted module of an installed file; empty for the user's own.
+    """Return the dotted module of an installed file; empty for the user's own.
 
     Examples
     --------

@@ -80,7 +80,7 @@ class CpuClock:
 
 
 def cpu_clocks(trace: Trace) -> list[CpuClock]:
-    """The recorded clocks, the process's own first; empty where there are none."""
+    """Return the recorded clocks, the process's own first; empty where there are none."""
     table = (trace.metadata.get("tables") or {}).get("cpu")
     if not isinstance(table, pd.DataFrame) or not set(_ALL) <= set(table.columns) or not len(table):
         return []
@@ -95,7 +95,7 @@ def cpu_clocks(trace: Trace) -> list[CpuClock]:
 
 
 def at(ts: IntArray, value: IntArray, moments: Any) -> IntArray:
-    """A cumulative column at some moments: straight lines between readings, whole numbers."""
+    """Return a cumulative column at some moments: straight lines between readings, whole numbers."""
     first = int(value[0])
     level: IntArray = first + np.rint(np.interp(moments, ts, value - first)).astype(np.int64)
     return level
@@ -112,7 +112,7 @@ def edges(clocks: list[CpuClock], window: WindowLike) -> tuple[int, int]:
 
 
 def _at_most_elapsed(ts: IntArray, value: IntArray) -> IntArray:
-    """What was counted late is moved on, so that nothing runs faster than time.
+    """Return what was counted late is moved on, so that nothing runs faster than time.
 
     The scheduler adds to a running thread's time at ticks, up to some milliseconds late.
     """

@@ -30,7 +30,7 @@ _READS: Final = re.compile(r"aten::(?:_local_scalar_dense|item|is_nonzero)")
 
 
 def waiting(trace: Trace, scope: Scope) -> BoolArray:
-    """Which slices of host threads wait for a device.
+    """Return which slices of host threads wait for a device.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def waiting(trace: Trace, scope: Scope) -> BoolArray:
 
 
 def _named(trace: Trace, pattern: re.Pattern[str]) -> BoolArray:
-    """Which names match, and at the end a False for code -1; there may be a million of them."""
+    """Return which names match, and at the end a False for code -1; there may be a million of them."""
     names = trace.slices["name"].cat.categories.astype("str")
     return once(
         trace,
@@ -78,7 +78,7 @@ def _has_calls(trace: Trace) -> bool:
 
 
 def _work_done(trace: Trace) -> IntArray:
-    """When the device work that each slice launched ended; -1 for slices that launched none."""
+    """Return when the device work that each slice launched ended; -1 for slices that launched none."""
     call = launch_calls(trace)[:-1]
     slices = trace.slices
     end = (slices["ts"] + slices["dur"]).to_numpy()
@@ -129,7 +129,7 @@ def host_states(trace: Trace, track: int, window: WindowLike = None) -> dict[str
 
 
 def copy_calls(scope: Scope) -> BoolArray:
-    """Which slices are runtime calls that copy memory, by their names."""
+    """Return which slices are runtime calls that copy memory, by their names."""
     wanted = ["memcpy" in str(name).lower() for name in scope.slices["name"].cat.categories]
     return np.asarray(np.append(wanted, False)[scope.codes("name")], dtype=bool)
 

@@ -209,14 +209,14 @@ def _captures(mine: Scope) -> Intervals:
 
 
 def _named(mine: Scope) -> tuple[str, int, int]:
-    """The name that takes most, how many slices, and where the first begins."""
+    """Return the name that takes most, how many slices, and where the first begins."""
     names, code = mine.slices["name"].cat.categories, mine.codes("name")
     most = int(np.bincount(code, mine.end - mine.ts).argmax())
     return str(names[most]), len(mine.rows), int(mine.ts.min())
 
 
 def _excess(steps: pd.DataFrame) -> int:
-    """What the first step takes beyond the others' median; 0 where it is not unusual."""
+    """Return what the first step takes beyond the others' median; 0 where it is not unusual."""
     dur = steps["dur"].to_numpy()
     if len(dur) < _ENOUGH:
         return 0

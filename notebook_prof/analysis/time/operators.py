@@ -20,7 +20,7 @@ _CALLS: Final = ("operator", "collective")
 
 
 def redispatched(trace: Trace) -> BoolArray:
-    """Which slices are the only thing inside an operator of their own name: one call, seen twice.
+    """Return which slices are the only thing inside an operator of their own name: one call, seen twice.
 
     PyTorch's dispatcher runs ``aten::div_`` inside ``aten::div_`` where a key (autograd, autocast) is
     handled first; ``key_averages()`` counts both as one call, and so do we.

@@ -184,7 +184,7 @@ def _gaps(
 
 
 def _mostly_inside(python: Scope, before: IntArray, after: IntArray) -> BoolArray:
-    """Whether a Python function or statement that begins and ends in a gap takes most of it."""
+    """Return whether a Python function or statement that begins and ends in a gap takes most of it."""
     ts, ends = python.ts, python.end
     at = np.searchsorted(before, ts, side="right") - 1
     inside = (at >= 0) & (ends <= np.append(after, 0)[at])

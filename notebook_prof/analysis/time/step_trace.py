@@ -94,7 +94,7 @@ def find_points(
 
 
 def _runs(trace: Trace) -> Scope:
-    """The operators on threads; where they tell no phase, what ran on devices."""
+    """Return the operators on threads; where they tell no phase, what ran on devices."""
     host = on_host(trace)
     if host.among("phase", ("forward", "backward")).any() or not len(on_device(trace).rows):
         operators = host.among("category", ("operator",))

@@ -175,7 +175,7 @@ def breakdown(
 
 
 def _work(trace: Trace, window: WindowLike, step: Numbers) -> tuple[Scope, BoolArray, BoolArray]:
-    """What counts as work, and what of it communicates or moves memory."""
+    """Return what counts as work, and what of it communicates or moves memory."""
     work = on_device(trace, window).where(step=step)
     if not len(work.rows):
         host = on_host(trace, window).where(step=step)
@@ -283,7 +283,7 @@ def step_breakdown(trace: Trace, *, window: WindowLike = None, step: Numbers = N
 
 
 def _intervals(host: Scope, device: Scope) -> dict[str, Intervals]:
-    """When each of `PARTS` runs, as a union over all tracks."""
+    """Return when each of `PARTS` runs, as a union over all tracks."""
     names = host.slices["name"].cat.categories.astype(str)
     code = host.codes("name")
     loader = np.append(

@@ -107,7 +107,7 @@ def thread_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def small_operators(scope: Scope) -> BoolArray:
-    """Which operators have less time of their own than `SMALL_NS`, what they call in C included.
+    """Return which operators have less time of their own than `SMALL_NS`, what they call in C included.
 
     Python frames and ranges inside an operator are not its own time.
     """
@@ -115,7 +115,7 @@ def small_operators(scope: Scope) -> BoolArray:
 
 
 def _called_by_operators(mine: Scope, operators: BoolArray, python: BoolArray) -> Intervals:
-    """When Python runs that an operator has called, without the operators that it calls in turn."""
+    """Return when Python runs that an operator has called, without the operators that it calls in turn."""
     none: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
     is_operator = np.zeros(len(mine.slices) + 1, dtype=bool)  # the last one stands for no parent
     is_operator[mine.rows[operators]] = True

@@ -28,7 +28,7 @@ _FRAMEWORK: Final = ("operator", "collective", "module", "annotation", "python")
 
 
 def device_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding]:
-    """What is wrong with device work, in the order of `trust`."""
+    """Yield what is wrong with device work, in the order of `trust`."""
     work = on_device(trace, window)
     total = int((work.end - work.ts).sum())
     if not len(work.rows) and "cuda_route" in trace.metadata:
@@ -110,7 +110,7 @@ def _lost(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Finding]:
 
 
 def _while_capturing(trace: Trace, calls: Scope) -> BoolArray:
-    """Which calls only write a CUDA graph down: between begin and end of a capture on their thread."""
+    """Return which calls only write a CUDA graph down: between begin and end of a capture on their thread."""
     capture = [_CAPTURE.fullmatch(str(name)) for name in trace.slices["name"].cat.categories]
     if not any(capture):
         return np.zeros(len(calls.rows), dtype=bool)
@@ -185,7 +185,7 @@ def _unknown(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
 
 
 def _shifted(trace: Trace) -> Iterator[Finding]:
-    """The device's clock against the first recording of the process."""
+    """Yield the device's clock against the first recording of the process."""
     before, now = trace.metadata.get("first_launch_delay_ns"), least_launch_delay(trace)
     if not isinstance(before, int) or now is None or abs(now - before) <= CLOCK_STEP_NS:
         return

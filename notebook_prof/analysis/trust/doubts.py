@@ -35,7 +35,7 @@ _OF_LAUNCHES: Final = (
 
 
 def kernel_doubts(trace: Trace, work: Scope, code: IntArray, n: int, window: WindowLike = None) -> list[str]:
-    """What is doubtful of groups of device work.
+    """Return what is doubtful of groups of device work.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def kernel_doubts(trace: Trace, work: Scope, code: IntArray, n: int, window: Win
 def operator_doubts(
     trace: Trace, host: Scope, work: Scope, groups: Groups, parent: IntArray, window: WindowLike = None
 ) -> list[str]:
-    """What is doubtful of the device times of groups of operators; a text a group, as `kernel_doubts`.
+    """Return what is doubtful of the device times of groups of operators; a text a group, as `kernel_doubts`.
 
     Calls that lost their kernels are counted against all that started some; work whose times do not hold
     is weighed by its time.
@@ -89,7 +89,7 @@ def operator_doubts(
 
 
 def step_doubts(trace: Trace, steps: IntArray, window: WindowLike = None) -> list[str]:
-    """What is doubtful of steps: their times on the device, and whether they are fair steps.
+    """Return what is doubtful of steps: their times on the device, and whether they are fair steps.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def _by_step(steps: IntArray, own: IntArray, weights: npt.NDArray[np.float64]) -
 
 
 def doubts_by_name(trace: Trace) -> dict[str, dict[str, str]]:
-    """Every name that `kernels` or `operators` would mark, for views.
+    """Return every name that `kernels` or `operators` would mark, for views.
 
     Returns
     -------

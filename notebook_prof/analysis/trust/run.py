@@ -28,7 +28,7 @@ _GPU: Final = re.compile(r"GPU (\d+) (.+)")
 
 
 def run_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding]:
-    """What is wrong with the run, in the order of `trust`."""
+    """Yield what is wrong with the run, in the order of `trust`."""
     yield from _partial_steps(trace, window)
     yield from _compiling(trace, window)
     yield from _slow_first_step(trace, window)
@@ -37,7 +37,7 @@ def run_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding]:
 
 
 def step_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding]:
-    """Those about one step each."""
+    """Yield those about one step each."""
     yield from _partial_steps(trace, window)
     yield from _slow_first_step(trace, window)
 
@@ -97,7 +97,7 @@ def _compiles(name: str) -> bool:
 
 
 def _slow_first_step(trace: Trace, window: WindowLike) -> Iterator[Finding]:
-    """A first step that is much longer than the others."""
+    """Yield a first step that is much longer than the others."""
     steps = step_spans(trace, window)
     if len(steps) < _ENOUGH + 1:
         return
@@ -166,7 +166,7 @@ def card_findings(trace: Trace, window: WindowLike) -> Iterator[Finding]:
 
 
 def _touch(work: Scope, during: Intervals) -> BoolArray:
-    """Which work has a part in these intervals."""
+    """Return which work has a part in these intervals."""
     begin, end = during
     place = np.searchsorted(end, work.ts, side="right")
     return np.asarray((place < len(begin)) & (np.append(begin, 0)[place] < work.end))
@@ -192,7 +192,7 @@ def _above_zero(values: pd.DataFrame, cut: Window) -> Intervals:
 
 
 def _overhead(trace: Trace) -> Iterator[Finding]:
-    """What recording cost, where it was measured; see `overhead`."""
+    """Yield what recording cost, where it was measured; see `overhead`."""
     measured: Any = trace.metadata.get("overhead")
     if not isinstance(measured, dict) or "ratio" not in measured:
         return

@@ -49,7 +49,7 @@ class Source:
         return table[keep]
 
     def value(self, trace: Trace) -> Any:
-        """The number, worked out anew; for a column of text the text of the first row."""
+        """Return the number, worked out anew; for a column of text the text of the first row."""
         rows = self.rows(trace)
         values = rows[self.column]
         if len(values) and isinstance(values.iloc[0], str):
@@ -123,7 +123,7 @@ class Claim:
         return f"p.{METHODS.get(self.table, self.table)}({given})"
 
     def holds(self, trace: Trace) -> bool:
-        """Whether the table says the same as the sentence."""
+        """Return whether the table says the same as the sentence."""
         found = self.evaluate(trace)
         if isinstance(self.value, str):
             return bool(found == self.value)
@@ -151,7 +151,7 @@ class Sentence:
         return Sentence((*self.parts, *more))
 
     def placed(self, line: int) -> tuple[Claim, ...]:
-        """The claims, each told where it stands if this is the verdict's line of that number."""
+        """Return the claims, each told where it stands if this is the verdict's line of that number."""
         found, at = [], 0
         for part in self.parts:
             if isinstance(part, str):
@@ -171,7 +171,7 @@ def joined(pieces: Iterable[Sentence], between: str) -> Sentence:
 
 
 def say(*parts: str | Claim | Sentence) -> Sentence:
-    """A sentence of texts, claims and sentences."""
+    """Return a sentence of texts, claims and sentences."""
     result = Sentence()
     for part in parts:
         result = result + part
@@ -181,7 +181,7 @@ def say(*parts: str | Claim | Sentence) -> Sentence:
 def cite(
     text: str, value: Any, source: Source, of: Source | None = None, select: Mapping[str, Any] | None = None
 ) -> Claim:
-    """A claim about what `source` holds, or about its share of what `of` holds."""
+    """Return a claim about what `source` holds, or about its share of what `of` holds."""
     return Claim(
         text,
         source.table,
@@ -196,10 +196,10 @@ def cite(
 
 
 def cite_ns(value: float, source: Source, select: Mapping[str, Any] | None = None) -> Claim:
-    """A claim of a duration."""
+    """Return a claim of a duration."""
     return cite(format_ns(value), value, source, select=select)
 
 
 def cite_share(value: float, source: Source, of: Source, select: Mapping[str, Any] | None = None) -> Claim:
-    """A claim of a share, `value` between 0 and 1."""
+    """Return a claim of a share, `value` between 0 and 1."""
     return cite(format_share(value), value, source, of, select)

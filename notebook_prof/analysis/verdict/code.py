@@ -66,13 +66,13 @@ def judge_code(facts: Facts) -> Finding | None:
 
 
 def _part(facts: Facts) -> Any:
-    """The longest statement outside of steps, as its row of the account; None without one."""
+    """Return the longest statement outside of steps, as its row of the account; None without one."""
     code = facts.account[facts.account["kind"] == "code"]
     return code.loc[code["dur"].idxmax()] if len(code) else None
 
 
 def _hottest(facts: Facts, part: Any) -> tuple[Any, list[Any]]:
-    """The innermost line that takes most, and the lines that it calls: rows of `lines`.
+    """Return the innermost line that takes most, and the lines that it calls: rows of `lines`.
 
     None, and no lines, if no line takes half of the cell.
     """
@@ -91,7 +91,7 @@ def _hottest(facts: Facts, part: Any) -> tuple[Any, list[Any]]:
 
 
 def _called(facts: Facts, rows: list[Any]) -> Sentence:
-    """The lines that it calls, where no one of them is most of it."""
+    """Return the lines that it calls, where no one of them is most of it."""
     big = [row for row in rows if int(row["total_ns"]) >= _WORTH * int(facts.account["dur"].sum())]
     if not big:
         return say()
@@ -144,7 +144,7 @@ def _spread(facts: Facts) -> Finding:
 
 
 def _outside(facts: Facts) -> Sentence:
-    """Where there are steps too, how little of the cell they are."""
+    """Return where there are steps too, how little of the cell they are."""
     if not len(facts.steps):
         return say()
     stepping = facts.account[facts.account["kind"].isin(["steps", "outside-window"])]
@@ -157,7 +157,7 @@ def _outside(facts: Facts) -> Sentence:
 
 
 def _doing(facts: Facts, part: Any, row: Any) -> tuple[str, Sentence, dict[str, Any]]:
-    """The kind, what the line does in words, and what shows it."""
+    """Return the kind, what the line does in words, and what shows it."""
     text = str(row["text"])
     if (found := _IMPORT.match(text.strip())) is not None:
         return "import-bound", say(f"; it imports {found['module']}"), {}
@@ -191,7 +191,7 @@ def _waits(part: Any, row: Any, text: str, below: str) -> bool:
 
 
 def _meanwhile(facts: Facts, part: Any, row: Any) -> Sentence:
-    """Which threads and processes worked in the part of the cell in which its thread waited."""
+    """Return which threads and processes worked in the part of the cell in which its thread waited."""
     most = MOST * int(facts.account["dur"].sum())
     if part is None or (part["line"] != row["line"] and part["dur"] < most):
         return say()

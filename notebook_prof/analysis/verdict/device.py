@@ -111,7 +111,7 @@ def _once(facts: Facts, share: float, where: dict[str, Any]) -> Claim:
 
 
 def _span(facts: Facts) -> str:
-    """What the times of devices are of: steps may have gaps between them."""
+    """Return what the times of devices are of: steps may have gaps between them."""
     gaps = facts.extent.dur - facts.total_ns
     return "the time from the first step to the last" if gaps > 0.01 * facts.total_ns else facts.whole
 
@@ -156,7 +156,7 @@ def _busy_while_it_works(facts: Facts, evidence: dict[str, Any]) -> Finding | No
 
 
 def _waits(facts: Facts, busy: float, evidence: dict[str, Any]) -> Finding | None:
-    """The thread of the steps waits for devices that are not busy."""
+    """Return the thread of the steps waits for devices that are not busy."""
     table = host_waits(facts.trace, window=facts.window)
     waits = table[table["kind"] == "waiting"]
     share = float(waits["share"].sum())
@@ -182,7 +182,7 @@ def _waits(facts: Facts, busy: float, evidence: dict[str, Any]) -> Finding | Non
 
 
 def _idle(facts: Facts, busy: float, evidence: dict[str, Any], *, costly: bool) -> Finding:
-    """What an idle device waits for."""
+    """Return what an idle device waits for."""
     number = evidence["device"]
     asked: dict[str, Any] = {"window": tuple(facts.extent)}
     table = idle_causes(facts.trace, **asked)

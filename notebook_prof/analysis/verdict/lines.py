@@ -34,7 +34,7 @@ def supporting_lines(facts: Facts) -> list[Sentence]:
 
 
 def _account(facts: Facts) -> Sentence:
-    """The cell as a sum of its largest parts."""
+    """Return the cell as a sum of its largest parts."""
     table = facts.account
     whole = Source("account", "dur")
     total = int(table["dur"].sum())
@@ -53,7 +53,7 @@ def _account(facts: Facts) -> Sentence:
 
 
 def _part(row: Any) -> Sentence:
-    """A part of the account in words; a number of steps is a claim of its own."""
+    """Return a part of the account in words; a number of steps is a claim of its own."""
     words, text = str(row["part"]), str(row["text"])
     if row["kind"] == "code" and text and not pd.isna(row["line"]):
         return say(f"{words} `{short(text, 32)}`")

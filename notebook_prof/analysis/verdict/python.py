@@ -94,7 +94,7 @@ def is_wait(scope: Scope) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def waits_by_name(name: str) -> bool:
-    """Whether a function or line of this name waits for something else.
+    """Return whether a function or line of this name waits for something else.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def library_of(file: str, name: str) -> str:
 
 
 def spelled(library: str) -> str:
-    """A package as its authors write it."""
+    """Return a package as its authors write it."""
     return _SPELLED.get(library, library)
 
 
@@ -188,7 +188,7 @@ def _in_library(facts: Facts, known: Frames, row: int, library: str, name: str) 
 
 
 def _caller(mine: Scope, row: int) -> str:
-    """The nearest line around a slice that is not a library's, as ``line in file:number``."""
+    """Return the nearest line around a slice that is not a library's, as ``line in file:number``."""
     slices = mine.slices
     parent = ints(slices["parent"])
     words = slices["name"]
@@ -199,7 +199,7 @@ def _caller(mine: Scope, row: int) -> str:
 
 
 def _longest(mine: Scope, name: str) -> int:
-    """The slice of this name with the most self time."""
+    """Return the slice of this name with the most self time."""
     code = int(mine.slices["name"].cat.categories.get_indexer([name])[0])
     own: IntArray = np.where(mine.codes("name") == code, mine.self_ns, -1)
     return int(mine.rows[int(own.argmax())])

@@ -72,7 +72,7 @@ def _track(mine: Scope) -> int:
 
 
 def _own_inside(mine: Scope, busy: Intervals) -> IntArray:
-    """How much of each slice's own time lies in `busy`: what is in it less what is in its children."""
+    """Return how much of each slice's own time lies in `busy`: what is in it less what is in its children."""
     whole: IntArray = _until(busy, mine.end) - _until(busy, mine.ts)
     place = np.full(len(mine.slices), -1, np.int64)
     place[mine.rows] = np.arange(len(mine.rows))

@@ -172,7 +172,7 @@ def _line_share(facts: Facts, row: Any) -> Claim:
 
 
 def line_select(row: Any) -> dict[str, Any]:
-    """A selection of the slices of one row of `lines`."""
+    """Return a selection of the slices of one row of `lines`."""
     short_file = CELL if row["file"] == CELL else str(row["file"]).replace("\\", "/").rpartition("/")[2]
     return {"name": f"{short_file}:{row['line']}  {row['text']}".rstrip()}
 
@@ -269,7 +269,7 @@ def _overhead(facts: Facts, share: float, states: list[str]) -> Finding:
 
 
 def on_thread(facts: Facts, column: str, **where: Any) -> Source:
-    """A column of `operators` for the thread of the steps, by name."""
+    """Return a column of `operators` for the thread of the steps, by name."""
     asked = {"by": ("name", "track"), **facts.in_steps}
     if not facts.top_is_python:
         asked["category"] = OPERATORS
@@ -305,7 +305,7 @@ def _compute(facts: Facts, operators: float) -> Finding:
 
 
 def _longest(facts: Facts) -> Finding:
-    """What is longest, where nobody knows what slices stand for."""
+    """Return what is longest, where nobody knows what slices stand for."""
     first = facts.top.iloc[0]
     name, spent = first["name"], int(first["self_ns"])
     source, select = on_thread(facts, "self_ns", name=name), {"name": name}

@@ -122,7 +122,7 @@ class Call:
         return next((size for size in self.element_bytes if size), 4.0)
 
     def ints(self, at: int, count: int) -> list[int] | None:
-        """An argument such as ``[1, 1]`` or ``2`` as `count` numbers; None where it is not known."""
+        """Return an argument such as ``[1, 1]`` or ``2`` as `count` numbers; None where it is not known."""
         if at >= len(self.values):
             return None
         found = [int(text) for text in _NUMBER.findall(self.values[at])]
@@ -131,7 +131,7 @@ class Call:
         return found if len(found) == count else None
 
     def text(self, at: int) -> str:
-        """An argument as text; empty where it is not known."""
+        """Return an argument as text; empty where it is not known."""
         return self.values[at] if at < len(self.values) else ""
 
 

@@ -83,7 +83,7 @@ def work_of(
 
 
 def formula_of(name: str, source: str = "") -> Formula | None:
-    """The formula for an operator's name in recordings of `source`; None without one.
+    """Return the formula for an operator's name in recordings of `source`; None without one.
 
     Examples
     --------

@@ -65,7 +65,7 @@ def footprints(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def can_tell(table: pd.DataFrame) -> bool:
-    """Whether a table of operators has what `footprints` needs, and no figures of its own."""
+    """Return whether a table of operators has what `footprints` needs, and no figures of its own."""
     return set(_NEEDED) <= set(table.columns) and "flop_count" not in table
 
 

@@ -74,7 +74,7 @@ def softmax(call: Call) -> Work | None:
 
 
 def reduction(call: Call) -> Work | None:
-    """One operation an element of the largest input."""
+    """Return one operation an element of the largest input."""
     elements = _largest(call)
     return Work("reduction", elements, call.bytes_of()) if elements else None
 
@@ -98,7 +98,7 @@ _FORMULAS: Final[tuple[tuple[re.Pattern[str], Formula], ...]] = tuple(
 
 
 def paddle_formula(name: str) -> Formula | None:
-    """The formula for the name of an operator of Paddle; None without one.
+    """Return the formula for the name of an operator of Paddle; None without one.
 
     Examples
     --------

@@ -66,7 +66,7 @@ def softmax(call: Call) -> Work | None:
 
 
 def reduction(call: Call) -> Work | None:
-    """One operation an element that is read; what is written is not counted.
+    """Return one operation an element that is read; what is written is not counted.
 
     Examples
     --------

@@ -118,7 +118,7 @@ def inclusive_work(
 
 
 def _call_codes(slices: pd.DataFrame, host: BoolArray) -> IntArray:
-    """One number for each name and shapes; -1 for slices without shapes or on devices."""
+    """Return one number for each name and shapes; -1 for slices without shapes or on devices."""
     names, shapes = (as_ints(slices[column].cat.codes.to_numpy()) for column in ("name", "shapes"))
     width = len(slices["shapes"].cat.categories)
     known = host & (names >= 0) & (shapes >= 0)
@@ -186,7 +186,7 @@ def _given(trace: Trace) -> tuple[IntArray, FloatArray, FloatArray] | None:
 
 
 def _inside(known: BoolArray, parent: IntArray) -> BoolArray:
-    """Which slices with known work have one around them."""
+    """Return which slices with known work have one around them."""
     found = np.zeros(len(known), dtype=bool)
     rows = np.flatnonzero(known)
     up = parent[rows]

@@ -149,7 +149,7 @@ class EventRanges:
         return event
 
     def _meeting(self, tries: int = 8) -> tuple[Any, int, int]:
-        """An event, the time at which the device came to it, and how wrong that can be."""
+        """Return an event, the time at which the device came to it, and how wrong that can be."""
         found = []
         stream = self._cupy.cuda.get_current_stream()
         stream.synchronize()

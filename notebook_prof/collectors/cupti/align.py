@@ -23,7 +23,7 @@ class Reading:
 
 
 def read(wall: Callable[[], int], device: Callable[[], int], tries: int = TRIES) -> Reading:
-    """The tightest of `tries` brackets wall – device – wall."""
+    """Return the tightest of `tries` brackets wall – device – wall."""
     found = []
     for _ in range(tries):
         before = wall()
@@ -83,7 +83,7 @@ class Alignment:
         return np.asarray(self.first.wall_ns + since + slew, dtype=np.int64)
 
     def _middle(self) -> int:
-        """The offset in the middle of those that both readings allow."""
+        """Return the offset in the middle of those that both readings allow."""
         offsets = [
             (self.offset_ns, self.first.error_ns),
             (self.offset_ns + self.drift_ns, self.last.error_ns),

@@ -61,7 +61,7 @@ _READ_AND_RUN: Final = 1 | 4
 
 
 def possible() -> bool:
-    """Whether the callbacks exist for this processor and system."""
+    """Return whether the callbacks exist for this processor and system."""
     return sys.platform == "linux" and platform.machine() in ("x86_64", "AMD64")
 
 
@@ -164,7 +164,7 @@ _arenas: Final[list[Arena]] = []
 
 
 def arena(most_bytes: int = MOST_BYTES) -> Arena:
-    """The arena of the process, or a new one while CUPTI keeps buffers of the old."""
+    """Return the arena of the process, or a new one while CUPTI keeps buffers of the old."""
     if _arenas and not _arenas[-1].outstanding and _arenas[-1]._count == max(most_bytes // BUFFER_BYTES, 1):
         return _arenas[-1]
     return Arena(most_bytes)

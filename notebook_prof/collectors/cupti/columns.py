@@ -145,7 +145,7 @@ def _renumbered(numbers: npt.NDArray[Any], known: Mapping[int, int]) -> IntArray
 
 
 def _timed(kind: int, rows: npt.NDArray[Any], report: ImportReport) -> npt.NDArray[Any]:
-    """The rows that have times; CUPTI writes zeros where it could not tell."""
+    """Return the rows that have times; CUPTI writes zeros where it could not tell."""
     if "start" not in (rows.dtype.names or ()):
         return rows
     keep = (rows["start"] > 0) & (rows["end"] >= rows["start"])
@@ -214,12 +214,12 @@ def _kernels(rows: npt.NDArray[Any], devices: Mapping[int, Device]) -> Part:
 
 
 def _launched(rows: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
-    """How a graph or a stream launched the rows, where the records have it."""
+    """Return how a graph or a stream launched the rows, where the records have it."""
     return {name: rows[name] for name in _LAUNCHED if name in (rows.dtype.names or ())}
 
 
 def _more(launched: Mapping[str, Any], values: tuple[int, ...]) -> str:
-    """The same in JSON, to be appended; a graph of number 0 is none."""
+    """Return the same in JSON, to be appended; a graph of number 0 is none."""
     told = zip(launched, values, strict=True)
     return "".join(f',"{_LAUNCHED[name]}":{value}' for name, value in told if value or name == "priority")
 
@@ -288,7 +288,7 @@ def _overheads(rows: npt.NDArray[Any]) -> Part:
 
 
 def _texts(values: dict[str, npt.NDArray[Any]], text: Callable[[tuple[int, ...]], str]) -> Coded:
-    """A column of JSON texts, each distinct combination of values being written once."""
+    """Return a column of JSON texts, each distinct combination of values being written once."""
     frame = pd.DataFrame(values)
     group = frame.groupby(list(frame), sort=False).ngroup().to_numpy()
     distinct = frame.drop_duplicates()

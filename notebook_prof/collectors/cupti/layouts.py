@@ -194,7 +194,7 @@ EITHER: Final = {18: {"Kernel": 208}}
 
 
 def release(version: int) -> int:
-    """What of ``CUPTI_API_VERSION`` decides the layout.
+    """Return what of ``CUPTI_API_VERSION`` decides the layout.
 
     Examples
     --------
@@ -239,7 +239,7 @@ def sizes(version: int) -> dict[str, int]:
 
 @cache
 def record(struct: str, size: int) -> np.dtype[Any]:
-    """The record as numpy sees it; of `LATER` fields, those that it is long enough for.
+    """Return the record as numpy sees it; of `LATER` fields, those that it is long enough for.
 
     Parameters
     ----------

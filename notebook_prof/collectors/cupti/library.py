@@ -171,7 +171,7 @@ class Cupti:
 
 
 def _strides(library: Any) -> dict[int, int]:
-    """How far the library itself steps over a record of each kind, asked with records drawn for it."""
+    """Return how far the library itself steps over a record of each kind, asked with records drawn for it."""
     step = library.cuptiActivityGetNextRecord
     found: dict[int, int] = {}
     room = 4096

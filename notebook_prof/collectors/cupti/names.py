@@ -33,7 +33,7 @@ OVERHEAD: Final = {
 
 
 def coded(numbers: npt.NDArray[Any], name: Callable[[int], str]) -> Coded:
-    """A column of names, each distinct number being named once."""
+    """Return a column of names, each distinct number being named once."""
     distinct, codes = np.unique(numbers, return_inverse=True)
     texts = [name(int(number)) for number in distinct]
     places: dict[str, int] = {}
@@ -47,7 +47,7 @@ def kernel_name(address: int) -> str:
 
 
 def text_at(address: int) -> str:
-    """The C string at an address of this process; empty for none."""
+    """Return the C string at an address of this process; empty for none."""
     return ctypes.string_at(address).decode(errors="replace") if address else ""
 
 
@@ -74,7 +74,7 @@ def sync_name(kind: int) -> str:
 
 
 def overhead_name(kind: int) -> str:
-    """What CUPTI or the driver did in the program's time."""
+    """Return what CUPTI or the driver did in the program's time."""
     return OVERHEAD.get(kind, OVERHEAD[0])
 
 

@@ -331,7 +331,7 @@ class CuptiSession:
 
 
 def open_users() -> Cupti:
-    """The user's own library; looked for, loaded and checked.
+    """Return the user's own library; looked for, loaded and checked.
 
     Some releases of it crash without a driver (13.2 in ``cuptiGetVersion``), so the driver comes first.
 

@@ -92,7 +92,7 @@ def since(records: Records, device_ns: int) -> Records:
 
 
 def starts(buffer: Words, words: IntArray) -> tuple[IntArray, int]:
-    """Where records begin, in words, and where the last one that could be read ends.
+    """Return where records begin, in words, and where the last one that could be read ends.
 
     Parameters
     ----------

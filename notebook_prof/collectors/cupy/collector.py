@@ -62,7 +62,7 @@ class CupyCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Whether CuPy is installed and, if it is imported already, finds a GPU."""
+        """Return whether CuPy is installed and, if it is imported already, finds a GPU."""
         if not installed("cupy"):
             return Availability(False, _INSTALL)
         cupy = sys.modules.get("cupy")

@@ -56,7 +56,7 @@ def _ids(lines: Any) -> set[Any]:
 
 
 def _without(line: Line, ids: set[Any]) -> Line:
-    """The line without the events of these launches."""
+    """Return the line without the events of these launches."""
     values = line.stats.get(_ID)
     if values is None or not ids:
         return line
@@ -105,7 +105,7 @@ class JaxCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Whether JAX is installed; it is not imported here."""
+        """Return whether JAX is installed; it is not imported here."""
         if not installed("jax"):
             return Availability(False, 'jax is not installed: pip install "notebook-prof[jax]"')
         loaded = "" if "jax" in sys.modules else "; JAX is not imported yet"

@@ -87,7 +87,7 @@ class NvmlCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Whether nvidia-ml-py is installed and finds a driver with a GPU; asked once a process."""
+        """Return whether nvidia-ml-py is installed and finds a driver with a GPU; asked once a process."""
         return _availability()
 
     def start(self, clock: Clock) -> None:
@@ -191,7 +191,7 @@ def _from_buffer(nvml: Any, gpu: _Gpu, metric: Metric, clock: Clock) -> bool:
 
 
 def _rates(totals: Readings) -> Readings:
-    """How fast a total grew, a second, between readings; one that was reset grew by nothing."""
+    """Return how fast a total grew, a second, between readings; one that was reset grew by nothing."""
     ts, values = np.array(totals.ts), np.array(totals.values)
     grown = np.maximum(np.diff(values), 0) / np.maximum(np.diff(ts), 1) * 1e9
     rates = Readings()

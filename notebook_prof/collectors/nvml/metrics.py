@@ -18,7 +18,7 @@ class NoSamplesError(Exception):
 
 
 def samples_since(nvml: Any, handle: Any, buffer: str, since_us: int) -> list[tuple[int, float]]:
-    """What the driver has put into a buffer since a time.
+    """Return what the driver has put into a buffer since a time.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ class Timed(NamedTuple):
     stack: IntArray
 
     def ticks(self, interval_ns: int) -> Timed:
-        """The same in spans of at most an interval."""
+        """Return the same in spans of at most an interval."""
         length = np.diff(self.bounds)
         spans = np.maximum(-(-length // interval_ns), 1)
         home = np.repeat(np.arange(len(spans)), spans)
@@ -109,7 +109,7 @@ class Labels(NamedTuple):
 
 
 def boundaries(bounds: IntArray, edges: IntArray) -> tuple[IntArray, IntArray]:
-    """Where the time of each sample begins and ends.
+    """Return where the time of each sample begins and ends.
 
     A sample stands for the time since the one before it: a tick that comes late, because a C function
     did not return, is handled where that function was called. The stack changed somewhere between two
@@ -342,7 +342,7 @@ def _module_lines(stacks: Stacks, labels: Labels) -> IntArray:
 
 
 def _stack_keys(builder: TraceBuilder, tree: Tree, labels: Labels) -> list[int]:
-    """The builder's key of every node's stack, in which a function and its line are one frame."""
+    """Return the builder's key of every node's stack, in which a function and its line are one frame."""
     paths: list[tuple[tuple[str, str, int], ...]] = []
     keys = []
     for parent, number in zip(tree.parent.tolist(), tree.label.tolist(), strict=True):
@@ -362,7 +362,7 @@ def _short(frame: Frame, cells: Mapping[str, str]) -> str:
 
 
 def as_typed(source: str) -> str:
-    """A line as it stands in the cell, where IPython has made a call of a magic or a shell command.
+    """Return a line as it stands in the cell, where IPython has made a call of a magic or a shell command.
 
     Examples
     --------
@@ -385,7 +385,7 @@ def as_typed(source: str) -> str:
 
 
 def line_name(frame: Frame, cells: Mapping[str, str]) -> str:
-    """What a slice of a line is called: its place and its source.
+    """Return what a slice of a line is called: its place and its source.
 
     Parameters
     ----------

@@ -163,7 +163,7 @@ class PythonCollector(Collector):
         _put_children(builder, seen, self._children)
 
     def _statements(self, tid: int) -> Rows | None:
-        """The cell's statements that ran in a thread during the recording, where they were noted."""
+        """Return the cell's statements that ran in a thread during the recording, where they were noted."""
         noted = marks.statements()
         begin_ns, end_ns = self._window_ns
         ts, end = np.maximum(noted.ts, begin_ns), np.minimum(noted.end, end_ns)
@@ -173,7 +173,7 @@ class PythonCollector(Collector):
         return Rows(ts[kept], end[kept], noted.line[kept])
 
     def _only_waited(self, thread: ThreadSamples, stacks: Stacks) -> bool:
-        """Whether a thread was in one and the same wait from the recording's begin to its end."""
+        """Return whether a thread was in one and the same wait from the recording's begin to its end."""
         window = self._window_ns[1] - self._window_ns[0]
         if int(thread.bounds[-1] - thread.bounds[0]) < _WHOLE * window:
             return False
@@ -238,7 +238,7 @@ def _frames(threads: list[ThreadSamples], stacks: Stacks) -> list[Frame]:
 
 
 def _ran(thread: ThreadSamples, stacks: Stacks) -> bool:
-    """Whether anything is left of a thread's stacks."""
+    """Return whether anything is left of a thread's stacks."""
     known = thread.stack[thread.stack >= 0]
     return bool((stacks.lengths[known] > 0).any())
 
@@ -269,14 +269,14 @@ def _put_statements(builder: TraceBuilder, track: int, rows: Rows, context: Sequ
 
 
 def _named_children() -> dict[int, str]:
-    """What `multiprocessing` calls the children that are alive."""
+    """Return what `multiprocessing` calls the children that are alive."""
     process = sys.modules.get("multiprocessing.process")
     children = tuple(getattr(process, "_children", ())) if process is not None else ()
     return {child.pid: child.name for child in children if child.pid is not None}
 
 
 def _rank(pid: int) -> int:
-    """What ``RANK`` is in a process's environment; -1 where it has ended or is told nothing."""
+    """Return what ``RANK`` is in a process's environment; -1 where it has ended or is told nothing."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as stream:
             words = stream.read().split(b"\0")

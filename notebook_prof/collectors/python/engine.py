@@ -39,7 +39,7 @@ class ThreadSamples:
     stack: IntArray
 
     def inside(self, begin_ns: int, end_ns: int) -> ThreadSamples:
-        """The part within a window, perhaps empty."""
+        """Return the part within a window, perhaps empty."""
         bounds = np.clip(self.bounds, begin_ns, end_ns)
         keep = bounds[1:] > bounds[:-1]
         kept = np.append(bounds[:-1][keep], bounds[-1:] if not keep.any() else bounds[1:][keep][-1:])
@@ -67,7 +67,7 @@ class Recorded:
     context: Sequence[Frame] = field(default=())
 
     def within(self, begin_ns: int, end_ns: int) -> Recorded:
-        """The part within a window; without threads that are not in it."""
+        """Return the part within a window; without threads that are not in it."""
         threads = [thread.inside(begin_ns, end_ns) for thread in self.threads]
         return replace(self, threads=[thread for thread in threads if len(thread.stack)])
 
@@ -90,7 +90,7 @@ class Engine(Protocol):
         """End quickly; safe to repeat, and after an interrupt it must be."""
 
     def recorded(self) -> Recorded:
-        """What was seen; may take its time, called once after `stop`."""
+        """Return what was seen; may take its time, called once after `stop`."""
 
     def abandon(self) -> None:
         """Give everything back without a result; safe in every state."""

@@ -190,7 +190,7 @@ class _Owners:
         self.place = np.arange(len(self.home))
 
     def of(self, is_it: Callable[[Frame], bool]) -> BoolArray:
-        """Which frames are of a kind."""
+        """Return which frames are of a kind."""
         kinds = np.array([is_it(frame) for frame in self._stacks.known], dtype=bool)
         return np.asarray(kinds[self._stacks.frames], dtype=bool)
 
@@ -205,7 +205,7 @@ class _Owners:
         return result
 
     def kept(self, begin: IntArray) -> Stacks:
-        """The stacks from `begin` on, without our frames and the notebook's, and what they led to.
+        """Return the stacks from `begin` on, without our frames and the notebook's, and what they led to.
 
         Where they led back to the user's own code, as ``%run`` does, only they are missing.
         """
@@ -224,18 +224,18 @@ def _is_marker(frame: Frame) -> bool:
 
 
 def _is_pool(frame: Frame) -> bool:
-    """Whether this is how a pool of threads or processes waits for work and hands it on."""
+    """Return whether this is how a pool of threads or processes waits for work and hands it on."""
     place = _installed_place(frame.file)
     return place is not None and (place.split(os.sep)[0] in _POOLS or "externals" in place.split(os.sep))
 
 
 def _imports(frame: Frame) -> bool:
-    """Whether this is how Python itself imports; tracebacks leave these out too."""
+    """Return whether this is how Python itself imports; tracebacks leave these out too."""
     return frame.file.startswith("<frozen importlib")
 
 
 def _starts_process(frame: Frame) -> bool:
-    """Whether this function runs what a child process was made for, or is the last before that."""
+    """Return whether this function runs what a child process was made for, or is the last before that."""
     function = frame.function.rpartition(".")[2]
     file = frame.file.replace(os.sep, "/")
     return any(file.endswith(place) and function in names for place, names in _STARTERS)
@@ -251,7 +251,7 @@ def _first(mask: BoolArray, home: IntArray, otherwise: IntArray) -> IntArray:
 
 
 def _shared(stacks: Stacks, context: Sequence[Frame]) -> IntArray:
-    """How many frames from the root each stack shares with `context`."""
+    """Return how many frames from the root each stack shares with `context`."""
     number = {frame: i for i, frame in enumerate(stacks.known)}
     shared = np.zeros(len(stacks.lengths), np.int64)
     for depth, frame in enumerate(context):
@@ -305,7 +305,7 @@ def _installed_place(file: str) -> str | None:
 
 
 def cell_runner(frame: FrameType | None) -> FrameType | None:
-    """The innermost frame of IPython's cell runner among `frame` and its callers; None without one."""
+    """Return the innermost frame of IPython's cell runner among `frame` and its callers; None without one."""
     ending = os.path.join("core", "interactiveshell.py")
     while frame is not None and not frame.f_code.co_filename.endswith(ending):
         frame = frame.f_back

@@ -92,7 +92,7 @@ def name_processes(children: Sequence[Process], named: Mapping[int, str] | None 
 
 
 def short_command(command: str) -> str:
-    """A command on one line, its program without folders.
+    """Return a command on one line, its program without folders.
 
     Examples
     --------

@@ -29,7 +29,7 @@ class SampleSpans(NamedTuple):
     breaks: IntArray
 
     def without_empty(self) -> SampleSpans:
-        """The same without spans of no length; what they broke is broken at the next one."""
+        """Return the same without spans of no length; what they broke is broken at the next one."""
         keep = self.end > self.begin
         if keep.all():
             return self
@@ -39,7 +39,7 @@ class SampleSpans(NamedTuple):
         return SampleSpans(self.begin[keep], self.end[keep], self.stack[keep], breaks[:-1])
 
     def split(self, ts: IntArray, depth: IntArray) -> SampleSpans:
-        """The same with borders at some times as well, at which slices from a depth on begin anew.
+        """Return the same with borders at some times as well, at which slices from a depth on begin anew.
 
         Parameters
         ----------

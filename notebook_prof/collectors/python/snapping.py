@@ -162,7 +162,7 @@ def inside_ranges(
 
 
 def _outermost(begin: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
-    """Those that lie in no other one; ascending."""
+    """Return those that lie in no other one; ascending."""
     if len(begin) == 0:
         return begin, end
     before = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(end)[:-1]])
@@ -171,7 +171,7 @@ def _outermost(begin: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _around(ts: IntArray, ranges: Ranges) -> IntArray:
-    """The innermost open range around each time; -1 without one."""
+    """Return the innermost open range around each time; -1 without one."""
     at = np.searchsorted(ranges.begin, ts, side="left") - 1
     while len(wrong := np.flatnonzero((at >= 0) & ((ranges.end[at] <= ts) | ranges.closed[at]))):
         at[wrong] = ranges.parent[at[wrong]]

@@ -83,13 +83,13 @@ def hang(
 
 
 def _statement_of(line: IntArray, known: IntArray) -> IntArray:
-    """The first line of the statement that holds each line; -1 where none does."""
+    """Return the first line of the statement that holds each line; -1 where none does."""
     at = np.searchsorted(known, line, side="right") - 1
     return np.asarray(np.where((at >= 0) & (line >= 0), known[at], -1), dtype=np.int64)
 
 
 def _and_without_roots(stacks: Stacks) -> Stacks:
-    """The stacks, and behind them the same without their outermost frames."""
+    """Return the stacks, and behind them the same without their outermost frames."""
     inner = np.ones(len(stacks.frames), bool)
     inner[stacks.offsets[stacks.lengths > 0]] = False
     return Stacks(

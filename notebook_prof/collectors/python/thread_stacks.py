@@ -19,7 +19,7 @@ _OWN: Final = "notebook_prof"
 
 
 def is_servant(thread: str) -> bool:
-    """Whether a thread of this name belongs to the notebook's kernel or to notebook_prof.
+    """Return whether a thread of this name belongs to the notebook's kernel or to notebook_prof.
 
     Examples
     --------

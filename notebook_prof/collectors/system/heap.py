@@ -18,7 +18,7 @@ class _Mallinfo2(ctypes.Structure):
 
 @cache
 def _libc() -> Any:
-    """The C library of this process; None where it does not tell (glibc does from 2.33 on)."""
+    """Return the C library of this process; None where it does not tell (glibc does from 2.33 on)."""
     if sys.platform != "linux":
         return None
     libc = ctypes.CDLL(None)

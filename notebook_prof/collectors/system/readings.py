@@ -32,7 +32,7 @@ def decode(data: bytes | bytearray) -> Records:
 
 
 def within(begin: Records, watched: Records, end: Records) -> Records:
-    """All records in order of time: our own first and last ones, and the watcher's between them."""
+    """Return all records in order of time: our own first and last ones, and the watcher's between them."""
     first, last = begin["ts"].max(initial=0), end["ts"].min(initial=np.iinfo(np.int64).max)
     named = watched["kind"] == watcher.NAME
     inside = (watched["ts"] > first) & (watched["ts"] < last)

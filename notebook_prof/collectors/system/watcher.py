@@ -163,7 +163,7 @@ class Process:
         return found
 
     def name(self, tid: int = -1) -> bytes:
-        """What a thread calls itself, or the command of the process."""
+        """Return what a thread calls itself, or the command of the process."""
         path = f"{self.folder}/cmdline" if tid < 0 else f"{self.folder}/task/{tid}/comm"
         try:
             with open(path, "rb") as file:
@@ -349,7 +349,7 @@ class Watcher:
                 return
 
     def _wait(self, seconds: float) -> bytes:
-        """The next command; empty at the end of all, or if the time is over."""
+        """Return the next command; empty at the end of all, or if the time is over."""
         ready = select.select(self._sources, [], [], max(0.0, seconds))[0]
         if self._death in ready or self._control not in ready:
             return b"" if seconds == IDLE_S or self._death in ready else b"-"

@@ -79,7 +79,7 @@ class Spare:
             self.give(self._start())
 
     def take(self) -> Connection:
-        """A connection for one recording.
+        """Return a connection for one recording.
 
         Raises
         ------

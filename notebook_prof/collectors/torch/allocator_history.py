@@ -44,7 +44,7 @@ class TorchMemoryCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Whether a torch for CUDA is installed and, once imported, finds a GPU."""
+        """Return whether a torch for CUDA is installed and, once imported, finds a GPU."""
         if not installed("torch"):
             return Availability(False, 'torch is not installed: pip install "notebook-prof[torch]"')
         facts = survey()
@@ -114,7 +114,7 @@ class TorchMemoryCollector(Collector):
         self._turn_off()
 
     def _kept(self, snapshot: dict[str, Any]) -> dict[str, Any]:
-        """The part of the devices that were asked for."""
+        """Return the part of the devices that were asked for."""
         if self._keep is None:
             return snapshot
         traces, segments = snapshot["device_traces"], snapshot.get("segments") or []

@@ -51,7 +51,7 @@ class TorchCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Whether torch is installed (it is not imported here) and was built with Kineto."""
+        """Return whether torch is installed (it is not imported here) and was built with Kineto."""
         if not installed("torch"):
             return Availability(False, 'torch is not installed: pip install "notebook-prof[torch]"')
         torch = sys.modules.get("torch")
@@ -144,7 +144,7 @@ class TorchCollector(Collector):
         self._running = self._finished = False
 
     def _refuses(self) -> bool:
-        """Whether another profiler is running; said once in the report."""
+        """Return whether another profiler is running; said once in the report."""
         if self._torch is None:
             self._torch = require("torch", extra="torch", purpose="the torch collector")
         release()

@@ -97,7 +97,7 @@ def _numbers(activities: list[Any], name: str) -> npt.NDArray[np.int64]:
 
 
 def _text(activity: Any) -> str:
-    """The metadata; kernels of a collective get what its range tells too, as in torch's files."""
+    """Return the metadata; kernels of a collective get what its range tells too, as in torch's files."""
     text: str = activity.metadata_json()
     if activity.type() == "kernel" and (read := getattr(activity, "linked_activity", None)) is not None:
         linked = read()

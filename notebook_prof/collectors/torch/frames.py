@@ -59,6 +59,6 @@ def _named(columns: KinetoColumns, pattern: re.Pattern[str]) -> BoolArray:
 
 
 def _within(columns: KinetoColumns, outer: BoolArray) -> BoolArray:
-    """Which rows start inside one of the rows `outer`."""
+    """Return which rows start inside one of the rows `outer`."""
     starts = columns.ts[outer]
     return contains(union(starts, starts + np.maximum(columns.dur[outer], 1)), columns.ts)

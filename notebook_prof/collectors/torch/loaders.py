@@ -109,7 +109,7 @@ def _facts(loader: Any) -> dict[str, Any]:
 
 
 def _innermost(dataset: Any) -> Any:
-    """What a Subset (or a Subset of a Subset) takes its items from."""
+    """Return what a Subset (or a Subset of a Subset) takes its items from."""
     for _ in range(_WRAPPED):
         inner = (
             getattr(dataset, "__dict__", {}).get("dataset") if type(dataset).__name__ == "Subset" else None
@@ -121,7 +121,7 @@ def _innermost(dataset: Any) -> Any:
 
 
 def _defined(kind: type, name: str) -> FunctionType | None:
-    """A method written in Python, found without asking the object."""
+    """Return a method written in Python, found without asking the object."""
     for base in kind.__mro__:
         if name in vars(base):
             made = vars(base)[name]

@@ -36,7 +36,7 @@ _FLAG: Final = "_is_profiler_enabled"
 
 
 def profiling(torch: Any) -> bool:
-    """Whether a torch profiler is running in this process.
+    """Return whether a torch profiler is running in this process.
 
     The C++ test sees a profiler of this thread only, not one of all threads; torch's own flag sees both.
     """

@@ -54,7 +54,7 @@ class _Codes(dict[Any, int]):
 
 
 def readable(event: type, result: type) -> bool:
-    """Whether this torch has the (private) accessors that `take` needs."""
+    """Return whether this torch has the (private) accessors that `take` needs."""
     return all(hasattr(event, name) for name in _ACCESSORS) and hasattr(result, "trace_activities")
 
 
@@ -214,7 +214,7 @@ class _Columns:
                 self.torch_thread[tid] = int(event.start_thread_id(chunk[i]))
 
     def without(self, name: int) -> _Columns:
-        """The same without the rows of one name, whose tables are made elsewhere."""
+        """Return the same without the rows of one name, whose tables are made elsewhere."""
         keep = self.arrays["name"] != name
         if not keep.all():
             self.arrays = {key: column[keep] for key, column in self.arrays.items()}
@@ -272,7 +272,7 @@ class _Columns:
 
 
 def _spelt(values: list[Any]) -> str:
-    """The values of arguments as torch's files spell them: text, empty for tensors."""
+    """Return the values of arguments as torch's files spell them: text, empty for tensors."""
     return to_json(["" if value is None else str(value) for value in values])
 
 
@@ -282,7 +282,7 @@ def live_threads() -> dict[int, str]:
 
 
 def _memory(activities: list[Any]) -> MemoryColumns:
-    """The ``[memory]`` instants; only their JSON metadata tell addresses and totals."""
+    """Return the ``[memory]`` instants; only their JSON metadata tell addresses and totals."""
     parts = []
     for start in range(0, len(activities), _CHUNK):
         checkpoint()

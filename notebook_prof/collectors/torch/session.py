@@ -41,16 +41,16 @@ class Session(Protocol):
         """End; the raw result stays inside."""
 
     def columns(self, report: ImportReport) -> KinetoColumns:
-        """The result; the raw one is released."""
+        """Return the result; the raw one is released."""
 
 
 def open_session(torch: Any, options: CollectorOptions) -> Session:
-    """The fast session if this torch has what it needs, else the public one."""
+    """Return the fast session if this torch has what it needs, else the public one."""
     return FastSession(torch, options) if fast_session_works(torch) else PublicSession(torch, options)
 
 
 def fast_session_works(torch: Any) -> bool:
-    """Whether the private parts that `FastSession` uses exist; they may change without notice."""
+    """Return whether the private parts that `FastSession` uses exist; they may change without notice."""
     steps = ("_prepare_trace", "_start_trace", "__exit__")
     private = getattr(torch._C, "_autograd", None)
     event, raw = getattr(private, "_KinetoEvent", None), getattr(private, "_ProfilerResult", None)

@@ -73,7 +73,7 @@ def sort_key(sorted_by: str) -> tuple[str, bool]:
 
 
 def ranked(table: pd.DataFrame, sorted_by: str) -> pd.DataFrame:
-    """The table in the order of a sort key; equals stay in their order."""
+    """Return the table in the order of a sort key; equals stay in their order."""
     column, ascending = sort_key(sorted_by)
     return table.sort_values(column, ascending=ascending, kind="stable", ignore_index=True)
 
@@ -182,7 +182,7 @@ class Events:
         return np.asarray(threads & ~self.of(*RUNTIME) & ~self.of(""), dtype=bool)
 
     def of(self, *types: str) -> BoolArray:
-        """Which slices have one of these types."""
+        """Return which slices have one of these types."""
         code, words = self._typed
         return np.asarray(np.isin(words, types)[code], dtype=bool)
 

@@ -61,7 +61,7 @@ def memory_table(events: Events) -> pd.DataFrame:
 
 
 def _on_host(events: Events, home: IntArray) -> IntArray:
-    """The innermost event that is no runtime call; -1 where there is none."""
+    """Return the innermost event that is no runtime call; -1 where there is none."""
     home = home.copy()
     todo = np.flatnonzero(~events.host[home])
     while len(todo):

@@ -177,7 +177,7 @@ def _inside(events: Events, mine: IntArray) -> dict[str, _Inside]:
 
 
 def _split(rows: IntArray, code: IntArray) -> dict[int, IntArray]:
-    """The rows of each code, in their order."""
+    """Return the rows of each code, in their order."""
     order = np.argsort(code, kind="stable")
     found, first = np.unique(code[order], return_index=True)
     parts = np.split(rows[order], first[1:])

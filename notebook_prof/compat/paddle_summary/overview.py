@@ -203,7 +203,7 @@ def _communication(events: Events) -> tuple[BoolArray, BoolArray]:
 
 
 def _under(events: Events, called: BoolArray) -> BoolArray:
-    """Which device work was launched inside these host events."""
+    """Return which device work was launched inside these host events."""
     found = np.zeros(len(called), dtype=bool)
     rows = np.flatnonzero(events.owner >= 0)
     up = events.owner[rows]

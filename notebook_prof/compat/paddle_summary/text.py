@@ -73,7 +73,7 @@ class RuledTable:
         self._lines.insert(1, text)
 
     def text(self, *, closed: bool, note: str = "") -> str:
-        """The table, two empty lines at the end; `note` goes below, with a rule of its own."""
+        """Return the table, two empty lines at the end; `note` goes below, with a rule of its own."""
         if closed:
             self.rule()
         if note:

@@ -32,7 +32,7 @@ class RankAnswers(RankAxis[T]):
     """A `RankSet` that answers."""
 
     def breakdown(self, by: str = "step") -> pd.DataFrame:
-        """Where the time of each rank (and step) went; see `notebook_prof.analysis.breakdown`."""
+        """Return where the time of each rank (and step) went; see `notebook_prof.analysis.breakdown`."""
         if by not in ("step", "trace"):
             raise OptionError(f"ranks' time cannot be divided by {by!r}: {nearest(by, ('step', 'trace'))}")
         return self._frame("breakdown" if by == "step" else "whole")
@@ -46,18 +46,18 @@ class RankAnswers(RankAxis[T]):
         return self._frame("memory")
 
     def collectives(self) -> pd.DataFrame:
-        """The collectives of all ranks, with the same number in ``match`` where they are the same one.
+        """Return the collectives of all ranks, with the same number in ``match`` where they are the same one.
 
         See `notebook_prof.analysis.collectives` and `notebook_prof.ranks.analysis.matching.matched`.
         """
         return self._shared("matched")
 
     def arrivals(self) -> pd.DataFrame:
-        """When each rank came to each shared collective, and how long it waited; see `arrivals`."""
+        """Return when each rank came to each shared collective, and how long it waited; see `arrivals`."""
         return self._shared("arrivals")
 
     def stragglers(self) -> pd.DataFrame:
-        """The ranks by how late they come to shared collectives, the latest first; see `stragglers`.
+        """Return the ranks by how late they come to shared collectives, the latest first; see `stragglers`.
 
         Sends and receives are left out: in a pipeline somebody always waits; see `pipeline`.
         """
@@ -73,7 +73,7 @@ class RankAnswers(RankAxis[T]):
         return links(self._shared("matched"), self._shared("arrivals"))
 
     def matrix(self, value: str = "bytes") -> pd.DataFrame:
-        """One column of `links` as a table of sender × receiver.
+        """Return one column of `links` as a table of sender × receiver.
 
         Parameters
         ----------

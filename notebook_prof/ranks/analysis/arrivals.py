@@ -60,7 +60,7 @@ def arrivals(matched: pd.DataFrame, clocks: pd.DataFrame) -> pd.DataFrame:
 
 
 def _possible(frame: pd.DataFrame, clocks: pd.DataFrame) -> Any:
-    """Whether the ranks of a match were in the collective at one time; others are not the same one."""
+    """Return whether the ranks of a match were in the collective at one time; others are not the same one."""
     residual = float(clocks["residual_ns"].max()) if "residual_ns" in clocks else 0.0
     slack = _SLACK_NS + (min(residual, _SLACK_NS) if np.isfinite(residual) else 0.0)
     match = frame["match"]

@@ -147,7 +147,7 @@ def _slopes(seen: pd.DataFrame, ahead: pd.Series[Any], count: int) -> FloatArray
 
 
 def _better(seen: pd.DataFrame, steady: ClockFit, moving: ClockFit) -> bool:
-    """Whether some rank's drift stands out of the noise, and is no artefact of it."""
+    """Return whether some rank's drift stands out of the noise, and is no artefact of it."""
     if not np.isfinite(moving.residual).any():
         return False
     at = seen["at"].groupby(seen["rank"])
@@ -280,7 +280,7 @@ def _refusal(rank: int, count: int, ranks: int) -> str:
 
 
 def _impossible(shared: pd.DataFrame) -> bool:
-    """Whether some collective ends on one rank before it begins on another."""
+    """Return whether some collective ends on one rank before it begins on another."""
     if not len(shared):
         return False
     end = shared["unix_ns"] + shared["dur"]

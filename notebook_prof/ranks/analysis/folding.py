@@ -42,7 +42,7 @@ class Folding:
 
 
 def fingerprints(operators: pd.DataFrame) -> pd.Series[Any]:
-    """A short text for each rank that is the same where ranks run nearly the same operators.
+    """Return a short text for each rank that is the same where ranks run nearly the same operators.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ POINT_TO_POINT: Final = ("send", "recv")
 
 
 def point_to_point(collectives: pd.DataFrame) -> pd.DataFrame:
-    """The sends and receives whose other end is told.
+    """Return the sends and receives whose other end is told.
 
     Parameters
     ----------

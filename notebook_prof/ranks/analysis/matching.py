@@ -82,7 +82,7 @@ def _kinds(frame: pd.DataFrame) -> Any:
 
 
 def _number(kind: Any, part: Any, rank: Any, step: Any) -> Any:
-    """The n-th of a kind and part on its rank, as a number; -1 where ranks have different ones."""
+    """Return the n-th of a kind and part on its rank, as a number; -1 where ranks have different ones."""
     table = pd.DataFrame({"kind": kind, "part": part, "rank": rank, "step": step})
     own = table.groupby(["kind", "part", "rank"], sort=False)
     nth = own.cumcount().to_numpy()

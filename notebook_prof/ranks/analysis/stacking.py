@@ -47,7 +47,7 @@ class RankClock(NamedTuple):
 
 
 def retimed(trace: Trace, clock: RankClock) -> Trace:
-    """The trace with times on the common axis; a slice keeps the slices inside it."""
+    """Return the trace with times on the common axis; a slice keeps the slices inside it."""
     tables = {table.name: getattr(trace, table.name) for table in TABLES}
     for name in ("slices", "steps"):
         ts = tables[name]["ts"].to_numpy()
@@ -59,7 +59,7 @@ def retimed(trace: Trace, clock: RankClock) -> Trace:
 
 
 def _retimed_beside(trace: Trace, clock: RankClock) -> dict[str, Any]:
-    """The metadata, with its tables' times moved too."""
+    """Return the metadata, with its tables' times moved too."""
     beside = dict(trace.metadata.get("tables") or {})
     for name, columns in (trace.metadata.get("table_times") or {}).items():
         if isinstance(frame := beside.get(name), pd.DataFrame):
@@ -135,7 +135,7 @@ def _devices(ranks: Sequence[tuple[int, Trace]]) -> list[dict[int, int]]:
 
 
 def _placed(rank: int, trace: Trace, devices: dict[int, int], first: dict[str, int]) -> Tables:
-    """The tables of a rank with keys, devices and correlations that no other rank has."""
+    """Return the tables of a rank with keys, devices and correlations that no other rank has."""
     tables: Tables = {table.name: getattr(trace, table.name) for table in TABLES}
     keys = {
         "slices": {"track": "track", "parent": "row", "stack": "stack"},
@@ -207,7 +207,7 @@ def _translated(column: pd.Series[Any], new_row: IntArray) -> Any:
 
 
 def _whole_steps(steps: pd.DataFrame) -> pd.DataFrame:
-    """A row a step, from its first start to its last end."""
+    """Return a row a step, from its first start to its last end."""
     ends = steps.assign(end=steps["ts"] + steps["dur"]).groupby("step", as_index=False)
     table = ends.agg(ts=("ts", "min"), end=("end", "max"), source=("source", "first"), loop=("loop", "first"))
     table = table.assign(dur=table["end"] - table["ts"])[list(steps.columns)]

@@ -96,7 +96,7 @@ class RankTables(RankSet[T]):
         self._standard = self._between = None
 
     def clocks(self) -> pd.DataFrame:
-        """How far the ranks' clocks are apart, and which cannot be compared; see `clock_offsets`."""
+        """Return how far the ranks' clocks are apart, and which cannot be compared; see `clock_offsets`."""
         return self._shared("clocks")
 
     def _origins(self) -> dict[int, int]:
@@ -150,7 +150,7 @@ class RankTables(RankSet[T]):
 
 
 def _with_all(clocks: pd.DataFrame, ranks: Sequence[int]) -> pd.DataFrame:
-    """A row for every rank that was read, also without collectives."""
+    """Return a row for every rank that was read, also without collectives."""
     missing = sorted(set(ranks) - set(clocks["rank"]))
     rows = [_alone(rank, len(ranks)) for rank in missing]
     if not rows:

@@ -134,7 +134,7 @@ class RankBoard:
         return self._groups
 
     def frames(self, state: Mapping[str, Any]) -> PageFrames:
-        """What the figures draw under a selection, as `Selection.to_state` gives it."""
+        """Return what the figures draw under a selection, as `Selection.to_state` gives it."""
         page = importlib.import_module("notebook_prof.ranks.page")  # loads Bokeh
         under: PageFrames = page.frames_under(self._sums, state)
         return under
@@ -160,7 +160,7 @@ class RankBoard:
         display(self, **kwargs)
 
     def _kept(self, asked: Sequence[int] | None) -> tuple[Profile | None, str]:
-        """The timelines that a file holds, and a sentence about them."""
+        """Return the timelines that a file holds, and a sentence about them."""
         ranks, why = (list(asked), "those asked for") if asked is not None else self._worth()
         if not ranks:
             return None, "This file holds no timelines: open the run in a notebook to see them."

@@ -9,5 +9,5 @@ from ...views.bundle import PAGE
 
 @cache
 def style() -> str:
-    """The CSS of the ranks' page."""
+    """Return the CSS of the ranks' page."""
     return (PAGE / "ranks.css").read_text(encoding="utf-8")

@@ -71,7 +71,7 @@ def page_columns(frames: PageFrames, state: Mapping[str, Any]) -> dict[str, Draw
 
 
 def rank_rows(ranks: pd.DataFrame, most: int) -> dict[str, Any]:
-    """The table of the ranks as text: heads, cells by row, and how many rows are left out."""
+    """Return the table of the ranks as text: heads, cells by row, and how many rows are left out."""
     columns = [name for name in ranks if name != "rank"]
     heads = [_head(str(name)) for name in columns]
     shown = ranks.head(most)

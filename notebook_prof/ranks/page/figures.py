@@ -48,7 +48,7 @@ _ENDS: Final = {"x": "to rank", "y": "from rank"}
 
 
 def page_document(panels: list[str]) -> str:
-    """The figures as the JSON of one Bokeh document, without data; roots in the order given."""
+    """Return the figures as the JSON of one Bokeh document, without data; roots in the order given."""
     document = Document()
     for name in panels:
         document.add_root(_FIGURES[name](_panel(name)))

@@ -74,7 +74,7 @@ class RankProtocol:
         self.panels = _worth_showing(source.frames({}))
 
     def document(self) -> str:
-        """The figures, empty."""
+        """Return the figures, empty."""
         return page_document(self.panels)
 
     def settings(self) -> dict[str, Any]:

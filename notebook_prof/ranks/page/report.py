@@ -28,7 +28,7 @@ _CELL: Final = "padding:2px 10px;text-align:right;white-space:nowrap"
 
 
 def rank_fragment(frames: PageFrames, headline: str, uid: str = "") -> str:
-    """What the ranks show and the table of the ranks, without script or SVG; texts are escaped.
+    """Return what the ranks show and the table of the ranks, without script or SVG; texts are escaped.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ _STYLE: Final = (
 
 
 def rank_report(source: RankSource, timelines: Opened | None = None, note: str = "") -> str:
-    """The whole HTML file as text.
+    """Return the whole HTML file as text.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def rank_report(source: RankSource, timelines: Opened | None = None, note: str =
 
 
 def _limits() -> dict[str, Any]:
-    """What ``js/src/ranks`` shares with `page_columns`."""
+    """Return what ``js/src/ranks`` shares with `page_columns`."""
     limits = {"faded": FADED, "cells": MAX_CELLS, "lines": MAX_LINES, "talk": MAX_TALK, "room": ROOM}
     parts = {"bars": PARTS, "talk": TALK, "bubbles": BUBBLES}
     return {

@@ -22,7 +22,7 @@ def worth_showing(
     most_ranks: int = MOST_RANKS,
     most_slices: int = MOST_SLICES,
 ) -> tuple[list[int], str]:
-    """All ranks where they fit; else those that tell most, as many as fit, and at least one.
+    """Return all ranks where they fit; else those that tell most, as many as fit, and at least one.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ MIDDLE: Final = ("step_ns", "compute_ns", "exposed_ns", "idle_ns")
 
 
 def frames_under(sums: PageSums, state: Mapping[str, Any]) -> PageFrames:
-    """What the figures draw.
+    """Return what the figures draw.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def _links(
 
 
 def _table(sums: PageSums, steps: pd.DataFrame, late: pd.DataFrame) -> pd.DataFrame:
-    """A row a rank, the latest first."""
+    """Return a row a rank, the latest first."""
     middle = steps[steps["kept"]].groupby("rank")[list(MIDDLE)].median()
     table = middle.reindex(sums.ranks["rank"]).reset_index()
     table = table.merge(late[["rank", "mean_late_ns", "last_share"]], on="rank", how="left")

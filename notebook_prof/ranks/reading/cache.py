@@ -19,7 +19,7 @@ FOLDER: Final = ".notebook_prof"
 
 
 def place_of(file: RankFile, cache: Cache) -> Path | None:
-    """Where the native twin of a file is kept; None without a cache, and for native files.
+    """Return where the native twin of a file is kept; None without a cache, and for native files.
 
     The name holds the size and the time of change, so that a file that was written again is read again.
     """

@@ -77,7 +77,7 @@ def _leave(library: Any, asked: int) -> None:
 
 @cache
 def _glibc() -> Any:
-    """The C library of this process, if it is glibc."""
+    """Return the C library of this process, if it is glibc."""
     try:
         library = ctypes.CDLL(None)
     except (OSError, TypeError):  # TypeError on Windows
@@ -94,7 +94,7 @@ _OVER: Final = frozenset({"finished", "error", "cancelled"})
 
 
 def find_there(paths: Sequence[str], client: Any) -> list[RankFile]:
-    """The files that the workers see, with what their heads tell.
+    """Return the files that the workers see, with what their heads tell.
 
     Parameters
     ----------

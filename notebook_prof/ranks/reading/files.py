@@ -60,7 +60,7 @@ def facts_of(path: Path) -> dict[str, Any]:
 
 
 def rank_in_name(path: str) -> int | None:
-    """The rank that a file's name, or else that of a folder around it, tells.
+    """Return the rank that a file's name, or else that of a folder around it, tells.
 
     Examples
     --------
@@ -145,7 +145,7 @@ class RankFile:
 
 
 def listed(paths: Paths) -> list[str]:
-    """The files that patterns and paths stand for, in the order of their numbers.
+    """Return the files that patterns and paths stand for, in the order of their numbers.
 
     Of what a pattern or a folder gives, tables, texts and pictures are left out.
 
@@ -173,7 +173,7 @@ def listed(paths: Paths) -> list[str]:
 
 
 def looked_at(path: str) -> RankFile:
-    """A file with what its head tells; rank -1 where neither that nor the name tells one."""
+    """Return a file with what its head tells; rank -1 where neither that nor the name tells one."""
     facts = facts_of(Path(path))
     try:
         size = os.path.getsize(path) if os.path.isfile(path) else 0
@@ -188,7 +188,7 @@ def looked_at(path: str) -> RankFile:
 
 
 def arranged(files: Sequence[RankFile], report: ImportReport) -> dict[int, RankFile]:
-    """One file a rank, by rank; what is doubtful goes to the report.
+    """Return one file a rank, by rank; what is doubtful goes to the report.
 
     Raises
     ------

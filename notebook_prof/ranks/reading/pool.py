@@ -26,7 +26,7 @@ WORTH_BYTES: Final = 8 << 20
 
 
 def processes_for(files: Iterable[RankFile], asked: int | None) -> int:
-    """How many processes to use: as many as asked for, or as many cores as are worth it."""
+    """Return how many processes to use: as many as asked for, or as many cores as are worth it."""
     sizes = [file.bytes for file in files]
     if asked is not None:
         return max(1, min(asked, len(sizes)))
@@ -77,7 +77,7 @@ def run_here(
 
 
 def pack(work: Work) -> bytes | None:
-    """The work as bytes for another process; None if it cannot travel.
+    """Return the work as bytes for another process; None if it cannot travel.
 
     Functions of a notebook travel by value if ``cloudpickle`` is there, as it is with the extra ``ranks``.
     """

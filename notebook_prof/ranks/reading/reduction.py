@@ -88,7 +88,7 @@ def _apply(trace: Trace, analyses: Analyses, result: Reduction) -> None:
 
 
 def with_rank(value: Any, rank: int) -> pd.DataFrame:
-    """An analysis' result as a frame whose first column is the rank.
+    """Return an analysis' result as a frame whose first column is the rank.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def with_rank(value: Any, rank: int) -> pd.DataFrame:
 
 
 def joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """The frames under one another, by rank; categories are united, dtypes stay.
+    """Return the frames under one another, by rank; categories are united, dtypes stay.
 
     Examples
     --------

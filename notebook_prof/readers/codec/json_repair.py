@@ -210,6 +210,6 @@ def _closing_bracket(text: str, at: int) -> int:
 
 
 def _next_row(text: str, at: int) -> int:
-    """Where the row after a broken one begins."""
+    """Return where the row after a broken one begins."""
     row = re.compile(r",\s*(?=\{\s*(?:\"|\}))").search(text, at + 1)
     return row.end() if row else len(text)

@@ -19,7 +19,7 @@ _SOURCE: Final = "_src"
 
 
 def is_told(name: str) -> bool:
-    """Whether a statistic of an event is more than what joins threads, as ``_pt`` does.
+    """Return whether a statistic of an event is more than what joins threads, as ``_pt`` does.
 
     Examples
     --------
@@ -30,7 +30,7 @@ def is_told(name: str) -> bool:
 
 
 def as_arguments(own: list[dict[str, Any]]) -> Coded | None:
-    """What no column tells of each event, as JSON objects; None where no event tells more."""
+    """Return what no column tells of each event, as JSON objects; None where no event tells more."""
     texts: dict[str, int] = {}
     codes = np.full(len(own), -1, np.int64)
     for row, stats in enumerate(own):

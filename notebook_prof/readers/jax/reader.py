@@ -37,14 +37,14 @@ class JaxReader(FolderReader):
     )
 
     def recognises(self, probe: Probe) -> bool:
-        """Whether the head is that of an XSpace, or of JSON whose processes are planes."""
+        """Return whether the head is that of an XSpace, or of JSON whose processes are planes."""
         head = probe.head
         if head.lstrip()[:1] == b"{":
             return _JSON.search(head) is not None
         return _starts_with_plane(head)
 
     def recognises_folder(self, folder: Folder) -> bool:
-        """Whether there are xplane files, or traces in ``plugins/profile``."""
+        """Return whether there are xplane files, or traces in ``plugins/profile``."""
         return any(
             name.endswith(".xplane.pb") or ("plugins/profile/" in f"/{name}" and _ENDING.fullmatch(name))
             for name in folder.names

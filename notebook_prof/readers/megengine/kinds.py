@@ -22,7 +22,7 @@ _DEVICE: Final = re.compile(r"(?:cpu|gpu|xpu|rocm|cuda|cambricon|atlas|multithre
 
 
 def is_device(name: str) -> bool:
-    """Whether a thread's name is a computing node.
+    """Return whether a thread's name is a computing node.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def scopes(
 
 
 def _holds(parent: IntArray, marked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Which rows have a marked one anywhere inside."""
+    """Return which rows have a marked one anywhere inside."""
     result = np.zeros(len(parent), bool)
     up = parent[marked]
     while len(up := np.unique(up[up >= 0])):

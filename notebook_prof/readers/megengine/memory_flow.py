@@ -75,7 +75,7 @@ def read_memory_flow(data: bytes, builder: TraceBuilder) -> None:
 
 
 def quantity(text: str, units: dict[str, int]) -> int | None:
-    """A sum of numbers with units; None if it is none.
+    """Return a sum of numbers with units; None if it is none.
 
     Examples
     --------

@@ -70,7 +70,7 @@ def physical_nodes(texts: Iterable[str]) -> dict[str, str]:
 
 
 def short_name(node: str) -> str:
-    """The physical node's name, where the text tells it.
+    """Return the physical node's name, where the text tells it.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def short_name(node: str) -> str:
 
 
 def shape_list(text: str) -> str:
-    """A shape in MegEngine's spelling as a list.
+    """Return a shape in MegEngine's spelling as a list.
 
     Examples
     --------

@@ -35,7 +35,7 @@ class MegEngineReader(Reader):
     )
 
     def recognises(self, probe: Probe) -> bool:
-        """Whether the head has names or keys that only MegEngine writes."""
+        """Return whether the head has names or keys that only MegEngine writes."""
         head = probe.head.lstrip()
         if head[:1] == b"<":
             return _SVG in head

@@ -79,7 +79,7 @@ def operators(ranges: Ranges, category: npt.NDArray[np.object_]) -> Operators:
 
 
 def tensors(ranges: Ranges) -> pd.DataFrame:
-    """A row a tensor, in order of first appearance: ``tensor name shape dtype device elements``.
+    """Return a row a tensor, in order of first appearance: ``tensor name shape dtype device elements``.
 
     The name is the last one that is not empty: a tensor is named after the operator that made it.
     """

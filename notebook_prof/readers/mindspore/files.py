@@ -135,11 +135,11 @@ class Source(Protocol):
     """Where the bytes of files come from."""
 
     def read(self, name: str) -> bytes:
-        """All bytes of one file."""
+        """Return all bytes of one file."""
 
 
 def known_files(names: Iterable[str]) -> list[File]:
-    """The files that belong to a profiler folder, by name, in the order given.
+    """Return the files that belong to a profiler folder, by name, in the order given.
 
     Examples
     --------
@@ -159,7 +159,7 @@ def known_files(names: Iterable[str]) -> list[File]:
 
 
 def is_profile(files: Iterable[File]) -> bool:
-    """Whether there is a file that only MindSpore's and Ascend's profilers write."""
+    """Return whether there is a file that only MindSpore's and Ascend's profilers write."""
     kinds = {file.kind for file in files}
     return bool(kinds & _SIGNS) or {"trace_view"} == kinds
 

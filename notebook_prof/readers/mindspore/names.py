@@ -72,7 +72,7 @@ def split(full: str) -> Parts:
 
 
 def is_collective(name: str) -> bool:
-    """Whether an operator moves data between ranks, by its own name.
+    """Return whether an operator moves data between ranks, by its own name.
 
     Examples
     --------

@@ -175,7 +175,7 @@ def _device_category(role: str, name: str, full: str) -> str:
 
 
 def _coded(codes: Any, values: list[str | None]) -> Coded:
-    """A column by distinct value, None for missing."""
+    """Return a column by distinct value, None for missing."""
     kept = {value: i for i, value in enumerate(dict.fromkeys(v for v in values if v is not None))}
     lookup = np.array([kept[value] if value is not None else -1 for value in values] + [-1], np.int64)
     return Coded(lookup[codes], list(kept))

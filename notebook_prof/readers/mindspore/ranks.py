@@ -263,7 +263,7 @@ class Rank:
 
 
 def _tells_more(drawn: list[Timeline], n: int) -> bool:
-    """Whether a timeline has the host's operators too, all of them and with full names."""
+    """Return whether a timeline has the host's operators too, all of them and with full names."""
     for lines in drawn:
         hosts = [lane.rows for lane in lanes(lines) if lane.role == "host"]
         rows = pd.concat(hosts) if hosts else lines.slices[:0]

@@ -29,7 +29,7 @@ class _Single:
     data: bytes
 
     def read(self, name: str) -> bytes:
-        """The bytes, whatever the name."""
+        """Return the bytes, whatever the name."""
         return self.data
 
 
@@ -66,11 +66,11 @@ class MindSporeReader(FolderReader):
         return MindSporeReader({key: str(value) for key, value in options.items() if value is not None})
 
     def recognises(self, probe: Probe) -> bool:
-        """Whether the head is that of one of the known files."""
+        """Return whether the head is that of one of the known files."""
         return kind_of(probe.head) is not None
 
     def recognises_folder(self, folder: Folder) -> bool:
-        """Whether files have names that only these profilers give."""
+        """Return whether files have names that only these profilers give."""
         return is_profile(known_files(folder.names))
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
@@ -134,5 +134,5 @@ class MindSporeReader(FolderReader):
 
 
 def _apart(files: list[File]) -> bool:
-    """Whether files of one kind and rank lie in different folders."""
+    """Return whether files of one kind and rank lie in different folders."""
     return len({file.place for file in files}) > 1

@@ -129,7 +129,7 @@ def timeline(data: bytes, report: ImportReport) -> Timeline:
 def _names(
     rows: list[Row], kind: str, word: str, known: dict[bytes, Described]
 ) -> list[tuple[tuple[str, str], str]]:
-    """What the rows of a kind call their process and thread; the last one counts."""
+    """Return what the rows of a kind call their process and thread; the last one counts."""
     return [
         ((_text(row.pid), _text(row.tid)), _text(getattr(_told(row.args, known).known, word)))
         for row in rows

@@ -57,7 +57,7 @@ class Staging:
             self.tables.setdefault(name, []).append(frame)
 
     def tag(self, rank: int) -> int | None:
-        """The rank that tracks are given."""
+        """Return the rank that tracks are given."""
         return rank if self.numbered else None
 
     @property

@@ -36,7 +36,7 @@ _US: Final = 1e3
 
 
 def summary_tables(kind: str, data: bytes, name: str, report: ImportReport) -> Frames:
-    """The tables that one file of results holds.
+    """Return the tables that one file of results holds.
 
     Parameters
     ----------

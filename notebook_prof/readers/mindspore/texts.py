@@ -14,7 +14,7 @@ from ...trace.report import ImportReport
 
 
 def csv_frame(data: bytes, report: ImportReport) -> pd.DataFrame:
-    """A CSV file as text columns.
+    """Return a CSV file as text columns.
 
     Parameters
     ----------
@@ -66,14 +66,14 @@ def _without_broken_rows(text: str, report: ImportReport) -> pd.DataFrame:
 
 
 def numbers(frame: pd.DataFrame, name: str, factor: float = 1.0) -> pd.Series:
-    """A column as float64 times `factor`; NaN where it is no number or missing altogether."""
+    """Return a column as float64 times `factor`; NaN where it is no number or missing altogether."""
     if name not in frame:
         return pd.Series(float("nan"), index=frame.index, dtype="float64")
     return pd.to_numeric(frame[name], errors="coerce").astype("float64") * factor
 
 
 def json_value(data: bytes, report: ImportReport, name: str) -> Any:
-    """A whole JSON file; None and an issue ``broken-file`` if it cannot be decoded."""
+    """Return a whole JSON file; None and an issue ``broken-file`` if it cannot be decoded."""
     try:
         return msgspec.json.decode(data.strip(b"\x00 \t\r\n"))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -82,7 +82,7 @@ def json_value(data: bytes, report: ImportReport, name: str) -> Any:
 
 
 def json_cells(column: pd.Series, report: ImportReport) -> list[Any]:
-    """A column of JSON texts, decoded once per distinct text; None where it is empty or broken."""
+    """Return a column of JSON texts, decoded once per distinct text; None where it is empty or broken."""
     codes, texts = pd.factorize(column)
     values: list[Any] = []
     for text in texts:

@@ -58,7 +58,7 @@ class OwnChromeReader(PiecesReader):
     describes: ClassVar[str] = "Chrome trace JSON that notebook_prof wrote (Trace.to_chrome)"
 
     def recognises(self, probe: Probe) -> bool:
-        """Whether our own tables are in the head."""
+        """Return whether our own tables are in the head."""
         return probe.head.lstrip()[:1] == b"{" and _MARK in probe.head
 
     def read_pieces(self, pieces: Iterable[bytes], builder: TraceBuilder) -> None:
@@ -76,7 +76,7 @@ class OwnChromeReader(PiecesReader):
 
 
 def _parts(text: EventText, report: ImportReport) -> Iterator[list[Any]]:
-    """The events, a handful at a time."""
+    """Yield the events, a handful at a time."""
     wanted = CHUNK_BYTES
     while True:
         part, last = text.peek(wanted)

@@ -38,7 +38,7 @@ _TABLE_DECODER: Final = ValueDecoder(_no_frame)
 
 
 def value_of(part: TablePart) -> Any:
-    """A value that is no table of columns.
+    """Return a value that is no table of columns.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def value_of(part: TablePart) -> Any:
 
 
 def frame_of(columns: list[ColumnPart]) -> pd.DataFrame:
-    """The table with these columns.
+    """Return the table with these columns.
 
     Raises
     ------
@@ -184,7 +184,7 @@ class EventTables:
 
 
 def _times(told: Any) -> dict[str, list[str]]:
-    """Which columns of which tables are times."""
+    """Return which columns of which tables are times."""
     return (
         {str(k): list(map(str, v)) for k, v in told.items() if isinstance(v, list)}
         if isinstance(told, dict)
@@ -200,7 +200,7 @@ def _are_times(table: pd.DataFrame, columns: list[str]) -> bool:
 
 
 def _whole(part: TablePart | None, told: pd.DataFrame | None) -> Any:
-    """A table of what events tell and of what the file holds beside them."""
+    """Return a table of what events tell and of what the file holds beside them."""
     if part is None:
         return None if told is None else _guessed(told.drop(columns=_ROW))
     if part.columns is None:

@@ -27,7 +27,7 @@ _TEXT: Final = ("object", "str", "string")
 
 
 def decode_column(array: Any, how: dict[str, Any], values: ValueDecoder) -> Any:
-    """One column: a numpy array or a pandas array.
+    """Return one column: a numpy array or a pandas array.
 
     Parameters
     ----------
@@ -102,12 +102,12 @@ def _text(array: Any, dtype: str) -> Any:
 
 
 def text_dtype(dtype: Any) -> Any:
-    """The dtype of text that is called so; ``object`` where none is."""
+    """Return the dtype of text that is called so; ``object`` where none is."""
     return dtype if isinstance(dtype, str) and dtype.startswith(_TEXT) and len(dtype) < 30 else "object"
 
 
 def _object(items: list[Any]) -> Any:
-    """An array of objects, also where all of them are lists of one length."""
+    """Return an array of objects, also where all of them are lists of one length."""
     out = np.empty(len(items), dtype=object)
     out[:] = items if not items or not isinstance(items[0], list | tuple | np.ndarray) else None
     for i, item in enumerate(items if len(items) and out[0] is None else ()):

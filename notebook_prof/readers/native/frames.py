@@ -35,7 +35,7 @@ class Frames:
         self.values = ValueDecoder(self.read)
 
     def read(self, name: str) -> pd.DataFrame:
-        """The DataFrame of this name.
+        """Return the DataFrame of this name.
 
         Raises
         ------

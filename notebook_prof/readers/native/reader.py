@@ -27,11 +27,11 @@ class NativeReader(MmapReader):
     describes: ClassVar[str] = "our own format: a folder (.nbprof) or a zip (.nbprof.zip) of Parquet tables"
 
     def recognises(self, probe: Probe) -> bool:
-        """Whether the bytes are a zip of ours."""
+        """Return whether the bytes are a zip of ours."""
         return starts_like_ours(probe.head)
 
     def holds(self, path: Path) -> bool:
-        """Whether the folder or file is ours, finished or not."""
+        """Return whether the folder or file is ours, finished or not."""
         return is_ours(path)
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:

@@ -27,7 +27,7 @@ _UNFINISHED: Final = (
 
 
 def is_ours(path: Path) -> bool:
-    """Whether a folder or a zip says that it is a recording of ours, finished or not."""
+    """Return whether a folder or a zip says that it is a recording of ours, finished or not."""
     try:
         if path.is_dir():
             return any(_says_so((path / name).read_bytes()) for name in (FIRST, LAST) if _small(path / name))
@@ -44,7 +44,7 @@ def is_ours(path: Path) -> bool:
 
 
 def starts_like_ours(head: bytes) -> bool:
-    """Whether the first bytes are those of a zip that our writer made."""
+    """Return whether the first bytes are those of a zip that our writer made."""
     name = FIRST.encode()
     return (
         head.startswith(_ZIP)
@@ -92,7 +92,7 @@ class Storage:
         self._files: Mapping[str, Any] = files
 
     def buffer(self, name: str) -> Any:
-        """A whole file as a pyarrow Buffer.
+        """Return a whole file as a pyarrow Buffer.
 
         Raises
         ------

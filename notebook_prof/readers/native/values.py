@@ -84,7 +84,7 @@ class ValueDecoder:
 
 
 def dtype_of(text: Any) -> np.dtype[Any]:
-    """The numpy dtype of this name; only numbers and times."""
+    """Return the numpy dtype of this name; only numbers and times."""
     if not isinstance(text, str) or not DTYPE.fullmatch(text):
         raise FormatError(f"no column has the dtype {str(text)[:40]!r}")
     return np.dtype(text)

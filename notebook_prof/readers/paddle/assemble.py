@@ -138,7 +138,7 @@ def assemble(columns: PaddleColumns, builder: TraceBuilder) -> None:
 
 
 def _words(codes: npt.NDArray[Any], values: list[str | None]) -> Coded:
-    """A column of words of which some are missing."""
+    """Return a column of words of which some are missing."""
     known = [value for value in values if value is not None]
     number = [known.index(value) if value is not None else -1 for value in values]
     return Coded(np.array([*number, -1], np.int64)[codes], known)

@@ -92,7 +92,7 @@ class PaddleColumns:
 
 
 def frame(columns: Mapping[str, str], rows: Sequence[Sequence[Any]]) -> pd.DataFrame:
-    """A frame of tuples with exact dtypes, also when there are no rows.
+    """Return a frame of tuples with exact dtypes, also when there are no rows.
 
     Examples
     --------

@@ -83,7 +83,7 @@ def event_type(number: int, name: str) -> str:
 
 
 def known(word: str) -> bool:
-    """Whether the type has a category of its own."""
+    """Return whether the type has a category of its own."""
     return word in _CATEGORY
 
 

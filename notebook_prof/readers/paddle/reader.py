@@ -31,7 +31,7 @@ class PaddleReader(Reader):
     )
 
     def recognises(self, probe: Probe) -> bool:
-        """Whether the head has Paddle's own keys, or is its protobuf message."""
+        """Return whether the head has Paddle's own keys, or is its protobuf message."""
         if probe.head.lstrip()[:1] in (b"{", b"["):
             return _JSON.search(probe.head) is not None
         return _PROTOBUF.match(probe.head) is not None

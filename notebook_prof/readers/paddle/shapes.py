@@ -17,7 +17,7 @@ class Inputs(NamedTuple):
 
 
 def shapes_text(shapes: Mapping[str, Any]) -> str:
-    """The shapes of all arguments as one list, as `slices.shapes` holds them.
+    """Return the shapes of all arguments as one list, as `slices.shapes` holds them.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def shapes_text(shapes: Mapping[str, Any]) -> str:
 
 
 def frames(callstack: str) -> list[tuple[str, str, int]]:
-    """A recorded Python call stack as (function, file, line), root first.
+    """Return a recorded Python call stack as (function, file, line), root first.
 
     Examples
     --------

@@ -31,7 +31,7 @@ BINARY_IS: Final = (
 
 
 def has_header(data: bytes) -> bool:
-    """Whether a file begins with Austin's header.
+    """Return whether a file begins with Austin's header.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def check_times(
 
 
 def times(numbers: Sequence[bytes], builder: TraceBuilder) -> list[bytes]:
-    """The times of ``time,idle,memory``, and of samples that have a time only.
+    """Return the times of ``time,idle,memory``, and of samples that have a time only.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def times(numbers: Sequence[bytes], builder: TraceBuilder) -> list[bytes]:
 
 
 def in_order(told: Mapping[str, str], paths: Sequence[bytes]) -> bool:
-    """Whether samples follow one another without gaps.
+    """Return whether samples follow one another without gaps.
 
     They do unless idle threads are left out, or every path is there once, as austin-compress leaves them.
 

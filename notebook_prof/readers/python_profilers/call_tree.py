@@ -24,7 +24,7 @@ class Frame(NamedTuple):
     line: int
 
     def label(self) -> str:
-        """What a slice of it is called: the function and the last two parts of its file's path.
+        """Return what a slice of it is called: the function and the last two parts of its file's path.
 
         Examples
         --------

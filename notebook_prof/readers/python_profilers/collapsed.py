@@ -115,7 +115,7 @@ class CollapsedReader(Reader):
         )
 
     def _told(self, kind: Kind, data: bytes, lines: list[bytes], builder: TraceBuilder) -> dict[str, str]:
-        """What the file says of itself; into the metadata."""
+        """Return what the file says of itself; into the metadata."""
         if kind.tool:
             builder.metadata["exporter"] = kind.tool
         if kind is not AUSTIN:

@@ -72,7 +72,7 @@ class Kind(NamedTuple):
 
 
 def kind_of(lines: Sequence[bytes], header: bool) -> Kind:
-    """The tool whose lines these are.
+    """Return the tool whose lines these are.
 
     Parameters
     ----------
@@ -113,12 +113,12 @@ def _all_labels(lines: Sequence[bytes]) -> bool:
 
 
 def is_path(line: bytes) -> bool:
-    """Whether a line is a call path with a weight, as any of the tools writes it."""
+    """Return whether a line is a call path with a weight, as any of the tools writes it."""
     return any(pattern.fullmatch(line) for pattern in (_LINE, _AUSTIN_LINE, _AUSTIN_BYTES))
 
 
 def is_negative(line: bytes) -> bool:
-    """Whether it is a line of Austin's that tells a loss of memory."""
+    """Return whether it is a line of Austin's that tells a loss of memory."""
     return _AUSTIN_BYTES.fullmatch(line) is not None
 
 
@@ -134,7 +134,7 @@ def joined_lines(path: bytes) -> bytes:
 
 
 def bracket_frame(text: str) -> Frame:
-    """A frame like ``step (train.py:9)``; any other text is its function.
+    """Return a frame like ``step (train.py:9)``; any other text is its function.
 
     Examples
     --------
@@ -145,7 +145,7 @@ def bracket_frame(text: str) -> Frame:
 
 
 def py_spy_frame(text: str) -> Frame:
-    """A frame of py-spy's: ``step (train.py:9)``, or without a line.
+    """Return a frame of py-spy's: ``step (train.py:9)``, or without a line.
 
     Examples
     --------

@@ -39,7 +39,7 @@ class PstatsReader(Reader):
     describes: ClassVar[str] = "cProfile / pstats statistics (python -m cProfile -o FILE)"
 
     def recognises(self, probe: Probe) -> bool:
-        """Whether it begins as a marshalled dict of functions does."""
+        """Return whether it begins as a marshalled dict of functions does."""
         return _START.match(probe.head) is not None
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:

@@ -18,7 +18,7 @@ _LONG_DIGITS: Final = 8  # of 15 bits: more than any count or time
 
 
 def loads(data: bytes) -> Any:
-    """The value that `data` holds.
+    """Return the value that `data` holds.
 
     Parameters
     ----------

@@ -142,7 +142,7 @@ def _add_records(records: list[tuple[list[str], float]], start: int, builder: Tr
 
 
 def _parsed(text: str) -> Frame:
-    """A frame of a session: function, file and first line between NULs, then attributes."""
+    """Return a frame of a session: function, file and first line between NULs, then attributes."""
     parts = text.split("\x01")[0].split("\x00")
     function, file, line = (*parts, "", "")[:3]
     number = int(line) if line.isdecimal() and len(line) < 10 else 0

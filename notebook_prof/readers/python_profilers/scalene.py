@@ -76,7 +76,7 @@ class ScaleneReader(MarkedJsonReader):
 
 
 def _table(files: dict[str, Any], kind: str) -> pd.DataFrame:
-    """All rows of one kind, with the file in front."""
+    """Return all rows of one kind, with the file in front."""
     rows = [
         {
             "file": path,

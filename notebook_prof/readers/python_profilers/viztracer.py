@@ -26,7 +26,7 @@ class VizTracerReader(Reader):
     describes: ClassVar[str] = "VizTracer JSON: every call of Python functions"
 
     def recognises(self, probe: Probe) -> bool:
-        """Whether the head is JSON with VizTracer's metadata or categories."""
+        """Return whether the head is JSON with VizTracer's metadata or categories."""
         return probe.head.lstrip()[:1] in (b"{", b"[") and _MARKS.search(probe.head) is not None
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
@@ -51,7 +51,7 @@ class VizTracerReader(Reader):
 
 
 def frame_of(name: str) -> Frame | None:
-    """The function that a name like ``step (train.py:9)`` stands for.
+    """Return the function that a name like ``step (train.py:9)`` stands for.
 
     Examples
     --------

@@ -86,7 +86,7 @@ class _Plain(pickle.Unpickler):
 
 
 def _checked_end(data: bytes) -> int:
-    """Where the pickle ends, after a look at every opcode."""
+    """Return where the pickle ends, after a look at every opcode."""
     if len(data) < 2 or data[0] != 0x80 or data[1] not in _PROTOCOLS:
         raise FormatError(f"this is not a pickle of protocol 2 to 5: it starts with {data[:8]!r}")
     at = 2

@@ -41,7 +41,7 @@ class TorchMemoryReader(Reader):
         return TorchMemoryReader(device)
 
     def recognises(self, probe: Probe) -> bool:
-        """Whether this is a pickle with a snapshot's keys, or JSON that begins as a timeline does."""
+        """Return whether this is a pickle with a snapshot's keys, or JSON that begins as a timeline does."""
         head = probe.head
         if head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
             return any(key in head for key in _KEYS)

@@ -57,7 +57,7 @@ def _frame(frame: dict[Any, Any]) -> tuple[str, str, int]:
 
 
 def _label(frames: list[tuple[str, str, int]]) -> str:
-    """The innermost frame of the user's Python code, else of any Python code, else of anything."""
+    """Return the innermost frame of the user's Python code, else of any Python code, else of anything."""
     python = [frame for frame in frames if frame[1].endswith(".py") or frame[1].startswith("<ipython")]
     own = [frame for frame in python if not any(part in frame[1] for part in _LIBRARY)]
     for choice in (own, python, frames):
@@ -155,7 +155,7 @@ def _parts(content: Any) -> tuple[list[Any], list[list[Any]]]:
 
 
 def _blocks(segments: list[Any], stacks: Stacks, builder: TraceBuilder) -> pd.DataFrame:
-    """A row a block, by segment and address."""
+    """Return a row a block, by segment and address."""
     known = _dicts(segments, "segment", builder)
     nested = [segment.get("blocks") for segment in known]
     inner = [_dicts(rows if isinstance(rows, list) else [], "block", builder) for rows in nested]
@@ -202,7 +202,7 @@ def _laid_out(starts: Any, home: IntArray, size: IntArray, counts: IntArray) -> 
 
 
 def _events(rows: list[Any], device: int, stacks: Stacks, builder: TraceBuilder) -> pd.DataFrame:
-    """The history of one device, oldest first."""
+    """Return the history of one device, oldest first."""
     events = _dicts(rows, "event", builder)
     known = {action: i for i, action in enumerate(ACTIONS)}
     actions = [event.get("action") for event in events]

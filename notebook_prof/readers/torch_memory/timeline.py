@@ -31,7 +31,7 @@ _MOST: Final = 2**53
 
 
 def looks_like_timeline(head: bytes) -> bool:
-    """Whether the text begins as lists of numbers whose first ones are times."""
+    """Return whether the text begins as lists of numbers whose first ones are times."""
     start = head.lstrip(_SPACE)[:400]
     if not start.startswith(b"[") or not start[1:].lstrip(_SPACE).startswith(b"["):
         return False
@@ -213,7 +213,7 @@ def _counters(ts: IntArray, levels: npt.NDArray[np.int64], builder: TraceBuilder
 
 
 def _numbers(size: IntArray) -> IntArray:
-    """A number a block: the n-th allocation and the n-th free of a size are the same block."""
+    """Return a number a block: the n-th allocation and the n-th free of a size are the same block."""
     frame = pd.DataFrame({"bytes": np.abs(size), "free": size < 0})
     frame["turn"] = frame.groupby(["bytes", "free"]).cumcount()
     return as_ints(1 + frame.groupby(["bytes", "turn"], sort=False).ngroup().to_numpy())

@@ -84,7 +84,7 @@ def _tracks(
     end: IntArray,
     builder: TraceBuilder,
 ) -> IntArray:
-    """A track for each lane of each process and category; a tree stays on one lane."""
+    """Return a track for each lane of each process and category; a tree stays on one lane."""
     code, trees = pd.factorize(tree)
     first = np.full(len(trees), np.iinfo(np.int64).max)
     last = np.full(len(trees), np.iinfo(np.int64).min)

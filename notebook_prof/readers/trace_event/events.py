@@ -107,12 +107,12 @@ def _durations(rows: list[Row], phase: npt.NDArray[np.str_], builder: TraceBuild
 
 
 def atom(value: Any) -> Any:
-    """The value itself if it is a number or text, else its text."""
+    """Return the value itself if it is a number or text, else its text."""
     return value if isinstance(value, _ATOMS) else repr(value)
 
 
 def number(value: Any) -> int | None:
-    """A process or thread id that is, or reads like, a number that fits."""
+    """Return a process or thread id that is, or reads like, a number that fits."""
     if isinstance(value, str):
         try:
             value = int(value, 0) if len(value) < 24 else None
@@ -126,7 +126,7 @@ def number(value: Any) -> int | None:
 
 
 def texts(values: Iterable[Any]) -> Coded:
-    """A column of text, whatever is in it."""
+    """Return a column of text, whatever is in it."""
     codes, distinct = _coded(values)
     return Coded(codes, [str(value) for value in distinct])
 

@@ -48,7 +48,7 @@ class TraceEventReader(Reader):
     describes: ClassVar[str] = "Chrome trace JSON (Trace Event Format) of any program"
 
     def recognises(self, probe: Probe) -> bool:
-        """Whether the head is JSON with events, or an empty list."""
+        """Return whether the head is JSON with events, or an empty list."""
         head = probe.head.lstrip()
         if head[:1] not in (b"{", b"["):
             return False

@@ -86,7 +86,7 @@ def decode(data: bytes, report: ImportReport) -> Envelope:
 
 
 def _samples(text: Raw, report: ImportReport) -> list[Row]:
-    """The list ``samples`` beside the events, as events of phase P."""
+    """Return the list ``samples`` beside the events, as events of phase P."""
     if not bytes(text).startswith(b"["):
         return []
     try:

@@ -49,7 +49,7 @@ class Stacks:
         return list(found)[::-1]
 
     def keys(self, leaves: Iterable[Any], builder: TraceBuilder) -> dict[str, int]:
-        """The builder's stack of each of these ids; those without one are not in it."""
+        """Return the builder's stack of each of these ids; those without one are not in it."""
         found: dict[str, int] = {}
         room = _MAX_PATHS
         for leaf in leaves:
@@ -90,7 +90,7 @@ def add_sampled(events: Events, tracks: Tracks, stacks: Stacks, builder: TraceBu
 
 
 def _paths(leaves: list[Any], stacks: Stacks) -> tuple[IntArray, list[list[int]]]:
-    """Which path each sample has, and the distinct paths."""
+    """Return which path each sample has, and the distinct paths."""
     known: dict[str, int] = {}
     leaf = np.array([known.setdefault(str(atom(value)), len(known)) for value in leaves], np.int64)
     paths: list[list[int]] = []

@@ -149,7 +149,7 @@ def _phases(events: Events, row: IntArray) -> Coded:
 def _functions(
     values: Sequence[str], frame_of: FrameOf | None, builder: TraceBuilder
 ) -> tuple[list[str], IntArray]:
-    """What slices of each name are called, and the key of its frame, -1 for none."""
+    """Return what slices of each name are called, and the key of its frame, -1 for none."""
     frames = [frame_of(name) if frame_of is not None else None for name in values]
     keys = [-1 if frame is None else builder.stack([frame]) for frame in frames]
     names = [name if f is None else f.label() for name, f in zip(values, frames, strict=True)]

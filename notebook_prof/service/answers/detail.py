@@ -18,7 +18,7 @@ _LONGEST: Final = 2000
 
 
 def detail(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """The slice with row ``request["id"]``.
+    """Return the slice with row ``request["id"]``.
 
     Returns
     -------

@@ -82,7 +82,7 @@ def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
 
 
 def doubts(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Which names the trust report doubts, and why.
+    """Return which names the trust report doubts, and why.
 
     Returns
     -------
@@ -93,7 +93,7 @@ def doubts(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any
 
 
 def names(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """A page of names, in code order, in pages of about 400 kB; whole, since a click selects by them.
+    """Return a page of names, in code order, in pages of about 400 kB; whole, since a click selects by them.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ class _Rows:
 
 
 def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """One row a group, of the slices that the other views have selected.
+    """Return one row a group, of the slices that the other views have selected.
 
     Rows of the host are those of ``analysis.operators``, rows of the device those of ``analysis.kernels``,
     number by number.
@@ -115,7 +115,7 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
 def _filter(
     store: ViewStore, text: str, state: Mapping[str, Any], own: tuple[str, ...]
 ) -> tuple[tuple[Query, Mapping[str, Any], tuple[str, ...]], str]:
-    """What `narrowed` makes of a text, or of an empty one and what is wrong."""
+    """Return what `narrowed` makes of a text, or of an empty one and what is wrong."""
     try:
         return narrowed(store, Query.parse(text), state, own), ""
     except OptionError as error:
@@ -123,7 +123,7 @@ def _filter(
 
 
 def _frame(by: str, rows: _Rows, labels: list[str], details: list[str]) -> pd.DataFrame:
-    """What the filter sees of the rows, under the names of ``p.operators()`` and ``p.kernels()``."""
+    """Return what the filter sees of the rows, under the names of ``p.operators()`` and ``p.kernels()``."""
     group = rows.group.tolist()
     out: dict[str, Any] = {"module" if by == "module" else "name": [labels[k] for k in group]}
     if by == "shapes":
@@ -134,13 +134,13 @@ def _frame(by: str, rows: _Rows, labels: list[str], details: list[str]) -> pd.Da
 
 
 def table_is_slow(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
-    """Whether a table needs running sums of very many slices that are not there yet."""
+    """Return whether a table needs running sums of very many slices that are not there yet."""
     by, _, key = _grouped(state, request)
     return not store.has_groups(by, key) and store.choices.count(store.choices.effective(key)) > _MANY
 
 
 def _grouped(state: Mapping[str, Any], request: Mapping[str, Any]) -> tuple[str, tuple[str, ...], Key]:
-    """The grouping, the dimensions that do not filter it, and the clauses that do."""
+    """Return the grouping, the dimensions that do not filter it, and the clauses that do."""
     by = str(request.get("by", "name"))
     by = by if by in GROUPINGS else "name"
     own = {"name": ("name",), "category": ("category",)}.get(by, ())

@@ -69,7 +69,7 @@ def lod(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) 
 
 
 def strip(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """The whole recording in one strip: outermost slices of the busiest tracks, as density.
+    """Return the whole recording in one strip: outermost slices of the busiest tracks, as density.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def _longest(index: RowIndex, d: Density) -> npt.NDArray[np.integer]:
 
 
 def _marks(store: ViewStore, picture: Picture, key: Key) -> dict[str, npt.NDArray[Any]]:
-    """What of a picture is selected: all that another selection changes."""
+    """Return what of a picture is selected: all that another selection changes."""
     slices = picture.index.order[picture.at]
     marks: dict[str, npt.NDArray[Any]] = {"match": store.matches(key, slices).astype(np.uint8)}
     if picture.density is not None:
@@ -185,7 +185,7 @@ def _bright(store: ViewStore, index: RowIndex, d: Density, key: Key) -> npt.NDAr
 
 
 def _inside(store: ViewStore, window: tuple[float, float], width: int) -> tuple[tuple[float, float], int]:
-    """The part of a window that lies in the recording, and its share of the pixels."""
+    """Return the part of a window that lies in the recording, and its share of the pixels."""
     first, last = float(store.trace.span.start), float(max(store.trace.span.end, 1))
     a = min(max(window[0], first), last)
     b = max(min(window[1], last), a + 1)

@@ -53,18 +53,18 @@ class Chosen:
         return int(self.first.nbytes + self.stop.nbytes)
 
     def positions(self) -> IntArray:
-        """Every selected position, ascending."""
+        """Return every selected position, ascending."""
         return spread(self.first, self.stop)
 
     def holds(self, at: IntArray) -> BoolArray:
-        """Which of some positions are selected."""
+        """Return which of some positions are selected."""
         if not len(self):
             return np.zeros(at.shape, bool)
         k = np.searchsorted(self.first, at.astype(self.first.dtype), "right") - 1
         return np.asarray((k >= 0) & (at < self.stop[np.maximum(k, 0)]))
 
     def near(self, stops: IntArray) -> Chosen:
-        """The stretches that matter to bins of some rows.
+        """Return the stretches that matter to bins of some rows.
 
         Parameters
         ----------
@@ -137,7 +137,7 @@ class Members:
         return sum(int(self._pointer[v + 2] - self._pointer[v + 1]) for v in values)
 
     def chosen(self, values: Iterable[int]) -> Chosen:
-        """The slices that have one of some values (codes)."""
+        """Return the slices that have one of some values (codes)."""
         parts = [self._order[self._pointer[v + 1] : self._pointer[v + 2]] for v in values]
         first = np.concatenate(parts) if parts else self._order[:0]
         if len(parts) > 1:
@@ -166,6 +166,6 @@ class Runs:
         return int(self._first.nbytes + self._value.nbytes)
 
     def chosen(self, values: Iterable[int]) -> Chosen:
-        """The slices that have one of some values."""
+        """Return the slices that have one of some values."""
         keep = np.flatnonzero(np.isin(self._value, list(values)))
         return Chosen(self._index, self._first[keep], self._first[keep + 1])

@@ -42,7 +42,7 @@ class StepCurve:
     def sample(
         self, start: float, end: float, width_px: int
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """The curve in a window, in at most about eight points a pixel.
+        """Return the curve in a window, in at most about eight points a pixel.
 
         Returns
         -------

@@ -51,7 +51,7 @@ class Density:
     rest: IntArray
 
     def matched(self, chosen: Chosen) -> IntArray:
-        """The part of `busy_ns` that is selected: all that another selection changes."""
+        """Return the part of `busy_ns` that is selected: all that another selection changes."""
         return np.asarray(np.diff(chosen.near(self.stops).busy_until(self.stops, self.rest), axis=1))
 
 

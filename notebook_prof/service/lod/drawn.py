@@ -179,5 +179,5 @@ class EarlyIndex:
         self.drawn = DrawnIndex.of(rows)
 
     def holds(self, rows: IntArray) -> bool:
-        """Whether all these rows are here."""
+        """Return whether all these rows are here."""
         return bool(self._held[rows].all())

@@ -80,7 +80,7 @@ class LaunchedIndex:
 def _pairs(
     codes: npt.NDArray[np.integer], work: IntArray, launcher: IntArray, parent: npt.NDArray[np.integer]
 ) -> tuple[IntArray, IntArray]:
-    """Each group around a launcher once: (group, device slice)."""
+    """Return each group around a launcher once: (group, device slice)."""
     groups: list[IntArray] = []
     slices: list[IntArray] = []
     mine, row = work, np.asarray(launcher, parent.dtype)

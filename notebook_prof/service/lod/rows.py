@@ -89,7 +89,7 @@ class RowIndex:
         return at, running_sum(extent[self.order[at]] - self.lengths(at))
 
     def _extent_before(self, at: IntArray) -> IntArray:
-        """How long all slices before some positions, and what is inside them, last; each by itself."""
+        """Return how long all slices before some positions, and what is inside them, last; each by itself."""
         positions, sums = self._outlasted
         return np.asarray(self._busy[at] + sums[np.searchsorted(positions, at)])
 
@@ -160,7 +160,7 @@ class RowIndex:
         return first - reaches, np.maximum(stop, first - reaches)
 
     def rest(self, stop: IntArray, rows: IntArray, instants: IntArray) -> IntArray:
-        """What the slice that is open at each instant still has to go, ns; 0 where none is.
+        """Return what the slice that is open at each instant still has to go, ns; 0 where none is.
 
         Parameters
         ----------
@@ -254,7 +254,7 @@ def running_sum(values: npt.NDArray[np.integer]) -> IntArray:
 
 
 def spread(first: npt.NDArray[np.integer], stop: npt.NDArray[np.integer]) -> IntArray:
-    """All positions of many stretches, one after the other.
+    """Return all positions of many stretches, one after the other.
 
     Examples
     --------

@@ -175,7 +175,7 @@ def _drawn(
 
 
 def _plain(name: str) -> str:
-    """A kernel's name without ``void`` and the types of its arguments, which are alike in most."""
+    """Return a kernel's name without ``void`` and the types of its arguments, which are alike in most."""
     return _ARGUMENTS.sub("", name.removeprefix("void ")) or name
 
 

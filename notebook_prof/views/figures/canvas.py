@@ -25,7 +25,7 @@ from .sizes import AXIS_PX, GUTTER_PX, LANE_PX, MARGIN_PX
 
 
 def bare_figure(name: str, height: int, x_range: Range1d, y_range: Range1d, axis: str = "below") -> figure:
-    """A figure without tools whose plot area begins `GUTTER_PX` from the left.
+    """Return a figure without tools whose plot area begins `GUTTER_PX` from the left.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def bytes_axis(plot: figure, name: str) -> None:
 
 
 def empty_source(name: str, columns: str) -> ColumnDataSource:
-    """A data source with empty columns that the page fills."""
+    """Return a data source with empty columns that the page fills."""
     return ColumnDataSource(data={column: [] for column in columns.split()}, name=name)
 
 

@@ -53,7 +53,7 @@ class Drawn:
 
 
 def standalone(drawn: Drawn) -> figure:
-    """The figure with its title and legend in it, for a place that does not write them beside it."""
+    """Return the figure with its title and legend in it, for a place that does not write them beside it."""
     plot = drawn.figure
     plot.title = Title(text=PlainText(text=drawn.title), text_font_size="12px")
     items = []
@@ -70,7 +70,7 @@ def standalone(drawn: Drawn) -> figure:
 
 
 def canvas(height: int, tools: str = "", **options: Any) -> figure:
-    """A figure as wide as its place, on no background, with quiet axes; the wheel scrolls the page.
+    """Return a figure as wide as its place, on no background, with quiet axes; the wheel scrolls the page.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def canvas(height: int, tools: str = "", **options: Any) -> figure:
 
 
 def time_unit(longest_ns: float) -> tuple[float, str]:
-    """How many ns the unit has in which times up to this are read best, and its name.
+    """Return how many ns the unit has in which times up to this are read best, and its name.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def time_unit(longest_ns: float) -> tuple[float, str]:
 
 
 def byte_unit(most: float) -> tuple[float, str]:
-    """How many bytes the unit has in which sizes up to this are read best, and its name."""
+    """Return how many bytes the unit has in which sizes up to this are read best, and its name."""
     return next((unit for unit in _BYTES if most >= unit[0]), _BYTES[-1])
 
 
@@ -184,7 +184,7 @@ def windows(start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> list[st
 
 
 def scope(selection: Selection, *dimensions: str) -> dict[str, Any]:
-    """The clauses of a selection as arguments of an analysis.
+    """Return the clauses of a selection as arguments of an analysis.
 
     Examples
     --------
@@ -196,12 +196,12 @@ def scope(selection: Selection, *dimensions: str) -> dict[str, Any]:
 
 
 def opacity(values: Iterable[Any], wanted: Sequence[Any] | None) -> npt.NDArray[np.float64]:
-    """How opaque each is drawn: 1, or less where others are selected."""
+    """Return how opaque each is drawn: 1, or less where others are selected."""
     return np.array([1.0 if wanted is None or value in wanted else PALE for value in values])
 
 
 def source(columns: Mapping[str, Any]) -> ColumnDataSource:
-    """A data source; arrays of objects become lists."""
+    """Return a data source; arrays of objects become lists."""
     return ColumnDataSource(
         {
             name: values.tolist() if isinstance(values, np.ndarray) and values.dtype.kind == "O" else values
@@ -222,7 +222,7 @@ def tell(plot: figure, renderer: Any, told: Iterable[str]) -> None:
 
 
 def row_figure(names: Sequence[str], unit: str, longest: float) -> figure:
-    """A canvas with a named row for each bar, from the top down; `longest` is in `unit`."""
+    """Return a canvas with a named row for each bar, from the top down; `longest` is in `unit`."""
     count = len(names)
     plot = canvas(HEAD_PX + BAR_PX * count, x_range=(0, longest), y_range=(count - 0.5, -0.5))
     label_axis(plot.xaxis, unit)
@@ -242,7 +242,7 @@ def bar_ends(plot: figure, data: ColumnDataSource) -> None:
 
 
 def shares(values: Iterable[float], whole: float) -> list[str]:
-    """Each as a share of the whole."""
+    """Return each as a share of the whole."""
     return [format_share(value / whole if whole else 0.0) for value in values]
 
 

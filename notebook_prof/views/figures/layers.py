@@ -83,6 +83,6 @@ def _draw(table: pd.DataFrame, columns: dict[str, str], title: str) -> Drawn:
 
 
 def _last(module: object, parent: object) -> str:
-    """What the name of a module adds to its parent's."""
+    """Return what the name of a module adds to its parent's."""
     text = str(module)
     return text.removeprefix(f"{parent}.") if isinstance(parent, str) else text

@@ -145,7 +145,7 @@ def _labels(plot: figure, table: pd.DataFrame, names: list[str]) -> list[str]:
 
 
 def _rate(value: float, unit: str) -> str:
-    """A rate with the prefix that fits: ``15.7 TFLOP/s``."""
+    """Return a rate with the prefix that fits: ``15.7 TFLOP/s``."""
     for prefix, size in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6)):
         if value >= size:
             return f"{value / size:.3g} {prefix}{unit}"

@@ -22,7 +22,7 @@ _GREYS: Final = {"outside-window": (STRIPE, 1.0), "profiler": (MUTED, 0.6)}
 
 
 def has_strip(store: ViewStore) -> bool:
-    """Whether the account tells more than the timeline below it."""
+    """Return whether the account tells more than the timeline below it."""
     return bool(account(store, {}, {}).content["shown"])
 
 
@@ -72,7 +72,7 @@ def account_strip(
 
 
 def stretch_words(part: dict[str, Any], steps: int) -> str:
-    """The part in words, for one of its stretches: an interrupted loop has steps here and there."""
+    """Return the part in words, for one of its stretches: an interrupted loop has steps here and there."""
     if not steps or steps == part["steps"]:
         return str(part["part"])
     words = {"steps": "", "outside-window": " not recorded"}.get(part["kind"])

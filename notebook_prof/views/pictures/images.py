@@ -21,7 +21,7 @@ _RULE: Final = (205, 209, 214)
 
 
 def density_picture(store: ViewStore, width: int = 1000, lane: int = _LANE) -> npt.NDArray[np.uint8]:
-    """The whole timeline as an image: a lane a row (track × depth), coloured by the longest slice.
+    """Return the whole timeline as an image: a lane a row (track × depth), coloured by the longest slice.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def png(image: npt.NDArray[np.uint8]) -> bytes:
 
 
 def data_uri(image: npt.NDArray[np.uint8]) -> str:
-    """The image as the text of an ``<img src>``."""
+    """Return the image as the text of an ``<img src>``."""
     return "data:image/png;base64," + base64.b64encode(png(image)).decode("ascii")
 
 

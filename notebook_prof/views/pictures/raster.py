@@ -44,7 +44,7 @@ def _glyphs() -> npt.NDArray[np.bool_]:
 
 
 def dots(text: str) -> npt.NDArray[np.bool_]:
-    """The dots of a text, shape (8, 6 × letters).
+    """Return the dots of a text, shape (8, 6 × letters).
 
     Examples
     --------

@@ -88,7 +88,7 @@ class Scene:
     paper: str = PAPER
 
     def darkened(self) -> Scene:
-        """The scene on a dark background; colours of data stay.
+        """Return the scene on a dark background; colours of data stay.
 
         Examples
         --------
@@ -107,7 +107,7 @@ class Scene:
         self.width = max(self.width, other.width)
 
     def svg(self) -> str:
-        """The scene as a standalone SVG document; every text is escaped."""
+        """Return the scene as a standalone SVG document; every text is escaped."""
         head = (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width}" height="{self.height}" '
             f'viewBox="0 0 {self.width} {self.height}" font-family="Helvetica, Arial, sans-serif" '
@@ -117,7 +117,7 @@ class Scene:
 
 
 def fit(text: str, room_px: float) -> str:
-    """The beginning of a text that fits, with ``…``; empty where not even two characters do.
+    """Return the beginning of a text that fits, with ``…``; empty where not even two characters do.
 
     Examples
     --------

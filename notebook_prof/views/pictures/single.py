@@ -81,7 +81,7 @@ def timeline(trace: Trace, selection: Selection) -> figure:
 
 
 def operator_table(trace: Trace, selection: Selection) -> DataTable:
-    """The operators under the selection, by self time; at most 1,000."""
+    """Return the operators under the selection, by self time; at most 1,000."""
     table = analysis.operators(
         _of_tracks(trace, selection),
         window=selection.window,
@@ -119,7 +119,7 @@ def operator_table(trace: Trace, selection: Selection) -> DataTable:
 
 
 def _of_tracks(trace: Trace, selection: Selection) -> Trace:
-    """The slices on the selected tracks, and on those of the selected ranks."""
+    """Return the slices on the selected tracks, and on those of the selected ranks."""
     if selection.track is None and selection.rank is None:
         return trace
     tracks = trace.tracks
@@ -153,7 +153,7 @@ def memory_curve(trace: Trace, selection: Selection) -> figure:
 
 
 def phase_bars(trace: Trace, selection: Selection) -> figure:
-    """A bar a step, divided into its phases; what is not selected is faded."""
+    """Return a bar a step, divided into its phases; what is not selected is faded."""
     table = analysis.phases(trace, window=selection.window)
     host = table["host_ns"].to_numpy().reshape(-1, len(PHASES))  # a row a phase, in this order
     steps = table["step"].to_numpy(dtype=np.int64)[:: len(PHASES)]

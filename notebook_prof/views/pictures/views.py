@@ -23,7 +23,7 @@ _HOURS: Final = (1, 2, 3, 6, 12)
 
 
 def tick_step_ns(least_ns: float) -> float:
-    """The shortest round distance between ticks that is not below `least_ns`.
+    """Return the shortest round distance between ticks that is not below `least_ns`.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def timeline(store: ViewStore, selection: Selection, width: int) -> Scene:
 
 
 def operators(store: ViewStore, selection: Selection, width: int) -> Scene:
-    """The longest operators and kernels under the selection, at most 30."""
+    """Return the longest operators and kernels under the selection, at most 30."""
     answer = table(store, selection.to_state(), {"by": "name", "top": _MOST_ROWS})
     data, labels = answer.arrays(), answer.content["label"]
     if not labels:
@@ -176,7 +176,7 @@ def memory_curve(store: ViewStore, selection: Selection, width: int) -> Scene:
 
 
 def phase_bars(store: ViewStore, selection: Selection, width: int) -> Scene:
-    """A bar a step, divided into its phases; what is not selected is pale."""
+    """Return a bar a step, divided into its phases; what is not selected is pale."""
     answer = phases(store, selection.to_state(), {})
     bars, data = answer.content["bars"], answer.arrays()
     if not bars:
@@ -219,7 +219,7 @@ VIEWS: Final[dict[str, Callable[[ViewStore, Selection, int], Scene]]] = {
 
 
 def _nothing(width: int, text: str) -> Scene:
-    """One line that says what there is not."""
+    """Return one line that says what there is not."""
     scene = Scene(width, 30)
     scene.parts.append(Text(10, 15, text, MUTED))
     return scene

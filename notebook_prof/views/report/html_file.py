@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 
 def html_page(scripts: Sequence[str], modules: Sequence[str], body: str, style: str, title: str) -> str:
-    """The file as text, with a Content-Security-Policy that allows these scripts by their hashes only.
+    """Return the file as text, with a Content-Security-Policy that allows these scripts by their hashes only.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def json_text(value: object) -> str:
 
 
 def deflated(values: npt.NDArray[Any], delta: bool = False, real: bool = False) -> dict[str, Any]:
-    """A column for ``inflate`` of ``js/src/report/file/inflate.js``.
+    """Return a column for ``inflate`` of ``js/src/report/file/inflate.js``.
 
     Smallest integers that hold the values (floats beyond 32 bits), shuffled by byte, deflated, base64.
 

@@ -18,7 +18,7 @@ _SHARED: Final = 0.5
 
 
 def longest_slices(store: ViewStore, most: int) -> npt.NDArray[np.bool_]:
-    """The longest slices, of the whole recording and of every track.
+    """Return the longest slices, of the whole recording and of every track.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def longest_slices(store: ViewStore, most: int) -> npt.NDArray[np.bool_]:
 
 
 def note_of(store: ViewStore, keep: npt.NDArray[np.bool_], cell_ns: int) -> str:
-    """What is left out, in sentences.
+    """Return what is left out, in sentences.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def note_of(store: ViewStore, keep: npt.NDArray[np.bool_], cell_ns: int) -> str:
 def _longest_of_tracks(
     track: npt.NDArray[np.integer], dur: npt.NDArray[np.int64], most: int
 ) -> npt.NDArray[np.bool_]:
-    """The longest slices of every track, as many of each as `most` allows."""
+    """Return the longest slices of every track, as many of each as `most` allows."""
     keep = np.zeros(len(dur), bool)
     order, counts = np.argsort(track, kind="stable"), np.bincount(track)
     each = most // max(int(np.count_nonzero(counts)), 1)

@@ -42,7 +42,7 @@ _PAGE_STYLE: Final = (
 def report_page(
     trace: Trace, selection: Selection, *, verdict: str, static: str, claims: Iterable[Claim] = ()
 ) -> str:
-    """The whole HTML file as text.
+    """Return the whole HTML file as text.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def report_page(
 def trace_blocks(
     trace: Trace, verdict: str, room: int, prefix: str = "nbp-", claims: Iterable[Claim] = ()
 ) -> dict[str, str]:
-    """What ``openGiven`` of ``js/src/report/file/unpack.js`` needs of a trace, for `data_blocks`.
+    """Return what ``openGiven`` of ``js/src/report/file/unpack.js`` needs of a trace, for `data_blocks`.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def _fitting(store: ViewStore, room: int) -> tuple[str, str, bool]:
 
 
 def _thinned(store: ViewStore, most: int) -> str:
-    """A sentence where memory curves are thinner than what was recorded."""
+    """Return a sentence where memory curves are thinner than what was recorded."""
     sizes = (len(store.memory_curves(device)["allocated"].ts) for device in store.memory_devices)
     events = max(sizes, default=0)
     if events <= most:
@@ -139,7 +139,7 @@ def _thinned(store: ViewStore, most: int) -> str:
 
 
 def _absent(trace: Trace) -> str:
-    """What the file does not carry, in a sentence; empty where nothing is missing."""
+    """Return what the file does not carry, in a sentence; empty where nothing is missing."""
     if trace.slices["stack"].notna().any():
         return "Stacks are not in this file: open the profile in a notebook to see them."
     return ""

@@ -54,7 +54,7 @@ class Part:
 
     @classmethod
     def of(cls, store: ViewStore, most: int) -> Part:
-        """The `most` longest slices, and sums that take about as much room as half of them."""
+        """Return the `most` longest slices, and sums that take about as much room as half of them."""
         keep = longest_slices(store, most)
         cells = cells_left_out(store, keep, int(_CELLS * most))
         out = np.flatnonzero(~keep)
@@ -69,7 +69,7 @@ class Part:
 
 
 def payload(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
-    """What the page of a report is given.
+    """Return what the page of a report is given.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ SIDES = ("host", "device")
 
 
 def totals_left_out(store: ViewStore, keep: npt.NDArray[np.bool_], by: str, side: str) -> GroupTotals:
-    """What the slices that are in the file lack to the totals of the whole recording.
+    """Return what the slices that are in the file lack to the totals of the whole recording.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class TotalsGrid:
 
 
 def cells_left_out(store: ViewStore, keep: npt.NDArray[np.bool_], most: int) -> BusyGrid:
-    """The finest grid of which at most about `most` cells hold something.
+    """Return the finest grid of which at most about `most` cells hold something.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def cells_left_out(store: ViewStore, keep: npt.NDArray[np.bool_], most: int) -> 
 
 
 def _cell_width(index: RowIndex, start: int, end: int, most: int) -> int:
-    """The smallest power of two that gives few enough cells."""
+    """Return the smallest power of two that gives few enough cells."""
     at = np.arange(len(index), dtype=np.int64)
     begin, row = index.starts(at) - start, index.row_at(at)
     final = begin + np.maximum(index.lengths(at) - 1, 0)
@@ -161,7 +161,7 @@ def _cell_width(index: RowIndex, start: int, end: int, most: int) -> int:
 
 
 def kinds_of(store: ViewStore, slices: IntArray) -> tuple[IntArray, IntArray]:
-    """Which of the different (name, category, phase, module) some slices have, and a slice of each.
+    """Return which of the different (name, category, phase, module) some slices have, and a slice of each.
 
     Without the module where that were more than 20,000.
     """

@@ -108,7 +108,7 @@ def fragment(
 
 
 def without_kernel(uid: str) -> str:
-    """A style that hides the output below the static form as long as it holds nothing but a word.
+    """Return a style that hides the output below the static form as long as it holds nothing but a word.
 
     That is what Jupyter writes where the widget of a saved notebook has no kernel any more (``Error
     displaying widget``); the live views are elements. Where styles are removed the word stays, and nothing
@@ -120,7 +120,7 @@ def without_kernel(uid: str) -> str:
 
 
 def _nothing(verdict: str) -> str:
-    """What is said of a trace without slices: what may have been the reason, and what to do."""
+    """Return what is said of a trace without slices: what may have been the reason, and what to do."""
     lines = [line for line in verdict.split("\n") if line]
     first = next((k for k, line in enumerate(lines) if line.startswith(("!", "✗"))), len(lines))
     told = "".join(f"<p>{escape(line)}</p>" for line in lines[first:])
@@ -179,7 +179,7 @@ def _picture(store: ViewStore) -> str:
 
 
 def _account(store: ViewStore) -> str:
-    """The longest parts of the account in words, with the colours that they have in the picture."""
+    """Return the longest parts of the account in words, with the colours that they have in the picture."""
     if not has_strip(store):
         return ""
     parts = account(store, {}, {}).content["parts"]
@@ -197,7 +197,7 @@ def _account(store: ViewStore) -> str:
 
 
 def _lines(store: ViewStore) -> str:
-    """The lines of the user's own source that take most."""
+    """Return the lines of the user's own source that take most."""
     if without_lines(store.trace):
         return ""
     table = analysis.lines(store.trace)

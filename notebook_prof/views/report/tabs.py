@@ -19,7 +19,7 @@ MOST_BYTES: Final = 14_000
 
 
 def embedded(trace: Trace) -> dict[str, dict[str, str]]:
-    """Every tab, of the whole recording.
+    """Return every tab, of the whole recording.
 
     Returns
     -------

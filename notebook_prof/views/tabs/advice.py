@@ -44,7 +44,7 @@ def _card(row: Mapping[Hashable, Any]) -> Card:
 
 
 def _evidence(row: Mapping[Hashable, Any]) -> dict[str, Any] | None:
-    """All of the evidence and nothing else; the window stays, since the advice is about it."""
+    """Return all of the evidence and nothing else; the window stays, since the advice is about it."""
     if not row["select"] and not len(row["rows"]):
         return None
     patch: dict[str, Any] = dict.fromkeys(name for name in DIMENSIONS if name != "window")

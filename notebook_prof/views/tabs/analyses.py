@@ -20,19 +20,19 @@ NO_STEPS = (
 
 
 def without_steps(trace: Trace) -> str:
-    """Why there are no steps to divide."""
+    """Return why there are no steps to divide."""
     return "" if len(trace.steps) or recorded_table(trace, "step_trace") is not None else NO_STEPS
 
 
 def without_memory(trace: Trace) -> str:
-    """Why there is no memory to account for."""
+    """Return why there is no memory to account for."""
     if len(trace.allocations) or len(analysis.memory(trace)):
         return ""
     return "No memory events were recorded. Record with --memory (or memory=True) to see them."
 
 
 def without_input(trace: Trace) -> str:
-    """Why nothing is known of how the data came."""
+    """Return why nothing is known of how the data came."""
     if recorded_table(trace, "minddata_queue") is not None or (
         _has(trace, "phase", "data") and len(trace.steps)
     ):
@@ -44,14 +44,14 @@ def without_input(trace: Trace) -> str:
 
 
 def without_collectives(trace: Trace) -> str:
-    """Why there is nothing to say about communication."""
+    """Return why there is nothing to say about communication."""
     if _has(trace, "category", "collective") or recorded_table(trace, "collectives") is not None:
         return ""
     return "No communication was recorded: this run used one process, or its collectives were not recorded."
 
 
 def without_device(trace: Trace) -> str:
-    """Why there is no device to account for."""
+    """Return why there is no device to account for."""
     if (trace.tracks["kind"] == "stream").any():
         return ""
     return (
@@ -61,7 +61,7 @@ def without_device(trace: Trace) -> str:
 
 
 def has_category(trace: Trace, category: str) -> bool:
-    """Whether any slice is of the category."""
+    """Return whether any slice is of the category."""
     return _has(trace, "category", category)
 
 
@@ -75,7 +75,7 @@ DIMENSIONS: Final = ("window", "name", "category", "track", "step", "phase")
 
 
 def selection_of(state: Mapping[str, Any]) -> Selection:
-    """The selection that a state tells of.
+    """Return the selection that a state tells of.
 
     Examples
     --------

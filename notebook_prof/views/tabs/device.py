@@ -65,7 +65,7 @@ def _facts(trace: Trace, state: Mapping[str, Any], busy: pd.DataFrame) -> Facts:
 
 
 def _select(gaps: pd.DataFrame) -> list[dict[str, Any]]:
-    """The gap as a window, and the work that ended it in focus."""
+    """Return the gap as a window, and the work that ended it in focus."""
     rows = zip(gaps["ts"].tolist(), gaps["dur"].tolist(), gaps["next"].tolist(), strict=True)
     return [{"window": (ts, ts + dur), "focus": None if pd.isna(row) else int(row)} for ts, dur, row in rows]
 

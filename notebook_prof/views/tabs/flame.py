@@ -31,7 +31,7 @@ def flame(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
 
 
 def without_stacks(trace: Trace) -> str:
-    """Why there are no stacks."""
+    """Return why there are no stacks."""
     track = trace.slices["track"].to_numpy()
     host = trace.tracks["track"][trace.tracks["kind"].isin(["thread", "process"])].to_numpy()
     for first in range(0, len(track), _SOME):  # mostly the first look is enough

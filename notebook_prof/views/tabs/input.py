@@ -68,7 +68,7 @@ def _facts(table: pd.DataFrame) -> Facts:
 
 
 def _found(queues: pd.DataFrame, stages: pd.DataFrame) -> list[Note]:
-    """What holds the pipeline up, by MindData's rules."""
+    """Return what holds the pipeline up, by MindData's rules."""
     out = [
         Note(f"Queue {name}: {_FINDINGS[finding]}", finding == "data_process")
         for name, finding in zip(queues["queue"], queues["finding"], strict=True)
@@ -112,7 +112,7 @@ def _steps(table: pd.DataFrame) -> Table:
 
 
 def _single(table: pd.DataFrame) -> list[str]:
-    """The column of ranks where there is one rank."""
+    """Return the column of ranks where there is one rank."""
     return ["rank"] if table["rank"].nunique() < 2 else []
 
 

@@ -41,7 +41,7 @@ def _is_zero(column: Any) -> bool:
 
 
 def without_modules(trace: Trace) -> str:
-    """Why there are no modules."""
+    """Return why there are no modules."""
     if trace.slices["module"].notna().any():
         return ""
     return (

@@ -21,7 +21,7 @@ _MEANING: Final = Note(
 
 
 def lines(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """The table of `analysis.lines`; a click selects the slices of a line."""
+    """Return the table of `analysis.lines`; a click selects the slices of a line."""
     table = ask(analysis.lines, trace, state)
     if not len(table):
         return Absent(without_lines(trace) or "No line of yours ran in what is selected.")
@@ -54,7 +54,7 @@ def _useless(table: pd.DataFrame) -> list[str]:
 
 
 def names_of_lines(trace: Trace, table: pd.DataFrame) -> list[dict[str, Any] | None]:
-    """What a click on each line selects: the slices called after it.
+    """Return what a click on each line selects: the slices called after it.
 
     Examples
     --------
@@ -77,12 +77,12 @@ def names_of_lines(trace: Trace, table: pd.DataFrame) -> list[dict[str, Any] | N
 
 
 def _is_file(path: str, short: str) -> bool:
-    """Whether a file is the one that slices call so."""
+    """Return whether a file is the one that slices call so."""
     return path == short or path.endswith((f"/{short}", f"\\{short}"))
 
 
 def without_lines(trace: Trace) -> str:
-    """Why there are no lines."""
+    """Return why there are no lines."""
     if has_category(trace, "python"):
         return ""
     return "No lines were recorded: no Python code was sampled. Record a cell with %%profile to see them."

@@ -71,7 +71,7 @@ def _growth(trace: Trace) -> list[Part]:
 
 
 def _live(trace: Trace, at: int) -> list[Part]:
-    """What was alive at an instant: by category, by operator, block by block."""
+    """Return what was alive at an instant: by category, by operator, block by block."""
     kinds = analysis.memory_by(trace, "kind", at=at)
     if not len(kinds):
         return []

@@ -18,7 +18,7 @@ _EMPTY_PHASES = ("calls", "device_ns", "device_mean_ns", "device_min_ns", "devic
 
 
 def overview(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """The tables of `analysis.overview`, its most telling numbers on top."""
+    """Return the tables of `analysis.overview`, its most telling numbers on top."""
     found = analysis.overview(trace, window=state.get("window"))
     drawn = figures.operators_figure(trace, selection_of({**state, "name": None}), top=8)
     parts: list[Part] = [_facts(trace, found), *pictures(drawn)]

@@ -28,7 +28,7 @@ _UNITS = {
 
 
 def roofline(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """The picture with the ceilings that are known, and the table."""
+    """Return the picture with the ceilings that are known, and the table."""
     known = ceilings_of(trace)
     limits: dict[str, Any] = dict(known.limits) if known is not None else {}
     table = ask(analysis.roofline, trace, state, **limits)
@@ -58,7 +58,7 @@ def roofline(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
 
 
 def without_shapes(trace: Trace) -> str:
-    """Why no work is known."""
+    """Return why no work is known."""
     tables = trace.metadata.get("tables")
     if trace.slices["shapes"].notna().any() or (isinstance(tables, dict) and "operators" in tables):
         return ""

@@ -28,7 +28,7 @@ class _Spec(ctypes.Structure):
 
 
 def supported() -> bool:
-    """Whether this is a 64-bit Linux with timerfd, and a Python with a GIL."""
+    """Return whether this is a 64-bit Linux with timerfd, and a Python with a GIL."""
     if sys.platform != "linux" or sys.maxsize < 2**32 or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return False
     return hasattr(ctypes.PyDLL(None), "timerfd_settime")

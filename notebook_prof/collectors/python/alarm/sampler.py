@@ -113,7 +113,7 @@ class Sampler:
         self._parts.clear()
 
     def recorded(self) -> Recorded:
-        """What was seen, whole stacks of all threads."""
+        """Return what was seen, whole stacks of all threads."""
         self._tell()
         context = context_of(decode(self._context.packed, self._context.codes))
         interval_ns = self._interval_ns
@@ -222,7 +222,7 @@ class _Part:
             looks.let_go()
 
     def recorded(self) -> Recorded:
-        """What was seen of every thread."""
+        """Return what was seen of every thread."""
         codes = self.ticks.codes | self.late.codes
         for looks in self.looks:
             codes |= looks.codes

@@ -56,7 +56,7 @@ class TickAttribution:
         self._places: dict[int, _Places] = {}
 
     def charged(self, packed: bytes) -> bytes:
-        """The stack that ran before a late tick.
+        """Return the stack that ran before a late tick.
 
         Parameters
         ----------
@@ -91,7 +91,7 @@ class TickAttribution:
         return numbers.tobytes()
 
     def _before(self, code: int, place: int) -> int | None:
-        """The slow instruction since the last look for signals before the one at `place`."""
+        """Return the slow instruction since the last look for signals before the one at `place`."""
         known = self._of(code)
         at = bisect_right(known.offsets, place) - 2
         if at >= 0 and not known.looks[at]:
@@ -99,7 +99,7 @@ class TickAttribution:
         return None
 
     def _is_jump(self, code: int, place: int) -> bool:
-        """Whether signals are looked for here, and not since a call has just ended."""
+        """Return whether signals are looked for here, and not since a call has just ended."""
         known = self._of(code)
         at = bisect_right(known.offsets, place) - 1
         return at >= 0 and known.offsets[at] == place and known.looks[at] and not known.calls[at]

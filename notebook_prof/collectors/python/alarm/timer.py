@@ -32,7 +32,7 @@ _MET_BY: Final = (
 
 
 def refusal() -> str:
-    """Why the alarm cannot be used here and now; empty if it can."""
+    """Return why the alarm cannot be used here and now; empty if it can."""
     if not hasattr(signal, "setitimer"):
         return "this system has no interval timers"
     if threading.current_thread() is not threading.main_thread():
@@ -47,7 +47,7 @@ def refusal() -> str:
 
 
 def _caught_without_python() -> bool:
-    """Whether the process catches SIGALRM though Python knows of no handler; only Linux tells."""
+    """Return whether the process catches SIGALRM though Python knows of no handler; only Linux tells."""
     try:
         with open("/proc/self/status", "rb") as stream:
             caught = next(line for line in stream if line.startswith(b"SigCgt:"))

@@ -75,7 +75,7 @@ def binary() -> str | None:
 
 
 def refusal() -> str:
-    """Why py-spy cannot be used in this process; empty if it can, as far as is known."""
+    """Return why py-spy cannot be used in this process; empty if it can, as far as is known."""
     if sys.platform != "linux":
         return "py-spy is used on Linux only"
     if _refused:
@@ -86,7 +86,7 @@ def refusal() -> str:
 
 
 def first_rate_hz() -> int:
-    """How often to look at first, by what there is to read at a look."""
+    """Return how often to look at first, by what there is to read at a look."""
     frames = sum(_depth(frame) for frame in sys._current_frames().values())
     return int(min(max(FRAMES_PER_S / max(frames, 1), RATES_HZ[0]), RATES_HZ[1]))
 
@@ -116,7 +116,7 @@ class Process:
         self._file: int | None = os.pidfd_open(pid)
 
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """Return whether it has not ended."""
         return not self.wait(0)
 
     def wait(self, patience_s: float) -> bool:
@@ -197,12 +197,12 @@ class Attachment:
         return round(1e9 / self.rate_hz)
 
     def ready(self, patience_s: float = 0.0) -> bool:
-        """Whether it looks already; waits a little if asked."""
+        """Return whether it looks already; waits a little if asked."""
         self._settled.wait(patience_s)
         return self.banner_ns > 0 and self.is_running()
 
     def is_running(self) -> bool:
-        """Whether the process has not ended."""
+        """Return whether the process has not ended."""
         return self._process is not None and self._process.is_running()
 
     def watch(self, each_beat: Callable[[], object], died: Callable[[], object]) -> None:
@@ -223,7 +223,7 @@ class Attachment:
             self._process.send_signal(signal.SIGINT)
 
     def content(self, patience_s: float = 30.0) -> bytes:
-        """What it has written, after its end; empty if it was killed."""
+        """Return what it has written, after its end; empty if it was killed."""
         if self._process is None:
             return b""
         self._process.wait(patience_s)
@@ -232,7 +232,7 @@ class Attachment:
         return self._result.read()
 
     def last_words(self) -> str:
-        """The end of what it has printed."""
+        """Return the end of what it has printed."""
         return os.pread(self._log.fileno(), 1 << 16, 0).decode("utf-8", "replace").strip()[-_LAST_WORDS:]
 
     def kill(self) -> None:
@@ -327,7 +327,7 @@ class Attachment:
         return False
 
     def _beat(self) -> bool:
-        """One beat; whether to go on."""
+        """Return one beat; whether to go on."""
         self.heartbeat.wait(self._quit)
         watching, died = self._watching, self._died
         if self._quit.is_set():
@@ -372,7 +372,7 @@ def let_cool() -> None:
 
 
 def take() -> Attachment | None:
-    """The warm one, if it looks already; else one that is started now, if it looks soon enough.
+    """Return the warm one, if it looks already; else one that is started now, if it looks soon enough.
 
     Returns
     -------
@@ -424,7 +424,7 @@ def _allow(pid: int) -> None:
 
 
 def _forbidden() -> str:
-    """Why the system lets no other process look at this one; empty if it may, as far as it tells."""
+    """Return why the system lets no other process look at this one; empty if it may, as far as it tells."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as stream:
             status = dict(line.split(":", 1) for line in stream if ":" in line)
@@ -444,7 +444,7 @@ def _forbidden() -> str:
 
 
 def _reason(words: str) -> str:
-    """The telling line of what py-spy printed before it gave up."""
+    """Return the telling line of what py-spy printed before it gave up."""
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     telling = [line for line in lines if "denied" in line.lower() or line.startswith("Error")]
     return (telling or lines or ["it ended at once"])[0][:200]

@@ -99,7 +99,7 @@ class PySpy:
         _kill(self._launched)
 
     def recorded(self) -> Recorded:
-        """What was seen within the recording, of all processes."""
+        """Return what was seen within the recording, of all processes."""
         inside = self._net.recorded()
         ends = [segment.begin_ns for segment in self._segments[1:]] + [self._died_ns or self._window_ns[1]]
         looked, children = self._net.looked, self._children.ends()
@@ -140,7 +140,7 @@ class PySpy:
     def _read(
         self, attachment: Attachment, window_ns: tuple[int, int], context: Sequence[Frame]
     ) -> Recorded | None:
-        """What one process of py-spy saw; None where it is of no use."""
+        """Return what one process of py-spy saw; None where it is of no use."""
         try:
             changes, paths = parse(attachment.content())
         except ValueError:
@@ -225,7 +225,7 @@ def _kill(launched: list[Attachment]) -> None:
 
 
 def _seen_beats(changes: list[Changes], paths: CallPaths, tid: int) -> tuple[IntArray, IntArray]:
-    """When py-spy noticed a new beat of a thread, in ns on its clock, and which."""
+    """Return when py-spy noticed a new beat of a thread, in ns on its clock, and which."""
     mine = np.array([home.tid == tid for home in paths.home], dtype=bool)
     beat = np.where(mine, np.array(paths.beat, dtype=np.int64), -1)
     ts, number = [np.empty(0, np.int64)], [np.empty(0, np.int64)]

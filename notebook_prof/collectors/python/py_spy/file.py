@@ -51,7 +51,7 @@ class CallPaths:
     _known: dict[tuple[int, str, str, int], int] = field(default_factory=dict)
 
     def below(self, parent: int, function: str, file: str, line: int) -> int:
-        """The path that goes on from `parent` to a frame."""
+        """Return the path that goes on from `parent` to a frame."""
         key = (parent, function, file, line)
         if (node := self._known.get(key)) is None:
             self._known[key] = node = len(self.parent)
@@ -161,7 +161,7 @@ class _Thread:
 
 
 def stacks_of(paths: CallPaths, nodes: IntArray, functions: Functions) -> Stacks:
-    """The stacks of some call paths, in the same order."""
+    """Return the stacks of some call paths, in the same order."""
     known: dict[Frame, int] = {}
     frames: list[int] = []
     lengths = []

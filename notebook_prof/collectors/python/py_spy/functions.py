@@ -44,7 +44,7 @@ class Functions:
         self._unknown: dict[tuple[str, str], int] = {}
 
     def frame(self, function: str, file: str, line: int) -> Frame:
-        """The frame of a line.
+        """Return the frame of a line.
 
         Parameters
         ----------
@@ -76,7 +76,7 @@ class Functions:
 
 
 def spans_of(file: str) -> dict[str, list[Span]]:
-    """Every function of a file, by its plain name; empty for a file that cannot be read."""
+    """Return every function of a file, by its plain name; empty for a file that cannot be read."""
     found: defaultdict[str, list[Span]] = defaultdict(list)
     if (code := _code(file)) is not None:
         waiting = [(code, "")]
@@ -110,7 +110,7 @@ def _code(file: str) -> CodeType | None:
 
 
 def _cached(file: str) -> CodeType | None:
-    """The byte code that Python keeps beside a module."""
+    """Return the byte code that Python keeps beside a module."""
     try:
         with open(importlib.util.cache_from_source(file), "rb") as stream:
             data = stream.read()

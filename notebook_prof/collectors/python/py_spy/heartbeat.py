@@ -115,7 +115,7 @@ class Offset(NamedTuple):
     spread_ns: int
 
     def is_starved(self, interval_ns: int) -> bool:
-        """Whether the sampler missed its turns."""
+        """Return whether the sampler missed its turns."""
         return self.spread_ns > STARVED_INTERVALS * interval_ns
 
 
@@ -155,7 +155,7 @@ def align(seen_ns: IntArray, number: IntArray, beats_ns: IntArray, guess_ns: int
 
 
 def _delays(seen_ns: IntArray, beats_ns: IntArray) -> IntArray:
-    """How long after the nearest beat each was seen."""
+    """Return how long after the nearest beat each was seen."""
     if len(seen_ns) == 0 or len(beats_ns) == 0:
         return np.empty(0, np.int64)
     behind = np.searchsorted(beats_ns, seen_ns).clip(1, max(len(beats_ns) - 1, 1))

@@ -58,7 +58,7 @@ def samples_by_thread(
 
 
 def _names(homes: Sequence[Home]) -> dict[int, str]:
-    """The last name that each number had."""
+    """Return the last name that each number had."""
     return {home.tid: home.name for home in dict.fromkeys(homes) if home.name}
 
 

@@ -51,4 +51,4 @@ class Backend(Protocol):
         """Remove the hooks; safe to repeat."""
 
     def calls(self, clock: Clock) -> Calls:
-        """What was traced."""
+        """Return what was traced."""

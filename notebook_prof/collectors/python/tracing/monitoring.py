@@ -26,7 +26,7 @@ _DISABLE: Final[Any] = getattr(_MONITORING, "DISABLE", None)
 
 
 def refusal() -> str:
-    """Why this Python cannot be monitored here and now; empty if it can."""
+    """Return why this Python cannot be monitored here and now; empty if it can."""
     if _MONITORING is None:
         return "sys.monitoring needs Python 3.12"
     return "" if _free_tool() is not None else "other tools hold all slots of sys.monitoring"

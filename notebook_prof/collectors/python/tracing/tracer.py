@@ -37,7 +37,7 @@ class CallTracer:
 
     @staticmethod
     def refusal() -> str:
-        """Why calls cannot be traced here; empty if they can."""
+        """Return why calls cannot be traced here; empty if they can."""
         return "" if not viztracer.refusal() or not monitoring.refusal() else viztracer.refusal()
 
     def start(self, clock: Clock) -> None:
@@ -103,13 +103,13 @@ def _put(builder: TraceBuilder, calls: Calls, keep: BoolArray, tid: int, name: s
 
 
 def _those(calls: Calls, is_it: Callable[[Function], bool]) -> BoolArray:
-    """Which calls are of functions of a kind."""
+    """Return which calls are of functions of a kind."""
     kinds = np.array([is_it(function) for function in calls.functions], dtype=bool)
     return np.asarray(kinds[calls.function], dtype=bool)
 
 
 def _in_cells(calls: Calls, cells: BoolArray) -> BoolArray:
-    """Which calls happened while a cell's code ran; all, where there is no cell."""
+    """Return which calls happened while a cell's code ran; all, where there is no cell."""
     if not cells.any():
         return np.ones(len(calls.ts), bool)
     begins, ends = calls.ts[cells], calls.ts[cells] + calls.dur[cells]

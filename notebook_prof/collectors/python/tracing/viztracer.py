@@ -22,7 +22,7 @@ _PLACE: Final = re.compile(r"(.*) \((.*):(\d+)\)$", re.DOTALL)
 
 
 def refusal() -> str:
-    """Why VizTracer cannot trace here and now; empty if it can."""
+    """Return why VizTracer cannot trace here and now; empty if it can."""
     if not installed("viztracer"):
         return 'VizTracer is not installed: pip install "notebook-prof[calls]"'
     if sys.version_info >= (3, 12):
