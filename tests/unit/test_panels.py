@@ -18,7 +18,7 @@ from bokeh.embed import file_html
 
 from notebook_prof import analysis
 from notebook_prof.profiles.profile import Profile
-from notebook_prof.selection import Selection
+from notebook_prof.selection import Selection, filtered
 from notebook_prof.service.executor import LatestTaskExecutor
 from notebook_prof.service.packing import Answer
 from notebook_prof.service.store import ViewStore
@@ -30,7 +30,7 @@ from notebook_prof.views.report import tabs as embedding
 from notebook_prof.views.tab_answers import MOST_ROWS, packed, panel
 from notebook_prof.views.tab_models import PLOTS
 from notebook_prof.views.tabs import TABS, Card, Cards, Fact, Facts, Note, Panel, Tab, Table
-from notebook_prof.views.tabs.analyses import ask, followed
+from notebook_prof.views.tabs.analyses import followed
 
 from ..browser.drawn import drawn_trace
 
@@ -191,8 +191,8 @@ def test_facts_cards_and_notes_arrive_as_they_are() -> None:
 def test_an_analysis_is_asked_under_the_selection() -> None:
     trace = draw("steps: [0  ][1  ]\nmain: [mm ][add]")
     state = Selection(step=1, name="mm").to_state()
-    assert ask(analysis.steps, trace, state)["step"].tolist() == [1]
-    assert ask(analysis.operators, trace, Selection(name="mm").to_state())["name"].tolist() == ["mm"]
+    assert filtered(analysis.steps, trace, state)["step"].tolist() == [1]
+    assert filtered(analysis.operators, trace, Selection(name="mm").to_state())["name"].tolist() == ["mm"]
 
 
 def _wait(protocol: PageQueries, **request: Any) -> dict[str, Any]:

@@ -6,15 +6,17 @@ from collections.abc import Hashable, Mapping
 from typing import Any, Final
 
 from ... import analysis
+from ...selection import filtered
+from ...selection.filtered import ARGUMENTS
 from ...trace import Trace
 from ...units import format_bytes, format_count, format_ns, format_share
-from .analyses import DIMENSIONS, ask, followed
+from .analyses import followed
 from .base import Absent, Card, Cards, Note, Panel, Tab
 
 
 def advice(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     """Cards of `analysis.advice`, the largest gain first, and what was not judged and why."""
-    table = ask(analysis.advice, trace, state)
+    table = filtered(analysis.advice, trace, state)
     under = followed(analysis.advice)
     withheld = table.attrs.get("withheld", {})
     notes = tuple(
@@ -47,7 +49,7 @@ def _evidence(row: Mapping[Hashable, Any]) -> dict[str, Any] | None:
     """Return all of the evidence and nothing else; the window stays, since the advice is about it."""
     if not row["select"] and not len(row["rows"]):
         return None
-    patch: dict[str, Any] = dict.fromkeys(name for name in DIMENSIONS if name != "window")
+    patch: dict[str, Any] = dict.fromkeys(name for name in ARGUMENTS if name != "window")
     patch |= row["select"]
     if len(row["rows"]):
         patch["focus"] = int(row["rows"][0])

@@ -8,10 +8,11 @@ from typing import Any, Final
 import pandas as pd
 
 from ... import analysis
+from ...selection import filtered
 from ...trace import Trace
 from ...units import format_ns, format_share
 from .. import figures
-from .analyses import ask, followed, selection_of, without_device
+from .analyses import followed, selection_of, without_device
 from .base import Absent, Fact, Facts, Panel, Part, Tab, Table, pictures
 
 _GAPS = ("device", "ts", "dur", "cause", "step", "phase")
@@ -20,10 +21,10 @@ _MOST_GAPS = 100
 
 def device(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     """Utilisation of `analysis.overview`, busy and idle time, and the longest gaps with their causes."""
-    busy = ask(analysis.device, trace, state)
+    busy = filtered(analysis.device, trace, state)
     if not len(busy):
         return Absent(without_device(trace) or "No device work lies in what is selected.")
-    gaps = ask(analysis.device_idle, trace, state)
+    gaps = filtered(analysis.device_idle, trace, state)
     parts: list[Part] = [
         _facts(trace, state, busy),
         *pictures(figures.idle_figure(trace, selection_of(state))),

@@ -8,10 +8,11 @@ from typing import Any, Final
 import pandas as pd
 
 from ... import analysis
+from ...selection import filtered
 from ...trace import Trace
 from ...units import format_count, format_ns, format_share
 from .. import figures
-from .analyses import ask, followed, selection_of, without_collectives
+from .analyses import followed, selection_of, without_collectives
 from .base import Absent, Fact, Facts, Panel, Part, Tab, Table, pictures
 
 _SHOWN = ("operation", "name", "group", "group_size", "bytes", "dtype", "ts", "dur", "step")
@@ -19,7 +20,7 @@ _SHOWN = ("operation", "name", "group", "group_size", "bytes", "dtype", "ts", "d
 
 def distributed(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     """`analysis.distributed` by step with its picture, and the collectives."""
-    calls, table = ask(analysis.collectives, trace, state), ask(analysis.distributed, trace, state)
+    calls, table = filtered(analysis.collectives, trace, state), filtered(analysis.distributed, trace, state)
     if not len(calls) and not int(table["communication_ns"].sum()):
         return Absent(without_collectives(trace) or "No communication lies in what is selected.")
     parts: list[Part] = [

@@ -8,10 +8,11 @@ from typing import Any, Final
 import pandas as pd
 
 from ... import analysis
+from ...selection import filtered
 from ...trace import Trace
 from ...units import format_count, format_ns, format_share
 from .. import figures
-from .analyses import ask, followed, selection_of, without_input
+from .analyses import followed, selection_of, without_input
 from .base import Absent, Fact, Facts, Note, Panel, Part, Tab, Table, pictures
 
 _FINDINGS = {
@@ -22,7 +23,7 @@ _FINDINGS = {
 
 def input_data(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     """Fetch and wait times, queues and stages of the data pipeline, and the bottleneck found."""
-    table = ask(analysis.input_pipeline, trace, state)
+    table = filtered(analysis.input_pipeline, trace, state)
     if not len(table):
         return Absent(without_input(trace) or "No step lies in what is selected.")
     selection = selection_of(state)

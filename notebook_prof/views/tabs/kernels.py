@@ -11,9 +11,10 @@ from ... import analysis
 from ...analysis.device.counters import device_attributes
 from ...analysis.device.kernels import LAUNCH
 from ...analysis.scope import on_device
+from ...selection import filtered
 from ...trace import Trace
 from .. import figures
-from .analyses import arguments, ask, followed, selection_of, without_device
+from .analyses import arguments, followed, selection_of, without_device
 from .base import Absent, Panel, Part, Tab, Table, pictures
 
 _UNITS = {"occupancy": "share", "share": "share", "mean_ns": "ns", "tensor_cores": "text"}
@@ -31,7 +32,7 @@ _LAUNCHED = (
 
 def kernels(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     """Bars of the longest kernels, the table by name, and the table by name and launch attributes."""
-    table = ask(analysis.kernels, trace, state)
+    table = filtered(analysis.kernels, trace, state)
     if not len(table):
         return Absent(without_device(trace) or "No kernel lies in what is selected.")
     parts: list[Part] = [

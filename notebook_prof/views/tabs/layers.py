@@ -8,15 +8,16 @@ from typing import Any, Final
 import numpy as np
 
 from ... import analysis
+from ...selection import filtered
 from ...trace import Trace
 from .. import figures
-from .analyses import ask, followed, selection_of
+from .analyses import followed, selection_of
 from .base import Absent, Panel, Tab, Table, pictures
 
 
 def layers(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     """Bars of the modules, and the table of all of them."""
-    table = ask(analysis.layers, trace, state)
+    table = filtered(analysis.layers, trace, state)
     if not len(table):
         return Absent(without_modules(trace) or "No module lies in what is selected.")
     empty = [name for name in table if table[name].isna().all() or _is_zero(table[name])]

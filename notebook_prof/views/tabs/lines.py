@@ -9,8 +9,9 @@ import pandas as pd
 
 from ... import analysis
 from ...analysis.source.lines import CELL, LINE
+from ...selection import filtered
 from ...trace import Trace
-from .analyses import ask, followed, has_category
+from .analyses import followed, has_category
 from .base import Absent, Note, Panel, Tab, Table
 
 _SHOWN: Final = ("file", "line", "text", "count", "total_ns", "self_ns", "share", "threads")
@@ -22,7 +23,7 @@ _MEANING: Final = Note(
 
 def lines(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     """Return the table of `analysis.lines`; a click selects the slices of a line."""
-    table = ask(analysis.lines, trace, state)
+    table = filtered(analysis.lines, trace, state)
     if not len(table):
         return Absent(without_lines(trace) or "No line of yours ran in what is selected.")
     gone = _useless(table)

@@ -8,10 +8,11 @@ from typing import Any, Final
 import pandas as pd
 
 from ... import analysis
+from ...selection import filtered
 from ...trace import Trace
 from ...units import format_bytes, format_ns
 from .. import figures
-from .analyses import arguments, ask, followed, selection_of, without_memory
+from .analyses import arguments, followed, selection_of, without_memory
 from .base import Absent, Fact, Facts, Note, Panel, Part, Tab, Table, pictures
 
 _BLOCKS = ("operator", "module", "kind", "bytes", "birth_ts", "death_ts", "step")
@@ -32,7 +33,7 @@ def memory(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         taken = peaks[peaks["source"] == "allocator"]
         at = int((taken if len(taken) else peaks).sort_values("peak_bytes")["ts"].iloc[-1])
         parts += _live(trace, at)
-        operators = ask(analysis.memory_operators, trace, state)
+        operators = filtered(analysis.memory_operators, trace, state)
         select = [{"name": str(name)} for name in operators["name"]]
         parts.append(Table(operators, {"device": "text"}, select=select, title="Operators, by what they kept",
                            call="p.memory.operators()"))  # fmt: skip

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from ... import analysis
 from ...analysis.device.roofline import ceilings_of
+from ...selection import filtered
 from ...trace import Trace
 from .. import figures
-from .analyses import ask, followed, selection_of
+from .analyses import followed, selection_of
 from .base import Absent, Note, Panel, Tab, Table, pictures
 
 _UNKNOWN = (
@@ -31,7 +32,7 @@ def roofline(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     """Return the picture with the ceilings that are known, and the table."""
     known = ceilings_of(trace)
     limits: dict[str, Any] = dict(known.limits) if known is not None else {}
-    table = ask(analysis.roofline, trace, state, **limits)
+    table = filtered(analysis.roofline, trace, state, **limits)
     if not len(table):
         return Absent(without_shapes(trace) or "No operator of known work lies in what is selected.")
     note = (

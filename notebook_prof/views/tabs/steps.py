@@ -8,10 +8,11 @@ from typing import Any, Final
 import pandas as pd
 
 from ... import analysis
+from ...selection import filtered
 from ...trace import Trace
 from ...units import format_count, format_ns, format_share
 from .. import figures
-from .analyses import NO_STEPS, ask, followed, selection_of, without_steps
+from .analyses import NO_STEPS, followed, selection_of, without_steps
 from .base import Absent, Fact, Facts, Panel, Tab, Table, pictures
 
 _OF_TRACE = ("step", "rank", "total_ns", "gap_ns", "fp_bp_ns", "tail_ns", "all_reduce_ns", "data_ns")
@@ -20,7 +21,10 @@ _POINTS = ("fp_point", "bp_point", "points")
 
 def steps(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     """Averages, a stacked bar a step, and the tables of `analysis.step_trace` and `step_breakdown`."""
-    table, parts = ask(analysis.step_trace, trace, state), ask(analysis.step_breakdown, trace, state)
+    table, parts = (
+        filtered(analysis.step_trace, trace, state),
+        filtered(analysis.step_breakdown, trace, state),
+    )
     if not len(table):
         return Absent(NO_STEPS if not len(trace.steps) else "No step lies in what is selected.")
     selection = selection_of(state)
