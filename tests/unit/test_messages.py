@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -41,8 +42,10 @@ class Heard(ProfileWidget):
 
 
 @pytest.fixture(scope="module")
-def widget() -> Heard:
-    return Heard(drawn_profile(gpu=True))
+def widget() -> Iterator[Heard]:
+    made = Heard(drawn_profile(gpu=True))
+    yield made
+    made.close()
 
 
 def asked(widget: Heard, message: Any) -> list[Any]:
