@@ -35,7 +35,7 @@ def shared_traces() -> Path:
     return folder
 
 
-PURE = {"analysis", "codebase", "fuzz", "properties", "ranks", "soak", "unit"}
+PURE = {"analysis", "codebase", "fuzz", "properties", "soak"}
 """Folders whose tests get one try: what fails there has found something."""
 
 
@@ -46,7 +46,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give a second try where kernels and browsers are real, and where a test says why; the summary lists it.
+    """Give a second try where processes, kernels and browsers are real; the summary lists it.
 
     Browser tests run last: their driver leaves an event loop running in this thread. Without the plugin that
     gives second tries, as on a bare machine with a card, there are none.

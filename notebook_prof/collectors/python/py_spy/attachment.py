@@ -293,7 +293,7 @@ class Attachment:
 
     def _join(self) -> None:
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._thread.join()
+            self._thread.join(_LONGEST_END_S)  # this may be a collection of garbage, which must not hang
 
     def _run(self) -> None:
         try:
