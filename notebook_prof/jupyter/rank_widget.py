@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ..ranks.page import RankProtocol
 from ..ranks.page.board import RankBoard
-from ..ranks.page.code import style
 from ..views.bundle import script, stylesheet
 from .widget import LinkedWidget
 
@@ -20,7 +19,7 @@ class RankWidget(LinkedWidget):
     """
 
     _esm = script("rank_widget")
-    _css = stylesheet() + style()
+    _css = stylesheet() + stylesheet("ranks")
 
     def __init__(self, board: RankBoard, uid: str = "") -> None:
         answers = RankProtocol(board)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from ..errors import NotebookProfError, nearest
@@ -18,8 +18,6 @@ from . import answers
 from .executor import IndexPrefetcher, LatestTaskExecutor
 from .packing import Answer
 from .store import ViewStore
-
-Ask = Callable[[ViewStore, Mapping[str, Any], Mapping[str, Any]], Answer]
 
 _LONG: Final = 100_000
 """Slices from which on their sums by part of the account are worked out beside."""
@@ -44,7 +42,7 @@ class QueryService:
     ['step', 'mm']
     """
 
-    questions: ClassVar[Mapping[str, Ask]] = {name: getattr(answers, name) for name in answers.QUESTIONS}
+    questions: ClassVar[Mapping[str, answers.Ask]] = answers.QUESTIONS
     """What may be asked. A floor above adds questions of its own."""
     slow: ClassVar[frozenset[str]] = frozenset({"doubts"})
     """Questions that always get a thread of their own."""
@@ -91,7 +89,7 @@ class QueryService:
         return {**found.content, **told, "ms": (time.perf_counter() - began) * 1e3}, found.buffers
 
     def _made(
-        self, kind: str, ask: Ask, state: Mapping[str, Any], request: Mapping[str, Any]
+        self, kind: str, ask: answers.Ask, state: Mapping[str, Any], request: Mapping[str, Any]
     ) -> Answer | None:
         if self._slow(kind, state, request):
             return self._in_executor(ask, state, request)
@@ -109,7 +107,9 @@ class QueryService:
             return len(self.store.trace.slices) >= _LONG
         return kind in self.slow or (kind == "table" and answers.table_is_slow(self.store, state, request))
 
-    def _in_executor(self, ask: Ask, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer | None:
+    def _in_executor(
+        self, ask: answers.Ask, state: Mapping[str, Any], request: Mapping[str, Any]
+    ) -> Answer | None:
         still = {**state, "revision": None, "focus": None}
         asked = {name: value for name, value in request.items() if name not in ("seq", "rid", "pad")}
         key = json.dumps([asked, still], sort_keys=True, default=str)

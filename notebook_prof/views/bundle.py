@@ -27,9 +27,9 @@ def script(entry: Entry) -> str:
 
 
 @cache
-def stylesheet() -> str:
-    """Return the page's CSS."""
-    return (PAGE / "dashboard.css").read_text(encoding="utf-8")
+def stylesheet(name: Literal["dashboard", "ranks"] = "dashboard") -> str:
+    """Return the page's CSS, or what the ranks' page has on top of it."""
+    return (PAGE / f"{name}.css").read_text(encoding="utf-8")
 
 
 def bokehjs() -> list[bytes]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from ..service.answers import Ask
 from ..service.packing import Answer
-from ..service.query_service import Ask, QueryService
+from ..service.query_service import QueryService
 from ..service.store import ViewStore
 
 

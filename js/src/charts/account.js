@@ -2,19 +2,19 @@
 // steps that were not asked for, the profiler itself, what nobody recorded). A click selects the time of a stretch.
 import {formatCount, formatShare, formatTime} from '../shared/units.js';
 import {AccountPainter} from './account_painter.js';
-import {drawnStretches, stretchWords} from './stretches.js';
+import {drawnSpans, spanWords} from './account_spans.js';
 
 const THIN_PX = 2; // what is thinner does not interrupt its neighbours
 /** @type {Record<string, number>} */
 const STRETCHES_OF_KEY = {ArrowRight: 1, ArrowLeft: -1, Home: -Infinity, End: Infinity};
 
-/** @typedef {import('./stretches.js').Stretch} Stretch */
+/** @typedef {import('./account_spans.js').AccountSpan} AccountSpan */
 
 /** The strip of the account. */
 export class Account {
   /** @type {AccountPart[]} */ parts = [];
-  /** @type {Stretch[]} */ recorded = [];
-  /** @type {Stretch[]} what is drawn of them */ stretches = [];
+  /** @type {AccountSpan[]} */ recorded = [];
+  /** @type {AccountSpan[]} what is drawn of them */ stretches = [];
   thinned = false;
   cursor = -1;
   closed = false;
@@ -82,7 +82,7 @@ export class Account {
     if (this.element.hidden || !this.recorded.length) return;
     const {width, height} = this.box(),
       scale = width / (this.span[1] - this.span[0]);
-    this.stretches = this.thinned ? this.recorded : drawnStretches(this.recorded, THIN_PX / scale);
+    this.stretches = this.thinned ? this.recorded : drawnSpans(this.recorded, THIN_PX / scale);
     this.cursor = Math.min(this.cursor, this.stretches.length - 1);
     this.painter.paint(this.parts, this.stretches, this.cursor, this.span[0], scale, {width, height});
   }
@@ -128,7 +128,7 @@ export class Account {
     return [
       `${row.part}: ${formatTime(row.dur)} · ${formatShare(row.share)}`,
       row.text,
-      mine > 1 ? `here ${stretchWords(row, one.steps)}, ${formatTime(one.to - one.from)}; ${formatCount(mine)} stretches in all` : '',
+      mine > 1 ? `here ${spanWords(row, one.steps)}, ${formatTime(one.to - one.from)}; ${formatCount(mine)} stretches in all` : '',
       row.steps > 1 && row.kind === 'steps' ? `${formatTime(row.dur / row.steps)} a step` : '',
       beside.join(' · '),
       'click: select this time · Shift+click: extend · double-click: zoom',
@@ -179,7 +179,7 @@ export class Account {
     if (by === undefined || event.shiftKey) this.choose(this.cursor, event.shiftKey);
     this.draw();
     const {part, steps, from, to} = this.stretches[this.cursor];
-    this.ctx.hint(`${stretchWords(this.parts[part], steps)}, ${formatTime(to - from)}`);
+    this.ctx.hint(`${spanWords(this.parts[part], steps)}, ${formatTime(to - from)}`);
   }
 
   close() {

@@ -3,14 +3,14 @@ import {penOf} from '../shared/elements.js';
 import {formatTime} from '../shared/units.js';
 import {luminance, mix, parseColour, textOn} from '../timeline/colours.js';
 import {createFitting} from '../timeline/texts.js';
-import {stretchWords} from './stretches.js';
+import {spanWords} from './account_spans.js';
 
 const ACCOUNT_FONT = '11px helvetica';
 const ACCOUNT_PAD = 4; // px beside a label
 const NARROWEST_STRETCH_PX = 1;
 
 /**
- * @typedef {import('./stretches.js').Stretch} Stretch
+ * @typedef {import('./account_spans.js').AccountSpan} AccountSpan
  * @typedef {CanvasRenderingContext2D} Pen
  */
 
@@ -49,7 +49,7 @@ export class AccountPainter {
 
   /**
    * @param {AccountPart[]} parts
-   * @param {Stretch[]} stretches
+   * @param {AccountSpan[]} stretches
    * @param {number} cursor
    * @param {number} begin ns
    * @param {number} scale pixels a nanosecond
@@ -63,7 +63,7 @@ export class AccountPainter {
     stretches.forEach((one, i) => {
       const from = x(one.from),
         long = Math.max(x(one.to) - from - (x(one.to) - from > 3 ? 1 : 0), NARROWEST_STRETCH_PX);
-      this.paintStretch(pen, parts[one.part], one, colours[one.part], {from, long, height});
+      this.paintSpan(pen, parts[one.part], one, colours[one.part], {from, long, height});
       if (i === cursor) frame(pen, from, long, height, ctx.theme.text);
     });
     const chosen = ctx.store.get().window;
@@ -97,11 +97,11 @@ export class AccountPainter {
   /**
    * @param {Pen} pen
    * @param {AccountPart} part
-   * @param {Stretch} stretch
+   * @param {AccountSpan} stretch
    * @param {number} colour
    * @param {{from: number, long: number, height: number}} place
    */
-  paintStretch(pen, part, stretch, colour, {from, long, height}) {
+  paintSpan(pen, part, stretch, colour, {from, long, height}) {
     const css = this.ctx.palettes.css(colour),
       hatched = part.kind === 'outside-window';
     pen.fillStyle = css;
@@ -122,13 +122,13 @@ export class AccountPainter {
   /**
    * As much as has room: what and how long; what; its beginning.
    * @param {AccountPart} row
-   * @param {Stretch} stretch
+   * @param {AccountSpan} stretch
    * @param {number} room
    */
   labelOf(row, {from, to, steps}, room) {
     const {fit} = this;
     if (room < 2 * ACCOUNT_PAD || row.kind === 'not-recorded') return room > 70 && row.kind === 'not-recorded' ? row.part : '';
-    const words = stretchWords(row, steps),
+    const words = spanWords(row, steps),
       timed = `${words} · ${formatTime(to - from)}`;
     for (const whole of [row.kind === 'code' && row.text ? `${timed} · ${row.text}` : timed, timed]) if (fit(whole, room) === whole) return whole;
     const short = fit(words, room);

@@ -5,7 +5,7 @@ import {createIndex, createMatching} from './columns.js';
 import {counters, memory} from './curves.js';
 import {createDetailAnswer} from './detail.js';
 import {createLocalFind} from './find.js';
-import {createLeftOut} from './left/left_out.js';
+import {createResidualAggregates} from './residual/aggregates.js';
 import {phases} from './phases.js';
 import {createLocalTable} from './table.js';
 import {createLocalPanel} from './tabs.js';
@@ -17,7 +17,7 @@ import {createTimelineAnswers} from './timeline.js';
  * @property {ReportColumns} columns
  * @property {ReportData} given
  * @property {import('./columns.js').RowIndex} index
- * @property {import('./left/left_out.js').LeftOut | null} left
+ * @property {import('./residual/aggregates.js').ResidualAggregates | null} left
  * @property {Matching} matching
  * @property {(state: SelectionState, without: string[]) => CrumbMask} leftMatching
  *
@@ -31,7 +31,7 @@ import {createTimelineAnswers} from './timeline.js';
  * @returns {Record<string, Answering>}
  */
 export function createAnswers(columns, given) {
-  const left = createLeftOut(given),
+  const left = createResidualAggregates(given),
     index = createIndex(columns, given.trackOfRow),
     matching = createMatching(columns, given);
   /** @type {Report} */

@@ -7,7 +7,7 @@ const MOST_CELLS = 65536;
  * @param {ReportData} given
  * @param {import('./columns.js').RowIndex} index
  * @param {(tint: Tint, i: number) => number} tintOf
- * @param {import('./left/left_out.js').LeftOut | null} left
+ * @param {import('./residual/aggregates.js').ResidualAggregates | null} left
  */
 export function createLocalBins(columns, given, index, tintOf, left) {
   const [first, last] = [given.meta.span[0], Math.max(given.meta.span[1], 1)];

@@ -39,7 +39,7 @@ export function phases(report, state) {
 
 /**
  * Self time of what was left out, spread evenly over its coarse cell.
- * @param {import('./left/left_out.js').LeftOut} left
+ * @param {import('./residual/aggregates.js').ResidualAggregates} left
  * @param {PhasesAnswer['data']} data
  * @param {Float64Array} part
  * @param {Float64Array} crumbMask

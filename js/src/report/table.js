@@ -10,7 +10,7 @@ const MOST_ROWS = 1000;
 const KEPT = 8;
 
 /**
- * @typedef {import('./left/totals.js').TotalName} TotalName
+ * @typedef {import('./residual/totals.js').TotalName} TotalName
  * @typedef {Record<TotalName, number> & {g: number, side: number, share: number}} Row
  * @typedef {import('./totals.js').Side} Side
  */

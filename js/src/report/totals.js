@@ -3,7 +3,7 @@
 // groups around the launcher.
 import {parentsOf} from './columns.js';
 
-/** @type {readonly import('./left/totals.js').TotalName[]} */
+/** @type {readonly import('./residual/totals.js').TotalName[]} */
 export const TOTAL_NAMES = ['count', 'total_ns', 'self_ns', 'device_ns', 'touched'];
 const DEVICE_WORK = new Set(['kernel', 'memcpy', 'memset', 'collective']);
 /** More than any track has. */
@@ -11,7 +11,7 @@ const TRACKS = 65536;
 
 /**
  * @typedef {'host' | 'device'} Side
- * @typedef {Record<import('./left/totals.js').TotalName, Float64Array>} Totals
+ * @typedef {Record<import('./residual/totals.js').TotalName, Float64Array>} Totals
  */
 
 /**

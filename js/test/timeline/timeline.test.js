@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 
-import {drawnStretches} from '../../src/charts/stretches.js';
+import {drawnSpans} from '../../src/charts/account_spans.js';
 import {chosenSpan} from '../../src/page/navigation.js';
 import {columnsOf} from '../../src/tabs/parts.js';
 import {cellText, sortedRows} from '../../src/tabs/table.js';
@@ -75,8 +75,8 @@ test('what is too thin to be drawn does not interrupt a part', () => {
     {from: 50, to: 51, part: 1, steps: 0},
     {from: 51, to: 90, part: 0, steps: 1},
   ];
-  expect(drawnStretches(stretches, 2)).toEqual([{from: 0, to: 90, part: 0, steps: 3}]);
-  expect(drawnStretches(stretches, 0.5)).toHaveLength(3);
+  expect(drawnSpans(stretches, 2)).toEqual([{from: 0, to: 90, part: 0, steps: 3}]);
+  expect(drawnSpans(stretches, 0.5)).toHaveLength(3);
   expect(stretches[0].to).toBe(50);
 });
 

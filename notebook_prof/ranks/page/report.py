@@ -16,7 +16,6 @@ from ...views.report.html_file import data_blocks, html_page, json_text
 from ...views.report.report import MOST_BYTES, trace_blocks
 from ...views.report.static_html import without_kernel
 from ..pictures import MAX_CELLS, PARTS
-from .code import style
 from .columns import CLICK, FADED, MAX_LINES, MAX_TALK, NOTES, ROOM, rank_rows
 from .figures import BUBBLES, TALK
 from .frames import PageFrames, PageSums
@@ -96,7 +95,7 @@ def rank_report(source: RankSource, timelines: Opened | None = None, note: str =
     }
     static = rank_fragment(source.frames({}), source.headline)
     scripts = [part.decode("utf-8") for part in bokehjs()]
-    look = _STYLE + stylesheet() + style()
+    look = _STYLE + stylesheet() + stylesheet("ranks")
     if timelines is not None and shown:
         taken = sum(len(t.encode()) for t in (*scripts, script("rank_report"), look, static, *data.values()))
         room = MOST_BYTES - _AROUND - taken

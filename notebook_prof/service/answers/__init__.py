@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from ..packing import Answer
+from ..store import ViewStore
 from .account import account
 from .curves import counters, memory
 from .detail import detail
@@ -11,40 +16,36 @@ from .phases import phases
 from .table import table, table_is_slow
 from .timeline import MAX_ROWS, lod, strip
 
-QUESTIONS = (
-    "account",
-    "counters",
-    "detail",
-    "doubts",
-    "find",
-    "lod",
-    "memory",
-    "meta",
-    "names",
-    "neighbour",
-    "phases",
-    "search",
-    "strip",
-    "table",
-)
-"""What a page may ask."""
+Ask = Callable[[ViewStore, Mapping[str, Any], Mapping[str, Any]], Answer]
+
+QUESTIONS: Final[Mapping[str, Ask]] = {
+    "account": account,
+    "counters": counters,
+    "detail": detail,
+    "doubts": doubts,
+    "find": find,
+    "lod": lod,
+    "memory": memory,
+    "meta": meta,
+    "names": names,
+    "neighbour": neighbour,
+    "phases": phases,
+    "search": search,
+    "strip": strip,
+    "table": table,
+}
+"""What a page may ask, and what answers it."""
 
 __all__ = [
     "MAX_ROWS",
     "QUESTIONS",
+    "Ask",
     "account",
-    "counters",
-    "detail",
-    "doubts",
-    "find",
     "lod",
     "memory",
     "meta",
     "names",
-    "neighbour",
     "phases",
-    "search",
-    "strip",
     "table",
     "table_is_slow",
 ]

@@ -1,7 +1,7 @@
 // Sums of the slices that are not in the file one by one: twin of views/report/residual_aggregates.py.
-// Cells (fine): how busy a row is when, exact at their edges. Crumbs (coarse): how the totals of every name spread over
-// time, for estimates of a part of the recording.
-import {createLeftCells} from './cells.js';
+// The busy grid (fine): how busy a row is when, exact at its edges. The totals grid (coarse): how the totals
+// of every name spread over time, for estimates of a part of the recording.
+import {createBusyGrid} from './busy_grid.js';
 import {createLeftTotals} from './totals.js';
 
 const CLAUSES = /** @type {const} */ (['name', 'category', 'track', 'step', 'phase', 'rank', 'window']);
@@ -12,14 +12,14 @@ const MOST_KEPT = 6;
  * @typedef {(j: number) => number} OfCrumb
  * @typedef {'host' | 'device' | ''} Side
  *
- * @typedef {object} Crumbs
+ * @typedef {object} TotalsGrid
  * @property {number} length
  * @property {NumberArray} at place × coarse cell
  * @property {NumberArray} weight
  * @property {Record<Kind, OfCrumb>} of code of a crumb
  * @property {Side[]} side
  *
- * @typedef {NonNullable<ReturnType<typeof createLeftOut>>} LeftOut
+ * @typedef {NonNullable<ReturnType<typeof createResidualAggregates>>} ResidualAggregates
  */
 
 const DEVICE_WORK = new Set(['kernel', 'memcpy', 'memset', 'collective']);
@@ -28,7 +28,7 @@ const DEVICE_WORK = new Set(['kernel', 'memcpy', 'memset', 'collective']);
  * Read the crumbs of a report.
  * @param {ReportData} given
  * @param {ReportLeft} left
- * @returns {Crumbs}
+ * @returns {TotalsGrid}
  */
 function crumbsOf(given, {coarse, placeOfRow, columns, kinds}) {
   const {crumb_at: at, crumb_kind: kind, crumb_weight: weight} = columns,
@@ -60,11 +60,11 @@ function crumbsOf(given, {coarse, placeOfRow, columns, kinds}) {
  * Make what answers for the slices that were left out; null where all are in the file.
  * @param {ReportData} given
  */
-export function createLeftOut(given) {
+export function createResidualAggregates(given) {
   if (!given.left) return null;
   const {origin, cell, fine, coarse, placeOfRow} = given.left,
     crumbs = crumbsOf(given, given.left),
-    cells = createLeftCells(given, given.left, crumbs),
+    cells = createBusyGrid(given, given.left, crumbs),
     wide = fine * cell, // ns
     {span} = given.meta;
 

@@ -1,14 +1,14 @@
-// Stretches of time of the account.
+// Spans of time of the account.
 import {formatCount} from '../shared/units.js';
 
-/** @typedef {{from: number, to: number, part: number, steps: number}} Stretch */
+/** @typedef {{from: number, to: number, part: number, steps: number}} AccountSpan */
 
 /**
  * The part in words, for one of its stretches: a loop that is interrupted has its steps here and there.
  * @param {Pick<AccountPart, 'kind' | 'steps' | 'part'>} part
  * @param {number} steps
  */
-export function stretchWords(part, steps) {
+export function spanWords(part, steps) {
   const whole = steps === part.steps || !steps;
   if (part.kind === 'steps' && !whole) return `${formatCount(steps)} ${steps === 1 ? 'step' : 'steps'}`;
   if (part.kind === 'outside-window' && !whole) return `${formatCount(steps)} ${steps === 1 ? 'step' : 'steps'} not recorded`;
@@ -17,15 +17,15 @@ export function stretchWords(part, steps) {
 
 /**
  * What can be drawn at so many ns a pixel: a part that goes on after something too thin to be seen is one stretch.
- * @param {Stretch[]} stretches
+ * @param {AccountSpan[]} stretches
  * @param {number} thin
  */
-export function drawnStretches(stretches, thin) {
-  /** @type {Stretch[]} */
+export function drawnSpans(stretches, thin) {
+  /** @type {AccountSpan[]} */
   const out = [];
-  /** @type {Stretch | null} */
+  /** @type {AccountSpan | null} */
   let last = null;
-  /** @type {Stretch[]} */
+  /** @type {AccountSpan[]} */
   let crumbs = []; // thin ones after the last
   const keep = () => {
     out.push(...crumbs);

@@ -11,9 +11,9 @@ const NO_CODE = 255;
  * Make what answers for the cells.
  * @param {ReportData} given
  * @param {ReportLeft} left
- * @param {import('./left_out.js').Crumbs} crumbs
+ * @param {import('./aggregates.js').TotalsGrid} crumbs
  */
-export function createLeftCells(given, left, crumbs) {
+export function createBusyGrid(given, left, crumbs) {
   const {origin, cell, cells, fine, coarse, placeOfRow, columns, kinds} = left,
     {at, busy, count, kind} = columns,
     rows = placeOfRow.length,

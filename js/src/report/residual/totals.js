@@ -1,7 +1,7 @@
 // Totals of what was left out, by group: exact of everything, and in proportion to the crumbs of a part.
 
 /**
- * @typedef {import('./left_out.js').Kind} Kind
+ * @typedef {import('./aggregates.js').Kind} Kind
  * @typedef {'host' | 'device'} Side
  * @typedef {{sums: Map<number, number>, every: number}} Weights
  * @typedef {'count' | 'total_ns' | 'self_ns' | 'device_ns' | 'touched'} TotalName
@@ -11,7 +11,7 @@
  * Make what answers for the totals.
  * @param {ReportData} given
  * @param {ReportLeft} left
- * @param {import('./left_out.js').Crumbs} crumbs
+ * @param {import('./aggregates.js').TotalsGrid} crumbs
  * @param {(state: SelectionState, without: string[]) => CrumbMask} shares
  */
 export function createLeftTotals(given, {coarse, totals}, crumbs, shares) {
