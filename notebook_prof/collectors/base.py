@@ -110,6 +110,7 @@ class Recording:
     def __init__(self, collectors: Iterable[Collector], clock: Clock | None = None) -> None:
         self.clock = clock if clock is not None else Clock()
         self.report = ImportReport()
+        self._jump_ns = 0
         self._alive: list[Collector] = []
         self._fallen: list[Collector] = []
         self._started = False
@@ -169,6 +170,7 @@ class Recording:
         drift_ns, span_ns = self.clock.drift_ns, self.clock.span_ns
         if abs(drift_ns) <= max(_LEAST_JUMP_NS, _STEERED * span_ns):
             return
+        self._jump_ns = drift_ns
         self.report.add(
             "clock-jumped",
             "loss",
@@ -199,6 +201,8 @@ class Recording:
         for collector in (*self._alive, *self._fallen):
             self.report.extend(collector.report)
         builder.report.extend(self.report)
+        if self._jump_ns:
+            builder.metadata["clock_jump_ns"] = self._jump_ns
 
     def abandon(self) -> None:
         """Give everything back without a result."""

@@ -306,6 +306,21 @@ def test_instants_take_no_time() -> None:
     assert verdict(b.seal()).kind != "nothing-recorded"
 
 
+@pytest.mark.parametrize("jump_ns", [-600, -40, 0, 40, 600])
+def test_nothing_is_judged_by_a_clock_that_was_set(jump_ns: int) -> None:
+    b = TraceBuilder(metadata={"clock_jump_ns": jump_ns})
+    b.slices(ts=[0], dur=[1_000], name="mm", track=b.track("MainThread"))
+    found = verdict(b.seal())
+    if abs(jump_ns) < 50:  # less than a twentieth of it
+        assert found.kind != "clock-jumped"
+        return
+    assert (
+        str(found)
+        == "The system's clock was set while this was recorded, so its times are wrong: record again."
+    )
+    assert (found.kind, found.share, found.claims) == ("clock-jumped", 0.0, ())
+
+
 def cell(
     rows: list[tuple[int, int, str]], parts: list[tuple[int, str, int, int]], **told: object
 ) -> TraceBuilder:

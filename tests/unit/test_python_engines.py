@@ -26,6 +26,7 @@ from notebook_prof.collectors.python.frames import (
     Frame,
     Stacks,
     owner_of,
+    trim,
     trim_process,
     trim_thread,
 )
@@ -537,3 +538,10 @@ def test_a_warm_py_spy_that_has_ended_is_let_go(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(py_spy.Attachment, "launch", lambda: fresh)
     py_spy.prepare()
     assert (ended.killed, py_spy._warm) == (True, fresh)
+
+
+def test_stacks_without_a_frame_stay_as_they_are() -> None:
+    """A clock that is set back between two looks leaves them."""
+    empty = Stacks(np.empty(0, np.int64), np.zeros(2, np.int64), [])
+    assert trim(empty).lengths.tolist() == [0, 0]
+    assert trim(empty, [LINE_3]).lengths.tolist() == [0, 0]

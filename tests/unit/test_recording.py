@@ -151,3 +151,4 @@ def test_a_clock_that_was_set_meanwhile_is_told(passed_s: float, slew_s: float, 
     recording.stop()
     recording.result(builder)
     assert [issue.example for issue in builder.report if issue.code == "clock-jumped"] == [told][: bool(told)]
+    assert builder.metadata.get("clock_jump_ns", 0) == (round(slew_s * 1e9) if told else 0)

@@ -18,6 +18,8 @@ from .steps import judge_steps
 
 TRIFLE_NS = 5_000_000
 """A cell that takes less has nothing to report, unless it has steps."""
+_JUMP_SHARE = 0.05
+"""Of a recording: a clock that was set by so much leaves no duration to judge."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -29,7 +31,7 @@ class Verdict:
     kind : str
         ``input-bound``, ``communication-bound``, ``sync-bound``, ``launch-bound``, ``overhead-bound``,
         ``compute-bound``, ``python-bound``, ``library-bound``, ``wait-bound``, ``import-bound``,
-        ``one-time``, ``mixed`` (nothing takes most) or ``nothing-recorded``.
+        ``one-time``, ``mixed`` (nothing takes most), ``nothing-recorded`` or ``clock-jumped``.
     sentence : str
         The verdict in words.
     share : float
@@ -76,7 +78,8 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
     Notes
     -----
     Shares are of the summed steps; without steps of the cell (see `account`), and in files from the first
-    work to the last. The sentence says which. In this order:
+    work to the last. The sentence says which. Where the system's clock was set meanwhile by a twentieth of
+    the recording or more (``metadata["clock_jump_ns"]``), nothing is judged. In this order:
 
     1. A recorded cell that takes less than 5 ms has nothing to report.
     2. Where code outside of steps takes more than half of a cell, or there are no steps: the line of the
@@ -124,6 +127,9 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
 
 
 def _judge(facts: Facts) -> Finding:
+    jump_ns = facts.trace.metadata.get("clock_jump_ns", 0)
+    if isinstance(jump_ns, int) and abs(jump_ns) >= _JUMP_SHARE * facts.trace.span.dur > 0:
+        return _jumped()
     if not facts.total_ns:
         return _nothing(facts)
     if not facts.is_cell:
@@ -135,6 +141,11 @@ def _judge(facts: Facts) -> Finding:
     if account.loc[stepping, "share"].sum() >= 0.5 and len(facts.steps):
         return judge_steps(facts)
     return judge_code(facts) or judge_steps(facts)
+
+
+def _jumped() -> Finding:
+    what = "The system's clock was set while this was recorded, so its times are wrong: record again."
+    return Finding("clock-jumped", say(what), 0.0, nothing_else=True)
 
 
 def _nothing(facts: Facts) -> Finding:

@@ -132,6 +132,8 @@ def trim(stacks: Stacks, context: Sequence[Frame] = ()) -> Stacks:
     Stacks
         As many stacks, some perhaps empty.
     """
+    if not len(stacks.frames):
+        return stacks
     own = _Owners(stacks)
     begin = own.first(own.owner != MACHINERY)
     if any(frame.owner == NOTEBOOK for frame in context):
