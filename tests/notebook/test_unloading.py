@@ -1,8 +1,16 @@
-"""Unloading in the middle of a profiled cell ends the recording, not the cell."""
+"""Unloading in the middle of a profiled cell ends the recording, not the cell; a restart ends both."""
 
 from __future__ import annotations
 
-from .conftest import Kernel
+import time
+from queue import Empty
+
+import psutil
+import pytest
+
+from tests.py_spy_processes import attached_to
+
+from .conftest import PATIENCE_S, Kernel, _kernel
 
 LOOP = "for i in range(5):\n    x += i\n"
 
@@ -40,3 +48,32 @@ def test_many_reloads_leave_one_set_of_magics(kernel: Kernel) -> None:
     kernel.must("%reload_ext notebook_prof\n%reload_ext notebook_prof\n%reload_ext notebook_prof")
     kept = "[type(one).__name__ for one in get_ipython().configurables]"
     assert kernel.value(f"{kept}.count('ProfileMagics')") == 1
+
+
+def test_a_kernel_may_be_restarted_in_the_middle_of_a_profiled_cell(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """What looked at the old process ends with it, and the new one records."""
+    for made in _kernel(tmp_path_factory.mktemp("ipython")):
+        pid = made.value("__import__('os').getpid()")
+        made.client.execute("%%profile p --quiet\nimport time\nprint('in it', flush=True)\ntime.sleep(600)")
+        until = time.monotonic() + PATIENCE_S
+        while not _heard(made, "in it") and time.monotonic() < until:
+            pass
+        watching = [*psutil.Process(pid).children(recursive=True), *attached_to(pid)]
+        made.manager.restart_kernel(now=True)
+        made.client.wait_for_ready(timeout=PATIENCE_S)
+        _, alive = psutil.wait_procs(watching, timeout=60)
+        assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
+        made.must("%load_ext notebook_prof")
+        made.must("%%profile p --quiet\nsum(i * i for i in range(2_000_000))")
+        assert made.value("p.account()['dur'].sum() > 0")
+        assert made.value("p.verdict.kind") != "nothing-recorded"
+
+
+def _heard(kernel: Kernel, text: str) -> bool:
+    try:
+        message = kernel.client.get_iopub_msg(timeout=1)
+    except Empty:
+        return False
+    return text in str(message["content"].get("text", ""))
