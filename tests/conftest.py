@@ -7,13 +7,15 @@ import signal
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 settings.register_profile(
     "house",
     deadline=None,
+    # to explain a failure, hypothesis traces every line: minutes, in which the timeout ends the worker
+    phases=[phase for phase in Phase if phase is not Phase.explain],
     suppress_health_check=[HealthCheck.too_slow],  # laws are tested, not the speed of a loaded machine
     derandomize="NBP_EXPLORE" not in os.environ,  # the same examples in every run; NBP_EXPLORE=1 draws others
 )

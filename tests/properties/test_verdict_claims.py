@@ -238,6 +238,17 @@ def test_a_blocking_copy_is_no_launch() -> None:
     assert "hipMemcpyWithStream" in found.sentence
 
 
+def test_no_name_takes_more_than_all_of_the_steps() -> None:
+    """A slice that begins in a step and ends behind it counts whole: 44 ns of steps of 43 were "102.3 %"."""
+    builder = TraceBuilder()
+    thread = builder.track("main")
+    builder.slices(ts=[2, 48], dur=[60, 44], name="conv", category=["annotation", "python"], track=thread)
+    builder.steps([0, 1], [0, 40], [13, 30], "loop")
+    found, wholes = check_claims(builder.seal())
+    check_words(found, wholes)
+    assert "Own time: conv 100.0 %" in found.lines
+
+
 def test_a_wrong_claim_is_found() -> None:
     """The checks above can fail."""
     trace = draw("main: [mm  ][ad]")
