@@ -249,6 +249,19 @@ def test_no_name_takes_more_than_all_of_the_steps() -> None:
     assert "Own time: conv 100.0 %" in found.lines
 
 
+def test_work_that_began_before_the_steps_is_not_denied() -> None:
+    """Of what begins in the step only an instant is left; its duration is a claim too."""
+    builder = TraceBuilder()
+    main = builder.track("main")
+    builder.slices(
+        ts=[0, 50], dur=[40, 0], name=["mm", "mark"], category=["operator", "annotation"], track=main
+    )
+    builder.steps([0], [5], [67], "loop")
+    found, wholes = check_claims(builder.seal())
+    check_words(found, wholes)
+    assert found.sentence.startswith("Nothing that began in the steps took time: of 67 ns, 1 instant was")
+
+
 def test_a_wrong_claim_is_found() -> None:
     """The checks above can fail."""
     trace = draw("main: [mm  ][ad]")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ...trace import length, overlap, union
-from ...units import format_count, format_items, format_ns
+from ...units import format_count, format_items
 from ..source.lines import CELL, hot_lines, lines
 from ..time.phases import stepping_track
 from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
@@ -345,8 +345,11 @@ def _python(facts: Facts) -> Finding:
 
 def _instants(facts: Facts) -> Finding:
     count = int(facts.top["count"].sum())
-    sentence = (
-        f"Nothing took time: of {format_ns(facts.total_ns)}, {format_items(count, 'instant')} "
-        f"{'were' if count != 1 else 'was'} recorded and nothing that lasts."
+    where = " that began in the steps" if len(facts.steps) else ""
+    sentence = say(
+        f"Nothing{where} took time: of ",
+        cite_ns(facts.total_ns, facts.total),
+        f", {format_items(count, 'instant')} {'were' if count != 1 else 'was'} recorded "
+        "and nothing that lasts.",
     )
-    return Finding("nothing-recorded", say(sentence), 0.0, {"instants": count})
+    return Finding("nothing-recorded", sentence, 0.0, {"instants": count})
