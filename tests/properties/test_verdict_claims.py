@@ -249,6 +249,16 @@ def test_no_name_takes_more_than_all_of_the_steps() -> None:
     assert "Own time: conv 100.0 %" in found.lines
 
 
+def test_no_operator_takes_more_than_all_of_the_steps() -> None:
+    builder = TraceBuilder()
+    thread = builder.track("main")
+    builder.slices(ts=[2, 48], dur=[20, 44], name=["relu", "conv"], category="operator", track=thread)
+    builder.steps([0, 1], [0, 40], [13, 30], "loop")
+    found, wholes = check_claims(builder.seal())
+    check_words(found, wholes)
+    assert "conv takes 68.8 % of what began in the steps" in found.sentence
+
+
 def test_work_that_began_before_the_steps_is_not_denied() -> None:
     """Of what begins in the step only an instant is left; its duration is a claim too."""
     builder = TraceBuilder()

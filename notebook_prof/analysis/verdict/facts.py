@@ -98,7 +98,7 @@ class Facts:
     def whole(self) -> str:
         """What shares are of, in words."""
         if len(self.steps):
-            return "the steps"
+            return "the steps" if self.total.table == "steps" else "what began in the steps"
         return "the cell" if self.is_cell else "the time"
 
     @property
@@ -149,6 +149,10 @@ def gather(trace: Trace, window: WindowLike = None) -> Facts:
     parts = trace.metadata.get("tables") or {}
     if len(spans):
         total_ns, total = int(spans["dur"].sum()), Source("steps", "dur", arguments=asked)
+        own_ns = int(mine.self_ns.sum())
+        if own_ns > total_ns:  # what begins in a step may end behind it
+            by = {"by": ("name", "track"), "step": tuple(number or ()), **asked}
+            total_ns, total = own_ns, Source("operators", "self_ns", {"track": stepping_track(trace)}, by)
     elif window is None and ACCOUNT in parts:
         total_ns, total = int(account(trace)["dur"].sum()), Source("account", "dur")
     else:

@@ -160,19 +160,13 @@ def _most(facts: Facts) -> Sentence | None:
     if not facts.top_is_python:
         by["category"] = OPERATORS
     track = stepping_track(facts.trace)
-    total_ns, total = facts.total_ns, facts.total
-    if int(facts.top["self_ns"].sum()) > total_ns:  # slices of a step may end behind it
-        total_ns, total = (
-            int(facts.top["self_ns"].sum()),
-            Source("operators", "self_ns", {"track": track}, by),
-        )
     pieces = [
         say(
             f"{short(name)} ",
             cite_share(
-                self_ns / total_ns,
+                self_ns / facts.total_ns,
                 Source("operators", "self_ns", {"name": name, "track": track}, by),
-                total,
+                facts.total,
                 {"name": name},
             ),
         )
