@@ -98,8 +98,21 @@ class Facts:
     def whole(self) -> str:
         """What shares are of, in words."""
         if len(self.steps):
-            return "the steps" if self.total.table == "steps" else "what began in the steps"
+            return "the steps"
         return "the cell" if self.is_cell else "the time"
+
+    @cached_property
+    def own(self) -> tuple[int, Source, str]:
+        """What own times are shares of: ns, where that stands, and in words.
+
+        That is the whole unless the own time of the thread is more: what begins in a step may end behind it.
+        """
+        spent = int(self.thread.self_ns.sum())
+        if not len(self.steps) or spent <= self.total_ns:
+            return self.total_ns, self.total, self.whole
+        by = {"by": ("name", "track"), **self.in_steps}
+        source = Source("operators", "self_ns", {"track": stepping_track(self.trace)}, by)
+        return spent, source, "what began in the steps"
 
     @property
     def is_cell(self) -> bool:
@@ -149,10 +162,6 @@ def gather(trace: Trace, window: WindowLike = None) -> Facts:
     parts = trace.metadata.get("tables") or {}
     if len(spans):
         total_ns, total = int(spans["dur"].sum()), Source("steps", "dur", arguments=asked)
-        own_ns = int(mine.self_ns.sum())
-        if own_ns > total_ns:  # what begins in a step may end behind it
-            by = {"by": ("name", "track"), "step": tuple(number or ()), **asked}
-            total_ns, total = own_ns, Source("operators", "self_ns", {"track": stepping_track(trace)}, by)
     elif window is None and ACCOUNT in parts:
         total_ns, total = int(account(trace)["dur"].sum()), Source("account", "dur")
     else:

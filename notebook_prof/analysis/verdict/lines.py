@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from ...labels import short_name
 from ...units import format_bytes, format_items, format_share
 from ..time.phases import stepping_track
 from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
@@ -140,7 +141,7 @@ def _most(facts: Facts) -> Sentence | None:
         asked = {**facts.in_steps, "category": ("kernel", "collective")}
         pieces = [
             say(
-                f"{short(name)} ",
+                f"{short_name(str(name), kernel=True)} ",
                 cite(
                     format_share(share),
                     share,
@@ -160,13 +161,14 @@ def _most(facts: Facts) -> Sentence | None:
     if not facts.top_is_python:
         by["category"] = OPERATORS
     track = stepping_track(facts.trace)
+    own_ns, own, _ = facts.own
     pieces = [
         say(
             f"{short(name)} ",
             cite_share(
-                self_ns / facts.total_ns,
+                self_ns / own_ns,
                 Source("operators", "self_ns", {"name": name, "track": track}, by),
-                facts.total,
+                own,
                 {"name": name},
             ),
         )

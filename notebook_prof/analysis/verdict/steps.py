@@ -281,14 +281,15 @@ def _compute(facts: Facts, operators: float) -> Finding:
     name, spent = first["name"], int(first["self_ns"])
     select = {"name": name}
     source = on_thread(facts, "self_ns", name=name)
-    share = cite_share(spent / facts.total_ns, source, facts.total, select)
+    own_ns, own, words = facts.own
+    share = cite_share(spent / own_ns, source, own, select)
     took = cite_ns(spent, source, select)
     evidence = {"name": name, "self_ns": spent, "calls": int(first["count"])}
     if share.value >= MOST:
         sentence = say(
             f"Compute-bound on the CPU: {short(name)} takes ",
             share,
-            f" of {facts.whole} by itself (",
+            f" of {words} by itself (",
             took,
             ").",
         )
@@ -299,7 +300,7 @@ def _compute(facts: Facts, operators: float) -> Finding:
             whole,
             f" of {facts.whole}; the longest of them, {short(name)}, takes ",
             share,
-            ".",
+            "." if words == facts.whole else f" of {words}.",
         )
     return Finding("compute-bound", sentence, share.value, evidence, select)
 
@@ -309,9 +310,10 @@ def _longest(facts: Facts) -> Finding:
     first = facts.top.iloc[0]
     name, spent = first["name"], int(first["self_ns"])
     source, select = on_thread(facts, "self_ns", name=name), {"name": name}
-    share = cite_share(spent / facts.total_ns, source, facts.total, select)
+    own_ns, own, words = facts.own
+    share = cite_share(spent / own_ns, source, own, select)
     took = cite_ns(spent, source, select)
-    sentence = say(f"{short(name)} is the longest by itself: ", share, f" of {facts.whole} (", took, ").")
+    sentence = say(f"{short(name)} is the longest by itself: ", share, f" of {words} (", took, ").")
     return Finding("mixed", sentence, share.value, {"name": name, "self_ns": spent}, select)
 
 
