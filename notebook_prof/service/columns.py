@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ..analysis.verdict.python import waits_by_name
+from ..labels import evaluates, track_label, variants
 from ..trace import Trace
 from ..trace.arrays import IntArray
 from .cached import locked_cached_property
 
 _BUSY_LEVELS: Final = 10
+_WAITING: Final = 0.95
+"""A thread waits that spends more of its own time so."""
+_IDLE: Final = 0.005
+"""A thread does next to nothing that is busy for less of the busiest's time."""
+_STEM: Final = 3
+_AROUND: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +41,12 @@ class DrawnTrack:
         Its rows are ``first_row : first_row + depths``, the outermost slices first.
     rank : int
         -1 where none is told.
+    label : str
+        What to write beside it under its heading: ``main``, ``autograd``, ``stream 7``.
+    stem : int
+        Outermost rows that hold one slice each around nearly everything: frames of Python that say nothing.
+    quiet : bool
+        A thread that waits, or does next to nothing.
     """
 
     track: int
@@ -41,6 +56,9 @@ class DrawnTrack:
     first_row: int
     depths: int
     rank: int = -1
+    label: str = ""
+    stem: int = 0
+    quiet: bool = False
 
 
 class SliceColumns:
@@ -59,7 +77,8 @@ class SliceColumns:
     row : ndarray of uint16 or int32
         Drawn row.
     tracks : list of DrawnTrack
-        In drawing order: threads (the main one, then the busiest), then streams by device, then the rest.
+        In drawing order: streams by device, then threads (the main one, then the busiest, then quiet ones),
+        then the rest.
     busy_ns : ndarray of int64, shape (tracks,)
         Time that the outermost slices of each of `tracks` take.
     """
@@ -77,7 +96,8 @@ class SliceColumns:
         self.track = slices["track"].to_numpy()
         self.depth = slices["depth"].to_numpy()
         deepest, busy = _sizes(self.track, self.depth, self.dur)
-        self.tracks = _drawn_tracks(trace.tracks, deepest, busy)
+        tracks = _drawn_tracks(trace.tracks, deepest, busy, self._evaluating(), self._waiting(len(deepest)))
+        self.tracks = _with_stems(tracks, self.track, self.depth, self.dur)
         self.busy_ns: IntArray = busy[[track.track for track in self.tracks]]
         self.n_rows = sum(track.depths for track in self.tracks)
         narrow = np.uint16 if self.n_rows < 1 << 16 else np.int32
@@ -89,6 +109,18 @@ class SliceColumns:
         self.track_of_row = np.repeat(
             np.array([t.track for t in self.tracks], np.int64), [t.depths for t in self.tracks]
         )
+
+    def _evaluating(self) -> set[int]:
+        """Tracks on which autograd's engine runs operators."""
+        codes = [code for code, name in enumerate(self.names) if evaluates(name)]
+        return set(np.unique(self.track[np.isin(self.name, codes)]).tolist()) if codes else set()
+
+    def _waiting(self, tracks: int) -> npt.NDArray[np.float64]:
+        """Share of each track's own time that functions take which wait by their name."""
+        waits = np.array([waits_by_name(variants(name)[0]) for name in self.names] + [False])[self.name]
+        whole = np.bincount(self.track, weights=self.self_ns, minlength=tracks)
+        waited = np.bincount(self.track[waits], weights=self.self_ns[waits], minlength=tracks)
+        return np.asarray(waited / np.maximum(whole, 1))
 
     @locked_cached_property
     def step(self) -> npt.NDArray[np.int32]:
@@ -149,34 +181,81 @@ def _sizes(
     return deepest, busy.astype(np.int64)
 
 
-def _drawn_tracks(tracks: pd.DataFrame, deepest: npt.NDArray[np.integer], busy: IntArray) -> list[DrawnTrack]:
+def _drawn_tracks(
+    tracks: pd.DataFrame,
+    deepest: npt.NDArray[np.integer],
+    busy: IntArray,
+    evaluating: set[int],
+    waiting: npt.NDArray[np.float64],
+) -> list[DrawnTrack]:
     used = np.flatnonzero(deepest >= 0)
     if not len(used):
         return []
     table = tracks.set_index("track")
-    keyed = [(_order(table, int(key), busy), int(key)) for key in used]
+    most = max(float(busy.max()), 1.0)
+    quiet = {int(key): bool(waiting[key] > _WAITING or busy[key] < _IDLE * most) for key in used}
+    still = _quiet_processes(table, quiet)
+    keyed = [(_order(table, int(key), busy, quiet[int(key)], still), int(key)) for key in used]
     out: list[DrawnTrack] = []
     row = 0
     for _, key in sorted(keyed):
         info = table.loc[key]
-        depths = int(deepest[key]) + 1
-        name = str(info["name"]) or f"{info['kind']} {key}"
-        out.append(DrawnTrack(key, name, _group(info), str(info["kind"]), row, depths, _whole(info["rank"])))
+        kind, depths = str(info["kind"]), int(deepest[key]) + 1
+        name = str(info["name"]) or f"{kind} {key}"
+        label = track_label(name, _whole(info["pid"]), _whole(info["tid"]), key in evaluating)
+        rests = kind == "thread" and quiet[key] and (label != "main" or _whole(info["pid"]) in still)
+        rank = _whole(info["rank"])
+        out.append(DrawnTrack(key, name, _group(info), kind, row, depths, rank, label, 0, rests))
         row += depths
+    return _told_apart(out)
+
+
+def _told_apart(tracks: list[DrawnTrack]) -> list[DrawnTrack]:
+    """Write the whole name where two tracks of a group would read the same."""
+    times = Counter((track.group, track.label) for track in tracks)
+    return [
+        replace(track, label=track.name) if times[track.group, track.label] > 1 else track for track in tracks
+    ]
+
+
+def _with_stems(
+    tracks: list[DrawnTrack], track: npt.NDArray[Any], depth: npt.NDArray[Any], dur: IntArray
+) -> list[DrawnTrack]:
+    """Count the outermost rows of each track that hold a single slice around nearly all that is below."""
+    out = []
+    for one in tracks:
+        stem = 0
+        if one.kind == "thread" and one.depths > _STEM:
+            mine = track == one.track
+            depths, lengths = depth[mine], dur[mine]
+            count = np.bincount(depths, minlength=one.depths)
+            length = np.bincount(depths, weights=lengths, minlength=one.depths)
+            around = (count == 1) & (length >= _AROUND * length[0])
+            stem = int(np.argmin(around)) if not around.all() else one.depths - 1
+        out.append(replace(one, stem=stem if stem >= _STEM else 0))
     return out
 
 
-def _order(table: pd.DataFrame, key: int, busy: IntArray) -> tuple[Any, ...]:
+def _quiet_processes(table: pd.DataFrame, quiet: dict[int, bool]) -> set[int]:
+    """Processes all of whose threads wait, where another works."""
+    pids = {key: _whole(table.loc[key, "pid"]) for key in quiet if str(table.loc[key, "kind"]) == "thread"}
+    busy = {pid for key, pid in pids.items() if not quiet[key]}
+    return {pid for pid in pids.values() if pid not in busy} if busy else set()
+
+
+def _order(
+    table: pd.DataFrame, key: int, busy: IntArray, quiet: bool, quiet_processes: set[int]
+) -> tuple[Any, ...]:
     info = table.loc[key]
-    kinds = ("thread", "stream", "process")
+    kinds = ("stream", "thread", "process")
     kind = kinds.index(str(info["kind"])) if str(info["kind"]) in kinds else len(kinds)
     rank, pid, device, stream = (_whole(info[c]) for c in ("rank", "pid", "device", "stream"))
     level = -round(
         _BUSY_LEVELS * float(busy[key]) / max(float(busy.max()), 1.0)
     )  # about equally busy: by name
-    if kind == 0:
+    if kind == 1:
         main = _whole(info["tid"]) != pid
-        return rank, kind, pid, main, level, _natural(str(info["name"])), key
+        return rank, kind, pid in quiet_processes, pid, main, quiet, level, _natural(str(info["name"])), key
     return rank, kind, device, stream, level, _natural(str(info["name"])), key
 
 

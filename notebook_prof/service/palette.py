@@ -1,17 +1,22 @@
 """Colours: the same name, phase or category has the same colour in every view.
 
-All are light enough for black text (contrast at least 4.5) and safe for colour-blind eyes: the hues
-for names are Paul Tol's *light* scheme, the phases those of Okabe and Ito.
+All are light enough for black text (contrast at least 4.5). The first hues for names are Paul Tol's *light*
+scheme, the phases those of Okabe and Ito; both are safe for colour-blind eyes.
 Sources: https://personal.sros.nl/~pault/ and https://jfly.uni-koeln.de/color/.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from ..labels import family_code
+
+NEUTRAL: Final = "#C9C9C9"
+"""Annotations: they say what runs below them, and are no work of their own."""
 NAMES: Final = (
     "#77AADD",
     "#EE8866",
@@ -29,8 +34,17 @@ NAMES: Final = (
     "#9BC995",
     "#C9B79C",
     "#B0A8D9",
+    "#F2B880",
+    "#7CC9A9",
+    "#D69AC0",
+    "#8AA6E8",
+    "#DCC95E",
+    "#74C5D6",
+    "#DB9393",
+    "#A9D08E",
+    NEUTRAL,
 )
-"""By rank of self time: the first eight differ most."""
+"""By a hash of the family name; the last is that of annotations."""
 
 PHASES: Final = {
     "data": "#E69F00",
@@ -50,7 +64,7 @@ CATEGORIES: Final = {
     "memset": "#99DDFF",
     "collective": "#F0E442",
     "python": "#BBCC33",
-    "annotation": "#C9C9C9",
+    "annotation": NEUTRAL,
     "module": "#C3A5E0",
     "io": "#E69F00",
     "sync": "#FFAABB",
@@ -63,18 +77,22 @@ ACCOUNT: Final = {
 }
 """Parts of the account: a colour a loop of steps, neutral tones for statements; the rest is grey."""
 
+RESOURCE: Final = {"device": "#EE8866", "host": "#77AADD"}
+"""Busy time in the overview."""
 STEP: Final = "#D5D9E0"
 COUNTER: Final = "#5FA8A0"
 MEMORY: Final = {"allocated": "#56B4E9", "reserved": "#999999", "selected": "#E69F00", "peak": "#D55E00"}
 
 
-def name_colours(self_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
-    """Position in `NAMES` for every name.
+def name_colours(families: Iterable[str], annotations: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
+    """Return the position in `NAMES` for every name: the same for a family in every recording and process.
 
     Parameters
     ----------
-    self_ns : ndarray of int64, shape (names,)
-        Total self time of each name; the longest gets the first colour.
+    families : iterable of str
+        What each name is one of; see `notebook_prof.labels.family`.
+    annotations : ndarray of bool, shape (names,)
+        Names that only mark what runs below them; they get the last colour.
 
     Returns
     -------
@@ -82,12 +100,13 @@ def name_colours(self_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
 
     Examples
     --------
-    >>> name_colours(np.array([5, 90, 7])).tolist()
-    [2, 0, 1]
+    >>> codes = name_colours(["gemm", "gemm", "step"], np.array([False, False, True]))
+    >>> bool(codes[0] == codes[1]), int(codes[2]) == len(NAMES) - 1
+    (True, True)
     """
-    rank = np.empty(len(self_ns), np.int64)
-    rank[np.argsort(-self_ns, kind="stable")] = np.arange(len(self_ns))
-    return (rank % len(NAMES)).astype(np.uint8)
+    codes = np.fromiter((family_code(text) % (len(NAMES) - 1) for text in families), np.uint8)
+    codes[annotations[: len(codes)]] = len(NAMES) - 1
+    return np.asarray(codes, np.uint8)
 
 
 def rgba(colour: str, alpha: int = 255) -> tuple[int, int, int, int]:

@@ -14,6 +14,7 @@ import pandas as pd
 from .. import analysis
 from ..analysis.device.launches import launching_rows
 from ..analysis.time.operators import redispatched
+from ..labels import MOST_LABELLED, STEP_MARK, family, short_names
 from ..trace import DEVICE_CATEGORIES, Trace
 from ..trace.arrays import BoolArray, IntArray
 from .cached import is_cached, locked_cached_property
@@ -154,9 +155,28 @@ class ViewStore:
     def name_colours(self) -> npt.NDArray[np.uint8]:
         """Place in the palette of every name."""
         c = self.columns
-        named = c.name + np.int32(1)  # code -1 (no name) falls into a place of its own
-        total = np.bincount(named, weights=c.self_ns, minlength=len(c.names) + 1)[1:]
-        return name_colours(total.astype(np.int64))
+        kernels = self._named_on(c.on_device()).tolist()
+        families = [
+            family(name, kernel)
+            for name, kernel in zip(c.names[:MOST_LABELLED], kernels[:MOST_LABELLED], strict=True)
+        ]
+        marks = np.array([name == "annotation" for name in c.categories] + [False])[c.category]
+        annotations = self._named_on(marks) & ~self._named_on(~marks)
+        annotations |= np.array([name.startswith(STEP_MARK) for name in c.names], bool)
+        return name_colours(families + c.names[MOST_LABELLED:], annotations)
+
+    @locked_cached_property
+    def short_names(self) -> list[str]:
+        """What to write for every name; no two are the same."""
+        c = self.columns
+        return short_names(c.names, self._named_on(c.on_device()).tolist())
+
+    def _named_on(self, slices: BoolArray) -> BoolArray:
+        """Names that some of these slices have."""
+        c = self.columns
+        named = np.zeros(len(c.names) + 1, bool)  # code -1 (no name) falls into the last place
+        named[c.name[slices]] = True
+        return named[:-1]
 
     @locked_cached_property
     def launches(self) -> tuple[IntArray, IntArray]:

@@ -11,6 +11,7 @@ PLAN = ROOT / "docs" / "images" / "floors.svg"
 WIDTH, LEFT, GAP, TOP, HIGH = 1080, 60, 12, 34, 72
 SAYS = {
     "errors": "every error of ours",
+    "labels": "short names",
     "trace": "schema, Trace, builder",
     "selection": "clauses, filters",
     "readers": "files → Trace",

@@ -11,6 +11,7 @@ from .source import FILES, ROOT, imports, module_name, room
 FLOORS = {
     "errors": 0,
     "units": 1,
+    "labels": 1,
     "optional": 1,
     "background": 1,
     "interrupts": 1,

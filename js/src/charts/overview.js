@@ -1,8 +1,8 @@
-// The strip above: the whole recording. Drag the frame to move, its edges to resize, outside it to look elsewhere.
+// The strip above: how busy each track is over the whole recording, and what of it is selected. Drag the frame to move, its edges to resize, outside it to look elsewhere.
 import {frameOf, paintSource} from '../figures/document.js';
 import {penOf} from '../shared/elements.js';
 import {PICTURED} from '../shared/store.js';
-import {densityColours} from '../timeline/colours.js';
+import {resourceColours} from '../timeline/colours.js';
 
 const EDGE_PX = 6;
 const CURSORS = {left: 'ew-resize', right: 'ew-resize', move: 'grab', new: 'crosshair'};
@@ -14,6 +14,7 @@ export class Overview {
   sheet = document.createElement('canvas');
   /** @type {StripAnswer | null} */ have = null;
   /** @type {Drag | null} */ drag = null;
+  tracks = 1;
 
   /**
    * @param {Context} ctx
@@ -44,7 +45,8 @@ export class Overview {
   arrived(answer) {
     const {have} = this;
     this.have = answer.same && have ? {...have, filtered: answer.filtered, data: {...have.data, ...answer.data}} : answer;
-    this.ctx.host.model('strip_rows').setv({start: Math.max(this.have.rows, 1), end: 0});
+    this.tracks = Math.max(...this.have.tracks, 0) + 1;
+    this.ctx.host.model('strip_rows').setv({start: Math.max(this.tracks, 1), end: 0});
     this.draw(this.have);
     this.ctx.count('overview');
   }
@@ -54,8 +56,8 @@ export class Overview {
     const {sheet} = this;
     if (have.bins) {
       sheet.width = have.bins;
-      sheet.height = have.rows;
-      const pixels = new Uint8ClampedArray(densityColours(have, this.ctx).buffer);
+      sheet.height = this.tracks;
+      const pixels = new Uint8ClampedArray(resourceColours(have, this.ctx).buffer);
       penOf(sheet).putImageData(new ImageData(pixels, have.bins), 0, 0);
     }
     this.repaint();
@@ -67,13 +69,13 @@ export class Overview {
       [begin, end] = this.span;
     if (!have?.bins) return;
     const {left, width, top, height} = this.view.frame.bbox,
-      lane = height / have.rows,
+      lane = height / this.tracks,
       scale = width / (end - begin);
     pen.translate(-0.5, -0.5); // BokehJS moves everything by half a pixel, for lines
     pen.imageSmoothingEnabled = false;
     const x = left + (have.bin_start - begin) * scale,
       wide = have.bin_ns * have.bins * scale;
-    for (let row = 0; row < have.rows; row++)
+    for (let row = 0; row < this.tracks; row++)
       pen.drawImage(sheet, 0, row, have.bins, 1, x, Math.round(top + row * lane), wide, Math.max(1, Math.round(0.75 * lane)));
   }
 

@@ -106,6 +106,7 @@ export class Dashboard {
       tooltip: createTooltip(root),
       palettes: createPalettes(meta.colours),
       nameOf: (code) => meta.nameList[code] ?? '',
+      labelOf: (code) => meta.shortList[code] || (meta.nameList[code] ?? ''),
       colourOfName: (code) => meta.nameColours[code] ?? NO_CODE,
       count: (name) => {
         counts[name] = (counts[name] ?? 0) + 1;

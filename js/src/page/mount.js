@@ -36,16 +36,18 @@ async function fetchMeta(asker) {
     asker.ask({t: 'names', start: 0}), // mostly all of them
   ]);
   const names = [],
+    short = [],
     colours = [];
   /** @type {typeof first | null} */
   let page = first;
   while (page) {
     names.push(...page.names);
+    short.push(...page.short);
     colours.push(...page.data.colour);
     page = page.next === null ? null : await asker.ask({t: 'names', start: page.next});
   }
   const stepColumns = {step: data.step, ts: data.ts, dur: data.dur};
-  return {...meta, stepColumns, nameList: names, nameColours: Uint8Array.from(colours)};
+  return {...meta, stepColumns, nameList: names, shortList: short, nameColours: Uint8Array.from(colours)};
 }
 
 /**

@@ -46,7 +46,7 @@ export function createAnswers(columns, given) {
   return {
     meta: () => reply({...given.meta}, {...given.steps}),
     account: () => reply(given.account.content, given.account.data),
-    names: () => reply({start: 0, names: given.names, next: null}, {colour: given.colours}),
+    names: () => reply({start: 0, names: given.names, short: given.short, next: null}, {colour: given.colours}),
     ...createTimelineAnswers(report),
     counters: (q) => counters(given, q),
     table: createLocalTable(report),

@@ -3,7 +3,8 @@ import {reply} from '../shared/packing.js';
 import {createLocalBins} from './density.js';
 
 const MOST_QUADS = 4000;
-const STRIP_ROWS = 14;
+const STRIP_ROWS = 14,
+  STREAM_ROWS = 4;
 const NOT_FILTERED_BY = ['window', 'track'];
 const NO_CODE = 255;
 
@@ -17,11 +18,19 @@ export function createTints(columns, given) {
   return (tint, i) => {
     if (tint === 'module' || tint === 'step') {
       const own = columns[tint]?.[i] ?? -1;
-      return own < 0 ? NO_CODE : own % given.meta.colours.names.length;
+      return own < 0 ? NO_CODE : own % (given.meta.colours.names.length - 1);
     }
     const code = tint === 'name' ? given.colours[columns.name[i]] : columns[tint][i];
     return code < 0 ? NO_CODE : code;
   };
+}
+
+/**
+ * The rows of a track that tell how busy it is.
+ * @param {Track} track
+ */
+function tellingRows({kind, row, depths, stem}) {
+  return kind === 'stream' ? Array.from({length: Math.min(depths, STREAM_ROWS)}, (_, k) => row + k) : [row + stem];
 }
 
 /**
@@ -89,12 +98,13 @@ export function createTimelineAnswers({columns, given, index, left, matching, le
    */
   function strip(q, state) {
     const {meta} = given,
-      rows = meta.tracks.slice(0, STRIP_ROWS).map((track) => track.row),
+      pairs = meta.tracks.slice(0, STRIP_ROWS).flatMap((track, k) => tellingRows(track).map((row) => [k, row])),
+      rows = pairs.map(([, row]) => row),
       mask = matching(state, NOT_FILTERED_BY);
     const crumbMask = leftMatching(state, NOT_FILTERED_BY),
       {where, out} = bins(rows, meta.span[0], meta.span[1], q.px, mask, crumbMask, q.tint ?? 'name'),
       {busy, bright, dname, dtint} = out;
-    return reply({rows: rows.length, filtered: mask !== null, ...where}, {busy, bright, dname, dtint});
+    return reply({tracks: pairs.map(([k]) => k), filtered: mask !== null, ...where}, {busy, bright, dname, dtint});
   }
   return {lod, strip};
 }

@@ -80,7 +80,8 @@ export class TableRow {
   nameLine(answer, i) {
     const line = document.createElement('div'),
       {data, label, detail, by} = answer,
-      text = label[i].length > LONGEST_SHOWN ? `${label[i].slice(0, LONGEST_SHOWN)}…${label[i].slice(-TAIL)}` : label[i];
+      whole = data.name[i] === NO_NAME ? label[i] : this.ctx.labelOf(data.name[i]),
+      text = whole.length > LONGEST_SHOWN ? `${whole.slice(0, LONGEST_SHOWN)}…${whole.slice(-TAIL)}` : whole;
     /**
      * @param {'i' | 'span'} tag
      * @param {string} className

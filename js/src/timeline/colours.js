@@ -75,6 +75,8 @@ export function createPalettes(colours) {
     step: colours.names.map(parseColour),
   };
   return {
+    /** Code of the colour of annotations. */
+    neutral: colours.names.length - 1,
     /**
      * @param {Tint} tint
      * @param {number} code
@@ -99,6 +101,29 @@ export function densityColours({data, filtered}, ctx) {
     if (!busy[cell]) continue;
     const rgb = filtered ? mix(dim, own[dtint[cell]], bright[cell] ? 0.35 + (0.65 * bright[cell]) / 255 : 0) : own[dtint[cell]];
     pixels[cell] = imageColour(rgb, Math.max(FAINTEST, busy[cell]));
+  }
+  return pixels;
+}
+
+/**
+ * Colours of the overview's cells (tracks × bins): a colour for devices and one for threads, grey where nothing is selected.
+ * Of a stream with several rows that counts which holds work: annotations may lie around the kernels.
+ * @param {Pick<StripAnswer, 'data' | 'filtered' | 'bins' | 'tracks'>} answer
+ * @param {Pick<Context, 'meta' | 'theme' | 'palettes' | 'colourOfName'>} ctx
+ */
+export function resourceColours({data, filtered, bins, tracks}, {meta, theme, palettes, colourOfName}) {
+  const {busy, bright, dname} = data,
+    dim = parseColour(theme.dim),
+    device = parseColour(meta.colours.resource.device),
+    host = parseColour(meta.colours.resource.host),
+    pixels = new Uint32Array((Math.max(...tracks, 0) + 1) * bins);
+  for (let cell = 0; cell < busy.length; cell++) {
+    const track = tracks[Math.floor(cell / bins)],
+      at = track * bins + (cell % bins),
+      stream = meta.tracks[track]?.kind === 'stream';
+    if (!busy[cell] || pixels[at] || (stream && colourOfName(dname[cell]) === palettes.neutral)) continue;
+    const chosen = filtered && bright[cell] > 0;
+    pixels[at] = imageColour(filtered && !chosen ? dim : stream ? device : host, chosen ? 255 : Math.max(FAINTEST, busy[cell]));
   }
   return pixels;
 }

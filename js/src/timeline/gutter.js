@@ -3,11 +3,6 @@ import {activeElement} from '../shared/elements.js';
 import {formatQuantity, formatShare} from '../shared/units.js';
 import {scaleOf} from './counters.js';
 
-// Threads of a pool differ at the end of their names: the middle is left out.
-const LONGEST_TRACK = 19;
-/** @param {string} name */
-const shortened = (name) => (name.length <= LONGEST_TRACK ? name : `${name.slice(0, 9)}…${name.slice(-(LONGEST_TRACK - 10))}`);
-
 /**
  * @param {string} text
  * @param {string} title
@@ -150,7 +145,7 @@ export class Gutter {
     row.setAttribute('aria-pressed', String(chosen));
     row.setAttribute('aria-label', `track ${track.name}, busy ${formatShare(track.busy)}`);
     row.title = `${track.name}\n${track.group}\nbusy ${formatShare(track.busy)} of the recording\nclick: select · Enter: fold · Alt+↑ ↓: move · H: hide`;
-    if (track.depths > 1) {
+    if (track.depths - track.stem > 1) {
       const fold = button(
         lanes.isFolded(track) ? '▸' : '▾',
         lanes.isFolded(track) ? `show all ${track.depths} levels` : 'show the outermost level only',
@@ -164,11 +159,27 @@ export class Gutter {
     tools.className = 'nbp-track-tools';
     tools.append(button('▴', 'move up', act.up), button('▾', 'move down', act.down), button('×', 'hide this track', act.hide));
     row.append(
-      span('nbp-track-name', shortened(track.name)),
+      span('nbp-track-name', track.label),
+      ...(track.stem ? [this.stemButton(track)] : []),
       tools,
       span('nbp-track-busy', `${Math.round(100 * track.busy)} %`),
     );
     this.listen(row, track, act);
+  }
+
+  /**
+   * Shows or hides the frames around everything.
+   * @param {Track} track
+   */
+  stemButton(track) {
+    const {lanes} = this,
+      shown = lanes.showsStem(track),
+      stem = button(shown ? '⤒' : '⋯', shown ? `hide the ${track.stem} outer frames` : `show the ${track.stem} frames around everything`, () => {
+        lanes.toggleStem(track);
+        this.changed(String(track.track));
+      });
+    stem.setAttribute('aria-expanded', String(shown));
+    return stem;
   }
 
   /**
@@ -219,7 +230,7 @@ export class Gutter {
     const [bottom, top] = scaleOf(counter),
       text = `${formatQuantity(bottom, counter.unit)} – ${formatQuantity(top, counter.unit)}`;
     row.title = `${counter.name}\n${counter.group}\nfrom ${formatQuantity(counter.low, counter.unit)} to ${formatQuantity(counter.high, counter.unit)}`;
-    row.append(span('nbp-track-name', shortened(counter.name)), span('nbp-counter-range', text));
+    row.append(span('nbp-track-name', counter.name), span('nbp-counter-range', text));
   }
 
   render() {

@@ -1,8 +1,10 @@
-// Which rows of the store stand where: steps on top, tracks under their groups, counters at the end. Tracks fold to one
-// row, hide, move within their group, and can be filtered by name.
+// Which rows of the store stand where: steps on top, devices, threads, counters at the end. Tracks fold to one row, hide,
+// move within their group, and can be filtered by name. Frames around everything are hidden; quiet threads begin folded, and
+// many of them under a heading of their own.
 
 /** Lanes of a counter. */
 export const COUNTER_LANES = 2;
+const MOST_QUIET = 2; // quiet threads of a process that need no heading of their own
 
 /**
  * @typedef {{kind: 'steps', first?: undefined, depths?: undefined}} StepsLane
@@ -17,6 +19,8 @@ export class Lanes {
   /** @type {Set<number>} */ folded = new Set();
   /** @type {Set<number>} */ hidden = new Set();
   /** @type {Set<string>} */ closed = new Set();
+  /** @type {Set<number>} */ stems = new Set();
+  /** @type {Map<number, string>} */ quietGroups = new Map();
   filter = '';
   /** @type {Lane[]} */ list = [];
 
@@ -28,12 +32,30 @@ export class Lanes {
     const ranks = new Set(meta.tracks.filter((t) => !this.hidden.has(t.track)).map((t) => t.rank));
     // ranks above one another: a line for each thread, so that all of them are in sight
     if (ranks.size > 1) for (const t of meta.tracks) if (t.depths > 3) this.folded.add(t.track);
+    this.setQuietApart();
     this.several = this.groups().length > 1;
     this.layout();
   }
 
+  /** Fold threads that wait; where they are many, under a heading. */
+  setQuietApart() {
+    const quiet = this.order.filter((t) => t.quiet);
+    for (const t of quiet) {
+      if (t.depths - t.stem > 1) this.folded.add(t.track);
+      const group = `${t.group} · quiet threads`;
+      if (quiet.filter((other) => other.group === t.group).length <= MOST_QUIET) continue;
+      this.quietGroups.set(t.track, group);
+      this.closed.add(group);
+    }
+  }
+
+  /** @param {Track} track */
+  groupOf(track) {
+    return this.quietGroups.get(track.track) ?? track.group;
+  }
+
   groups() {
-    return [...new Set(this.order.map((t) => t.group))];
+    return [...new Set(this.order.map((t) => this.groupOf(t)))];
   }
 
   /** @param {Track | Counter} one */
@@ -43,7 +65,7 @@ export class Lanes {
 
   /** @param {string} group */
   shownOf(group) {
-    return this.order.filter((t) => t.group === group && !this.hidden.has(t.track) && this.passes(t));
+    return this.order.filter((t) => this.groupOf(t) === group && !this.hidden.has(t.track) && this.passes(t));
   }
 
   layout() {
@@ -56,8 +78,9 @@ export class Lanes {
       if (several) this.list.push({kind: 'group', text: group, tracks: tracks.length, open: !closed.has(group)});
       if (several && closed.has(group)) continue;
       for (const track of tracks) {
-        const depths = this.folded.has(track.track) ? 1 : track.depths;
-        for (let d = 0; d < depths; d++) this.list.push({kind: 'lane', row: track.row + d, track, first: d === 0, depths});
+        const from = this.stems.has(track.track) ? 0 : track.stem,
+          depths = this.folded.has(track.track) ? 1 : track.depths - from;
+        for (let d = 0; d < depths; d++) this.list.push({kind: 'lane', row: track.row + from + d, track, first: d === 0, depths});
       }
     }
     const counters = (this.meta.counters ?? []).filter((c) => !this.hidden.has(c.track) && this.passes(c));
@@ -114,6 +137,19 @@ export class Lanes {
     this.toggle(this.folded, track.track);
   }
 
+  /** @param {Track} track */
+  showsStem(track) {
+    return this.stems.has(track.track);
+  }
+
+  /**
+   * Show or hide the frames around everything.
+   * @param {Track} track
+   */
+  toggleStem(track) {
+    this.toggle(this.stems, track.track);
+  }
+
   /** @param {string} group */
   close(group) {
     this.toggle(this.closed, group);
@@ -147,7 +183,7 @@ export class Lanes {
    * @param {1 | -1} by
    */
   move(track, by) {
-    const peers = this.shownOf(track.group),
+    const peers = this.shownOf(this.groupOf(track)),
       other = peers[peers.indexOf(track) + by];
     if (!other) return;
     const [i, j] = [this.order.indexOf(track), this.order.indexOf(other)];
@@ -165,7 +201,8 @@ export class Lanes {
     if (!track || this.placeOfRow(row) >= 0) return false;
     this.folded.delete(track.track);
     this.hidden.delete(track.track);
-    this.closed.delete(track.group);
+    this.closed.delete(this.groupOf(track));
+    if (row < track.row + track.stem) this.stems.add(track.track);
     if (!this.passes(track)) this.filter = '';
     this.layout();
     return true;

@@ -13,6 +13,7 @@ import {Pictures} from './pictures.js';
 const SETTLE_MS = 120;
 const MOST_LANES_SHOWN = 24;
 const MOST_STEPS = 600;
+const ANNOTATION_INSET = 0.24; // annotations are thin: they mark what runs below them
 
 /**
  * How many lanes have room.
@@ -146,8 +147,8 @@ export class Timeline {
         start: data.x0[i],
         length: data.dur[i],
         place: places[data.slot[i]],
-        inset: 0.07,
-        text: ctx.nameOf(data.name[i]),
+        inset: ctx.colourOfName(data.name[i]) === ctx.palettes.neutral ? ANNOTATION_INSET : 0.07,
+        text: ctx.labelOf(data.name[i]),
       });
     }
     this.painter.show(items, answer.mode === 'dense' ? this.density(have) : null);

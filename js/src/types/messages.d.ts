@@ -55,6 +55,12 @@ type Grouping = 'name' | 'shapes' | 'module' | 'category';
 interface Track {
   track: number;
   name: string;
+  /** What to write beside it. */
+  label: string;
+  /** Outermost rows that hold one slice each around nearly everything. */
+  stem: number;
+  /** A thread that waits, or does next to nothing. */
+  quiet: boolean;
   group: string;
   kind: string;
   /** First of its drawn rows. */
@@ -100,6 +106,7 @@ interface MetaContent {
     categories: string[];
     phase: Record<string, string>;
     step: string;
+    resource: Record<'device' | 'host', string>;
     account: AccountColours;
     memory: Record<'allocated' | 'reserved' | 'selected' | 'peak', string>;
     counter: string;
@@ -179,7 +186,8 @@ interface LodAnswer extends DensityPlace {
   data: SliceColumns & DensityColumns;
 }
 interface StripAnswer extends DensityPlace {
-  rows: number;
+  /** Of each row, which track it is of: the first, the second … */
+  tracks: number[];
   filtered: boolean;
   picture?: number;
   same?: boolean;
@@ -359,7 +367,7 @@ interface RankPanelAnswer {
 interface Questions {
   meta: {ask: {doubts?: 'later'}; answer: MetaContent & {data: StepColumns}};
   doubts: {ask: {}; answer: {doubts: Doubts}};
-  names: {ask: {start: number}; answer: {names: string[]; next: number | null; data: {colour: Uint8Array}}};
+  names: {ask: {start: number}; answer: {names: string[]; short: string[]; next: number | null; data: {colour: Uint8Array}}};
   account: {ask: {}; answer: AccountAnswer};
   lod: {ask: LodRequest; answer: LodAnswer};
   strip: {ask: {px: number; tint: Tint; picture?: number}; answer: StripAnswer};

@@ -40,6 +40,8 @@ interface Settings {
 interface Meta extends MetaContent {
   stepColumns: StepColumns;
   nameList: string[];
+  /** What to write for each name; empty where it is the name. */
+  shortList: string[];
   nameColours: Uint8Array;
 }
 
@@ -58,6 +60,8 @@ interface Context {
   tooltip: Tooltip;
   palettes: Palettes;
   nameOf(code: number): string;
+  /** What is written for a name: short, and no other name's. */
+  labelOf(code: number): string;
   colourOfName(code: number): number;
   /** Notes that a view has been drawn. */
   count(name: string): void;

@@ -68,6 +68,7 @@ interface ReportData {
   meta: MetaContent;
   steps: StepColumns;
   names: string[];
+  short: string[];
   colours: Uint8Array;
   trackOfRow: number[];
   groups: Partial<Record<Grouping, ReportGroup>>;

@@ -4,13 +4,13 @@ import {drawnSpans} from '../../src/charts/account_spans.js';
 import {chosenSpan} from '../../src/page/navigation.js';
 import {columnsOf} from '../../src/tabs/parts.js';
 import {cellText, sortedRows} from '../../src/tabs/table.js';
-import {mix, parseColour, textOn} from '../../src/timeline/colours.js';
+import {mix, parseColour, resourceColours, textOn} from '../../src/timeline/colours.js';
 import {stairs, valueOf} from '../../src/timeline/curves.js';
 import {sliceAt} from '../../src/timeline/hit.js';
 import {Lanes} from '../../src/timeline/lanes.js';
 import {binsAtPixels} from '../../src/timeline/painter.js';
 
-const track = (number, group, more = {}) => ({track: number, name: `track ${number}`, group, kind: 'thread', row: 4 * number, depths: 2, rank: 0, busy: 0, ...more});
+const track = (number, group, more = {}) => ({track: number, name: `track ${number}`, group, kind: 'thread', row: 4 * number, depths: 2, stem: 0, quiet: false, rank: 0, busy: 0, ...more});
 const metaOf = (tracks, more = {}) => ({tracks, counters: [], stepColumns: {step: [], ts: [], dur: []}, ...more});
 const texts = (lanes) => lanes.all().map((lane) => lane.text ?? lane.row ?? lane.counter?.name ?? lane.kind);
 
@@ -42,6 +42,40 @@ test('lanes: a track moves within its group, hides, and is found by name', () =>
 test('lanes: several ranks show a line for each thread', () => {
   const lanes = new Lanes(metaOf([track(0, 'rank 0', {depths: 5}), track(5, 'rank 1', {rank: 1, depths: 5})]));
   expect(texts(lanes)).toEqual(['rank 0', 0, 'rank 1', 20]);
+});
+
+test('lanes: frames around everything hide until they are asked for, or one of them is shown', () => {
+  const one = track(0, 'host', {depths: 6, stem: 4}),
+    lanes = new Lanes(metaOf([one]));
+  expect(texts(lanes)).toEqual([4, 5]);
+  lanes.toggleStem(one);
+  expect(texts(lanes)).toEqual([0, 1, 2, 3, 4, 5]);
+  lanes.toggleStem(one);
+  lanes.fold(one);
+  expect(texts(lanes)).toEqual([4]);
+  expect(lanes.reveal(2)).toBe(true);
+  expect(texts(lanes)).toEqual([0, 1, 2, 3, 4, 5]);
+});
+
+test('lanes: quiet threads begin folded, many of them under a heading that is closed', () => {
+  const quiet = (number) => track(number, 'host', {quiet: true, depths: 3}),
+    few = new Lanes(metaOf([track(0, 'host'), quiet(1), quiet(2)])),
+    many = new Lanes(metaOf([track(0, 'host'), quiet(1), quiet(2), quiet(3)]));
+  expect(texts(few)).toEqual([0, 1, 4, 8]);
+  expect(texts(many)).toEqual(['host', 0, 1, 'host · quiet threads']);
+  expect(many.reveal(8)).toBe(true);
+  expect(texts(many)).toEqual(['host', 0, 1, 'host · quiet threads', 4, 8, 9, 10, 12]);
+});
+
+test('overview: a colour for devices and one for threads, work before annotations, grey where nothing is selected', () => {
+  const meta = {tracks: [{kind: 'stream'}, {kind: 'thread'}], colours: {resource: {device: '#EE8866', host: '#77AADD'}}},
+    ctx = {meta, theme: {dim: '#dddddd'}, palettes: {neutral: 9}, colourOfName: (code) => code},
+    // rows: the stream's annotations (neutral), its kernels, the thread
+    data = {busy: Uint8Array.of(255, 0, 255, 9, 200, 200), bright: Uint8Array.of(0, 0, 255, 0, 0, 255), dname: Uint32Array.of(9, 9, 1, 1, 2, 2)},
+    answer = {data, bins: 2, tracks: [0, 0, 1]},
+    css = (pixel) => `#${[pixel & 255, (pixel >>> 8) & 255, (pixel >>> 16) & 255].map((v) => v.toString(16).padStart(2, '0')).join('')}`;
+  expect(Array.from(resourceColours({...answer, filtered: false}, ctx), css)).toEqual(['#ee8866', '#ee8866', '#77aadd', '#77aadd']);
+  expect(Array.from(resourceColours({...answer, filtered: true}, ctx), css)).toEqual(['#ee8866', '#dddddd', '#dddddd', '#77aadd']);
 });
 
 test('every pixel shows the bins that it covers', () => {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ...labels import short_name
 from ...units import format_items, format_share
 from ..device.busy import device, idle_causes
 from ..time.host_waits import host_waits
@@ -128,7 +129,7 @@ def _busy(facts: Facts, busy: float, when: Sentence, evidence: dict[str, Any]) -
     sentence = say(
         f"Compute-bound: device {evidence['device']} is busy ",
         when,
-        f"; {short(kernel['name'])} takes ",
+        f"; {short_name(str(kernel['name']), kernel=True)} takes ",
         cite(format_share(share), share, source, select=select),
         " of its work.",
     )

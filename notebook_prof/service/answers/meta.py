@@ -41,6 +41,9 @@ def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
             {
                 "track": t.track,
                 "name": t.name,
+                "label": t.label,
+                "stem": t.stem,
+                "quiet": t.quiet,
                 "group": t.group,
                 "kind": t.kind,
                 "row": t.first_row,
@@ -68,6 +71,7 @@ def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
             "categories": [palette.CATEGORIES.get(name, "#C9C9C9") for name in c.categories],
             "phase": palette.PHASES,
             "step": palette.STEP,
+            "resource": palette.RESOURCE,
             "account": palette.ACCOUNT,
             "memory": palette.MEMORY,
             "counter": palette.COUNTER,
@@ -103,7 +107,8 @@ def names(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     Returns
     -------
     Answer
-        ``content["names"]``, ``content["next"]`` (None at the end) and the column ``colour``.
+        ``content["names"]``, ``content["short"]`` (what to write for each, empty where it is the name),
+        ``content["next"]`` (None at the end) and the column ``colour``.
     """
     known = store.columns.names
     start = int(request.get("start", 0))
@@ -115,8 +120,10 @@ def names(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
         if room < 0:
             break
     stop = start + len(page)
+    labels = store.short_names[start:stop]
+    short = ["" if label == name else label for label, name in zip(labels, page, strict=True)]
     return pack(
-        {"start": start, "names": page, "next": stop if stop < len(known) else None},
+        {"start": start, "names": page, "short": short, "next": stop if stop < len(known) else None},
         {"colour": store.name_colours[start:stop]},
     )
 

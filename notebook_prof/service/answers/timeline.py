@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...trace.arrays import IntArray
+from ..columns import DrawnTrack
 from ..lod import Density, DrawnIndex, Picture, density
 from ..lod.rows import RowIndex, spread
 from ..packing import Answer, pack
@@ -20,6 +21,7 @@ MAX_QUADS: Final = 4000
 MAX_ROWS: Final = 128
 _NARROWEST_PX: Final = 2.0
 _STRIP_ROWS: Final = 14
+_STREAM_ROWS: Final = 4
 _NOT_FILTERED_BY: Final = ("window", "track")
 
 
@@ -69,7 +71,10 @@ def lod(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) 
 
 
 def strip(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return the whole recording in one strip: outermost slices of the busiest tracks, as density.
+    """Return the whole recording in one strip: how busy the first tracks are, as density.
+
+    Of a thread these are the slices inside the frames around everything; of a stream its first rows, since
+    annotations may lie around the kernels.
 
     Parameters
     ----------
@@ -79,11 +84,12 @@ def strip(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     Returns
     -------
     Answer
-        Columns ``busy bright dname dtint`` as in `lod`, ``content["rows"]`` rows of them; ``bright`` alone
-        where ``same`` is true.
+        Columns ``busy bright dname dtint`` as in `lod`; ``content["tracks"]`` says of each row which track it
+        is of. ``bright`` alone where ``same`` is true.
     """
     c = store.columns
-    rows = np.array([track.first_row for track in c.tracks[:_STRIP_ROWS]], np.int64)
+    pairs = [(k, row) for k, track in enumerate(c.tracks[:_STRIP_ROWS]) for row in _telling_rows(track)]
+    rows = np.array([row for _, row in pairs], np.int64)
     key = matching_key(state, without=_NOT_FILTERED_BY)
     span = (float(store.trace.span.start), float(max(store.trace.span.end, 1)))
     drawn, px, tint = store.drawn(rows, key), int(request.get("px", 1000)), str(request.get("tint", "name"))
@@ -94,13 +100,20 @@ def strip(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     number, picture = store.pictures.get(("strip", px, tint), drawn.rows, make)
     d = picture.density
     assert d is not None
-    content = {"rows": len(rows), "filtered": bool(key), "picture": number}
+    content = {"tracks": [k for k, _ in pairs], "filtered": bool(key), "picture": number}
     marks = {"bright": _bright(store, picture.index, d, key)}
     if request.get("picture") == number:
         return pack({**content, "same": True}, marks)
     cells = _cells(store, picture.index, d, tint)
     del cells["count"]
     return pack({**content, **_place(d)}, {**cells, **marks})
+
+
+def _telling_rows(track: DrawnTrack) -> range:
+    """Return the rows of a track that tell how busy it is."""
+    if track.kind == "stream":
+        return range(track.first_row, track.first_row + min(track.depths, _STREAM_ROWS))
+    return range(track.first_row + track.stem, track.first_row + track.stem + 1)
 
 
 def _picture(
@@ -203,5 +216,5 @@ def _tint(store: ViewStore, tint: str, slices: npt.NDArray[Any]) -> npt.NDArray[
         return np.where(codes < 0, 255, codes).astype(np.uint8)
     if tint in ("module", "step"):
         codes = (c.step if tint == "step" else store.grouping("module")[0])[slices].astype(np.int64)
-        return np.where(codes < 0, 255, codes % len(NAMES)).astype(np.uint8)
+        return np.where(codes < 0, 255, codes % (len(NAMES) - 1)).astype(np.uint8)
     return np.asarray(store.name_colours[np.maximum(c.name[slices], 0)], np.uint8)

@@ -103,7 +103,7 @@ def payload(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
         "columns": columns,
         "meta": head["content"],
         "steps": head["data"],
-        "names": _all_names(store),
+        **_all_names(store),
         "colours": store.name_colours.tolist(),
         "trackOfRow": c.track_of_row.tolist(),
         "groups": groups,
@@ -237,12 +237,14 @@ def extremes(values: npt.NDArray[Any], most: int) -> npt.NDArray[np.int64]:
     return np.unique(np.concatenate([*chosen, np.arange(full, len(values))]))
 
 
-def _all_names(store: ViewStore) -> list[str]:
-    out: list[str] = []
+def _all_names(store: ViewStore) -> dict[str, list[str]]:
+    """Return ``names`` and what to write for each, ``short``."""
+    out: dict[str, list[str]] = {"names": [], "short": []}
     start: int | None = 0
     while start is not None and store.columns.names:
         page = names(store, {}, {"start": start}).content
-        out += page["names"]
+        for key, values in out.items():
+            values += page[key]
         start = page["next"]
     return out
 

@@ -1,0 +1,25 @@
+"""What is written on the screen for a name: short, and by which family it is coloured."""
+
+from .names import (
+    MOST_LABELLED,
+    STEP_MARK,
+    evaluates,
+    family,
+    family_code,
+    short_name,
+    short_names,
+    track_label,
+    variants,
+)
+
+__all__ = [
+    "MOST_LABELLED",
+    "STEP_MARK",
+    "evaluates",
+    "family",
+    "family_code",
+    "short_name",
+    "short_names",
+    "track_label",
+    "variants",
+]

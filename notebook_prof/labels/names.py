@@ -1,0 +1,277 @@
+"""Short names to read on the screen. The whole name stays what is selected by."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from .kernels import base_of, kernel_label, plain_base, without_suffix
+
+MOST_LABELLED: Final = 100_000
+STEP_MARK: Final = "ProfilerStep#"
+EVALUATES: Final = "autograd::engine::evaluate_function: "
+_NAMESPACES: Final = (
+    "aten::",
+    "torch::autograd::",
+    "prims::",
+    "prim::",
+    "_c10d_functional::",
+    "c10d::",
+    "torch::",
+)
+_MODULE: Final = re.compile(r"^nn\.Module: (.+)_(\d+)$")
+_FRAME: Final = re.compile(r"(\d+)\): (.+)")
+_BUILT_IN: Final = re.compile(
+    r"^<built-in (?:function|method) (\S+?)(?: of (?:type )?(\S+?)(?: object)?(?: at (0x\w+))?)?>$"
+)
+_COPY: Final = re.compile(r"^Memcpy (\w+) \((\w+) -> (\w+)\)$")
+_CPP: Final = re.compile(r"^void |^[\w:]+(?:<.*>|::\w+)?\(.*\)$|^[\w:]+<.*>$")
+_AS_KERNEL: Final = re.compile(r"^void |^triton_|^nccl(?:Dev)?Kernel|^Cijk_|_s?gemm_|^cutlass|^cudnn::|\.kd$")
+_NUMBERS: Final = re.compile(r"(?:[#\s_.]+\d+)+$")
+_TOKEN: Final = re.compile(r"[\w.+-]+")
+_LONGEST_WHOLE: Final = 40
+_LONGEST_TOLD: Final = 28
+
+
+def variants(name: str, kernel: bool = False) -> tuple[str, ...]:
+    """Return ways to write a name, the shortest first, the whole name last.
+
+    Parameters
+    ----------
+    name : str
+        As recorded.
+    kernel : bool
+        Whether it ran on a device; such a name is read as a kernel's.
+
+    Examples
+    --------
+    >>> variants("aten::conv2d")
+    ('conv2d', 'aten::conv2d')
+    >>> variants("void at::native::reduce_kernel<512, 1, at::native::MeanOps<float> >(int)", kernel=True)[0]
+    'reduce mean f32'
+    """
+    text = " ".join(name.split()) if "\n" in name else name
+    return tuple(dict.fromkeys((*_shorter(text, kernel), name)))
+
+
+def short_name(name: str, kernel: bool = False, limit: int = 48) -> str:
+    """Return a name for a sentence: its shortest variant, cut where it is still too long.
+
+    Examples
+    --------
+    >>> short_name("void cudnn::detail::dgrad_engine<float, 512, 6>(int)", kernel=True)
+    'conv backward data f32'
+    """
+    text = variants(name, kernel)[0]
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _shorter(name: str, kernel: bool) -> Iterable[str]:
+    if name.startswith(EVALUATES):
+        inner = variants(name.removeprefix(EVALUATES))[0]
+        return inner, f"evaluate {inner}"
+    for namespace in _NAMESPACES:
+        if name.startswith(namespace) and "(" not in name and "<" not in name:
+            return (name.removeprefix(namespace),)
+    module = _MODULE.match(name)
+    if module:
+        return (f"{module.group(2)} {module.group(1)}",)
+    copy = _COPY.match(name)
+    if copy:
+        kind, ends = copy.group(1), {copy.group(2), copy.group(3)} & {"Pinned", "Pageable"}
+        return (f"memcpy {kind}" + "".join(f" {end.lower()}" for end in sorted(ends)),)
+    if name == "Memset (Device)":
+        return ("memset",)
+    path, python, rest = name.partition(".py(")
+    frame = _FRAME.fullmatch(rest) if python else None
+    if frame:
+        line, function = frame.groups()
+        file = re.split(r"[/\\]", path)[-1] + ".py"
+        return f"{function} ({file})", f"{function} ({file}:{line})", f"{function} ({path}.py:{line})"
+    built_in = _BUILT_IN.match(name)
+    if built_in:
+        function, owner, address = built_in.groups()
+        owner = "" if owner and owner.startswith("pybind11_") else owner
+        whole = f"{owner}.{function}" if owner else function
+        return (whole, f"{whole} {address}") if address else (whole,)
+    if kernel or _AS_KERNEL.search(name):
+        return _kernel(name, kernel)
+    return ()
+
+
+def _kernel(name: str, kernel: bool) -> Iterable[str]:
+    label = kernel_label(name)
+    if label:
+        return (" ".join(part for part in label if part),)
+    if _CPP.search(name):
+        return plain_base(name), base_of(name)
+    return (without_suffix(name),) if kernel else ()
+
+
+def short_names(names: Sequence[str], kernels: Iterable[bool] | None = None) -> list[str]:
+    """Return a label for every name; no two names of the list get the same.
+
+    Names that would read the same are told apart: by their next longer form, then by the words in which they
+    differ, at last by a number.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Distinct names. Those behind the first 100,000 are left as they are.
+    kernels : iterable of bool, optional
+        Which of them ran on a device.
+
+    Returns
+    -------
+    list of str
+        As long as `names`.
+
+    Examples
+    --------
+    >>> short_names(["aten::mm", "AddmmBackward0", "autograd::engine::evaluate_function: AddmmBackward0"])
+    ['mm', 'AddmmBackward0', 'evaluate AddmmBackward0']
+    """
+    first = list(names[:MOST_LABELLED])
+    flags = [False] * len(first) if kernels is None else list(kernels)[: len(first)]
+    ways = [variants(name, flag) for name, flag in zip(first, flags, strict=True)]
+    level = [0] * len(first)
+    labels = [way[0] for way in ways]
+    taken = set(names[MOST_LABELLED:])
+    while True:
+        groups: dict[str, list[int]] = defaultdict(list)
+        for at in range(len(labels)):
+            groups[labels[at]].append(at)
+        undecided = [
+            at for label, group in groups.items() if len(group) > 1 or label in taken for at in group
+        ]
+        moved = False
+        for at in undecided:
+            last = len(ways[at]) - (1 if len(names[at]) <= _LONGEST_WHOLE else 2)
+            if level[at] < last:
+                level[at] += 1
+                labels[at] = ways[at][level[at]]
+                moved = True
+        if not moved:
+            break
+    _tell_apart(first, labels, groups, taken)
+    return labels + list(names[MOST_LABELLED:])
+
+
+def _tell_apart(
+    names: Sequence[str], labels: list[str], groups: dict[str, list[int]], taken: set[str]
+) -> None:
+    """Add to labels of several names the words in which the names differ, or a number."""
+    used = {label for label, group in groups.items() if len(group) == 1} | taken
+    for label, group in groups.items():
+        if len(group) == 1 and label not in taken:
+            continue
+        words = [list(dict.fromkeys(_TOKEN.findall(names[at]))) for at in group]
+        frequency = Counter(word for own in words for word in own)
+        for at, own in zip(group, words, strict=True):
+            if names[at] == label and label not in taken:
+                used.add(label)
+                continue
+            told = _rarest(own, frequency, len(group))
+            text = f"{label} · {told}" if told else label
+            unique, number = text, 1
+            while unique in used:
+                number += 1
+                unique = f"{text} #{number}"
+            used.add(unique)
+            labels[at] = unique
+
+
+def _rarest(words: Sequence[str], frequency: Counter[str], of: int) -> str:
+    """Return the words that fewest names have, as many as fit, in their own order."""
+    room, kept = _LONGEST_TOLD, set[str]()
+    for word in sorted(words, key=frequency.__getitem__):
+        if frequency[word] < of and len(word) < room:
+            kept.add(word)
+            room -= len(word) + 1
+    return " ".join(word for word in words if word in kept)
+
+
+def family(name: str, kernel: bool = False) -> str:
+    """Return what a name is one of: the same for all sizes, element types, numbers and in-place forms.
+
+    Examples
+    --------
+    >>> family("volta_sgemm_128x64_nn", kernel=True), family("aten::add_"), family("nn.Module: Linear_3")
+    ('gemm', 'add', 'Linear')
+    """
+    module = _MODULE.match(name)
+    if module:
+        return module.group(1)
+    label = kernel_label(name) if kernel or _AS_KERNEL.search(name) else None
+    text = label[0] if label else variants(name, kernel)[0]
+    return _NUMBERS.sub("", text).rstrip("_ ") or text
+
+
+def family_code(text: str) -> int:
+    """Return a number that is the same for a family in every recording, run and process (CRC-32).
+
+    Examples
+    --------
+    >>> family_code("gemm") == family_code("gemm")
+    True
+    """
+    return zlib.crc32(text.encode("utf-8", "surrogatepass"))
+
+
+_BACKWARD: Final = re.compile(r"^\w+Backward\d*$")
+_THREAD: Final = re.compile(r"^[Tt]hread (-?\d+)(?: \((.+)\))?$")
+_STREAM: Final = re.compile(r"^(?:GPU|NPU) \d+ (stream .+|.*\D.*)$")
+_PROGRAMS: Final = re.compile(r"^python[\d.]*$|^ipykernel", re.I)
+
+
+def evaluates(name: str) -> bool:
+    """Return whether autograd's engine runs an operator of this name.
+
+    Examples
+    --------
+    >>> evaluates("AddmmBackward0"), evaluates("aten::convolution_backward")
+    (True, False)
+    """
+    return name.startswith(EVALUATES) or _BACKWARD.match(name) is not None
+
+
+def track_label(name: str, pid: int = -1, tid: int = -1, autograd: bool = False) -> str:
+    """Return what to write beside a track, under a heading that names its process or device.
+
+    Parameters
+    ----------
+    name : str
+        As recorded.
+    pid, tid : int
+        -1 where unknown; a thread with the number of its process is its main one.
+    autograd : bool
+        Whether autograd's engine runs the backward pass there.
+
+    Examples
+    --------
+    >>> track_label("thread 5555 (python)", 5555, 5555), track_label("thread 57 (pt_autograd_0)", 5555, 57)
+    ('main', 'autograd 0')
+    >>> track_label("GPU 0 stream 7"), track_label("thread 12 (python)", 5555, 12, autograd=True)
+    ('stream 7', 'autograd')
+    """
+    stream = _STREAM.match(name)
+    if stream:
+        return stream.group(1)
+    thread = _THREAD.match(name)
+    program = (thread.group(2) or "") if thread else ""
+    if name == "MainThread" or program == "pt_main_thread" or (thread and pid >= 0 and pid == tid):
+        return "main"
+    if program.startswith("pt_"):
+        return program.removeprefix("pt_").replace("_", " ")
+    if not thread:
+        return name
+    if autograd:
+        return "autograd"
+    return (
+        f"{program} {thread.group(1)}"
+        if program and not _PROGRAMS.match(program)
+        else f"thread {thread.group(1)}"
+    )

@@ -1,0 +1,159 @@
+"""Names to read on the screen: short, one for each name, a family for each colour."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from notebook_prof.errors import NotebookProfError
+from notebook_prof.labels import MOST_LABELLED, family, short_names, track_label, variants
+from notebook_prof.labels.kernels import kernel_label
+from notebook_prof.readers import read_trace
+from notebook_prof.service.palette import NAMES, name_colours
+from notebook_prof.service.store import ViewStore
+
+from .. import samples
+
+KERNELS = {
+    "volta_sgemm_128x64_nn": "gemm f32 128×64 nn",
+    "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_k_off": (
+        "gemm bf16 128×128 tn"
+    ),
+    "void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_64x64_16x6_nt_align4>(cutlass_80::Params)": (
+        "gemm f32 64×64 nt"
+    ),
+    "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT32x32x256_MI16x16x1_SN": "gemm bf16 32×32",
+    "void splitKreduce_kernel<float, float, true>(cublasSplitKParams<float>)": "gemm split-K reduce f32",
+    "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::Half>, X>(int)": (
+        "elementwise add f16"
+    ),
+    "void at::native::vectorized_elementwise_kernel<4, at::native::(anonymous namespace)::silu_kernel("
+    "at::TensorIteratorBase&)::{lambda()#1}, Y<float> >(int)": "elementwise silu f32",
+    "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float> > >(X)": (
+        "reduce mean f32"
+    ),
+    "void (anonymous namespace)::softmax_warp_forward<float, float, 10>(float*)": "softmax forward f32",
+    "void cudnn::bn_bw_1C11_kernel_new<float, float, float2, 512, true, 1>(float)": "batch norm backward f32",
+    "void cudnn::detail::dgrad_engine<float, 512, 6>(int)": "conv backward data f32",
+    "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)": "AllReduce Sum f32 RING LL",
+    "triton_poi_fused_add_relu_0": "triton pointwise add relu 0",
+    "void vllm::rotary_embedding_kernel<c10::BFloat16, true>(long const*)": "rotary_embedding",
+    "Im3d2Col.kd": "Im3d2Col",
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_is_written_by_what_it_does(name: str) -> None:
+    assert variants(name, kernel=True)[0] == KERNELS[name]
+
+
+@pytest.mark.parametrize(
+    "name", ["BiasAddGrad-op143", "Conv2DBackpropFilter-op82", "SUB(input[25],step.MUL)[2]"]
+)
+def test_nodes_of_graphs_keep_their_names(name: str) -> None:
+    assert kernel_label(name) is None
+    assert variants(name, kernel=True) == (name,)
+
+
+def test_names_of_the_host() -> None:
+    names = [
+        "aten::conv2d",
+        "nn.Module: ReLU_2",
+        "torch/nn/modules/module.py(1782): _call_impl",
+        "<built-in method append of list object at 0x7f3d2f66a480>",
+        "Memcpy HtoD (Pinned -> Device)",
+        "cudaLaunchKernel",
+    ]
+    assert [variants(name)[0] for name in names] == [
+        "conv2d",
+        "2 ReLU",
+        "_call_impl (module.py)",
+        "list.append",
+        "memcpy HtoD pinned",
+        "cudaLaunchKernel",
+    ]
+
+
+def test_names_that_would_read_the_same_are_told_apart() -> None:
+    add = "void at::native::vectorized_elementwise_kernel<{}, at::native::CUDAFunctor_add<float> >(int)"
+    names = ["torch/a.py(3): f", "torch/a.py(9): f", add.format(2), add.format(4), "aten::mm", "mm"]
+    assert short_names(names) == [
+        "f (a.py:3)",
+        "f (a.py:9)",
+        "elementwise add f32 · 2",
+        "elementwise add f32 · 4",
+        "aten::mm",
+        "mm",
+    ]
+
+
+@pytest.mark.parametrize("sample", samples.expected())
+def test_no_two_names_of_a_sample_read_the_same(sample: str) -> None:
+    if sample.startswith("shared/") and not samples.ROOTS["shared"].is_dir():
+        pytest.skip("the shared recordings are not here")
+    try:
+        trace = read_trace(samples.path_of(sample))
+    except NotebookProfError:
+        pytest.skip("no recording")
+    store = ViewStore(trace)
+    names, labels = store.columns.names, store.short_names
+    assert len(labels) == len(names)
+    assert len(set(labels)) == len(set(names))
+    assert all(label for label, name in zip(labels, names, strict=True) if name)
+    shorter = sum(map(len, labels)) <= sum(map(len, names))
+    assert shorter
+
+
+@given(st.lists(st.text(max_size=30), unique=True, max_size=12))
+def test_every_list_of_names_stays_unique(names: list[str]) -> None:
+    labels = short_names(names, [bool(len(name) % 2) for name in names])
+    assert len(set(labels)) == len(names)
+
+
+def test_names_behind_the_limit_are_left_alone() -> None:
+    names = [f"aten::op{k}" for k in range(MOST_LABELLED + 2)]
+    labels = short_names(names)
+    assert labels[0] == "op0"
+    assert labels[-2:] == names[-2:]
+
+
+def test_a_family_keeps_its_colour_in_every_process() -> None:
+    assert family("volta_sgemm_64x64_nt", kernel=True) == family(
+        "ampere_fp16_s16816gemm_fp16_128x128_tn", kernel=True
+    )
+    assert family("nn.Module: Linear_3") == family("nn.Module: Linear_11") == "Linear"
+    assert family("ProfilerStep#5") == "ProfilerStep"
+    assert family("aten::conv2d") == "conv2d"
+    families = ["gemm", "conv2d", "Linear", "step"]
+    here = name_colours(families, np.array([False, False, False, True])).tolist()
+    script = (
+        "import numpy as np; from notebook_prof.service.palette import name_colours;"
+        f"print(name_colours({families}, np.array([False, False, False, True])).tolist())"
+    )
+    other = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert other.stdout.strip() == str(here)
+    assert here[-1] == len(NAMES) - 1
+
+
+@pytest.mark.parametrize(
+    ("name", "pid", "tid", "autograd", "label"),
+    [
+        ("thread 5555 (python)", 5555, 5555, False, "main"),
+        ("MainThread", -1, -1, False, "main"),
+        ("thread 1074 (pt_main_thread)", 1, 1074, False, "main"),
+        ("thread 598009 (pt_autograd_0)", 1, 598009, True, "autograd 0"),
+        ("thread 57 (python3)", 55, 57, True, "autograd"),
+        ("thread 57 (python3)", 55, 57, False, "thread 57"),
+        ("thread 58 (pt_gloo_runloop)", 55, 58, False, "gloo runloop"),
+        ("GPU 0 stream 7", -1, -1, False, "stream 7"),
+        ("NPU 0 AI CPU", -1, -1, False, "AI CPU"),
+        ("Dataloader_140361422748208", 3, 4, False, "Dataloader_140361422748208"),
+    ],
+)
+def test_tracks(name: str, pid: int, tid: int, autograd: bool, label: str) -> None:
+    assert track_label(name, pid, tid, autograd) == label
