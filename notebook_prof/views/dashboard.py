@@ -115,8 +115,8 @@ def table_title(trace: Trace) -> str:
         used[codes[first : first + _SOME]] = True  # -1, a missing one, falls into the last place
         if used[called].any():
             return "Operators"
-    seen = set(category.categories[used[:-1]])
-    return "Functions" if "python" in seen else "Slices"
+    categories = set(category.categories[used[:-1]])
+    return "Functions" if "python" in categories else "Slices"
 
 
 def empty_reasons(trace: Trace) -> dict[str, str]:

@@ -34,13 +34,13 @@ def account_colours(parts: list[dict[str, Any]]) -> list[tuple[str, float]]:
     >>> account_colours([{"kind": "steps"}, {"kind": "code"}, {"kind": "steps"}])
     [('#77AADD', 1.0), ('#D9CDB8', 1.0), ('#44BB99', 1.0)]
     """
-    seen = dict.fromkeys(ACCOUNT, 0)
+    counts = dict.fromkeys(ACCOUNT, 0)
     out = []
     for part in parts:
         kind = part["kind"]
         if kind in ACCOUNT:
-            out.append((ACCOUNT[kind][seen[kind] % len(ACCOUNT[kind])], 1.0))
-            seen[kind] += 1
+            out.append((ACCOUNT[kind][counts[kind] % len(ACCOUNT[kind])], 1.0))
+            counts[kind] += 1
         else:
             out.append(_GREYS.get(kind, (FADED, 1.0)))
     return out

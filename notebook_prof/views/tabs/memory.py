@@ -60,7 +60,7 @@ def _growth(trace: Trace) -> list[Part]:
         return []
     most = int(table["growth_bytes"].max())
     note = f"Memory grows by {format_bytes(most)} in every step: these blocks stay." if most > 0 else ""
-    told = [Note(note, True)] if note else []
+    notes = [Note(note, True)] if note else []
     select = [
         {"name": str(name) if isinstance(name, str) else None, "focus": None if pd.isna(row) else int(row)}
         for name, row in zip(table["operator"], table["first_slice"], strict=True)
@@ -68,7 +68,7 @@ def _growth(trace: Trace) -> list[Part]:
     empty = [name for name in ("operator", "module") if table[name].isna().all()]
     shown = table.drop(columns=["first_slice", *empty])
     units = {"blocks_per_step": "number", "device": "text", "bytes_per_step": "bytes"}
-    return [*told, Table(shown, units, select=select, title="Growth a step", call="p.memory.growth()")]
+    return [*notes, Table(shown, units, select=select, title="Growth a step", call="p.memory.growth()")]
 
 
 def _live(trace: Trace, at: int) -> list[Part]:
