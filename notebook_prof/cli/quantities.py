@@ -73,13 +73,13 @@ def shape_lines(shapes: Any, layouts: Any = None) -> list[str]:
     if not isinstance(shapes, str):
         return []
     strides = json.loads(layouts) if isinstance(layouts, str) else []
-    found = []
+    lines = []
     for i, shape in enumerate(json.loads(shapes)):
         text = "{" + ",".join(str(size) for size in shape) + "}"
         if i < len(strides) and strides[i]:
             text += "\n-" + json.dumps(strides[i], separators=(",", ":"))
-        found.append(text)
-    return found
+        lines.append(text)
+    return lines
 
 
 def bar(value: float, largest: float, width: int = 15) -> str:

@@ -44,10 +44,10 @@ def first_form(profile: Shown, uid: str) -> dict[str, str]:
     else:
         trace = profile.trace
         facts = f"{format_count(len(trace.slices))} slices over {format_ns(trace.span.dur)}"
-    told = "Its verdict and picture were still being made. Where this text stays, run the cell again."
-    html = f"<p><b>{escape(facts)}</b><br>{told}</p>"
+    explanation = "Its verdict and picture were still being made. Where this text stays, run the cell again."
+    html = f"<p><b>{escape(facts)}</b><br>{explanation}</p>"
     return {
-        "text/plain": f"{facts}. {told}",
+        "text/plain": f"{facts}. {explanation}",
         "text/html": f'<div class="nbp-static nbp-static-{escape(uid, quote=True)}">{html}</div>',
     }
 

@@ -98,15 +98,15 @@ class SliceColumns:
     @locked_cached_property
     def code_of(self) -> dict[str, dict[str, int]]:
         """Code of every known value of ``name category phase``."""
-        known = {"name": self.names, "category": self.categories, "phase": self.phases}
+        values_of = {"name": self.names, "category": self.categories, "phase": self.phases}
         return {
-            column: {value: code for code, value in enumerate(values)} for column, values in known.items()
+            column: {value: code for code, value in enumerate(values)} for column, values in values_of.items()
         }
 
     def codes(self, column: str, values: Iterable[Any]) -> list[int]:
         """Codes of some values of ``name category phase``, ascending; unknown values are left out."""
-        known = self.code_of[column]
-        return sorted({known[value] for value in values if value in known})
+        code_of = self.code_of[column]
+        return sorted({code_of[value] for value in values if value in code_of})
 
     @property
     def row_below(self) -> IntArray:
@@ -118,10 +118,10 @@ class SliceColumns:
 
     def of_kind(self, *kinds: str) -> npt.NDArray[np.bool_]:
         """Slices on tracks of one of these kinds."""
-        wanted = [track.track for track in self.tracks if track.kind in kinds]
-        if len(wanted) == len(self.tracks):
+        numbers = [track.track for track in self.tracks if track.kind in kinds]
+        if len(numbers) == len(self.tracks):
             return np.ones(self.n, bool)
-        return np.isin(self.track, wanted)
+        return np.isin(self.track, numbers)
 
     def on_device(self) -> npt.NDArray[np.bool_]:
         """Slices on a stream."""
@@ -236,8 +236,8 @@ def drawn_counters(trace: Trace) -> list[DrawnCounter]:
     finite = values[np.isfinite(values["value"].to_numpy())]
     ranges = finite.groupby("track")["value"].agg(["min", "max"])
     tracks = trace.tracks.set_index("track")
-    known = [key for key in tracks.index if key in ranges.index]
-    return [_drawn(int(key), tracks.loc[key], *map(float, ranges.loc[key])) for key in known]
+    keys = [key for key in tracks.index if key in ranges.index]
+    return [_drawn(int(key), tracks.loc[key], *map(float, ranges.loc[key])) for key in keys]
 
 
 def _drawn(key: int, info: pd.Series[Any], low: float, high: float) -> DrawnCounter:

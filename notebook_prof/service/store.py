@@ -126,12 +126,12 @@ class ViewStore:
         Where most of the slices lie in them, nothing is gained and nothing is done.
         """
         c = self.columns
-        held = np.zeros(c.n_rows, bool)
-        held[:_EARLY_ROWS] = True
-        held[[track.first_row for track in c.tracks[:_EARLY_ROWS]]] = True
-        slices = np.flatnonzero(held[c.row])
+        early = np.zeros(c.n_rows, bool)
+        early[:_EARLY_ROWS] = True
+        early[[track.first_row for track in c.tracks[:_EARLY_ROWS]]] = True
+        slices = np.flatnonzero(early[c.row])
         if len(slices) <= _EARLY_SHARE * c.n:
-            self._early = EarlyIndex(c.ts, c.dur, c.row, held, slices)
+            self._early = EarlyIndex(c.ts, c.dur, c.row, early, slices)
 
     def drawn(self, rows: IntArray, key: Key = ()) -> DrawnIndex:
         """What a picture of some rows is drawn from: while not all are indexed, the early rows' own index.
@@ -217,8 +217,8 @@ class ViewStore:
 
         def make() -> list[str]:
             _, names, details = self.grouping(by)
-            known = self.columns.names
-            return [known[n] if n >= 0 else d for n, d in zip(names.tolist(), details, strict=True)]
+            names_of_code = self.columns.names
+            return [names_of_code[n] if n >= 0 else d for n, d in zip(names.tolist(), details, strict=True)]
 
         return self.keep(("labels", by), make)
 
@@ -293,9 +293,9 @@ class ViewStore:
     @locked_cached_property
     def resident(self) -> pd.DataFrame | None:
         """``analysis.memory`` of the host where resident memory (RSS) was counted."""
-        found = analysis.memory(self.trace, device=-1)
-        found = found[found["source"] == "rss"]
-        return found if len(found) else None
+        table = analysis.memory(self.trace, device=-1)
+        table = table[table["source"] == "rss"]
+        return table if len(table) else None
 
     def memory_curves(self, device: int) -> dict[str, StepCurve]:
         """Curves ``allocated`` and ``reserved`` of a device.
@@ -309,11 +309,13 @@ class ViewStore:
                 ts = self.resident["ts"].to_numpy(np.int64)
                 level = self.resident["allocated_bytes"].to_numpy()
                 rows = self._allocations(device)
-                held = rows["allocated"].to_numpy()
+                allocated = rows["allocated"].to_numpy()
                 return {
                     "allocated": StepCurve(ts, level),
                     "reserved": StepCurve(ts, np.full_like(level, level[0])),
-                    "blocks": StepCurve(rows["ts"].to_numpy(np.int64), held - min(held.min(initial=0), 0)),
+                    "blocks": StepCurve(
+                        rows["ts"].to_numpy(np.int64), allocated - min(allocated.min(initial=0), 0)
+                    ),
                 }
             rows = self._allocations(device)
             ts = rows["ts"].to_numpy(np.int64)

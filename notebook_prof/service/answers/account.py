@@ -51,9 +51,9 @@ def _account(store: ViewStore) -> tuple[dict[str, Any], dict[str, npt.NDArray[An
         "part": part.astype(np.uint32),
         "steps": steps.astype(np.uint32),
     }
-    told = parts["line"].notna() | parts["kind"].isin(["steps", "outside-window"])
+    with_code = parts["line"].notna() | parts["kind"].isin(["steps", "outside-window"])
     rows = [_row(row) for row in parts.to_dict("records")]
-    return {"parts": rows, "shown": len(rows) > 1 and bool(told.any()), "thinned": too_many}, columns
+    return {"parts": rows, "shown": len(rows) > 1 and bool(with_code.any()), "thinned": too_many}, columns
 
 
 def joined_spans(

@@ -91,8 +91,8 @@ def counters(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, A
         track after the other. A value holds until the next one; see `StepCurve.sample`.
     """
     a, b, width = float(request["a"]), float(request["b"]), max(1, min(int(request.get("px", 1000)), 4000))
-    known = {drawn.track for drawn in store.counters}
-    tracks = [int(key) for key in request.get("tracks", ()) if int(key) in known][:_MOST]
+    drawn_tracks = {drawn.track for drawn in store.counters}
+    tracks = [int(key) for key in request.get("tracks", ()) if int(key) in drawn_tracks][:_MOST]
     parts = [store.counter_curve(key).sample(a, b, width) for key in tracks]
     empty = np.empty(0)
     columns = {

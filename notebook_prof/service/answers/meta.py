@@ -105,18 +105,18 @@ def names(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     Answer
         ``content["names"]``, ``content["next"]`` (None at the end) and the column ``colour``.
     """
-    known = store.columns.names
+    every = store.columns.names
     start = int(request.get("start", 0))
     page: list[str] = []
     room = _NAME_BYTES
-    for name in known[start:]:
+    for name in every[start:]:
         page.append(name[:_LONGEST_NAME])
         room -= len(page[-1]) + 3
         if room < 0:
             break
     stop = start + len(page)
     return pack(
-        {"start": start, "names": page, "next": stop if stop < len(known) else None},
+        {"start": start, "names": page, "next": stop if stop < len(every) else None},
         {"colour": store.name_colours[start:stop]},
     )
 

@@ -83,13 +83,13 @@ class Chosen:
         at = spread(a, b)
         return Chosen(self._index, self.first[at], self.stop[at])
 
-    def busy_until(self, stops: IntArray, rest: IntArray) -> IntArray:
+    def busy_until(self, stops: IntArray, open_ns: IntArray) -> IntArray:
         """Selected ns before the edges of bins, all rows together: differences within a row are exact.
 
         Parameters
         ----------
-        stops, rest : ndarray of int64, shape (r, e)
-            `RowIndex.started_before` and `RowIndex.rest` of the edges.
+        stops, open_ns : ndarray of int64, shape (r, e)
+            `RowIndex.started_before` and `RowIndex.open_ns` of the edges.
         """
         if not len(self):
             return np.zeros(stops.shape, np.int64)
@@ -98,7 +98,7 @@ class Chosen:
         k = np.searchsorted(self.first, stops.astype(self.first.dtype), "left")
         end = self.stop[np.maximum(k - 1, 0)]
         over = np.where((k > 0) & (end > stops), busy(end) - busy(stops), 0)
-        return sums[k] - over - np.where((k > 0) & (end >= stops), rest, 0)
+        return sums[k] - over - np.where((k > 0) & (end >= stops), open_ns, 0)
 
     def __and__(self, other: Chosen) -> Chosen:
         few, many = (self, other) if len(self) <= len(other) else (other, self)

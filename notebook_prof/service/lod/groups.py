@@ -259,8 +259,8 @@ class GroupIndex:
         fresh = self._ts[slices].copy()
         if len(self._late):
             at = np.minimum(np.searchsorted(self._late, slices), len(self._late) - 1)
-            found = self._late[at] == slices
-            fresh[found] = self._fresh[at[found]]
+            is_late = self._late[at] == slices
+            fresh[is_late] = self._fresh[at[is_late]]
         return fresh
 
     def _lengths(self, slices: IntArray) -> IntArray:

@@ -159,7 +159,7 @@ class RowIndex:
         reaches = (first > self.pointer[rows]) & (self.ends(before) > start) if len(self) else first < 0
         return first - reaches, np.maximum(stop, first - reaches)
 
-    def rest(self, stop: IntArray, rows: IntArray, instants: IntArray) -> IntArray:
+    def open_ns(self, stop: IntArray, rows: IntArray, instants: IntArray) -> IntArray:
         """Return what the slice that is open at each instant still has to go, ns; 0 where none is.
 
         Parameters
@@ -194,7 +194,7 @@ class RowIndex:
             Differences of two columns are the exact busy time between the two instants.
         """
         stop = self.started_before(rows, instants)
-        return self._busy[stop] - self._busy[self.pointer[rows]][:, None] - self.rest(stop, rows, instants)
+        return self._busy[stop] - self._busy[self.pointer[rows]][:, None] - self.open_ns(stop, rows, instants)
 
     def covered(self, rows: IntArray, left: IntArray, right: IntArray) -> IntArray:
         """Time between two instants of its own during which anything of a row, or inside it, is open.
@@ -218,8 +218,8 @@ class RowIndex:
             stop = np.searchsorted(self._key, row * self.stride + at, side="left")
             last = np.maximum(stop - 1, 0)
             until = self.starts(last) + self._extent_before(last + 1) - self._extent_before(last)
-            rest = np.where(stop > self.pointer[row], np.maximum(until - instants, 0), 0)
-            sides.append(self._extent_before(stop) - self._extent_before(self.pointer[row]) - rest)
+            open_ns = np.where(stop > self.pointer[row], np.maximum(until - instants, 0), 0)
+            sides.append(self._extent_before(stop) - self._extent_before(self.pointer[row]) - open_ns)
         return np.where(rows >= 0, sides[1] - sides[0], 0)
 
     def crossing(self, instant: int) -> IntArray:
