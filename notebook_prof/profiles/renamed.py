@@ -50,8 +50,8 @@ class Renamed:
     def __get__(self, profile: Any, owner: type | None = None) -> Any:
         if profile is None:
             return self
-        told = f"p.{self._old}() is now p.{self._new}(); the old name goes with the next release"
-        warnings.warn(told, DeprecationWarning, stacklevel=2)
+        message = f"p.{self._old}() is now p.{self._new}(); the old name goes with the next release"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
         return member(profile, self._new)
 
 

@@ -247,5 +247,5 @@ def _search(pattern: str, texts: Sequence[str]) -> npt.NDArray[np.bool_]:
     import pyarrow.compute as pc
 
     sound = [text.encode("utf-8", "replace").decode() for text in texts]  # no lone surrogates
-    found = pc.match_substring_regex(pa.array(sound, pa.large_string()), pattern=f"(?im){pattern}")
-    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
+    matches = pc.match_substring_regex(pa.array(sound, pa.large_string()), pattern=f"(?im){pattern}")
+    return np.asarray(matches.to_numpy(zero_copy_only=False), dtype=bool)

@@ -108,14 +108,14 @@ def account(
 
 def _ends_of_given_up(runs: Sequence[Run], ts: IntArray, end: int) -> dict[int, int]:
     """Runs that went on without ticks last until the next statement, or until the next run."""
-    found = {}
+    ends = {}
     for i, run in enumerate(runs):
         if run.given_up:
             after = int(np.searchsorted(ts, run.end_ns, side="right"))
-            found[i] = max(run.end_ns, int(ts[after]) if after < len(ts) else end)
+            ends[i] = max(run.end_ns, int(ts[after]) if after < len(ts) else end)
             if i + 1 < len(runs):
-                found[i] = min(found[i], runs[i + 1].begin_ns)
-    return found
+                ends[i] = min(ends[i], runs[i + 1].begin_ns)
+    return ends
 
 
 def _covering(instants: IntArray, starts: IntArray, ends: IntArray) -> IntArray:

@@ -137,7 +137,7 @@ class Session:
         self.report = ImportReport()
         self._source: str | None = self._metadata.get("cell_source")
         self._options = budget.within(plan.options, self._source, self.report)
-        self._sources = StepSources(self.window, plan.step_by, self.report, self._after_tick, self._place)
+        self._sources = StepSources(self.window, plan.step_by, self.report, self._after_tick, self._location)
         self._hooks = announced is not Source.MARK
         self._recording: Recording | None = None
         self._first: Recording | None = self._make_recording()
@@ -195,11 +195,11 @@ class Session:
         list of DeferredTrace
             One a cycle, oldest first, never empty. None of them is begun.
         """
-        with DelayedInterrupt(deliver=False) as held:
+        with DelayedInterrupt(deliver=False) as interrupt:
             try:
                 self.window.close(failed=failed)
             except KeyboardInterrupt:  # a second one, or a collector's own
-                held.count += 1
+                interrupt.count += 1
             finally:
                 self._end()
             self._closed_ns = time.time_ns()
@@ -208,7 +208,7 @@ class Session:
             self._finished.clear()
             if not self.traces:
                 self.traces.append(self._later(None))
-        if held.count:  # the user's code has ended already: only our work was interrupted
+        if interrupt.count:  # the user's code has ended already: only our work was interrupted
             self.report.add("interrupted-at-stop", "info", effect="what was recorded until then is kept")
         return self.traces
 
@@ -251,10 +251,10 @@ class Session:
         if token > 0:
             self._sources.drop_hook()
         begun_ns = time.time_ns()
-        statement, text, _ = self._place()
-        known = self._loops.get(token)
+        statement, text, _ = self._location()
+        in_source = self._loops.get(token)
         key = token if line > 0 else (token, statement)
-        at, head = (known.line, known.text) if known is not None else (statement, text)
+        at, head = (in_source.line, in_source.text) if in_source is not None else (statement, text)
         run = Run(key, at, head, begun_ns)
         self._tickers[me] = LoopTicker(self.window, _loop_source(token), run, line)
         return self._tickers[me]
@@ -268,7 +268,7 @@ class Session:
         if not (self._plan.stop_after and self.window.past):
             return False
         schedule = self._plan.schedule
-        return not isinstance(schedule, Interleaved) or schedule.is_over(self.window.seen)
+        return not isinstance(schedule, Interleaved) or schedule.is_over(self.window.step_count)
 
     # what the window calls: see window.Actions
 
@@ -318,10 +318,10 @@ class Session:
             self.report.extend(recording.report)
 
     def _make_recording(self) -> Recording:
-        asked = self._plan.collectors
-        names = [part for part in asked if isinstance(part, str)]
-        made = self._make(names) if names or not asked else []
-        return Recording([*(part for part in asked if isinstance(part, Collector)), *made], Clock())
+        collectors = self._plan.collectors
+        names = [part for part in collectors if isinstance(part, str)]
+        made = self._make(names) if names or not collectors else []
+        return Recording([*(part for part in collectors if isinstance(part, Collector)), *made], Clock())
 
     def _make(self, names: list[str]) -> list[Collector]:
         try:
@@ -348,7 +348,7 @@ class Session:
         self._sources.disconnect()
         current.release(self)
 
-    def _place(self) -> tuple[int, str, int]:
+    def _location(self) -> tuple[int, str, int]:
         """Return the statement of the cell that runs in this thread."""
         if self._cell_ns is None:
             return -1, "", 0
@@ -431,8 +431,8 @@ class Session:
         if self._cell_ns is None or not self._cell_ns[1]:
             return
         ran = self.marks.statements()
-        told = {"ts": ran.ts, "dur": ran.end - ran.ts, "line": ran.line}
-        builder.table("statements", pd.DataFrame(told))
+        columns = {"ts": ran.ts, "dur": ran.end - ran.ts, "line": ran.line}
+        builder.table("statements", pd.DataFrame(columns))
         marks = self.marks.table()
         begin = int(marks[0][0]) if len(marks[0]) else self._cell_ns[0]
         steps = [] if self.window.source is None else self._recorded_steps
@@ -449,7 +449,7 @@ class Session:
             "python": platform.python_version(),
             "machine": machine(),
             "steps_requested": str(self._plan.schedule),
-            "steps_seen": self.window.seen,
+            "steps_seen": self.window.step_count,
             "steps_source": source.label if source is not None else "none",
             "steps_found": self._how_found(source),
         }

@@ -107,6 +107,6 @@ def _track(builder: TraceBuilder, name: str) -> int:
 
 
 def _check(phase: str, category: str) -> None:
-    for what, word, known in (("phase", phase, ("", *PHASES)), ("category", category, CATEGORIES)):
-        if word not in known:
-            raise OptionError(f"there is no {what} {word!r}: choose from {', '.join(filter(None, known))}")
+    for what, word, words in (("phase", phase, ("", *PHASES)), ("category", category, CATEGORIES)):
+        if word not in words:
+            raise OptionError(f"there is no {what} {word!r}: choose from {', '.join(filter(None, words))}")

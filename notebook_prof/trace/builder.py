@@ -97,15 +97,15 @@ class TraceBuilder:
             If `kind` is not one of ``thread stream counter memory process``.
         """
         _check("kind of track", kind, TRACK_KINDS)
-        place = (pid, tid, device, stream, rank)
-        by_name = kind in ("counter", "memory") or all(part is None for part in place[1:4])
-        key = (kind, place, name if by_name else None)
-        if (known := self._track_keys.get(key)) is not None:
-            if name and not self._tracks[known]["name"]:
-                self._tracks[known]["name"] = name
-            return known
+        ids = (pid, tid, device, stream, rank)
+        by_name = kind in ("counter", "memory") or all(part is None for part in ids[1:4])
+        key = (kind, ids, name if by_name else None)
+        if (existing := self._track_keys.get(key)) is not None:
+            if name and not self._tracks[existing]["name"]:
+                self._tracks[existing]["name"] = name
+            return existing
         self._track_keys[key] = number = len(self._tracks)
-        row = dict(zip(("pid", "tid", "device", "stream", "rank"), place, strict=True))
+        row = dict(zip(("pid", "tid", "device", "stream", "rank"), ids, strict=True))
         self._tracks.append({"track": number, "name": name, "kind": kind, "unit": unit, **row})
         return number
 
@@ -163,8 +163,8 @@ class TraceBuilder:
                 "check the clock of the source",
             )
             durs = np.maximum(durs, 0)
-        given = {"name": name, "category": category, "phase": phase, "shapes": shapes, "module": module}
-        texts = {key: self._text(key, value, n) for key, value in given.items()}
+        labels = {"name": name, "category": category, "phase": phase, "shapes": shapes, "module": module}
+        texts = {key: self._text(key, value, n) for key, value in labels.items()}
         numbers = {
             "step": step,
             "correlation": correlation,
@@ -335,9 +335,9 @@ class TraceBuilder:
     def _text(self, key: str, value: Any, n: int) -> npt.NDArray[np.int32]:
         interner = self._interners[key]
         codes = interner.codes(value, n)
-        if key in _FIXED and len(values := interner.values) > len(known := _FIXED[key]):
-            unknown = values[len(known)]
-            raise OptionError(f"no {key} {unknown!r}: {nearest(unknown, known)}")
+        if key in _FIXED and len(values := interner.values) > len(words := _FIXED[key]):
+            unknown = values[len(words)]
+            raise OptionError(f"no {key} {unknown!r}: {nearest(unknown, words)}")
         return codes
 
     def _mark(self, ts: Any, track: Any, opens: bool, name: Any, category: Any) -> None:
@@ -385,6 +385,6 @@ def _column(value: Any, n: int, dtype: Any) -> npt.NDArray[Any]:
     return np.broadcast_to(array, n)
 
 
-def _check(what: str, word: str, known: Sequence[str]) -> None:
-    if word not in known:
-        raise OptionError(f"no {what} {word!r}: {nearest(word, known)}")
+def _check(what: str, word: str, words: Sequence[str]) -> None:
+    if word not in words:
+        raise OptionError(f"no {what} {word!r}: {nearest(word, words)}")

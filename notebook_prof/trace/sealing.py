@@ -54,7 +54,7 @@ def seal(parts: SealedParts, window: tuple[int, int] | None) -> Trace:
     allocations = _allocations(parts, window)
     account = _account(parts)
     if window is None and len(account["ts"]):
-        counters = _held_from(counters, int(account["ts"].min()))
+        counters = _from_start(counters, int(account["ts"].min()))
     origin = window[0] if window is not None else _origin(columns, steps, counters, allocations, account)
     for table in (columns, steps, counters, allocations):
         table["ts"] = table["ts"] - origin
@@ -141,10 +141,10 @@ def _beside(parts: SealedParts, origin: int) -> dict[str, Any]:
         name: frame.assign(**{column: frame[column] - origin for column in times})
         for name, (frame, times) in parts.beside.items()
     }
-    known = {name: list(times) for name, (_, times) in parts.beside.items()}
+    time_columns = {name: list(times) for name, (_, times) in parts.beside.items()}
     return {
         "tables": {**parts.metadata.get("tables", {}), **moved},
-        "table_times": {**parts.metadata.get("table_times", {}), **known},
+        "table_times": {**parts.metadata.get("table_times", {}), **time_columns},
     }
 
 
@@ -179,8 +179,8 @@ def _inherit(columns: Columns, parent: IntArray, flows: Columns, steps: Columns)
     src, dst = flows["src"][launch], flows["dst"][launch]
     for name in ("phase", "module", "step"):
         # the launch decides, also where the device runs late into the next step
-        known = columns[name][src] >= 0
-        columns[name][dst[known]] = columns[name][src[known]]
+        launched = columns[name][src] >= 0
+        columns[name][dst[launched]] = columns[name][src[launched]]
     for name in ("phase", "module"):  # what was launched may enclose slices that were not
         value = columns[name]
         if ((parent >= 0) & (value < 0) & (value[parent] >= 0)).any():
@@ -224,7 +224,7 @@ def _counters(parts: SealedParts, window: tuple[int, int] | None) -> Columns:
     return _sorted_inside(table, ("ts", "track"), window)
 
 
-def _held_from(counters: Columns, start: int) -> Columns:
+def _from_start(counters: Columns, start: int) -> Columns:
     """The last reading of each counter before `start` holds at `start`; the others before it are dropped."""
     ts, track = counters["ts"], counters["track"]
     early = ts <= start

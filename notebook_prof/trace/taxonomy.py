@@ -105,10 +105,10 @@ def phase_of(name: str) -> str | None:
     >>> phase_of("Optimizer.step#Adam.step"), phase_of("aten::mm")
     ('optimizer', None)
     """
-    found = next((phase for prefix, phase in _PHASE_OF_PREFIX if name.startswith(prefix)), None)
-    if found is None and _COLLECTIVE_OPERATOR.match(name) and "matmul" not in name and "gemm" not in name:
+    by_prefix = next((phase for prefix, phase in _PHASE_OF_PREFIX if name.startswith(prefix)), None)
+    if by_prefix is None and _COLLECTIVE_OPERATOR.match(name) and "matmul" not in name and "gemm" not in name:
         return "communication"
-    return found
+    return by_prefix
 
 
 def is_collective_kernel(name: str) -> bool:

@@ -215,7 +215,7 @@ def _frames(trace: Trace, rows: IntArray) -> list[tuple[tuple[str, Any], ...]]:
         if k < 0 or not (name == functions[k] or name.startswith(f"{functions[k]} (")):
             frames.append((("name", name),))
             continue
-        place = (("file", files[k]),) if files[k] else ()
+        file = (("file", files[k]),) if files[k] else ()
         line = (("line", int(lines[k])),) if lines[k] > 0 else ()
-        frames.append((("name", functions[k]), *place, *line))
+        frames.append((("name", functions[k]), *file, *line))
     return frames
