@@ -155,11 +155,11 @@ def growing_array(run: Run) -> Finding | None:
     numpy = _which(calls, "numpy", "append", "concatenate", "vstack", "hstack", "insert", "column_stack")
     joining = numpy | _which(calls, "pandas.core.reshape.concat", "concat")
     enlarges = _which(calls, "pandas.core.indexing", "_setitem_with_indexer_missing")
-    found = calls[((joining & grows) | enlarges) & (calls["count"] >= _OFTEN).to_numpy()]
+    growing = calls[((joining & grows) | enlarges) & (calls["count"] >= _OFTEN).to_numpy()]
     return _finding(
         run,
         "growing-array",
-        _whole_lines(run, found.head(1)),
+        _whole_lines(run, growing.head(1)),
         "copies all that is there to add a little",
         "Collect the pieces in a list and join them once after the loop: np.concatenate(pieces), "
         "pd.concat(pieces), pd.DataFrame(rows); or make the array as large as it will be before.",
@@ -202,7 +202,7 @@ def _finding(
     if not len(calls) or spent < WORTH * run.total_ns:
         return None
     first = calls.iloc[0]
-    place = f"{first['file']}:{int(first['line'])}"
+    location = f"{first['file']}:{int(first['line'])}"
     rows, count, names = line_evidence(run, str(first["file"]), int(first["line"]), str(first["text"]))
     columns = ["file", "line"] if table == "lines" else ["file", "line", "module", "function"]
     claims = tuple(
@@ -218,11 +218,11 @@ def _finding(
     )
     return Finding(
         rule,
-        f"`{first['text']}` ({place}) {does}: {format_ns(spent)}, "
+        f"`{first['text']}` ({location}) {does}: {format_ns(spent)}, "
         f"{format_share(min(spent / run.total_ns, 1))} of {run.whole}.",
         remedy,
         min(int(spent * SAVED[rule]), run.total_ns),
-        place=place,
+        place=location,
         claims=claims,
         select={"name": names} if names else {},
         rows=rows,
@@ -254,8 +254,10 @@ def _whole_lines(run: Run, calls: pd.DataFrame) -> pd.DataFrame:
 def _calls_back(run: Run, modules: tuple[str, ...]) -> bool:
     """Whether any of the user's lines runs below a function of these modules."""
     where = frames(run.trace)
-    known = {file: module_of(str(file)) for file in set(where.file)}
-    inside = np.array([known[file].startswith(modules) for file in where.file], dtype=bool)[where.code]
+    module_of_file = {file: module_of(str(file)) for file in set(where.file)}
+    inside = np.array([module_of_file[file].startswith(modules) for file in where.file], dtype=bool)[
+        where.code
+    ]
     scope, _ = line_slices(run.trace, run.asked)
     is_line = np.zeros(len(inside), dtype=bool)
     is_line[scope.rows] = True
@@ -276,10 +278,10 @@ def line_evidence(run: Run, file: str, line: int, text: str) -> tuple[Any, int, 
 
 def _adds_to_itself(text: str) -> bool:
     """Whether a line assigns to a name what it makes of that name and more."""
-    found = _GROWS.search(text)
+    growth = _GROWS.search(text)
     return (
-        found is not None
-        and re.search(rf"(?<![\w.]){re.escape(found['name'])}(?!\w)", found["given"]) is not None
+        growth is not None
+        and re.search(rf"(?<![\w.]){re.escape(growth['name'])}(?!\w)", growth["given"]) is not None
     )
 
 

@@ -63,23 +63,25 @@ def threads_take_turns(run: Run) -> Finding | None:
     if len(computing) < 2 or work + ready < 0.5 * together or work > _ALONE * together:
         return None
     side_by_side = min(len(computing), run.cpus)
-    mine = np.isin(track, spans.index[spans["tid"].isin(computing)])
-    rows, count = evidence(scope, mine)
+    computes = np.isin(track, spans.index[spans["tid"].isin(computing)])
+    rows, count = evidence(scope, computes)
     line = lines(run.trace, **run.asking)
     names = scope.slices["name"].iloc[rows].astype("str")
-    found = line[[any(name.endswith(f":{n}  {text}") for name in names[:1]) for n, text in _told(line)]]
-    if not len(found):
+    hottest = line[
+        [any(name.endswith(f":{n}  {text}") for name in names[:1]) for n, text in _numbers_and_texts(line)]
+    ]
+    if not len(hottest):
         return None
-    first = found.iloc[0]
-    place = f"{first['file']}:{int(first['line'])}"
+    first = hottest.iloc[0]
+    location = f"{first['file']}:{int(first['line'])}"
     return Finding(
         "threads-take-turns",
         f"{format_items(len(computing), 'thread')} compute in Python at the same time and get "
-        f"{work / together:.2g} cores together: they take turns, in `{first['text']}` ({place}).",
+        f"{work / together:.2g} cores together: they take turns, in `{first['text']}` ({location}).",
         "Use processes: concurrent.futures.ProcessPoolExecutor in place of ThreadPoolExecutor, or functions "
         "that let others run while they compute, as NumPy's on large arrays do.",
         max(work - work // side_by_side - PROCESS_NS * side_by_side, 0),
-        place=place,
+        place=location,
         claims=(_line_claim(run, first),),
         select={"name": sorted(set(names))},
         rows=rows,
@@ -106,17 +108,17 @@ def pool_overhead(run: Run) -> Finding | None:
     if not len(children) or spent < WORTH * run.total_ns or spent < _WASTE * work:
         return None
     first = table.iloc[0]
-    place = f"{first['file']}:{int(first['line'])}"
+    location = f"{first['file']}:{int(first['line'])}"
     rows, count, names = line_evidence(run, str(first["file"]), int(first["line"]), str(first["text"]))
     return Finding(
         "pool-overhead",
-        f"The pool of processes in `{first['text']}` ({place}) takes {format_ns(spent)}, "
+        f"The pool of processes in `{first['text']}` ({location}) takes {format_ns(spent)}, "
         f"{format_share(spent / run.total_ns)} of {run.whole}, and its processes compute for "
         f"{format_ns(work)} in all: the rest is starting them, and sending values to and fro.",
         "Do this work in the cell itself; or send less: larger pieces (chunksize=…), a file name or a range "
         "in place of the data, and keep the pool for several calls.",
         spent - work,
-        place=place,
+        place=location,
         claims=tuple(_line_claim(run, table.iloc[number]) for number in range(len(table))),
         select={"name": names} if names else {},
         rows=rows,
@@ -144,7 +146,7 @@ def _open(run: Run, table: pd.DataFrame) -> int:
         return 0
     scope, _ = line_slices(run.trace, run.asked)
     names = scope.slices["name"].cat.categories.astype("str")
-    endings = tuple(f":{line}  {text}" for line, text in _told(table))
+    endings = tuple(f":{line}  {text}" for line, text in _numbers_and_texts(table))
     mine = np.append(names.str.endswith(endings), False)[scope.codes("name")]
     track = scope.ints("track")
     spans = [
@@ -153,7 +155,7 @@ def _open(run: Run, table: pd.DataFrame) -> int:
     return max(map(length, spans))
 
 
-def _told(table: pd.DataFrame) -> list[tuple[int, str]]:
+def _numbers_and_texts(table: pd.DataFrame) -> list[tuple[int, str]]:
     return list(zip(table["line"].tolist(), table["text"].tolist(), strict=True))
 
 

@@ -71,11 +71,12 @@ def pageable_copies(run: Run) -> Finding | None:
     ends = run.idle["next"].fillna(-1).to_numpy(dtype=np.int64)
     waits = int(run.idle.loc[np.isin(ends, work.rows[copies]), "memcpy_ns"].sum())
     calls = launch_calls(run.trace)[work.rows[copies]]
-    held = int(run.trace.slices["dur"].to_numpy()[calls[calls >= 0]].sum())
+    waited_ns = int(run.trace.slices["dur"].to_numpy()[calls[calls >= 0]].sum())
     return Finding(
         "pageable-copies",
         f"{format_count(count)} copies to the device come from memory that is not pinned: {format_ns(spent)} "
-        f"of copying ({format_share(spent / run.total_ns)}), during which the host waits {format_ns(held)}.",
+        f"of copying ({format_share(spent / run.total_ns)}), during which the host waits "
+        f"{format_ns(waited_ns)}.",
         "Pin what is copied (DataLoader(pin_memory=True) or tensor.pin_memory()) and copy with "
         ".to(device, non_blocking=True), so that copies overlap with work.",
         spent + waits,

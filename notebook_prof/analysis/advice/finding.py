@@ -141,16 +141,16 @@ class Run:
     @property
     def machine(self) -> Mapping[str, Any]:
         """What is known of the machine: `collectors.machine`; empty for files of other profilers."""
-        known = self.trace.metadata.get("machine")
-        return known if isinstance(known, Mapping) else {}
+        facts = self.trace.metadata.get("machine")
+        return facts if isinstance(facts, Mapping) else {}
 
     @property
     def cpus(self) -> int:
         """Whole cores that the process may use, its container's quota considered; 0 where not known."""
         read = self.trace.metadata.get("cpu")
         cores = read.get("cores", 0) if isinstance(read, Mapping) else 0
-        known = self.machine.get("cpus", 0)
-        return max(int(cores), 1) if cores else int(known)
+        cpu_count = self.machine.get("cpus", 0)
+        return max(int(cores), 1) if cores else int(cpu_count)
 
     @property
     def asking(self) -> dict[str, Any]:
@@ -237,8 +237,8 @@ def named(scope: Scope, words: Sequence[str], *, start: bool = False) -> BoolArr
     """Which slices have a name that holds (or starts with) one of `words`, whatever the case."""
     lowered = [str(name).lower() for name in scope.slices["name"].cat.categories]
     test = str.startswith if start else str.__contains__
-    wanted = [any(test(name, word.lower()) for word in words) for name in lowered]
-    return np.asarray(np.append(np.array(wanted, dtype=bool), False)[scope.codes("name")], dtype=bool)
+    matching = [any(test(name, word.lower()) for word in words) for name in lowered]
+    return np.asarray(np.append(np.array(matching, dtype=bool), False)[scope.codes("name")], dtype=bool)
 
 
 def names_of(scope: Scope, keep: BoolArray) -> list[str]:

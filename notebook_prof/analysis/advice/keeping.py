@@ -32,8 +32,8 @@ def memory_growth_rule(run: Run) -> Finding | None:
     where = f" in {first['module']}" if isinstance(first["module"], str) else ""
     named_rows = table[table["source"] == "allocator"]
     growth = int(named_rows.groupby("device")["growth_bytes"].first().sum())
-    size, seen = int(first["growth_bytes"]), int(first["of_steps"])
-    if not matters(size, seen, run.facts.peak, int(first["device"]), "allocator"):
+    size, step_count = int(first["growth_bytes"]), int(first["of_steps"])
+    if not matters(size, step_count, run.facts.peak, int(first["device"]), "allocator"):
         return None
     return Finding(
         "memory-growth",

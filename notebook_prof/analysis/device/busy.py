@@ -199,26 +199,28 @@ def _divide(
     trace: Trace, start: IntArray, end: IntArray, after: IntArray, launch: IntArray
 ) -> dict[str, IntArray]:
     slices = trace.slices
-    known = launch >= 0
+    has_launch = launch >= 0
     begun = np.clip(slices["ts"].to_numpy()[launch], start, end)
-    track = np.where(known, slices["track"].to_numpy()[launch], -1)
+    track = np.where(has_launch, slices["track"].to_numpy()[launch], -1)
     tail = after < 0
     begun, track = np.where(tail, start, begun), np.where(tail, -1, track)
     copies = slices["category"].isin(["memcpy"]).to_numpy()[after] & ~tail
     spent = {name: np.zeros(len(start), dtype=np.int64) for name in CAUSES}
-    late = np.where(known, end - begun, 0)
+    late = np.where(has_launch, end - begun, 0)
     spent["memcpy"] += np.where(copies, late, 0)
     spent["launch-latency"] += np.where(copies, 0, late)
     spent["tail"] += np.where(tail, end - start, 0)
-    spent["unknown"] += np.where(~tail & ~known, end - start, 0)
-    for thread in np.unique(track[known & ~tail]):
+    spent["unknown"] += np.where(~tail & ~has_launch, end - start, 0)
+    for thread in np.unique(track[has_launch & ~tail]):
         rows = np.flatnonzero(track == thread)
-        taken: Intervals = (_NONE, _NONE)
+        explained: Intervals = (_NONE, _NONE)
         for name, open_ in host_states(trace, int(thread)).items():
-            own = length_within(subtract(open_, taken), start[rows], begun[rows])
+            own = length_within(subtract(open_, explained), start[rows], begun[rows])
             spent[name][rows] += own
-            taken = union(np.concatenate([taken[0], open_[0]]), np.concatenate([taken[1], open_[1]]))
-        busy = length_within(taken, start[rows], begun[rows])
+            explained = union(
+                np.concatenate([explained[0], open_[0]]), np.concatenate([explained[1], open_[1]])
+            )
+        busy = length_within(explained, start[rows], begun[rows])
         spent["host-bound"][rows] += begun[rows] - start[rows] - busy
     return spent
 

@@ -167,11 +167,11 @@ def _torch(trace: Trace, spans: pd.DataFrame) -> pd.DataFrame:
 
 def _active(track: IntArray, ts: IntArray, stop: IntArray, start: IntArray, end: IntArray) -> IntArray:
     """On how many tracks something is open in each step; a loop over tracks."""
-    found = np.zeros(len(start), dtype=np.int64)
+    active = np.zeros(len(start), dtype=np.int64)
     for number in np.unique(track):
         own = track == number
-        found += length_within(union(ts[own], stop[own]), start, end) > 0
-    return found
+        active += length_within(union(ts[own], stop[own]), start, end) > 0
+    return active
 
 
 def _union(host: Scope, keep: BoolArray) -> Intervals:

@@ -112,30 +112,30 @@ def memory_growth(
 
 def _kept(trace: Trace, events: pd.DataFrame) -> pd.DataFrame:
     """Blocks that outlive the recording: ``place`` (of the step, -1 for the first, the last and none)."""
-    found = lives(events)
-    stays = (found.birth >= 0) & (found.death == FOREVER)
-    event, birth = found.event[stays], found.birth[stays]
+    blocks = lives(events)
+    stays = (blocks.birth >= 0) & (blocks.death == FOREVER)
+    event, birth = blocks.event[stays], blocks.birth[stays]
     steps = trace.steps.sort_values("ts")
     start, end = steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy()
-    place: IntArray = np.searchsorted(start, birth, side="right") - 1
-    outside = (place < 1) | (place >= len(start) - 1)
-    outside[~outside] = birth[~outside] >= end[place[~outside]]
+    step_index: IntArray = np.searchsorted(start, birth, side="right") - 1
+    outside = (step_index < 1) | (step_index >= len(start) - 1)
+    outside[~outside] = birth[~outside] >= end[step_index[~outside]]
     return pd.DataFrame(
         {
             "bytes": events["bytes"].to_numpy()[event],
             "device": events["device"].to_numpy()[event],
-            "place": np.where(outside, -1, place),
+            "place": np.where(outside, -1, step_index),
             "slice": meaningful(trace, ints(events["slice"])[event]),
         }
     )
 
 
-def _without_numbers(module: pd.Series, place: pd.Series) -> pd.Series:
+def _without_numbers(module: pd.Series, step_index: pd.Series) -> pd.Series:
     """Drop the number of modules that were seen in one step only, where their kind was seen in several."""
     numbered = module.str.replace(_NUMBER, "", regex=True)
-    inside = (place >= 0) & module.notna()
-    steps_of_one = place[inside].groupby(module[inside]).nunique()
-    steps_of_kind = place[inside].groupby(numbered[inside]).nunique()
+    inside = (step_index >= 0) & module.notna()
+    steps_of_one = step_index[inside].groupby(module[inside]).nunique()
+    steps_of_kind = step_index[inside].groupby(numbered[inside]).nunique()
     changes = (module.map(steps_of_one) <= 1) & (numbered.map(steps_of_kind) > 1)
     # outside of the steps that are looked at, the same kinds are meant
     kinds = set(numbered[changes])

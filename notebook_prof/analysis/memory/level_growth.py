@@ -222,8 +222,8 @@ def _lowest(curve: pd.DataFrame, starts: IntArray, ends: IntArray) -> IntArray:
     first = np.searchsorted(ts, starts, side="left")
     behind = np.searchsorted(ts, ends, side="left")
     first = np.where(behind > first, first, behind - 1)  # nothing happened in it
-    known = first >= 0
-    first, behind = first[known], np.maximum(behind, first + 1)[known]
+    has_event = first >= 0
+    first, behind = first[has_event], np.maximum(behind, first + 1)[has_event]
     pairs = np.column_stack([first, behind]).ravel()
     return np.minimum.reduceat(level, pairs)[::2] if len(pairs) else np.empty(0, np.int64)
 
@@ -232,6 +232,6 @@ def _level(curve: pd.DataFrame, ends: IntArray) -> IntArray:
     """Return the level at those ends that lie behind the first event."""
     if not len(curve):
         return np.empty(0, np.int64)
-    place = np.searchsorted(curve["ts"].to_numpy(), ends, side="right") - 1
-    level: IntArray = curve["allocated_bytes"].to_numpy(dtype=np.int64)[place[place >= 0]]
+    last_event = np.searchsorted(curve["ts"].to_numpy(), ends, side="right") - 1
+    level: IntArray = curve["allocated_bytes"].to_numpy(dtype=np.int64)[last_event[last_event >= 0]]
     return level

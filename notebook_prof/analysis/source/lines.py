@@ -91,25 +91,25 @@ def lines_of_slices(trace: Trace, window: WindowLike = None) -> tuple[pd.DataFra
     whole = window
     if window is None and (cell := _cell(trace)) is not None:
         window = cell  # other threads were seen before and after it too
-    scope, place = line_slices(trace, window)
+    scope, line_code = line_slices(trace, window)
     if not len(scope.rows):
         return COLUMNS.empty(), scope, np.empty(0, np.int64)
-    code, known = pd.factorize(place)
-    size = len(known)
+    code, line_codes = pd.factorize(line_code)
+    size = len(line_codes)
     track = scope.ints("track")
     own = nest(track, scope.ts, scope.end - scope.ts).self_ns
-    told = _told(trace, scope, code, size)
+    descriptions = _descriptions(trace, scope, code, size)
     span = trace.span.dur if window is None else max(int(window[1]) - int(window[0]), 0)
     total = _sum(code, covered(as_ints(code), scope.ts, scope.end), size)
     pairs = np.unique(code * (int(track.max()) + 1) + track) // (int(track.max()) + 1)
-    count = _counts(trace, told, total, whole)
+    count = _counts(trace, descriptions, total, whole)
     # of two lines that take the same time the outer one, which ran first, comes first
     order = np.lexsort((pd.Series(scope.ts).groupby(code).min().to_numpy(), -total))
     row = np.empty(size, np.int64)
     row[order] = np.arange(size)
     table = COLUMNS.frame(
         {
-            **told,
+            **descriptions,
             "count": pd.arrays.IntegerArray(count, count < 0),
             "total_ns": total,
             "self_ns": _sum(code, own, size),
@@ -127,7 +127,7 @@ def line_slices(trace: Trace, window: WindowLike = None) -> tuple[Scope, IntArra
     words = host.slices["name"].cat.categories.astype("str")
     is_line = np.array([*(LINE.fullmatch(word) is not None for word in words), False], dtype=bool)
     scope = host.only(is_line[host.codes("name")] & host.among("category", ("python",)))
-    return scope, _place(trace, scope)
+    return scope, _line_codes(trace, scope)
 
 
 def busy_with_lines(trace: Trace) -> int:
@@ -137,7 +137,7 @@ def busy_with_lines(trace: Trace) -> int:
     return sum(length(union(scope.ts[track == one], scope.end[track == one])) for one in np.unique(track))
 
 
-def _place(trace: Trace, scope: Scope) -> IntArray:
+def _line_codes(trace: Trace, scope: Scope) -> IntArray:
     """Number of the (file, line) of each slice; the name says which line, its stack in which file."""
     code = scope.codes("name")
     words = scope.slices["name"].cat.categories.astype("str")
@@ -145,37 +145,37 @@ def _place(trace: Trace, scope: Scope) -> IntArray:
     paths = pd.factorize(file.file)[0][file.code[scope.rows]]
     cell = np.array([*(word.startswith(f"{CELL}:") for word in words), False], dtype=bool)[code]
     number = np.array(
-        [*(int(found["line"]) if (found := LINE.fullmatch(word)) else -1 for word in words), -1]
+        [*(int(match["line"]) if (match := LINE.fullmatch(word)) else -1 for word in words), -1]
     )
     return as_ints(np.where(cell, -1, paths) * (int(number.max(initial=0)) + 2) + number[code])
 
 
-def _told(trace: Trace, scope: Scope, code: Any, size: int) -> dict[str, Any]:
+def _descriptions(trace: Trace, scope: Scope, code: Any, size: int) -> dict[str, Any]:
     first = np.full(size, -1, np.int64)
     first[code[::-1]] = np.arange(len(code))[::-1]
     row = scope.rows[first]
     words = scope.slices["name"].iloc[row].astype("str").tolist()
-    found = [match for word in words if (match := LINE.fullmatch(word))]
+    matches = [match for word in words if (match := LINE.fullmatch(word))]
     where = frames(trace)
     paths = where.file[where.code[row]]
     files = [
         match["file"] if match["file"] == CELL or match["file"].startswith("In[") or not path else str(path)
-        for match, path in zip(found, paths, strict=True)
+        for match, path in zip(matches, paths, strict=True)
     ]
-    numbers = [int(match["line"]) for match in found]
-    return {"file": files, "line": numbers, "text": [match["text"] for match in found]}
+    numbers = [int(match["line"]) for match in matches]
+    return {"file": files, "line": numbers, "text": [match["text"] for match in matches]}
 
 
-def _counts(trace: Trace, told: dict[str, Any], total: IntArray, window: WindowLike) -> IntArray:
+def _counts(trace: Trace, descriptions: dict[str, Any], total: IntArray, window: WindowLike) -> IntArray:
     """How often each line of the cell ran; -1 where it was sampled too, as a function in one line is."""
     table = (trace.metadata.get("tables") or {}).get(STATEMENTS)
-    count = np.full(len(told["line"]), -1, np.int64)
+    count = np.full(len(descriptions["line"]), -1, np.int64)
     if not isinstance(table, pd.DataFrame) or not {"line", "ts", "dur"} <= set(table.columns):
         return count
     if window is not None:
         table = table[(table["ts"] < window[1]) & (table["ts"] + table["dur"] > window[0])]
-    ran = table.groupby("line")["dur"].agg(["count", "sum"]).reindex(told["line"])
-    here = np.array([file == CELL for file in told["file"]], dtype=bool)
+    ran = table.groupby("line")["dur"].agg(["count", "sum"]).reindex(descriptions["line"])
+    here = np.array([file == CELL for file in descriptions["file"]], dtype=bool)
     exact = here & (ran["sum"].to_numpy() >= _EXACT * total)
     count[exact] = ran["count"].to_numpy()[exact]
     return count
@@ -286,8 +286,8 @@ def cell_track(trace: Trace, scope: Scope) -> int:
     if not len(scope.rows):
         return -1
     tracks, track = trace.tracks, scope.ints("track")
-    told: Any = trace.metadata.get("cpu") or {}
-    recorded = tracks.loc[(tracks["tid"] == told.get("tid", -1)).fillna(False), "track"].to_numpy()
+    facts: Any = trace.metadata.get("cpu") or {}
+    recorded = tracks.loc[(tracks["tid"] == facts.get("tid", -1)).fillna(False), "track"].to_numpy()
     if np.isin(track, recorded).any():
         return int(track[np.isin(track, recorded)][0])
     main = tracks.loc[(tracks["pid"] == tracks["tid"]).fillna(False), "track"].to_numpy()

@@ -174,8 +174,8 @@ def _rows(
     ts, end = intervals
     ended = np.zeros(len(ts), np.int64)
     if step_ends is not None and len(ts):
-        place = np.maximum(np.searchsorted(ts, step_ends, side="left") - 1, 0)
-        ended += np.bincount(place, minlength=len(ts)).astype(np.int64)
+        interval = np.maximum(np.searchsorted(ts, step_ends, side="left") - 1, 0)
+        ended += np.bincount(interval, minlength=len(ts)).astype(np.int64)
     one = np.zeros(len(ts), np.int8)  # millions of rows of one text: as codes
     fixed: dict[str, Any] = {
         "kind": pd.Categorical.from_codes(one + KINDS.index(kind), list(KINDS)),
@@ -209,8 +209,8 @@ def _evaluated(trace: Trace, ts: IntArray, end: IntArray, number: IntArray, size
 
 def _cpu(trace: Trace, ts: IntArray, end: IntArray) -> tuple[IntArray | None, IntArray | None]:
     """CPU time of the process with its children, and time of the cell's thread without need of a core."""
-    found = cpu_within(trace, ts, end)
-    return (None, None) if found is None else (found[0], found[2])
+    columns = cpu_within(trace, ts, end)
+    return (None, None) if columns is None else (columns[0], columns[2])
 
 
 def _sum(number: IntArray, values: IntArray, size: int) -> IntArray:

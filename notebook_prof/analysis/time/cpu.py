@@ -51,15 +51,15 @@ def cpu_within(trace: Trace, begin: IntArray, end: IntArray) -> tuple[IntArray, 
     clocks = cpu_clocks(trace)
     if not clocks:
         return None
-    told: Any = trace.metadata.get("cpu") or {}
+    facts: Any = trace.metadata.get("cpu") or {}
     spent = np.zeros(len(begin), np.int64)
     for clock in clocks:
         if clock.tid < 0:
             spent += at(clock.ts, clock.cpu_ns, end) - at(clock.ts, clock.cpu_ns, begin)
-    mine = [clock for clock in clocks if clock.tid >= 0 and clock.tid == told.get("tid")]
-    if not mine:
+    cell_clocks = [clock for clock in clocks if clock.tid >= 0 and clock.tid == facts.get("tid")]
+    if not cell_clocks:
         return spent, np.zeros(len(begin), np.int64), end - begin
-    thread = mine[0]
+    thread = cell_clocks[0]
     ran = _at_most_elapsed(thread.ts, thread.cpu_ns)
     busy = _at_most_elapsed(thread.ts, thread.cpu_ns + thread.wait_ns)
     on_core = at(thread.ts, ran, end) - at(thread.ts, ran, begin)
@@ -84,14 +84,14 @@ def cpu_clocks(trace: Trace) -> list[CpuClock]:
     table = (trace.metadata.get("tables") or {}).get("cpu")
     if not isinstance(table, pd.DataFrame) or not set(_ALL) <= set(table.columns) or not len(table):
         return []
-    found = []
+    clocks = []
     for (pid, tid), own in table.groupby(["pid", "tid"], sort=True):
         ordered = own.sort_values("ts", kind="stable")
         ts, spent, waited = (ordered[name].to_numpy(dtype=np.int64) for name in ("ts", "cpu_ns", "wait_ns"))
         name, kind = str(ordered["name"].iloc[-1]), str(ordered["kind"].iloc[-1])
         spent, waited = np.maximum.accumulate(spent), np.maximum.accumulate(waited)
-        found.append(CpuClock(int(pid), int(tid), name, kind, ts, spent, waited))
-    return sorted(found, key=lambda clock: clock.kind != "process")
+        clocks.append(CpuClock(int(pid), int(tid), name, kind, ts, spent, waited))
+    return sorted(clocks, key=lambda clock: clock.kind != "process")
 
 
 def at(ts: IntArray, value: IntArray, moments: Any) -> IntArray:
@@ -266,8 +266,8 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     length = np.diff(moments)
     ran = np.diff(sum(at(clock.ts, clock.cpu_ns, moments) for clock in wholes))
     waited = np.diff(sum(at(clock.ts, clock.wait_ns, moments) for clock in wholes))
-    told: Any = trace.metadata.get("cpu") or {}
-    cores = float(told.get("cores", 1.0))
+    facts: Any = trace.metadata.get("cpu") or {}
+    cores = float(facts.get("cores", 1.0))
     lost = np.minimum(waited, np.maximum(np.rint(cores * length).astype(np.int64) - ran, 0))
     demand = (ran + waited) / np.maximum(length, 1)
     crowded = demand > _CROWDED * cores

@@ -83,8 +83,8 @@ def _work_done(trace: Trace) -> IntArray:
     slices = trace.slices
     end = (slices["ts"] + slices["dur"]).to_numpy()
     done = np.full(len(slices), -1, np.int64)
-    known = call >= 0
-    np.maximum.at(done, call[known], end[known])
+    has_call = call >= 0
+    np.maximum.at(done, call[has_call], end[has_call])
     return done
 
 
@@ -130,8 +130,8 @@ def host_states(trace: Trace, track: int, window: WindowLike = None) -> dict[str
 
 def copy_calls(scope: Scope) -> BoolArray:
     """Return which slices are runtime calls that copy memory, by their names."""
-    wanted = ["memcpy" in str(name).lower() for name in scope.slices["name"].cat.categories]
-    return np.asarray(np.append(wanted, False)[scope.codes("name")], dtype=bool)
+    copies = ["memcpy" in str(name).lower() for name in scope.slices["name"].cat.categories]
+    return np.asarray(np.append(copies, False)[scope.codes("name")], dtype=bool)
 
 
 def _open(host: Scope, keep: BoolArray) -> Intervals:

@@ -35,18 +35,18 @@ class ModuleTree:
     names: npt.NDArray[np.object_]
     parent: IntArray
     depth: IntArray
-    place_of_code: IntArray
+    position_of_code: IntArray
 
-    def place(self, codes: npt.NDArray[Any]) -> IntArray:
+    def positions(self, codes: npt.NDArray[Any]) -> IntArray:
         """Places of codes of ``slices.module``."""
-        return as_ints(self.place_of_code[codes])
+        return as_ints(self.position_of_code[codes])
 
     def with_children(self, own: IntArray) -> IntArray:
         """Add to each module what its children, and theirs, have; shape (size + 1,) both."""
         total = own.copy()
-        for place in range(self.size - 1, -1, -1):  # children come after their parents
-            if self.parent[place] >= 0:
-                total[self.parent[place]] += total[place]
+        for position in range(self.size - 1, -1, -1):  # children come after their parents
+            if self.parent[position] >= 0:
+                total[self.parent[position]] += total[position]
         return total
 
     def frame(self) -> pd.DataFrame:
@@ -94,16 +94,16 @@ def _around(parent: IntArray, code: IntArray, called: npt.NDArray[np.bool_]) -> 
     """Code of another module that is being called around each module call; -1 without one."""
     nearest = inherit(parent, np.where(called, code, -1))
     up = parent.copy()
-    found = np.full(len(code), -1, dtype=np.int64)
+    around = np.full(len(code), -1, dtype=np.int64)
     todo = np.flatnonzero(called & (up >= 0))
     while len(todo):
-        found[todo] = nearest[up[todo]]
-        same = found[todo] == code[todo]  # a call inside a call of the same module
+        around[todo] = nearest[up[todo]]
+        same = around[todo] == code[todo]  # a call inside a call of the same module
         up[todo[same]] = parent[up[todo[same]]]
-        found[todo[same]] = -1
+        around[todo[same]] = -1
         todo = todo[same]
         todo = todo[up[todo] >= 0]
-    return found
+    return around
 
 
 def _firsts(code: IntArray, called: npt.NDArray[np.bool_], count: int) -> IntArray:
@@ -132,11 +132,15 @@ def _ordered(
         depth.append(level)
         stack += [(child, level + 1) for child in children.get(code, [])]
     codes = np.array(order, dtype=np.int64)
-    place = np.full(len(words) + 1, len(order), dtype=np.int64)
-    place[codes] = np.arange(len(order))
+    position = np.full(len(words) + 1, len(order), dtype=np.int64)
+    position[codes] = np.arange(len(order))
     up = parent[codes]
     return ModuleTree(
-        len(order), words[codes], np.where(up < 0, -1, place[up]), np.array(depth, dtype=np.int64), place
+        len(order),
+        words[codes],
+        np.where(up < 0, -1, position[up]),
+        np.array(depth, dtype=np.int64),
+        position,
     )
 
 
@@ -201,7 +205,7 @@ def layers(
     if not len(table):
         return _columns(table)
     calls = host.only(host.among("category", ("module",)))
-    table["calls"] = np.bincount(tree.place(calls.codes("module")), minlength=len(table))
+    table["calls"] = np.bincount(tree.positions(calls.codes("module")), minlength=len(table))
     for prefix, scope, weights in (
         ("", host, host.self_ns),
         ("device_", device, device.end - device.ts),
@@ -238,24 +242,24 @@ def _columns(table: pd.DataFrame) -> pd.DataFrame:
 
 def _parameters(trace: Trace, tree: ModuleTree) -> dict[str, Any]:
     """Parameters with those of children; missing where nothing below was counted."""
-    known = recorded_table(trace, "modules")
-    found: dict[str, Any] = {}
-    place = {str(name): number for number, name in enumerate(tree.names)}
+    table = recorded_table(trace, "modules")
+    columns: dict[str, Any] = {}
+    position_of = {str(name): number for number, name in enumerate(tree.names)}
     for column in ("parameters", "parameter_bytes"):
-        own, told = np.zeros(tree.size + 1, np.int64), np.zeros(tree.size + 1, np.int64)
-        if known is not None:
-            for name, count in zip(known["module"], known[column], strict=True):
-                if (at := place.get(str(name))) is not None:
-                    own[at], told[at] = int(count), 1
-        missing = tree.with_children(told) == 0
-        found[column] = pd.arrays.IntegerArray(tree.with_children(own), missing)
-    return found
+        own, counted = np.zeros(tree.size + 1, np.int64), np.zeros(tree.size + 1, np.int64)
+        if table is not None:
+            for name, count in zip(table["module"], table[column], strict=True):
+                if (at := position_of.get(str(name))) is not None:
+                    own[at], counted[at] = int(count), 1
+        missing = tree.with_children(counted) == 0
+        columns[column] = pd.arrays.IntegerArray(tree.with_children(own), missing)
+    return columns
 
 
 def _sums(tree: ModuleTree, scope: Scope, weights: npt.NDArray[Any], phase: str) -> IntArray:
-    mine = scope.among("phase", (phase,))
-    place = tree.place(scope.codes("module")[mine])
-    return np.bincount(place, weights[mine], minlength=tree.size + 1).astype(np.int64)
+    in_phase = scope.among("phase", (phase,))
+    positions = tree.positions(scope.codes("module")[in_phase])
+    return np.bincount(positions, weights[in_phase], minlength=tree.size + 1).astype(np.int64)
 
 
 def _memory(trace: Trace, tree: ModuleTree, window: WindowLike, step: Numbers) -> tuple[IntArray, IntArray]:
@@ -270,7 +274,7 @@ def _memory(trace: Trace, tree: ModuleTree, window: WindowLike, step: Numbers) -
         keep &= np.append(np.isin(ints(slices["step"]), many(step)), False)[row]
     forward = np.append((slices["phase"] == "forward").to_numpy(), False)
     keep &= forward[row]
-    place = tree.place(slices["module"].cat.codes.to_numpy()[row[keep]])
+    positions = tree.positions(slices["module"].cat.codes.to_numpy()[row[keep]])
     size = events["bytes"].to_numpy()[keep]
-    taken = np.bincount(place, np.maximum(size, 0), minlength=tree.size + 1)
-    return taken.astype(np.int64), np.bincount(place, size, minlength=tree.size + 1).astype(np.int64)
+    allocated = np.bincount(positions, np.maximum(size, 0), minlength=tree.size + 1)
+    return allocated.astype(np.int64), np.bincount(positions, size, minlength=tree.size + 1).astype(np.int64)

@@ -94,7 +94,7 @@ def one_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     total = int((end - start).sum())
     rows = []
     taken = _NOTHING
-    for kind, (mine, spent) in _found(trace).items():
+    for kind, (mine, spent) in _by_kind(trace).items():
         own = int(length_within(subtract(spent, taken), start, end).sum())
         taken = _both(taken, spent)
         if own:
@@ -137,7 +137,7 @@ def steady_steps(trace: Trace, window: WindowLike = None) -> list[int]:
     steps = step_spans(trace, window)
     start, end = steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy()
     taken = _NOTHING
-    for _, spent in _found(trace).values():
+    for _, spent in _by_kind(trace).values():
         taken = _both(taken, spent)
     clean = length_within(taken, start, end) < MUCH * np.maximum(end - start, 1)
     if len(steps) and _excess(steps):
@@ -146,31 +146,31 @@ def steady_steps(trace: Trace, window: WindowLike = None) -> list[int]:
     return numbers
 
 
-def _found(trace: Trace) -> dict[str, tuple[Scope, Intervals]]:
+def _by_kind(trace: Trace) -> dict[str, tuple[Scope, Intervals]]:
     """Slices and intervals of each kind but the last; they may overlap."""
     host = on_host(trace)
     call = launch_calls(trace)
     tracks = np.unique(trace.slices["track"].to_numpy()[call[call >= 0]])
-    mine = host.only(np.isin(host.ints("track"), np.append(tracks, stepping_track(trace))))
-    unusual = mine.only(_unusual(trace, mine) | _matches(mine, _CONTEXT))
-    found = {
-        "compilation": mine.only(_matches(mine, COMPILATION)),
-        "loading": mine.only(_matches(mine, LOADING)),
-        "graph-capture": mine.only(_matches(mine, _INSTANTIATE)),
+    stepping = host.only(np.isin(host.ints("track"), np.append(tracks, stepping_track(trace))))
+    unusual = stepping.only(_unusual(trace, stepping) | _matches(stepping, _CONTEXT))
+    scopes = {
+        "compilation": stepping.only(_matches(stepping, COMPILATION)),
+        "loading": stepping.only(_matches(stepping, LOADING)),
+        "graph-capture": stepping.only(_matches(stepping, _INSTANTIATE)),
         "initialisation": unusual,
     }
-    whole = {kind: (scope, union(scope.ts, scope.end)) for kind, scope in found.items()}
-    captures = _captures(mine)
+    whole = {kind: (scope, union(scope.ts, scope.end)) for kind, scope in scopes.items()}
+    captures = _captures(stepping)
     if len(captures[0]):
-        ends = mine.only(_matches(mine, _INSTANTIATE) | _matches(mine, _CAPTURE))
+        ends = stepping.only(_matches(stepping, _INSTANTIATE) | _matches(stepping, _CAPTURE))
         whole["graph-capture"] = (ends, _both(whole["graph-capture"][1], captures))
     return whole
 
 
 def _matches(scope: Scope, pattern: re.Pattern[str]) -> BoolArray:
     names = scope.slices["name"].cat.categories
-    found = np.array([*(pattern.fullmatch(str(name)) is not None for name in names), False], dtype=bool)
-    return np.asarray(found[scope.codes("name")])
+    matching = np.array([*(pattern.fullmatch(str(name)) is not None for name in names), False], dtype=bool)
+    return np.asarray(matching[scope.codes("name")])
 
 
 def _unusual(trace: Trace, mine: Scope) -> BoolArray:
@@ -193,19 +193,19 @@ def _unusual(trace: Trace, mine: Scope) -> BoolArray:
     return long
 
 
-def _captures(mine: Scope) -> Intervals:
+def _captures(stepping: Scope) -> Intervals:
     """From the begin of each capture to its end on the same thread."""
-    names = mine.slices["name"].cat.categories
+    names = stepping.slices["name"].cat.categories
     kinds = [match[1] if (match := _CAPTURE.fullmatch(str(name))) else "" for name in names]
-    kind = np.array([*kinds, ""])[mine.codes("name")]
-    found = _NOTHING
-    for track in np.unique(mine.ints("track")[kind != ""]):
-        here = mine.ints("track") == track
-        begins, ends = mine.ts[here & (kind == "Begin")], np.sort(mine.end[here & (kind == "End")])
+    kind = np.array([*kinds, ""])[stepping.codes("name")]
+    captures = _NOTHING
+    for track in np.unique(stepping.ints("track")[kind != ""]):
+        here = stepping.ints("track") == track
+        begins, ends = stepping.ts[here & (kind == "Begin")], np.sort(stepping.end[here & (kind == "End")])
         at = np.searchsorted(ends, begins)
         closed = at < len(ends)
-        found = _both(found, union(begins[closed], ends[at[closed]]))
-    return found
+        captures = _both(captures, union(begins[closed], ends[at[closed]]))
+    return captures
 
 
 def _named(mine: Scope) -> tuple[str, int, int]:
@@ -224,15 +224,21 @@ def _excess(steps: pd.DataFrame) -> int:
     return round(dur[0] - usual) if usual and dur[0] >= SLOW * usual else 0
 
 
-def _first_step(trace: Trace, window: WindowLike, taken: Intervals) -> tuple[str, str, int, int, int] | None:
+def _first_step(
+    trace: Trace, window: WindowLike, explained: Intervals
+) -> tuple[str, str, int, int, int] | None:
     steps = step_spans(trace, window)
     excess = _excess(steps)
     if not excess:
         return None
     first: IntArray = steps["ts"].to_numpy()[:1]
-    known = int(length_within(taken, first, first + steps["dur"].to_numpy()[:1]).sum())
-    rest = excess - known
-    return ("first-step", f"step {steps['step'].iloc[0]}", 1, int(first[0]), rest) if rest > 0 else None
+    explained_ns = int(length_within(explained, first, first + steps["dur"].to_numpy()[:1]).sum())
+    unexplained_ns = excess - explained_ns
+    return (
+        ("first-step", f"step {steps['step'].iloc[0]}", 1, int(first[0]), unexplained_ns)
+        if unexplained_ns > 0
+        else None
+    )
 
 
 def _both(a: Intervals, b: Intervals) -> Intervals:

@@ -130,6 +130,6 @@ def _events(trace: Trace, window: WindowLike) -> tuple[int, int]:
 def _launched_ns(trace: Trace) -> IntArray:
     """Device time that each slice launched itself."""
     owner = launching_rows(trace)
-    known = owner >= 0
-    dur = trace.slices["dur"].to_numpy()[known].astype(np.float64)
-    return np.bincount(owner[known], dur, len(trace.slices)).astype(np.int64)
+    has_owner = owner >= 0
+    dur = trace.slices["dur"].to_numpy()[has_owner].astype(np.float64)
+    return np.bincount(owner[has_owner], dur, len(trace.slices)).astype(np.int64)

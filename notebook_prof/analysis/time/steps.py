@@ -149,7 +149,7 @@ def breakdown(
     if by not in _BY:
         raise OptionError(f"a rank's time cannot be divided by {by!r}: {nearest(by, _BY)}")
     work, talks, moves = _work(trace, window, None if by == "step" else step)
-    number, start, end = _stretches(trace, work, window, step, by)
+    number, start, end = _spans(trace, work, window, step, by)
 
     def of(keep: BoolArray) -> Intervals:
         return union(work.ts[keep], work.end[keep])
@@ -186,7 +186,7 @@ def _work(trace: Trace, window: WindowLike, step: Numbers) -> tuple[Scope, BoolA
     return work, talks, work.among("category", ("memcpy", "memset"))
 
 
-def _stretches(
+def _spans(
     trace: Trace, work: Scope, window: WindowLike, step: Numbers, by: str
 ) -> tuple[pd.arrays.IntegerArray, IntArray, IntArray]:
     if by == "trace":
@@ -272,14 +272,14 @@ def step_breakdown(trace: Trace, *, window: WindowLike = None, step: Numbers = N
         start, end = np.maximum(start, window[0]), np.minimum(end, window[1])
         keep &= end > start
     start, end = start[keep], np.maximum(end, start)[keep]
-    found: dict[str, npt.NDArray[np.integer]] = {"step": steps["step"].to_numpy(dtype=np.int32)[keep]}
-    taken: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
+    columns: dict[str, npt.NDArray[np.integer]] = {"step": steps["step"].to_numpy(dtype=np.int32)[keep]}
+    explained: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
     for name, own in _intervals(host, device).items():
-        found[f"{name}_ns"] = length_within(subtract(own, taken), start, end)
-        taken = union(np.concatenate([taken[0], own[0]]), np.concatenate([taken[1], own[1]]))
-    found["other_ns"] = end - start - sum(found[f"{name}_ns"] for name in PARTS)
-    found["total_ns"] = end - start
-    return pd.DataFrame(found)
+        columns[f"{name}_ns"] = length_within(subtract(own, explained), start, end)
+        explained = union(np.concatenate([explained[0], own[0]]), np.concatenate([explained[1], own[1]]))
+    columns["other_ns"] = end - start - sum(columns[f"{name}_ns"] for name in PARTS)
+    columns["total_ns"] = end - start
+    return pd.DataFrame(columns)
 
 
 def _intervals(host: Scope, device: Scope) -> dict[str, Intervals]:
@@ -291,16 +291,16 @@ def _intervals(host: Scope, device: Scope) -> dict[str, Intervals]:
     )[code]
     step = np.append(names.str.startswith(STEP_PREFIX), False)[code]
     work = host.among("category", _CPU)
-    found = {
+    intervals = {
         name: _union(device, device.among("category", (name,))) for name in ("kernel", "memcpy", "memset")
     }
     parts = (_union(scope, scope.among("category", ("collective",))) for scope in (host, device))
     starts, ends = zip(*parts, strict=True)
-    found["communication"] = union(np.concatenate(starts), np.concatenate(ends))
-    found["runtime"] = _union(host, host.among("category", ("launch", "sync")))
-    found["dataloader"] = _union(host, work & loader)
-    found["cpu"] = _union(host, work & ~loader & ~step)
-    return found
+    intervals["communication"] = union(np.concatenate(starts), np.concatenate(ends))
+    intervals["runtime"] = _union(host, host.among("category", ("launch", "sync")))
+    intervals["dataloader"] = _union(host, work & loader)
+    intervals["cpu"] = _union(host, work & ~loader & ~step)
+    return intervals
 
 
 def _union(scope: Scope, keep: npt.NDArray[np.bool_]) -> Intervals:

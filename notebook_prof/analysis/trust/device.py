@@ -56,10 +56,10 @@ def _lost(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Finding]:
         return
     flows = trace.flows
     sources = flows["src"].to_numpy()[(flows["kind"] == "launch").to_numpy()]
-    found = np.isin(calls.rows, sources)
-    if found.all():
+    has_work = np.isin(calls.rows, sources)
+    if has_work.all():
         return
-    if not len(work.rows) or not found.any():
+    if not len(work.rows) or not has_work.any():
         yield Finding(
             "no-device-work",
             "error",
@@ -71,37 +71,37 @@ def _lost(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Finding]:
             slices=calls.rows,
         )
         return
-    first, last = np.flatnonzero(found)[[0, -1]]
-    place = np.arange(len(found))
+    first, last = np.flatnonzero(has_work)[[0, -1]]
+    position = np.arange(len(has_work))
     mean = float((work.end - work.ts).mean())
-    known = float((work.end - work.ts).sum())
+    seen_ns = float((work.end - work.ts).sum())
     for code, where, advice in (
         (
             "kernels-lost-at-start",
-            place < first,
+            position < first,
             "known fault of repeated CUDA recordings in one process (pytorch#192021, pytorch#175790): "
             "record a step later (--warmup 2), or restart the kernel",
         ),
         (
             "kernels-lost-at-end",
-            place > last,
+            position > last,
             "the recorder's buffer was full, or ended before the device did: record fewer steps, "
             "or synchronise at the end of the cell",
         ),
         (
             "kernels-lost-between",
-            (place > first) & (place < last),
+            (position > first) & (position < last),
             "the recorder dropped buffers: record fewer steps, or without shapes and stacks",
         ),
     ):
-        rows = np.flatnonzero(~found & where)
+        rows = np.flatnonzero(~has_work & where)
         if len(rows):
             call = calls.slices.loc[calls.rows[rows[0]]]
             yield Finding(
                 code,
                 "loss",
                 len(rows),
-                len(rows) * mean / (known + (~found).sum() * mean),
+                len(rows) * mean / (seen_ns + (~has_work).sum() * mean),
                 effect="device time is too small by about this share (at the mean length of what was seen)",
                 advice=advice,
                 example=f"{call['name']} at {format_ns(call['ts'])} started nothing that was recorded",
@@ -252,8 +252,8 @@ def _launch_flows(trace: Trace, work: Scope) -> tuple[IntArray, IntArray]:
 
 
 def _names(scope: Scope, pattern: re.Pattern[str]) -> BoolArray:
-    wanted = [pattern.fullmatch(str(name)) is not None for name in scope.slices["name"].cat.categories]
-    return np.asarray(np.array([*wanted, False])[scope.codes("name")], dtype=bool)
+    matching = [pattern.fullmatch(str(name)) is not None for name in scope.slices["name"].cat.categories]
+    return np.asarray(np.array([*matching, False])[scope.codes("name")], dtype=bool)
 
 
 def _share(trace: Trace, rows: IntArray, total: int) -> float:

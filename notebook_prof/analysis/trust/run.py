@@ -149,8 +149,10 @@ def card_findings(trace: Trace, window: WindowLike) -> Iterator[Finding]:
             "record on a card of its own",
         ),
     ):
-        found = [_above_zero(values, cut) for name, values in counters if name == counter]
-        during = union(*(np.concatenate(part) for part in zip(*found, strict=True))) if found else None
+        intervals = [_above_zero(values, cut) for name, values in counters if name == counter]
+        during = (
+            union(*(np.concatenate(part) for part in zip(*intervals, strict=True))) if intervals else None
+        )
         if during is not None and length(during):
             share = length(overlap(busy, during)) / total
             yield Finding(
@@ -168,8 +170,8 @@ def card_findings(trace: Trace, window: WindowLike) -> Iterator[Finding]:
 def _touch(work: Scope, during: Intervals) -> BoolArray:
     """Return which work has a part in these intervals."""
     begin, end = during
-    place = np.searchsorted(end, work.ts, side="right")
-    return np.asarray((place < len(begin)) & (np.append(begin, 0)[place] < work.end))
+    next_interval = np.searchsorted(end, work.ts, side="right")
+    return np.asarray((next_interval < len(begin)) & (np.append(begin, 0)[next_interval] < work.end))
 
 
 def _gpu_counters(trace: Trace) -> list[tuple[str, pd.DataFrame]]:

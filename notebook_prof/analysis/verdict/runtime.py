@@ -71,18 +71,18 @@ def _track(mine: Scope) -> int:
     return int(mine.slices["track"].to_numpy()[mine.rows[0]])
 
 
-def _own_inside(mine: Scope, busy: Intervals) -> IntArray:
+def _own_inside(thread: Scope, busy: Intervals) -> IntArray:
     """Return how much of each slice's own time lies in `busy`: what is in it less what is in its children."""
-    whole: IntArray = _until(busy, mine.end) - _until(busy, mine.ts)
-    place = np.full(len(mine.slices), -1, np.int64)
-    place[mine.rows] = np.arange(len(mine.rows))
-    parent = ints(mine.slices["parent"])[mine.rows]
-    parent = np.where(parent >= 0, place[parent], -1)
+    whole: IntArray = _until(busy, thread.end) - _until(busy, thread.ts)
+    position = np.full(len(thread.slices), -1, np.int64)
+    position[thread.rows] = np.arange(len(thread.rows))
+    parent = ints(thread.slices["parent"])[thread.rows]
+    parent = np.where(parent >= 0, position[parent], -1)
     child = parent >= 0
-    last = np.minimum(mine.end[child], mine.end[parent[child]])
-    inside = np.maximum(_until(busy, last) - _until(busy, mine.ts[child]), 0)
+    last = np.minimum(thread.end[child], thread.end[parent[child]])
+    inside = np.maximum(_until(busy, last) - _until(busy, thread.ts[child]), 0)
     covered = np.bincount(parent[child], weights=inside, minlength=len(whole)).astype(np.int64)
-    return np.asarray(np.clip(whole - covered, 0, mine.self_ns))
+    return np.asarray(np.clip(whole - covered, 0, thread.self_ns))
 
 
 def _until(intervals: Intervals, instants: IntArray) -> IntArray:
@@ -92,8 +92,8 @@ def _until(intervals: Intervals, instants: IntArray) -> IntArray:
         return np.zeros(len(instants), np.int64)
     before = np.concatenate([[0], np.cumsum(ends - starts)])
     at = np.searchsorted(starts, instants, side="right") - 1
-    known = np.maximum(at, 0)
-    return np.where(at >= 0, before[known] + np.minimum(instants, ends[known]) - starts[known], 0)
+    row = np.maximum(at, 0)
+    return np.where(at >= 0, before[row] + np.minimum(instants, ends[row]) - starts[row], 0)
 
 
 def _own_without(top: pd.DataFrame, mine: Scope, hidden: IntArray) -> IntArray:

@@ -125,10 +125,10 @@ class Call:
         """Return an argument such as ``[1, 1]`` or ``2`` as `count` numbers; None where it is not known."""
         if at >= len(self.values):
             return None
-        found = [int(text) for text in _NUMBER.findall(self.values[at])]
-        if len(found) == 1:
-            found *= count
-        return found if len(found) == count else None
+        numbers = [int(text) for text in _NUMBER.findall(self.values[at])]
+        if len(numbers) == 1:
+            numbers *= count
+        return numbers if len(numbers) == count else None
 
     def text(self, at: int) -> str:
         """Return an argument as text; empty where it is not known."""

@@ -97,15 +97,15 @@ def convolution_backward(call: Call) -> Work | None:
     grad, x, w = call.tensor(0), call.tensor(1), call.tensor(2)
     if not (grad and x and w):
         return None
-    wanted = (
+    gradients = (
         [word == "True" for word in call.text(10).strip("[]").split(", ")] if call.text(10) else [True] * 3
     )
     transposed = call.text(7) == "True"
     once = 2 * grad[0] * math.prod((x if transposed else grad)[2:]) * math.prod(w)
     written = sum(
-        size for size, want in zip((call.bytes_of(1), call.bytes_of(2)), wanted, strict=False) if want
+        size for size, want in zip((call.bytes_of(1), call.bytes_of(2)), gradients, strict=False) if want
     )
-    return Work("convolution", once * sum(wanted[:2]), call.bytes_of(0, 1, 2) + written)
+    return Work("convolution", once * sum(gradients[:2]), call.bytes_of(0, 1, 2) + written)
 
 
 def attention(call: Call) -> Work | None:

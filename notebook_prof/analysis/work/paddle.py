@@ -50,10 +50,10 @@ def convolution_backward(call: Call) -> Work | None:
     >>> convolution_backward(Call.read("conv2d_grad", shapes, None, None)).flops
     12441600
     """
-    weights, given, out = (call.tensor(at) for at in range(3))
+    weights, inputs, out = (call.tensor(at) for at in range(3))
     if len(weights) < 3 or len(out) != len(weights):
         return None
-    written = (math.prod(weights) + math.prod(given)) * call.item_bytes()
+    written = (math.prod(weights) + math.prod(inputs)) * call.item_bytes()
     flops = 2 * 2 * math.prod(out) * math.prod(weights[1:])
     return Work("convolution", flops, call.bytes_of() + written)
 
