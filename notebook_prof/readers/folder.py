@@ -97,8 +97,8 @@ class Folder:
 
     def _walk(self) -> Iterator[str]:
         count = 0
-        for place, folders, files in os.walk(self._root, followlinks=False, onerror=self._unreadable):
-            here = Path(place).relative_to(self._root)
+        for path, folders, files in os.walk(self._root, followlinks=False, onerror=self._unreadable):
+            here = Path(path).relative_to(self._root)
             if len(here.parts) >= MAX_DEPTH:
                 folders.clear()
             folders.sort()

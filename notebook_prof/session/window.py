@@ -141,7 +141,7 @@ class StepWindow:
     ----------
     plain : StepRecords
         Those unrecorded steps; not consecutive, so only the first of its numbers is right.
-    seen : int
+    step_count : int
         Steps that ended.
     closed : bool
         Whether the recording has not begun or has ended.

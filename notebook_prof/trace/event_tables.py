@@ -101,7 +101,7 @@ def distinct_facts(table: pd.DataFrame, without: Collection[str]) -> tuple[IntAr
 
     Returns
     -------
-    place : ndarray of int64, shape (rows,)
+    code : ndarray of int64, shape (rows,)
         Which of `facts` each row is.
     facts : list of dict
         By column, plain Python values; what is missing is not in it.

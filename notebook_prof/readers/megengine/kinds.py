@@ -39,14 +39,14 @@ def categories(ranges: Ranges, on_device: npt.NDArray[np.bool_]) -> npt.NDArray[
     operator, bookkeeping of tensors is overhead, waiting for the device is sync, and the rest are scopes
     (module; see `scopes`).
     """
-    found = [
+    words = [
         _on_device(name, cat) if device else _on_host(name, "__id__" in args)
         for name, cat, args, device in zip(
             ranges.name, ranges.cat, ranges.args, on_device.tolist(), strict=True
         )
     ]
-    result = np.empty(len(found), object)
-    result[:] = found
+    result = np.empty(len(words), object)
+    result[:] = words
     return result
 
 

@@ -89,11 +89,11 @@ def timed(rows: list[Row], base_ns: int, report: ImportReport) -> Timed:
         example = f"{broken.name!r}: ts {bytes(broken.ts)!r}"
         report.add("broken-row", "loss", int((~ok).sum()), example, "these rows are left out")
         rows = [row for row, good in zip(rows, ok.tolist(), strict=True) if good]
-    places = [(_number(row.pid), _number(row.tid)) for row in rows]
-    known = {key: i for i, key in enumerate(dict.fromkeys([*names, *places]))}
-    thread = np.fromiter((known[key] for key in places), np.int64, len(rows))
-    labels = {known[key]: name for key, name in names.items()}
-    return Timed(rows, ts[ok] + base_ns, thread, list(known), labels)
+    threads = [(_number(row.pid), _number(row.tid)) for row in rows]
+    code_of = {key: i for i, key in enumerate(dict.fromkeys([*names, *threads]))}
+    thread = np.fromiter((code_of[key] for key in threads), np.int64, len(rows))
+    labels = {code_of[key]: name for key, name in names.items()}
+    return Timed(rows, ts[ok] + base_ns, thread, list(code_of), labels)
 
 
 def thread_track(events: Timed, thread: int, builder: TraceBuilder) -> int:

@@ -76,12 +76,12 @@ def lanes(timeline: Timeline) -> list[Lane]:
     device, or the host where threads are called ``Ops`` or ``HostCpuOps``.
     """
     slices = timeline.slices
-    found = []
+    result = []
     for (pid, tid), rows in slices.groupby(["pid", "tid"], sort=False):
         process = timeline.processes.get(pid, "")
         thread = timeline.threads.get((pid, tid), "")
-        found.append(Lane(_role(pid, tid, process, thread, rows), pid, tid, thread or process, rows))
-    return found
+        result.append(Lane(_role(pid, tid, process, thread, rows), pid, tid, thread or process, rows))
+    return result
 
 
 def number_in(text: str) -> int:

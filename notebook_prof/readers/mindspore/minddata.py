@@ -87,8 +87,8 @@ def stage_host_queue(table: pd.DataFrame, staging: Staging, rank: int) -> None:
         if len(sized):
             fill = builder.track("host queue", "counter", rank=staging.tag(rank))
             builder.counter(fill, sized["time_ns"].to_numpy() + shift, sized["size"].to_numpy())
-        known = table["time_ns"].where(table["time_ns"] < 0, table["time_ns"] + shift)
-        staging.table("minddata_queue", table.assign(time_ns=known), rank)
+        shifted = table["time_ns"].where(table["time_ns"] < 0, table["time_ns"] + shift)
+        staging.table("minddata_queue", table.assign(time_ns=shifted), rank)
 
     if len(rows):
         staging.at("host", ends - dur, ends, emit)

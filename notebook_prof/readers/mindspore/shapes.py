@@ -26,11 +26,11 @@ def input_shapes(info: Any) -> str:
     """
     if not isinstance(info, dict):
         return ""
-    found = []
+    shapes = []
     for key, value in info.items():
         if str(key).startswith("input_") and isinstance(value, dict):
-            found.append("[" + ", ".join(_DIMS.findall(str(value.get("shape", "")))) + "]")
-    return "[" + ", ".join(found) + "]" if found else ""
+            shapes.append("[" + ", ".join(_DIMS.findall(str(value.get("shape", "")))) + "]")
+    return "[" + ", ".join(shapes) + "]" if shapes else ""
 
 
 def executed_shapes(data: bytes, name: list[str], ts: IntArray, report: ImportReport) -> Coded:
@@ -60,13 +60,13 @@ def executed_shapes(data: bytes, name: list[str], ts: IntArray, report: ImportRe
         return Coded(np.full(len(ts), -1), [])
     codes, texts = pd.factorize(parts[3].fillna(""))
     spelled = ["[" + ", ".join(_spell(match) for match in _INPUT.findall(text)) + "]" for text in texts]
-    told = pd.DataFrame({"name": parts[1], "nth": parts.groupby(1).cumcount(), "code": codes})
+    executions = pd.DataFrame({"name": parts[1], "nth": parts.groupby(1).cumcount(), "code": codes})
     run = pd.DataFrame({"name": pd.Series(name, dtype="object"), "ts": ts}).sort_values("ts", kind="stable")
     run["nth"] = run.groupby("name").cumcount()
-    merged = run.reset_index().merge(told, on=["name", "nth"], how="left").set_index("index")
-    found = merged["code"].reindex(range(len(ts))).fillna(-1).to_numpy(np.int64)
-    report.add("shapes-missing", "info", int((found < 0).sum()), effect="these operators have no shapes")
-    return Coded(found, spelled)
+    merged = run.reset_index().merge(executions, on=["name", "nth"], how="left").set_index("index")
+    shape_code = merged["code"].reindex(range(len(ts))).fillna(-1).to_numpy(np.int64)
+    report.add("shapes-missing", "info", int((shape_code < 0).sum()), effect="these operators have no shapes")
+    return Coded(shape_code, spelled)
 
 
 def _spell(text: str) -> str:

@@ -92,8 +92,8 @@ class Staging:
                 effect="drawn from the recording's start: where they lie beside the operators is not known",
             )
         tables = {name: pd.concat(frames, ignore_index=True) for name, frames in self.tables.items()}
-        if (told := tables.get("event_arguments")) is not None:
-            tables["event_arguments"] = told.astype({"name": "category", "arguments": "category"})
+        if (events := tables.get("event_arguments")) is not None:
+            tables["event_arguments"] = events.astype({"name": "category", "arguments": "category"})
         builder.metadata.setdefault("tables", {}).update(tables)
 
 

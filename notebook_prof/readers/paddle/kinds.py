@@ -82,7 +82,7 @@ def event_type(number: int, name: str) -> str:
     return EVENT_TYPES[number] if 0 <= number < len(EVENT_TYPES) else f"Unknown {number}"
 
 
-def known(word: str) -> bool:
+def has_category(word: str) -> bool:
     """Return whether the type has a category of its own."""
     return word in _CATEGORY
 
@@ -95,10 +95,10 @@ def category(word: str, name: str) -> str:
     >>> category("Kernel", "ncclKernel_AllReduce_RING_LL_Sum_float"), category("Forward", "Linear")
     ('collective', 'module')
     """
-    found = _CATEGORY.get(word, "operator")
-    if found == "kernel" and (is_collective_kernel(name) or "xccl" in name.lower()):
+    word_category = _CATEGORY.get(word, "operator")
+    if word_category == "kernel" and (is_collective_kernel(name) or "xccl" in name.lower()):
         return "collective"
-    return "sync" if found == "launch" and name.endswith(_WAITS) else found
+    return "sync" if word_category == "launch" and name.endswith(_WAITS) else word_category
 
 
 def phase(word: str) -> str | None:

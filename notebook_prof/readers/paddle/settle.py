@@ -98,18 +98,18 @@ def _kinds(rows: pd.DataFrame) -> IntArray:
 def _bounds(ts: IntArray, offset: IntArray) -> tuple[IntArray, IntArray]:
     """Earliest and latest start that the two spellings of the time allow."""
     low, high = ts.copy(), ts + _CUT
-    known = np.flatnonzero(offset >= 0)
-    if not len(known):
+    has_offset = np.flatnonzero(offset >= 0)
+    if not len(has_offset):
         return low, high
-    s = offset[known]
+    s = offset[has_offset]
     # rounded twice, to float32 and by the division, and printed with whole nanoseconds
     slack = np.ceil(2 * np.spacing(s.astype(np.float32)).astype(np.float64)).astype(np.int64) + 1
-    first = int((ts[known] - s - slack).max())
-    last = int((ts[known] + _CUT - s + slack).min())
+    first = int((ts[has_offset] - s - slack).max())
+    last = int((ts[has_offset] + _CUT - s + slack).min())
     if first > last:
         return low, high
-    low[known] = np.maximum(low[known], first + s - slack)
-    high[known] = np.minimum(high[known], last + s + slack)
+    low[has_offset] = np.maximum(low[has_offset], first + s - slack)
+    high[has_offset] = np.minimum(high[has_offset], last + s + slack)
     return low, np.maximum(low, high)
 
 

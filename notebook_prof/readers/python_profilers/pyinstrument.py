@@ -134,11 +134,15 @@ def _add_records(records: list[tuple[list[str], float]], start: int, builder: Tr
         number = number.partition("\x01")[0]
         tid = int(number) if number.isdecimal() and len(number) < 19 else None
         stacks = [records[i][0][1 if root else 0 :] for i in rows]
-        known: dict[str, int] = {}
-        flat = np.array([known.setdefault(text, len(known)) for stack in stacks for text in stack], np.int64)
+        code_of_text: dict[str, int] = {}
+        flat = np.array(
+            [code_of_text.setdefault(text, len(code_of_text)) for stack in stacks for text in stack], np.int64
+        )
         lengths = np.fromiter(map(len, stacks), np.int64, len(stacks))
         track = builder.track(name or "main", tid=tid)
-        add_samples(builder, track, Sampled(ts[rows], dur[rows], flat, lengths), list(map(_parsed, known)))
+        add_samples(
+            builder, track, Sampled(ts[rows], dur[rows], flat, lengths), list(map(_parsed, code_of_text))
+        )
 
 
 def _parsed(text: str) -> Frame:

@@ -89,8 +89,8 @@ def _following(placed: Placed, track: IntArray, ts: IntArray) -> IntArray:
     # instants before the slices that begin with them, then read from the end
     order = np.lexsort((is_slice, both_ts, both_track))[::-1]
     latest = np.maximum.accumulate(np.where(is_slice[order], np.arange(len(order)), -1))
-    found = np.full(n + len(ts), -1, np.int64)
-    found[order] = np.where(latest >= 0, order[np.maximum(latest, 0)], -1)
-    result = found[n:]
+    following = np.full(n + len(ts), -1, np.int64)
+    following[order] = np.where(latest >= 0, order[np.maximum(latest, 0)], -1)
+    result = following[n:]
     same = (result >= 0) & (placed.track[np.minimum(result, n - 1)] == track) if n else result >= 0
     return np.where(same, result, -1)

@@ -39,25 +39,25 @@ class Stacks:
 
     def path(self, leaf: Any) -> list[int]:
         """Positions in `frames`, root first; cut where a frame is its own ancestor."""
-        found: dict[int, None] = {}
+        positions: dict[int, None] = {}
         key = str(leaf)
-        while (number := self._number.get(key)) is not None and number not in found:
-            found[number] = None
-            if len(found) >= MAX_DEPTH:
+        while (number := self._number.get(key)) is not None and number not in positions:
+            positions[number] = None
+            if len(positions) >= MAX_DEPTH:
                 break
             key = str(self._entries[key].get("parent"))
-        return list(found)[::-1]
+        return list(positions)[::-1]
 
     def keys(self, leaves: Iterable[Any], builder: TraceBuilder) -> dict[str, int]:
         """Return the builder's stack of each of these ids; those without one are not in it."""
-        found: dict[str, int] = {}
+        stack_of: dict[str, int] = {}
         room = _MAX_PATHS
         for leaf in leaves:
-            path = self.path(leaf) if room > 0 and str(leaf) not in found else []
+            path = self.path(leaf) if room > 0 and str(leaf) not in stack_of else []
             if path:
-                found[str(leaf)] = builder.stack([self.frames[i] for i in path])
+                stack_of[str(leaf)] = builder.stack([self.frames[i] for i in path])
             room -= len(path)
-        return found
+        return stack_of
 
 
 def add_sampled(events: Events, tracks: Tracks, stacks: Stacks, builder: TraceBuilder) -> None:
@@ -91,11 +91,11 @@ def add_sampled(events: Events, tracks: Tracks, stacks: Stacks, builder: TraceBu
 
 def _paths(leaves: list[Any], stacks: Stacks) -> tuple[IntArray, list[list[int]]]:
     """Return which path each sample has, and the distinct paths."""
-    known: dict[str, int] = {}
-    leaf = np.array([known.setdefault(str(atom(value)), len(known)) for value in leaves], np.int64)
+    code_of: dict[str, int] = {}
+    leaf = np.array([code_of.setdefault(str(atom(value)), len(code_of)) for value in leaves], np.int64)
     paths: list[list[int]] = []
     room = _MAX_PATHS
-    for key in known:
+    for key in code_of:
         paths.append(stacks.path(key) if room > 0 else [])
         room -= len(paths[-1])
     return leaf, paths

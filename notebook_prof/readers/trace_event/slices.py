@@ -140,9 +140,9 @@ def _count_unmatched(events: Events, unclosed: IntArray, unopened: IntArray, bui
 
 
 def _phases(events: Events, row: IntArray) -> Coded:
-    found = [phase_of(name) for name in events.name.values]
-    words = sorted({word for word in found if word is not None})
-    codes = np.array([-1 if word is None else words.index(word) for word in found], np.int64)
+    phases = [phase_of(name) for name in events.name.values]
+    words = sorted({word for word in phases if word is not None})
+    codes = np.array([-1 if word is None else words.index(word) for word in phases], np.int64)
     return Coded(codes[events.name.codes[row]], words)
 
 
@@ -164,7 +164,7 @@ def _stack_keys(rows: list[Row], stacks: Mapping[str, int]) -> IntArray:
 
 def _steps(events: Events, row: IntArray, dur: IntArray, builder: TraceBuilder) -> None:
     numbers = [
-        int(rest) if (rest := name.removeprefix(STEP_PREFIX)) != name and rest[:9].isdecimal() else -1
+        int(digits) if (digits := name.removeprefix(STEP_PREFIX)) != name and digits[:9].isdecimal() else -1
         for name in (value[:25] for value in events.name.values)
     ]
     step = np.array(numbers, np.int64)[events.name.codes[row]]
