@@ -110,8 +110,8 @@ class Journal:
         """Open an annotation in this thread."""
         span = Span(self, name, phase)
         if span.tid not in self._names:
-            known = {thread.native_id: thread.name for thread in threading.enumerate()}
-            self._names[span.tid] = known.get(span.tid, f"thread {span.tid}")
+            name_of = {thread.native_id: thread.name for thread in threading.enumerate()}
+            self._names[span.tid] = name_of.get(span.tid, f"thread {span.tid}")
         self._open[id(span)] = span
         for watcher in _watchers:
             watcher.opened(span)
@@ -145,8 +145,8 @@ class Journal:
 
     def threads(self) -> dict[int, str]:
         """Native ids and names of the threads that annotated, in order of appearance."""
-        seen = {span.tid for span in self._kept}
-        return {tid: name for tid, name in self._names.items() if tid in seen}
+        tids = {span.tid for span in self._kept}
+        return {tid: name for tid, name in self._names.items() if tid in tids}
 
     def kept(self, tid: int) -> list[Span]:
         """Closed annotations of a thread, in order of their ends."""

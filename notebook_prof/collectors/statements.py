@@ -113,7 +113,7 @@ def _nothing(mark: Iterable[int]) -> None:
 note: Callable[[Iterable[int]], None] = _nothing
 _running: Marks | None = None
 _latest: Marks | None = None
-_asked = threading.local()
+_offered = threading.local()
 
 
 def running() -> Marks | None:
@@ -123,7 +123,7 @@ def running() -> Marks | None:
 
 def offer(marks: Marks | None) -> None:
     """Let `statements` in this thread answer for this recording, whatever else was recorded meanwhile."""
-    _asked.marks = marks
+    _offered.marks = marks
 
 
 def statements() -> Statements:
@@ -146,5 +146,5 @@ def statements() -> Statements:
     ([10, 30], [30, 50], [2, 3])
     >>> offer(None)
     """
-    marks = getattr(_asked, "marks", None) or _latest
+    marks = getattr(_offered, "marks", None) or _latest
     return marks.statements() if marks is not None else Statements.none()

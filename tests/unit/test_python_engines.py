@@ -206,7 +206,9 @@ def test_parts_of_a_thread_are_put_behind_one_another() -> None:
     whole = join([part([0, 10], [0], SORT), part([5, 20], [0], DOT), part([30, 40], [0], SORT)])
     [thread] = whole.threads
     assert thread.bounds.tolist() == [0, 10, 20, 30, 40]
-    assert [-1 if s < 0 else whole.stacks.known[whole.stacks.frames[s]].function for s in thread.stack] == [
+    assert [
+        -1 if s < 0 else whole.stacks.distinct[whole.stacks.frames[s]].function for s in thread.stack
+    ] == [
         *("sort", "dot", -1, "sort"),
     ]
     assert thread.inside(12, 35).bounds.tolist() == [12, 20, 30, 35]
@@ -399,7 +401,7 @@ def framed(function: str, file: str, line: int = 2) -> Frame:
 def left(stacks: Stacks) -> list[list[str]]:
     ends = np.cumsum(stacks.lengths)
     return [
-        [stacks.known[i].function for i in stacks.frames[end - n : end]]
+        [stacks.distinct[i].function for i in stacks.frames[end - n : end]]
         for end, n in zip(ends, stacks.lengths, strict=True)
     ]
 

@@ -114,8 +114,8 @@ class CudaCollector(Collector):
     def _check(self) -> None:
         if self._route.ok:
             return
-        told = "; ".join(f"{route.name}: {route.reason}" for route in routes(survey()))
-        raise RecordingError(f"no kernels can be recorded here. {told}")
+        reasons = "; ".join(f"{route.name}: {route.reason}" for route in routes(survey()))
+        raise RecordingError(f"no kernels can be recorded here. {reasons}")
 
 
 def _recorder(route: Route, options: CollectorOptions) -> Recorder:

@@ -150,7 +150,7 @@ class EventRanges:
 
     def _meeting(self, tries: int = 8) -> tuple[Any, int, int]:
         """Return an event, the time at which the device came to it, and how wrong that can be."""
-        found = []
+        meetings = []
         stream = self._cupy.cuda.get_current_stream()
         stream.synchronize()
         for _ in range(tries):
@@ -158,8 +158,8 @@ class EventRanges:
             event = self._record(stream)
             event.synchronize()
             after = self._now()
-            found.append((event, (before + after) // 2, (after - before + 1) // 2))
-        return min(found, key=lambda each: each[2])
+            meetings.append((event, (before + after) // 2, (after - before + 1) // 2))
+        return min(meetings, key=lambda each: each[2])
 
     def _ns(self, event: Any) -> int:
         event.synchronize()

@@ -24,13 +24,13 @@ class Reading:
 
 def read(wall: Callable[[], int], device: Callable[[], int], tries: int = TRIES) -> Reading:
     """Return the tightest of `tries` brackets wall – device – wall."""
-    found = []
+    readings = []
     for _ in range(tries):
         before = wall()
         between = device()
         after = wall()
-        found.append(Reading((before + after) // 2, between, max(after - before + 1, 0) // 2))
-    return min(found, key=lambda reading: reading.error_ns)
+        readings.append(Reading((before + after) // 2, between, max(after - before + 1, 0) // 2))
+    return min(readings, key=lambda reading: reading.error_ns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,13 +135,13 @@ class Arena:
         """Copies of what came back, in the order in which buffers were handed out; pages are given back."""
         each = BUFFER_BYTES // WORD
         valid = np.minimum(self._numbers[_VALID : _VALID + self._count], BUFFER_BYTES) // WORD
-        found = [
+        copies = [
             self._words[at * each : at * each + int(valid[at])].copy()
             for at in np.flatnonzero(valid).tolist()
         ]
         if not self.outstanding:
             self._region.madvise(mmap.MADV_DONTNEED)
-        return found
+        return copies
 
     def _write(self) -> tuple[int, int]:
         """Put the code into a page, and make the page one that can run and not be written."""

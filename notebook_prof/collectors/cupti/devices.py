@@ -80,8 +80,8 @@ class Device:
         """
         threads = block[0] * block[1] * block[2]
         each = grid[0] * grid[1] * grid[2] / max(self.multiprocessors, 1)
-        held = min(float(self.resident_blocks(threads, registers, shared_memory)), each)
-        return each, each * threads / _WARP, held * threads / max(self.threads, 1)
+        resident = min(float(self.resident_blocks(threads, registers, shared_memory)), each)
+        return each, each * threads / _WARP, resident * threads / max(self.threads, 1)
 
 
 def read_devices(load: Callable[[str], Any] = ctypes.CDLL) -> dict[int, Device]:
@@ -95,8 +95,8 @@ def read_devices(load: Callable[[str], Any] = ctypes.CDLL) -> dict[int, Device]:
     cuda, count = driver(load), ctypes.c_int()
     if cuda is None or cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)):
         return {}
-    found = {number: _device(cuda, number) for number in range(count.value)}
-    return {number: device for number, device in found.items() if device is not None}
+    devices = {number: _device(cuda, number) for number in range(count.value)}
+    return {number: device for number, device in devices.items() if device is not None}
 
 
 def _device(cuda: Any, number: int) -> Device | None:
@@ -105,10 +105,10 @@ def _device(cuda: Any, number: int) -> Device | None:
         return None
     cuda.cuDeviceGetName(name, len(name), handle)
     cuda.cuDeviceTotalMem_v2(ctypes.byref(memory), handle)
-    told: dict[str, int] = {}
+    attributes: dict[str, int] = {}
     for attribute, code in _ATTRIBUTES.items():
         value = ctypes.c_int()
         if cuda.cuDeviceGetAttribute(ctypes.byref(value), code, handle):
             return None
-        told[attribute] = value.value
-    return Device(name.value.decode(errors="replace"), memory.value, **told)
+        attributes[attribute] = value.value
+    return Device(name.value.decode(errors="replace"), memory.value, **attributes)

@@ -30,10 +30,10 @@ def find_library() -> str | None:
     loaded = mapped()
     if "cupti" in loaded:
         return loaded["cupti"]
-    found = list(_candidates())
-    wanted = _major(loaded.get("cudart", ""))
-    found.sort(key=lambda path: wanted is not None and _major(path) != wanted)
-    return found[0] if found else ctypes.util.find_library("cupti")
+    candidates = list(_candidates())
+    major = _major(loaded.get("cudart", ""))
+    candidates.sort(key=lambda path: major is not None and _major(path) != major)
+    return candidates[0] if candidates else ctypes.util.find_library("cupti")
 
 
 def mapped(maps: Path = Path("/proc/self/maps")) -> dict[str, str]:

@@ -40,8 +40,8 @@ class CuptiError(RecordingError):
     """A call of CUPTI failed; `code` is its result."""
 
     def __init__(self, doing: str, code: int, name: str) -> None:
-        told = SENTENCES.get(code, "see the table of results in NVIDIA's documentation of CUPTI")
-        super().__init__(f"CUPTI could not {doing} ({name or 'result'} {code}): {told}")
+        reason = SENTENCES.get(code, "see the table of results in NVIDIA's documentation of CUPTI")
+        super().__init__(f"CUPTI could not {doing} ({name or 'result'} {code}): {reason}")
         self.code = code
 
 
@@ -74,13 +74,13 @@ class Cupti:
         self.path = path
         self._subscriber = ctypes.c_void_p()
         self.version = self._version()
-        known = sizes(self.version)
+        expected = sizes(self.version)
         self.strides = _strides(self._library)
         for kind, struct in STRUCTS.items():
-            if self.strides.get(kind) not in self._allowed(struct, known[struct]):
+            if self.strides.get(kind) not in self._allowed(struct, expected[struct]):
                 raise RecordingError(
                     f"{path} (version {self.version}) steps {self.strides.get(kind)} bytes over a record of "
-                    f"kind {kind}, where the headers of that version say {known[struct]}: its records are "
+                    f"kind {kind}, where the headers of that version say {expected[struct]}: its records are "
                     "not read"
                 )
 
@@ -173,7 +173,7 @@ class Cupti:
 def _strides(library: Any) -> dict[int, int]:
     """Return how far the library itself steps over a record of each kind, asked with records drawn for it."""
     step = library.cuptiActivityGetNextRecord
-    found: dict[int, int] = {}
+    strides: dict[int, int] = {}
     room = 4096
     for kind in range(1, 64):
         drawn = (ctypes.c_uint64 * (room // 8))(*[kind] * (room // 8))
@@ -185,5 +185,5 @@ def _strides(library: Any) -> dict[int, int]:
                 break
             where.append(at.value)
         if len(where) == 2 and 0 < (stride := where[1] - where[0]) < room and stride % 8 == 0:
-            found[kind] = stride
-    return found
+            strides[kind] = stride
+    return strides

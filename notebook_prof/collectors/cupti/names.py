@@ -89,13 +89,13 @@ def demangle(name: str) -> str:
     if not name.startswith("_Z") or (call := _demangler()) is None:
         return name
     status = ctypes.c_int()
-    found = call(name.encode(), None, None, ctypes.byref(status))
-    if not found:
+    readable = call(name.encode(), None, None, ctypes.byref(status))
+    if not readable:
         return name
     try:
-        return ctypes.string_at(found).decode(errors="replace") if status.value == 0 else name
+        return ctypes.string_at(readable).decode(errors="replace") if status.value == 0 else name
     finally:
-        ctypes.CDLL(None).free(ctypes.c_void_p(found))
+        ctypes.CDLL(None).free(ctypes.c_void_p(readable))
 
 
 @cache

@@ -41,7 +41,7 @@ def samples_since(nvml: Any, handle: Any, buffer: str, since_us: int) -> list[tu
     """
     try:
         number = getattr(nvml, buffer)
-        kind, found = nvml.nvmlDeviceGetSamples(handle, number, since_us)
+        kind, samples = nvml.nvmlDeviceGetSamples(handle, number, since_us)
     except AttributeError as error:
         raise NoSamplesError(str(error)) from error
     except nvml.NVMLError as error:
@@ -50,7 +50,7 @@ def samples_since(nvml: Any, handle: Any, buffer: str, since_us: int) -> list[tu
         raise NoSamplesError(str(error)) from error
     if not 0 <= kind < len(_OF_TYPE):
         raise NoSamplesError(f"values of type {kind}")
-    read = [(int(one.timeStamp), float(getattr(one.sampleValue, _OF_TYPE[kind]))) for one in found]
+    read = [(int(one.timeStamp), float(getattr(one.sampleValue, _OF_TYPE[kind]))) for one in samples]
     read = sorted(pair for pair in read if pair[0] > since_us)
     if read and read[-1][0] - since_us > NEAR_US:
         raise NoSamplesError("their times are on another clock")
@@ -134,8 +134,8 @@ def _nvlink(field: str) -> Callable[[Any, Any], float | None]:
     """Reader of a total of bytes over all NVLinks; None for cards without."""
 
     def read(nvml: Any, handle: Any) -> float | None:
-        told = nvml.nvmlDeviceGetFieldValues(handle, [(getattr(nvml, field), ALL_LINKS)])[0]
-        return None if told.nvmlReturn else float(told.value.ullVal) * 1024
+        total = nvml.nvmlDeviceGetFieldValues(handle, [(getattr(nvml, field), ALL_LINKS)])[0]
+        return None if total.nvmlReturn else float(total.value.ullVal) * 1024
 
     return read
 

@@ -142,11 +142,11 @@ def join(parts: Sequence[Recorded]) -> Recorded:
     """
     if len(parts) == 1:
         return parts[0]
-    known: dict[Frame, int] = {}
+    code_of: dict[Frame, int] = {}
     frames, lengths, first = [], [], []
     count = 0
     for part in parts:
-        number = np.array([known.setdefault(f, len(known)) for f in part.stacks.known], dtype=np.int64)
+        number = np.array([code_of.setdefault(f, len(code_of)) for f in part.stacks.distinct], dtype=np.int64)
         frames.append(number[part.stacks.frames])
         lengths.append(part.stacks.lengths)
         first.append(count)
@@ -155,10 +155,10 @@ def join(parts: Sequence[Recorded]) -> Recorded:
     for part, shift in zip(parts, first, strict=True):
         for thread in part.threads:
             stack = np.where(thread.stack >= 0, thread.stack + shift, -1)
-            moved = ThreadSamples(thread.pid, thread.tid, thread.name, thread.command, thread.bounds, stack)
+            shifted = ThreadSamples(thread.pid, thread.tid, thread.name, thread.command, thread.bounds, stack)
             key = (thread.pid, thread.tid)
-            threads[key] = moved if key not in threads else _behind(threads[key], moved)
-    stacks = Stacks(np.concatenate(frames), np.concatenate(lengths), list(known))
+            threads[key] = shifted if key not in threads else _behind(threads[key], shifted)
+    stacks = Stacks(np.concatenate(frames), np.concatenate(lengths), list(code_of))
     interval_ns = max(part.interval_ns for part in parts)
     return Recorded(list(threads.values()), stacks, interval_ns, parts[0].context)
 

@@ -123,8 +123,8 @@ class SystemCollector(Collector):
         ts, level = children_bytes(records, ours, pid)
         if len(ts):
             builder.counter(builder.track(CHILDREN_TRACK, "counter", pid=pid, unit="bytes"), ts, level)
-        known = Known(pid, ours, self._threads, self._children, self._ended_ns)
-        builder.table("cpu", cpu_table(records, known))
+        processes = Known(pid, ours, self._threads, self._children, self._ended_ns)
+        builder.table("cpu", cpu_table(records, processes))
         builder.metadata["cpu"] = {
             "pid": pid,
             "tid": self._tid,
@@ -210,10 +210,10 @@ def high_water_bytes() -> int:
     """
     try:
         with open("/proc/self/status", "rb") as file:
-            found = re.search(rb"VmHWM:\s*(\d+) kB", file.read())
+            match = re.search(rb"VmHWM:\s*(\d+) kB", file.read())
     except OSError:
         return 0
-    return int(found[1]) * 1024 if found else 0
+    return int(match[1]) * 1024 if match else 0
 
 
 def _ended_children_ns() -> int:

@@ -36,20 +36,20 @@ def usable_cores(cgroups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc
 
 def _quotas(cgroups: Path, own: Path) -> list[float]:
     """Quotas of the process's groups and of all groups around them, in cores."""
-    found = []
+    quotas = []
     for line in _text(own).splitlines():
-        number, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
+        number, _, fields = line.partition(":")
+        controllers, _, path = fields.partition(":")
         if number != "0" and "cpu" not in controllers.split(","):
             continue
         roots = [cgroups] if number == "0" else [cgroups / controllers, cgroups / "cpu"]
         for root in roots:
-            place = root / path.strip("/")
-            for folder in (place, *place.parents):
+            innermost = root / path.strip("/")
+            for folder in (innermost, *innermost.parents):
                 if folder == root.parent:
                     break
-                found += _quota(folder)
-    return found
+                quotas += _quota(folder)
+    return quotas
 
 
 def _quota(folder: Path) -> list[float]:

@@ -70,7 +70,7 @@ class Sampler:
         """Begin to tick."""
         if self._clock is not clock:
             self.prepare(clock)
-        self.place()
+        self.note_thread()
         self._interval_ns = round(timer.INTERVAL_S * 1e9)
         refusal = timer.refusal() or ("" if self._latecomer else "this system has no timerfd")
         if refusal:
@@ -78,7 +78,7 @@ class Sampler:
         else:
             self._alarm()
 
-    def place(self) -> None:
+    def note_thread(self) -> None:
         """Remember this thread as the one whose cell is recorded, and where in it the recording began."""
         self._target = threading.current_thread()
         self._context.add(0, sys._getframe())
@@ -88,7 +88,7 @@ class Sampler:
         """Take samples only when what is returned is called, about every `interval_ns`, by another thread."""
         self._clock = clock
         self._interval_ns = interval_ns
-        self.place()
+        self.note_thread()
         return self._thread_stacks().look
 
     def take_over(self) -> None:
@@ -133,9 +133,9 @@ class Sampler:
         return np.sort(np.concatenate([np.empty(0, np.int64), *looks]))
 
     @property
-    def seen(self) -> list[Seen]:
+    def all_threads(self) -> list[Seen]:
         """All threads that these looks saw, the kernel's and ours without stacks."""
-        return [seen for part in self._parts for looks in part.looks for seen in looks.all_threads]
+        return [thread for part in self._parts for looks in part.looks for thread in looks.all_threads]
 
     def _alarm(self) -> None:
         assert self._latecomer is not None
@@ -177,10 +177,10 @@ class Sampler:
         self._parts.append(part)
         return looks
 
-    def _yielded(self, asked: str) -> None:
+    def _yielded(self, called: str) -> None:
         if self._latecomer is not None:
             self._latecomer.stop()
-        self._poll(f"the cell uses the alarm itself ({asked})")
+        self._poll(f"the cell uses the alarm itself ({called})")
 
     def _tell(self) -> None:
         if self._ticker is None:
@@ -232,27 +232,25 @@ class _Part:
             bounds = np.maximum.accumulate(np.concatenate([[self.start_ns], ts]).astype(np.int64))
             tid = self.target.native_id or 0
             threads.append(ThreadSamples(os.getpid(), tid, self.target.name, "", bounds, stack))
-        looked = np.sort(np.concatenate([looks.ts for looks in self.looks]))
+        look_ns = np.sort(np.concatenate([looks.ts for looks in self.looks]))
         by_tid: dict[int, list[Seen]] = {}
         for looks in self.looks:
-            for seen in looks.threads:
-                by_tid.setdefault(seen.tid, []).append(seen)
+            for one in looks.threads:
+                by_tid.setdefault(one.tid, []).append(one)
         for seens in by_tid.values():
-            threads.append(self._thread(seens, looked, len(packed)))
-            packed += [key for seen in seens for key in seen.samples.packed]
+            threads.append(self._thread(seens, look_ns, len(packed)))
+            packed += [key for one in seens for key in one.samples.packed]
         return Recorded(threads, decode(packed, codes), 0)
 
-    def _thread(self, seens: Sequence[Seen], looked: IntArray, first: int) -> ThreadSamples:
+    def _thread(self, seens: Sequence[Seen], look_ns: IntArray, first: int) -> ThreadSamples:
         """One thread; a sample stands for the time since the look before, if it was seen at that too."""
-        shifts = np.cumsum([first, *(len(seen.samples.packed) for seen in seens)])
-        ts = np.concatenate([seen.samples.ts for seen in seens])
-        stack = np.concatenate(
-            [seen.samples.stack + shift for seen, shift in zip(seens, shifts, strict=False)]
-        )
+        shifts = np.cumsum([first, *(len(one.samples.packed) for one in seens)])
+        ts = np.concatenate([one.samples.ts for one in seens])
+        stack = np.concatenate([one.samples.stack + shift for one, shift in zip(seens, shifts, strict=False)])
         order = np.argsort(ts, kind="stable")
         ts, stack = ts[order], stack[order]
-        at = np.searchsorted(looked, ts)
-        begin = np.where(at > 0, looked[np.maximum(at, 1) - 1], self.start_ns)
+        at = np.searchsorted(look_ns, ts)
+        begin = np.where(at > 0, look_ns[np.maximum(at, 1) - 1], self.start_ns)
         begin = np.maximum(begin, np.concatenate([begin[:1], ts[:-1]]))
         bounds, stack = with_gaps(begin, ts, stack)
         return ThreadSamples(os.getpid(), seens[0].tid, seens[0].name, "", bounds, stack)

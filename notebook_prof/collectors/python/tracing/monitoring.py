@@ -137,8 +137,8 @@ class MonitoringBackend:
             return
         tid = threading.get_native_id()
         if tid not in self._threads:
-            known = {thread.native_id: thread.name for thread in threading.enumerate()}
-            self._threads[tid] = known.get(tid, f"thread {tid}")
+            name_of = {thread.native_id: thread.name for thread in threading.enumerate()}
+            self._threads[tid] = name_of.get(tid, f"thread {tid}")
         self._events.append((time.time_ns(), tid, code))
 
 

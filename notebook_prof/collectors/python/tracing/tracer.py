@@ -119,5 +119,5 @@ def _in_cells(calls: Calls, cells: BoolArray) -> BoolArray:
 def _label(function: Function) -> str:
     if not function.file:
         return function.name
-    place = "cell" if owner_of(function.file) == CELL else os.path.basename(function.file)
-    return f"{function.name} ({place})"
+    file = "cell" if owner_of(function.file) == CELL else os.path.basename(function.file)
+    return f"{function.name} ({file})"
