@@ -65,9 +65,9 @@ def rank_heat(breakdown: pd.DataFrame, value: str = "step_ns") -> figure:
     OptionError
         If the breakdown has no such column of times.
     """
-    known = [name for name in breakdown if str(name).endswith("_ns")]
-    if value not in known:
-        raise OptionError(f"ranks have no {value!r} to be coloured by: {nearest(value, map(str, known))}")
+    columns = [name for name in breakdown if str(name).endswith("_ns")]
+    if value not in columns:
+        raise OptionError(f"ranks have no {value!r} to be coloured by: {nearest(value, map(str, columns))}")
     cells = breakdown.head(MAX_CELLS)
     source = ColumnDataSource(
         {

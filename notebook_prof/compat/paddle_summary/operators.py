@@ -100,20 +100,20 @@ def user_table(
     True
     """
     types = ("UserDefined", "PythonUserDefined") if memory else ("PythonUserDefined",)
-    mine = events.order[(events.of(*types) & (_moves_memory(events) == memory))[events.order]]
-    threads = events.threads(mine) if thread_sep else np.zeros(len(mine), np.int64)
+    ranges = events.order[(events.of(*types) & (_moves_memory(events) == memory))[events.order]]
+    threads = events.threads(ranges) if thread_sep else np.zeros(len(ranges), np.int64)
     gpu = float(events.gpu_ns[events.of(STEP)].sum())
     parts = []
     for thread in pd.unique(threads):
-        rows = mine[threads == thread]
+        rows = ranges[threads == thread]
         table = spread(events.names[rows], events.dur[rows], events.gpu_ns[rows])
         table = table if memory else ranked(table, sorted_by)
         parts.append(ratios(table, events.total_ns, gpu).assign(thread=thread if thread_sep else pd.NA))
     if not parts:
         none = np.empty(0, np.int64)
         parts = [ratios(spread(np.empty(0, object), none, none), 0, 0).assign(thread=pd.NA)]
-    found = pd.concat(parts, ignore_index=True)
-    return found.assign(thread=pd.array(found["thread"].tolist(), dtype="Int64"))
+    joined = pd.concat(parts, ignore_index=True)
+    return joined.assign(thread=pd.array(joined["thread"].tolist(), dtype="Int64"))
 
 
 def _flops(events: Events, mine: IntArray, table: pd.DataFrame) -> Any:
@@ -151,10 +151,10 @@ class _Inside(NamedTuple):
     below: dict[str, IntArray]
 
 
-def _inside(events: Events, mine: IntArray) -> dict[str, _Inside]:
+def _inside(events: Events, operators: IntArray) -> dict[str, _Inside]:
     rank = np.full(len(events.ts) + 1, -1, np.int64)
-    rank[mine] = np.arange(len(mine))
-    code, names = pd.factorize(events.names[mine])
+    rank[operators] = np.arange(len(operators))
+    code, names = pd.factorize(events.names[operators])
     inner = np.flatnonzero(events.host & ~events.of("Operator") & (rank[events.parent] >= 0))
     inner = inner[np.lexsort((inner, rank[events.parent[inner]]))]
     work = np.flatnonzero(events.of(*DEVICE))
@@ -167,8 +167,8 @@ def _inside(events: Events, mine: IntArray) -> dict[str, _Inside]:
     pair[inner] = inner_code * max(len(labels), 1) + label
     under = work[pair[events.owner[work]] >= 0]
     below: dict[int, dict[str, IntArray]] = {}
-    for key, found in _split(under, pair[events.owner[under]]).items():
-        below.setdefault(key // len(labels), {})[str(labels[key % len(labels)])] = found
+    for key, inner_rows in _split(under, pair[events.owner[under]]).items():
+        below.setdefault(key // len(labels), {})[str(labels[key % len(labels)])] = inner_rows
     none = np.empty(0, np.int64)
     return {
         str(name): _Inside(rows.get(i, none), works.get(i, none), below.get(i, {}))
@@ -179,9 +179,9 @@ def _inside(events: Events, mine: IntArray) -> dict[str, _Inside]:
 def _split(rows: IntArray, code: IntArray) -> dict[int, IntArray]:
     """Return the rows of each code, in their order."""
     order = np.argsort(code, kind="stable")
-    found, first = np.unique(code[order], return_index=True)
+    codes, first = np.unique(code[order], return_index=True)
     parts = np.split(rows[order], first[1:])
-    return dict(zip(found.tolist(), parts, strict=False))
+    return dict(zip(codes.tolist(), parts, strict=False))
 
 
 def _details(events: Events, row: pd.Series[float], inside: _Inside | None) -> list[pd.DataFrame]:
@@ -210,7 +210,7 @@ def _device_rows(events: Events, rows: IntArray, whole: float, level: int) -> pd
 
 def _by_visit(events: Events, rows: IntArray) -> IntArray:
     """Device work in the order in which the events that launched it are visited."""
-    return np.asarray(rows[np.argsort(events.place[events.owner[rows]], kind="stable")])
+    return np.asarray(rows[np.argsort(events.position_in_order[events.owner[rows]], kind="stable")])
 
 
 def _cut(events: Events, rows: IntArray) -> npt.NDArray[np.object_]:
@@ -222,5 +222,5 @@ def _cut(events: Events, rows: IntArray) -> npt.NDArray[np.object_]:
 
 def _moves_memory(events: Events) -> BoolArray:
     names = events.trace.slices["name"].cat
-    found = [any(word in str(name).lower() for word in _MEMORY_WORDS) for name in names.categories]
-    return np.asarray(np.array([*found, False], dtype=bool)[names.codes.to_numpy()])
+    moves = [any(word in str(name).lower() for word in _MEMORY_WORDS) for name in names.categories]
+    return np.asarray(np.array([*moves, False], dtype=bool)[names.codes.to_numpy()])

@@ -90,8 +90,8 @@ class RankAnswers(RankAxis[T]):
             If there is no such value.
         """
         table = self.links()
-        if value not in (known := list(table.columns[2:])):
-            raise OptionError(f"messages have no {value!r}: {nearest(value, known)}")
+        if value not in (columns := list(table.columns[2:])):
+            raise OptionError(f"messages have no {value!r}: {nearest(value, columns)}")
         every = sorted({*self, *table["src"], *table["dst"]})
         square = table.set_index(["src", "dst"])[value].astype("float64").unstack()  # noqa: PD010
         return square.reindex(index=every, columns=every)

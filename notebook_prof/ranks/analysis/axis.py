@@ -78,13 +78,13 @@ class RankAxis(RankTables[T]):
         SelectionError
             If one of the ranks is not there, or none is given.
         """
-        wanted = list(self.chosen([ranks] if isinstance(ranks, int) else list(ranks)))
-        if not wanted:
+        numbers = list(self.chosen([ranks] if isinstance(ranks, int) else list(ranks)))
+        if not numbers:
             raise SelectionError("no rank to show: name some, as in timeline([2, 7])")
         clocks = self.clocks().set_index("rank")
-        trace = stacked([(rank, self._retimed(rank)) for rank in wanted], start_unix_ns=self._base())
-        alone = [rank for rank in wanted if rank in clocks.index and not clocks.loc[rank, "aligned"]]
-        if len(wanted) > 1:
+        trace = stacked([(rank, self._retimed(rank)) for rank in numbers], start_unix_ns=self._base())
+        alone = [rank for rank in numbers if rank in clocks.index and not clocks.loc[rank, "aligned"]]
+        if len(numbers) > 1:
             trace.report.add(
                 "clock-not-aligned",
                 "loss",

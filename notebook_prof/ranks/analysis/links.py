@@ -32,10 +32,10 @@ def point_to_point(collectives: pd.DataFrame) -> pd.DataFrame:
     """
     if "peer" not in collectives:
         return collectives.iloc[:0].assign(src=np.empty(0, np.int64), dst=np.empty(0, np.int64))
-    told = collectives[collectives["operation"].isin(POINT_TO_POINT) & collectives["peer"].notna()]
-    own, other = told["rank"].to_numpy(np.int64), told["peer"].to_numpy(np.int64)
-    sends = (told["operation"] == "send").to_numpy()
-    return told.assign(src=np.where(sends, own, other), dst=np.where(sends, other, own))
+    directed = collectives[collectives["operation"].isin(POINT_TO_POINT) & collectives["peer"].notna()]
+    own, other = directed["rank"].to_numpy(np.int64), directed["peer"].to_numpy(np.int64)
+    sends = (directed["operation"] == "send").to_numpy()
+    return directed.assign(src=np.where(sends, own, other), dst=np.where(sends, other, own))
 
 
 def links(matched: pd.DataFrame, arrived: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFrame:

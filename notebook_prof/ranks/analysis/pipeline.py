@@ -66,17 +66,17 @@ def stage_work(trace: Trace) -> pd.DataFrame:
     return table[last > first].reset_index(drop=True)
 
 
-def _messages(trace: Trace, talks: Scope) -> pd.DataFrame | None:
+def _messages(trace: Trace, communication: Scope) -> pd.DataFrame | None:
     """Sends and receives on devices; None, without a closer look, where no name or argument tells of any."""
     words = trace.slices["name"].cat.categories
-    names = {operation_of(str(words[code])) for code in np.unique(talks.codes("name")) if code >= 0}
-    told = recorded_table(trace, "collectives")
-    if told is not None and "operation" in told:
-        names |= {operation_of(str(word)) for word in told["operation"].cat.categories}
+    names = {operation_of(str(words[code])) for code in np.unique(communication.codes("name")) if code >= 0}
+    recorded = recorded_table(trace, "collectives")
+    if recorded is not None and "operation" in recorded:
+        names |= {operation_of(str(word)) for word in recorded["operation"].cat.categories}
     if names.isdisjoint(_DIRECT):
         return None
-    found = collectives(trace)
-    return found[found["operation"].isin(_DIRECT) & (found["device"] >= 0)]
+    table = collectives(trace)
+    return table[table["operation"].isin(_DIRECT) & (table["device"] >= 0)]
 
 
 def _count(direct: pd.DataFrame, operation: str, steps: IntArray) -> IntArray:
@@ -170,8 +170,8 @@ def _stages(table: pd.DataFrame) -> Any:
     after = table["first_ns"] - table.groupby(["pipeline", "step"])["first_ns"].transform("min")
     middle = after.groupby([table["pipeline"], table["rank"]]).median().rename("after").reset_index()
     middle = middle.sort_values(["pipeline", "after", "rank"], kind="stable")
-    place = dict(zip(middle["rank"], middle.groupby("pipeline").cumcount(), strict=True))
-    return table["rank"].map(place).to_numpy(np.int64)
+    stage_of_rank = dict(zip(middle["rank"], middle.groupby("pipeline").cumcount(), strict=True))
+    return table["rank"].map(stage_of_rank).to_numpy(np.int64)
 
 
 def _windows(table: pd.DataFrame) -> tuple[IntArray, IntArray]:

@@ -97,8 +97,8 @@ def stacked(ranks: Sequence[tuple[int, Trace]], *, start_unix_ns: int) -> Trace:
     devices = _devices(ranks)
     parts: list[Tables] = []
     first = {"track": 0, "stack": 0, "row": 0}
-    for (rank, trace), known in zip(ranks, devices, strict=True):
-        parts.append(_placed(rank, trace, known, first))
+    for (rank, trace), new_numbers in zip(ranks, devices, strict=True):
+        parts.append(_tables_of(rank, trace, new_numbers, first))
         first["track"] += _after(trace.tracks["track"])
         first["stack"] += _after(trace.stacks["stack"])
         first["row"] += len(trace.slices)
@@ -113,8 +113,8 @@ def stacked(ranks: Sequence[tuple[int, Trace]], *, start_unix_ns: int) -> Trace:
         for issue in trace.report:
             example = f"rank {rank}: {issue.example}"
             report.add(issue.code, issue.severity, issue.count, example, issue.effect, issue.advice)
-    told = {"source": "ranks", "start_unix_ns": start_unix_ns, "ranks": [rank for rank, _ in ranks]}
-    return Trace(tables, metadata=told, report=report)
+    metadata = {"source": "ranks", "start_unix_ns": start_unix_ns, "ranks": [rank for rank, _ in ranks]}
+    return Trace(tables, metadata=metadata, report=report)
 
 
 def _devices(ranks: Sequence[tuple[int, Trace]]) -> list[dict[int, int]]:
@@ -122,8 +122,8 @@ def _devices(ranks: Sequence[tuple[int, Trace]]) -> list[dict[int, int]]:
     own = []
     for _, trace in ranks:
         columns = (trace.tracks["device"], trace.allocations["device"], trace.slices["device"])
-        seen = {int(device) for column in columns for device in column.dropna().unique()}
-        own.append(sorted(device for device in seen if device >= 0))
+        numbers = {int(device) for column in columns for device in column.dropna().unique()}
+        own.append(sorted(device for device in numbers if device >= 0))
     every = [device for devices in own for device in devices]
     if len(set(every)) == len(every):
         return [{device: device for device in devices} for devices in own]
@@ -134,7 +134,7 @@ def _devices(ranks: Sequence[tuple[int, Trace]]) -> list[dict[int, int]]:
     ]
 
 
-def _placed(rank: int, trace: Trace, devices: dict[int, int], first: dict[str, int]) -> Tables:
+def _tables_of(rank: int, trace: Trace, devices: dict[int, int], first: dict[str, int]) -> Tables:
     """Return the tables of a rank with keys, devices and correlations that no other rank has."""
     tables: Tables = {table.name: getattr(trace, table.name) for table in TABLES}
     keys = {
@@ -171,10 +171,14 @@ def _raised(column: pd.Series[Any], by: int) -> Any:
 
 def _device(column: pd.Series[Any], devices: dict[int, int]) -> Any:
     numbers = column.to_numpy(dtype=np.int64, na_value=_HOST)
-    known = np.full(max(devices, default=-1) + 2, _HOST, np.int64)
-    known[list(devices)] = list(devices.values())
-    moved = known[numbers].astype(np.int16)  # the host reads the last one
-    return moved if isinstance(column.dtype, np.dtype) else pd.arrays.IntegerArray(moved, moved < 0)
+    new_number = np.full(max(devices, default=-1) + 2, _HOST, np.int64)
+    new_number[list(devices)] = list(devices.values())
+    renumbered = new_number[numbers].astype(np.int16)  # the host reads the last one
+    return (
+        renumbered
+        if isinstance(column.dtype, np.dtype)
+        else pd.arrays.IntegerArray(renumbered, renumbered < 0)
+    )
 
 
 def _after(keys: pd.Series[Any]) -> int:
@@ -188,8 +192,8 @@ def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
         for name in frames[0]
         if isinstance(frames[0][name].dtype, pd.CategoricalDtype)
     }
-    rest = pd.concat([frame.drop(columns=list(words)) for frame in frames], ignore_index=True)
-    return rest.assign(**words)[list(frames[0].columns)]
+    others = pd.concat([frame.drop(columns=list(words)) for frame in frames], ignore_index=True)
+    return others.assign(**words)[list(frames[0].columns)]
 
 
 def _in_order(slices: pd.DataFrame) -> tuple[pd.DataFrame, IntArray]:

@@ -79,9 +79,9 @@ class RankProtocol:
 
     def settings(self) -> dict[str, Any]:
         """Small facts for the page."""
-        told = page_settings(self.panels)
+        panels = page_settings(self.panels)
         facts = {"verdict": self.source.headline, "groups": self.source.groups}
-        return {"page": "ranks", "bokeh": bokeh.__version__, "panels": told, **facts}
+        return {"page": "ranks", "bokeh": bokeh.__version__, "panels": panels, **facts}
 
     def answer(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         """Answer one question.

@@ -32,14 +32,14 @@ def frames_under(sums: PageSums, state: Mapping[str, Any]) -> PageFrames:
     """
     steps = sums.steps.assign(kept=_kept(sums.steps, state))
     pairs = None if steps["kept"].all() else _key(steps["rank"], steps["step"])[steps["kept"].to_numpy()]
-    groups, wanted = state.get("group"), _wanted(sums, state)
+    groups, emphasised = state.get("group"), _emphasised(sums, state)
     late = _late(_inside(sums.late, pairs, groups), _inside(sums.before, pairs, groups))
     return PageFrames(
-        wanted=wanted,
+        emphasised=emphasised,
         steps=steps,
         heat=_heat(steps, sums.talk, groups),
         late=late,
-        talk=_talk(sums, _inside(sums.talk, pairs), wanted, groups),
+        talk=_talk(sums, _inside(sums.talk, pairs), emphasised, groups),
         links=_links(sums.links, pairs, groups),
         bubbles=_inside(sums.bubbles, pairs).groupby(["rank", "stage"], as_index=False)[list(BUBBLES)].mean(),
         ranks=_table(sums, steps, late),
@@ -62,7 +62,7 @@ def _kept(steps: pd.DataFrame, state: Mapping[str, Any]) -> npt.NDArray[np.bool_
     return keep
 
 
-def _wanted(sums: PageSums, state: Mapping[str, Any]) -> list[int] | None:
+def _emphasised(sums: PageSums, state: Mapping[str, Any]) -> list[int] | None:
     rank, group = state.get("rank"), state.get("group")
     if group is None:
         return None if rank is None else list(rank)
@@ -106,10 +106,10 @@ def _late(late: pd.DataFrame, before: pd.DataFrame) -> pd.DataFrame:
 
 
 def _talk(
-    sums: PageSums, talk: pd.DataFrame, wanted: list[int] | None, groups: Sequence[str] | None
+    sums: PageSums, talk: pd.DataFrame, emphasised: list[int] | None, groups: Sequence[str] | None
 ) -> pd.DataFrame:
     by = ["operation", "group"]
-    own = talk if wanted is None else talk[talk["rank"].isin(wanted)]
+    own = talk if emphasised is None else talk[talk["rank"].isin(emphasised)]
     table = own.groupby(by, as_index=False)[["count", *TALK]].sum()
     members: dict[tuple[str, str], list[int]] = {
         key: sorted(part.unique().tolist()) for key, part in sums.talk.groupby(by)["rank"]

@@ -22,8 +22,8 @@ from .reduction import Analyses, Reduction, reduce_rank
 _TRIM_THRESHOLD: Final = -1
 _MMAP_THRESHOLD: Final = -3
 """Numbers of glibc's ``mallopt``."""
-_ASKED: Final = "MALLOC_TRIM_THRESHOLD_"
-_ASKED_MMAP: Final = "MALLOC_MMAP_THRESHOLD_"
+_TRIM_VARIABLE: Final = "MALLOC_TRIM_THRESHOLD_"
+_MMAP_VARIABLE: Final = "MALLOC_MMAP_THRESHOLD_"
 _MMAP_BYTES: Final = 128 << 10
 """glibc's own; it stays so wherever the other threshold was asked for."""
 _KEPT: Final = 256 << 20
@@ -42,15 +42,15 @@ def heap_kept() -> Iterator[None]:
     free is given back, so that the process holds no more than before. Does nothing where the variable is
     not set, or there is no glibc.
     """
-    library, asked = _glibc(), os.environ.get(_ASKED, "")
-    if library is None or not asked.isdecimal():
+    library, threshold = _glibc(), os.environ.get(_TRIM_VARIABLE, "")
+    if library is None or not threshold.isdecimal():
         yield
         return
     _enter(library)
     try:
         yield
     finally:
-        _leave(library, int(asked))
+        _leave(library, int(threshold))
 
 
 def _enter(library: Any) -> None:
@@ -62,15 +62,15 @@ def _enter(library: Any) -> None:
             library.mallopt(_MMAP_THRESHOLD, _KEPT_MMAP)
 
 
-def _leave(library: Any, asked: int) -> None:
+def _leave(library: Any, threshold: int) -> None:
     """The last thread that leaves sets what was asked for."""
     global _inside
     with _lock:
         _inside -= 1
         if _inside:
             return
-        mmap = os.environ.get(_ASKED_MMAP, "")
-        library.mallopt(_TRIM_THRESHOLD, asked)
+        mmap = os.environ.get(_MMAP_VARIABLE, "")
+        library.mallopt(_TRIM_THRESHOLD, threshold)
         library.mallopt(_MMAP_THRESHOLD, int(mmap) if mmap.isdecimal() else _MMAP_BYTES)
         library.malloc_trim(0)
 
@@ -107,13 +107,13 @@ def find_there(paths: Sequence[str], client: Any) -> list[RankFile]:
     list of RankFile
         `workers` names those that see a file, unless all do, as on a shared file system.
     """
-    seen: dict[str, list[str]] = {}
+    workers_of_file: dict[str, list[str]] = {}
     by_worker = client.run(listed, list(paths))
     for address, names in by_worker.items():
         for name in names:
-            seen.setdefault(name, []).append(address)
+            workers_of_file.setdefault(name, []).append(address)
     groups: dict[tuple[str, ...], list[str]] = {}
-    for name, addresses in seen.items():
+    for name, addresses in workers_of_file.items():
         everywhere = len(addresses) == len(by_worker)
         groups.setdefault(() if everywhere else tuple(addresses), []).append(name)
     futures = []
@@ -121,9 +121,9 @@ def find_there(paths: Sequence[str], client: Any) -> list[RankFile]:
         chunks = [own[i : i + _CHUNK] for i in range(0, len(own), _CHUNK)]
         mapped = client.map(_look, chunks, workers=list(where) or None, pure=False)
         futures += [(future, where) for future in mapped]
-    found = [replace(file, workers=where) for future, where in futures for file in future.result()]
-    order = {name: i for i, name in enumerate(listed(list(seen)))}
-    return sorted(found, key=lambda file: order.get(file.path, 0))
+    files = [replace(file, workers=where) for future, where in futures for file in future.result()]
+    order = {name: i for i, name in enumerate(listed(list(workers_of_file)))}
+    return sorted(files, key=lambda file: order.get(file.path, 0))
 
 
 def run_there(
