@@ -40,10 +40,10 @@ def atomic_file(path: str | os.PathLike[str], *, private: bool = False) -> Itera
     Examples
     --------
     >>> import tempfile
-    >>> place = Path(tempfile.mkdtemp()) / "report.html"
-    >>> with atomic_file(place) as file:
+    >>> path = Path(tempfile.mkdtemp()) / "report.html"
+    >>> with atomic_file(path) as file:
     ...     _ = file.write(b"<p>")
-    >>> place.read_text(), len(list(place.parent.iterdir()))
+    >>> path.read_text(), len(list(path.parent.iterdir()))
     ('<p>', 1)
     """
     try:

@@ -49,7 +49,7 @@ class Pace:
         self._changed = threading.Condition()
         self._waiting = 0
         self._cancelled = False
-        self._beside = False
+        self._others_compute = False
         self._resumed = 0.0
         self._last_times = (0.0, 0.0)
 
@@ -86,19 +86,19 @@ class Pace:
         if self._cancelled:
             raise Cancelled
         worked = time.perf_counter() - self._resumed
-        least = PIECE_S if self._beside else 4 * PIECE_S
+        least = PIECE_S if self._others_compute else 4 * PIECE_S
         if self._waiting or (worked < least and ahead_s < PIECE_S):
             return
         while self._hold() and not self._waiting:
             self._wait(_LOOK_S)
         self._look()
-        self._wait(worked * SHARE if self._beside else _BREATH_S)
+        self._wait(worked * SHARE if self._others_compute else _BREATH_S)
         waited_s = 0.0
         while waited_s < ahead_s * SHARE and not self._waiting:
             self._look()
             self._wait(_LOOK_S)
             self._look()
-            if not self._beside:
+            if not self._others_compute:
                 break
             waited_s += _LOOK_S
         self._resumed = time.perf_counter()
@@ -113,7 +113,7 @@ class Pace:
     def _look(self) -> None:
         """Note whether other threads have computed since the last look, which was before a rest."""
         (since, before), self._last_times = self._last_times, _times()
-        self._beside = self._last_times[1] - before > BUSY * (self._last_times[0] - since)
+        self._others_compute = self._last_times[1] - before > BUSY * (self._last_times[0] - since)
 
 
 _local = threading.local()

@@ -20,7 +20,7 @@ _HOST_SIZE: Final = 1024
 _HOST_BYTES: Final = 2**26
 _DEVICE_SIZE: Final = 8192
 _DEVICE_BYTES: Final = 2**29
-_KEPT: dict[tuple[str, str], Ceilings] = {}
+_CACHE: dict[tuple[str, str], Ceilings] = {}
 
 Timed = Callable[[], float]
 """Runs once; seconds."""
@@ -65,9 +65,9 @@ def measure_device(device: str | None = None, *, dtype: str = "float32", again: 
     if dtype not in DTYPES:
         raise OptionError(f"there is no element type {dtype!r} to measure: {nearest(dtype, DTYPES)}")
     chosen = _default() if device is None else device
-    ceilings = _KEPT.get((chosen, dtype))
+    ceilings = _CACHE.get((chosen, dtype))
     if ceilings is None or again:
-        ceilings = _KEPT[chosen, dtype] = _measure(chosen, dtype)
+        ceilings = _CACHE[chosen, dtype] = _measure(chosen, dtype)
     remember(ceilings)
     return ceilings
 

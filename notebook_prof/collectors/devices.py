@@ -87,9 +87,9 @@ def of_devices(columns: KinetoColumns, devices: Sequence[int] | None, report: Im
     if devices is None:
         return columns
     on_device = columns.device >= 0
-    mine = on_device & np.isin(columns.device, devices)
-    other = on_device & ~mine
-    theirs = np.setdiff1d(columns.correlation[other], columns.correlation[mine])
+    on_chosen = on_device & np.isin(columns.device, devices)
+    other = on_device & ~on_chosen
+    theirs = np.setdiff1d(columns.correlation[other], columns.correlation[on_chosen])
     calls = ~on_device & np.isin(columns.correlation, theirs[theirs >= 0])
     memory = columns.memory
     kept = (memory.device < 0) | np.isin(memory.device, devices)

@@ -93,7 +93,7 @@ def top_calls(
     ran = calls[calls[column].notna()]
     time_s = ran[column].astype("float64") / _SECOND
     in_time = (time_s >= min_time_s) & (time_s <= max_time_s)
-    kept = ran[_kept(ran, types, name, input_dtype) & in_time]
+    kept = ran[_mask(ran, types, name, input_dtype) & in_time]
     table = (
         _rows(kept, column)
         if not (aggregate or aggregate_by)
@@ -110,7 +110,7 @@ def top_calls(
     return table.reset_index(drop=True)
 
 
-def _kept(
+def _mask(
     ran: pd.DataFrame, types: Sequence[str] | None, name: str | None, input_dtype: str | None
 ) -> pd.Series[bool]:
     keep = pd.Series(True, index=ran.index)

@@ -32,7 +32,7 @@ _PART_S: Final = 0.3
 """How long a part takes, about: it waits for a moment in which the kernel rests, but not for ever."""
 
 
-def late_verdict(profile: Shown) -> bool:
+def is_verdict_slow(profile: Shown) -> bool:
     """Return whether the verdict takes so long that the page should begin without it."""
     return profile.pending is not None or len(profile.trace.slices) >= LONG
 
@@ -61,7 +61,7 @@ def static_form(profile: Shown, uid: str) -> dict[str, str]:
     return {"text/plain": repr(profile), "text/html": html}
 
 
-def show_rest(profile: Shown, widget: ProfileWidget, uid: str) -> threading.Thread:
+def show_when_ready(profile: Shown, widget: ProfileWidget, uid: str) -> threading.Thread:
     """Work out the verdict and the static form in a thread, and show them when they are there.
 
     Parameters

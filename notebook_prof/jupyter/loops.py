@@ -156,7 +156,7 @@ def find_loops(
 
     Examples
     --------
-    >>> [found.text for found in find_loops(ast.parse("for x, y in loader:\\n    loss(x, y).backward()"))]
+    >>> [loop.text for loop in find_loops(ast.parse("for x, y in loader:\\n    loss(x, y).backward()"))]
     ['for x, y in loader']
     """
     scope = _Names(tree, namespace or {})

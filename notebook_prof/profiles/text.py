@@ -59,10 +59,10 @@ def line_bars(lines: pd.DataFrame, rows: int = 5) -> list[str]:
     ]
     width = max(map(len, locations), default=0)
     counts = ["" if pd.isna(count) else f"{format_count(int(count))} ×  " for count in shown["count"]]
-    beside = max(map(len, counts), default=0)
+    count_width = max(map(len, counts), default=0)
     return [
         f"  {location.rjust(width)}  {_bar(share)}  {format_share(share).rjust(7)}"
-        f"  {format_ns(total).rjust(7)}  {count.rjust(beside)}{_short(text)}".rstrip()
+        f"  {format_ns(total).rjust(7)}  {count.rjust(count_width)}{_short(text)}".rstrip()
         for location, share, total, count, text in zip(
             locations, shown["share"], shown["total_ns"], counts, shown["text"], strict=True
         )

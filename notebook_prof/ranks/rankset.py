@@ -15,7 +15,7 @@ from ..errors import SelectionError
 from ..trace import ImportReport, Trace
 from .reading.cache import Cache, open_rank
 from .reading.cluster import find_there, run_there
-from .reading.files import Paths, RankFile, arranged, listed, looked_at, numbered
+from .reading.files import Paths, RankFile, arranged, inspected, listed, numbered
 from .reading.pool import processes_for, run_here
 from .reading.progress import Bar, Progress
 from .reading.reduction import Analyses, Reduction, joined, reduce_rank
@@ -42,7 +42,7 @@ def find_ranks(paths: Paths, client: Any = None) -> tuple[dict[int, RankFile], I
         one = isinstance(paths, str) or hasattr(paths, "__fspath__")
         files = find_there([str(path) for path in (cast(Any, [paths] if one else paths))], client)
     else:
-        files = [looked_at(path) for path in listed(paths)]
+        files = [inspected(path) for path in listed(paths)]
     return arranged(files, report), report
 
 

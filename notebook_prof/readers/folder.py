@@ -43,9 +43,9 @@ class Folder:
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as place:
-    ...     _ = Path(place, "a.txt").write_text("hello")
-    ...     folder = Folder(Path(place), ImportReport())
+    >>> with TemporaryDirectory() as name:
+    ...     _ = Path(name, "a.txt").write_text("hello")
+    ...     folder = Folder(Path(name), ImportReport())
     ...     folder.names, folder.read("a.txt")
     (('a.txt',), b'hello')
     """

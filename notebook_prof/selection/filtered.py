@@ -93,8 +93,8 @@ def split_query(where: str, trace: Trace, free: set[str]) -> tuple[Query, dict[s
     Examples
     --------
     >>> from notebook_prof import TraceBuilder
-    >>> query, asked = split_query("mm type=kernel", TraceBuilder().seal(), {"category"})
-    >>> query.words, asked
+    >>> query, arguments = split_query("mm type=kernel", TraceBuilder().seal(), {"category"})
+    >>> query.words, arguments
     (('mm',), {'category': ['kernel']})
     """
     query = Query.parse(where)

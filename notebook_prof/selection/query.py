@@ -157,14 +157,14 @@ class Query:
 
         Examples
         --------
-        >>> rest, steps = Query.parse("mm step=3:7 count>1").split(["step"])
-        >>> rest.words, len(rest.conditions), steps[0].value
+        >>> others, steps = Query.parse("mm step=3:7 count>1").split(["step"])
+        >>> others.words, len(others.conditions), steps[0].value
         (('mm',), 1, ((3, 7),))
         """
         chosen = set(fields)
-        taken = tuple(c for c in self.conditions if c.field in chosen)
+        removed = tuple(c for c in self.conditions if c.field in chosen)
         left = tuple(c for c in self.conditions if c.field not in chosen)
-        return Query(self.words, self.patterns, left), taken
+        return Query(self.words, self.patterns, left), removed
 
 
 def holds(condition: Condition, value: float) -> bool:

@@ -59,7 +59,7 @@ class ViewStore:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.lock = threading.RLock()
-        self._kept: OrderedDict[Key, tuple[Any, int]] = OrderedDict()
+        self._cache: OrderedDict[Key, tuple[Any, int]] = OrderedDict()
         self._keeping = threading.Lock()
         self.pictures = Pictures()
         self._whole: dict[str, GroupIndex] = {}
@@ -239,7 +239,7 @@ class ViewStore:
         key = self.choices.effective(key)
         if by == "name" and not key:
             return len(self._whole) == 2
-        return all(("groups", by, key, side) in self._kept for side in ("host", "device"))
+        return all(("groups", by, key, side) in self._cache for side in ("host", "device"))
 
     def _grouped(self, by: str, key: Key, side: str) -> GroupIndex:
         chosen = self._on_side(self.choices.slices(key), side)
@@ -355,8 +355,8 @@ class ViewStore:
             home = rows["slice"].to_numpy(dtype=np.int64, na_value=-1)
             address = rows["addr"].to_numpy()
             order = np.argsort(address, kind="stable")
-            taken, same = size[order] > 0, np.append(False, address[order][1:] == address[order][:-1])
-            freed = np.flatnonzero(~taken & same)
+            allocates, same = size[order] > 0, np.append(False, address[order][1:] == address[order][:-1])
+            freed = np.flatnonzero(~allocates & same)
             owner = np.where(size > 0, home, -1)
             before = order[freed - 1]
             paired = size[before] == -size[order[freed]]
@@ -383,17 +383,17 @@ class ViewStore:
     def keep(self, key: Key, make: Callable[[], T]) -> T:
         """Make something once; the least recently used go when there are 40, or more than a gigabyte."""
         with self._keeping:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                kept: T = self._kept[key][0]
+            if key in self._cache:
+                self._cache.move_to_end(key)
+                kept: T = self._cache[key][0]
                 return kept
         made = make()
         with self._keeping:
-            self._kept[key] = made, _size(made)
-            while len(self._kept) > 1 and (
-                len(self._kept) > _REMEMBERED or sum(size for _, size in self._kept.values()) > _MOST_BYTES
+            self._cache[key] = made, _size(made)
+            while len(self._cache) > 1 and (
+                len(self._cache) > _REMEMBERED or sum(size for _, size in self._cache.values()) > _MOST_BYTES
             ):
-                self._kept.popitem(last=False)
+                self._cache.popitem(last=False)
         return made
 
 

@@ -89,7 +89,7 @@ class _Cycle:
     start_ns: int
     stop_ns: int
     steps: StepRecords
-    taken: TraceBuilder | None = None
+    builder: TraceBuilder | None = None
     """Its result, where that could not wait: the same collectors run again to measure what they cost."""
 
 
@@ -303,8 +303,8 @@ class Session:
         if "torch" in recording.names:
             budget.spent(self._source, stop_ns - self._start_ns, time.time_ns() - stop_ns)
         if self._meter is not None and not self.window.closed:
-            cycle.taken = TraceBuilder()
-            recording.result(cycle.taken)
+            cycle.builder = TraceBuilder()
+            recording.result(cycle.builder)
         if self._plan.on_cycle is not None and not self.window.closed and self._meter is None:
             self._finished.remove(cycle)
             self.traces.append(self._later(cycle))
@@ -404,8 +404,8 @@ class Session:
             return self._build(None)
 
     def _build(self, cycle: _Cycle | None) -> Trace:
-        taken = None if cycle is None else cycle.taken
-        builder = taken if taken is not None else TraceBuilder()
+        recorded = None if cycle is None else cycle.builder
+        builder = recorded if recorded is not None else TraceBuilder()
         builder.metadata.update(self._describe(cycle))
         builder.report.extend(self.report)
         self._tell_cell(builder)
@@ -417,7 +417,7 @@ class Session:
             numbers = range(steps.first, steps.first + len(steps))
             builder.steps(list(numbers), steps.ts, steps.dur, self.window.source.label, loop=steps.loop)
             findings.partial_steps(builder.report, steps.partial)
-        if taken is None:
+        if recorded is None:
             statements.offer(self.marks if self._cell_ns is not None else None)
             cycle.recording.result(builder)
             statements.offer(None)
@@ -451,7 +451,7 @@ class Session:
             "steps_requested": str(self._plan.schedule),
             "steps_seen": self.window.step_count,
             "steps_source": source.label if source is not None else "none",
-            "steps_found": self._how_found(source),
+            "steps_found": self._steps_source(source),
         }
         if cycle is not None:
             described["recorded_ns"] = cycle.stop_ns - cycle.start_ns
@@ -460,7 +460,7 @@ class Session:
             described["overhead"] = self._measured
         return described | self._metadata
 
-    def _how_found(self, source: Source | None) -> str:
+    def _steps_source(self, source: Source | None) -> str:
         if source is None:
             return "no steps were found"
         if source is Source.MARK:

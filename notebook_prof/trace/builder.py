@@ -69,7 +69,7 @@ class TraceBuilder:
         self._steps: list[tuple[IntArray, IntArray, IntArray, IntArray, str]] = []
         self._allocations: list[dict[str, IntArray]] = []
         self._frames: dict[tuple[int, str, str, int], int] = {}
-        self._beside: dict[str, tuple[pd.DataFrame, tuple[str, ...]]] = {}
+        self._other_tables: dict[str, tuple[pd.DataFrame, tuple[str, ...]]] = {}
         self._sealed = False
         self.window: tuple[int, int] | None = None
 
@@ -194,10 +194,10 @@ class TraceBuilder:
             As they were given: absolute ns.
         name, category : Coded
         """
-        mine = [np.flatnonzero(part == track) for part in self._columns.get("track", ())]
+        rows_of_part = [np.flatnonzero(part == track) for part in self._columns.get("track", ())]
 
         def column(key: str) -> npt.NDArray[Any]:
-            parts = [part[rows] for part, rows in zip(self._columns.get(key, ()), mine, strict=True)]
+            parts = [part[rows] for part, rows in zip(self._columns.get(key, ()), rows_of_part, strict=True)]
             return np.concatenate([np.empty(0, np.int64), *parts])
 
         name, category = (
@@ -282,7 +282,7 @@ class TraceBuilder:
             if column not in ready or (len(ready) and ready[column].dtype.kind not in "iu"):
                 raise OptionError(f"table {name!r} has no column {column!r} of whole nanoseconds")
         ready = ready.assign(**{column: as_ints(ready[column]) for column in times})
-        self._beside[name] = ready, tuple(times)
+        self._other_tables[name] = ready, tuple(times)
 
     def stack(self, frames: Sequence[tuple[str, str, int]], *, above: int = -1) -> int:
         """Key of a call stack, root first; each frame is (function, file, line). -1 for no frames.
@@ -325,7 +325,7 @@ class TraceBuilder:
                 steps=self._steps,
                 allocations=self._allocations,
                 frames=list(self._frames),
-                beside=self._beside,
+                other_tables=self._other_tables,
                 metadata=self.metadata,
                 report=self.report,
             ),

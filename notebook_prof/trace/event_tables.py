@@ -108,8 +108,8 @@ def distinct_facts(table: pd.DataFrame, without: Collection[str]) -> tuple[IntAr
 
     Examples
     --------
-    >>> place, facts = distinct_facts(pd.DataFrame({"a": [1, 2, 1], "b": ["x", None, "x"], "c": 0}), ("c",))
-    >>> place.tolist(), facts
+    >>> code, facts = distinct_facts(pd.DataFrame({"a": [1, 2, 1], "b": ["x", None, "x"], "c": 0}), ("c",))
+    >>> code.tolist(), facts
     ([0, 1, 0], [{'a': 1, 'b': 'x'}, {'a': 2}])
     """
     facts = table.drop(columns=[column for column in table if column in without])

@@ -231,8 +231,8 @@ def _self_times(starts: IntArray, durs: IntArray, parent: IntArray, depth: npt.N
         reach = _reach(ends, parent, depth)
     covered = np.minimum(reach[child], ends[above]) - starts[child]
     # sums of whole nanoseconds stay exact in float64 below 2**53 (104 days)
-    taken = np.bincount(above, weights=covered, minlength=len(starts))
-    return np.asarray(durs - taken.astype(np.int64), dtype=np.int64)
+    covered_ns = np.bincount(above, weights=covered, minlength=len(starts))
+    return np.asarray(durs - covered_ns.astype(np.int64), dtype=np.int64)
 
 
 def _reach(ends: IntArray, parent: IntArray, depth: npt.NDArray[np.int16]) -> IntArray:

@@ -37,7 +37,7 @@ class SealedParts:
     steps: list[tuple[IntArray, IntArray, IntArray, IntArray, str]]
     allocations: list[dict[str, IntArray]]
     frames: list[tuple[int, str, str, int]]
-    beside: dict[str, tuple[pd.DataFrame, tuple[str, ...]]]
+    other_tables: dict[str, tuple[pd.DataFrame, tuple[str, ...]]]
     metadata: dict[str, Any]
     report: ImportReport
 
@@ -97,7 +97,7 @@ def seal(parts: SealedParts, window: tuple[int, int] | None) -> Trace:
         "steps": schema.STEPS.frame({**steps, "source": _words(steps["source"], STEP_SOURCES)}),
         "allocations": schema.ALLOCATIONS.frame({**allocations, "slice": _optional(home, "Int64")}),
     }
-    metadata = {**parts.metadata, **_beside(parts, int(origin)), "start_unix_ns": int(origin)}
+    metadata = {**parts.metadata, **_other_tables(parts, int(origin)), "start_unix_ns": int(origin)}
     span = Window(0, window[1] - window[0]) if window is not None else None
     if span is None and len(account["ts"]):
         ends = (columns, steps, {"ts": account["ts"] - origin, "dur": account["dur"]})
@@ -128,20 +128,20 @@ def _cut(columns: Columns, window: tuple[int, int], report: ImportReport) -> tup
 
 def _account(parts: SealedParts) -> Columns:
     """Return where the recorded cell lies: its trace begins and ends with it, whatever was recorded."""
-    frame, times = parts.beside.get("account", (pd.DataFrame(), ()))
+    frame, times = parts.other_tables.get("account", (pd.DataFrame(), ()))
     names = ("ts", "dur") if "ts" in times and "dur" in frame else ()
     return {name: as_ints(frame[name]) if names else np.empty(0, np.int64) for name in ("ts", "dur")}
 
 
-def _beside(parts: SealedParts, origin: int) -> dict[str, Any]:
+def _other_tables(parts: SealedParts, origin: int) -> dict[str, Any]:
     """Return the tables that are no part of the schema, and which of their columns are times."""
-    if not parts.beside:
+    if not parts.other_tables:
         return {}
     moved = {
         name: frame.assign(**{column: frame[column] - origin for column in times})
-        for name, (frame, times) in parts.beside.items()
+        for name, (frame, times) in parts.other_tables.items()
     }
-    time_columns = {name: list(times) for name, (_, times) in parts.beside.items()}
+    time_columns = {name: list(times) for name, (_, times) in parts.other_tables.items()}
     return {
         "tables": {**parts.metadata.get("tables", {}), **moved},
         "table_times": {**parts.metadata.get("table_times", {}), **time_columns},

@@ -78,13 +78,13 @@ def stack_frames(trace: Trace) -> dict[str, dict[str, Any]]:
 
 def track_rows(trace: Trace) -> Rows:
     """Names of processes and threads; metadata events."""
-    places = _track_ids(trace)
+    ids = _track_ids(trace)
     out = []
     tracks = trace.tracks
     for track, name, kind in zip(tracks["track"], tracks["name"], tracks["kind"], strict=True):
         if kind not in ("thread", "process", "stream"):
             continue
-        pid, tid = places[track]
+        pid, tid = ids[track]
         out.append({"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}})
         process = f"GPU {pid}" if kind == "stream" else f"process {pid}"
         out.append({"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": process}})
@@ -260,9 +260,9 @@ def _shared_track_texts(trace: Trace) -> TextArray:
 
 
 def _track_id_texts(trace: Trace, track: pd.Series[Any]) -> TextArray:
-    places = _track_ids(trace)
-    table = np.full(1 + max(places, default=0), "", dtype=object)
-    for number, (pid, tid) in places.items():
+    ids = _track_ids(trace)
+    table = np.full(1 + max(ids, default=0), "", dtype=object)
+    for number, (pid, tid) in ids.items():
         table[number] = f',"pid":{pid},"tid":{tid}'
     return np.asarray(table[track.to_numpy()], dtype=object)
 

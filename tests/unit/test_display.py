@@ -117,8 +117,8 @@ def _begun(monkeypatch: pytest.MonkeyPatch, widget: ProfileWidget) -> dict[str, 
 def _threads(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
     """The threads that show the rest; they wait for no page."""
     started: list[threading.Thread] = []
-    rest = deferred_display.show_rest
-    monkeypatch.setattr(display_module, "show_rest", lambda *given: started.append(rest(*given)))
+    rest = deferred_display.show_when_ready
+    monkeypatch.setattr(display_module, "show_when_ready", lambda *given: started.append(rest(*given)))
     monkeypatch.setattr(executor, "COMES_S", 0)
     return started
 

@@ -39,7 +39,7 @@ from notebook_prof.collectors.python.py_spy.heartbeat import NAMES, STARVED_INTE
 from notebook_prof.collectors.python.py_spy.threads import samples_by_thread
 from notebook_prof.collectors.python.snapping import Ranges
 from notebook_prof.collectors.python.statements import Rows
-from notebook_prof.collectors.python.thread_stacks import Seen, is_servant
+from notebook_prof.collectors.python.thread_stacks import ObservedThread, is_servant
 from notebook_prof.trace import Clock, Trace, TraceBuilder
 from notebook_prof.trace.report import ImportReport
 
@@ -101,14 +101,14 @@ def test_begins_and_ends_become_stacks_with_times() -> None:
     assert stacks.lengths.tolist() == [2, 1, 0]
 
 
-def seen_inside(ident: int, tid: int, name: str, *looks: int) -> Seen:
+def seen_inside(ident: int, tid: int, name: str, *looks: int) -> ObservedThread:
     samples = Samples()
     for look in looks:
         samples.add(look, None)
-    return Seen(ident, tid, name, samples)
+    return ObservedThread(ident, tid, name, samples)
 
 
-def threads_told(rows: list[tuple[int, int]], inside: list[Seen], looked: list[int]) -> Any:
+def threads_told(rows: list[tuple[int, int]], inside: list[ObservedThread], looked: list[int]) -> Any:
     """Names, numbers and times of the threads with identifier 1; `rows` are begins, and numbers told."""
     events = []
     for (begin, tid), (end, _) in pairwise([*rows, (100, 0)]):

@@ -258,7 +258,7 @@ def _calls_back(run: Run, modules: tuple[str, ...]) -> bool:
     inside = np.array([module_of_file[file].startswith(modules) for file in where.file], dtype=bool)[
         where.code
     ]
-    scope, _ = line_slices(run.trace, run.asked)
+    scope, _ = line_slices(run.trace, run.whole_window)
     is_line = np.zeros(len(inside), dtype=bool)
     is_line[scope.rows] = True
     below = inherit(ints(run.trace.slices["parent"]), np.where(inside & ~is_line, 1, -1))
@@ -267,12 +267,12 @@ def _calls_back(run: Run, modules: tuple[str, ...]) -> bool:
 
 def line_evidence(run: Run, file: str, line: int, text: str) -> tuple[Any, int, list[str]]:
     """Slices of a line, how many there are, and their names."""
-    scope, _ = line_slices(run.trace, run.asked)
+    scope, _ = line_slices(run.trace, run.whole_window)
     words = scope.slices["name"].cat.categories.astype("str")
     ending = f":{line}  {text}"
     names = [word for word in words if word.endswith(ending)]
-    mine = np.append(words.isin(names), False)[scope.codes("name")]
-    rows, count = evidence(scope, mine)
+    of_line = np.append(words.isin(names), False)[scope.codes("name")]
+    rows, count = evidence(scope, of_line)
     return rows, count, names if count else []
 
 

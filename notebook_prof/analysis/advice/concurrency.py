@@ -37,7 +37,7 @@ def threads_take_turns(run: Run) -> Finding | None:
     used = cpu_table(run)
     if used is None or run.cpus < 2 or not run.machine.get("gil", True):
         return None
-    scope, _ = line_slices(run.trace, run.asked)
+    scope, _ = line_slices(run.trace, run.whole_window)
     if not len(scope.rows):
         return None
     track = scope.ints("track")
@@ -144,13 +144,14 @@ def _open(run: Run, table: pd.DataFrame) -> int:
     """Time in which any of these lines was open, on the thread where they took most."""
     if not len(table):
         return 0
-    scope, _ = line_slices(run.trace, run.asked)
+    scope, _ = line_slices(run.trace, run.whole_window)
     names = scope.slices["name"].cat.categories.astype("str")
     endings = tuple(f":{line}  {text}" for line, text in _numbers_and_texts(table))
-    mine = np.append(names.str.endswith(endings), False)[scope.codes("name")]
+    of_lines = np.append(names.str.endswith(endings), False)[scope.codes("name")]
     track = scope.ints("track")
     spans = [
-        union(scope.ts[mine & (track == one)], scope.end[mine & (track == one)]) for one in np.unique(track)
+        union(scope.ts[of_lines & (track == one)], scope.end[of_lines & (track == one)])
+        for one in np.unique(track)
     ]
     return max(map(length, spans))
 

@@ -83,7 +83,7 @@ class Run:
     """
 
     def __init__(self, trace: Trace, window: WindowLike = None) -> None:
-        self.trace, self.asked = trace, window
+        self.trace, self.whole_window = trace, window
         self.window = _after_slow_first_step(trace, window)
         self.withheld: dict[str, str] = {}
 
@@ -97,7 +97,7 @@ class Run:
         """Measured wall time: the cell or, without an account, the steps or all work; one-time work apart."""
         once = int(imports(self.trace, **self.asking)["total_ns"].sum())
         cell = recorded_table(self.trace, ACCOUNT)
-        if cell is not None and self.asked is None:
+        if cell is not None and self.whole_window is None:
             total = int(cell.loc[cell["kind"].isin(["steps", "code", "not-recorded"]), "dur"].sum())
             once += int(one_time(self.trace)["total_ns"].sum())
             return max(total - once, total // 100, 1)
@@ -113,7 +113,7 @@ class Run:
     @property
     def whole(self) -> str:
         """What shares are of, in words."""
-        if recorded_table(self.trace, ACCOUNT) is not None and self.asked is None:
+        if recorded_table(self.trace, ACCOUNT) is not None and self.whole_window is None:
             return "the cell"
         return "the steps" if len(self.facts.steps) else "the time"
 
@@ -155,7 +155,7 @@ class Run:
     @property
     def asking(self) -> dict[str, Any]:
         """Arguments of an analysis of what `advice` was asked to judge."""
-        return {} if self.asked is None else {"window": self.asked}
+        return {} if self.whole_window is None else {"window": self.whole_window}
 
     @property
     def looking(self) -> dict[str, Any]:
@@ -170,7 +170,7 @@ class Run:
     @cached_property
     def line_calls(self) -> pd.DataFrame:
         """Library functions by the user's line, with what is imported left out."""
-        table = line_calls(self.trace, window=self.asked)
+        table = line_calls(self.trace, window=self.whole_window)
         return table[~table["module"].str.startswith("importlib")]
 
     @property
@@ -227,10 +227,10 @@ class Run:
 
 def evidence(scope: Scope, keep: BoolArray) -> tuple[IntArray, int]:
     """Rows of the longest slices where `keep`, and how many there are."""
-    places = np.flatnonzero(keep)
-    spent = (scope.end - scope.ts)[places]
+    positions = np.flatnonzero(keep)
+    spent = (scope.end - scope.ts)[positions]
     order = np.argsort(-spent, kind="stable")[:MOST_ROWS]
-    return scope.rows[places[order]], len(places)
+    return scope.rows[positions[order]], len(positions)
 
 
 def named(scope: Scope, words: Sequence[str], *, start: bool = False) -> BoolArray:

@@ -68,12 +68,12 @@ def unfused_optimizer(run: Run) -> Finding | None:
     if spent / run.total_ns < _UNFUSED:
         return None
     host = run.host
-    mine = host.among("phase", ("optimizer",)) & host.among("category", ("operator",))
-    calls = int(mine.sum())
-    joined = mine & named(host, ("_foreach_", "_fused_", "fused_adam", "multi_tensor"))
+    of_optimizer = host.among("phase", ("optimizer",)) & host.among("category", ("operator",))
+    calls = int(of_optimizer.sum())
+    joined = of_optimizer & named(host, ("_foreach_", "_fused_", "fused_adam", "multi_tensor"))
     if calls < _MANY * run.step_count or joined.any():
         return None
-    rows, count = evidence(host, mine)
+    rows, count = evidence(host, of_optimizer)
     finding = (
         f"The optimizer takes {format_share(spent / run.total_ns)} of {run.whole}, in "
         f"{format_count(calls // run.step_count)} operators a step."

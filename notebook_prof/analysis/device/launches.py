@@ -141,8 +141,8 @@ def least_launch_delay(trace: Trace) -> int | None:
         rows = np.flatnonzero((track == stream) & work)
         rows = rows[np.argsort(ts[rows], kind="stable")]
         before = np.concatenate([[np.iinfo(np.int64).min // 2], np.maximum.accumulate(end[rows])[:-1]])
-        mine = track[dst] == stream
-        at = np.searchsorted(ts[rows], ts[dst[mine]], side="left")
-        idle[mine] = before[at] + GAP_NS <= ts[dst[mine]]
+        of_stream = track[dst] == stream
+        at = np.searchsorted(ts[rows], ts[dst[of_stream]], side="left")
+        idle[of_stream] = before[at] + GAP_NS <= ts[dst[of_stream]]
     delays = (ts[dst] - ts[src])[idle]
     return int(delays.min()) if len(delays) >= _ENOUGH else None

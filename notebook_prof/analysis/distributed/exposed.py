@@ -110,9 +110,9 @@ def _waits(trace: Trace, stepping: int, call: IntArray) -> Intervals:
     """Return when any thread that launches work, or the one of the steps, waits for a device."""
     host = on_host(trace)
     launching = np.unique(trace.slices["track"].to_numpy()[call[call >= 0]])
-    mine = host.only(np.isin(host.ints("track"), np.append(launching, stepping)))
-    keep = waiting(trace, mine)
-    return union(mine.ts[keep], mine.end[keep])
+    waiters = host.only(np.isin(host.ints("track"), np.append(launching, stepping)))
+    keep = waiting(trace, waiters)
+    return union(waiters.ts[keep], waiters.end[keep])
 
 
 def _during(work: Scope, category: str) -> Intervals:

@@ -50,8 +50,8 @@ def lives(events: pd.DataFrame) -> Lives:
     Examples
     --------
     >>> events = {"ts": [0, 5, 9], "addr": [1, 2, 1], "bytes": [64, 8, -64], "device": [0, 0, 0]}
-    >>> found = lives(pd.DataFrame(events))
-    >>> found.birth.tolist(), (found.death == FOREVER).tolist(), found.end_event.tolist()
+    >>> blocks = lives(pd.DataFrame(events))
+    >>> blocks.birth.tolist(), (blocks.death == FOREVER).tolist(), blocks.end_event.tolist()
     ([0, 5], [False, True], [2, -1])
     """
     addr, device = events["addr"].to_numpy(), events["device"].to_numpy()

@@ -109,8 +109,8 @@ def matters(growth_bytes: int, steps: int, peaks: pd.DataFrame, device: int, sou
     source : str
         Whose highest level counts.
     """
-    mine = peaks.loc[(peaks["source"] == source) & (peaks["device"] == device), "peak_bytes"]
-    least = min(_WORTH, _WORTH_SHARE * int(mine.max())) if len(mine) else _WORTH
+    peaks_of_device = peaks.loc[(peaks["source"] == source) & (peaks["device"] == device), "peak_bytes"]
+    least = min(_WORTH, _WORTH_SHARE * int(peaks_of_device.max())) if len(peaks_of_device) else _WORTH
     return growth_bytes * steps >= least
 
 

@@ -242,8 +242,8 @@ def hot_lines(trace: Trace, *, window: WindowLike = None, below: int | None = No
     >>> b = TraceBuilder()
     >>> names = ["cell:2  run()", "run (cell)", "cell:5  a @ b"]
     >>> _ = b.slices(ts=[0, 0, 10], dur=[100, 100, 80], name=names, category="python", track=b.track("main"))
-    >>> found = hot_lines(b.seal())
-    >>> found.table["line"].iloc[list(found.path)].tolist()
+    >>> hot = hot_lines(b.seal())
+    >>> hot.table["line"].iloc[list(hot.path)].tolist()
     [2, 5]
     """
     table, scope, line = lines_of_slices(trace, window)

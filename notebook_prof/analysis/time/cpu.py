@@ -44,8 +44,8 @@ def cpu_within(trace: Trace, begin: IntArray, end: IntArray) -> tuple[IntArray, 
     ...     (1, -1, "process", "process", 100, 105, 0), (1, 7, "main", "python", 0, 0, 0),
     ...     (1, 7, "main", "python", 100, 40, 20)], columns=columns))
     >>> b.metadata["cpu"] = {"tid": 7}
-    >>> found = cpu_within(b.seal(window=(0, 100)), np.array([0, 30]), np.array([30, 100]))
-    >>> [part.tolist() for part in found]
+    >>> use = cpu_within(b.seal(window=(0, 100)), np.array([0, 30]), np.array([30, 100]))
+    >>> [part.tolist() for part in use]
     [[30, 70], [12, 28], [12, 28]]
     """
     clocks = cpu_clocks(trace)
@@ -251,8 +251,8 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     >>> b.table("cpu", pd.DataFrame([(1, -1, "process", "process", 0, 0, 0),
     ...                              (1, -1, "process", "process", 100, 160, 90)], columns=columns))
     >>> b.metadata["cpu"] = {"cores": 2.0}
-    >>> found = cpu_use(b.seal(window=(0, 100))).iloc[0]
-    >>> float(found["cores_got"]), int(found["lost_ns"]), int(found["oversubscribed_ns"])
+    >>> use = cpu_use(b.seal(window=(0, 100))).iloc[0]
+    >>> float(use["cores_got"]), int(use["lost_ns"]), int(use["oversubscribed_ns"])
     (1.6, 40, 50)
     """
     clocks = cpu_clocks(trace)

@@ -118,12 +118,12 @@ def host_states(trace: Trace, track: int, window: WindowLike = None) -> dict[str
     {'input': ([0], [11]), 'sync': ([11], [27])}
     """
     host = on_host(trace, window)
-    mine = host.ints("track") == track
+    on_track = host.ints("track") == track
     calls = host.among("category", ("launch",)) & copy_calls(host)
     return {
-        "input": _open(host, mine & host.among("phase", ("data",))),
-        "sync": _open(host, mine & host.among("category", ("sync",))),
-        "memcpy": _open(host, mine & calls),
+        "input": _open(host, on_track & host.among("phase", ("data",))),
+        "sync": _open(host, on_track & host.among("category", ("sync",))),
+        "memcpy": _open(host, on_track & calls),
         "communication": _open(host, host.among("category", ("collective",))),
     }
 

@@ -216,8 +216,8 @@ def layers(
             whole += own
             table[f"{prefix}{phase}_ns"] = tree.with_children(own)
         table["device_self_ns" if prefix else "host_self_ns"] = whole
-    taken, kept = _memory(trace, tree, window, step)
-    table["allocated_bytes"], table["kept_bytes"] = tree.with_children(taken), tree.with_children(kept)
+    allocated, kept = _memory(trace, tree, window, step)
+    table["allocated_bytes"], table["kept_bytes"] = tree.with_children(allocated), tree.with_children(kept)
     table = table.assign(**_parameters(trace, tree))
     which = "device_" if table["device_self_ns"].any() else ""
     total = table[[f"{which}{phase}_ns" for phase in _PHASES]].sum(axis=1)

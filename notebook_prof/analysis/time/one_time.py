@@ -93,13 +93,13 @@ def one_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     start, end = judged_span(trace, window)
     total = int((end - start).sum())
     rows = []
-    taken = _NOTHING
-    for kind, (mine, spent) in _by_kind(trace).items():
-        own = int(length_within(subtract(spent, taken), start, end).sum())
-        taken = _both(taken, spent)
+    explained = _NOTHING
+    for kind, (slices, spent) in _by_kind(trace).items():
+        own = int(length_within(subtract(spent, explained), start, end).sum())
+        explained = _both(explained, spent)
         if own:
-            rows.append((kind, *_named(mine), own))
-    if (first := _first_step(trace, window, taken)) is not None:
+            rows.append((kind, *_named(slices), own))
+    if (first := _first_step(trace, window, explained)) is not None:
         rows.append(first)
     rows.sort(key=lambda row: -row[4])
     return _COLUMNS.frame(
@@ -136,10 +136,10 @@ def steady_steps(trace: Trace, window: WindowLike = None) -> list[int]:
     """
     steps = step_spans(trace, window)
     start, end = steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy()
-    taken = _NOTHING
+    once = _NOTHING
     for _, spent in _by_kind(trace).values():
-        taken = _both(taken, spent)
-    clean = length_within(taken, start, end) < MUCH * np.maximum(end - start, 1)
+        once = _both(once, spent)
+    clean = length_within(once, start, end) < MUCH * np.maximum(end - start, 1)
     if len(steps) and _excess(steps):
         clean[0] = False
     numbers: list[int] = steps["step"][clean if clean.sum() > len(steps) / 2 else slice(None)].tolist()
@@ -173,14 +173,14 @@ def _matches(scope: Scope, pattern: re.Pattern[str]) -> BoolArray:
     return np.asarray(matching[scope.codes("name")])
 
 
-def _unusual(trace: Trace, mine: Scope) -> BoolArray:
+def _unusual(trace: Trace, thread: Scope) -> BoolArray:
     """Calls of a runtime that last much longer than others of their name while no device works."""
-    dur = mine.end - mine.ts
-    calls = mine.among("category", ("launch",)) & ~waiting(trace, mine) & ~copy_calls(mine)
+    dur = thread.end - thread.ts
+    calls = thread.among("category", ("launch",)) & ~waiting(trace, thread) & ~copy_calls(thread)
     long = calls & (dur >= LONG_NS)
     if not long.any():
         return long
-    code = mine.codes("name")
+    code = thread.codes("name")
     usual = pd.Series(dur[calls]).groupby(code[calls]).agg(["median", "size"])
     at = usual.reindex(code[long])
     often = (at["size"] > 1).to_numpy()
@@ -188,7 +188,7 @@ def _unusual(trace: Trace, mine: Scope) -> BoolArray:
         often, dur[long] >= UNUSUAL * at["median"].to_numpy(), dur[long] >= UNUSUAL * LONG_NS
     )
     work = on_device(trace)
-    busy = length_within(union(work.ts, work.end), mine.ts[long], mine.end[long])
+    busy = length_within(union(work.ts, work.end), thread.ts[long], thread.end[long])
     long[long] &= 2 * busy < dur[long]
     return long
 
@@ -208,11 +208,11 @@ def _captures(stepping: Scope) -> Intervals:
     return captures
 
 
-def _named(mine: Scope) -> tuple[str, int, int]:
+def _named(slices: Scope) -> tuple[str, int, int]:
     """Return the name that takes most, how many slices, and where the first begins."""
-    names, code = mine.slices["name"].cat.categories, mine.codes("name")
-    most = int(np.bincount(code, mine.end - mine.ts).argmax())
-    return str(names[most]), len(mine.rows), int(mine.ts.min())
+    names, code = slices.slices["name"].cat.categories, slices.codes("name")
+    most = int(np.bincount(code, slices.end - slices.ts).argmax())
+    return str(names[most]), len(slices.rows), int(slices.ts.min())
 
 
 def _excess(steps: pd.DataFrame) -> int:

@@ -60,8 +60,8 @@ def steps(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> p
     table = step_spans(trace, window, step)
     start, end = table["ts"].to_numpy(), (table["ts"] + table["dur"]).to_numpy()
     host, device = on_host(trace), on_device(trace)
-    mine = host.only(host.ints("track") == stepping_track(trace))
-    table["host_busy_ns"] = length_within(union(mine.ts, mine.end), start, end)
+    thread = host.only(host.ints("track") == stepping_track(trace))
+    table["host_busy_ns"] = length_within(union(thread.ts, thread.end), start, end)
     table["device_busy_ns"] = length_within(union(device.ts, device.end), start, end)
     number = np.concatenate([host.ints("step"), device.ints("step")])
     values, count = np.unique(number[number >= 0], return_counts=True)
@@ -148,13 +148,13 @@ def breakdown(
     """
     if by not in _BY:
         raise OptionError(f"a rank's time cannot be divided by {by!r}: {nearest(by, _BY)}")
-    work, talks, moves = _work(trace, window, None if by == "step" else step)
+    work, communicates, moves = _work(trace, window, None if by == "step" else step)
     number, start, end = _spans(trace, work, window, step, by)
 
     def of(keep: BoolArray) -> Intervals:
         return union(work.ts[keep], work.end[keep])
 
-    compute, talking, moving = of(~talks & ~moves), of(talks), of(moves)
+    compute, talking, moving = of(~communicates & ~moves), of(communicates), of(moves)
     busy = union(work.ts, work.end)
     host = on_host(trace, window)
     data = host.among("phase", ("data",)) & (host.ints("track") == stepping_track(trace))
@@ -179,11 +179,11 @@ def _work(trace: Trace, window: WindowLike, step: Numbers) -> tuple[Scope, BoolA
     work = on_device(trace, window).where(step=step)
     if not len(work.rows):
         host = on_host(trace, window).where(step=step)
-        talks = host.among("category", ("collective",))
+        communicates = host.among("category", ("collective",))
         computes = host.among("category", ("operator",)) & ~host.among("phase", ("communication",))
-        work = host.only(talks | computes)
-    talks = work.among("category", ("collective",))
-    return work, talks, work.among("category", ("memcpy", "memset"))
+        work = host.only(communicates | computes)
+    communicates = work.among("category", ("collective",))
+    return work, communicates, work.among("category", ("memcpy", "memset"))
 
 
 def _spans(
@@ -318,12 +318,12 @@ def _extended(
     if not count or not len(device.rows):
         return start, end, whole
     owner = _launching_step(trace, start, end)[device.rows]
-    mine = np.flatnonzero(owner != _NONE)
-    if not len(mine):
+    rows = np.flatnonzero(owner != _NONE)
+    if not len(rows):
         return start, end, whole
     first, last = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
-    np.minimum.at(first, owner[mine], device.ts[mine])
-    np.maximum.at(last, owner[mine], device.end[mine])
+    np.minimum.at(first, owner[rows], device.ts[rows])
+    np.maximum.at(last, owner[rows], device.end[rows])
     before = start[0]
     early = (owner == _NONE) & (device.end < first[0])
     if last[0] > np.iinfo(np.int64).min and early.any():
@@ -332,7 +332,7 @@ def _extended(
     reach = np.maximum.accumulate(np.maximum(np.maximum(end, last), before))
     start = np.maximum(start, np.concatenate([[before], reach[:-1]]))
     end = np.maximum(np.maximum(end, last), start)
-    events = np.bincount(owner[mine], minlength=count)
+    events = np.bincount(owner[rows], minlength=count)
     kept = count
     while kept > 1 and events[kept - 1] < _FEW * events[kept - 2]:
         kept -= 1

@@ -121,8 +121,8 @@ def _while_capturing(trace: Trace, calls: Scope) -> BoolArray:
     for thread in np.unique(track[kind > 0]):
         begins, ends = (np.sort(ts[(track == thread) & (kind == one)]) for one in (1, 2))
         until = np.append(ends, np.iinfo(np.int64).max)[np.searchsorted(ends, begins)]
-        mine = calls.ints("track") == thread
-        inside[mine] = contains(union(begins, until), calls.ts[mine])
+        on_thread = calls.ints("track") == thread
+        inside[on_thread] = contains(union(begins, until), calls.ts[on_thread])
     return inside
 
 
@@ -244,10 +244,10 @@ def _overlap_example(trace: Trace, rows: IntArray, at: int) -> str:
 def _launch_flows(trace: Trace, work: Scope) -> tuple[IntArray, IntArray]:
     """Both ends of the launches whose work is in scope."""
     flows = trace.flows
-    mine = np.zeros(len(trace.slices), dtype=bool)
-    mine[work.rows] = True
+    in_scope = np.zeros(len(trace.slices), dtype=bool)
+    in_scope[work.rows] = True
     src, dst = as_ints(flows["src"].to_numpy()), as_ints(flows["dst"].to_numpy())
-    keep = (flows["kind"] == "launch").to_numpy() & mine[dst]
+    keep = (flows["kind"] == "launch").to_numpy() & in_scope[dst]
     return src[keep], dst[keep]
 
 

@@ -115,8 +115,8 @@ def _spread_over_parts(parts: pd.DataFrame) -> Finding:
     whole = Source("account", "dur")
     pieces, shares = [], []
     for row in parts.to_dict("records"):
-        mine = Source("account", "dur", {"part": str(row["part"]), "ts": int(row["ts"])})
-        shares.append(cite_share(float(row["share"]), mine, whole))
+        source = Source("account", "dur", {"part": str(row["part"]), "ts": int(row["ts"])})
+        shares.append(cite_share(float(row["share"]), source, whole))
         text = f", `{short(str(row['text']), 60)}`" if row["kind"] == "code" and row["text"] else ""
         pieces.append(say(str(row["part"]), " ", shares[-1], text))
     begin = "Most of the cell is " if float(shares[0].value) > MOST else "Nothing takes most of the cell: "

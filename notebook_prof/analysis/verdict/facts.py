@@ -204,19 +204,19 @@ def _inside(spans: pd.DataFrame, instants: IntArray) -> np.ndarray[tuple[int], n
     return np.asarray((row >= 0) & (instants < end[np.maximum(row, 0)]), dtype=bool)
 
 
-def _extent(trace: Trace, window: WindowLike, spans: pd.DataFrame, mine: Scope) -> Window:
+def _extent(trace: Trace, window: WindowLike, spans: pd.DataFrame, thread: Scope) -> Window:
     """From the first step to the last or, without steps, from the first work to the last."""
     if len(spans):
         return Window(int(spans["ts"].min()), int((spans["ts"] + spans["dur"]).max()))
     work = on_device(trace, window)
-    starts = np.concatenate([mine.ts[:1], work.ts[:1]])
-    ends = np.concatenate([mine.end, work.end])
+    starts = np.concatenate([thread.ts[:1], work.ts[:1]])
+    ends = np.concatenate([thread.end, work.end])
     return Window(int(starts.min()), int(ends.max())) if len(starts) else Window(0, 0)
 
 
-def _data_time(mine: Scope) -> dict[str, int]:
-    data = mine.among("phase", ("data",))
-    spent = length(union(mine.ts[data], mine.end[data]))
+def _data_time(thread: Scope) -> dict[str, int]:
+    data = thread.among("phase", ("data",))
+    spent = length(union(thread.ts[data], thread.end[data]))
     return {"data": spent} if spent else {}
 
 

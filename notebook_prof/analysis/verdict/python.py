@@ -187,9 +187,9 @@ def _in_library(facts: Facts, source_lines: Frames, row: int, library: str, name
     return Finding("library-bound", sentence, share.value, evidence, {"name": name})
 
 
-def _caller(mine: Scope, row: int) -> str:
+def _caller(thread: Scope, row: int) -> str:
     """Return the nearest line around a slice that is not a library's, as ``line in file:number``."""
-    slices = mine.slices
+    slices = thread.slices
     parent = ints(slices["parent"])
     words = slices["name"]
     while (row := int(parent[row])) >= 0:
@@ -198,11 +198,11 @@ def _caller(mine: Scope, row: int) -> str:
     return ""
 
 
-def _longest(mine: Scope, name: str) -> int:
+def _longest(thread: Scope, name: str) -> int:
     """Return the slice of this name with the most self time."""
-    code = int(mine.slices["name"].cat.categories.get_indexer([name])[0])
-    own: IntArray = np.where(mine.codes("name") == code, mine.self_ns, -1)
-    return int(mine.rows[int(own.argmax())])
+    code = int(thread.slices["name"].cat.categories.get_indexer([name])[0])
+    own: IntArray = np.where(thread.codes("name") == code, thread.self_ns, -1)
+    return int(thread.rows[int(own.argmax())])
 
 
 def _cut(text: str, limit: int = 60) -> str:

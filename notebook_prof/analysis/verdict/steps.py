@@ -151,13 +151,13 @@ def _line_in_phase(facts: Facts, phase: str) -> Sentence | None:
     """The innermost line of the user's that holds more than half of the time for data, and little else."""
     if phase != "data" or not facts.is_cell:
         return None
-    spent, mine = facts.phase_ns.get(phase, 0), facts.thread
-    there = mine.among("phase", (phase,))
-    waiting = union(mine.ts[there], mine.end[there])
+    spent, thread = facts.phase_ns.get(phase, 0), facts.thread
+    there = thread.among("phase", (phase,))
+    waiting = union(thread.ts[there], thread.end[there])
     table, best = lines(facts.trace, **facts.arguments), None
     for row in table[table["total_ns"].between(MOST * spent, facts.total_ns)].to_dict("records"):
-        here = mine.among("name", (line_select(row)["name"],))
-        ran = union(mine.ts[here], mine.end[here])
+        here = thread.among("name", (line_select(row)["name"],))
+        ran = union(thread.ts[here], thread.end[here])
         inside = length(overlap(ran, waiting))
         if inside > MOST * spent and inside >= _NEARLY_ALL * length(ran):
             best = row  # they come by their time: the last one is the innermost

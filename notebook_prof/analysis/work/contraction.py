@@ -10,9 +10,9 @@ from .calls import Call, Shape, Work
 _FIRST: Final = {"addmm": 1, "_addmm_activation": 1, "baddbmm": 1, "addbmm": 1, "addmv": 1}
 """Where the two factors begin, if not at the front."""
 
-_Places: TypeAlias = tuple[int, int, int, int | bool | None, int | None]
+_Positions: TypeAlias = tuple[int, int, int, int | bool | None, int | None]
 
-_CONVOLUTIONS: Final[dict[str, _Places]] = {
+_CONVOLUTIONS: Final[dict[str, _Positions]] = {
     # stride, padding, dilation, transposed, output padding
     "convolution": (3, 4, 5, 6, 7),
     "_convolution": (3, 4, 5, 6, 7),
@@ -21,8 +21,8 @@ _CONVOLUTIONS: Final[dict[str, _Places]] = {
     "cudnn_convolution": (3, 2, 4, None, None),
     "miopen_convolution": (4, 3, 5, None, None),
 }
-_DIRECT: Final[_Places] = (3, 4, 5, None, None)
-_TRANSPOSED: Final[_Places] = (3, 4, 7, True, 5)
+_DIRECT: Final[_Positions] = (3, 4, 5, None, None)
+_TRANSPOSED: Final[_Positions] = (3, 4, 7, True, 5)
 
 
 def matmul(call: Call) -> Work | None:
@@ -156,16 +156,16 @@ def _output(call: Call, x: Shape, w: Shape) -> tuple[Shape, bool] | None:
     size = len(w) - 2
     if size < 1 or len(x) != len(w):
         return None
-    places = _CONVOLUTIONS.get(call.name, _TRANSPOSED if "transpose" in call.name else _DIRECT)
-    stride, padding, dilation = (call.ints(at, size) for at in places[:3])
-    flag, extra_at = places[3], places[4]
+    positions = _CONVOLUTIONS.get(call.name, _TRANSPOSED if "transpose" in call.name else _DIRECT)
+    stride, padding, dilation = (call.ints(at, size) for at in positions[:3])
+    flag, extra_at = positions[3], positions[4]
     transposed = flag is True or (flag is not None and call.text(int(flag)) == "True")
     if stride is None or dilation is None:
         return None
     if padding is None:
-        if call.text(places[1]) == "same":
+        if call.text(positions[1]) == "same":
             return x[2:], False
-        if call.text(places[1]) != "valid":
+        if call.text(positions[1]) != "valid":
             return None
         padding = [0] * size
     if transposed:

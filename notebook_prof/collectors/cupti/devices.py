@@ -67,8 +67,8 @@ class Device:
             of_warp = -(-registers * _WARP // _REGISTER_UNIT) * _REGISTER_UNIT
             limits.append(self.registers // _PARTS // of_warp * _PARTS // warps)
         unit = 256 if self.major < 8 else 128
-        if taken := -(-(shared_memory + self.reserved_shared_memory) // unit) * unit:
-            limits.append(self.shared_memory // taken)
+        if allocated := -(-(shared_memory + self.reserved_shared_memory) // unit) * unit:
+            limits.append(self.shared_memory // allocated)
         return min(limits)
 
     def occupancy(

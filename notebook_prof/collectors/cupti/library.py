@@ -10,7 +10,7 @@ from ...errors import RecordingError
 from .layouts import EITHER, STRUCTS, release, sizes
 
 _ApiCallback: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p)
-_nothing: Final = _ApiCallback(lambda *told: None)
+_nothing: Final = _ApiCallback(lambda *arguments: None)
 """The subscriber's callback: no domain is ever enabled, so it is never called."""
 
 RUNTIME_API, DRIVER_API = 2, 1

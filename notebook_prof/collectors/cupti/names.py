@@ -36,9 +36,9 @@ def coded(numbers: npt.NDArray[Any], name: Callable[[int], str]) -> Coded:
     """Return a column of names, each distinct number being named once."""
     distinct, codes = np.unique(numbers, return_inverse=True)
     texts = [name(int(number)) for number in distinct]
-    places: dict[str, int] = {}
-    again = np.array([places.setdefault(text, len(places)) for text in texts], np.int64)
-    return Coded(again[codes] if len(again) else codes, list(places))
+    code_of: dict[str, int] = {}
+    again = np.array([code_of.setdefault(text, len(code_of)) for text in texts], np.int64)
+    return Coded(again[codes] if len(again) else codes, list(code_of))
 
 
 def kernel_name(address: int) -> str:

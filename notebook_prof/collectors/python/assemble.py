@@ -169,13 +169,13 @@ def breaks(ts: IntArray, stack: IntArray, stacks: Stacks, labels: Labels, edges:
     home = np.repeat(np.arange(len(stacks.lengths)), stacks.lengths)
     position = np.arange(len(home)) - stacks.offsets[home]
     for number, code in enumerate(edges.codes):
-        mine = at[(edges.opener == number) & (at < len(ts))]
+        opened = at[(edges.opener == number) & (at < len(ts))]
         opener = (getattr(code, "co_qualname", code.co_name), code.co_filename, code.co_firstlineno)
         is_it = np.array([frame[:3] == opener for frame in labels.frames], dtype=bool)[stacks.frames]
         own = np.full(len(stacks.lengths), NEVER, np.int64)
         np.minimum.at(own, home[is_it], (position + (stacks.frames < labels.functions))[is_it])
-        here = np.minimum(own[stack[mine]], own[stack[np.maximum(mine - 1, 0)]])
-        np.minimum.at(depth, mine, here)
+        here = np.minimum(own[stack[opened]], own[stack[np.maximum(opened - 1, 0)]])
+        np.minimum.at(depth, opened, here)
     return depth
 
 

@@ -235,8 +235,8 @@ def _put_children(builder: TraceBuilder, recorded: Recorded, named: dict[int, st
 def _frames(threads: list[ThreadSamples], stacks: Stacks) -> list[Frame]:
     used = np.unique(np.concatenate([thread.stack for thread in threads]))
     used = used[used >= 0]
-    mine = np.isin(np.repeat(np.arange(len(stacks.lengths)), stacks.lengths), used)
-    return [stacks.distinct[i] for i in np.unique(stacks.frames[mine]).tolist()]
+    in_stacks = np.isin(np.repeat(np.arange(len(stacks.lengths)), stacks.lengths), used)
+    return [stacks.distinct[i] for i in np.unique(stacks.frames[in_stacks]).tolist()]
 
 
 def _ran(thread: ThreadSamples, stacks: Stacks) -> bool:

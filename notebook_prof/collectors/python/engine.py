@@ -118,11 +118,11 @@ def with_gaps(begin: IntArray, end: IntArray, stack: IntArray) -> tuple[IntArray
     if len(begin) == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     gap = np.append(begin[1:] > end[:-1], False)
-    places = np.arange(len(begin)) + np.cumsum(gap) - gap
+    positions = np.arange(len(begin)) + np.cumsum(gap) - gap
     bounds = np.empty(len(begin) + int(gap.sum()) + 1, np.int64)
     stacks = np.full(len(bounds) - 1, -1, np.int64)
-    bounds[places], stacks[places] = begin, stack
-    bounds[places[gap] + 1] = end[gap]
+    bounds[positions], stacks[positions] = begin, stack
+    bounds[positions[gap] + 1] = end[gap]
     bounds[-1] = end[-1]
     return bounds, stacks
 

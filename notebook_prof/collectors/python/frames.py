@@ -245,10 +245,10 @@ def _starts_process(frame: Frame) -> bool:
 
 def _first(mask: BoolArray, home: IntArray, otherwise: IntArray) -> IntArray:
     """For every stack the first position at which `mask` holds."""
-    places = np.flatnonzero(mask)
-    owners, first = np.unique(home[places], return_index=True)
+    positions = np.flatnonzero(mask)
+    owners, first = np.unique(home[positions], return_index=True)
     result = otherwise.copy()
-    result[owners] = places[first]
+    result[owners] = positions[first]
     return result
 
 

@@ -142,11 +142,11 @@ def inside_ranges(
     target = spans.begin.copy()
     for level, nodes in enumerate(node_at):
         borders = np.flatnonzero(change <= level)
-        mine = np.flatnonzero((change[borders] == level) & ~fixed[borders])
-        mine = mine[mine > 0]
-        at = borders[mine]
-        until = np.append(spans.begin[borders[1:]], spans.end[-1])[mine]
-        since = spans.begin[borders[mine - 1]]
+        movable = np.flatnonzero((change[borders] == level) & ~fixed[borders])
+        movable = movable[movable > 0]
+        at = borders[movable]
+        until = np.append(spans.begin[borders[1:]], spans.end[-1])[movable]
+        since = spans.begin[borders[movable - 1]]
         node = nodes[spans.stack]
         outlasts = (node[at] >= 0) & (until > end[at])
         straddles = ~outlasts & (node[at - 1] >= 0) & (since < begin[at])

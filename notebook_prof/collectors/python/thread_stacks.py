@@ -30,7 +30,7 @@ def is_servant(thread: str) -> bool:
     return lowered.startswith((*_SERVANTS, _OWN)) or "_watch_pipe_fd" in lowered
 
 
-class Seen(NamedTuple):
+class ObservedThread(NamedTuple):
     """What was seen of one thread.
 
     Attributes
@@ -72,7 +72,7 @@ class ThreadStacks:
         self._below = below
         self._without = frozenset(without)
         self._ts = array("q")
-        self._by_key: dict[tuple[int, int], Seen] = {}
+        self._by_key: dict[tuple[int, int], ObservedThread] = {}
 
     def look(self) -> None:
         """Note what every thread runs now."""
@@ -96,12 +96,12 @@ class ThreadStacks:
         return np.array(self._ts, dtype=np.int64)
 
     @property
-    def threads(self) -> list[Seen]:
+    def threads(self) -> list[ObservedThread]:
         """The user's threads that were seen, in order of appearance."""
         return [thread for thread in self._by_key.values() if not is_servant(thread.name)]
 
     @property
-    def all_threads(self) -> list[Seen]:
+    def all_threads(self) -> list[ObservedThread]:
         """The kernel's threads and ours too, these without stacks."""
         return list(self._by_key.values())
 
@@ -118,6 +118,6 @@ class ThreadStacks:
         if key not in self._by_key:
             name = thread.name if thread is not None else ""
             below = self._below[1] if ident == self._below[0] else None
-            self._by_key[key] = Seen(ident, tid, name, Samples(below))
+            self._by_key[key] = ObservedThread(ident, tid, name, Samples(below))
         entry = self._by_key[key]
         entry.samples.add(now, frame if not is_servant(entry.name) else None)

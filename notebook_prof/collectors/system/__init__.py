@@ -18,7 +18,7 @@ from ..base import Availability, Collector
 from . import heap
 from .cores import usable_cores, usable_cpus
 from .polling import Poller, ResidentMemory
-from .readings import Known, busy_share, children_bytes, cpu_table, decode, resident, within
+from .readings import ProcessFacts, busy_share, children_bytes, cpu_table, decode, resident, within
 from .watcher import PASS, PROCESS, RECORD, RSS, THREAD, Tree
 from .watching import Recorded, spare
 
@@ -123,7 +123,7 @@ class SystemCollector(Collector):
         ts, level = children_bytes(records, ours, pid)
         if len(ts):
             builder.counter(builder.track(CHILDREN_TRACK, "counter", pid=pid, unit="bytes"), ts, level)
-        processes = Known(pid, ours, self._threads, self._children, self._ended_ns)
+        processes = ProcessFacts(pid, ours, self._threads, self._children, self._ended_ns)
         builder.table("cpu", cpu_table(records, processes))
         builder.metadata["cpu"] = {
             "pid": pid,
@@ -153,11 +153,11 @@ class SystemCollector(Collector):
         try:
             tree.memory(now)
             tree.look(now)
-            mine = tree.main.threads.get(self._tid)
-            if mine is not None and threading.get_native_id() == self._tid:
+            own_thread = tree.main.threads.get(self._tid)
+            if own_thread is not None and threading.get_native_id() == self._tid:
                 # the scheduler's own number of a running thread is up to a tick old
                 ran = time.thread_time_ns()
-                into += RECORD.pack(THREAD, pid, self._tid, 0, now, ran, mine.wait_ns, 0)
+                into += RECORD.pack(THREAD, pid, self._tid, 0, now, ran, own_thread.wait_ns, 0)
         finally:
             tree.close()
 

@@ -51,8 +51,8 @@ def resident(records: Records, high_water: tuple[int, int]) -> tuple[IntArray, I
         The kernel's high-water mark at the beginning and at the end, 0 where it does not tell. If it moved,
         the highest reading is raised to it: then the peak is exact.
     """
-    mine = records[records["kind"] == watcher.RSS]
-    ts, level = mine["ts"].astype(np.int64), mine["a"].astype(np.int64)
+    rows = records[records["kind"] == watcher.RSS]
+    ts, level = rows["ts"].astype(np.int64), rows["a"].astype(np.int64)
     before, after = high_water
     if len(level) and after > before:
         top = int(level.argmax())
@@ -62,14 +62,14 @@ def resident(records: Records, high_water: tuple[int, int]) -> tuple[IntArray, I
 
 def busy_share(records: Records, cores: float, interval_ns: int) -> tuple[IntArray, npt.NDArray[np.float64]]:
     """Times and shares of all cores that the process used since the time before."""
-    mine = records[records["kind"] == watcher.PROCESS]
+    rows = records[records["kind"] == watcher.PROCESS]
     passes = np.unique(records["ts"][records["kind"] == watcher.PASS])
-    if len(mine) == 0 or len(passes) < 2:
+    if len(rows) == 0 or len(passes) < 2:
         return np.empty(0, np.int64), np.empty(0)
     every = (passes - passes[0]) // interval_ns
     last = np.append(every[1:] != every[:-1], True)
     at = np.unique(np.append(passes[0], passes[last]))
-    cpu = np.interp(at, mine["ts"], np.maximum.accumulate(mine["a"]))
+    cpu = np.interp(at, rows["ts"], np.maximum.accumulate(rows["a"]))
     return at[1:], np.clip(np.diff(cpu) / np.diff(at) / cores, 0.0, 1.0)
 
 
@@ -96,7 +96,7 @@ def children_bytes(records: Records, ours: Collection[int], main: int) -> tuple[
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ProcessFacts:
     """What the process knows of itself.
 
     Attributes
@@ -119,7 +119,7 @@ class Known:
     ended_ns: int
 
 
-def cpu_table(records: Records, processes: Known) -> pd.DataFrame:
+def cpu_table(records: Records, processes: ProcessFacts) -> pd.DataFrame:
     """Give cumulative CPU time and waits of the process, its threads and its children.
 
     Returns
@@ -165,7 +165,7 @@ def _changes(own: Records, passes: IntArray) -> pd.DataFrame:
     return table.drop_duplicates("ts", keep="last")
 
 
-def _ended_unseen(table: pd.DataFrame, records: Records, processes: Known) -> int:
+def _ended_unseen(table: pd.DataFrame, records: Records, processes: ProcessFacts) -> int:
     """CPU time of children that were waited for, less what was seen of those that ended."""
     here = records["pid"][(records["kind"] == watcher.CHILD) & (records["ts"] == records["ts"][-1])]
     final = table[table["kind"] == "child"].groupby("pid")["cpu_ns"].max()
@@ -183,7 +183,7 @@ def last_names(records: Records) -> dict[tuple[int, int], str]:
     return {key: name.rstrip(b"\0").decode("utf-8", "replace") for key, name in names.items()}
 
 
-def _called(pid: int, tid: int, names: Mapping[Any, str], processes: Known) -> tuple[str, str]:
+def _called(pid: int, tid: int, names: Mapping[Any, str], processes: ProcessFacts) -> tuple[str, str]:
     if pid == processes.pid and tid < 0:
         return "process", "process"
     if pid == processes.pid:

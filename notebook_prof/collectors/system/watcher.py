@@ -371,10 +371,10 @@ class Watcher:
                 if readings % DOUBLE_EVERY == 0:
                     interval *= 2
                 if now >= next_look:
-                    looked = time.process_time_ns()
+                    look_began_ns = time.process_time_ns()
                     tree.look(now)
                     passes += 1
-                    took = time.process_time_ns() - looked
+                    took = time.process_time_ns() - look_began_ns
                     next_look = due + max(CPU_EVERY * interval, took * LOOK_SHARE) - interval // 2
                 if tree.news or now - self._flushed_ns >= _FLUSH_NS:
                     tree.news = False

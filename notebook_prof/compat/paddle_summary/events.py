@@ -260,15 +260,15 @@ class Events:
     @cached_property
     def phase_rows(self) -> IntArray:
         """The outermost events of the four phases."""
-        mine = self.of(*PHASES) & self.host
-        inside = np.zeros(len(mine), dtype=bool)
-        rows = np.flatnonzero(mine)
+        of_phase = self.of(*PHASES) & self.host
+        inside = np.zeros(len(of_phase), dtype=bool)
+        rows = np.flatnonzero(of_phase)
         up = self.parent[rows]
         while len(rows):
             rows, up = rows[up >= 0], up[up >= 0]
-            inside[rows[mine[up]]] = True
-            rows, up = rows[~mine[up]], self.parent[up[~mine[up]]]
-        return np.flatnonzero(mine & ~inside)
+            inside[rows[of_phase[up]]] = True
+            rows, up = rows[~of_phase[up]], self.parent[up[~of_phase[up]]]
+        return np.flatnonzero(of_phase & ~inside)
 
     def threads(self, rows: IntArray) -> npt.NDArray[Any]:
         """Thread id of each of these slices; the track where there is none."""

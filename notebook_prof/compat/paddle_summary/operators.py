@@ -49,14 +49,15 @@ def operator_table(
     >>> operator_table(Events(b.seal()))[["name", "cpu_ratio"]].values.tolist()
     [['mm', 0.75], ['add', 0.25]]
     """
-    mine = events.order[events.of("Operator")[events.order]]
-    threads = events.threads(mine)
+    operators = events.order[events.of("Operator")[events.order]]
+    threads = events.threads(operators)
     parts = [
-        _one(events, mine[threads == t], sorted_by, op_detail).assign(thread=t) for t in pd.unique(threads)
+        _one(events, operators[threads == t], sorted_by, op_detail).assign(thread=t)
+        for t in pd.unique(threads)
     ]
     if not thread_sep:
-        parts = [_one(events, mine, sorted_by, op_detail).assign(thread=pd.NA)]
-    table = pd.concat(parts, ignore_index=True) if parts else _one(events, mine, sorted_by, op_detail)
+        parts = [_one(events, operators, sorted_by, op_detail).assign(thread=pd.NA)]
+    table = pd.concat(parts, ignore_index=True) if parts else _one(events, operators, sorted_by, op_detail)
     return table.assign(thread=pd.array(table["thread"].tolist() if "thread" in table else [], dtype="Int64"))
 
 
@@ -116,25 +117,25 @@ def user_table(
     return joined.assign(thread=pd.array(joined["thread"].tolist(), dtype="Int64"))
 
 
-def _flops(events: Events, mine: IntArray, table: pd.DataFrame) -> Any:
+def _flops(events: Events, operators: IntArray, table: pd.DataFrame) -> Any:
     """FLOPs of each name; 0 for Paddle's recordings, whose own summary counts none of what they hold."""
     if events.own_types or table.empty:
         return 0.0
     flops, _ = inclusive_work(
         slice_work(events.trace), events.trace.slices["depth"].to_numpy(), events.parent
     )
-    sums = pd.Series(flops[mine]).groupby(events.names[mine].astype(object), sort=False).sum()
+    sums = pd.Series(flops[operators]).groupby(events.names[operators].astype(object), sort=False).sum()
     return sums.reindex(table["name"]).to_numpy(dtype=np.float64)
 
 
-def _one(events: Events, mine: IntArray, sorted_by: str, op_detail: bool) -> pd.DataFrame:
-    table = spread(events.names[mine], events.dur[mine], events.gpu_ns[mine])
-    table = ratios(table, float(events.dur[mine].sum()), float(events.gpu_ns[mine].sum()))
-    table["flops"] = _flops(events, mine, table)
+def _one(events: Events, operators: IntArray, sorted_by: str, op_detail: bool) -> pd.DataFrame:
+    table = spread(events.names[operators], events.dur[operators], events.gpu_ns[operators])
+    table = ratios(table, float(events.dur[operators].sum()), float(events.gpu_ns[operators].sum()))
+    table["flops"] = _flops(events, operators, table)
     table = ranked(table, sorted_by).assign(level=0)
     if not op_detail or table.empty:
         return table
-    groups = _inside(events, mine)
+    groups = _inside(events, operators)
     parts = [
         part
         for i, name in enumerate(table["name"])

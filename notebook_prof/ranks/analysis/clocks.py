@@ -64,8 +64,8 @@ def fit_clocks(instants: pd.DataFrame, count: int) -> ClockFit:
     Examples
     --------
     >>> at = 1e9 * np.arange(20)
-    >>> seen = pd.DataFrame({"rank": [0] * 20 + [1] * 20, "match": [*range(20)] * 2})
-    >>> fit = fit_clocks(seen.assign(end=[*at, *(at * 1.00004 + 5e8)]), 2)
+    >>> instants = pd.DataFrame({"rank": [0] * 20 + [1] * 20, "match": [*range(20)] * 2})
+    >>> fit = fit_clocks(instants.assign(end=[*at, *(at * 1.00004 + 5e8)]), 2)
     >>> (1e6 * np.diff(fit.drift)).round(2).tolist(), bool(fit.residual.max() < 100)
     ([40.0], True)
     """

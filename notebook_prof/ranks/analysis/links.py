@@ -75,7 +75,7 @@ def links(matched: pd.DataFrame, arrived: pd.DataFrame, *, by: Sequence[str] = (
     parts = arrived[["rank", "unix_ns", "match", "wait_ns", "transfer_ns"]]
     rows = rows.merge(parts, on=["rank", "unix_ns", "match"], how="left")
     alone = rows["match"].isna().to_numpy()
-    single = alone & ~_other_end_told(rows)
+    single = alone & ~_has_other_end(rows)
     message = np.where(alone, -1 - np.arange(len(rows)), rows["match"].fillna(0).to_numpy(np.int64))
     transfer = rows["transfer_ns"].fillna(rows["dur"])
     rows = rows.assign(message=message, transfer_ns=transfer, wait_ns=rows["wait_ns"].fillna(0))
@@ -106,7 +106,7 @@ def links(matched: pd.DataFrame, arrived: pd.DataFrame, *, by: Sequence[str] = (
     return table.drop(columns=["timed_ns", "told"])
 
 
-def _other_end_told(rows: pd.DataFrame) -> Any:
+def _has_other_end(rows: pd.DataFrame) -> Any:
     """Receives without a match whose sender is recorded with as many sends: counted there already."""
     sends = rows[rows["operation"] == "send"].groupby(["src", "dst"]).size()
     count = pd.MultiIndex.from_arrays([rows["src"], rows["dst"]]).map(sends).to_numpy()

@@ -33,17 +33,17 @@ def stage_work(trace: Trace) -> pd.DataFrame:
     """
     work = on_device(trace)
     step = work.ints("step")
-    talks = work.among("category", ("collective",))
+    communicates = work.among("category", ("collective",))
     moves = work.among("category", ("memcpy", "memset"))
-    computes = ~talks & ~moves & (step >= 0)
-    direct = _messages(trace, work.only(talks)) if computes.any() else None
+    computes = ~communicates & ~moves & (step >= 0)
+    direct = _messages(trace, work.only(communicates)) if computes.any() else None
     if direct is None or not len(direct):
         return pd.DataFrame({name: np.empty(0, np.int64) for name in COLUMNS}).astype({"step": "int32"})
     steps, code = np.unique(step, return_inverse=True)
     first, last = np.full(len(steps), np.iinfo(np.int64).max), np.full(len(steps), np.iinfo(np.int64).min)
     np.minimum.at(first, code[computes], work.ts[computes])
     np.maximum.at(last, code[computes], work.end[computes])
-    others = talks & ~np.isin(work.rows, direct["slice"].to_numpy()) & (last[code] > first[code])
+    others = communicates & ~np.isin(work.rows, direct["slice"].to_numpy()) & (last[code] > first[code])
     start = np.maximum(work.ts, np.where(others, first[code], work.ts))
     end = np.minimum(work.end, np.where(others, last[code], work.end))
     others &= end > start

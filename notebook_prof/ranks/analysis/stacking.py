@@ -55,18 +55,18 @@ def retimed(trace: Trace, clock: RankClock) -> Trace:
         tables[name] = tables[name].assign(ts=start, dur=end - start)
     for name in ("counters", "allocations"):
         tables[name] = tables[name].assign(ts=clock.moved(tables[name]["ts"].to_numpy()))
-    return Trace(tables, metadata=_retimed_beside(trace, clock), report=trace.report)
+    return Trace(tables, metadata=_retimed_tables(trace, clock), report=trace.report)
 
 
-def _retimed_beside(trace: Trace, clock: RankClock) -> dict[str, Any]:
+def _retimed_tables(trace: Trace, clock: RankClock) -> dict[str, Any]:
     """Return the metadata, with its tables' times moved too."""
-    beside = dict(trace.metadata.get("tables") or {})
+    tables_of_events = dict(trace.metadata.get("tables") or {})
     for name, columns in (trace.metadata.get("table_times") or {}).items():
-        if isinstance(frame := beside.get(name), pd.DataFrame):
-            beside[name] = frame.assign(
+        if isinstance(frame := tables_of_events.get(name), pd.DataFrame):
+            tables_of_events[name] = frame.assign(
                 **{c: clock.moved(frame[c].to_numpy()) for c in columns if c in frame}
             )
-    return {**trace.metadata, **({"tables": beside} if beside else {})}
+    return {**trace.metadata, **({"tables": tables_of_events} if tables_of_events else {})}
 
 
 def stacked(ranks: Sequence[tuple[int, Trace]], *, start_unix_ns: int) -> Trace:

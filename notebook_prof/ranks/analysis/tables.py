@@ -35,8 +35,8 @@ def operator_sums(trace: Trace) -> pd.DataFrame:
     """
     table = operator_times(trace, category="operator")
     if len(table):
-        talks = table["name"].map(phase_of) == "communication"
-        return table.loc[~talks, _OPERATORS].reset_index(drop=True)
+        communicates = table["name"].map(phase_of) == "communication"
+        return table.loc[~communicates, _OPERATORS].reset_index(drop=True)
     table = analysis.kernels(trace)
     spent = table["total_ns"]
     return table.assign(self_ns=spent, device_ns=spent)[_OPERATORS]

@@ -142,7 +142,7 @@ class RankBoard:
     def to_html(self, path: str | os.PathLike[str], timelines: Sequence[int] | None = None) -> None:
         """Write the page into one HTML file; see `Ranks.to_html`."""
         page = importlib.import_module("notebook_prof.ranks.page.report")
-        opened, note = self._kept(timelines)
+        opened, note = self._timelines_in_file(timelines)
         content = page.rank_report(self, opened, note)
         with atomic_text(path) as file:
             file.write(content)
@@ -159,7 +159,7 @@ class RankBoard:
         """Show the page where there is a front-end for it; see `Profile._ipython_display_`."""
         display(self, **kwargs)
 
-    def _kept(self, numbers: Sequence[int] | None) -> tuple[Profile | None, str]:
+    def _timelines_in_file(self, numbers: Sequence[int] | None) -> tuple[Profile | None, str]:
         """Return the timelines that a file holds, and a sentence about them."""
         ranks, why = (list(numbers), "those asked for") if numbers is not None else self._worth()
         if not ranks:

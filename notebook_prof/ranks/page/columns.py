@@ -133,7 +133,7 @@ def _stacked(table: pd.DataFrame, parts: Mapping[str, tuple[str, str]], ends: tu
     return {**columns, "_most": float(sums.max()) if len(sums) else 1.0}
 
 
-def _parts_told(table: pd.DataFrame, parts: Mapping[str, tuple[str, str]]) -> list[str]:
+def _part_texts(table: pd.DataFrame, parts: Mapping[str, tuple[str, str]]) -> list[str]:
     texts = [
         [f"{label} {format_ns(float(value))}" for value in table[name].tolist()]
         for name, (label, _) in parts.items()
@@ -147,7 +147,7 @@ def _of_ranks(panel: str, table: pd.DataFrame, parts: Mapping[str, tuple[str, st
     columns = _stacked(table, parts, ("bottom", "top"))
     most = columns.pop("_most")
     columns |= {"rank": rank, "alpha": _alpha(rank, state.get("rank"))}
-    tips = [f"rank {r}\n{text}" for r, text in zip(rank, _parts_told(table, parts), strict=True)]
+    tips = [f"rank {r}\n{text}" for r, text in zip(rank, _part_texts(table, parts), strict=True)]
     return {"sources": {f"{panel}_data": columns}, "x": _around(rank), "y": [0, ROOM * max(most, 1)],
             "tips": tips, "rank": rank}  # fmt: skip
 
@@ -219,7 +219,7 @@ def _talk(frames: PageFrames) -> Drawn:
     most = columns.pop("_most")
     labels = [_group_label(*pair) for pair in zip(table["operation"], table["group"], strict=True)]
     at = list(range(len(table)))
-    texts = _parts_told(table, TALK)
+    texts = _part_texts(table, TALK)
     tips = [
         f"{label}\n{format_count(int(count))} on {_ranks(members)}\n{text}\n{CLICK}"
         for label, count, members, text in zip(labels, table["count"], table["members"], texts, strict=True)

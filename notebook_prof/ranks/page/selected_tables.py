@@ -30,7 +30,7 @@ def frames_under(sums: PageSums, state: Mapping[str, Any]) -> PageFrames:
     A process group stands for its ranks: figures with ranks on an axis show others pale, lateness, messages
     and the heat map are of its collectives. Messages are kept where one of both ends is.
     """
-    steps = sums.steps.assign(kept=_kept(sums.steps, state))
+    steps = sums.steps.assign(kept=_inside_selection(sums.steps, state))
     pairs = None if steps["kept"].all() else _key(steps["rank"], steps["step"])[steps["kept"].to_numpy()]
     groups, emphasised = state.get("group"), _emphasised(sums, state)
     late = _late(_inside(sums.late, pairs, groups), _inside(sums.before, pairs, groups))
@@ -51,7 +51,7 @@ def medians(steps: pd.DataFrame) -> pd.DataFrame:
     return steps[steps["kept"]].groupby("rank")[list(PARTS)].median().reset_index()
 
 
-def _kept(steps: pd.DataFrame, state: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
+def _inside_selection(steps: pd.DataFrame, state: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
     """Rows inside the selected steps, and touching the selected window."""
     keep = np.ones(len(steps), bool)
     if state.get("step") is not None:

@@ -71,7 +71,7 @@ def open_rank(file: RankFile, cache: Cache = None) -> tuple[Trace, ImportReport]
 
 def _keep(trace: Trace, twin: Path) -> None:
     """Leave a twin, unless another thread or process has left one meanwhile: nobody's is taken away."""
-    own = _beside(twin)
+    own = _temporary_path(twin)
     try:
         trace.save(own, "native")
         try:
@@ -84,11 +84,11 @@ def _keep(trace: Trace, twin: Path) -> None:
 
 
 def _take_away(twin: Path) -> None:
-    aside = _beside(twin)
+    aside = _temporary_path(twin)
     with suppress(OSError):  # somebody else has done it
         twin.rename(aside)
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def _beside(twin: Path) -> Path:
+def _temporary_path(twin: Path) -> Path:
     return twin.with_name(f".{secrets.token_hex(6)}.{twin.name}")

@@ -16,7 +16,7 @@ from typing import Any, Final
 from ...optional import require
 from ...trace import ImportReport
 from .cache import Cache
-from .files import RankFile, listed, looked_at
+from .files import RankFile, inspected, listed
 from .reduction import Analyses, Reduction, reduce_rank
 
 _TRIM_THRESHOLD: Final = -1
@@ -26,14 +26,14 @@ _TRIM_VARIABLE: Final = "MALLOC_TRIM_THRESHOLD_"
 _MMAP_VARIABLE: Final = "MALLOC_MMAP_THRESHOLD_"
 _MMAP_BYTES: Final = 128 << 10
 """glibc's own; it stays so wherever the other threshold was asked for."""
-_KEPT: Final = 256 << 20
-_KEPT_MMAP: Final = 32 << 20
+_RAISED_TRIM_BYTES: Final = 256 << 20
+_RAISED_MMAP_BYTES: Final = 32 << 20
 _lock = threading.Lock()
 _inside = 0
 
 
 @contextmanager
-def heap_kept() -> Iterator[None]:
+def raised_heap_limits() -> Iterator[None]:
     """Give freed memory back at the end, not at every call, where the environment asks for the latter.
 
     Dask's nanny sets ``MALLOC_TRIM_THRESHOLD_`` for its workers, so that glibc gives every array back when it
@@ -58,8 +58,8 @@ def _enter(library: Any) -> None:
     with _lock:
         _inside += 1
         if _inside == 1:
-            library.mallopt(_TRIM_THRESHOLD, _KEPT)
-            library.mallopt(_MMAP_THRESHOLD, _KEPT_MMAP)
+            library.mallopt(_TRIM_THRESHOLD, _RAISED_TRIM_BYTES)
+            library.mallopt(_MMAP_THRESHOLD, _RAISED_MMAP_BYTES)
 
 
 def _leave(library: Any, threshold: int) -> None:
@@ -161,7 +161,7 @@ def run_there(
 
 
 def _reduce_there(file: RankFile, analyses: Analyses, cache: Cache) -> Reduction:
-    with heap_kept():
+    with raised_heap_limits():
         return reduce_rank(file, analyses, cache)
 
 
@@ -220,4 +220,4 @@ def _gone(file: RankFile, why: str, code: str) -> Reduction:
 
 
 def _look(names: Sequence[str]) -> list[RankFile]:
-    return [looked_at(name) for name in names]
+    return [inspected(name) for name in names]

@@ -172,7 +172,7 @@ def listed(paths: Paths) -> list[str]:
     return sorted(dict.fromkeys(files), key=_natural)
 
 
-def looked_at(path: str) -> RankFile:
+def inspected(path: str) -> RankFile:
     """Return a file with what its head tells; rank -1 where neither that nor the name tells one."""
     facts = facts_of(Path(path))
     try:
@@ -232,7 +232,7 @@ def numbered(paths: Mapping[int, Any]) -> list[RankFile]:
     for rank, path in paths.items():
         if not isinstance(rank, int) or rank < 0:
             raise OptionError(f"{rank!r} is not a rank: give a mapping of whole numbers from 0 to files")
-        files.append(replace(looked_at(os.fspath(path)), rank=rank, source="given"))
+        files.append(replace(inspected(os.fspath(path)), rank=rank, source="given"))
     return files
 
 

@@ -113,9 +113,9 @@ def _steps(events: Timed, builder: TraceBuilder) -> None:
         return
     thread = events.thread[stops]
     named = [i for i in stops if events.names.get(int(events.thread[i])) in ("interpreter", "channel")]
-    mine = named or [i for i, owner in zip(stops, thread, strict=True) if owner == thread[0]]
-    ends = np.sort(events.ts[mine])
-    own = events.ts[events.thread == events.thread[mine[0]]]
+    chosen = named or [i for i, owner in zip(stops, thread, strict=True) if owner == thread[0]]
+    ends = np.sort(events.ts[chosen])
+    own = events.ts[events.thread == events.thread[chosen[0]]]
     starts = np.concatenate([[own.min()], ends[:-1]])
     builder.steps(np.arange(len(ends)), starts, ends - starts, "file")
     builder.metadata.setdefault("steps_source", "file")

@@ -244,9 +244,13 @@ def _flows(timeline: Timeline, handles: IntArray, builder: TraceBuilder) -> None
     slices = slices[slices["handle"] >= 0]
     missing, launched = 0, np.empty(0, np.int64)
     for cat, kind in _FLOWS:
-        mine = ends[ends["cat"] == cat]
-        source = _open_slices(mine[mine["ph"] == "s"].drop_duplicates("id"), slices).set_index("id")["handle"]
-        target = _open_slices(mine[mine["ph"] == "f"], slices, started=True).drop_duplicates("handle")
+        of_category = ends[ends["cat"] == cat]
+        source = _open_slices(of_category[of_category["ph"] == "s"].drop_duplicates("id"), slices).set_index(
+            "id"
+        )["handle"]
+        target = _open_slices(of_category[of_category["ph"] == "f"], slices, started=True).drop_duplicates(
+            "handle"
+        )
         src = source.reindex(target["id"]).fillna(-1).to_numpy(np.int64)
         dst = target["handle"].to_numpy(np.int64)
         new = ~np.isin(dst, launched)

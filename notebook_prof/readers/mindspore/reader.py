@@ -116,8 +116,10 @@ class MindSporeReader(FolderReader):
         lowest = min(numbers, default=0)
         staging = Staging(builder, numbered=bool(numbers), **self._named())
         for rank in sorted(numbers or {0}):
-            mine = [file for file in files if file.rank == rank or (file.rank < 0 and rank == lowest)]
-            Rank({file.kind: file for file in mine}, source, staging, rank).read()
+            files_of_rank = [
+                file for file in files if file.rank == rank or (file.rank < 0 and rank == lowest)
+            ]
+            Rank({file.kind: file for file in files_of_rank}, source, staging, rank).read()
         staging.pour()
         if not staging.used:
             raise FormatError("nothing that can be read is in it")

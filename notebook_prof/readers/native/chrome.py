@@ -122,7 +122,7 @@ class _Rows:
         self._head = head
         self._handles: list[IntArray] = []
         self._arrows: dict[type[Any], list[tuple[int, int, str]]] = {Source: [], Target: []}
-        self._places: dict[tuple[int, int], int] = {}
+        self._tracks_by_thread: dict[tuple[int, int], int] = {}
         self._counters: dict[tuple[str, int], int] = {}
         self._tracks = self._named_tracks(head.tables)
         self._frames = _stacks(head.frames, builder)
@@ -155,8 +155,8 @@ class _Rows:
         steps = [(*step, loop) for step, loop in zip(tables.steps, loops, strict=True)]
         steps = [step for step in steps if max(map(abs, step[:3])) < _MOST_NS and 0 <= step[4] < _MOST_LOOPS]
         for source in STEP_SOURCES:
-            if mine := [(*step[:3], step[4]) for step in steps if step[3] == source]:
-                number, ts, dur, loop = np.array(mine, np.int64).T
+            if of_source := [(*step[:3], step[4]) for step in steps if step[3] == source]:
+                number, ts, dur, loop = np.array(of_source, np.int64).T
                 self._builder.steps(number, ts + self._base, dur, source, loop=loop)
 
     def _named_tracks(self, tables: Tables) -> list[int]:
@@ -169,7 +169,7 @@ class _Rows:
             if kind in ("counter", "memory"):
                 self._counters[row.name, row.place[0]] = tracks[-1]
             else:
-                self._places[row.place] = tracks[-1]
+                self._tracks_by_thread[row.place] = tracks[-1]
         return tracks
 
     def _slices(self, rows: list[Slice]) -> None:
@@ -205,13 +205,13 @@ class _Rows:
 
     def _track(self, row: Slice) -> int:
         if (track := self._existing_track(row)) < 0:
-            track = self._places[row.pid, row.tid] = self._builder.track(f"thread {row.tid}")
+            track = self._tracks_by_thread[row.pid, row.tid] = self._builder.track(f"thread {row.tid}")
         return track
 
     def _existing_track(self, row: Slice | Memory) -> int:
         if 0 <= row.args.track < len(self._tracks):
             return self._tracks[row.args.track]
-        return self._places.get((row.pid, row.tid), -1)
+        return self._tracks_by_thread.get((row.pid, row.tid), -1)
 
     def _memory(self, rows: list[Memory]) -> None:
         ts, ok = to_ns([row.ts for row in rows])

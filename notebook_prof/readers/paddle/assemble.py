@@ -55,8 +55,8 @@ def allocations(columns: PaddleColumns, builder: TraceBuilder) -> dict[str, pd.D
             reserved=rows["reserved"].to_numpy(),
             track=thread_tracks(rows, columns, builder),
         )
-    places = memory.assign(device=device).groupby("place", sort=False)
-    peaks = places[["device", "peak_allocated", "peak_reserved"]].max().reset_index()
+    by_place = memory.assign(device=device).groupby("place", sort=False)
+    peaks = by_place[["device", "peak_allocated", "peak_reserved"]].max().reset_index()
     return {
         "memory_places": peaks.rename(
             columns={"peak_allocated": "peak_allocated_bytes", "peak_reserved": "peak_reserved_bytes"}

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from .call_tree import Frame
 from .viztracer import frame_of
 
-_LOOKED_AT: Final = 200
+_HEAD_LINES: Final = 200
 _LARGEST: Final = 2**63
 _MOST_DIGITS: Final = 6
 """Of a count: a million samples of one path are hours, and a million nanoseconds are 1 ms."""
@@ -90,7 +90,7 @@ def kind_of(lines: Sequence[bytes], header: bool) -> Kind:
     """
     if header:
         return AUSTIN
-    sound = [line for line in lines[:_LOOKED_AT] if is_path(line)]
+    sound = [line for line in lines[:_HEAD_LINES] if is_path(line)]
     whole = all(_AUSTIN_LINE.fullmatch(line) or is_negative(line) for line in sound)
     for kind in (AUSTIN, TACHYON, PY_SPY) if whole else (TACHYON, PY_SPY):
         if sound and all(map(kind.start.match, sound)):

@@ -81,11 +81,11 @@ def add_sampled(events: Events, tracks: Tracks, stacks: Stacks, builder: TraceBu
     track = tracks.of(rows[lengths > 0])
     rows, leaf, lengths = rows[lengths > 0], leaf[lengths > 0], lengths[lengths > 0]
     for number in np.unique(track):
-        mine = np.flatnonzero(track == number)
-        mine = mine[np.argsort(events.ts[rows[mine]], kind="stable")]
-        ts = events.ts[rows[mine]]
-        flat = np.concatenate([flat_of[i] for i in leaf[mine].tolist()])
-        samples = Sampled(ts, np.diff(ts, append=ts[-1:]), flat, lengths[mine])
+        of_track = np.flatnonzero(track == number)
+        of_track = of_track[np.argsort(events.ts[rows[of_track]], kind="stable")]
+        ts = events.ts[rows[of_track]]
+        flat = np.concatenate([flat_of[i] for i in leaf[of_track].tolist()])
+        samples = Sampled(ts, np.diff(ts, append=ts[-1:]), flat, lengths[of_track])
         add_samples(builder, int(number), samples, stacks.frames)
 
 

@@ -92,7 +92,7 @@ def add_slices(
     category = categories(events, row)
     category[np.isin(events.phase[row], list("iIR"))] = CATEGORIES.index("annotation")
     track = tracks.of(row)
-    words, places = _functions(events.name.values, frame_of, builder)
+    words, function_stack = _functions(events.name.values, frame_of, builder)
     name = Coded(events.name.codes[row], words)
     stack = _stack_keys([events.rows[i] for i in row.tolist()], stacks)
     handle = builder.slices(
@@ -102,7 +102,7 @@ def add_slices(
         name=name,
         category=Coded(category, CATEGORIES),
         phase=_phases(events, row),
-        stack=np.where(stack >= 0, stack, places[events.name.codes[row]]),
+        stack=np.where(stack >= 0, stack, function_stack[events.name.codes[row]]),
     )
     arguments.add(events, row, shut, track, name, dur)
     _steps(events, row, dur, builder)

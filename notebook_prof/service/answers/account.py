@@ -15,7 +15,7 @@ from ...trace.arrays import IntArray
 from ..packing import Answer, pack
 from ..store import ViewStore
 
-MOST_STRETCHES: Final = 1000
+MOST_SPANS_DRAWN: Final = 1000
 """About as many as a strip has pixels."""
 _LONGEST_TEXT: Final = 300
 _WHOLE: Final = ("line", "dur", "steps", "cpu_ns", "wait_ns", "device_ns", "loop")
@@ -41,9 +41,9 @@ def account(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, An
 def _account(store: ViewStore) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     parts, spans = analysis.account(store.trace), account_spans(store.trace)
     ts, dur, part, steps = joined_spans(*(spans[name].to_numpy(np.int64) for name in _SPANS))
-    too_many = len(ts) > MOST_STRETCHES
+    too_many = len(ts) > MOST_SPANS_DRAWN
     if too_many:
-        ts, dur, part = thinned(ts, dur, part, MOST_STRETCHES)
+        ts, dur, part = thinned(ts, dur, part, MOST_SPANS_DRAWN)
         steps = np.zeros(len(ts), np.int64)
     columns: dict[str, npt.NDArray[Any]] = {
         "ts": ts.astype(np.float64),

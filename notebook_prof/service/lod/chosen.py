@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ...trace.arrays import BoolArray, IntArray
 from .rows import RowIndex, running_sum, spread
 
-Places = npt.NDArray[np.integer]
+RowPositions = npt.NDArray[np.integer]
 
 
 class Chosen:
@@ -35,7 +35,7 @@ class Chosen:
     [False, True, True]
     """
 
-    def __init__(self, index: RowIndex, first: Places, stop: Places) -> None:
+    def __init__(self, index: RowIndex, first: RowPositions, stop: RowPositions) -> None:
         self._index = index
         self.first, self.stop = first, stop
 
@@ -124,7 +124,7 @@ class Members:
         Where each value begins in it; the first is the missing one (-1).
     """
 
-    def __init__(self, index: RowIndex, order: Places, pointer: IntArray) -> None:
+    def __init__(self, index: RowIndex, order: RowPositions, pointer: IntArray) -> None:
         self._index, self._order, self._pointer = index, order, pointer
 
     @property
@@ -157,7 +157,7 @@ class Runs:
         Its value.
     """
 
-    def __init__(self, index: RowIndex, first: Places, value: npt.NDArray[np.integer]) -> None:
+    def __init__(self, index: RowIndex, first: RowPositions, value: npt.NDArray[np.integer]) -> None:
         self._index, self._first, self._value = index, first, value
 
     @property

@@ -112,20 +112,20 @@ class Pictures:
     """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Hashable, tuple[int, Picture]] = OrderedDict()
+        self._cache: OrderedDict[Hashable, tuple[int, Picture]] = OrderedDict()
         self._made = 0
         self._lock = threading.Lock()
 
     def get(self, where: Hashable, index: RowIndex, make: Callable[[], Picture]) -> tuple[int, Picture]:
         """The picture at a place and its number; one of another index is made anew, under another number."""
         with self._lock:
-            entry = self._kept.get(where)
+            entry = self._cache.get(where)
             if entry is None or entry[1].index is not index:
                 self._made += 1
-                entry = self._kept[where] = (self._made, make())
-            self._kept.move_to_end(where)
-            while len(self._kept) > _REMEMBERED:
-                self._kept.popitem(last=False)
+                entry = self._cache[where] = (self._made, make())
+            self._cache.move_to_end(where)
+            while len(self._cache) > _REMEMBERED:
+                self._cache.popitem(last=False)
             return entry
 
 

@@ -59,11 +59,11 @@ def late_inside(
     ends: list[IntArray] = []
     while len(rows):
         same = np.flatnonzero(group[up] == own)
-        mine, over = rows[same], up[same]
+        inner, over = rows[same], up[same]
         until = ts[over] + dur[over]
-        open_ = until > ts[mine]
-        slices.append(mine[open_])
-        ends.append(np.minimum(until[open_], ts[mine[open_]] + dur[mine[open_]]))
+        open_ = until > ts[inner]
+        slices.append(inner[open_])
+        ends.append(np.minimum(until[open_], ts[inner[open_]] + dur[inner[open_]]))
         up = around[up]
         inside = np.flatnonzero(up >= 0)
         rows, up, own = rows[inside], up[inside], own[inside]
@@ -153,10 +153,12 @@ class GroupIndex:
         elif chosen is not None:
             chosen = chosen[codes[chosen] >= 0]
         self._chosen = chosen
-        mine = codes if chosen is None else codes[chosen]
-        order = grouped_order(mine, n_groups)
+        group_codes = codes if chosen is None else codes[chosen]
+        order = grouped_order(group_codes, n_groups)
         order = order if chosen is None else chosen[order]
-        count = np.bincount(mine, minlength=n_groups) if len(mine) else np.zeros(n_groups, np.int64)
+        count = (
+            np.bincount(group_codes, minlength=n_groups) if len(group_codes) else np.zeros(n_groups, np.int64)
+        )
         self._key = np.repeat(np.arange(n_groups) * index.stride - index.origin, count)
         self._key += ts[order]
         if around is None:

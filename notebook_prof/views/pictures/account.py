@@ -71,7 +71,7 @@ def account_strip(
             scene.parts.append(Text(a + _PAD, 2 + _HIGH / 2, text, ink))
 
 
-def stretch_words(part: dict[str, Any], steps: int) -> str:
+def span_words(part: dict[str, Any], steps: int) -> str:
     """Return the part in words, for one of its stretches: an interrupted loop has steps here and there."""
     if not steps or steps == part["steps"]:
         return str(part["part"])
@@ -83,7 +83,7 @@ def _label(part: dict[str, Any], steps: int, dur: float, room: float) -> str:
     """As much as has room: what and how long, or what."""
     if part["kind"] in ("not-recorded", "profiler"):
         return ""
-    words = stretch_words(part, steps)
+    words = span_words(part, steps)
     timed = f"{words} · {format_ns(dur)}"
     for text in ([f"{timed} · {part['text']}"] if part["kind"] == "code" and part["text"] else []) + [timed]:
         if fit(text, room) == text:

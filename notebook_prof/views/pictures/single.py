@@ -208,7 +208,7 @@ def _thinned(part: pd.DataFrame, column: str) -> pd.DataFrame:
     """At most a few thousand points of a curve: of each stretch the highest and the last."""
     if len(part) <= _MAX_POINTS:
         return part
-    stretch = np.arange(len(part)) * (_MAX_POINTS // 2) // len(part)
-    high = part.reset_index(drop=True).groupby(stretch)[column].idxmax().to_numpy()
-    last = np.flatnonzero(np.append(stretch[1:] != stretch[:-1], True))
+    part_number = np.arange(len(part)) * (_MAX_POINTS // 2) // len(part)
+    high = part.reset_index(drop=True).groupby(part_number)[column].idxmax().to_numpy()
+    last = np.flatnonzero(np.append(part_number[1:] != part_number[:-1], True))
     return part.iloc[np.unique(np.concatenate([high, last]))]

@@ -140,7 +140,7 @@ def memory_curve(store: ViewStore, selection: Selection, width: int) -> Scene:
     scene = Scene(width, 180)
     data, high = answer.arrays(), max(answer.content["highest"], 1.0)
 
-    def place(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    def curve_points(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         at = GUTTER + (np.clip(x, start, end) - start) / (end - start) * room
         level = base - (base - top) * y / high
         return np.repeat(at, 2)[1:], np.repeat(level, 2)[:-1]  # a value holds until the next one
@@ -162,7 +162,7 @@ def memory_curve(store: ViewStore, selection: Selection, width: int) -> Scene:
         (("sx", "sy"), "selected" if chosen else "blocks", MEMORY["selected"]),
     ):
         if len(data[names[0]]):
-            points = place(data[names[0]], data[names[1]])
+            points = curve_points(data[names[0]], data[names[1]])
             scene.parts.append(Line(*points, colour, names[0] == "rx"))
             legend.append((what, colour))
     for k, (what, colour) in enumerate(legend):

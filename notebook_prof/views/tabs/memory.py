@@ -30,8 +30,8 @@ def memory(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         *pictures(figures.levels_figure(trace, selection), figures.memory_flow_figure(trace, selection)),
     ]
     if len(trace.allocations):
-        taken = peaks[peaks["source"] == "allocator"]
-        at = int((taken if len(taken) else peaks).sort_values("peak_bytes")["ts"].iloc[-1])
+        allocated = peaks[peaks["source"] == "allocator"]
+        at = int((allocated if len(allocated) else peaks).sort_values("peak_bytes")["ts"].iloc[-1])
         parts += _live(trace, at)
         operators = filtered(analysis.memory_operators, trace, state)
         select = [{"name": str(name)} for name in operators["name"]]

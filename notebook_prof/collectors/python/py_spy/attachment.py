@@ -70,8 +70,8 @@ _alive: list[Attachment] = []
 
 def binary() -> str | None:
     """Path of the program; None if it is not installed."""
-    beside = os.path.join(sysconfig.get_path("scripts"), "py-spy")
-    return beside if os.access(beside, os.X_OK) else shutil.which("py-spy")
+    script = os.path.join(sysconfig.get_path("scripts"), "py-spy")
+    return script if os.access(script, os.X_OK) else shutil.which("py-spy")
 
 
 def refusal() -> str:

@@ -68,7 +68,7 @@ class PySpy:
         self._children = Children(Clock().now_ns)
         self._look: Callable[[], None] = lambda: None
         self._window_ns = (0, 0)
-        self._looked_ns = self._died_ns = 0
+        self._look_ns = self._died_ns = 0
         self._ended = False
         self._lock = threading.Lock()
 
@@ -102,7 +102,7 @@ class PySpy:
         """Return what was seen within the recording, of all processes."""
         inside = self._net.recorded()
         ends = [segment.begin_ns for segment in self._segments[1:]] + [self._died_ns or self._window_ns[1]]
-        look_ns, children = self._net.looked, self._children.ends()
+        look_ns, children = self._net.look_ns, self._children.ends()
         parts = []
         for segment, end_ns in zip(self._segments, ends, strict=True):
             window = (segment.begin_ns, end_ns)
@@ -118,8 +118,8 @@ class PySpy:
     def _beat(self) -> None:
         """Look from inside, and let a calmer py-spy follow in time; called in a watching thread."""
         now = self._clock.now_ns()
-        if now - self._looked_ns >= NET_NS * 3 // 4:  # not at every quick beat
-            self._looked_ns = now
+        if now - self._look_ns >= NET_NS * 3 // 4:  # not at every quick beat
+            self._look_ns = now
             self._look()
             self._children.look()
         due = CALMER[len(self._segments) - 1 : len(self._segments)]
@@ -174,7 +174,7 @@ class PySpy:
         interval_ns: int,
     ) -> Recorded:
         """Stacks of all threads that are the user's, within a window."""
-        threads, inside, look_ns = [], self._net.all_threads, self._net.looked
+        threads, inside, look_ns = [], self._net.all_threads, self._net.look_ns
         for change in changes:
             bounds = self._clock.from_monotonic(change.ts_us * 1000 + shift_ns)
             threads += samples_by_thread(change, bounds, paths, inside, look_ns)
@@ -226,8 +226,8 @@ def _kill(launched: list[Attachment]) -> None:
 
 def _noticed_beats(changes: list[Changes], paths: CallPaths, tid: int) -> tuple[IntArray, IntArray]:
     """Return when py-spy noticed a new beat of a thread, in ns on its clock, and which."""
-    mine = np.array([home.tid == tid for home in paths.home], dtype=bool)
-    beat = np.where(mine, np.array(paths.beat, dtype=np.int64), -1)
+    of_thread = np.array([home.tid == tid for home in paths.home], dtype=bool)
+    beat = np.where(of_thread, np.array(paths.beat, dtype=np.int64), -1)
     ts, number = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for change in changes:
         which = beat[change.node]

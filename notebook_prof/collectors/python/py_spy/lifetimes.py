@@ -22,7 +22,7 @@ class Children:
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
         self._now_ns = now_ns
-        self._looked: list[int] = []
+        self._look_ns: list[int] = []
         self._last: dict[int, int] = {}
 
     def look(self) -> None:
@@ -31,7 +31,7 @@ class Children:
         for _ in range(3):
             waiting = [child for pid in waiting for child in _children(pid)]
             self._last.update(dict.fromkeys(waiting, now))
-        self._looked.append(now)
+        self._look_ns.append(now)
 
     @property
     def seen_pids(self) -> frozenset[int]:
@@ -40,8 +40,8 @@ class Children:
 
     def ends(self) -> dict[int, tuple[int, int]]:
         """For every child that was missed at a later look: when it was last seen, and that look's time."""
-        looked = np.array(self._looked, dtype=np.int64)
-        return {pid: pair for pid, last in self._last.items() if (pair := _missed(looked, last)) is not None}
+        look_ns = np.array(self._look_ns, dtype=np.int64)
+        return {pid: pair for pid, last in self._last.items() if (pair := _missed(look_ns, last)) is not None}
 
 
 def ended(
@@ -89,9 +89,9 @@ def ended(
     return Recorded(threads, recorded.stacks, recorded.interval_ns, recorded.context)
 
 
-def _missed(looked: IntArray, last: int) -> tuple[int, int] | None:
-    later = int(np.searchsorted(looked, last, side="right"))
-    return (last, int(looked[later])) if later < len(looked) else None
+def _missed(look_ns: IntArray, last: int) -> tuple[int, int] | None:
+    later = int(np.searchsorted(look_ns, last, side="right"))
+    return (last, int(look_ns[later])) if later < len(look_ns) else None
 
 
 def _has_children() -> bool:

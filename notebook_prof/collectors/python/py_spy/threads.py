@@ -14,12 +14,12 @@ import numpy as np
 
 from ....trace.arrays import IntArray
 from ..engine import ThreadSamples, with_gaps
-from ..thread_stacks import Seen, is_servant
+from ..thread_stacks import ObservedThread, is_servant
 from .file import CallPaths, Changes, Home
 
 
 def samples_by_thread(
-    changes: Changes, bounds: IntArray, paths: CallPaths, inside: Sequence[Seen], look_ns: IntArray
+    changes: Changes, bounds: IntArray, paths: CallPaths, inside: Sequence[ObservedThread], look_ns: IntArray
 ) -> list[ThreadSamples]:
     """Samples of the threads that had one identifier in turn, without those of the kernel and of ours.
 
@@ -62,7 +62,9 @@ def _names(homes: Sequence[Home]) -> dict[int, str]:
     return {home.tid: home.name for home in dict.fromkeys(homes) if home.name}
 
 
-def _owners(tids: IntArray, begin: IntArray, with_ident: Sequence[Seen], look_ns: IntArray) -> IntArray:
+def _owners(
+    tids: IntArray, begin: IntArray, with_ident: Sequence[ObservedThread], look_ns: IntArray
+) -> IntArray:
     """Numbers of threads, where those that py-spy told are of threads before them.
 
     A stack belongs to the thread that was seen both before and after its begin. Where only one of the two
