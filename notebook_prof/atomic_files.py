@@ -76,7 +76,7 @@ def atomic_file(path: str | os.PathLike[str], *, private: bool = False) -> Itera
 
 @contextmanager
 def atomic_text(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
-    """The same for UTF-8 text, whose line ends stay as they are given."""
+    """Do the same for UTF-8 text, whose line ends stay as they are given."""
     with atomic_file(path) as raw:
         text = io.TextIOWrapper(raw, encoding="utf-8", newline="\n", write_through=True)
         yield text

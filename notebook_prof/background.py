@@ -82,7 +82,7 @@ class Pace:
             self._changed.notify_all()
 
     def pause(self, ahead_s: float) -> None:
-        """What `checkpoint` does."""
+        """Do what `checkpoint` does."""
         if self._cancelled:
             raise Cancelled
         worked = time.perf_counter() - self._resumed

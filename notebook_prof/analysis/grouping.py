@@ -93,7 +93,7 @@ def reach_before(code: IntArray, end: IntArray) -> IntArray:
 
 
 def nested_in_own_group(code: IntArray, parent: IntArray, rows: IntArray) -> npt.NDArray[np.bool_]:
-    """Which slices have an ancestor of their own group; shape (slices,), told for `rows` and their ancestors.
+    """Return which slices have an ancestor of their own group; shape (slices,), for `rows` and ancestors.
 
     Ancestors are those of the ``parent`` column. Where slices overlap in part, one of them may have ended
     before the slice began, so that ends of slices cannot be used to leave some out.
@@ -113,7 +113,7 @@ def nested_in_own_group(code: IntArray, parent: IntArray, rows: IntArray) -> npt
 def inclusive(
     groups: Groups, parent: IntArray, rows: IntArray, weights: npt.NDArray[np.float64]
 ) -> tuple[IntArray, IntArray]:
-    """Sums of weights by group, each counted for every group around its row once; and for the row's only.
+    """Sum weights by group, each counted for every group around its row once; and for the row's only.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def _codes(slices: pd.DataFrame, column: str) -> IntArray:
 
 
 def _present(codes: IntArray) -> tuple[IntArray, IntArray]:
-    """As np.unique with return_inverse, without a sort where codes are dense."""
+    """Do as np.unique with return_inverse, without a sort where codes are dense."""
     top = int(codes.max(initial=-1)) + 2
     if top > 4 * len(codes) + 1024:
         values, inverse = np.unique(codes, return_inverse=True)

@@ -19,7 +19,7 @@ from ..trace.intervals import Intervals, as_ints
 
 
 def length_before(intervals: Intervals, instants: IntArray) -> IntArray:
-    """Length of disjoint, sorted intervals up to each instant, in ns.
+    """Return the length of disjoint, sorted intervals up to each instant, in ns.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def length_before(intervals: Intervals, instants: IntArray) -> IntArray:
 
 
 def length_within(intervals: Intervals, start: IntArray, end: IntArray) -> IntArray:
-    """Length of disjoint, sorted intervals inside each ``[start, end)``, in ns; shape of `start`.
+    """Return the length of disjoint, sorted intervals inside each ``[start, end)``, in ns; shape of `start`.
 
     Examples
     --------
@@ -66,7 +66,7 @@ _shared = _Shared()
 
 
 def sharing(analysis: Callable[Concatenate[Trace, P], R]) -> Callable[Concatenate[Trace, P], R]:
-    """While this analysis runs, `once` works things out once for all that it calls; then they are dropped."""
+    """Let `once` work things out once for all that this analysis calls, and drop them when it ends."""
 
     @functools.wraps(analysis)
     def run(trace: Trace, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -214,7 +214,7 @@ def _scope(trace: Trace, keep: BoolArray, window: WindowLike) -> Scope:
 
 
 def _self_inside(track: npt.NDArray[Any], ts: IntArray, end: IntArray, window: Window) -> IntArray:
-    """Self time up to the end of the window, less self time before its start.
+    """Return the self time up to the end of the window, less self time before its start.
 
     Cutting ends (never starts) leaves it unchanged who owns the instants before the cut, also where
     slices overlap only in part.
@@ -227,7 +227,7 @@ def _self_inside(track: npt.NDArray[Any], ts: IntArray, end: IntArray, window: W
 
 
 def step_spans(trace: Trace, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
-    """Steps that touch the window, cut at its edges.
+    """Return steps that touch the window, cut at its edges.
 
     Returns
     -------

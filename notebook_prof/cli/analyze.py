@@ -62,7 +62,7 @@ def add_analyze(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Rank and print; returns the exit code."""
+    """Rank and print; the exit code is returned."""
     table = calls(read_trace(options.file))
     totals = _totals(table, options.copy_time)
     if options.where:

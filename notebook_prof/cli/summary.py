@@ -111,7 +111,7 @@ def _table(profile: Any, options: argparse.Namespace) -> pd.DataFrame:
 
 
 def _tables(kind: type) -> list[str]:
-    """Names of the analyses as a Profile has them, those of namespaces dotted."""
+    """Return names of the analyses as a Profile has them, those of namespaces dotted."""
     names = [name for name in analysis.__all__ if inspect.isfunction(vars(kind).get(name))]
     for topic in TOPICS:
         names += [topic.path] if "__call__" in vars(topic) else []

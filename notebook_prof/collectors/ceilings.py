@@ -166,7 +166,7 @@ def _timed(work: Callable[[], Any]) -> float:
 
 
 def _best(timed: Timed) -> float:
-    """Shortest of at least a few runs, for some tenths of a second; the first only warms up."""
+    """Return the shortest of at least a few runs, for some tenths of a second; the first only warms up."""
     timed()
     best, spent, runs = float("inf"), 0.0, 0
     while runs < _FEWEST or spent < _SECONDS:

@@ -33,7 +33,7 @@ class Primary(NamedTuple):
 
 
 def driver(load: Callable[[str], Any] = ctypes.CDLL) -> Any:
-    """CUDA's driver; None where there is none. `load` makes a loaded library of a name."""
+    """Return CUDA's driver; None where there is none. `load` makes a loaded library of a name."""
     try:
         return load("libcuda.so.1")
     except OSError:
@@ -41,7 +41,7 @@ def driver(load: Callable[[str], Any] = ctypes.CDLL) -> Any:
 
 
 def in_use(load: Callable[[str], Any] = ctypes.CDLL) -> set[int] | None:
-    """Numbers of the cards whose primary context is active; None where the driver does not tell.
+    """Return numbers of the cards whose primary context is active; None where the driver does not tell.
 
     A context takes hundreds of megabytes of its card, and choosing a card makes one since CUDA 12. Nothing is
     initialised here: before CUDA is, no card is in use.

@@ -38,7 +38,7 @@ class Edges(NamedTuple):
 
     @classmethod
     def none(cls) -> Edges:
-        """No edges."""
+        """Return no edges."""
         return cls(np.empty(0, np.int64), np.empty(0, np.int64), [])
 
 
@@ -46,10 +46,10 @@ class Watcher(Protocol):
     """Wants to know of annotations as they open and close, in their threads."""
 
     def opened(self, span: Span) -> None:
-        """It opened now."""
+        """Note that it opened now."""
 
     def closed(self, span: Span) -> None:
-        """It closed now."""
+        """Note that it closed now."""
 
 
 _watchers: tuple[Watcher, ...] = ()
@@ -144,12 +144,12 @@ class Journal:
             span.start_ns = max(span.start_ns, self._window_ns[0])
 
     def threads(self) -> dict[int, str]:
-        """Native ids and names of the threads that annotated, in order of appearance."""
+        """Return native ids and names of the threads that annotated, in order of appearance."""
         tids = {span.tid for span in self._spans}
         return {tid: name for tid, name in self._names.items() if tid in tids}
 
     def kept(self, tid: int) -> list[Span]:
-        """Closed annotations of a thread, in order of their ends."""
+        """Return closed annotations of a thread, in order of their ends."""
         return [span for span in self._spans if span.tid == tid]
 
     def edges(self, tid: int) -> Edges:

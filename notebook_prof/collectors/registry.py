@@ -173,7 +173,7 @@ def prepare() -> None:
 
 
 def _beside_torch() -> bool:
-    """Whether CUDA's kernels come from elsewhere than torch's profiler, as for a torch without CUDA."""
+    """Return whether CUDA's kernels come from elsewhere than torch's profiler, as with a CPU build."""
     from .cuda import choose, routes, survey
 
     best = choose(routes(survey()))

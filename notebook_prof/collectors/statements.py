@@ -43,7 +43,7 @@ class Statements(NamedTuple):
 
     @classmethod
     def none(cls) -> Statements:
-        """No statements."""
+        """Return no statements."""
         nothing = np.empty(0, np.int64)
         return cls(nothing, nothing, nothing, -1)
 
@@ -94,7 +94,7 @@ class Marks:
         return threading.get_ident() == self.identity
 
     def table(self) -> tuple[IntArray, IntArray]:
-        """Times and lines of all marks; times never go back, also where the clock does."""
+        """Return times and lines of all marks; times never go back, also where the clock does."""
         pairs = np.array(self.rows, np.int64).reshape(-1, 2)
         return np.maximum.accumulate(pairs[:, 0]), pairs[:, 1]
 
@@ -107,7 +107,7 @@ class Marks:
 
 
 def _nothing(mark: Iterable[int]) -> None:
-    """Where marks go while nothing records."""
+    """Take marks while nothing records."""
 
 
 note: Callable[[Iterable[int]], None] = _nothing
@@ -127,7 +127,7 @@ def offer(marks: Marks | None) -> None:
 
 
 def statements() -> Statements:
-    """Statements of the recording that is being put together, else of the latest that ended.
+    """Return the statements of the recording that is being put together, else of the latest that ended.
 
     Returns
     -------

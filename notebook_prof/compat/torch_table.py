@@ -179,6 +179,6 @@ def _share(part: int, whole: int) -> str:
 
 
 def _time(ns: float, unit: str | None) -> str:
-    """In microseconds, milliseconds from 1 ms on, seconds from 1 s on."""
+    """Write a time in microseconds, in milliseconds from 1 ms on, in seconds from 1 s on."""
     fitting = unit or ("s" if ns >= 1e9 else "ms" if ns >= 1e6 else "us")
     return f"{ns / _UNITS[fitting]:.3f}{fitting}"

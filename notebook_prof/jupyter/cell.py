@@ -101,7 +101,7 @@ class CellTransformer:
             return _begin(tree, line, problem=f"the loops of the cell could not be read: {error}")
 
     def _inner(self, tree: ast.Module) -> ast.Module:
-        """The body of another magic, such as ``%%time``, under ``%%profile``: its loop may tick too."""
+        """Transform the body of another magic under ``%%profile``, as ``%%time`` is: its loop may tick."""
         waiting, self._waiting = self._waiting, None
         if waiting is None or waiting[1] != threading.get_ident() or current.running() is None:
             return tree

@@ -53,7 +53,7 @@ def first_form(profile: Shown, uid: str) -> dict[str, str]:
 
 
 def static_form(profile: Shown, uid: str) -> dict[str, str]:
-    """Text, and HTML with a picture and a table, that live without a kernel."""
+    """Make text, and HTML with a picture and a table, that live without a kernel."""
     from ..views.report.static_html import fragment  # no widget should wait for it
 
     store = queries_of(profile).store  # its indexes serve the live views too

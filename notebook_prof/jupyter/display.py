@@ -87,7 +87,7 @@ def _text(shown: Shown | RankBoard) -> str:
 
 
 def _is_board(shown: Shown | RankBoard) -> TypeGuard[RankBoard]:
-    """Whether it is a RankBoard; where nobody has imported that room it need not be imported to tell."""
+    """Return whether it is a RankBoard; where nobody imported that room it need not be imported to tell."""
     room = sys.modules.get("notebook_prof.ranks.page.board")
     return room is not None and isinstance(shown, room.RankBoard)
 
@@ -98,7 +98,7 @@ def has_front_end(shell: InteractiveShell) -> bool:
 
 
 def current_cell(shell: InteractiveShell) -> str:
-    """Identity of the cell that is running; empty where the front-end does not tell.
+    """Return the identity of the cell that is running; empty where the front-end does not tell.
 
     JupyterLab and Notebook send ``cellId`` in the metadata of an execute request.
     """

@@ -106,7 +106,7 @@ class FoundLoop:
 
 
 def head(loop: Loop) -> str:
-    """Source of a loop's head.
+    """Return the source of a loop's head.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def find_loops(
 
 
 def _best(node: ast.AST, signs: Mapping[int, int]) -> list[Loop]:
-    """Of loops in one another, the best one; of several beside one another, all."""
+    """Return the best of loops in one another, and all of several beside one another."""
     best: list[Loop] = []
     for child in ast.iter_child_nodes(node):
         inner = _best(child, signs)
@@ -190,7 +190,7 @@ def _best(node: ast.AST, signs: Mapping[int, int]) -> list[Loop]:
 
 
 def loop_lines(tree: ast.Module) -> list[int]:
-    """Lines on which the cell's loops start, ascending."""
+    """Return lines on which the cell's loops start, ascending."""
     return sorted({loop.lineno for loop, _, _ in _loops(tree)})
 
 
@@ -234,13 +234,13 @@ class _Names:
 
 
 def vars_of(value: Any) -> Mapping[str, Any]:
-    """Attributes that an object itself holds."""
+    """Return attributes that an object itself holds."""
     attributes = getattr(value, "__dict__", None) if value is not None else None
     return attributes if isinstance(attributes, Mapping) else {}
 
 
 def _over_loader(loop: Loop, scope: _Names) -> bool:
-    """Whether a loop iterates over batches of a loader, also through ``enumerate``, ``zip`` or ``tqdm``."""
+    """Return whether a loop iterates over batches, also through ``enumerate``, ``zip`` or ``tqdm``."""
     if isinstance(loop, ast.While):
         return False
     parts = [node for node in ast.walk(loop.iter) if isinstance(node, ast.Name | ast.Attribute | ast.Call)]
@@ -293,7 +293,7 @@ def _likeness(loop: Loop) -> int:
 
 
 def _direct_calls(body: list[ast.stmt]) -> Iterator[ast.Call]:
-    """Calls of a loop's body, leaving out inner loops and functions."""
+    """Return calls of a loop's body, leaving out inner loops and functions."""
     waiting: list[ast.AST] = list(body)
     while waiting:
         node = waiting.pop()

@@ -28,7 +28,7 @@ class ProfileMagics(Magics):  # type: ignore[misc]
     @needs_local_scope  # type: ignore[untyped-decorator]
     @line_cell_magic  # type: ignore[untyped-decorator]
     def profile(self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
-        """Replaced below by the text of the declared options."""
+        """Record a cell or a statement; the text of the declared options replaces this line."""
         if cell is None:
             return self._line(line, local_ns)
         try:

@@ -141,7 +141,7 @@ def build_parser(named: bool = True) -> argparse.ArgumentParser:
 
 
 def help_text(named: bool = True) -> str:
-    """Usage and options as text of at most 100 columns."""
+    """Return the usage and options as text of at most 100 columns."""
     parser = build_parser(named)
     parser.formatter_class = lambda prog: argparse.HelpFormatter(prog, max_help_position=24, width=100)
     return parser.format_help()

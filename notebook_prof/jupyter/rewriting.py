@@ -140,7 +140,7 @@ class _Cell:
         return out
 
     def _opened(self, statement: ast.stmt, loops: int) -> ast.stmt:
-        """With marks in ``if``, ``with`` and ``try``; loops and functions are one statement."""
+        """Put marks in ``if``, ``with`` and ``try``; loops and functions are one statement."""
         if self._marks and isinstance(statement, _ENCLOSING) and not _ticks_inside(statement, functions=True):
             self._marked_lists(statement, loops)
         return statement
@@ -274,7 +274,7 @@ def _listed(made: Any) -> list[ast.stmt]:
 
 
 def _at(source: str, line: int) -> list[ast.stmt]:
-    """Statements that claim to stand on this line."""
+    """Make statements that claim to stand on this line."""
     statements = ast.parse(source).body
     for statement in statements:
         for node in ast.walk(statement):

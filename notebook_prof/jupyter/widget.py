@@ -54,7 +54,7 @@ class Answering(Protocol):
     """What answers a page's questions."""
 
     def answer(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        """Content and buffers."""
+        """Answer with content and buffers."""
 
     def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
         """Apply what the page selects, and give the state after it."""
@@ -215,7 +215,7 @@ class ProfileWidget(LinkedWidget):
 
 
 def _questions(message: object) -> list[Mapping[str, Any]]:
-    """The questions in a message of a page; what is none has no number by which it could be answered."""
+    """Return the questions in a message of a page; what is none has no number for an answer."""
     several = isinstance(message, Mapping) and message.get("t") == "several"
     questions = message.get("messages") if several and isinstance(message, Mapping) else [message]
     return (
@@ -224,7 +224,7 @@ def _questions(message: object) -> list[Mapping[str, Any]]:
 
 
 def _parcels(messages: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
-    """What is answered together: what changes the selection with the first question, then all others."""
+    """Return what is answered together: selections with the first question, then all others."""
     first = next((k for k, one in enumerate(messages) if one.get("t") != "select"), len(messages)) + 1
     for together in (messages[:first], messages[first:]):
         if together:

@@ -135,7 +135,7 @@ def trust_line(trust: pd.DataFrame) -> str:
 
 
 def trust_lines(trust: pd.DataFrame) -> list[str]:
-    """The line of `trust_line`, then one for each loss and error: effect and advice; empty where none is."""
+    """Return the line of `trust_line`, then one for each loss and error with effect and advice, if any."""
     first = trust_line(trust)
     bad = trust[trust["severity"] != "info"]
     columns = (bad[name] for name in ("code", "effect", "advice", "example"))

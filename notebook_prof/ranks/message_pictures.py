@@ -33,7 +33,7 @@ _POINTS: Final = {
 
 
 def rank_matrix(links: pd.DataFrame) -> figure:
-    """Senders upwards, receivers to the right, and as colour how many bytes (or, without sizes, messages).
+    """Draw senders upwards, receivers to the right, and as colour how many bytes (else messages) they sent.
 
     Parameters
     ----------

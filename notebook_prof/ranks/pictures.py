@@ -58,7 +58,7 @@ def rank_bars(breakdown: pd.DataFrame) -> figure:
 
 
 def rank_heat(breakdown: pd.DataFrame, value: str = "step_ns") -> figure:
-    """Ranks upwards, steps to the right, and a column of the breakdown as colour.
+    """Draw ranks upwards, steps to the right, and a column of the breakdown as colour.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def rank_heat(breakdown: pd.DataFrame, value: str = "step_ns") -> figure:
 
 
 def marey(steps: pd.DataFrame) -> figure:
-    """Marey's view: ranks as rows, time to the right, and a line through the starts of each step.
+    """Draw Marey's view: ranks as rows, time to the right, and a line through the starts of each step.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def lateness(stragglers: pd.DataFrame) -> figure:
 
 
 def rank_dashboard(breakdown: pd.DataFrame, steps: pd.DataFrame, stragglers: pd.DataFrame) -> UIElement:
-    """Bars, heat map, Marey's lines and lateness under one another, for the frames that the four take.
+    """Put bars, heat map, Marey's lines and lateness under one another, for the frames that the four take.
 
     They are linked in the page: ranks that are chosen in one stand out in all, and the heat map and Marey's
     lines share the axis of the ranks.

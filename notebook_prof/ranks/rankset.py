@@ -243,7 +243,7 @@ class RankSet(Mapping[int, T], Generic[T]):
         return text + (f"\n{self.report!r}" if self.report else "")
 
     def chosen(self, ranks: int | list[int] | range) -> RankSet[T]:
-        """Some of the ranks, as a set of its own.
+        """Return some of the ranks, as a set of its own.
 
         Raises
         ------

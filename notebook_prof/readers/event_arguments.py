@@ -19,7 +19,7 @@ NAME: Final = "event_arguments"
 def argument_rows(
     track: npt.ArrayLike, ts: IntArray, dur: IntArray, name: Coded, arguments: Coded
 ) -> pd.DataFrame:
-    """Rows of the slices that have arguments.
+    """Return rows of the slices that have arguments.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def argument_rows(
 
 
 def argument_table(parts: Sequence[pd.DataFrame]) -> pd.DataFrame | None:
-    """The table ``event_arguments`` of rows from `argument_rows`: texts are categories; None for no rows."""
+    """Make the table ``event_arguments`` of rows from `argument_rows`; texts are categories."""
     if not any(map(len, parts)):
         return None
     return pd.concat(parts, ignore_index=True).astype({"name": "category", "arguments": "category"})

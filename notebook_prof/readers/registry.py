@@ -82,7 +82,7 @@ _BOM = b"\xef\xbb\xbf"
 
 @cache
 def readers() -> tuple[Reader, ...]:
-    """All readers, highest priority first: ours and those of the entry points ``notebook_prof.readers``.
+    """Return all readers, highest priority first, also those of entry points ``notebook_prof.readers``.
 
     Raises
     ------
@@ -270,7 +270,7 @@ def _choose_for_folder(folder: Folder, name: str | None) -> Reader:
 
 
 def _openable(folder: Folder, most: int = 200, shown: int = 3) -> list[str]:
-    """Files of the folder that some reader knows, with its name."""
+    """Return files of the folder that some reader knows, with its name."""
     openable: list[str] = []
     for name in folder.names[:most]:
         probe = Probe(folder.path / name, folder.head(name))

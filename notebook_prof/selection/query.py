@@ -242,7 +242,7 @@ def _pattern(token: str) -> str:
 
 
 def _search(pattern: str, texts: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Whether a pattern is in each text; in time that is linear in their length, whatever the pattern is."""
+    """Return whether a pattern is in each text; in time that is linear in their length."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -104,7 +104,7 @@ class SliceColumns:
         }
 
     def codes(self, column: str, values: Iterable[Any]) -> list[int]:
-        """Codes of some values of ``name category phase``, ascending; unknown values are left out."""
+        """Return codes of some values of ``name category phase``, ascending; unknown values are left out."""
         code_of = self.code_of[column]
         return sorted({code_of[value] for value in values if value in code_of})
 
@@ -117,19 +117,19 @@ class SliceColumns:
         return below
 
     def of_kind(self, *kinds: str) -> npt.NDArray[np.bool_]:
-        """Slices on tracks of one of these kinds."""
+        """Return slices on tracks of one of these kinds."""
         numbers = [track.track for track in self.tracks if track.kind in kinds]
         if len(numbers) == len(self.tracks):
             return np.ones(self.n, bool)
         return np.isin(self.track, numbers)
 
     def on_device(self) -> npt.NDArray[np.bool_]:
-        """Slices on a stream."""
+        """Return slices on a stream."""
         return self.of_kind("stream")
 
 
 def coded(column: pd.Series[Any]) -> tuple[npt.NDArray[np.signedinteger[Any]], list[str]]:
-    """Codes (-1 missing) and values of a categorical or text column."""
+    """Return codes (-1 missing) and values of a categorical or text column."""
     if not isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype("category")
     return column.cat.codes.to_numpy(), [str(value) for value in column.cat.categories]
@@ -138,7 +138,7 @@ def coded(column: pd.Series[Any]) -> tuple[npt.NDArray[np.signedinteger[Any]], l
 def _sizes(
     track: npt.NDArray[Any], depth: npt.NDArray[Any], dur: IntArray
 ) -> tuple[npt.NDArray[np.integer], IntArray]:
-    """Greatest depth of every track (-1 where it has no slices), and the time of its outermost slices, ns."""
+    """Return the greatest depth of every track (-1 without slices), and its outermost slices' time, ns."""
     if not len(track):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     deepest = np.full(int(track.max()) + 1, -1, depth.dtype)

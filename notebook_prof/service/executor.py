@@ -131,7 +131,7 @@ class IndexPrefetcher:
                 self._thread.start()
 
     def ready(self, kind: str) -> bool:
-        """True unless the question must wait; the first one that must starts the work."""
+        """Return True unless the question must wait; the first one that must starts the work."""
         if kind not in SLOW or self._ready.is_set():
             return True
         self._came.set()
@@ -175,7 +175,7 @@ class IndexPrefetcher:
             self._done.set()
 
     def _for_selections(self) -> None:
-        """What the first name, phase, category and step that are selected need, and memory by slice."""
+        """Prepare what selecting the first name, phase, category and step needs, and memory by slice."""
         store = self._store
         _ = store.choices.members
         for dimension in ("phase", "category", "step"):

@@ -69,7 +69,7 @@ MEMORY: Final = {"allocated": "#56B4E9", "reserved": "#999999", "selected": "#E6
 
 
 def name_colours(self_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
-    """Position in `NAMES` for every name.
+    """Return the position in `NAMES` for every name.
 
     Parameters
     ----------
@@ -91,5 +91,5 @@ def name_colours(self_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
 
 
 def rgba(colour: str, alpha: int = 255) -> tuple[int, int, int, int]:
-    """Red, green, blue and alpha (0–255) of ``#RRGGBB``."""
+    """Return red, green, blue and alpha (0–255) of ``#RRGGBB``."""
     return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16), alpha

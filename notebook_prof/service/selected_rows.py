@@ -38,7 +38,7 @@ def matching_key(state: Mapping[str, Any], without: Sequence[str] = ()) -> Key:
 def matching_mask(
     columns: SliceColumns, key: Key, slices: npt.NDArray[np.integer] | None = None
 ) -> BoolArray:
-    """Slices that satisfy every clause of `matching_key`.
+    """Return slices that satisfy every clause of `matching_key`.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class Choices:
         return tuple(clause for clause in key if not self._keeps_all(*clause))
 
     def count(self, key: Key) -> int:
-        """No fewer slices than the key keeps: of its narrowest clause."""
+        """Return no fewer slices than the key keeps: of its narrowest clause."""
         counts = [self._clause(*clause).count for clause in key]
         return min(counts, default=self._columns.n)
 
@@ -129,7 +129,7 @@ class Choices:
         return common
 
     def slices(self, key: Key) -> IntArray | None:
-        """Slices (rows of ``trace.slices``, ascending) that an effective key keeps; None for all."""
+        """Return slices (rows of ``trace.slices``, ascending) that an effective key keeps; None for all."""
         if not key:
             return None
         if self.count(key) * _FEW > self._columns.n:

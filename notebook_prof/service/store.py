@@ -134,7 +134,7 @@ class ViewStore:
             self._early = EarlyIndex(c.ts, c.dur, c.row, early, slices)
 
     def drawn(self, rows: IntArray, key: Key = ()) -> DrawnIndex:
-        """What a picture of some rows is drawn from: while not all are indexed, the early rows' own index.
+        """Return what a picture of some rows is drawn from: while not all are indexed, the early rows' index.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class ViewStore:
         return rows, self.parent[rows].astype(np.int64)
 
     def side(self, side: str) -> BoolArray:
-        """Slices that ``analysis.operators`` (``host``) or ``analysis.kernels`` (``device``) count."""
+        """Return slices that ``analysis.operators`` (``host``) or ``analysis.kernels`` (``device``) count."""
         c = self.columns
         if side == "host":
             return c.of_kind("thread", "process")
@@ -185,7 +185,7 @@ class ViewStore:
         return Choices(self.columns, self.rows)
 
     def chosen(self, key: Key) -> Chosen | None:
-        """Stretches of the RowIndex that match; None for all."""
+        """Return stretches of the RowIndex that match; None for all."""
         if not key:
             return None
         key = self.choices.effective(key)
@@ -213,7 +213,7 @@ class ViewStore:
         return self.keep(("grouping", by), lambda: self._pairs(by))
 
     def labels(self, by: str) -> list[str]:
-        """Text of every group."""
+        """Return the text of every group."""
 
         def make() -> list[str]:
             _, names, details = self.grouping(by)
@@ -223,7 +223,7 @@ class ViewStore:
         return self.keep(("labels", by), make)
 
     def groups(self, by: str, key: Key, side: str) -> GroupIndex:
-        """Running sums by group, of the slices of one side (``host`` or ``device``) that match.
+        """Return running sums by group, of the slices of one side (``host`` or ``device``) that match.
 
         Those by name of everything are kept for good: every table that a name or a window narrows uses them.
         """
@@ -298,7 +298,7 @@ class ViewStore:
         return table if len(table) else None
 
     def memory_curves(self, device: int) -> dict[str, StepCurve]:
-        """Curves ``allocated`` and ``reserved`` of a device.
+        """Return curves ``allocated`` and ``reserved`` of a device.
 
         Of resident memory they are its level, and what it was at first; ``blocks`` is then what the
         host's allocator holds inside of it.
@@ -324,7 +324,7 @@ class ViewStore:
         return self.keep(("curves", device), make)
 
     def selected_memory(self, device: int, key: Key) -> StepCurve | None:
-        """Bytes alive that were allocated by slices that match; None where everything matches.
+        """Return bytes alive that were allocated by slices that match; None where everything matches.
 
         A free is counted for the block that it frees: the last allocation at the same address.
         """
@@ -347,7 +347,7 @@ class ViewStore:
         return self.keep(("selected memory", device, key), make)
 
     def memory_owners(self, device: int) -> tuple[IntArray, IntArray]:
-        """Slice that allocated the block of every event (-1 unknown), and signed bytes."""
+        """Return the slice that allocated the block of every event (-1 unknown), and signed bytes."""
 
         def make() -> tuple[IntArray, IntArray]:
             rows = self._allocations(device)

@@ -213,12 +213,12 @@ class Session:
         return self.traces
 
     def begin_cell(self) -> None:
-        """The cell's own statements begin now."""
+        """Note that the cell's own statements begin now."""
         self.marks.begin()
         self._cell_ns = time.time_ns(), 0
 
     def end_cell(self, end_ns: int) -> None:
-        """They have ended then."""
+        """Note when the cell's own statements ended."""
         if self._cell_ns is not None and not self._cell_ns[1]:
             self._cell_ns = self._cell_ns[0], end_ns
             self.marks.stop(end_ns)
@@ -360,7 +360,7 @@ class Session:
         return line, self._text(line), self.marks.since_ns
 
     def _text(self, line: int) -> str:
-        """Source of a line of the cell."""
+        """Return the source of a line of the cell."""
         if self._lines is None:
             source = str(self._metadata.get("cell_source", "")).splitlines()
             blank = next((i for i, text in enumerate(source) if text.strip()), 0)
@@ -427,7 +427,7 @@ class Session:
         return trace
 
     def _tell_cell(self, builder: TraceBuilder) -> None:
-        """The account of the cell and its statements; nothing for code that is no cell."""
+        """Put the account of the cell and its statements; nothing for code that is no cell."""
         if self._cell_ns is None or not self._cell_ns[1]:
             return
         ran = self.marks.statements()

@@ -15,7 +15,7 @@ class CodeLocation(Protocol):
     """Which statement of the cell runs in the calling thread."""
 
     def __call__(self) -> tuple[int, str, int]:
-        """Line, source and begin (Unix ns); -1, empty and 0 where that is not known."""
+        """Return line, source and begin (Unix ns); -1, empty and 0 where that is not known."""
 
 
 class OptimizerLoops:
@@ -70,7 +70,7 @@ class OptimizerLoops:
         self.first_forward_ns = 0
 
     def stepped(self, optimizer: Any) -> None:
-        """An optimizer has made a step."""
+        """Note that an optimizer has made a step."""
         __tracebackhide__ = True
         line, text, since_ns = self._location()
         me = self._number(optimizer)

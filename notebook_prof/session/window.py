@@ -317,7 +317,7 @@ class StepWindow:
         return True
 
     def _enter(self, run: Run | None, now_ns: int) -> None:
-        """A loop has begun since the last tick: its first step begins with it."""
+        """Enter a loop that has begun since the last tick: its first step begins with it."""
         self._flush()
         self._run = run
         if run is None:

@@ -85,7 +85,7 @@ class TraceBuilder:
         rank: int | None = None,
         unit: str = "",
     ) -> int:
-        """Key of a track, new or known.
+        """Return the key of a track, new or known.
 
         Threads and streams are the same track if `pid`, `tid`, `device`, `stream` and `rank` agree, so
         that several collectors share one thread; the first name that is not empty stays. Where none of
@@ -285,7 +285,7 @@ class TraceBuilder:
         self._other_tables[name] = ready, tuple(times)
 
     def stack(self, frames: Sequence[tuple[str, str, int]], *, above: int = -1) -> int:
-        """Key of a call stack, root first; each frame is (function, file, line). -1 for no frames.
+        """Return the key of a call stack, root first; frames are (function, file, line). -1 for no frames.
 
         With `above`, the key of a stack, the frames are called from its leaf.
         """

@@ -30,7 +30,7 @@ def event_table(trace: Trace, name: str) -> pd.DataFrame | None:
 
 
 def slice_rows_of(trace: Trace, name: str) -> IntArray:
-    """Row of ``trace.slices`` that each row of an event table tells of.
+    """Return the row of ``trace.slices`` that each row of an event table tells of.
 
     Parameters
     ----------

@@ -200,7 +200,7 @@ class ImportReport:
         return bool(self._issues)
 
     def to_frame(self) -> pd.DataFrame:
-        """The issues as a table: ``code severity count example effect advice``, in order of appearance."""
+        """Make a table of the issues: ``code severity count example effect advice``, by appearance."""
         import pandas as pd
 
         names = ["code", "severity", "count", "example", "effect", "advice"]

@@ -154,7 +154,7 @@ def _origin(*tables: Columns) -> int:
 
 
 def _nest(columns: Columns, allocations: Columns) -> tuple[tuple[npt.NDArray[Any], ...], IntArray]:
-    """Depth, parent and self time of the slices, and the innermost slice of each allocation."""
+    """Return depth, parent and self time of the slices, and the innermost slice of each allocation."""
     n = len(columns["ts"])
     placed = np.flatnonzero(allocations["track"] >= 0)
     home = np.full(len(allocations["ts"]), -1, np.int64)
@@ -170,7 +170,7 @@ def _nest(columns: Columns, allocations: Columns) -> tuple[tuple[npt.NDArray[Any
 
 
 def _inherit(columns: Columns, parent: IntArray, flows: Columns, steps: Columns) -> None:
-    """Phases and modules come down from ancestors; device slices take them and the step from their launch."""
+    """Inherit phases and modules from ancestors; device slices take them and the step from their launch."""
     for name in ("phase", "module"):
         columns[name] = inherit(parent, columns[name])
     if len(steps["step"]):
@@ -225,7 +225,7 @@ def _counters(parts: SealedParts, window: tuple[int, int] | None) -> Columns:
 
 
 def _from_start(counters: Columns, start: int) -> Columns:
-    """The last reading of each counter before `start` holds at `start`; the others before it are dropped."""
+    """Let the last reading of each counter before `start` hold at `start`, and drop the others before it."""
     ts, track = counters["ts"], counters["track"]
     early = ts <= start
     last = early.copy()

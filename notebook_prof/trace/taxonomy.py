@@ -98,7 +98,7 @@ that Inductor names after all operators around them (``triton_poi_fused_all_redu
 
 
 def phase_of(name: str) -> str | None:
-    """Phase that a slice's name proves by itself; None for names that leave it open.
+    """Return the phase that a slice's name proves by itself; None for names that leave it open.
 
     Examples
     --------

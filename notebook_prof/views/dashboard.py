@@ -60,7 +60,7 @@ def _span(part: Any, span: dict[str, float]) -> None:
 
 
 def dashboard_settings(trace: Trace, verdict: str, claims: Iterable[Claim] = ()) -> dict[str, Any]:
-    """Small facts for the page: versions, sizes, the headline, and why a view may be empty.
+    """Return small facts for the page: versions, sizes, the headline, and why a view may be empty.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def dashboard_settings(trace: Trace, verdict: str, claims: Iterable[Claim] = ())
 
 
 def rail(trace: Trace) -> list[dict[str, str]]:
-    """The tabs from top to bottom: ``name title``, and ``missing``, a sentence where nothing was recorded.
+    """List the tabs from top to bottom: ``name title``, and ``missing``, why a tab is empty.
 
     Where there are lines and no steps, the lines come first.
     """

@@ -37,7 +37,7 @@ _HEADS: Final = {"ts": "at", "dur": "duration"}
 
 
 def unit_of(frame: pd.DataFrame, column: str, units: Mapping[str, str] | None = None) -> str:
-    """Unit of a column: as given, or by its name and dtype; empty where the column is hidden.
+    """Return the unit of a column: as given, or by its name and dtype; empty where the column is hidden.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def unit_of(frame: pd.DataFrame, column: str, units: Mapping[str, str] | None = 
 
 
 def head_of(column: str) -> str:
-    """Text above a column: its name without the unit.
+    """Return the text above a column: its name without the unit.
 
     Examples
     --------

@@ -57,7 +57,7 @@ def _arguments(table: pd.DataFrame) -> npt.NDArray[np.object_]:
 
 
 def _shorter(trace: Trace, table: pd.DataFrame, rows: IntArray) -> pd.DataFrame:
-    """Without the correlations that the slices tell."""
+    """Leave out the correlations that the slices tell."""
     if "correlation" not in table:
         return table
     own = np.append(trace.slices["correlation"].to_numpy(np.int64, na_value=-1), -1)[rows]
@@ -66,7 +66,7 @@ def _shorter(trace: Trace, table: pd.DataFrame, rows: IntArray) -> pd.DataFrame:
 
 
 def _attributes(table: pd.DataFrame, name: str) -> npt.NDArray[np.object_]:
-    """Each distinct row is written once."""
+    """Write each distinct row once."""
     code, facts = distinct_facts(table, _OF_SLICE)
     texts = [f',"{name}":{msgspec.json.encode(each).decode()}' if _sayable(each) else "" for each in facts]
     return np.array([*texts, ""], dtype=object)[code]

@@ -41,7 +41,7 @@ _FRACTIONS: Final = np.array([f".{ns:03d}" for ns in range(1000)], dtype=object)
 
 
 def tables(trace: Trace) -> dict[str, Any]:
-    """Tracks, steps, the recorded window and values that are no numbers: events have no place for them."""
+    """Return tracks, steps, window and odd values: events have no place for them."""
     ids = _track_ids(trace)
     tracks = trace.tracks.drop(columns="track").astype(object).where(trace.tracks.notna(), None)
     rows = [
@@ -64,7 +64,7 @@ def tables(trace: Trace) -> dict[str, Any]:
 
 
 def stack_frames(trace: Trace) -> dict[str, dict[str, Any]]:
-    """Frames of call stacks by key, as Chrome's format has them; the lines are an addition."""
+    """Return frames of call stacks by key, as Chrome's format has them; the lines are an addition."""
     columns = ("parent", "name", "file", "line")
     frames = trace.stacks[["stack", *columns]].astype(object)
     frames = frames.where(trace.stacks.notna(), None)
@@ -77,7 +77,7 @@ def stack_frames(trace: Trace) -> dict[str, dict[str, Any]]:
 
 
 def track_rows(trace: Trace) -> Rows:
-    """Names of processes and threads; metadata events."""
+    """Write names of processes and threads; metadata events."""
     ids = _track_ids(trace)
     out = []
     tracks = trace.tracks
@@ -92,7 +92,7 @@ def track_rows(trace: Trace) -> Rows:
 
 
 def slice_rows(trace: Trace, event_texts: EventTexts | None = None) -> Rows:
-    """Complete events, with what tables beside the slices tell of them."""
+    """Write complete events, with what tables beside the slices tell of them."""
     slices = trace.slices
     streams = trace.tracks.loc[trace.tracks["kind"] == "stream", "track"]
     on_device = slices["track"].isin(streams).to_numpy()
@@ -126,7 +126,7 @@ def slice_rows(trace: Trace, event_texts: EventTexts | None = None) -> Rows:
 
 
 def step_rows(trace: Trace) -> Rows:
-    """Steps that are not slices already, as ranges of a thread of their own.
+    """Write steps that are not slices already, as ranges of a thread of their own.
 
     On the thread that ran them they would nest wrongly: a step that an optimizer's hook ends is over
     before the optimizer's own slice is.
@@ -146,7 +146,7 @@ def step_rows(trace: Trace) -> Rows:
 
 
 def flow_rows(trace: Trace, first: int = 0) -> Rows:
-    """Arrows from launches to device work and from forward to backward, numbered from `first`."""
+    """Write arrows from launches to device work and from forward to backward, numbered from `first`."""
     slices, flows = trace.slices, trace.flows
     for chunk in _chunks(len(flows)):
         part = flows.iloc[chunk]
@@ -162,7 +162,7 @@ def flow_rows(trace: Trace, first: int = 0) -> Rows:
 
 
 def counter_rows(trace: Trace) -> Rows:
-    """Counter events, a series a track."""
+    """Write counter events, a series a track."""
     names = trace.tracks.set_index("track")["name"]
     pids = trace.tracks.set_index("track")["pid"].fillna(_NO_PROCESS)
     for chunk in _chunks(len(trace.counters)):
@@ -182,7 +182,7 @@ def counter_rows(trace: Trace) -> Rows:
 
 
 def memory_rows(trace: Trace) -> Rows:
-    """Allocations and frees, as Kineto's ``[memory]`` instants."""
+    """Write allocations and frees, as Kineto's ``[memory]`` instants."""
     events, shared = trace.allocations, _shared_track_texts(trace)
     for chunk in _chunks(len(events)):
         part = events.iloc[chunk]
@@ -238,7 +238,7 @@ def _times(part: pd.DataFrame) -> TextArray:
 
 
 def _track_ids(trace: Trace) -> dict[int, tuple[int, int]]:
-    """Process and thread id of each track; those without get ids of their own."""
+    """Return the process and thread id of each track; those without get ids of their own."""
     tracks = trace.tracks
     stream = (tracks["kind"] == "stream").to_numpy()
     pid = np.where(stream, ints(tracks["device"]), ints(tracks["pid"]))
@@ -249,7 +249,7 @@ def _track_ids(trace: Trace) -> dict[int, tuple[int, int]]:
 
 
 def _shared_track_texts(trace: Trace) -> TextArray:
-    """For each track, its number as an argument if others have the same process and thread; else nothing."""
+    """Return each track's number as an argument if others have its process and thread; else nothing."""
     ids = _track_ids(trace)
     duplicated = pd.Series(list(ids.values())).duplicated(keep=False).to_numpy()
     result = np.full(1 + max(ids, default=0), "", dtype=object)
@@ -274,7 +274,7 @@ def _table(texts: Sequence[str], column: pd.Series[Any]) -> TextArray:
 
 
 def _decimal(ns: IntArray) -> TextArray:
-    """Microseconds with three decimals."""
+    """Write microseconds with three decimals."""
     return np.asarray(_digits(ns // 1000) + _FRACTIONS[ns % 1000], dtype=object)
 
 

@@ -150,7 +150,7 @@ def _grow(name: IntArray, above: IntArray, depth: IntArray) -> tuple[IntArray, I
 
 
 def _walk(paths: _Paths) -> Iterator[tuple[int, int]]:
-    """Paths with their depth, each before those inside it, siblings by first appearance."""
+    """Yield paths with their depth, each before those inside it, siblings by first appearance."""
     inside: dict[int, list[int]] = {}
     for i in np.argsort(paths.slice, kind="stable")[::-1].tolist():
         inside.setdefault(int(paths.parent[i]), []).append(i)

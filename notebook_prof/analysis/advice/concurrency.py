@@ -33,7 +33,7 @@ _POOLS: Final = ("multiprocessing.pool", "concurrent.futures.process", "joblib.p
 
 
 def threads_take_turns(run: Run) -> Finding | None:
-    """Several threads compute in Python, one at a time: the interpreter lets one of them run."""
+    """Find threads that compute in Python one at a time, since the interpreter lets one of them run."""
     used = cpu_table(run)
     if used is None or run.cpus < 2 or not run.machine.get("gil", True):
         return None
@@ -90,7 +90,7 @@ def threads_take_turns(run: Run) -> Finding | None:
 
 
 def pool_overhead(run: Run) -> Finding | None:
-    """A pool of processes takes longer than its work would take here."""
+    """Find a pool of processes that takes longer than its work would take here."""
     used, calls = cpu_table(run), run.line_calls
     if used is None or not len(calls):
         return None
@@ -127,7 +127,7 @@ def pool_overhead(run: Run) -> Finding | None:
 
 
 def cpu_table(run: Run) -> pd.DataFrame | None:
-    """CPU times of threads and processes; None where they were not recorded."""
+    """Return CPU times of threads and processes; None where they were not recorded."""
     table = recorded_table(run.trace, "cpu")
     return table if table is not None and {"pid", "tid", "ts", "cpu_ns"} <= set(table.columns) else None
 
@@ -141,7 +141,7 @@ def _spent(readings: pd.DataFrame, column: str, begin: int, end: int) -> int:
 
 
 def _open(run: Run, table: pd.DataFrame) -> int:
-    """Time in which any of these lines was open, on the thread where they took most."""
+    """Return the time in which any of these lines was open, on the thread where they took most."""
     if not len(table):
         return 0
     scope, _ = line_slices(run.trace, run.whole_window)

@@ -118,7 +118,7 @@ class Run:
         return "the steps" if len(self.facts.steps) else "the time"
 
     def cost_ns(self, keep: BoolArray | None = None) -> int:
-        """What recording torch's slices took, of all or of those of `host` where `keep`.
+        """Return what recording torch's slices took, of all or of those of `host` where `keep`.
 
         0 beside a device, since the host runs ahead of it.
         """
@@ -226,7 +226,7 @@ class Run:
 
 
 def evidence(scope: Scope, keep: BoolArray) -> tuple[IntArray, int]:
-    """Rows of the longest slices where `keep`, and how many there are."""
+    """Return rows of the longest slices where `keep`, and how many there are."""
     positions = np.flatnonzero(keep)
     spent = (scope.end - scope.ts)[positions]
     order = np.argsort(-spent, kind="stable")[:MOST_ROWS]
@@ -234,7 +234,7 @@ def evidence(scope: Scope, keep: BoolArray) -> tuple[IntArray, int]:
 
 
 def named(scope: Scope, words: Sequence[str], *, start: bool = False) -> BoolArray:
-    """Which slices have a name that holds (or starts with) one of `words`, whatever the case."""
+    """Return which slices have a name that holds (or starts with) one of `words`, whatever the case."""
     lowered = [str(name).lower() for name in scope.slices["name"].cat.categories]
     test = str.startswith if start else str.__contains__
     matching = [any(test(name, word.lower()) for word in words) for name in lowered]
@@ -242,13 +242,13 @@ def named(scope: Scope, words: Sequence[str], *, start: bool = False) -> BoolArr
 
 
 def names_of(scope: Scope, keep: BoolArray) -> list[str]:
-    """The distinct names of the slices where `keep`."""
+    """Return the distinct names of the slices where `keep`."""
     words = scope.slices["name"].cat.categories
     return [str(words[code]) for code in np.unique(scope.codes("name")[keep]) if code >= 0]
 
 
 def _after_slow_first_step(trace: Trace, window: WindowLike) -> WindowLike:
-    """Without a first step that has one-time work in it; unchanged where there is none."""
+    """Leave out a first step with one-time work in it; the window is unchanged where there is none."""
     steps = step_spans(trace, window).sort_values("ts")
     several = "loop" in steps and len(steps["loop"].unique()) > 1
     if len(steps) < 2 or several or int(steps["step"].iloc[0]) in steady_steps(trace, window):

@@ -58,7 +58,7 @@ class Loading:
     start_ns: int
 
     def with_workers(self, workers: int) -> int:
-        """Time of the same steps with so many workers.
+        """Return the time of the same steps with so many workers.
 
         The longest of three: workers make batches side by side, and the last step comes after the last batch;
         the steps run one after another once the first batch is there; all cores are busy all the time.
@@ -69,7 +69,7 @@ class Loading:
         return self.start_ns + max(making, computing, self.busy_ns // self.cpus)
 
     def enough(self) -> tuple[int, int]:
-        """The number of workers worth having, at most one a core, and the time with them."""
+        """Return the number of workers worth having, at most one a core, and the time with them."""
         best, time = 1, self.with_workers(1)
         for workers in range(2, self.cpus + 1):
             if self.with_workers(workers) <= _BETTER * time:
@@ -78,7 +78,7 @@ class Loading:
 
 
 def input_bound(run: Run) -> Finding | None:
-    """Steps wait for batches that workers, or something else than PyTorch's loader, make."""
+    """Find steps that wait for batches from workers, or from something else than PyTorch's loader."""
     spent = _spent(run)
     if spent is None or _in_process(run) or _cheap(run, spent):
         return None
@@ -115,7 +115,7 @@ def input_bound(run: Run) -> Finding | None:
 
 
 def loader_workers(run: Run) -> Finding | None:
-    """The thread of the steps makes its batches itself."""
+    """Find a thread of the steps that makes its batches itself."""
     spent = _spent(run)
     if spent is None or not _in_process(run) or _cheap(run, spent):
         return None
@@ -150,7 +150,7 @@ def loader_workers(run: Run) -> Finding | None:
 
 
 def items_one_by_one(run: Run) -> Finding | None:
-    """Data that lies in memory is taken item by item."""
+    """Find data in memory that is taken item by item."""
     spent = _spent(run)
     if spent is None or not _cheap(run, spent):
         return None
@@ -180,7 +180,7 @@ def _cost(run: Run) -> int:
 
 
 def _cheap(run: Run, spent: int) -> bool:
-    """Whether all loaders give items that lie in memory, or take no time to speak of."""
+    """Return whether all loaders give items that lie in memory, or take no time to speak of."""
     used = run.loader_facts
     if not len(used) or used["batched"].any():
         return False
@@ -206,7 +206,7 @@ def _loading(run: Run, spent: int) -> Loading:
 
 
 def _busy(run: Run) -> int:
-    """CPU time of the process in the steps; all of one core where it was not recorded."""
+    """Return the CPU time of the process in the steps; all of one core where it was not recorded."""
     total = run.facts.total_ns
     tracks = run.trace.tracks
     own = tracks.loc[(tracks["kind"] == "counter") & (tracks["name"] == _CPU_TRACK), "track"]
@@ -225,7 +225,7 @@ def _busy(run: Run) -> int:
 
 
 def _finding_of(run: Run, spent: int, sentence: str) -> Callable[..., Finding]:
-    """A Finding that still lacks rule, remedy and gain."""
+    """Return a Finding that still lacks rule, remedy and gain."""
     share = spent / run.total_ns
     claims = []
     if len(run.facts.steps):  # without steps there is no table of their phases
@@ -255,7 +255,7 @@ def _finding_of(run: Run, spent: int, sentence: str) -> Callable[..., Finding]:
 
 
 def _hottest(run: Run, method: str, claims: list[Claim]) -> str:
-    """Words on the line in the dataset's method that takes most, where lines were recorded."""
+    """Return words on the line in the dataset's method that takes most, where lines were recorded."""
     scope, _ = line_slices(run.trace, run.window)
     where = frames(run.trace)
     inside = np.array([str(name).split(".")[-1] == method for name in where.function], dtype=bool)

@@ -178,12 +178,12 @@ _NONE: Final = np.empty(0, np.int64)
 
 
 def cause_column(cause: str) -> str:
-    """Column of `device_idle` with the time of a cause."""
+    """Return the column of `device_idle` with the time of a cause."""
     return {"host-bound": "host_ns", "launch-latency": "launch_ns"}.get(cause, f"{cause}_ns")
 
 
 def _gaps(work: Scope, number: int, window: WindowLike) -> tuple[IntArray, ...]:
-    """Device, start, end, and the row of the work that ends each gap (-1 at the end of the window)."""
+    """Return device, start, end, and the row of the work that ends each gap (-1 at the end of the window)."""
     cut = Window.of(window) if window is not None else Window(int(work.ts.min()), int(work.end.max()))
     start, end = complement(union(work.ts, work.end), cut)
     # of what begins at the end of a gap, the first that is not empty

@@ -121,7 +121,7 @@ def copies(
 
 
 def _kind(name: str) -> tuple[str, str, str]:
-    """Direction, source and target, from a copy's name."""
+    """Return the direction, source and target, from a copy's name."""
     match = _NAME.fullmatch(name)
     if match is None:
         return "", "", ""
@@ -176,7 +176,7 @@ def _pinned(direction: str, source: str, target: str) -> Any:
 
 
 def _link(trace: Trace, device: int) -> float | None:
-    """Bytes a second that the `nvml` collector has found for the PCIe link of a device."""
+    """Return bytes a second that the `nvml` collector has found for the PCIe link of a device."""
     links = trace.metadata.get("pcie_links")
     for link in links if isinstance(links, list | tuple) else ():
         if isinstance(link, dict) and link.get("device") == device:

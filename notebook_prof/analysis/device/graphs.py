@@ -116,7 +116,7 @@ def graph_nodes(
 
 
 def _replays(trace: Trace, work: Scope) -> IntArray:
-    """What launched each piece of work: the row of the call or, not recorded, a number behind all rows."""
+    """Return what launched each piece of work: the row of the call, or a number behind all rows."""
     call = launch_calls(trace)[work.rows]
     correlation = work.ints("correlation")
     key = np.where(call >= 0, call, np.where(correlation > 0, len(trace.slices) + correlation, -1))

@@ -73,7 +73,7 @@ def forget() -> None:
 
 
 def ceilings_of(trace: Trace) -> Ceilings | None:
-    """The ceilings of the device that a trace is of, or of the host where no device worked, if measured here.
+    """Return the ceilings of a trace's device, or of the host where no device worked, if measured here.
 
     A recording that was read from a file may be of another machine: its device must have the same name, and
     a recording of the host alone the host's name of this one's, if it tells one.
@@ -102,7 +102,7 @@ def roofline(
     bytes_per_s: float | None = None,
     element_bytes: float = 4,
 ) -> pd.DataFrame:
-    """FLOPs and bytes of operators from their input shapes, against time and the machine's ceilings.
+    """Compare FLOPs and bytes of operators with their time and the machine's ceilings.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def _kinds(groups: Groups, rows: IntArray, work: SliceWork) -> Any:
 
 
 def _device_ns(trace: Trace, window: WindowLike, work: SliceWork, counted: Scope, groups: Groups) -> IntArray:
-    """Durations of the device work that the counted calls, or what is inside them, launched."""
+    """Return durations of the device work that the counted calls, or what is inside them, launched."""
     device = on_device(trace, window)
     launcher = launching_rows(trace)[device.rows]
     owner = np.full(len(trace.slices), -1, dtype=np.int64)

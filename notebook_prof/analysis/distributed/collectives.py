@@ -57,7 +57,7 @@ _ELEMENT_BYTES: Final = (
 
 
 def operation_of(name: str) -> str:
-    """The collective behind a kernel's, a range's or an argument's name; the name itself if it is none.
+    """Return the collective behind a kernel's, a range's or an argument's name; else the name itself.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def operation_of(name: str) -> str:
 
 
 def element_bytes(dtype: str) -> int:
-    """Bytes of an element type as torch or C++ spells it; 0 if it is not known.
+    """Return bytes of an element type as torch or C++ spells it; 0 if it is not known.
 
     Examples
     --------
@@ -249,7 +249,7 @@ def _table(trace: Trace, chosen: Scope, on_gpu: bool) -> pd.DataFrame:
 
 
 def _facts(trace: Trace, rows: IntArray, on_gpu: bool) -> dict[str, Any]:
-    """Operation, group, sizes: from the kernel, else from what launched it, else from the names."""
+    """Return operation, group, sizes: from the kernel, else from what launched it, else from the names."""
     slices = trace.slices
     table = recorded_table(trace, "collectives")
     own = _recorded_facts(table, trace, rows)
@@ -273,7 +273,7 @@ def _facts(trace: Trace, rows: IntArray, on_gpu: bool) -> dict[str, Any]:
 
 
 def _recorded_facts(table: pd.DataFrame | None, trace: Trace, rows: IntArray) -> dict[str, Any]:
-    """What the file says about these slices in so many words; rows of -1 and unknown ones stay missing."""
+    """Return what the file says about these slices; rows of -1 and unknown ones stay missing."""
     count = len(rows)
     missing: dict[str, Any] = {key: np.full(count, None, dtype=object) for key in _TEXTS}
     missing |= {key: np.full(count, -1, np.int64) for key in ("group_size", "bytes", "peer")}
@@ -319,7 +319,7 @@ def _launched_in(trace: Trace, rows: IntArray) -> IntArray:
 
 
 def _from_shapes(trace: Trace, rows: IntArray) -> tuple[IntArray, Any]:
-    """Bytes and element type of host ranges, by their input shapes."""
+    """Return bytes and element type of host ranges, by their input shapes."""
     slices = trace.slices
     arguments = recorded_table(trace, "operator_arguments")
     shape = slices["shapes"].cat

@@ -166,7 +166,7 @@ def _torch(trace: Trace, spans: pd.DataFrame) -> pd.DataFrame:
 
 
 def _active(track: IntArray, ts: IntArray, stop: IntArray, start: IntArray, end: IntArray) -> IntArray:
-    """On how many tracks something is open in each step; a loop over tracks."""
+    """Count the tracks on which something is open in each step; a loop over tracks."""
     active = np.zeros(len(start), dtype=np.int64)
     for number in np.unique(track):
         own = track == number

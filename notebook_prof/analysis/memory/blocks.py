@@ -74,7 +74,7 @@ def lives(events: pd.DataFrame) -> Lives:
 
 
 def meaningful(trace: Trace, rows: IntArray) -> IntArray:
-    """The slices themselves or, where one only allocates for another, the one around it; -1 stays -1."""
+    """Return the slices themselves or, where one only allocates for another, the one around it."""
     return climb(ints(trace.slices["parent"]), rows, trace.slices["name"].isin(_MERELY_ALLOCATE).to_numpy())
 
 
@@ -138,7 +138,7 @@ def block_kinds(trace: Trace, events: pd.DataFrame, blocks: Lives) -> npt.NDArra
 
 
 def _lasting(trace: Trace, blocks: Lives) -> npt.NDArray[np.bool_]:
-    """Which blocks are older than the first work of any phase and outlive two steps; none without steps."""
+    """Return which blocks are older than the work of any phase and outlive two steps; none without steps."""
     slices, steps = trace.slices, trace.steps
     words = slices["phase"].cat.categories.isin(["data", "forward", "backward", "optimizer"])
     work = np.append(words, False)[slices["phase"].cat.codes.to_numpy()]

@@ -150,7 +150,7 @@ def memory_peak(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def _before(trace: Trace) -> pd.Series:
-    """Level before the first event, by device and source."""
+    """Return the level before the first event, by device and source."""
     curve = memory(trace).drop_duplicates(["device", "source"])
     keys = pd.MultiIndex.from_arrays([curve["device"], curve["source"].astype("object")])
     level = pd.Series(curve["allocated_bytes"].to_numpy(), index=keys)

@@ -111,7 +111,7 @@ def memory_growth(
 
 
 def _surviving_blocks(trace: Trace, events: pd.DataFrame) -> pd.DataFrame:
-    """Blocks that outlive the recording: ``place`` (of the step, -1 for the first, the last and none)."""
+    """Return blocks that outlive the recording; ``place`` is of the step, -1 for the first and the last."""
     blocks = lives(events)
     stays = (blocks.birth >= 0) & (blocks.death == FOREVER)
     event, birth = blocks.event[stays], blocks.birth[stays]

@@ -115,7 +115,7 @@ def matters(growth_bytes: int, steps: int, peaks: pd.DataFrame, device: int, sou
 
 
 def other_growth(trace: Trace) -> Trend:
-    """How resident memory less the blocks of the host's allocator changes: arrays, lists, other libraries."""
+    """Return how resident memory less the blocks of the host's allocator changes: arrays, other libraries."""
     curve = memory(trace, device=-1)
     resident = curve[curve["source"] == "rss"]
     if not len(resident):
@@ -128,7 +128,7 @@ def other_growth(trace: Trace) -> Trend:
 
 
 def recorders_bytes(trace: Trace) -> int:
-    """What resident memory grows by in a step though nobody keeps it: the recording's own, and freed blocks.
+    """Return what resident memory grows by in a step though nobody keeps it: the recording, freed blocks.
 
     Torch's profiler keeps about so much for each event, in the same process. Freed blocks that malloc had not
     returned at the end of the recording are in ``metadata["freed_bytes"]``, beside those at its begin.
@@ -207,14 +207,14 @@ def _exact(level: IntArray) -> Trend:
 
 
 def _borders(trace: Trace, spans: pd.DataFrame | None) -> tuple[IntArray, IntArray]:
-    """Begins and ends of the steps, by time."""
+    """Return begins and ends of the steps, by time."""
     steps = (trace.steps if spans is None else spans).sort_values("ts", kind="stable")
     begin: IntArray = steps["ts"].to_numpy(dtype=np.int64)
     return begin, begin + steps["dur"].to_numpy(dtype=np.int64)
 
 
 def _lowest(curve: pd.DataFrame, starts: IntArray, ends: IntArray) -> IntArray:
-    """The lowest level after the first event of each step that has one, or else the level that it keeps."""
+    """Return the lowest level after the first event of each step that has one, else the level it keeps."""
     if not len(curve) or not len(starts):
         return np.empty(0, np.int64)
     ts = curve["ts"].to_numpy()

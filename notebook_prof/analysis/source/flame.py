@@ -82,7 +82,7 @@ def stack_nodes(trace: Trace, scope: Scope, by_thread: bool) -> StackNodes:
 
 
 def _merged_steps(column: pd.Series[Any]) -> IntArray:
-    """Codes of names, the marks of all steps with the code of the first of them."""
+    """Give the marks of all steps the code of the first of them."""
     words = column.cat.categories
     marks = np.array([str(word).startswith(STEP_PREFIX) for word in words], dtype=bool)
     code = np.append(np.arange(len(marks)), -1)
@@ -92,7 +92,7 @@ def _merged_steps(column: pd.Series[Any]) -> IntArray:
 
 
 def _inside(slices: pd.DataFrame) -> IntArray:
-    """What each slice is inside of: the nearest one around it that it does not outlast by half of itself.
+    """Return what each slice is inside of: the nearest around it that it does not outlast by half of itself.
 
     A step that begins inside the call which marks it lasts long after that call: it is not in its stack, and
     neither is the next step, which would hang below it.
@@ -109,7 +109,7 @@ def _inside(slices: pd.DataFrame) -> IntArray:
 
 
 def _kept_parent(parent: IntArray, rows: IntArray, count: int) -> IntArray:
-    """Nearest kept ancestor of each kept slice."""
+    """Return the nearest kept ancestor of each kept slice."""
     kept = np.zeros(count + 1, dtype=bool)
     kept[rows] = True
     kept[-1] = True  # "no parent" ends the search
@@ -254,7 +254,7 @@ def _sum(nodes: StackNodes, node: IntArray, weights: npt.NDArray[Any] | None) ->
 
 
 def _device(trace: Trace, nodes: StackNodes, device: Scope) -> IntArray:
-    """Durations of device work, by the node that launched it or the nearest one around that is kept."""
+    """Return durations of device work, by the node that launched it or the nearest kept one around it."""
     parent, row = ints(trace.slices["parent"]), launching_rows(trace)[device.rows]
     spent = device.end - device.ts
     todo = np.flatnonzero((row >= 0) & (nodes.of_slice[row] < 0))
@@ -267,7 +267,7 @@ def _device(trace: Trace, nodes: StackNodes, device: Scope) -> IntArray:
 
 
 def _laid_out(table: pd.DataFrame) -> pd.DataFrame:
-    """Totals from the leaves up, places from the roots down; a loop over levels."""
+    """Lay nodes out: totals from the leaves up, places from the roots down; a loop over levels."""
     depth, parent = table["depth"].to_numpy(), table["parent"].to_numpy().copy()
     total = table["value"].to_numpy().copy()
     levels = [np.flatnonzero(depth == level) for level in range(int(depth.max(initial=-1)) + 1)]

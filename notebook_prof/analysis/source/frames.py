@@ -67,7 +67,7 @@ def frames(trace: Trace) -> Frames:
 
 
 def _stack_rows(stack: pd.Series[int], stacks: pd.DataFrame) -> IntArray:
-    """Row of `stacks` for each slice; -1 without a stack."""
+    """Return the row of `stacks` for each slice; -1 without a stack."""
     keys = stacks["stack"].to_numpy()
     row_of = np.full(1 + int(keys.max(initial=0)) + 1, -1, dtype=np.int64)
     row_of[keys] = np.arange(len(keys))

@@ -199,7 +199,7 @@ def imports(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def _outermost(trace: Trace, where: Frames) -> IntArray:
-    """For each slice the row of the outermost import around it; -1 outside of imports."""
+    """Return the row of the outermost import around each slice; -1 outside of imports."""
     slices = trace.slices
     begins = (where.function == "_find_and_load") & np.array(
         [str(file).startswith("<frozen importlib") for file in where.file], dtype=bool
@@ -214,7 +214,7 @@ def _outermost(trace: Trace, where: Frames) -> IntArray:
 
 
 def _import_names(trace: Trace, inside: Scope, around: IntArray, where: Frames) -> dict[int, tuple[str, str]]:
-    """For each outermost import the first module whose top level runs in it, and the line that led to it."""
+    """Return the first module whose top level runs in each outermost import, and the line that led to it."""
     slices = trace.slices
     top_level = (where.function == "<module>")[where.code[inside.rows]]
     first = pd.Series(inside.rows[top_level]).groupby(around[top_level]).first()

@@ -87,7 +87,7 @@ def lines(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def lines_of_slices(trace: Trace, window: WindowLike = None) -> tuple[pd.DataFrame, Scope, IntArray]:
-    """The table of `lines`, the slices that stand for lines, and the row of the table for each of these."""
+    """Return the table of `lines`, the slices that stand for lines, and the row of each in the table."""
     whole = window
     if window is None and (cell := _cell(trace)) is not None:
         window = cell  # other threads were seen before and after it too
@@ -122,7 +122,7 @@ def lines_of_slices(trace: Trace, window: WindowLike = None) -> tuple[pd.DataFra
 
 
 def line_slices(trace: Trace, window: WindowLike = None) -> tuple[Scope, IntArray]:
-    """Slices that stand for lines, and a number for the file and line of each."""
+    """Return slices that stand for lines, and a number for the file and line of each."""
     host = on_host(trace, window)
     words = host.slices["name"].cat.categories.astype("str")
     is_line = np.array([*(LINE.fullmatch(word) is not None for word in words), False], dtype=bool)
@@ -131,7 +131,7 @@ def line_slices(trace: Trace, window: WindowLike = None) -> tuple[Scope, IntArra
 
 
 def busy_with_lines(trace: Trace) -> int:
-    """Time in which any line was open, summed over threads: what ``self_ns`` sums to."""
+    """Return the time in which any line was open, summed over threads: what ``self_ns`` sums to."""
     scope, _ = line_slices(trace)
     track = scope.ints("track")
     return sum(length(union(scope.ts[track == one], scope.end[track == one])) for one in np.unique(track))
@@ -167,7 +167,7 @@ def _descriptions(trace: Trace, scope: Scope, code: Any, size: int) -> dict[str,
 
 
 def _counts(trace: Trace, descriptions: dict[str, Any], total: IntArray, window: WindowLike) -> IntArray:
-    """How often each line of the cell ran; -1 where it was sampled too, as a function in one line is."""
+    """Count how often each line of the cell ran; -1 where it was sampled too, as a one-line function is."""
     table = (trace.metadata.get("tables") or {}).get(STATEMENTS)
     count = np.full(len(descriptions["line"]), -1, np.int64)
     if not isinstance(table, pd.DataFrame) or not {"line", "ts", "dur"} <= set(table.columns):
@@ -182,7 +182,7 @@ def _counts(trace: Trace, descriptions: dict[str, Any], total: IntArray, window:
 
 
 def _cell(trace: Trace) -> tuple[int, int] | None:
-    """First and last instant of a recorded cell."""
+    """Return the first and last instant of a recorded cell."""
     table = (trace.metadata.get("tables") or {}).get(ACCOUNT)
     if not isinstance(table, pd.DataFrame) or not {"ts", "dur"} <= set(table.columns) or not len(table):
         return None
@@ -278,7 +278,7 @@ def hot_lines(trace: Trace, *, window: WindowLike = None, below: int | None = No
 
 
 def cell_track(trace: Trace, scope: Scope) -> int:
-    """Track of the thread that runs the cell.
+    """Return the track of the thread that runs the cell.
 
     It is the one that the recording names, or else the main thread of the process that was there first. Where
     no slice lies on a main thread, the track with most time in `scope`; -1 for no slices.

@@ -145,7 +145,7 @@ def account_spans(trace: Trace) -> pd.DataFrame:
 
 
 def _derived(trace: Trace) -> pd.DataFrame:
-    """Stretches of a trace that nobody left an account of."""
+    """Make an account for a trace that nobody left one of."""
     window = (trace.span.start, trace.span.end)
     steps = step_spans(trace)
     loops = as_ints(steps["loop"].to_numpy()) if "loop" in steps else np.zeros(len(steps), np.int64)
@@ -210,7 +210,7 @@ def _evaluated(trace: Trace, ts: IntArray, end: IntArray, number: IntArray, size
 
 
 def _cpu(trace: Trace, ts: IntArray, end: IntArray) -> tuple[IntArray | None, IntArray | None]:
-    """CPU time of the process with its children, and time of the cell's thread without need of a core."""
+    """Return the CPU time of the process with its children, and time of the cell's thread without a core."""
     columns = cpu_within(trace, ts, end)
     return (None, None) if columns is None else (columns[0], columns[2])
 

@@ -17,7 +17,7 @@ _ALL: Final = ("pid", "tid", "name", "kind", "ts", "cpu_ns", "wait_ns")
 
 
 def cpu_within(trace: Trace, begin: IntArray, end: IntArray) -> tuple[IntArray, IntArray, IntArray] | None:
-    """CPU time and waits of a cell in stretches of time.
+    """Return the CPU time and waits of a cell in stretches of time.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def at(ts: IntArray, value: IntArray, moments: Any) -> IntArray:
 
 
 def edges(clocks: list[CpuClock], window: WindowLike) -> tuple[int, int]:
-    """First and last instant that was read, within the window."""
+    """Return the first and last instant that was read, within the window."""
     start, end = min(int(clock.ts[0]) for clock in clocks), max(int(clock.ts[-1]) for clock in clocks)
     if window is None:
         return start, end
@@ -121,7 +121,7 @@ def _at_most_elapsed(ts: IntArray, value: IntArray) -> IntArray:
 
 
 def _idle(ts: IntArray, busy: IntArray, moments: IntArray) -> IntArray:
-    """Time not busy until some moments; rises with them, never by more than they do."""
+    """Return the time not busy until some moments; it rises with them, never by more than they do."""
     origin, first = int(ts[0]), int(busy[0])
     ran = np.interp(moments, ts, busy - first)
     return np.floor((moments - origin) - ran).astype(np.int64)

@@ -99,7 +99,7 @@ def host_waits(trace: Trace, *, window: WindowLike = None, step: Numbers = None)
 
 
 def judged_span(trace: Trace, window: WindowLike = None, step: Numbers = None) -> tuple[IntArray, IntArray]:
-    """Starts and ends of what shares refer to: the steps or, without any, from the first work to the last.
+    """Return starts and ends of what shares refer to: the steps, else from the first work to the last.
 
     Returns
     -------
@@ -121,7 +121,7 @@ def judged_span(trace: Trace, window: WindowLike = None, step: Numbers = None) -
 def _by_name(
     thread: Scope, keep: BoolArray, explained: Intervals, start: IntArray, end: IntArray
 ) -> tuple[list[tuple[str, int, int]], Intervals]:
-    """Name, count and time of each name, longest first; what several have open belongs to the longest."""
+    """Return name, count and time of each name, longest first; time of several belongs to the longest."""
     words, code = thread.slices["name"].cat.categories, thread.codes("name")
     longest = np.bincount(code[keep], (thread.end - thread.ts)[keep], len(words))
     rows = []
@@ -135,7 +135,7 @@ def _by_name(
 def _spend(
     thread: Scope, keep: BoolArray, explained: Intervals, start: IntArray, end: IntArray
 ) -> tuple[int, Intervals]:
-    """Time of these slices in the span that is not taken yet, and what is taken then."""
+    """Return the time of these slices in the span that is not taken yet, and what is taken then."""
     open_ = union(thread.ts[keep], thread.end[keep])
     spent = int(length_within(subtract(open_, explained), start, end).sum())
     both = union(np.concatenate([explained[0], open_[0]]), np.concatenate([explained[1], open_[1]]))

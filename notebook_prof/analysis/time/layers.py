@@ -38,7 +38,7 @@ class ModuleTree:
     position_of_code: IntArray
 
     def positions(self, codes: npt.NDArray[Any]) -> IntArray:
-        """Places of codes of ``slices.module``."""
+        """Return places of codes of ``slices.module``."""
         return as_ints(self.position_of_code[codes])
 
     def with_children(self, own: IntArray) -> IntArray:
@@ -50,7 +50,7 @@ class ModuleTree:
         return total
 
     def frame(self) -> pd.DataFrame:
-        """``module parent depth``, with a last row for what has no module; no rows without modules."""
+        """Return ``module parent depth``, with a last row for what has no module; no rows without modules."""
         if not self.size:
             return pd.DataFrame({"module": [], "parent": [], "depth": []}).astype({"depth": "int64"})
         names = np.array([*self.names, None], dtype=object)
@@ -91,7 +91,7 @@ def module_tree(trace: Trace) -> ModuleTree:
 
 
 def _around(parent: IntArray, code: IntArray, called: npt.NDArray[np.bool_]) -> IntArray:
-    """Code of another module that is being called around each module call; -1 without one."""
+    """Return the code of another module that is being called around each module call; -1 without one."""
     nearest = inherit(parent, np.where(called, code, -1))
     up = parent.copy()
     around = np.full(len(code), -1, dtype=np.int64)
@@ -107,7 +107,7 @@ def _around(parent: IntArray, code: IntArray, called: npt.NDArray[np.bool_]) -> 
 
 
 def _firsts(code: IntArray, called: npt.NDArray[np.bool_], count: int) -> IntArray:
-    """Row of the first call of each module; the number of slices where it has none."""
+    """Return the row of the first call of each module; the number of slices where it has none."""
     rows = np.flatnonzero(called)
     first = np.full(count, len(code), dtype=np.int64)
     np.minimum.at(first, code[rows], rows)
@@ -241,7 +241,7 @@ def _columns(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _parameters(trace: Trace, tree: ModuleTree) -> dict[str, Any]:
-    """Parameters with those of children; missing where nothing below was counted."""
+    """Return parameters with those of children; missing where nothing below was counted."""
     table = recorded_table(trace, "modules")
     columns: dict[str, Any] = {}
     position_of = {str(name): number for number, name in enumerate(tree.names)}
@@ -263,7 +263,7 @@ def _sums(tree: ModuleTree, scope: Scope, weights: npt.NDArray[Any], phase: str)
 
 
 def _memory(trace: Trace, tree: ModuleTree, window: WindowLike, step: Numbers) -> tuple[IntArray, IntArray]:
-    """Bytes allocated, and kept, in the forward of each module; not added up over its children."""
+    """Return bytes allocated, and kept, in the forward of each module; not added up over its children."""
     slices, events = trace.slices, trace.allocations
     row = ints(events["slice"])
     keep = row >= 0

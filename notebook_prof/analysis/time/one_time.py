@@ -111,7 +111,7 @@ def one_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def steady_steps(trace: Trace, window: WindowLike = None) -> list[int]:
-    """Numbers of the steps without one-time work.
+    """Return numbers of the steps without one-time work.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def steady_steps(trace: Trace, window: WindowLike = None) -> list[int]:
 
 
 def _by_kind(trace: Trace) -> dict[str, tuple[Scope, Intervals]]:
-    """Slices and intervals of each kind but the last; they may overlap."""
+    """Return slices and intervals of each kind but the last; they may overlap."""
     host = on_host(trace)
     call = launch_calls(trace)
     tracks = np.unique(trace.slices["track"].to_numpy()[call[call >= 0]])
@@ -174,7 +174,7 @@ def _matches(scope: Scope, pattern: re.Pattern[str]) -> BoolArray:
 
 
 def _unusual(trace: Trace, thread: Scope) -> BoolArray:
-    """Calls of a runtime that last much longer than others of their name while no device works."""
+    """Find calls of a runtime that last much longer than others of their name while no device works."""
     dur = thread.end - thread.ts
     calls = thread.among("category", ("launch",)) & ~waiting(trace, thread) & ~copy_calls(thread)
     long = calls & (dur >= LONG_NS)
@@ -194,7 +194,7 @@ def _unusual(trace: Trace, thread: Scope) -> BoolArray:
 
 
 def _captures(stepping: Scope) -> Intervals:
-    """From the begin of each capture to its end on the same thread."""
+    """Return the intervals from the begin of each capture to its end on the same thread."""
     names = stepping.slices["name"].cat.categories
     kinds = [match[1] if (match := _CAPTURE.fullmatch(str(name))) else "" for name in names]
     kind = np.array([*kinds, ""])[stepping.codes("name")]

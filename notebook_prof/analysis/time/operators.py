@@ -112,7 +112,7 @@ def operators(
 
 
 def operator_times(trace: Trace, *, category: Texts = None) -> pd.DataFrame:
-    """`operators` by name, without ``doubt``, which takes as long as the rest."""
+    """Return `operators` by name, without ``doubt``, which takes as long as the rest."""
     return _operators(trace, "name", doubted=False, category=category)
 
 
@@ -151,13 +151,13 @@ def _operators(
 
 
 def _again(trace: Trace, host: Scope, groups: Groups, parent: IntArray) -> IntArray:
-    """Operators that are the only child of an operator of the same group."""
+    """Return operators that are the only child of an operator of the same group."""
     rows = host.rows[redispatched(trace)[host.rows]]
     return np.asarray(rows[groups.code[rows] == groups.code[parent[rows]]], dtype=np.int64)
 
 
 def _device_times(trace: Trace, device: Scope, groups: Groups, parent: IntArray) -> tuple[IntArray, IntArray]:
-    """Device time by group: launched by the group or inside it, and launched by it directly."""
+    """Return the device time by group: launched by the group or inside it, and launched by it directly."""
     launcher = launching_rows(trace)[device.rows]
     return inclusive(groups, parent, launcher, (device.end - device.ts).astype(np.float64))
 
@@ -173,7 +173,7 @@ def operator_work(
     category: Texts = None,
     element_bytes: float = 4,
 ) -> pd.DataFrame:
-    """`operators`, joined with the FLOPs and bytes of every row.
+    """Join `operators` with the FLOPs and bytes of every row.
 
     Parameters
     ----------

@@ -113,7 +113,7 @@ def _use(work: Scope, here: BoolArray, attributes: pd.DataFrame | None, total: i
 
 
 def device_properties(trace: Trace, number: int) -> dict[str, Any]:
-    """What is told of a device itself: ``name``, and ``memory_bytes`` and ``capability`` where known."""
+    """Return what is told of a device: ``name``, and ``memory_bytes`` and ``capability`` where known."""
     names = trace.metadata.get("devices")
     named = isinstance(names, list | tuple) and number < len(names)
     properties: dict[str, Any] = {

@@ -94,7 +94,7 @@ def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> 
 
 
 def stepping_track(trace: Trace) -> int:
-    """Track of the thread that runs the steps; -1 for a trace without host slices.
+    """Return the track of the thread that runs the steps; -1 for a trace without host slices.
 
     It is the one with the most self time in data, forward, optimizer and evaluation slices; without
     any, the one with the most self time at all.
@@ -144,7 +144,7 @@ def _both(a: Intervals, b: Intervals) -> Intervals:
 
 
 def _around_closures(host: Scope) -> BoolArray:
-    """Slices of the optimizer in which forward or backward runs: a closure is not the optimizer's."""
+    """Return slices of the optimizer in which forward or backward runs: a closure is not the optimizer's."""
     phase, parent = host.slices["phase"], host.slices["parent"].to_numpy(dtype=np.int64, na_value=-1)
     words = [str(word) for word in phase.cat.categories]
     code = phase.cat.codes.to_numpy()
@@ -164,7 +164,7 @@ def _around_closures(host: Scope) -> BoolArray:
 def _gaps(
     pieces: dict[str, Intervals], start: IntArray, end: IntArray, python: Scope
 ) -> dict[str, Intervals]:
-    """For each phase, the gaps between two of its pieces in one step, with no other phase between."""
+    """Return, for each phase, the gaps between two of its pieces in one step, with no other phase between."""
     names = list(pieces)
     starts = np.concatenate([pieces[name][0] for name in names])
     ends = np.concatenate([pieces[name][1] for name in names])
@@ -194,7 +194,7 @@ def _mostly_inside(python: Scope, before: IntArray, after: IntArray) -> BoolArra
 
 
 def _device_times(trace: Trace, window: WindowLike, steps: IntArray) -> IntArray:
-    """Union of device work, a row a step and a column a phase."""
+    """Return the union of device work, a row a step and a column a phase."""
     device = on_device(trace, window)
     table = np.zeros((len(steps), len(PHASES)), dtype=np.int64)
     row_of = {int(number): row for row, number in enumerate(steps)}

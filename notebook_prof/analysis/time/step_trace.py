@@ -121,7 +121,7 @@ def _near(runs: Scope, point_name: str) -> str:
 
 
 def _edge(runs: Scope, keep: BoolArray, start: IntArray, end: IntArray, first: bool) -> IntArray:
-    """Place in `runs` of the first to start (the last to end) inside each step; -1 where there is none."""
+    """Return the position in `runs` of the first to start (the last to end) in each step; -1 without one."""
     rows = np.flatnonzero(keep)
     edge = np.full(len(start), -1, dtype=np.int64)
     if not len(rows) or not len(start):
@@ -163,7 +163,7 @@ def _recorded_names(spans: pd.DataFrame, column: str) -> npt.NDArray[np.object_]
 
 
 def reduce_times(trace: Trace, spans: pd.DataFrame) -> IntArray:
-    """Union of the collectives of each step, on the devices or, where none is there, on the host.
+    """Unite the collectives of each step, on the devices or, where none is there, on the host.
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ def steps(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> p
 
 
 def _updates(trace: Trace) -> IntArray:
-    """Step of every step of an optimizer; one inside another is part of it."""
+    """Return the step of every step of an optimizer; one inside another is part of it."""
     slices = trace.slices
     words = slices["name"].cat.categories
     named = np.flatnonzero(words.astype(str).str.startswith(_OPTIMIZER_STEP))
@@ -310,7 +310,7 @@ def _union(scope: Scope, keep: npt.NDArray[np.bool_]) -> Intervals:
 def _extended(
     trace: Trace, steps: pd.DataFrame, host: Scope, device: Scope
 ) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
-    """Starts and ends of the steps with their device work, and which of them were recorded whole."""
+    """Return starts and ends of the steps with their device work, and which of them were recorded whole."""
     start = steps["ts"].to_numpy().copy()
     end = start + steps["dur"].to_numpy()
     count = len(steps)
@@ -341,7 +341,7 @@ def _extended(
 
 
 def _launching_step(trace: Trace, start: IntArray, end: IntArray) -> IntArray:
-    """For each slice, the step inside which the call lies that launched it; -1 for none."""
+    """Return the step inside which the call lies that launched each slice; -1 for none."""
     slices, flows = trace.slices, trace.flows
     launch = (flows["kind"] == "launch").to_numpy()
     src, dst = flows["src"].to_numpy()[launch], flows["dst"].to_numpy()[launch]

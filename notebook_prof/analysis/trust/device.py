@@ -48,7 +48,7 @@ def device_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding
 
 
 def _lost(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Finding]:
-    """Calls that must have started a kernel, and have none."""
+    """Find calls that must have started a kernel, and have none."""
     host = on_host(trace, window)
     calls = host.only(_names(host, LAUNCHES))
     calls = calls.only(~_while_capturing(trace, calls))
@@ -242,7 +242,7 @@ def _overlap_example(trace: Trace, rows: IntArray, at: int) -> str:
 
 
 def _launch_flows(trace: Trace, work: Scope) -> tuple[IntArray, IntArray]:
-    """Both ends of the launches whose work is in scope."""
+    """Return both ends of the launches whose work is in scope."""
     flows = trace.flows
     in_scope = np.zeros(len(trace.slices), dtype=bool)
     in_scope[work.rows] = True

@@ -43,7 +43,7 @@ def step_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding]:
 
 
 def _partial_steps(trace: Trace, window: WindowLike) -> Iterator[Finding]:
-    """First and last steps that lack a part of the work that the others have."""
+    """Find first and last steps that lack a part of the work that the others have."""
     steps = step_spans(trace, window)
     if len(steps) < _ENOUGH:
         return
@@ -73,7 +73,7 @@ def _partial_steps(trace: Trace, window: WindowLike) -> Iterator[Finding]:
 
 
 def _compiling(trace: Trace, window: WindowLike) -> Iterator[Finding]:
-    """Compilation and loading of code."""
+    """Find compilation and loading of code."""
     host = on_host(trace, window)
     words = [_compiles(str(name)) for name in host.slices["name"].cat.categories]
     rows = host.only(np.asarray(np.array([*words, False])[host.codes("name")], dtype=bool))
@@ -117,7 +117,7 @@ def _slow_first_step(trace: Trace, window: WindowLike) -> Iterator[Finding]:
 
 
 def card_findings(trace: Trace, window: WindowLike) -> Iterator[Finding]:
-    """Throttling and other users of the card, by the counters of the `nvml` collector."""
+    """Find throttling and other users of the card, by the counters of the `nvml` collector."""
     work = on_device(trace, window)
     if not len(work.rows):
         return
@@ -186,7 +186,7 @@ def _gpu_counters(trace: Trace) -> list[tuple[str, pd.DataFrame]]:
 
 
 def _above_zero(values: pd.DataFrame, cut: Window) -> Intervals:
-    """Time in which a counter is above zero; a reading holds until the next one."""
+    """Return the time in which a counter is above zero; a reading holds until the next one."""
     ts = np.clip(values["ts"].to_numpy(), cut.start, cut.end)
     until = np.append(ts[1:], cut.end)
     on = values["value"].to_numpy() > 0

@@ -63,7 +63,7 @@ def trust(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def _reported(trace: Trace) -> Iterator[Finding]:
-    """Losses and errors that the recording or the import has told itself."""
+    """Give the losses and errors that the recording or the import has told itself."""
     for issue in trace.report:
         if issue.severity != "info" and issue.code not in _COVERED_ELSEWHERE:
             yield Finding(

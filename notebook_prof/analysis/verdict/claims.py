@@ -39,7 +39,7 @@ class Source:
     reduce: str = "sum"
 
     def rows(self, trace: Trace) -> pd.DataFrame:
-        """Rows of the table that fit."""
+        """Return rows of the table that fit."""
         analyses = importlib.import_module("notebook_prof.analysis")
         table: pd.DataFrame = getattr(analyses, self.table)(trace, **self.arguments)
         keep = np.ones(len(table), dtype=bool)
@@ -163,7 +163,7 @@ class Sentence:
 
 
 def joined(pieces: Iterable[Sentence], between: str) -> Sentence:
-    """Sentences with a text between each two of them."""
+    """Join sentences with a text between each two of them."""
     parts: list[str | Claim] = []
     for piece in pieces:
         parts += [between, *piece.parts] if parts else piece.parts

@@ -111,7 +111,7 @@ def _share(facts: Facts, row: Any) -> Claim:
 
 
 def _spread_over_parts(parts: pd.DataFrame) -> Finding:
-    """The longest parts of the account: what lies outside of the asked steps has no lines, but its time."""
+    """Name the longest parts of the account: what lies outside of the asked steps has times, but no lines."""
     whole = Source("account", "dur")
     pieces, shares = [], []
     for row in parts.to_dict("records"):
@@ -126,7 +126,7 @@ def _spread_over_parts(parts: pd.DataFrame) -> Finding:
 
 
 def _spread(facts: Facts) -> Finding:
-    """No line takes most: the first three, none inside another; parts where a longer one was not recorded."""
+    """Name the first three lines, none inside another, where no line takes most; or longer parts."""
     table = facts.hot.table.iloc[facts.hot.outer[:_SHOWN]]
     parts = facts.account[facts.account["kind"].isin(_STATEMENTS)].nlargest(_SHOWN, "dur")
     if len(parts) and (not len(table) or int(parts["dur"].iloc[0]) > int(table["total_ns"].iloc[0])):
@@ -179,7 +179,7 @@ def _doing(facts: Facts, part: Any, row: Any) -> tuple[str, Sentence, dict[str, 
 
 
 def _waits(part: Any, row: Any, text: str, below: str) -> bool:
-    """Whether the line waits: by what it and its callees are called, or by CPU time where that was recorded.
+    """Return whether the line waits: by what it and its callees are called, or by recorded CPU time.
 
     On a machine that others use too, a thread that wakes often mostly stands ready to run: its CPU time alone
     does not tell that it waits.
@@ -218,7 +218,7 @@ def _meanwhile(facts: Facts, part: Any, row: Any) -> Sentence:
 
 
 def _below(facts: Facts, row: Any) -> tuple[tuple[str, str, str], int, int, int]:
-    """What has most time of its own below a line (name, file, function); its time, operators', all of it."""
+    """Return what has most own time below a line (name, file, function); its time, operators', all of it."""
     trace = facts.trace
     slices = trace.slices
     select = line_select(row)["name"]

@@ -136,7 +136,7 @@ def _busy(facts: Facts, busy: float, when: Sentence, evidence: dict[str, Any]) -
 
 
 def _busy_while_it_works(facts: Facts, evidence: dict[str, Any]) -> Finding | None:
-    """A device that waits only before its first and after its last work, as where one step was recorded."""
+    """Judge a device that waits only before its first and after its last work, as with one step."""
     number = evidence["device"]
     own = device(facts.trace, window=facts.window).set_index("device").loc[number]
     span, busy = int(own["window_ns"]), int(own["busy_ns"]) / max(int(own["window_ns"]), 1)

@@ -180,7 +180,7 @@ def gather(trace: Trace, window: WindowLike = None) -> Facts:
 
 
 def _top(scope: Scope) -> pd.DataFrame:
-    """Self time by name, longest first."""
+    """Return the self time by name, longest first."""
     groups = group(scope.slices, "name")
     table = groups.keys.assign(
         count=groups.sum(scope.rows), self_ns=groups.sum(scope.rows, scope.self_ns.astype(np.float64))
@@ -205,7 +205,7 @@ def _inside(spans: pd.DataFrame, instants: IntArray) -> np.ndarray[tuple[int], n
 
 
 def _extent(trace: Trace, window: WindowLike, spans: pd.DataFrame, thread: Scope) -> Window:
-    """From the first step to the last or, without steps, from the first work to the last."""
+    """Return the span from the first step to the last or, without steps, from the first work to the last."""
     if len(spans):
         return Window(int(spans["ts"].min()), int((spans["ts"] + spans["dur"]).max()))
     work = on_device(trace, window)
@@ -227,7 +227,7 @@ def _phase_times(trace: Trace, window: WindowLike) -> dict[str, int]:
 
 
 def _growth(trace: Trace) -> dict[tuple[int, str], int]:
-    """Median growth from step to step, for devices where that is certain; the first step may set up.
+    """Return the median growth from step to step, for devices where that is certain.
 
     Where blocks are known, some must stay: a queue of batches that fills up for a few steps is no leak. What
     the steps add must be worth a word: see `matters`.

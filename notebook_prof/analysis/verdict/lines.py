@@ -19,7 +19,7 @@ _SMALL: Final = 0.01
 
 
 def supporting_lines(facts: Facts) -> list[Sentence]:
-    """At most five lines; what was not recorded is said, not left out."""
+    """Return at most five lines; what was not recorded is said, not left out."""
     lines = []
     if facts.is_cell and len(facts.account):
         lines.append(_account(facts))
@@ -73,7 +73,7 @@ def _amount(spent: int, total: int, source: Source, whole: Source) -> tuple[str 
 
 
 def _updates(facts: Facts) -> Sentence | str:
-    """How often optimizers stepped, where that is not once a step: with accumulated gradients, or several."""
+    """Say how often optimizers stepped, where that is not once a step: accumulated gradients, or several."""
     source = Source("steps", "updates", {}, facts.arguments)
     updates = int(source.value(facts.trace))
     if updates in (0, len(facts.steps)):

@@ -86,7 +86,7 @@ def python_verdict(facts: Facts) -> Finding:
 
 
 def is_wait(scope: Scope) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Which slices wait: of category sync, or for a lock, a socket, a process, the clock or a runtime."""
+    """Return which slices wait: of category sync, or for a lock, socket, process, clock or runtime."""
     named = np.array(
         [*map(waits_by_name, scope.slices["name"].cat.categories.astype("str")), False], dtype=bool
     )
@@ -105,7 +105,7 @@ def waits_by_name(name: str) -> bool:
 
 
 def library_of(file: str, name: str) -> str:
-    """The installed package that a file or the name of a compiled function belongs to; empty for others.
+    """Return the installed package that a file or a compiled function's name belongs to; empty for others.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def _waiting(facts: Facts, waits: np.ndarray[Any, np.dtype[np.bool_]], waited: i
 
 
 def _in_library(facts: Facts, source_lines: Frames, row: int, library: str, name: str) -> Finding:
-    """All self time in that library, the function with most of it, and the user's line that called it."""
+    """Say what a library takes by itself, its function with most of it, and the user's line calling it."""
     thread = facts.thread
     files = np.array([library_of(str(file), "") == library for file in source_lines.file], dtype=bool)
     inside = files[source_lines.code[thread.rows]]

@@ -86,7 +86,7 @@ def _own_inside(thread: Scope, busy: Intervals) -> IntArray:
 
 
 def _until(intervals: Intervals, instants: IntArray) -> IntArray:
-    """Time in the intervals up to each instant."""
+    """Return the time in the intervals up to each instant."""
     starts, ends = intervals
     if not len(starts):
         return np.zeros(len(instants), np.int64)
@@ -97,7 +97,7 @@ def _until(intervals: Intervals, instants: IntArray) -> IntArray:
 
 
 def _own_without(top: pd.DataFrame, thread: Scope, hidden: IntArray) -> IntArray:
-    """Own time of the rows of `top` without the hidden time."""
+    """Return the own time of the rows of `top` without the hidden time."""
     words = thread.slices["name"].cat.categories
     hidden_ns = np.bincount(thread.codes("name"), weights=hidden, minlength=len(words))
     less = pd.Series(hidden_ns.astype(np.int64), index=words).reindex(top["name"].astype("str")).to_numpy()

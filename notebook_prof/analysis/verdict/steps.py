@@ -41,7 +41,7 @@ def judge_steps(facts: Facts) -> Finding:
 
 
 def _elsewhere(facts: Facts) -> Finding:
-    """Nobody saw the operators of the steps: say that, and the line of the user's that took most of them."""
+    """Say that nobody saw the operators of the steps, and the user's line that took most of them."""
     sentence = say("The steps run in another thread than the cell's, whose operators were not recorded")
     heads = set(facts.account["line"].dropna().tolist()) if facts.is_cell else set()
     table = facts.hot.table
@@ -92,7 +92,7 @@ def _recording_cost(facts: Facts) -> Sentence | None:
 
 
 def _exposed(facts: Facts) -> tuple[int, int] | None:
-    """Device and time in which its communication is hidden by no kernel, for the device with most of it."""
+    """Return the device and time in which no kernel hides its communication, for the one with most of it."""
     if not len(facts.device):
         return None
     row = facts.device.iloc[int(facts.device["exposed_communication_ns"].to_numpy().argmax())]
@@ -148,7 +148,7 @@ def _waits(facts: Facts, phase: str, spent: int) -> Finding:
 
 
 def _line_in_phase(facts: Facts, phase: str) -> Sentence | None:
-    """The innermost line of the user's that holds more than half of the time for data, and little else."""
+    """Return the user's innermost line that holds more than half of the time for data, and little else."""
     if phase != "data" or not facts.is_cell:
         return None
     spent, thread = facts.phase_ns.get(phase, 0), facts.thread
@@ -180,7 +180,7 @@ def line_select(row: Any) -> dict[str, Any]:
 
 
 def line_words(row: Any) -> tuple[str, ...]:
-    """A line in words, with its text: ``line 7, `x = f(y)```; with the file where it is not the cell's."""
+    """Return a line in words, with its text: ``line 7, `x = f(y)```; with the file outside of the cell."""
     line_name = f"line {row['line']}" if row["file"] == CELL else f"{_file(row['file'])}:{row['line']}"
     return (line_name, f", `{short(row['text'], 60)}`" if row["text"] else "")
 
@@ -217,7 +217,7 @@ def _thread(facts: Facts, *states: str) -> Source:
 
 
 def _python_in_steps(facts: Facts, python: float) -> Finding:
-    """Python between operators takes most: the hottest line that the loop's body holds."""
+    """Judge steps in which Python between operators takes most, by the hottest line of the loop's body."""
     table = facts.hot.table
     heads = set(facts.account["line"].dropna().tolist()) if facts.is_cell else set()
     inner = table[~((table["file"] == CELL) & table["line"].isin(heads))]

@@ -26,7 +26,7 @@ _TRANSPOSED: Final[_Positions] = (3, 4, 7, True, 5)
 
 
 def matmul(call: Call) -> Work | None:
-    """2·m·n·k for each matrix of a batch.
+    """Count 2·m·n·k for each matrix of a batch.
 
     The formula of `torch.utils.flop_counter` (``mm_flop``, ``bmm_flop``), of torch.profiler's
     ``with_flops`` and of MegEngine's footprint; the addition of a bias is not counted.
@@ -58,7 +58,7 @@ def matmul(call: Call) -> Work | None:
 
 
 def convolution(call: Call) -> Work | None:
-    """2·batch·spatial·c_out·c_in·kernel, with the output's spatial size (the input's, if transposed).
+    """Count 2·batch·spatial·c_out·c_in·kernel, with the output's spatial size (the input's, if transposed).
 
     The formula of `torch.utils.flop_counter.conv_flop_count`. Missing where strides and paddings were
     not recorded.
@@ -83,7 +83,7 @@ def convolution(call: Call) -> Work | None:
 
 
 def convolution_backward(call: Call) -> Work | None:
-    """As much as the forward convolution for each of the gradients of input and weight that are wanted.
+    """Count as much as the forward convolution for each of the gradients of input and weight that are wanted.
 
     As in `torch.utils.flop_counter.conv_backward_flop`; the sum for the bias is not counted.
 
@@ -109,7 +109,7 @@ def convolution_backward(call: Call) -> Work | None:
 
 
 def attention(call: Call) -> Work | None:
-    """2·batch·heads·queries·keys·(d_qk + d_v); (3 d_qk + 2 d_v) in the backward, which recomputes scores.
+    """Count 2·batch·heads·queries·keys·(d_qk + d_v); (3 d_qk + 2 d_v) backward, recomputing scores.
 
     The formulas of `torch.utils.flop_counter` (``sdpa_flop_count``, ``sdpa_backward_flop_count``). A
     causal mask is not taken off, since implementations differ in how much they skip.
@@ -138,7 +138,7 @@ def attention(call: Call) -> Work | None:
 
 
 def _product(a: Shape, b: Shape) -> Shape:
-    """Shape of a matrix product, with batches broadcast as torch.matmul does."""
+    """Return the shape of a matrix product, with batches broadcast as torch.matmul does."""
     rows = (a[-2],) if len(a) > 1 else ()
     columns = (b[-1],) if len(b) > 1 else ()
     outer, inner = a[:-2], b[:-2]
@@ -152,7 +152,7 @@ def _groups(x: Shape, w: Shape) -> int:
 
 
 def _output(call: Call, x: Shape, w: Shape) -> tuple[Shape, bool] | None:
-    """Spatial size of a convolution's output, and whether it is a transposed one."""
+    """Return the spatial size of a convolution's output, and whether it is a transposed one."""
     size = len(w) - 2
     if size < 1 or len(x) != len(w):
         return None

@@ -91,14 +91,14 @@ def _footprint(row: Any) -> tuple[float, float]:
 
 
 def _convolution(name: str, inputs: list[Shape], made: Shape) -> tuple[Shape, Shape]:
-    """Shapes of the filter, and of the output of the forward, of a convolution or one of its gradients."""
+    """Return shapes of the filter, and of the forward's output, of a convolution or one of its gradients."""
     if "BackwardData" in name:
         return inputs[0], inputs[1]
     return (made, inputs[1]) if "BackwardFilter" in name else (inputs[1], made)
 
 
 def _first_types(row: Any) -> list[Any] | None:
-    """Types of two inputs and the output."""
+    """Return types of two inputs and the output."""
     inputs, made = row.get("in_dtypes"), row.get("out_dtypes")
     return [*inputs[:2], made[0]] if isinstance(inputs, list) and isinstance(made, list) and made else None
 

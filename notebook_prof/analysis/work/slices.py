@@ -103,7 +103,7 @@ def slice_work(trace: Trace, element_bytes: float = 4) -> SliceWork:
 def inclusive_work(
     work: SliceWork, depth: npt.NDArray[Any], parent: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """FLOPs and bytes of each slice: its own where they are known, else of what is inside it.
+    """Return FLOPs and bytes of each slice: its own where they are known, else of what is inside it.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def _call_codes(slices: pd.DataFrame, host: BoolArray) -> IntArray:
 
 
 def _distinct(trace: Trace, element_bytes: float) -> pd.DataFrame:
-    """``code flops bytes kind`` of each name and shapes with known work, by code."""
+    """Return ``code flops bytes kind`` of each name and shapes with known work, by code."""
     slices = trace.slices
     names, shapes = slices["name"].cat.categories, slices["shapes"].cat.categories
     source = str(trace.metadata.get("source", ""))

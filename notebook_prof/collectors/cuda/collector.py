@@ -72,12 +72,12 @@ class CudaCollector(Collector):
         self._inner = _recorder(self._route, options)
 
     def claims(self) -> frozenset[str]:
-        """CUPTI, by torch's profiler on its route; nothing on the last."""
+        """Claim CUPTI, by torch's profiler on its route; nothing on the last."""
         return {"cupti": CUPTI, "counters": frozenset[str]()}.get(self._route.name, self.holds | CUPTI)
 
     @classmethod
     def availability(cls) -> Availability:
-        """Whether anything of a GPU can be recorded, and by which route; loads neither torch nor CUDA."""
+        """Return whether anything of a GPU can be recorded, and by which route; without loading torch."""
         best = choose(routes(survey()))
         return Availability(best.ok, best.reason)
 

@@ -54,7 +54,7 @@ class EventRanges:
         return ImportReport()
 
     def warm(self, clock: Clock) -> None:
-        """Nothing to prepare."""
+        """Prepare nothing: there is nothing to prepare."""
 
     def start(self, clock: Clock) -> None:
         """Bring the device's clock and the recording's together, and watch annotations from now on."""
@@ -119,7 +119,7 @@ class EventRanges:
         self._done.clear()
 
     def opened(self, span: Span) -> None:
-        """An annotation opened in this thread."""
+        """Begin an annotation that was opened in this thread."""
         if len(self._done) + len(self._open) >= MOST_RANGES:
             self._dropped += 1
             return
@@ -131,7 +131,7 @@ class EventRanges:
             self._failed = f"{type(error).__name__}: {error}"
 
     def closed(self, span: Span) -> None:
-        """An annotation closed."""
+        """End an annotation that was closed."""
         if (one := self._open.pop(id(span), None)) is not None:
             self._close(one)
 

@@ -157,7 +157,7 @@ def _driver() -> Availability:
 
 
 def _torch_build() -> str | None:
-    """CUDA version of the installed torch, from its ``version.py``; not imported for that."""
+    """Return the CUDA version of the installed torch, from its ``version.py``; not imported for that."""
     try:
         spec = find_spec("torch")
     except (ImportError, ValueError):

@@ -171,7 +171,7 @@ def _calls(rows: npt.NDArray[Any], kind: str, name: Callable[[int], str]) -> Par
 
 
 def _outer(rows: npt.NDArray[Any], runtime: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
-    """Driver calls that are not part of a recorded runtime call."""
+    """Return the driver calls that are not part of a recorded runtime call."""
     if runtime is None:
         return rows
     return rows[~np.isin(rows["correlationId"], runtime["correlationId"])]
@@ -225,7 +225,7 @@ def _more(launched: Mapping[str, Any], values: tuple[int, ...]) -> str:
 
 
 def _moved(rows: npt.NDArray[Any]) -> Coded:
-    """Bytes, and the graph that asked for it."""
+    """Return the bytes, and the graph that asked for them."""
     launched = _launched(rows)
     return _texts(
         {"bytes": rows["bytes"], **launched},
@@ -266,7 +266,7 @@ def _waits(rows: npt.NDArray[Any], of: dict[int, npt.NDArray[Any]]) -> Part:
 
 
 def _device_of_context(context: npt.NDArray[Any], of: dict[int, npt.NDArray[Any]]) -> IntArray:
-    """Waits name a context only; kernels and copies tell whose device that is."""
+    """Return the device of each context: waits name a context only; kernels and copies tell whose it is."""
     result = np.zeros(len(context), np.int64)
     for kind in (kinds.CONCURRENT_KERNEL, kinds.MEMCPY, kinds.MEMSET):
         if (rows := of.get(kind)) is not None:

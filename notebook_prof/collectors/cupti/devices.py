@@ -42,7 +42,7 @@ class Device:
     reserved_shared_memory: int
 
     def resident_blocks(self, threads: int, registers: int, shared_memory: int) -> int:
-        """Most blocks of a kernel that one multiprocessor can hold at a time.
+        """Return the most blocks of a kernel that one multiprocessor can hold at a time.
 
         Parameters
         ----------
@@ -74,7 +74,7 @@ class Device:
     def occupancy(
         self, grid: tuple[int, int, int], block: tuple[int, int, int], registers: int, shared_memory: int
     ) -> tuple[float, float, float]:
-        """Blocks and warps for each multiprocessor, and the estimated share of its threads in use.
+        """Return blocks and warps for each multiprocessor, and the estimated share of its threads in use.
 
         As Kineto's ``blocks per SM``, ``warps per SM`` and ``est. achieved occupancy %`` (there in per cent).
         """

@@ -205,7 +205,7 @@ def release(version: int) -> int:
 
 
 def sizes(version: int) -> dict[str, int]:
-    """Bytes of every structure.
+    """Return bytes of every structure.
 
     Parameters
     ----------

@@ -89,7 +89,7 @@ class Cupti:
         return (size,) if also is None else (size, also)
 
     def timestamp_ns(self) -> int:
-        """Now, on the clock of the records; Unix nanoseconds by default."""
+        """Return the time now on the clock of the records; Unix nanoseconds by default."""
         value = ctypes.c_uint64()
         self._call("cuptiGetTimestamp", ctypes.byref(value), doing="read its clock")
         return value.value
@@ -136,7 +136,7 @@ class Cupti:
         self._call("cuptiActivityFlushAll", ctypes.c_uint32(_FORCED), doing="give its buffers back")
 
     def dropped(self) -> int:
-        """Records that CUPTI dropped because it had no buffer, since the last time it was asked."""
+        """Count the records that CUPTI dropped for want of a buffer, since the last time it was asked."""
         count = ctypes.c_size_t()
         self._call(
             "cuptiActivityGetNumDroppedRecords",

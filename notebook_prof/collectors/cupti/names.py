@@ -52,7 +52,7 @@ def text_at(address: int) -> str:
 
 
 def copy_name(code: int) -> str:
-    """As Kineto names copies; `code` is kind, source and target, a byte each.
+    """Name a copy as Kineto does; `code` is kind, source and target, a byte each.
 
     Examples
     --------
@@ -64,12 +64,12 @@ def copy_name(code: int) -> str:
 
 
 def memset_name(kind: int) -> str:
-    """As Kineto names fills."""
+    """Name a fill as Kineto does."""
     return f"Memset ({_pick(MEMORY, kind)})"
 
 
 def sync_name(kind: int) -> str:
-    """As Kineto names waits."""
+    """Name a wait as Kineto does."""
     return _pick(SYNC, kind)
 
 
@@ -79,7 +79,7 @@ def overhead_name(kind: int) -> str:
 
 
 def demangle(name: str) -> str:
-    """A C++ name in readable form, by the C++ library of the process; itself where that cannot be done.
+    """Write a C++ name in readable form, by the process's C++ library; as it is where that cannot be done.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def demangle(name: str) -> str:
 
 @cache
 def _demangler() -> Any:
-    """``__cxa_demangle`` of the C++ ABI."""
+    """Return ``__cxa_demangle`` of the C++ ABI."""
     for library in ("libstdc++.so.6", "libc++abi.so.1"):
         try:
             call = ctypes.CDLL(library).__cxa_demangle

@@ -28,13 +28,13 @@ from .walk import Words, since, walk
 
 
 def short_numbers() -> dict[int, int]:
-    """From the lower half of pthread's number, by which CUPTI before 12.0 tells threads, to the system's."""
+    """Return the system's number of each thread by the lower half of pthread's, told before CUPTI 12.0."""
     tid_of = {thread.ident: thread.native_id for thread in threading.enumerate()}
     return {short & 0xFFFFFFFF: tid for short, tid in tid_of.items() if short is not None and tid is not None}
 
 
 def thread_names() -> dict[tuple[int, int], str]:
-    """Names by process and the system's number."""
+    """Return names by process and the system's number."""
     pid = os.getpid()
     name_of = {thread.native_id: thread.name for thread in threading.enumerate()}
     return {(pid, tid): name for tid, name in name_of.items() if tid is not None}
@@ -354,7 +354,7 @@ def open_users() -> Cupti:
 
 
 def _tell_devices(devices: dict[int, Device], builder: TraceBuilder) -> None:
-    """Names and properties of the cards, in the words of Kineto's files."""
+    """Put names and properties of the cards, in the words of Kineto's files."""
     if not devices:
         return
     builder.metadata.setdefault("devices", [devices[number].name for number in sorted(devices)])

@@ -212,7 +212,7 @@ def _with_a_gpu(cupy: Any) -> Availability:
 
 
 def _pool(cupy: Any, device: int) -> tuple[int, int]:
-    """Used and held bytes of the default pool on a device."""
+    """Return used and held bytes of the default pool on a device."""
     with cupy.cuda.Device(device):
         pool = cupy.get_default_memory_pool()
         return int(pool.used_bytes()), int(pool.total_bytes())

@@ -112,7 +112,7 @@ class JaxCollector(Collector):
         return Availability(True, f"operations and kernels by JAX's profiler{loaded}")
 
     def claims(self) -> frozenset[str]:
-        """CUPTI too, where JAX's own part for NVIDIA's GPUs is installed."""
+        """Claim CUPTI too, where JAX's own part for NVIDIA's GPUs is installed."""
         on_gpu = any(installed(plugin) for plugin in _CUDA_PLUGINS)
         return self.holds | {"CUPTI"} if on_gpu else self.holds
 

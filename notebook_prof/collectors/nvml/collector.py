@@ -201,7 +201,7 @@ def _rates(totals: Readings) -> Readings:
 
 
 def _visible(nvml: Any) -> list[tuple[int, Any]]:
-    """CUDA's number and NVML's handle of every GPU that ``CUDA_VISIBLE_DEVICES`` leaves."""
+    """Return CUDA's number and NVML's handle of every GPU that ``CUDA_VISIBLE_DEVICES`` leaves."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return [(i, nvml.nvmlDeviceGetHandleByIndex(i)) for i in range(nvml.nvmlDeviceGetCount())]

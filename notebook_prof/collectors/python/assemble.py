@@ -146,7 +146,7 @@ def boundaries(bounds: IntArray, edges: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def breaks(ts: IntArray, stack: IntArray, stacks: Stacks, labels: Labels, edges: Edges) -> IntArray:
-    """From which depth on slices may not continue from one sample to the next.
+    """Return from which depth on slices may not continue from one sample to the next.
 
     Where an annotation begins or ends, everything that was called by the function that opened it has
     returned, and its own line is another one: such slices would otherwise overlap the annotation's edge.
@@ -331,7 +331,7 @@ def put(
 
 
 def _module_lines(stacks: Stacks, labels: Labels) -> IntArray:
-    """For every stack the line of the cell's own code at its root; -1 where that is something else."""
+    """Return the line of the cell's own code at the root of every stack; -1 where that is something else."""
     is_it = np.array([f.owner == CELL and f.function.startswith("<") for f in labels.frames], dtype=bool)
     lines = np.array([frame.line for frame in labels.frames], dtype=np.int64)
     result = np.full(len(stacks.lengths), -1, np.int64)

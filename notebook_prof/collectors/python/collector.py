@@ -78,7 +78,7 @@ class PythonCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Always; says how it looks, and whether calls can be traced too."""
+        """Return that it is always available, how it looks, and whether calls can be traced too."""
         no_spy = py_spy.refusal()
         how = f"samples lines by the alarm ({no_spy})" if no_spy else "samples lines by py-spy"
         why_not = CallTracer.refusal()

@@ -73,7 +73,7 @@ class Recorded:
 
     @classmethod
     def nothing(cls, interval_ns: int) -> Recorded:
-        """No threads."""
+        """Return no threads."""
         empty = np.empty(0, np.int64)
         return cls([], Stacks(empty, empty, []), interval_ns)
 
@@ -97,7 +97,7 @@ class Engine(Protocol):
 
 
 def with_gaps(begin: IntArray, end: IntArray, stack: IntArray) -> tuple[IntArray, IntArray]:
-    """Bounds and stacks of pieces that do not overlap; between pieces that do not touch nothing is known.
+    """Return bounds and stacks of pieces that do not overlap; where pieces do not touch nothing is known.
 
     Parameters
     ----------

@@ -197,11 +197,11 @@ class _Owners:
         return np.asarray(kinds[self._stacks.frames], dtype=bool)
 
     def first(self, mask: BoolArray) -> IntArray:
-        """For every stack the first position at which `mask` holds; its end without one."""
+        """Return the first position at which `mask` holds in every stack; its end without one."""
         return _first(mask, self.home, self.ends)
 
     def last(self, mask: BoolArray) -> IntArray:
-        """For every stack the last position at which `mask` holds; before its begin without one."""
+        """Return the last position at which `mask` holds in every stack; before its begin without one."""
         result = self.offsets - 1
         np.maximum.at(result, self.home, np.where(mask, self.position, -1))
         return result
@@ -244,7 +244,7 @@ def _starts_process(frame: Frame) -> bool:
 
 
 def _first(mask: BoolArray, home: IntArray, otherwise: IntArray) -> IntArray:
-    """For every stack the first position at which `mask` holds."""
+    """Return the first position at which `mask` holds in every stack."""
     positions = np.flatnonzero(mask)
     owners, first = np.unique(home[positions], return_index=True)
     result = otherwise.copy()
@@ -264,14 +264,14 @@ def _shared(stacks: Stacks, context: Sequence[Frame]) -> IntArray:
 
 
 def context_of(stacks: Stacks) -> list[Frame]:
-    """Frames of the one stack in `stacks`, up to the first of notebook_prof."""
+    """Return frames of the one stack in `stacks`, up to the first of notebook_prof."""
     frames = [stacks.distinct[i] for i in stacks.frames.tolist()]
     ours = next((i for i, frame in enumerate(frames) if frame.owner == OURS), len(frames))
     return frames[:ours]
 
 
 def owner_of(file: str) -> int:
-    """Whose code a file holds, by its name.
+    """Say whose code a file holds, by its name.
 
     Examples
     --------
@@ -293,7 +293,7 @@ def owner_of(file: str) -> int:
 
 
 def _installed_path(file: str) -> str | None:
-    """Path below the folder that packages are installed in; None if it is not installed."""
+    """Return the path below the folder that packages are installed in; None if it is not installed."""
     for folder in ("site-packages", "dist-packages"):
         _, separator, path = file.rpartition(f"{os.sep}{folder}{os.sep}")
         if separator:

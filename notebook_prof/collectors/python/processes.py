@@ -49,7 +49,7 @@ class Process(NamedTuple):
 
 
 def name_processes(children: Sequence[Process], named: Mapping[int, str] | None = None) -> dict[int, str]:
-    """Names of child processes, by what they run.
+    """Name child processes by what they run.
 
     Parameters
     ----------

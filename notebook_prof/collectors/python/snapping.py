@@ -42,7 +42,7 @@ class Ranges(NamedTuple):
 
     @classmethod
     def of(cls, ts: IntArray, dur: IntArray, operator: BoolArray, always_closed: BoolArray) -> Ranges:
-        """Ranges of slices.
+        """Return ranges of slices.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ def beside_ranges(
 def _python_ran(
     spans: SampleSpans, node_at: list[IntArray], ranges: Ranges, interval_ns: int
 ) -> tuple[IntArray, IntArray]:
-    """Operators without anything inside in which the stack was seen to change, and from which depth on.
+    """Return operators without anything inside in which the stack changed, and from which depth on.
 
     So does the ``backward`` of a `torch.autograd.Function` that is written in Python. Slices of that depth
     are called by the operator, and so begin and end with it. Changes near an edge may have been outside.

@@ -62,7 +62,7 @@ class SystemCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Always."""
+        """Return that it is always available."""
         return Availability(True, "memory and CPU time of this process and its children")
 
     def prepare(self) -> None:
@@ -201,7 +201,7 @@ class SystemCollector(Collector):
 
 
 def high_water_bytes() -> int:
-    """The most that was ever resident of this process, as the kernel counts it; 0 where it does not tell.
+    """Return the most that was ever resident of this process, as the kernel counts it; else 0.
 
     Examples
     --------
@@ -217,7 +217,7 @@ def high_water_bytes() -> int:
 
 
 def _ended_children_ns() -> int:
-    """CPU time of the user's children that were waited for."""
+    """Return the CPU time of the user's children that were waited for."""
     try:
         import resource
     except ImportError:

@@ -14,7 +14,7 @@ def usable_cpus() -> int:
 
 
 def usable_cores(cgroups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> float:
-    """CPUs that this process may run on, or what its container's quota leaves of them.
+    """Count the CPUs that this process may run on, or what its container's quota leaves of them.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def usable_cores(cgroups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc
 
 
 def _quotas(cgroups: Path, own: Path) -> list[float]:
-    """Quotas of the process's groups and of all groups around them, in cores."""
+    """Return quotas of the process's groups and of all groups around them, in cores."""
     quotas = []
     for line in _text(own).splitlines():
         number, _, fields = line.partition(":")

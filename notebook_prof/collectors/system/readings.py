@@ -41,7 +41,7 @@ def within(begin: Records, watched: Records, end: Records) -> Records:
 
 
 def resident(records: Records, high_water: tuple[int, int]) -> tuple[IntArray, IntArray]:
-    """Times and bytes of resident memory.
+    """Return times and bytes of resident memory.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def resident(records: Records, high_water: tuple[int, int]) -> tuple[IntArray, I
 
 
 def busy_share(records: Records, cores: float, interval_ns: int) -> tuple[IntArray, npt.NDArray[np.float64]]:
-    """Times and shares of all cores that the process used since the time before."""
+    """Return times and shares of all cores that the process used since the time before."""
     rows = records[records["kind"] == watcher.PROCESS]
     passes = np.unique(records["ts"][records["kind"] == watcher.PASS])
     if len(rows) == 0 or len(passes) < 2:
@@ -74,7 +74,7 @@ def busy_share(records: Records, cores: float, interval_ns: int) -> tuple[IntArr
 
 
 def children_bytes(records: Records, ours: Collection[int], main: int) -> tuple[IntArray, IntArray]:
-    """Times and resident bytes of all child processes together; empty without any."""
+    """Return times and resident bytes of all child processes together; empty without any."""
     of_children = np.isin(records["kind"], (watcher.CHILD, watcher.GONE)) & (records["tid"] == -1)
     of_children &= ~np.isin(records["pid"], [*ours, main])
     rows = records[of_children]
@@ -149,7 +149,7 @@ def cpu_table(records: Records, processes: ProcessFacts) -> pd.DataFrame:
 
 
 def _changes(own: Records, passes: IntArray) -> pd.DataFrame:
-    """Rows of one thread or process, with those that a straight line between two changes would hide."""
+    """Return rows of one thread or process, with those that a line between two changes would hide."""
     ts = own["ts"].astype(np.int64)
     cpu, wait = (np.maximum.accumulate(own[name]).astype(np.int64) for name in ("a", "b"))
     before = np.searchsorted(passes, ts, side="left") - 1
@@ -166,14 +166,14 @@ def _changes(own: Records, passes: IntArray) -> pd.DataFrame:
 
 
 def _ended_unseen(table: pd.DataFrame, records: Records, processes: ProcessFacts) -> int:
-    """CPU time of children that were waited for, less what was seen of those that ended."""
+    """Return the CPU time of children that were waited for, less what was seen of those that ended."""
     here = records["pid"][(records["kind"] == watcher.CHILD) & (records["ts"] == records["ts"][-1])]
     final = table[table["kind"] == "child"].groupby("pid")["cpu_ns"].max()
     return max(0, processes.ended_ns - int(final[~final.index.isin(here)].sum()))
 
 
 def last_names(records: Records) -> dict[tuple[int, int], str]:
-    """Last name that was read of each thread and process."""
+    """Return the last name that was read of each thread and process."""
     rows = records[records["kind"] == watcher.NAME]
     names: dict[tuple[int, int], bytes] = {}
     numbers = np.stack([rows[name] for name in ("a", "b", "c")], axis=1).astype("<i8")

@@ -87,7 +87,7 @@ class Thread:
             self.cpu_ns = (int(ran) + int(waited)) * _TICK_NS
 
     def children(self) -> list[int] | None:
-        """Processes that this thread forked; None where the kernel does not say."""
+        """Return processes that this thread forked; None where the kernel does not say."""
         if self._children < 0:
             return None
         return [int(word) for word in os.pread(self._children, 65536, 0).split()]
@@ -121,7 +121,7 @@ class Process:
         self._statm = os.open(f"{self.folder}/statm", os.O_RDONLY | os.O_CLOEXEC)
 
     def rss_bytes(self) -> int:
-        """Resident bytes now."""
+        """Return resident bytes now."""
         return int(os.pread(self._statm, 64, 0).split(None, 2)[1]) * _PAGE_BYTES
 
     def read(self, room: int) -> list[int]:
@@ -150,7 +150,7 @@ class Process:
         return gone
 
     def children(self) -> list[int] | None:
-        """Its child processes; None where the kernel does not say."""
+        """Return its child processes; None where the kernel does not say."""
         pids: list[int] = []
         for thread in self.threads.values():
             try:
@@ -306,7 +306,7 @@ class Tree:
 
 
 def _parents(root: str) -> dict[int, list[int]]:
-    """Children of every process, for kernels that do not list them."""
+    """Return children of every process, for kernels that do not list them."""
     children: dict[int, list[int]] = {}
     for name in os.listdir(root):
         if name.isdigit():

@@ -109,7 +109,7 @@ class Spare:
             kept.close()
 
     def forget(self) -> None:
-        """In a forked child: the one that waits belongs to our parent."""
+        """Forget, in a forked child, the one that waits: it belongs to our parent."""
         self._lock = threading.Lock()
         kept, self._spare = self._spare, None
         if kept is not None:

@@ -46,7 +46,7 @@ class ParameterCounts:
                 self._rows.setdefault(name.removeprefix(MODULE_PREFIX), (count, trainable, size))
 
     def table(self) -> pd.DataFrame | None:
-        """``module parameters trainable parameter_bytes``, or None without modules."""
+        """Return ``module parameters trainable parameter_bytes``, or None without modules."""
         if not self._rows:
             return None
         rows = [(name, *counts) for name, counts in self._rows.items()]
@@ -200,7 +200,7 @@ class ModuleRanges:
         return entry is not None and entry[0]() is module
 
     def _container(self, root: Any, parts: tuple[type, tuple[int, ...]]) -> Names:
-        """Names of a new holder of parts that are known, as ``model[:3]`` is: the parts keep theirs."""
+        """Name a new holder of known parts, as ``model[:3]`` is: the parts keep theirs."""
         names = {
             id(child): self._cache[id(child)][1][id(child)] for child in root.modules() if child is not root
         }

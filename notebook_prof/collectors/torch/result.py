@@ -175,7 +175,7 @@ class _Columns:
             self._fill_arguments(chunk, here, event, names)
 
     def _fill_arguments(self, chunk: list[Any], here: slice, event: Any, names: _Codes) -> None:
-        """Element types of the inputs; arguments only of operators whose work depends on them."""
+        """Fill in element types of the inputs, and arguments of operators whose work depends on them."""
         if hasattr(event, "dtypes"):
             types = map(tuple, map(event.dtypes, chunk))
             self._put("dtypes", here, (self.dtypes[value] if value else -1 for value in types), len(chunk))
@@ -225,7 +225,7 @@ class _Columns:
         return np.asarray(marked[self.arrays["kind"]] & self.with_device)
 
     def device_activities(self, kinds: _Codes, names: _Codes) -> DeviceActivities:
-        """Rows on devices, and those of threads that tell of a launch or of what is exchanged."""
+        """Return rows on devices, and those of threads that tell of a launch or of what is exchanged."""
         a, on_device = self.arrays, self._on_device(kinds)
         telling = [bool(flags_of_name(name) & EXTRAS) for name in names]
         host = np.array([*telling, False], bool)[a["name"]] & ~on_device
@@ -277,7 +277,7 @@ def _spelt(values: list[Any]) -> str:
 
 
 def live_threads() -> dict[int, str]:
-    """Native id → name of the Python threads that are alive."""
+    """Return native id → name of the Python threads that are alive."""
     return {thread.native_id: thread.name for thread in threading.enumerate() if thread.native_id is not None}
 
 

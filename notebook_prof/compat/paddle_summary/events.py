@@ -23,7 +23,7 @@ STATISTICS: Final = ("total_ns", "avg_ns", "max_ns", "min_ns")
 
 
 def spread(keys: npt.NDArray[Any], cpu: IntArray, gpu: IntArray) -> pd.DataFrame:
-    """Statistics of each key, in the order of first appearance.
+    """Return statistics of each key, in the order of first appearance.
 
     Returns
     -------
@@ -57,7 +57,7 @@ def ratios(table: pd.DataFrame, cpu_whole: float, gpu_whole: float) -> pd.DataFr
 
 
 def sort_key(sorted_by: str) -> tuple[str, bool]:
-    """Column and direction (whether ascending) of a sort key.
+    """Return the column and direction (whether ascending) of a sort key.
 
     Raises
     ------
@@ -231,7 +231,7 @@ class Events:
         return positions
 
     def below(self, *types: str) -> IntArray:
-        """Time of device work of these types that each host event, or what is inside it, launched."""
+        """Return time of device work of these types that each host event, or what is inside it, launched."""
         work = np.flatnonzero(self.of(*types) & of_kind(self.trace, ("stream",)))
         total = np.zeros(len(self.ts), np.int64)
         above, spent = self.owner[work], self.dur[work]
@@ -271,7 +271,7 @@ class Events:
         return np.flatnonzero(of_phase & ~inside)
 
     def threads(self, rows: IntArray) -> npt.NDArray[Any]:
-        """Thread id of each of these slices; the track where there is none."""
+        """Return the thread id of each of these slices; the track where there is none."""
         tracks = self.trace.tracks.set_index("track")["tid"]
         track = self.trace.slices["track"].to_numpy()[rows]
         tids = tracks.reindex(track)

@@ -15,7 +15,7 @@ _COLUMNS = ("allocation_count", "free_count", "allocation_bytes", "free_bytes", 
 
 
 def memory_table(events: Events) -> pd.DataFrame:
-    """Allocations and frees by place and event.
+    """Sum allocations and frees by place and event.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def _on_host(events: Events, home: IntArray) -> IntArray:
 
 
 def _credited(events: Events, home: IntArray) -> tuple[IntArray, IntArray]:
-    """Pairs of memory event and host event to which it is credited."""
+    """Return pairs of memory event and host event to which it is credited."""
     inside = home >= 0
     own = np.flatnonzero(inside & ~events.of("OperatorInner")[home])
     above = np.where(inside, events.parent[home], -1)

@@ -20,7 +20,7 @@ _MEMORY_WORDS: Final = ("memcpy", "memorycopy", "memset")
 def operator_table(
     events: Events, *, sorted_by: str = "CPUTotal", op_detail: bool = True, thread_sep: bool = False
 ) -> pd.DataFrame:
-    """Operators by name, with the calls and the device work inside them.
+    """List operators by name, with the calls and the device work inside them.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def operator_table(
 
 
 def kernel_table(events: Events, *, sorted_by: str = "GPUTotal") -> pd.DataFrame:
-    """Kernels by name, argument lists taken off.
+    """List kernels by name, argument lists taken off.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def kernel_table(events: Events, *, sorted_by: str = "GPUTotal") -> pd.DataFrame
 def user_table(
     events: Events, *, sorted_by: str = "CPUTotal", thread_sep: bool = False, memory: bool = False
 ) -> pd.DataFrame:
-    """Ranges that the user named; with `memory` those that copy or fill memory, by their names.
+    """List ranges that the user named; with `memory` those that copy or fill memory, by their names.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def user_table(
 
 
 def _flops(events: Events, operators: IntArray, table: pd.DataFrame) -> Any:
-    """FLOPs of each name; 0 for Paddle's recordings, whose own summary counts none of what they hold."""
+    """Return the FLOPs of each name; 0 for Paddle's recordings, whose own summary counts none."""
     if events.own_types or table.empty:
         return 0.0
     flops, _ = inclusive_work(
@@ -210,12 +210,12 @@ def _device_rows(events: Events, rows: IntArray, whole: float, level: int) -> pd
 
 
 def _by_visit(events: Events, rows: IntArray) -> IntArray:
-    """Device work in the order in which the events that launched it are visited."""
+    """Return device work in the order in which the events that launched it are visited."""
     return np.asarray(rows[np.argsort(events.position_in_order[events.owner[rows]], kind="stable")])
 
 
 def _cut(events: Events, rows: IntArray) -> npt.NDArray[np.object_]:
-    """Names without argument lists, where they have template arguments."""
+    """Cut argument lists off names, where they have template arguments."""
     code, names = pd.factorize(events.names[rows])
     short = [f"{m[1]}{m[2]}" if (m := _ARGUMENTS.match(str(name))) else str(name) for name in names]
     return np.asarray(np.array([*short, ""], dtype=object)[code])

@@ -24,7 +24,7 @@ _PHASE: Final = {
 
 
 def model_table(events: Events) -> pd.DataFrame:
-    """Steps, the four phases and the rest, on host and devices.
+    """List steps, the four phases and the rest, on host and devices.
 
     Returns
     -------
@@ -87,7 +87,7 @@ _COLLECTIVE_WORDS = ("allreduce", "broadcast", "rpc")
 
 
 def device_table(events: Events) -> pd.DataFrame:
-    """Utilisation of the CPU, where the file tells it, and of each device.
+    """List utilisation of the CPU, where the file tells it, and of each device.
 
     Returns
     -------
@@ -116,7 +116,7 @@ def device_table(events: Events) -> pd.DataFrame:
 
 
 def overview_table(events: Events) -> pd.DataFrame:
-    """Time by type of event, overlaps counted once.
+    """Sum time by type of event, overlaps counted once.
 
     Returns
     -------
@@ -161,7 +161,7 @@ def overview_table(events: Events) -> pd.DataFrame:
 
 
 def distribution_table(events: Events) -> pd.DataFrame:
-    """Communication, computation and their overlap.
+    """Sum communication, computation and their overlap.
 
     Returns
     -------
@@ -189,7 +189,7 @@ def distribution_table(events: Events) -> pd.DataFrame:
 
 
 def _communication(events: Events) -> tuple[BoolArray, BoolArray]:
-    """Communication on the host, and the device work that belongs to it."""
+    """Return communication on the host, and the device work that belongs to it."""
     names = events.trace.slices["name"].cat
     words = [str(name) for name in names.categories]
     codes = names.codes.to_numpy()
@@ -215,7 +215,7 @@ def _under(events: Events, called: BoolArray) -> BoolArray:
 
 
 def _device_order(events: Events) -> list[str]:
-    """Types of device work in the order in which Paddle meets them."""
+    """Return types of device work in the order in which Paddle meets them."""
     work = np.flatnonzero(events.of(*DEVICE))
     work = work[np.argsort(events.position_in_order[events.owner[work]], kind="stable")]
     return [str(word) for word in pd.unique(events.type[work])]

@@ -57,19 +57,19 @@ class RuledTable:
         self.rule()
 
     def rule(self) -> None:
-        """A line under all columns."""
+        """Add a line under all columns."""
         self._lines.append("".join("-" * width + "  " for width in self._widths))
 
     def row(self, *cells: str) -> None:
-        """A line of cells, as wide as they need."""
+        """Add a line of cells, as wide as they need."""
         self._lines.append("".join(f"{cell:<{w}}  " for cell, w in zip(cells, self._widths, strict=True)))
 
     def heading(self, text: str) -> None:
-        """A title inside the table."""
+        """Add a title inside the table."""
         self._lines.append(self._titled(text))
 
     def line(self, text: str) -> None:
-        """A line right below the title, above those that were put there before."""
+        """Add a line right below the title, above those that were put there before."""
         self._lines.insert(1, text)
 
     def text(self, *, closed: bool, note: str = "") -> str:

@@ -105,7 +105,7 @@ class RankAxis(RankTables[T]):
         return retimed(trace, RankClock(shift, float(clocks.loc[rank, "drift_ppm"]) / 1e6, at - origin))
 
     def _on_axis(self, unix_ns: Any, rank: Any) -> Any:
-        """Times on the common clock, from the start of the earliest recording."""
+        """Put times on the common clock, from the start of the earliest recording."""
         return on_common_clock(unix_ns, rank, self.clocks()) - self._base()
 
     def _base(self) -> int:

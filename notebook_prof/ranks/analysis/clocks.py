@@ -121,7 +121,7 @@ def _corrected(instants: pd.DataFrame, offset: FloatArray, drift: FloatArray) ->
 def _against(
     instants: pd.DataFrame, offset: FloatArray, drift: FloatArray, drifts: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Offset and drift of every rank against the instants of those that have an offset."""
+    """Return the offset and drift of every rank against the instants of those that have an offset."""
     instant = _corrected(instants, offset, drift).groupby(instants["match"]).transform("median")
     ahead = instants["at"] - instant
     rank, count = instants["rank"], len(offset)
@@ -131,7 +131,7 @@ def _against(
 
 
 def _slopes(instants: pd.DataFrame, ahead: pd.Series[Any], count: int) -> FloatArray:
-    """Slope of each rank; 0 for ranks with few instants."""
+    """Return the slope of each rank; 0 for ranks with few instants."""
     present = ahead.notna()
     rank, at, value = instants["rank"][present], instants["at"][present], ahead[present]
     percentile = at.groupby(rank).rank(pct=True)
@@ -226,7 +226,7 @@ def clock_offsets(matched: pd.DataFrame, hosts: Mapping[int, str] | None = None)
 
 
 def on_common_clock(unix_ns: Any, rank: Any, clocks: pd.DataFrame) -> IntArray:
-    """Unix times of ranks on the common clock.
+    """Put Unix times of ranks on the common clock.
 
     Parameters
     ----------

@@ -107,7 +107,7 @@ def links(matched: pd.DataFrame, arrived: pd.DataFrame, *, by: Sequence[str] = (
 
 
 def _has_other_end(rows: pd.DataFrame) -> Any:
-    """Receives without a match whose sender is recorded with as many sends: counted there already."""
+    """Return receives without a match whose sender has as many sends recorded: they are counted there."""
     sends = rows[rows["operation"] == "send"].groupby(["src", "dst"]).size()
     count = pd.MultiIndex.from_arrays([rows["src"], rows["dst"]]).map(sends).to_numpy()
     return (rows["operation"] == "recv").to_numpy() & (np.nan_to_num(count.astype(np.float64)) > 0)

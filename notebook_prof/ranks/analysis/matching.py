@@ -66,7 +66,7 @@ def matched(collectives: pd.DataFrame) -> pd.DataFrame:
 
 
 def _kinds(frame: pd.DataFrame) -> Any:
-    """Group, operation and, where it is the same on all ranks and known on all, size."""
+    """Return group, operation and, where it is the same on all ranks and known on all, size."""
     same = frame["operation"].isin(_SAME_SIZE)
     size = frame["bytes"].astype("Int64")
     outer = frame.groupby(["group", "operation"], sort=False).ngroup()

@@ -20,7 +20,7 @@ COLUMNS: Final = ("step", "first_ns", "last_ns", "compute_ns", "other_ns", "send
 
 
 def stage_work(trace: Trace) -> pd.DataFrame:
-    """Computation of each step, for ranks that send to or receive from single other ranks.
+    """Return computation of each step, for ranks that send to or receive from single other ranks.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def stage_work(trace: Trace) -> pd.DataFrame:
 
 
 def _messages(trace: Trace, communication: Scope) -> pd.DataFrame | None:
-    """Sends and receives on devices; None, without a closer look, where no name or argument tells of any."""
+    """Return sends and receives on devices; None where no name or argument tells of any."""
     words = trace.slices["name"].cat.categories
     names = {operation_of(str(words[code])) for code in np.unique(communication.codes("name")) if code >= 0}
     recorded = recorded_table(trace, "collectives")
@@ -152,7 +152,7 @@ def pipeline(work: pd.DataFrame, links: pd.DataFrame) -> pd.DataFrame:
 
 
 def _connected(ranks: IntArray, links: pd.DataFrame) -> dict[int, int]:
-    """Lowest rank of those that messages connect, for every rank that has messages."""
+    """Return the lowest rank of those that messages connect, for every rank that has messages."""
     lowest = {int(rank): int(rank) for rank in {*links["src"], *links["dst"]} & set(ranks.tolist())}
     changed = True
     while changed:
@@ -166,7 +166,7 @@ def _connected(ranks: IntArray, links: pd.DataFrame) -> dict[int, int]:
 
 
 def _stages(table: pd.DataFrame) -> Any:
-    """Place of each row's rank among those of its pipeline, by its median start after the step's first."""
+    """Return the stage of each row's rank in its pipeline, by its median start after the step's first."""
     after = table["first_ns"] - table.groupby(["pipeline", "step"])["first_ns"].transform("min")
     middle = after.groupby([table["pipeline"], table["rank"]]).median().rename("after").reset_index()
     middle = middle.sort_values(["pipeline", "after", "rank"], kind="stable")
@@ -182,7 +182,7 @@ def _windows(table: pd.DataFrame) -> tuple[IntArray, IntArray]:
 
 
 def _microbatches(table: pd.DataFrame, links: pd.DataFrame) -> Any:
-    """Messages of the first stage to its most frequent partner in a step, for each row."""
+    """Count messages of the first stage to its most frequent partner in a step, for each row."""
     heads = table[table["stage"] == 0]
     partners = links.groupby("src")["dst"].nunique()
     sends = heads["sends"] / heads["rank"].map(partners)

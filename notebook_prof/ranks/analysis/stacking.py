@@ -39,7 +39,7 @@ class RankClock(NamedTuple):
     reference_ns: int = 0
 
     def moved(self, ts: Any) -> IntArray:
-        """Times of the trace on the common axis, as int64 ns."""
+        """Return times of the trace on the common axis, as int64 ns."""
         own = np.asarray(ts, np.int64)
         if not self.drift:
             return as_ints(own + self.shift_ns)
@@ -118,7 +118,7 @@ def stacked(ranks: Sequence[tuple[int, Trace]], *, start_unix_ns: int) -> Trace:
 
 
 def _devices(ranks: Sequence[tuple[int, Trace]]) -> list[dict[int, int]]:
-    """New number of each device, a mapping for each rank."""
+    """Return the new number of each device, a mapping for each rank."""
     own = []
     for _, trace in ranks:
         columns = (trace.tracks["device"], trace.allocations["device"], trace.slices["device"])
@@ -162,7 +162,7 @@ def _tables_of(rank: int, trace: Trace, devices: dict[int, int], first: dict[str
 
 
 def _raised(column: pd.Series[Any], by: int) -> Any:
-    """Keys of other rows; missing ones (-1 too) stay so."""
+    """Raise keys of other rows; missing ones (-1 too) stay so."""
     if not isinstance(column.dtype, np.dtype):
         return column + by
     numbers = column.to_numpy()
@@ -186,7 +186,7 @@ def _after(keys: pd.Series[Any]) -> int:
 
 
 def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Under one another; categories are united."""
+    """Join tables under one another; categories are united."""
     words = {
         name: union_categoricals([frame[name] for frame in frames])
         for name in frames[0]
@@ -197,7 +197,7 @@ def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _in_order(slices: pd.DataFrame) -> tuple[pd.DataFrame, IntArray]:
-    """By start, longest first, as a Trace has them; and where each row has gone."""
+    """Sort by start, longest first, as a Trace has them; and tell where each row has gone."""
     order = np.lexsort((-slices["dur"].to_numpy(), slices["ts"].to_numpy()))
     new_row = np.empty(len(order), np.int64)
     new_row[order] = np.arange(len(order))
@@ -219,7 +219,7 @@ def _whole_steps(steps: pd.DataFrame) -> pd.DataFrame:
 
 
 def _together(blocks: pd.DataFrame) -> pd.DataFrame:
-    """By time; what several ranks hold on one device (the host) is summed."""
+    """Sort by time, and sum what several ranks hold on one device (the host)."""
     order = np.argsort(blocks["ts"].to_numpy(), kind="stable")
     blocks = blocks.iloc[order].reset_index(drop=True)
     for name in ("allocated", "reserved"):

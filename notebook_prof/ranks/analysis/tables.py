@@ -26,7 +26,7 @@ _OPERATORS: Final = ["name", "count", "total_ns", "self_ns", "device_ns"]
 
 
 def operator_sums(trace: Trace) -> pd.DataFrame:
-    """Operators outside communication, or kernels where there are none: what ranks are compared by.
+    """Sum operators outside communication, or kernels where there are none, to compare ranks by.
 
     Returns
     -------
@@ -43,14 +43,14 @@ def operator_sums(trace: Trace) -> pd.DataFrame:
 
 
 def idle_sums(trace: Trace) -> pd.DataFrame:
-    """Idle time of each device and step, by cause; see `notebook_prof.analysis.device_idle`."""
+    """Sum the idle time of each device and step, by cause; see `notebook_prof.analysis.device_idle`."""
     gaps = analysis.device_idle(trace)
     causes = [name for name in gaps if name.endswith("_ns")]
     return gaps.groupby(["device", "step"], as_index=False, dropna=False)[["dur", *causes]].sum()
 
 
 def work_sums(trace: Trace) -> pd.DataFrame:
-    """FLOPs and bytes of each step, as far as shapes tell them; see `notebook_prof.analysis.work`.
+    """Sum FLOPs and bytes of each step, as far as shapes tell them; see `notebook_prof.analysis.work`.
 
     Returns
     -------

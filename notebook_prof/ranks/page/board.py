@@ -29,7 +29,7 @@ _BUBBLES: Final = ("compute_ns", "other_ns", "warmup_ns", "between_ns", "drain_n
 
 
 def page_sums(ranks: RankAnswers[Any]) -> PageSums:
-    """Sums by rank, step and process group; see `notebook_prof.ranks.page.PageSums`."""
+    """Sum by rank, step and process group; see `notebook_prof.ranks.page.PageSums`."""
     made = importlib.import_module("notebook_prof.ranks.page").PageSums  # loads Bokeh
     matched, arrived = ranks.collectives(), ranks.arrivals()
     shared = _with_step_numbers(arrived[~arrived["operation"].isin(POINT_TO_POINT)])
@@ -49,7 +49,7 @@ def page_sums(ranks: RankAnswers[Any]) -> PageSums:
 
 
 def _with_step_numbers(table: pd.DataFrame) -> pd.DataFrame:
-    """With -1 for times outside steps."""
+    """Number steps, with -1 for times outside of them."""
     step = table["step"].astype("Int64").fillna(-1).to_numpy(np.int64)
     return table.assign(step=step)
 
@@ -151,7 +151,7 @@ class RankBoard:
         return self.headline
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """Text and static HTML, for front-ends without widgets and notebooks reopened without a kernel."""
+        """Return text and static HTML, for front-ends without widgets and notebooks without a kernel."""
         static = importlib.import_module("notebook_prof.ranks.page.report").rank_fragment
         return {"text/plain": repr(self), "text/html": static(self.frames({}), self.headline)}
 
@@ -182,7 +182,7 @@ class RankBoard:
 
 
 def _groups(folded: pd.DataFrame) -> list[tuple[str, str, list[int]]]:
-    """Groups of ranks, where there are several, and the outliers."""
+    """Return groups of ranks, where there are several, and the outliers."""
     groups = []
     for group, part in folded.groupby("group"):
         like = int(part.loc[part["representative"], "rank"].iloc[0])

@@ -35,7 +35,7 @@ Drawn = dict[str, Any]
 
 
 def page_columns(frames: PageFrames, state: Mapping[str, Any]) -> dict[str, Drawn]:
-    """Everything that the figures show.
+    """Return everything that the figures show.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def _both(a: list[float], b: list[float]) -> list[float]:
 
 
 def _whole(values: Any) -> list[int]:
-    """As whole numbers, which are shorter to write."""
+    """Round to whole numbers, which are shorter to write."""
     numbers: list[int] = np.rint(values).astype(np.int64).tolist()
     return numbers
 
@@ -142,7 +142,7 @@ def _part_texts(table: pd.DataFrame, parts: Mapping[str, tuple[str, str]]) -> li
 
 
 def _of_ranks(panel: str, table: pd.DataFrame, parts: Mapping[str, tuple[str, str]], state: Any) -> Drawn:
-    """Stacked bars with a rank a bar."""
+    """Stack bars with a rank a bar."""
     rank = table["rank"].tolist()
     columns = _stacked(table, parts, ("bottom", "top"))
     most = columns.pop("_most")

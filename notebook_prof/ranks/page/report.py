@@ -124,7 +124,7 @@ def _columns(sums: PageSums) -> dict[str, dict[str, list[Any]]]:
 
 
 def _listed(table: pd.DataFrame) -> dict[str, list[Any]]:
-    """Columns as JSON carries them; None where a number is missing."""
+    """Return columns as JSON carries them; None where a number is missing."""
     return {str(name): _values(table[name]) for name in table}
 
 

@@ -47,12 +47,12 @@ def frames_under(sums: PageSums, state: Mapping[str, Any]) -> PageFrames:
 
 
 def medians(steps: pd.DataFrame) -> pd.DataFrame:
-    """Parts of each rank's median step, each by itself, over what is kept."""
+    """Return parts of each rank's median step, each by itself, over what is kept."""
     return steps[steps["kept"]].groupby("rank")[list(PARTS)].median().reset_index()
 
 
 def _inside_selection(steps: pd.DataFrame, state: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
-    """Rows inside the selected steps, and touching the selected window."""
+    """Return rows inside the selected steps, and touching the selected window."""
     keep = np.ones(len(steps), bool)
     if state.get("step") is not None:
         keep &= steps["step"].isin(state["step"]).to_numpy()
@@ -71,7 +71,7 @@ def _emphasised(sums: PageSums, state: Mapping[str, Any]) -> list[int] | None:
 
 
 def _key(rank: Any, step: Any) -> npt.NDArray[np.int64]:
-    """Rank and step in one number."""
+    """Return the rank and step in one number."""
     made: npt.NDArray[np.int64] = (np.asarray(rank, np.int64) << 32) + np.asarray(step, np.int64) + 1
     return made
 
@@ -79,7 +79,7 @@ def _key(rank: Any, step: Any) -> npt.NDArray[np.int64]:
 def _inside(
     table: pd.DataFrame, pairs: npt.NDArray[np.int64] | None, groups: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """Rows of ranks and steps that are kept (all, also outside steps, for None), and of the groups."""
+    """Return rows of ranks and steps that are kept (all for None, also outside steps), and of the groups."""
     if pairs is not None:
         table = table[np.isin(_key(table["rank"], table["step"]), pairs)]
     return table if groups is None else table[table["group"].isin(groups)]

@@ -63,7 +63,7 @@ def _enter(library: Any) -> None:
 
 
 def _leave(library: Any, threshold: int) -> None:
-    """The last thread that leaves sets what was asked for."""
+    """Set what was asked for, in the last thread that leaves."""
     global _inside
     with _lock:
         _inside -= 1
@@ -129,7 +129,7 @@ def find_there(paths: Sequence[str], client: Any) -> list[RankFile]:
 def run_there(
     files: Iterable[RankFile], analyses: Analyses, cache: Cache, client: Any, report: ImportReport
 ) -> Iterator[Reduction]:
-    """Reductions in the order in which they are ready.
+    """Yield reductions in the order in which they are ready.
 
     Dask itself runs a lost worker's tasks again on another one that sees the file, and `report` is told
     (``worker-lost``). Where it gives up, or its scheduler goes away, the rank comes back as not read, with
@@ -177,7 +177,7 @@ def _tell_lost(workers: set[str], report: ImportReport) -> None:
 
 
 def _ready(completed: Any, client: Any) -> Iterator[Any]:
-    """Futures as they end; stops early when nobody is left who could end them."""
+    """Yield futures as they end; stop early when nobody is left who could end them."""
     alone_since: float | None = None
     while not completed.is_empty():
         if completed.has_ready():

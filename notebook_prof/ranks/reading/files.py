@@ -31,7 +31,7 @@ _IN_NAME: Final = re.compile(r"(?:rank|worker|(?<![a-z])r)[-_ ]?(\d+)(?!\d)", re
 
 
 def facts_of(path: Path) -> dict[str, Any]:
-    """Rank, number of ranks, host and versions, as far as the head of a file tells.
+    """Return the rank, number of ranks, host and versions, as far as the head of a file tells.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ def arranged(files: Sequence[RankFile], report: ImportReport) -> dict[int, RankF
 
 
 def numbered(paths: Mapping[int, Any]) -> list[RankFile]:
-    """Files whose ranks the user told.
+    """Return files whose ranks the user told.
 
     Raises
     ------

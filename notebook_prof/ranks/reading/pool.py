@@ -37,7 +37,7 @@ def processes_for(files: Iterable[RankFile], processes: int | None) -> int:
 def run_here(
     files: Iterable[RankFile], work: Work, processes: int, report: ImportReport
 ) -> Iterator[Reduction]:
-    """Reductions in the order in which they are ready.
+    """Yield reductions in the order in which they are ready.
 
     Parameters
     ----------

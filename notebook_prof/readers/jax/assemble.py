@@ -168,7 +168,7 @@ def _stream(
 
 
 def _python(names: Coded, builder: TraceBuilder) -> tuple[Coded, IntArray | None]:
-    """Names without the ``$`` of Python's frames, and a stack of one frame for each."""
+    """Take the ``$`` of Python's frames off names, and make a stack of one frame for each."""
     texts, stacks = [], []
     stack_of = builder.stack
     for name in names.values:
@@ -188,7 +188,7 @@ def _steps(rows: pd.DataFrame, builder: TraceBuilder) -> None:
 
 
 def _launches(rows: pd.DataFrame, builder: TraceBuilder) -> None:
-    """A launch for each piece of device work whose correlation a call of the runtime has."""
+    """Put a launch for each piece of device work whose correlation a call of the runtime has."""
     with_id = rows[rows["correlation"] > 0]
     calls = with_id[~with_id["device"] & with_id["category"].isin(["launch", "sync"])]
     calls = calls.drop_duplicates("correlation").set_index("correlation")["handle"]

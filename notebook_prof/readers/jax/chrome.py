@@ -93,7 +93,7 @@ def read_space(data: bytes, report: ImportReport) -> Space:
 
 
 def _id(number: int | None) -> int:
-    """Of a process or thread; 0 for none, and for what no system gives."""
+    """Return the id of a process or thread; 0 for none, and for what no system gives."""
     return number if number is not None and abs(number) < 1 << 63 else 0
 
 

@@ -31,7 +31,7 @@ class Times:
     end: IntArray
 
     def longest(self) -> pd.DataFrame:
-        """``ns kern_ns`` Int64 of each operator, by id: the longest over its places."""
+        """Return ``ns kern_ns`` Int64 of each operator, by id: the longest over its places."""
         table = pd.DataFrame(
             {"id": self.operator, "ns": self.end - self.start, "kern_ns": self.kern - self.start}
         )
@@ -144,7 +144,7 @@ def _table(graph: dict[str, Any], profiler: dict[str, Any], device: Times, host:
 
 
 def times_nodes(times: Times) -> dict[str, str]:
-    """Computing nodes of each operator, as text."""
+    """Return computing nodes of each operator, as text."""
     nodes: dict[str, str] = {}
     for key, node in zip(times.operator, times.node, strict=True):
         nodes[key] = f"{nodes[key]} {short_name(node)}" if key in nodes else short_name(node)
@@ -192,7 +192,7 @@ def _json(value: Any) -> str | None:
 
 
 def _dtypes(keys: Any, var: dict[str, Any]) -> list[str | None]:
-    """Element types of an operator's inputs or outputs, which only planned memory tells."""
+    """Return the element types of an operator's inputs or outputs, which only planned memory tells."""
     dtypes: list[str | None] = []
     for key in keys if isinstance(keys, list) else []:
         dtype = _part(_part(_part(var, str(key)), "mem_plan"), "layout").get("dtype")
@@ -230,7 +230,7 @@ def _slices(times: Times, table: pd.DataFrame, builder: TraceBuilder, *, on_devi
 
 
 def _scope(name: str, kind: str) -> tuple[str | None, str | None]:
-    """Module and phase that an operator's name tells: ``conv1.Convolution``, ``backward.MatrixMul``."""
+    """Return the module and phase by an operator's name: ``conv1.Convolution``, ``backward.MatrixMul``."""
     phase = "backward" if "Backward" in kind else None
     if not _SCOPE.fullmatch(name) or "." not in name:
         return None, phase

@@ -37,14 +37,14 @@ class Nodes:
         self._devices: dict[tuple[str, str], int] = {}
 
     def track(self, node: str) -> int:
-        """Track of a computing node, written in full or short."""
+        """Return the track of a computing node, written in full or short."""
         name = short_name(node)
         match = _NODE.match(self._physical.get(name, name))
         stream = match[3] if match else None
         return self._builder.track(name, "stream", device=self.device(node), stream=int(stream or 0))
 
     def device(self, node: str) -> int:
-        """Device number of a computing node."""
+        """Return the device number of a computing node."""
         name = short_name(node)
         match = _NODE.match(self._physical.get(name, name))
         kind, number = (match[1], match[2] or "x") if match else (name, "x")
@@ -58,7 +58,7 @@ class Nodes:
 
 
 def physical_nodes(texts: Iterable[str]) -> dict[str, str]:
-    """Physical node of each logical one that texts like ``CompNode("cpu0:0" from "xpux:0")`` name.
+    """Return the physical node of each logical one that texts like ``CompNode("cpu0:0" from "xpux:0")`` name.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def shape_list(text: str) -> str:
 
 
 def shapes_text(shapes: Any) -> str | None:
-    """A list of shapes as text, as `slices.shapes` holds them; None for an empty one, and for anything else.
+    """Write a list of shapes as `slices.shapes` holds them; None for an empty one, and for anything else.
 
     Examples
     --------

@@ -97,7 +97,7 @@ def timed(rows: list[Row], base_ns: int, report: ImportReport) -> Timed:
 
 
 def thread_track(events: Timed, thread: int, builder: TraceBuilder) -> int:
-    """Track of a host thread, by its position in `Timed.keys`."""
+    """Return the track of a host thread, by its position in `Timed.keys`."""
     pid, tid = events.keys[thread]
     return builder.track(events.names.get(thread, f"thread {tid}"), pid=pid, tid=tid)
 
@@ -145,7 +145,7 @@ def ranges(events: Timed, report: ImportReport) -> Ranges:
 
 
 def links(events: Timed) -> pd.DataFrame:
-    """The arrows that follow a tensor: ``kind tensor phase start_unix_ns thread``, in the order of the file.
+    """List the arrows that follow a tensor: ``kind tensor phase start_unix_ns thread``, as in the file.
 
     `phase` is s (made), t (used) or f (deleted).
     """

@@ -37,7 +37,7 @@ class Operators(NamedTuple):
 
 
 def operators(ranges: Ranges, category: npt.NDArray[np.object_]) -> Operators:
-    """Numbers, input shapes and parameters of operators.
+    """Return numbers, input shapes and parameters of operators.
 
     An operator's inputs and outputs are the ``Input`` and ``Output`` ranges directly inside its range on
     the worker's thread.

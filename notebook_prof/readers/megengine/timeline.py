@@ -54,7 +54,7 @@ def read_timeline(data: bytes, builder: TraceBuilder) -> None:
 
 
 def _base_ns(file: File | None, rows: list[Row]) -> int:
-    """Unix time at which the profile started; older files tell it in an event."""
+    """Return the Unix time at which the profile started; older files tell it in an event."""
     metadata = file.metadata if file is not None else None
     if not isinstance(metadata, dict) or "localTime" not in metadata:
         metadata = next((row.args for row in rows if row.name == "Metadata" and row.args), {})
@@ -96,7 +96,7 @@ def _arrows(
     handles: IntArray,
     builder: TraceBuilder,
 ) -> None:
-    """By MegEngine's id: each dispatch on Python's thread → its operator on the worker's → its kernels."""
+    """Link, by MegEngine's id, each dispatch on Python's thread to its operator, and that to its kernels."""
     dispatched = np.array([name == DISPATCH for name in table.name], bool)
     operator = category == "operator"
     for kind, source, target in (("link", dispatched, operator), ("launch", operator, on_device)):

@@ -165,7 +165,7 @@ def is_profile(files: Iterable[File]) -> bool:
 
 
 def kind_of(head: bytes) -> str | None:
-    """Kind of a single file by its first bytes; None if it is nothing of ours.
+    """Return the kind of a single file by its first bytes; None if it is nothing of ours.
 
     Examples
     --------

@@ -85,7 +85,7 @@ def lanes(timeline: Timeline) -> list[Lane]:
 
 
 def number_in(text: str) -> int:
-    """Last number in `text`; 0 if there is none.
+    """Return the last number in `text`; 0 if there is none.
 
     Examples
     --------

@@ -119,7 +119,7 @@ def _lane(lane: Lane, all_lanes: list[Lane], staging: Staging, how: Placement, m
 
 
 def _keep_arguments(rows: pd.DataFrame, name: Any, track: Any, move: int, staging: Staging) -> None:
-    """Everything that the events told, as the table ``event_arguments`` that generic trace events have."""
+    """Keep what the events told, as the table ``event_arguments`` that generic trace events have."""
     has = np.flatnonzero((rows["args"] != "").to_numpy())
     if not len(has):
         return
@@ -135,7 +135,7 @@ def _keep_arguments(rows: pd.DataFrame, name: Any, track: Any, move: int, stagin
 
 
 def _words(lane: Lane, rows: pd.DataFrame) -> tuple[Any, Any, Any, Any]:
-    """Category, phase, module and name of a lane's rows, worked out once a distinct name."""
+    """Return the category, phase, module and name of a lane's rows, worked out once a distinct name."""
     codes, fulls = pd.factorize(rows["full"])
     parts = distinct_parts([str(full) for full in fulls])
     if lane.role == "python":
@@ -236,7 +236,7 @@ def _steps(lane: Lane, builder: TraceBuilder, move: int) -> None:
 
 
 def _flows(timeline: Timeline, handles: IntArray, builder: TraceBuilder) -> None:
-    """Arrows whose both ends are the starts of slices; a device slice gets one launch."""
+    """Put arrows whose both ends are the starts of slices; a device slice gets one launch."""
     ends = timeline.ends
     if not len(ends):
         return
@@ -263,7 +263,7 @@ def _flows(timeline: Timeline, handles: IntArray, builder: TraceBuilder) -> None
 
 
 def _open_slices(ends: pd.DataFrame, slices: pd.DataFrame, *, started: bool = False) -> pd.DataFrame:
-    """Handle of the slice of the same thread in which each end of an arrow lies; -1 if there is none.
+    """Return the handle of the slice of the same thread in which each end of an arrow lies; -1 without one.
 
     That is the longest that starts at that instant or else, unless `started` is set, the latest to start
     before it, if it is still open.

@@ -67,7 +67,7 @@ class Rank:
         )
 
     def _other_aicpu(self) -> None:
-        """The AI CPU's executions from the files from which MindSpore makes its table, if that is missing."""
+        """Read the AI CPU's executions from the files behind MindSpore's table, if that is missing."""
         if "aicpu" in self.files:
             return
         for kind, read in (("aicpu_text", raw.aicpu_lines), ("raw_aicpu", raw.aicpu_records)):
@@ -155,14 +155,14 @@ class Rank:
         )
 
     def _host_runs(self, drawn: list[Timeline]) -> pd.DataFrame:
-        """Executions on the host, unless a timeline tells more about them."""
+        """Return executions on the host, unless a timeline tells more about them."""
         if "cpu_times" not in self.files:
             return pd.DataFrame()
         runs = host_executions(self._data("cpu_times"), self.report)
         return runs[:0] if _tells_more(drawn, len(runs)) else runs
 
     def _msprof_parts(self, whole: bool) -> None:
-        """Parts of msprof's timeline; its steps cover all iterations, the rest is in the whole one too."""
+        """Put parts of msprof's timeline; its steps cover all iterations, the others are in the whole one."""
         for kind, skip in (
             ("msprof_steps", ()),
             ("msprof_tasks", ("device",) if whole else ()),
@@ -199,7 +199,7 @@ class Rank:
     def _clock(
         self, kind: str, slices: pd.DataFrame, roles: pd.Series, device: pd.DataFrame
     ) -> tuple[str, int]:
-        """Clock and offset of a timeline: on Ascend it starts near 0 and another file knows when that was."""
+        """Return the clock and offset of a timeline: on Ascend it starts near 0; another file has it."""
         if kind == "msprof":
             return "msprof", 0
         if not roles.isin(["device", "aicpu", "communication"]).any() or roles.isin(["python", "host"]).any():

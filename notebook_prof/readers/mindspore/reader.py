@@ -57,7 +57,7 @@ class MindSporeReader(FolderReader):
         self._points = dict(points or {})
 
     def configured(self, **options: object) -> Reader:
-        """This reader with ``fp_point`` and ``bp_point`` set."""
+        """Return this reader with ``fp_point`` and ``bp_point`` set."""
         for key, value in options.items():
             if key not in _OPTIONS:
                 raise OptionError(f"no option {key!r} of the reader 'mindspore': {nearest(key, _OPTIONS)}")

@@ -138,7 +138,7 @@ def _names(
 
 
 def _described(raw: Raw, cache: dict[bytes, Described]) -> Described:
-    """Arguments, each distinct text taken apart once."""
+    """Take arguments apart, each distinct text once."""
     if len(raw) <= 2:
         return _NO_ARGUMENTS
     text = bytes(raw)

@@ -17,7 +17,7 @@ _DIMS: Final = re.compile(r"-?\d+")
 
 
 def input_shapes(info: Any) -> str:
-    """Shapes of the inputs in the ``op_info`` of a framework file or the ``args`` of a timeline row.
+    """Return shapes of the inputs in the ``op_info`` of a framework file or the ``args`` of a timeline row.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def input_shapes(info: Any) -> str:
 
 
 def executed_shapes(data: bytes, name: list[str], ts: IntArray, report: ImportReport) -> Coded:
-    """Shapes of executions on the host.
+    """Return shapes of executions on the host.
 
     The file has one line an execution, ``type;name;graph;input_1:[16, 3];input_2:NoShape;``, in the order in
     which they ran; the n-th line of a name belongs to the n-th execution of it.

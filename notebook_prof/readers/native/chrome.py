@@ -132,7 +132,7 @@ class _Rows:
             builder.window = self._base + window[0], self._base + window[1]
 
     def take(self, parts: Iterable[list[Any]]) -> None:
-        """All rows of the file."""
+        """Take all rows of the file."""
         for rows in parts:
             # steps are told by the tables; for other readers they are slices without a category
             self._slices([row for row in rows if type(row) is Slice and row.args.category])
@@ -242,13 +242,13 @@ class _Rows:
             self._builder.counter(track, ts[ok] + self._base, [row.args.value for row in rows])
 
     def _odd_values(self, tables: Tables) -> None:
-        """Values of counters that JSON's numbers cannot be."""
+        """Put values of counters that JSON's numbers cannot be."""
         for track, ts, value in tables.values:
             if 0 <= track < len(self._tracks) and abs(ts) < _MOST_NS and value in ("nan", "inf", "-inf"):
                 self._builder.counter(self._tracks[track], self._base + ts, float(value))
 
     def _flows(self) -> None:
-        """Links, told by row numbers; these mean nothing any more if a row is lost."""
+        """Put links, told by row numbers; these mean nothing any more if a row is lost."""
         handles = np.concatenate([np.empty(0, np.int64), *self._handles])
         sound = "broken-row" not in self._builder.report
         ends = {number: row for number, row, _ in self._arrows[Target]}
@@ -278,7 +278,7 @@ class _Rows:
 
 
 def _stacks(frames: Mapping[str, FrameRow], builder: TraceBuilder) -> dict[int, int]:
-    """Keys of call stacks by their number in the file; a frame comes behind the one that called it."""
+    """Return keys of call stacks by their number in the file; a frame comes behind the one that called it."""
     keys: dict[int, int] = {}
     for number, frame in frames.items():
         if number.isdecimal() and len(number) < _DIGITS:

@@ -65,7 +65,7 @@ def frame_of(columns: list[ColumnPart]) -> pd.DataFrame:
 
 
 def typed(values: list[Any], dtype: str, categories: list[Any] | None = None) -> Any:
-    """Values as a column of this dtype; with `categories`, they are codes of these.
+    """Return values as a column of this dtype; with `categories`, they are codes of these.
 
     Raises
     ------
@@ -233,7 +233,7 @@ def _missing(value: Any) -> bool:
 
 
 def _guessed(table: pd.DataFrame) -> pd.DataFrame:
-    """With the dtypes that readers give these columns, where the file does not say them."""
+    """Give columns the dtypes that readers give them, where the file does not say them."""
     if "arguments" in table:
         return table
     if "start_ns" in table:

@@ -167,7 +167,7 @@ class Storage:
             raise FormatError(f"it is a zip archive that cannot be read ({error})") from error
 
     def _member(self, info: zipfile.ZipInfo) -> Any:
-        """Bytes of a file in the zip: those of the archive itself, unless somebody compressed them."""
+        """Return bytes of a file in the zip: those of the archive itself, unless somebody compressed them."""
         import pyarrow as pa
 
         if info.compress_type == zipfile.ZIP_STORED:

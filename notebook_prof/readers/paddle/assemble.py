@@ -66,7 +66,7 @@ def allocations(columns: PaddleColumns, builder: TraceBuilder) -> dict[str, pd.D
 
 
 def _devices(column: pd.Series) -> IntArray:
-    """Device of each place; -1 for the host, -2 for pinned memory and places that are not known."""
+    """Return the device of each place; -1 for the host, -2 for pinned memory and unknown places."""
     code, texts = pd.factorize(column.to_numpy())
     numbers = [
         -1 if text == _HOST else int(match[1]) if (match := _DEVICE.fullmatch(str(text))) else -2
@@ -145,7 +145,7 @@ def _words(codes: npt.NDArray[Any], values: list[str | None]) -> Coded:
 
 
 def _modules(rows: pd.DataFrame, track: IntArray) -> Coded:
-    """Path of class names for each Forward event; what is inside inherits it."""
+    """Return the path of class names for each Forward event; what is inside inherits it."""
     result = np.full(len(rows), -1, np.int64)
     calls = np.flatnonzero((rows["type"] == "Forward").to_numpy())
     name, names = pd.factorize(rows["name"].to_numpy()[calls])
@@ -172,7 +172,7 @@ def _stacks(callstack: npt.NDArray[Any], builder: TraceBuilder) -> IntArray:
 
 
 def _launches(rows: pd.DataFrame, handles: IntArray, builder: TraceBuilder) -> None:
-    """Runtime call of each kernel, copy and fill, by correlation number."""
+    """Link each kernel, copy and fill with its runtime call, by correlation number."""
     correlation = rows["correlation"].to_numpy()
     call = np.flatnonzero(rows["type"].isin(RUNTIME_TYPES).to_numpy() & (correlation >= 0))
     work = np.flatnonzero((rows["device"] >= 0).to_numpy())

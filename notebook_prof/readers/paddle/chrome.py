@@ -134,7 +134,7 @@ def read_json(data: bytes, report: ImportReport) -> PaddleColumns:
 
 
 def _usable(rows: list[Row], report: ImportReport, what: str) -> list[Row]:
-    """Rows with times that are numbers; the others are counted."""
+    """Return rows with times that are numbers; the others are counted."""
     ok = np.ones(len(rows), bool)
     for part in ("ts", what):
         ok &= to_ns([getattr(row, part) for row in rows])[1]
@@ -166,7 +166,7 @@ def _ns(rows: list[Row], part: str) -> Any:
 
 
 def _owners(rows: list[Row], events: list[Row], memory: list[Row]) -> Any:
-    """For each memory event, the last host event that the file names before it: the one it belongs to."""
+    """Return the last host event that the file names before each memory event: the one it belongs to."""
     position = {id(row): i for i, row in enumerate(rows)}
     host = [i for i, row in enumerate(events) if row.cat not in DEVICE_TYPES and row.cat not in RUNTIME_TYPES]
     named = np.array([position[id(events[i])] for i in host], np.int64)
@@ -175,7 +175,7 @@ def _owners(rows: list[Row], events: list[Row], memory: list[Row]) -> Any:
 
 
 def _offsets(rows: list[Row]) -> Any:
-    """``start_time`` in ns, -1 where there is none."""
+    """Return ``start_time`` in ns, -1 where there is none."""
     texts = [((row.args or _NO_ARGS).start_time or "").removesuffix(" us").encode() for row in rows]
     ns, ok = to_ns(texts)
     return np.where(ok, ns, -1)
@@ -273,7 +273,7 @@ def _facts(file: File) -> dict[str, Any]:
 
 
 def _thread(value: int | str | None) -> int:
-    """Thread number out of ``24588(Python)``; both spellings are one thread."""
+    """Return the thread number out of ``24588(Python)``; both spellings are one thread."""
     if isinstance(value, str):
         match = _THREAD.fullmatch(value)
         value = int(match[1]) if match and len(match[1]) < 20 else -1

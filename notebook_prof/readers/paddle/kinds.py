@@ -67,7 +67,7 @@ _WAITS: Final = ("DeviceSynchronize", "StreamSynchronize", "EventSynchronize", "
 
 
 def event_type(number: int, name: str) -> str:
-    """Paddle's word for a type number; ``Unknown <n>`` beyond the known ones.
+    """Return Paddle's word for a type number; ``Unknown <n>`` beyond the known ones.
 
     Some states of 2022 and 2023 used 15 for the runtime calls of MLU devices; Paddle 3's kernel
     launches are told from them by their names.
@@ -88,7 +88,7 @@ def has_category(word: str) -> bool:
 
 
 def category(word: str, name: str) -> str:
-    """Category of an event; unknown types are operators.
+    """Return the category of an event; unknown types are operators.
 
     Examples
     --------
@@ -102,5 +102,5 @@ def category(word: str, name: str) -> str:
 
 
 def phase(word: str) -> str | None:
-    """Phase that a type proves; None for types inside phases."""
+    """Return the phase that a type proves; None for types inside phases."""
     return _PHASE.get(word)

@@ -91,12 +91,12 @@ def starts_in_ns(ts: IntArray, owner: IntArray, tid: IntArray, rows: pd.DataFram
 
 
 def _kinds(rows: pd.DataFrame) -> IntArray:
-    """1 for runtime calls, which the file lists between the levels; 0 for the levels' own events."""
+    """Return 1 for runtime calls, which the file lists between the levels; 0 for the levels' own events."""
     return np.asarray(rows["type"].isin(RUNTIME_TYPES), dtype=np.int64)
 
 
 def _bounds(ts: IntArray, offset: IntArray) -> tuple[IntArray, IntArray]:
-    """Earliest and latest start that the two spellings of the time allow."""
+    """Return the earliest and latest start that the two spellings of the time allow."""
     low, high = ts.copy(), ts + _CUT
     has_offset = np.flatnonzero(offset >= 0)
     if not len(has_offset):
@@ -146,7 +146,7 @@ def _follow(low: IntArray, high: IntArray, dur: IntArray, tid: IntArray, kind: I
 
 
 def _fit(start: IntArray, high: IntArray, dur: IntArray, parent: IntArray) -> IntArray:
-    """Children start no earlier than their parents, parents end no earlier than their children."""
+    """Let children start no earlier than their parents, and parents end no earlier than their children."""
     inside = np.flatnonzero(parent >= 0)
     above = parent[inside]
     needed = np.full(len(start), np.iinfo(np.int64).min)

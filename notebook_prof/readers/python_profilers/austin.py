@@ -42,7 +42,7 @@ def has_header(data: bytes) -> bool:
 
 
 def facts(data: bytes) -> dict[str, str]:
-    """What header and footer say: ``version``, ``mode``, ``interval`` and ``duration`` in µs, and so on.
+    """Return what header and footer say: ``version``, ``mode``, ``interval`` and ``duration`` in µs, ….
 
     Raises
     ------

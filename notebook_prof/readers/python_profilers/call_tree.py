@@ -120,7 +120,7 @@ def add_samples(
 
 
 def depth_limit(lengths: IntArray, builder: TraceBuilder) -> int:
-    """How many outer frames of each stack can be used, so that all together stay within `MAX_FRAMES`."""
+    """Return how many outer frames of each stack can be used, so that all stay within `MAX_FRAMES`."""
     limit = deepest = int(lengths.max(initial=0))
     limit = min(limit, MAX_DEPTH)
     while int(np.minimum(lengths, limit).sum()) > MAX_FRAMES:

@@ -48,7 +48,7 @@ class CollapsedReader(Reader):
         self._sample_ns = sample_ns
 
     def configured(self, **options: object) -> Reader:
-        """This reader with ``sample_ns``.
+        """Return this reader with ``sample_ns``.
 
         Raises
         ------
@@ -64,7 +64,7 @@ class CollapsedReader(Reader):
         return CollapsedReader(float(sample_ns))
 
     def recognises(self, probe: Probe) -> bool:
-        """Whether it has Austin's header, or only paths with weights, of which some path has two frames."""
+        """Return whether it has Austin's header, or only paths with weights, one of which has two frames."""
         lines = _lines(probe.head)
         if has_header(probe.head):
             return True
@@ -138,14 +138,14 @@ class CollapsedReader(Reader):
 
 
 def _lines(data: bytes) -> list[bytes]:
-    """Lines that say something; comments and padding do not."""
+    """Return lines that say something; comments and padding do not."""
     return [
         line for line in data.strip(b"\x00").splitlines() if line.strip() and not line.startswith(_SKIPPED)
     ]
 
 
 def _stacks(kind: Kind, paths: list[bytes]) -> Stacks:
-    """Paths, without what tells the thread, as numbers of frames."""
+    """Return paths as numbers of frames, without what tells the thread."""
     code_of_head: dict[bytes, int] = {}
     thread = np.zeros(len(paths), np.int64)
     if kind is PLAIN:

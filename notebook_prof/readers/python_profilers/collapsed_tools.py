@@ -99,7 +99,7 @@ def kind_of(lines: Sequence[bytes], header: bool) -> Kind:
 
 
 def _all_labels(lines: Sequence[bytes]) -> bool:
-    """Whether all frames have a place, as py-spy writes them without threads, and weights may be counts.
+    """Return whether all frames have a place, as py-spy writes them, and weights may be counts.
 
     We write such frames too, with weights in nanoseconds.
     """
@@ -123,7 +123,7 @@ def is_negative(line: bytes) -> bool:
 
 
 def joined_lines(path: bytes) -> bytes:
-    """Frames of Austin's alternative format, ``file:function;L12``, as in its usual one.
+    """Write frames of Austin's alternative format, ``file:function;L12``, as in its usual one.
 
     Examples
     --------
@@ -159,7 +159,7 @@ def py_spy_frame(text: str) -> Frame:
 
 
 def colon_frame(text: str) -> Frame:
-    """A frame like ``train.py:step:9``, as Austin and Tachyon write it; ``:GC:`` and ``<GC>`` have no place.
+    """Read a frame like ``train.py:step:9``, as Austin and Tachyon write it; ``:GC:`` has no place.
 
     Examples
     --------
@@ -183,7 +183,7 @@ def colon_frame(text: str) -> Frame:
 
 
 def _austin_labels(thread_heads: Sequence[bytes]) -> list[ThreadLabel]:
-    """``P<process>;T<interpreter>:<thread>``; Austin writes identifiers in hex on Windows."""
+    """Read ``P<process>;T<interpreter>:<thread>``; Austin writes identifiers in hex on Windows."""
     parts = [head.decode(errors="replace").rstrip(";").partition(";T") for head in thread_heads]
     identifiers = [thread.partition(":") for _, _, thread in parts]
     inside = [(first, last) if colon else ("0", first) for first, colon, last in identifiers]
@@ -200,7 +200,7 @@ def _austin_labels(thread_heads: Sequence[bytes]) -> list[ThreadLabel]:
 
 
 def _tachyon_labels(heads: Sequence[bytes]) -> list[ThreadLabel]:
-    """``tid:<thread>``."""
+    """Read ``tid:<thread>``."""
     numbers = [head.decode().rstrip(";").removeprefix("tid:") for head in heads]
     return [
         ThreadLabel(
@@ -211,7 +211,7 @@ def _tachyon_labels(heads: Sequence[bytes]) -> list[ThreadLabel]:
 
 
 def _py_spy_labels(thread_heads: Sequence[bytes]) -> list[ThreadLabel]:
-    """``process 7:"python a.py"``, parents first, and ``thread (7): MainThread``."""
+    """Read ``process 7:"python a.py"``, parents first, and ``thread (7): MainThread``."""
     labels, numbers = [], []
     for head in thread_heads:
         text = head.decode(errors="replace")

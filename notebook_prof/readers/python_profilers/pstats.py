@@ -112,7 +112,7 @@ def _function(key: Any) -> tuple[str, str, int] | None:
 
 
 def _numbers(values: tuple[Any, ...]) -> tuple[int, int, int, int] | None:
-    """Calls, primitive calls, own and cumulative ns, from (primitive, calls, own s, cumulative s)."""
+    """Return calls, primitive calls, own and cumulative ns, from (primitive, calls, own s, cumulative s)."""
     if not all(isinstance(value, int | float) and math.isfinite(value) for value in values):
         return None
     primitive, calls, own, total = values

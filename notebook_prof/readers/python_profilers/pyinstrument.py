@@ -71,7 +71,7 @@ class PyinstrumentReader(MarkedJsonReader):
 
 
 def _add_tree(root: _Node, start: int, track: int, builder: TraceBuilder) -> None:
-    """Level by level: a child begins where the sibling before it ends."""
+    """Put the tree level by level: a child begins where the sibling before it ends."""
     builder.report.add(
         "no-time-line",
         "info",
@@ -119,7 +119,7 @@ def _report_times(ok: npt.NDArray[np.bool_], nodes: list[_Node], builder: TraceB
 
 
 def _add_records(records: list[tuple[list[str], float]], start: int, builder: TraceBuilder) -> None:
-    """Samples: a stack, whose root may be a thread, and the time since the sample before."""
+    """Put samples: a stack, whose root may be a thread, and the time since the sample before."""
     dur, ok = _ns([record[1] for record in records])
     builder.report.add_where(
         "broken-row", "loss", ~ok, lambda i: records[i][1], "samples without a usable time"

@@ -119,7 +119,7 @@ def _stacks(stacks: Any, builder: TraceBuilder) -> _Paths:
 
 
 def _frame(text: str) -> Frame:
-    """``file function:line;`` as a frame."""
+    """Read ``file function:line;`` as a frame."""
     if (match := _LOCATION.fullmatch(text)) is None:
         return Frame(str(text).rstrip(";"), "", 0)
     return Frame(match[2], match[1], int(match[3]))
@@ -146,7 +146,7 @@ def _from_lines(lines: pd.DataFrame) -> _Paths:
 
 
 def _footprint(samples: Any, start: int, builder: TraceBuilder) -> None:
-    """``[[seconds, MB], …]``"""
+    """Read ``[[seconds, MB], …]`` as a counter."""
     pairs = [
         pair
         for pair in (samples if isinstance(samples, list) else [])

@@ -36,7 +36,7 @@ class Stacks:
         self._cache: dict[int, tuple[int, str]] = {}
 
     def of(self, frames: Any) -> tuple[int, str]:
-        """Key of a stack, and the label of its most telling frame; -1 and empty without frames."""
+        """Return the key of a stack, and the label of its most telling frame; -1 and empty without frames."""
         if not isinstance(frames, list) or not frames:
             return -1, ""
         stack = self._cache.get(id(frames))
@@ -187,7 +187,7 @@ def _blocks(segments: list[Any], stacks: Stacks, builder: TraceBuilder) -> pd.Da
 
 
 def _frames(block: dict[Any, Any]) -> Any:
-    """Frames of a block; before PyTorch 2.1 they are in its history."""
+    """Return frames of a block; before PyTorch 2.1 they are in its history."""
     history = block.get("history")
     if "frames" not in block and isinstance(history, list) and history and isinstance(history[0], dict):
         return history[0].get("frames")
@@ -195,7 +195,7 @@ def _frames(block: dict[Any, Any]) -> Any:
 
 
 def _laid_out(starts: Any, home: IntArray, size: IntArray, counts: IntArray) -> Any:
-    """Addresses of blocks that do not tell them: one after another from the start of their segment."""
+    """Lay out blocks that do not tell their addresses, one after another from the start of their segment."""
     before = np.cumsum(size) - size
     first = np.minimum(np.cumsum(counts) - counts, max(0, len(size) - 1))
     return starts[home] + (before - before[first][home]).astype(np.uint64)
@@ -229,7 +229,7 @@ def _events(rows: list[Any], device: int, stacks: Stacks, builder: TraceBuilder)
 
 
 def _times(events: list[dict[Any, Any]], builder: TraceBuilder) -> IntArray:
-    """Microseconds as ns; events of one microsecond stay in order, a nanosecond apart."""
+    """Convert microseconds to ns; events of one microsecond stay in order, a nanosecond apart."""
     micros = _ints(events, "time_us", -1)
     count = np.arange(len(events), dtype=np.int64)
     if not (micros >= 0).any():
@@ -253,7 +253,7 @@ def _times(events: list[dict[Any, Any]], builder: TraceBuilder) -> IntArray:
 
 
 def _fill(device: int, events: pd.DataFrame, blocks: pd.DataFrame, builder: TraceBuilder) -> None:
-    """Allocations, slices and levels of one device."""
+    """Put allocations, slices and levels of one device."""
     ts = events["unix_ns"].to_numpy()
     action = events["action"].astype(object)
     size = events["bytes"].to_numpy()
@@ -297,7 +297,7 @@ def _fill(device: int, events: pd.DataFrame, blocks: pd.DataFrame, builder: Trac
 
 
 def _from_before(events: pd.DataFrame, live: pd.DataFrame) -> tuple[Any, IntArray, Any]:
-    """Blocks from before the history: those freed without an allocation, and live ones without an event."""
+    """Return blocks from before the history: freed without an allocation, or live without an event."""
     events_of_blocks = events[events["action"].isin(list(_ALLOCATED))]
     first = events_of_blocks.drop_duplicates("addr")
     freed = first[first["action"] == "free_requested"]
@@ -344,7 +344,7 @@ def _slices(
 
 
 def _annotations(rows: Any, builder: TraceBuilder) -> None:
-    """Ranges of ``record_function`` that newer snapshots keep."""
+    """Put ranges of ``record_function`` that newer snapshots keep."""
     events = _dicts(rows, "annotation", builder) if isinstance(rows, list) else []
     events = [event for event in events if event.get("stage") in ("START", "END")]
     times = _ints(events, "time_us", -1)

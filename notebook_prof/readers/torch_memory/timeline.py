@@ -198,7 +198,7 @@ def _fits(value: Any) -> bool:
 
 
 def _counters(ts: IntArray, levels: npt.NDArray[np.int64], builder: TraceBuilder) -> None:
-    """A counter a category, where it changes, and a table of the peak."""
+    """Put a counter a category, where it changes, and a table of the peak."""
     last = np.append(ts[1:] != ts[:-1], True)  # of several rows of one instant, the last one holds
     ts, levels = ts[last], levels[last]
     for i, name in enumerate(CATEGORIES):

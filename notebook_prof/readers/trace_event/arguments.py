@@ -74,7 +74,7 @@ class Arguments:
         self._parts.append(pd.DataFrame({**columns, "arguments": code}))
 
     def table(self) -> pd.DataFrame | None:
-        """For ``metadata["tables"]["event_arguments"]``.
+        """Make the table for ``metadata["tables"]["event_arguments"]``.
 
         Returns
         -------
@@ -99,7 +99,7 @@ class Arguments:
 
 
 def _merged(begin: bytes, end: bytes) -> str | None:
-    """Arguments of a begin and its end as one compact object, the end's over the begin's; None for none.
+    """Merge the arguments of a begin and its end into a compact object, the end's over the begin's, or None.
 
     Examples
     --------

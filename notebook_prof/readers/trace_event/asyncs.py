@@ -56,7 +56,7 @@ def add_asyncs(events: Events, tracks: Tracks, arguments: Arguments, builder: Tr
 
 
 def _trees(events: Events, rows: IntArray) -> IntArray:
-    """Which events have one id: by category and id, the old kind by its name too, and process-local ids."""
+    """Tell which events have one id: by category and id, the old kind by its name too, and local ids."""
     chosen = [events.rows[i] for i in rows.tolist()]
     ids = texts(
         f"{row.scope}/{row.id}" if row.id2 is None else f"{row.scope}//{row.id2}" for row in chosen

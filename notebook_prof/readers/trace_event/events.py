@@ -49,12 +49,12 @@ class Events:
     cat: Coded
 
     def where(self, letters: str) -> IntArray:
-        """Rows of these phases."""
+        """Return rows of these phases."""
         return np.flatnonzero(np.isin(self.phase, list(letters)))
 
 
 def columns(rows: list[Row], base_ns: int, builder: TraceBuilder) -> Events:
-    """Columns of the events that have a time; others are counted as ``broken-row``.
+    """Make columns of the events that have a time; others are counted as ``broken-row``.
 
     Metadata events need none.
     """
@@ -91,7 +91,7 @@ def columns(rows: list[Row], base_ns: int, builder: TraceBuilder) -> Events:
 
 
 def _durations(rows: list[Row], phase: npt.NDArray[np.str_], builder: TraceBuilder) -> IntArray:
-    """Of complete events; some writers give only the time on the CPU."""
+    """Return durations of complete events; some writers give only the time on the CPU."""
     at = np.flatnonzero(phase == "X")
     dur, ok = to_ns([rows[i].dur or rows[i].tdur for i in at])
     builder.report.add(

@@ -58,7 +58,7 @@ def _written(
 
 
 def _marked(events: Events, placed: Placed) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Slices with ``bind_id`` and ``flow_in`` or ``flow_out``; groups are negative."""
+    """Return slices with ``bind_id`` and ``flow_in`` or ``flow_out``; groups are negative."""
     rows = [events.rows[i] for i in placed.row.tolist()]
     at = np.array([i for i, row in enumerate(rows) if row.bind_id is not None], np.int64)
     into = np.array([rows[i].flow_in is True for i in at.tolist()], bool)
@@ -70,7 +70,7 @@ def _marked(events: Events, placed: Placed) -> tuple[IntArray, IntArray, IntArra
 
 
 def _enclosing(placed: Placed, track: IntArray, ts: IntArray) -> IntArray:
-    """Position of the innermost slice that is open at each instant, -1 for none."""
+    """Return the position of the innermost slice that is open at each instant, -1 for none."""
     n = len(placed.row)
     parent = nest(
         np.concatenate([placed.track, track]),
@@ -82,7 +82,7 @@ def _enclosing(placed: Placed, track: IntArray, ts: IntArray) -> IntArray:
 
 
 def _following(placed: Placed, track: IntArray, ts: IntArray) -> IntArray:
-    """Position of the next slice that begins on the track, -1 for none."""
+    """Return the position of the next slice that begins on the track, -1 for none."""
     n = len(placed.row)
     both_track, both_ts = np.concatenate([placed.track, track]), np.concatenate([placed.ts, ts])
     is_slice = np.concatenate([np.ones(n, bool), np.zeros(len(ts), bool)])

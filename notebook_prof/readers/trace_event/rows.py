@@ -39,7 +39,7 @@ class Row(Struct, gc=False):
     weight: Any = None
 
     def arguments(self) -> Raw:
-        """Its arguments; IBM's writers call them ``attr``."""
+        """Return its arguments; IBM's writers call them ``attr``."""
         return self.args if len(self.args) > 2 else self.attr
 
 
@@ -100,7 +100,7 @@ def _samples(text: Raw, report: ImportReport) -> list[Row]:
 
 
 def _lines(text: bytes, report: ImportReport) -> list[Row] | None:
-    """Events of a file with an object a line; None if it is not one."""
+    """Return events of a file with an object a line; None if it is not one."""
     first, _, further = text.partition(b"\n")
     if not further.lstrip().startswith(b"{"):
         return None

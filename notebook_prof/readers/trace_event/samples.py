@@ -38,7 +38,7 @@ class Stacks:
         return len(self.frames)
 
     def path(self, leaf: Any) -> list[int]:
-        """Positions in `frames`, root first; cut where a frame is its own ancestor."""
+        """Return positions in `frames`, root first; cut where a frame is its own ancestor."""
         positions: dict[int, None] = {}
         key = str(leaf)
         while (number := self._number.get(key)) is not None and number not in positions:

@@ -110,7 +110,7 @@ def add_slices(
 
 
 def categories(events: Events, row: IntArray) -> IntArray:
-    """Codes into `CATEGORIES`, from the event's own word."""
+    """Return codes into `CATEGORIES`, from the event's own word."""
     words = [_CATEGORY.get(word.lower(), "operator") for word in events.cat.values]
     codes = np.array([CATEGORIES.index(word) for word in words], np.int64)
     return np.asarray(codes[events.cat.codes[row]])

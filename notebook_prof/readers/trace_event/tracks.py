@@ -34,13 +34,13 @@ class Tracks:
             builder.metadata["processes"] = {str(pid): name for pid, name in self.processes.items()}
 
     def of(self, rows: IntArray) -> IntArray:
-        """Track of each of these events."""
+        """Return the track of each of these events."""
         codes, inverse = np.unique(self._events.thread_code[rows], return_inverse=True)
         tracks = np.array([self._of_thread(int(code)) for code in codes], np.int64)
         return tracks[inverse.ravel()] if len(rows) else np.empty(0, np.int64)
 
     def process(self, code: int) -> tuple[int | None, str]:
-        """Process id, where it is a number, and what the process is called."""
+        """Return the process id, where it is a number, and what the process is called."""
         pid = self._events.thread_ids[code][0]
         pid_number = number(pid)
         word = pid if isinstance(pid, str) and pid_number is None else "" if pid is None else f"process {pid}"

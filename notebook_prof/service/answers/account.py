@@ -23,7 +23,7 @@ _SPANS: Final = ("ts", "dur", "part", "steps")
 
 
 def account(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Parts of the cell, or of the span of a file, in order of time.
+    """Return parts of the cell, or of the span of a file, in order of time.
 
     Returns
     -------

@@ -19,7 +19,7 @@ _LONGEST: Final = 200
 
 
 def arguments_of(trace: Trace, row: int) -> list[list[str]]:
-    """Names and values of the arguments of one slice.
+    """Return names and values of the arguments of one slice.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def arguments_of(trace: Trace, row: int) -> list[list[str]]:
 
 
 def pairs(values: Mapping[str, Any]) -> list[list[str]]:
-    """Names and values of what is told, as text; at most 30.
+    """Return names and values of what is told, as text; at most 30.
 
     Examples
     --------

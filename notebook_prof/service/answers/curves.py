@@ -13,7 +13,7 @@ from ..store import ViewStore
 
 
 def memory(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Allocated and reserved bytes, and what the selected slices have allocated of them.
+    """Return allocated and reserved bytes, and what the selected slices have allocated of them.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ _MOST: Final = 24
 
 
 def counters(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Values of some counters in a window.
+    """Return values of some counters in a window.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ _MOST_MARKS: Final = 4000
 
 
 def find(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """The slice of the same name after (``by`` = 1) or before (-1) the one with row ``id``, on its track.
+    """Find the slice of this name after (``by`` = 1) or before (-1) that with row ``id``, on its track.
 
     Returns
     -------
@@ -37,7 +37,7 @@ def find(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
 
 
 def neighbour(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """The slice beside the one with row ``id``: ``to`` is ``next``, ``previous``, ``parent`` or ``child``.
+    """Find the slice beside that with row ``id``: ``to`` is ``next``, ``previous``, ``parent`` or ``child``.
 
     Without a slice ``id`` the first one of row ``row`` that ends after ``at`` (ns).
 
@@ -72,7 +72,7 @@ def neighbour(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, 
 
 
 def search(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Slices whose name matches a text, and where on the recording they are.
+    """Search slices whose name matches a text, and where on the recording they are.
 
     Parameters
     ----------

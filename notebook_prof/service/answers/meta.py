@@ -19,7 +19,7 @@ _MOST_STEPS: Final = 20_000
 
 
 def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Span, tracks with their rows and busy shares, steps, categories, colours.
+    """Return span, tracks with their rows and busy shares, steps, categories, colours.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ _MOST_BARS: Final = 300
 
 
 def phases(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Host time of every step by phase, and the part of it that the other views have selected.
+    """Return the host time of every step by phase, and the part of it that the other views have selected.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def phases(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any
 
 
 def _phase_times(store: ViewStore, number: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
-    """Host ns, shape (steps, phases)."""
+    """Return host ns, shape (steps, phases)."""
     frame = analysis.phases(store.trace)
     out = np.zeros((len(number), len(PHASES)))
     frame = frame[frame["step"].notna()]
@@ -68,7 +68,7 @@ def _phase_times(store: ViewStore, number: np.ndarray[Any, np.dtype[np.int64]]) 
 
 
 def _selected_times(store: ViewStore, number: np.ndarray[Any, np.dtype[np.int64]], key: Key) -> Any:
-    """Self ns of the selected slices, shape (steps, phases); host slices if any match, else device ones."""
+    """Return self ns of selected slices, shape (steps, phases); of the host if any match, else of devices."""
     c = store.columns
     chosen = store.choices.slices(store.choices.effective(key))
     chosen = np.arange(c.n) if chosen is None else chosen

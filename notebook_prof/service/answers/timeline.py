@@ -24,7 +24,7 @@ _NOT_FILTERED_BY: Final = ("window", "track")
 
 
 def lod(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Slices of some rows in a window of time.
+    """Return slices of some rows in a window of time.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def _marks(store: ViewStore, picture: Picture, key: Key) -> dict[str, npt.NDArra
 
 
 def _bright(store: ViewStore, index: RowIndex, d: Density, key: Key) -> npt.NDArray[np.uint8]:
-    """Selected part of the busy time of every cell, 0–255."""
+    """Return selected part of the busy time of every cell, 0–255."""
     any_ = (d.count > 0).ravel()
     chosen = store.chosen(key)
     if chosen is None:

@@ -84,7 +84,7 @@ class Chosen:
         return Chosen(self._index, self.first[at], self.stop[at])
 
     def busy_until(self, stops: IntArray, open_ns: IntArray) -> IntArray:
-        """Selected ns before the edges of bins, all rows together: differences within a row are exact.
+        """Return selected ns before the edges of bins, all rows together: differences within a row are exact.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class Members:
         return int(self._order.nbytes + self._pointer.nbytes)
 
     def count(self, values: Iterable[int]) -> int:
-        """Slices that have one of some values."""
+        """Return slices that have one of some values."""
         return sum(int(self._pointer[v + 2] - self._pointer[v + 1]) for v in values)
 
     def chosen(self, values: Iterable[int]) -> Chosen:

@@ -74,7 +74,7 @@ class LongestBlocks:
             self._levels.append(best)
 
     def longest(self, first: IntArray, stop: IntArray) -> IntArray:
-        """Position of the longest slice of every stretch ``first:stop``; -1 where it is empty."""
+        """Return the position of the longest slice of every stretch ``first:stop``; -1 where it is empty."""
         lo, hi = first.ravel(), stop.ravel()
         out = np.full(len(lo), -1, np.int64)
         full = np.flatnonzero(hi > lo)
@@ -142,7 +142,7 @@ def density(
 
 
 def _longer(index: RowIndex, inside: IntArray, carried: BoolArray, first: IntArray) -> IntArray:
-    """The longest slice of every bin: of those that begin inside, and the one that is carried into it."""
+    """Return the longest slice of every bin: of those that begin inside, and the one carried into it."""
     into, a = first[carried] - 1, inside[carried]
     inside[carried] = np.where((a < 0) | (index.lengths(into) > index.lengths(a)), into, a)
     return inside

@@ -35,7 +35,7 @@ class WideSlices:
         return int(self._order.nbytes + self._pointer.nbytes)
 
     def find(self, first: IntArray, stop: IntArray, minimum_ns: float, limit: int) -> IntArray:
-        """Positions in the stretches ``first:stop`` of the widest slices.
+        """Find positions in the stretches ``first:stop`` of the widest slices.
 
         Parameters
         ----------
@@ -117,7 +117,7 @@ class Pictures:
         self._lock = threading.Lock()
 
     def get(self, where: Hashable, index: RowIndex, make: Callable[[], Picture]) -> tuple[int, Picture]:
-        """The picture at a place and its number; one of another index is made anew, under another number."""
+        """Return the picture at a place and its number; for another index it is made anew, with a new one."""
         with self._lock:
             entry = self._cache.get(where)
             if entry is None or entry[1].index is not index:

@@ -18,7 +18,7 @@ Codes = npt.NDArray[np.integer]
 def late_inside(
     codes: Codes, around: Codes, ts: IntArray, dur: IntArray, chosen: IntArray | None = None
 ) -> tuple[Codes, IntArray]:
-    """Slices that earlier ones of their group and track cover at first, and until when.
+    """Return slices that earlier ones of their group and track cover at first, and until when.
 
     Whatever is open on a track when a slice begins is among the slices around it: the parent is the
     latest-started open one, its parent the latest-started one open then, and so on. So nothing has to be
@@ -194,7 +194,7 @@ class GroupIndex:
         return sum(part.nbytes for part in parts) + (0 if self._chosen is None else self._chosen.nbytes)
 
     def totals(self, start: int, end: int, row_below: IntArray) -> GroupTotals:
-        """Totals of every group in ``[start, end)``.
+        """Return totals of every group in ``[start, end)``.
 
         Parameters
         ----------
@@ -286,7 +286,7 @@ def _late(
     ts: IntArray,
     dur: IntArray,
 ) -> tuple[IntArray, IntArray]:
-    """Slices that earlier ones of their group and track cover at first, and until when.
+    """Return slices that earlier ones of their group and track cover at first, and until when.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ class LaunchedIndex:
         self._sum = running_sum(dur[at])
 
     def totals(self, start: int, end: int, n_groups: int) -> IntArray:
-        """Device ns in ``[start, end)`` of every group; work is clipped at the edges."""
+        """Return the device ns in ``[start, end)`` of every group; work is clipped at the edges."""
         stride = self._index.stride
         at = np.clip(np.array([start, end], np.int64) - self._index.origin, 0, stride - 1)
         base = np.arange(n_groups, dtype=np.int64)[:, None] * stride

@@ -150,7 +150,7 @@ def _drawn(
     title: str,
     legend: dict[str, str] | None = None,
 ) -> Drawn:
-    """Bars of `columns`; the title tells what is left out."""
+    """Draw bars of `columns`; the title tells what is left out."""
     length = [int(value) for value in columns["length"]]
     if others:
         title += f" · these {len(length)} are {format_share(sum(length) / max(whole, 1))} of it"

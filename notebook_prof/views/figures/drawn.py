@@ -161,7 +161,7 @@ def shortened(name: object, most: int) -> str:
 
 
 def patches(dimension: str, values: Iterable[Any]) -> list[str]:
-    """What a click sets, a JSON patch of the selection for each value; empty where there is nothing to set.
+    """Return what a click sets, a JSON patch of the selection a value; empty where nothing is to be set.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def patches(dimension: str, values: Iterable[Any]) -> list[str]:
 
 
 def windows(start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> list[str]:
-    """Patches that select stretches of time.
+    """Return patches that select stretches of time.
 
     Examples
     --------
@@ -211,7 +211,7 @@ def source(columns: Mapping[str, Any]) -> ColumnDataSource:
 
 
 def tip_columns(tooltips: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
-    """Columns of a source for what `tell` tells, in the same order."""
+    """Return columns of a source for what `tell` tells, in the same order."""
     return {f"tip{number}": values for number, values in enumerate(tooltips.values())}
 
 
@@ -247,5 +247,5 @@ def shares(values: Iterable[float], whole: float) -> list[str]:
 
 
 def counts(values: Iterable[Any]) -> list[str]:
-    """Whole numbers with their digits in groups."""
+    """Write whole numbers with their digits in groups."""
     return [format_count(int(value)) for value in values]

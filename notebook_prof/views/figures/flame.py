@@ -139,7 +139,7 @@ def _draw(shown: pd.DataFrame, selection: Selection, metric: str, whole: int, ti
 
 
 def _working(trace: Trace) -> list[int] | None:
-    """Threads on which operators run, where there are any: others mostly wait; None for all threads."""
+    """Return threads on which operators run, where there are any: others mostly wait; None for all."""
     tracks, slices = trace.tracks, trace.slices
     threads = tracks.loc[tracks["kind"] == "thread", "track"].tolist()
     work = slices["category"].isin(["operator", "launch", "collective"]).to_numpy()

@@ -84,7 +84,7 @@ def idle_figure(trace: Trace, selection: Selection) -> Drawn | None:
 
 
 def _causes(own: pd.DataFrame, device: object) -> pd.DataFrame:
-    """A row a cause: its time, the gaps in which it is the largest part, and the gap with most of it."""
+    """Make a row a cause: its time, the gaps in which it is the largest part, and the gap with most of it."""
     start, end = own["ts"].to_numpy(), (own["ts"] + own["dur"]).to_numpy()
     rows = []
     for cause in CAUSES:

@@ -208,7 +208,7 @@ def _boxes(table: pd.DataFrame, x: Any, y: Any) -> dict[str, Any]:
 
 
 def operator_positions(table: pd.DataFrame) -> tuple[Any, Any]:
-    """Where each operator stands: the root at the right, what feeds it to its left, a row for each source.
+    """Return where each operator stands: the root at the right, its feeders to its left, a row a source.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ def operator_positions(table: pd.DataFrame) -> tuple[Any, Any]:
 
 
 def _way(number: int, above: dict[int, int]) -> list[int]:
-    """From an operator to the root; ends where a file goes round in a circle."""
+    """Follow an operator to the root; the way ends where a file goes round in a circle."""
     way: list[int] = []
     while number in above and number not in way:
         way.append(number)

@@ -144,7 +144,7 @@ def memory_flow_figure(
 
 
 def compacted(addr: npt.NDArray[np.uint64], size: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Addresses without the gaps between them.
+    """Return addresses without the gaps between them.
 
     Parameters
     ----------

@@ -128,7 +128,7 @@ def _draw_points(plot: figure, table: pd.DataFrame, by: str, selection: Selectio
 
 
 def _labels(plot: figure, table: pd.DataFrame, names: list[str]) -> list[str]:
-    """Names of the points that take most time, except where one would lie on another."""
+    """Name the points that take most time, except where one would lie on another."""
     width = np.log10(plot.x_range.end / plot.x_range.start)
     height = np.log10(plot.y_range.end / plot.y_range.start)
     left = np.log10(table["intensity"].to_numpy() / plot.x_range.start) / width
@@ -153,7 +153,7 @@ def _rate(value: float, unit: str) -> str:
 
 
 def _ranges(table: pd.DataFrame, flops: float | None, moved: float | None) -> tuple[Range1d, Range1d]:
-    """Some air around the points and the ceilings; room for labels at the right."""
+    """Leave some air around the points and the ceilings, and room for labels at the right."""
     ridge = [flops / moved] if flops and moved else []
     x = [*table["intensity"], *ridge]
     y = [value / _GIGA for value in (*table["flops_per_s"], *([flops] if flops else []))]

@@ -114,7 +114,7 @@ def distributed_figure(trace: Trace, selection: Selection) -> Drawn | None:
 def stacked(
     table: pd.DataFrame, parts: Mapping[str, tuple[str, str]], selection: Selection, title: str
 ) -> Drawn | None:
-    """Bars over the column ``step``, one piece a column of ns; pieces without any time are left out.
+    """Draw bars over the column ``step``, one piece a column of ns; pieces without any time are left out.
 
     Parameters
     ----------

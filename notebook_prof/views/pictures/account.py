@@ -27,7 +27,7 @@ def has_strip(store: ViewStore) -> bool:
 
 
 def account_colours(parts: list[dict[str, Any]]) -> list[tuple[str, float]]:
-    """Colour and alpha of every part: one a loop of steps, neutral tones for statements, else greys.
+    """Return the colour and alpha of every part: one a loop of steps, neutral for statements, else greys.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def span_words(part: dict[str, Any], steps: int) -> str:
 
 
 def _label(part: dict[str, Any], steps: int, dur: float, room: float) -> str:
-    """As much as has room: what and how long, or what."""
+    """Say as much as has room: what and how long, or what."""
     if part["kind"] in ("not-recorded", "profiler"):
         return ""
     words = span_words(part, steps)

@@ -23,7 +23,7 @@ _MOST_DISTINCT: Final = 40_000
 
 
 def arguments_in_file(trace: Trace, keep: npt.NDArray[np.bool_] | None) -> dict[str, Any] | None:
-    """Arguments of the slices of a file, each distinct set of them once.
+    """Return arguments of the slices of a file, each distinct set of them once.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def _pairs(parts: tuple[Any, ...]) -> list[list[str]]:
 
 
 def _coded(trace: Trace) -> tuple[IntArray, IntArray, list[tuple[Any, ...]]]:
-    """Slices that have arguments, which of the distinct sets each has, and these sets."""
+    """Return slices that have arguments, which of the distinct sets each has, and these sets."""
     n = len(trace.slices)
     parts: list[IntArray] = []
     words: list[list[Any]] = []

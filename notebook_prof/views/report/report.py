@@ -110,7 +110,7 @@ def _page(scripts: list[str], modules: list[str], body: str) -> str:
 
 
 def _fitting(store: ViewStore, room: int) -> tuple[str, str, bool]:
-    """As much of the columns as has room, as JSON; what is left out; whether every slice is in it."""
+    """Return as much of the columns as has room, as JSON; what is left out; whether every slice is in it."""
     n = store.columns.n
     most, events = n if n <= MOST_SLICES else min(_MOST_WITH_SUMS, MOST_SLICES), MOST_SLICES
     while True:

@@ -118,7 +118,7 @@ def payload(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
 
 
 def _relations(store: ViewStore, part: Part | None) -> dict[str, Any]:
-    """Pairs of slices: launches, calls passed on, links; of those that are both in the file."""
+    """Return pairs of slices that are both in the file: launches, calls passed on, links."""
     flows = store.trace.flows
     src, dst = flows["src"].to_numpy(), flows["dst"].to_numpy()
     kind, _ = coded(flows["kind"])
@@ -208,7 +208,7 @@ def _memory(store: ViewStore, part: Part | None, device: int, most: int) -> dict
 
 
 def _blocks(curve: StepCurve | None, most: int) -> dict[str, Any]:
-    """Blocks inside of resident memory, at times of their own."""
+    """Return blocks inside of resident memory, at times of their own."""
     if curve is None or not len(curve.ts):
         return {}
     rows = extremes(curve.value, most) if len(curve.ts) > most else slice(None)
@@ -219,7 +219,7 @@ def _blocks(curve: StepCurve | None, most: int) -> dict[str, Any]:
 
 
 def _owners(part: Part | None, owner: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Numbers in the file; after its last slice come the entries of `TotalsGrid`."""
+    """Return numbers in the file; after its last slice come the entries of `TotalsGrid`."""
     if part is None:
         return owner
     number = part.number
@@ -228,7 +228,7 @@ def _owners(part: Part | None, owner: npt.NDArray[np.int64]) -> npt.NDArray[np.i
 
 
 def extremes(values: npt.NDArray[Any], most: int) -> npt.NDArray[np.int64]:
-    """Rows of the lowest, the highest and the last value of each stretch, about `most` in all."""
+    """Return rows of the lowest, the highest and the last value of each stretch, about `most` in all."""
     wide = -(-len(values) // (most // 3))
     full = len(values) // wide * wide
     parts = values[:full].reshape(-1, wide)

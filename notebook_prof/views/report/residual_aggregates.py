@@ -182,7 +182,7 @@ def kinds_of(store: ViewStore, slices: IntArray) -> tuple[IntArray, IntArray]:
 def totals_grid_left_out(
     store: ViewStore, keep: npt.NDArray[np.bool_], cells: BusyGrid, kind: IntArray, most: int
 ) -> TotalsGrid:
-    """Totals of kinds spread over time, in at most about `most` entries.
+    """Sum kinds over time, in at most about `most` entries.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ _FEW: Final = 16
 
 
 def thumbnail(store: ViewStore, width: int = 1000) -> npt.NDArray[np.uint8]:
-    """The timeline as an image: `density_picture`, with names at its left, times and the account on top.
+    """Draw the timeline as an image: `density_picture`, names at its left, times and the account on top.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ _CELL: Final = "padding:2px 10px;text-align:right;white-space:nowrap"
 def fragment(
     trace: Trace, selection: Selection, *, verdict: str = "", uid: str = "", store: ViewStore | None = None
 ) -> str:
-    """The verdict, a picture, the account, the longest lines and operators, as HTML without script or SVG.
+    """Write verdict, picture, account, longest lines and operators, as HTML without script or SVG.
 
     What untrusted notebooks, GitHub, nbviewer and nbconvert keep: a table, an image as data URI, inline
     styles; nothing is lost with the one rule of `without_kernel`. Every text of the trace is escaped.

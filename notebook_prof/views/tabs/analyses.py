@@ -83,7 +83,7 @@ def selection_of(state: Mapping[str, Any]) -> Selection:
 
 
 def arguments(analysis: Callable[..., Any], state: Mapping[str, Any]) -> dict[str, Any]:
-    """Clauses of a selection that an analysis has parameters for.
+    """Return the clauses of a selection that an analysis has parameters for.
 
     Parameters
     ----------
@@ -102,6 +102,6 @@ def arguments(analysis: Callable[..., Any], state: Mapping[str, Any]) -> dict[st
 
 
 def followed(*analyses: Callable[..., Any]) -> tuple[str, ...]:
-    """Dimensions that any of the analyses has a parameter for, for `Panel.under`."""
+    """Return the dimensions that any of the analyses has a parameter for, for `Panel.under`."""
     names = {name for analysis in analyses for name in inspect.signature(analysis).parameters}
     return tuple(name for name in ARGUMENTS if name in names)

@@ -20,7 +20,7 @@ _MOST_GAPS = 100
 
 
 def device(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """Utilisation of `analysis.overview`, busy and idle time, and the longest gaps with their causes."""
+    """Show utilisation of `analysis.overview`, busy and idle time, and the longest gaps with their causes."""
     busy = filtered(analysis.device, trace, state)
     if not len(busy):
         return Absent(without_device(trace) or "No device work lies in what is selected.")

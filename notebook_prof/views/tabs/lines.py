@@ -45,7 +45,7 @@ def lines(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
 
 
 def _useless(table: pd.DataFrame) -> list[str]:
-    """Columns that say the same in every row."""
+    """Return columns that say the same in every row."""
     constant = {
         "file": (table["file"] == CELL).all(),
         "count": table["count"].isna().all(),

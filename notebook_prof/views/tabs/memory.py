@@ -19,7 +19,7 @@ _BLOCKS = ("operator", "module", "kind", "bytes", "birth_ts", "death_ts", "step"
 
 
 def memory(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """Peaks and curves, blocks at the peak by category and operator, increase by operator, growth a step."""
+    """Show peaks and curves, blocks at the peak by category and operator, and growth a step."""
     peaks = analysis.memory_peak(trace, **arguments(analysis.memory_peak, state))
     if not len(peaks):
         return Absent(without_memory(trace) or "No memory event lies in what is selected.")

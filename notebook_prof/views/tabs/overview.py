@@ -85,7 +85,7 @@ def _phases(phases: pd.DataFrame) -> Table:
 
 
 def _without_facts(configuration: pd.DataFrame) -> pd.DataFrame:
-    """Without what the facts on top say in better units."""
+    """Leave out what the facts on top say in better units."""
     return configuration[~configuration["item"].isin(["recorded_ns", "slices", "steps"])]
 
 

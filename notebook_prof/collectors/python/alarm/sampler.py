@@ -92,7 +92,7 @@ class Sampler:
         return self._thread_stacks().look
 
     def take_over(self) -> None:
-        """After `by_hand`, tick by a thread of its own from now on; called in any thread."""
+        """Tick by a thread of its own from now on, after `by_hand`; called in any thread."""
         atexit.register(self.stop)
         self._poll("")
 
@@ -243,7 +243,7 @@ class _Part:
         return Recorded(threads, decode(packed, codes), 0)
 
     def _thread(self, seens: Sequence[ObservedThread], look_ns: IntArray, first: int) -> ThreadSamples:
-        """One thread; a sample stands for the time since the look before, if it was seen at that too."""
+        """Return one thread; a sample stands for the time since the look before, if seen at that too."""
         shifts = np.cumsum([first, *(len(one.samples.packed) for one in seens)])
         ts = np.concatenate([one.samples.ts for one in seens])
         stack = np.concatenate([one.samples.stack + shift for one, shift in zip(seens, shifts, strict=False)])
@@ -259,7 +259,7 @@ class _Part:
 def _recorded_thread(
     ticks: Samples, late: Samples, codes: dict[int, CodeType]
 ) -> tuple[IntArray, IntArray, list[bytes]]:
-    """Samples of the recorded thread in order of time, late ticks charged to what ran before them."""
+    """Return samples of the recorded thread in order of time, late ticks charged to what ran before them."""
     packed = [*ticks.packed, *late.packed]
     ts = np.concatenate([ticks.ts, late.ts])
     stack = np.concatenate([ticks.stack, late.stack + len(ticks.packed)])

@@ -169,7 +169,7 @@ class AlarmTicker:
 
 
 def _restore() -> None:
-    """Default action again. Ignoring comes first, since it drops a signal that another thread was given
+    """Restore the default action. Ignoring comes first, since it drops a signal that another thread was given
     and has not taken yet: by default it would end the process."""
     signal.signal(signal.SIGALRM, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)

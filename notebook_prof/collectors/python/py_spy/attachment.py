@@ -69,7 +69,7 @@ _alive: list[Attachment] = []
 
 
 def binary() -> str | None:
-    """Path of the program; None if it is not installed."""
+    """Return the path of the program; None if it is not installed."""
     script = os.path.join(sysconfig.get_path("scripts"), "py-spy")
     return script if os.access(script, os.X_OK) else shutil.which("py-spy")
 
@@ -456,7 +456,7 @@ def _end_all() -> None:
 
 
 def _forget() -> None:
-    """A forked child has none of this: neither the threads nor the children of its parent."""
+    """Forget everything in a forked child, which has neither the threads nor the children of its parent."""
     global _warm
     _warm = None
     _alive.clear()

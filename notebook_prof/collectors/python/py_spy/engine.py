@@ -173,7 +173,7 @@ class PySpy:
         window_ns: tuple[int, int],
         interval_ns: int,
     ) -> Recorded:
-        """Stacks of all threads that are the user's, within a window."""
+        """Return stacks of all threads that are the user's, within a window."""
         threads, inside, look_ns = [], self._net.all_threads, self._net.look_ns
         for change in changes:
             bounds = self._clock.from_monotonic(change.ts_us * 1000 + shift_ns)
@@ -192,7 +192,7 @@ class PySpy:
         return Recorded(threads, stacks_of(paths, nodes, Functions()), interval_ns)
 
     def _died(self) -> None:
-        """It has ended in the middle; called in its own watching thread."""
+        """Note that it has ended in the middle; called in its own watching thread."""
         with self._lock:
             if not self._ended:  # else nobody would stop what takes over
                 self._died_ns = self._clock.now_ns()

@@ -62,7 +62,7 @@ class CallPaths:
         return node
 
     def path(self, node: int) -> list[tuple[str, str, int]]:
-        """Frames of a node, root first; those that name its process and thread are left out."""
+        """Return frames of a node, root first; those that name its process and thread are left out."""
         frames = []
         while node:
             if self.frame[node][1]:
@@ -149,7 +149,7 @@ class _Thread:
         self.nodes: list[int] = []
 
     def put(self, ts: int) -> None:
-        """All events of the instant before have been read."""
+        """Put all events of the instant before, which have been read."""
         if self.at is not None:
             self.ts.append(self.at)
             self.nodes.append(self.now)

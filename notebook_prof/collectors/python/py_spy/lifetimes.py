@@ -39,7 +39,7 @@ class Children:
         return frozenset(self._last)
 
     def ends(self) -> dict[int, tuple[int, int]]:
-        """For every child that was missed at a later look: when it was last seen, and that look's time."""
+        """Return when every child that was missed at a later look was last seen, and that look's time."""
         look_ns = np.array(self._look_ns, dtype=np.int64)
         return {pid: pair for pid, last in self._last.items() if (pair := _missed(look_ns, last)) is not None}
 
@@ -95,7 +95,7 @@ def _missed(look_ns: IntArray, last: int) -> tuple[int, int] | None:
 
 
 def _has_children() -> bool:
-    """Whether this process has any, alive or not waited for: one system call instead of three a thread."""
+    """Return whether this process has any, alive or not waited for: one system call, not three a thread."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:

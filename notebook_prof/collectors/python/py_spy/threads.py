@@ -21,7 +21,7 @@ from .file import CallPaths, Changes, Home
 def samples_by_thread(
     changes: Changes, bounds: IntArray, paths: CallPaths, inside: Sequence[ObservedThread], look_ns: IntArray
 ) -> list[ThreadSamples]:
-    """Samples of the threads that had one identifier in turn, without those of the kernel and of ours.
+    """Return samples of the threads that had one identifier in turn, without those of the kernel and of ours.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def _names(homes: Sequence[Home]) -> dict[int, str]:
 def _owners(
     tids: IntArray, begin: IntArray, with_ident: Sequence[ObservedThread], look_ns: IntArray
 ) -> IntArray:
-    """Numbers of threads, where those that py-spy told are of threads before them.
+    """Return numbers of threads, where those that py-spy told are of threads before them.
 
     A stack belongs to the thread that was seen both before and after its begin. Where only one of the two
     looks saw a thread, py-spy is believed if it ever told that thread's number.

@@ -143,7 +143,7 @@ class MonitoringBackend:
 
 
 def _pairs(tid: IntArray, ts: IntArray, opens: Any, end_ns: int) -> tuple[IntArray, IntArray]:
-    """Positions of begins, and the times at which they end; calls that are still open end with the trace."""
+    """Return positions of begins, and the times at which they end; open calls end with the trace."""
     pairs = pair(tid, ts, opens)
     begin = np.concatenate([pairs.begin, pairs.unclosed]).astype(np.int64)
     still = np.full(len(pairs.unclosed), end_ns, np.int64)
