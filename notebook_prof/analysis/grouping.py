@@ -35,7 +35,7 @@ class Groups:
     keys: pd.DataFrame
 
     def sum(self, rows: IntArray, weights: npt.NDArray[Any] | None = None) -> IntArray:
-        """Sum of `weights` (or the count) of `rows`, a value a group."""
+        """Sum `weights` (or the count) of `rows`, a value a group."""
         # sums of whole nanoseconds stay exact in float64 below 2**53 (104 days)
         return np.bincount(self.code[rows], weights, minlength=len(self.keys)).astype(np.int64)
 

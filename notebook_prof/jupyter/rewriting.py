@@ -238,7 +238,7 @@ def _leave(line: int) -> list[ast.stmt]:
 
 
 def _name(loops: int) -> str:
-    """Name of the ticker of a marked loop with so many around it."""
+    """Return the name of the ticker of a marked loop with so many around it."""
     return f"{NAME}.loop{loops}"
 
 

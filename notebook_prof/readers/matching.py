@@ -74,7 +74,7 @@ def match(track: IntArray, name: IntArray, ts: IntArray, opens: npt.NDArray[np.b
 
 
 def lanes(start: IntArray, end: IntArray) -> IntArray:
-    """Number of a lane for each interval, as few lanes as possible, none with an overlap.
+    """Return the number of a lane for each interval, as few lanes as possible, none with an overlap.
 
     Parameters
     ----------

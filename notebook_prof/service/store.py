@@ -196,7 +196,7 @@ class ViewStore:
         return matching_mask(self.columns, key, slices)
 
     def grouping(self, by: str) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.int32], list[str]]:
-        """Group of every slice, the name code of every group (-1: none), and a second label.
+        """Return the group of every slice, the name code of every group (-1: none), and a second label.
 
         Raises
         ------
@@ -258,7 +258,7 @@ class ViewStore:
         return None if here.all() else np.flatnonzero(here)
 
     def _launches_of(self, key: Key) -> tuple[IntArray, IntArray]:
-        """Work of the selected steps and phases, and what launched it."""
+        """Return the work of the selected steps and phases, and what launched it."""
         work, launcher = self.launches
         of_work = tuple(clause for clause in key if clause[0] in ("step", "phase", "rank"))
         kept = self.matches(of_work, work)

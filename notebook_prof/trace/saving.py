@@ -39,7 +39,7 @@ def write(trace: Trace, path: str | os.PathLike[str], format: str) -> None:
 
 
 def format_of(path: str | os.PathLike[str], *also: str) -> str:
-    """Name of the writer that a file's name asks for.
+    """Return the name of the writer that a file's name asks for.
 
     Parameters
     ----------

@@ -188,7 +188,7 @@ def _inherit(columns: Columns, parent: IntArray, flows: Columns, steps: Columns)
 
 
 def step_at(ts: IntArray, steps: Columns) -> IntArray:
-    """Number of the step that is running at each instant, -1 between steps."""
+    """Return the number of the step that is running at each instant, -1 between steps."""
     order = np.argsort(steps["ts"], kind="stable")
     starts, ends = steps["ts"][order], (steps["ts"] + steps["dur"])[order]
     i = np.searchsorted(starts, ts, side="right") - 1

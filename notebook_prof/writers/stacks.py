@@ -204,7 +204,7 @@ def _speedscope(trace: Trace, paths: _Paths, metric: str) -> dict[str, Any]:
 
 
 def _frames(trace: Trace, rows: IntArray) -> list[tuple[tuple[str, Any], ...]]:
-    """Name of each slice, and its file and line where its stack says that it is that function."""
+    """Return the name of each slice, and its file and line where its stack says that it is that function."""
     chosen = trace.slices.iloc[rows]
     key = chosen["stack"].to_numpy(dtype=np.int64, na_value=-1)
     stacks = trace.stacks

@@ -155,8 +155,8 @@ def not_imperative(source: ast.Module) -> list[str]:
         if any("property" in each for each in decorators) or decorators & {"overload", "setter"}:
             continue
         line = (ast.get_docstring(node) or "").partition("\n")[0]
-        word = re.split(r"[\s,.:;]", line)[0]
-        if NOT_IMPERATIVE.fullmatch(word) and word not in {"Embed", "Feed", "Need"}:
+        words = [*re.split(r"[\s,.:;]", line), ""]
+        if words[1] == "of" or (NOT_IMPERATIVE.fullmatch(words[0]) and words[0] not in {"Embed", "Feed"}):
             hits.append(f"{node.lineno} {line}")
     return hits
 

@@ -281,6 +281,6 @@ def _stage_flops(flops: pd.DataFrame | None, stages: int) -> dict[str, Any]:
 
 
 def _stage(table: pd.DataFrame, stages: int) -> Any:
-    """Stage of each row, from 1: ranks in order, equally many a stage."""
+    """Return the stage of each row, from 1: ranks in order, equally many a stage."""
     ranks = int(table["rank"].max()) + 1
     return table["rank"].to_numpy(np.int64) * stages // ranks + 1

@@ -138,7 +138,7 @@ def busy_with_lines(trace: Trace) -> int:
 
 
 def _line_codes(trace: Trace, scope: Scope) -> IntArray:
-    """Number of the (file, line) of each slice; the name says which line, its stack in which file."""
+    """Return the number of the (file, line) of each slice; by its name and its stack."""
     code = scope.codes("name")
     words = scope.slices["name"].cat.categories.astype("str")
     file = frames(trace)

@@ -127,7 +127,7 @@ def _while_capturing(trace: Trace, calls: Scope) -> BoolArray:
 
 
 def _early(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
-    """Work that began before the call that launched it."""
+    """Find work that began before the call that launched it."""
     ts = trace.slices["ts"].to_numpy()
     src, dst = _launch_flows(trace, work)
     ahead = ts[src] - ts[dst]
@@ -148,7 +148,7 @@ def _early(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
 
 
 def _unknown(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
-    """Work that cannot be traced back to a launch or to an operator."""
+    """Find work that cannot be traced back to a launch or to an operator."""
     if not len(work.rows):
         return
     owner = launching_rows(trace)[work.rows]

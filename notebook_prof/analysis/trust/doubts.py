@@ -125,7 +125,7 @@ def step_doubts(trace: Trace, steps: IntArray, window: WindowLike = None) -> lis
 
 
 def _by_step(steps: IntArray, own: IntArray, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Sum of weights, a value a step."""
+    """Sum weights, a value a step."""
     order = np.argsort(steps, kind="stable")
     position = np.minimum(np.searchsorted(steps[order], own), max(len(steps) - 1, 0))
     is_step = steps[order][position] == own if len(steps) else np.zeros(len(own), bool)

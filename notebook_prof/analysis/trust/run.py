@@ -175,7 +175,7 @@ def _touch(work: Scope, during: Intervals) -> BoolArray:
 
 
 def _gpu_counters(trace: Trace) -> list[tuple[str, pd.DataFrame]]:
-    """Name without the number of the GPU, and its readings by time."""
+    """Return the name without the number of the GPU, and its readings by time."""
     tracks = trace.tracks[trace.tracks["kind"] == "counter"]
     matches = [
         (int(key), _GPU.fullmatch(str(name)))

@@ -106,7 +106,7 @@ class Call:
         return self.shapes[at] if at < len(self.shapes) and not _is_list(self.shapes[at]) else ()
 
     def elements_of(self, at: int) -> int:
-        """Number of elements of an argument, over all tensors of a list; 0 for what is no tensor."""
+        """Return the number of elements of an argument, over all tensors of a list; 0 for no tensor."""
         if at >= len(self.shapes) or not self.element_bytes[at]:
             return 0
         shape = self.shapes[at]

@@ -53,7 +53,7 @@ class SliceWork:
 
 
 def slice_work(trace: Trace, element_bytes: float = 4) -> SliceWork:
-    """Work of every slice.
+    """Return the work of every slice.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def _text(value: Any) -> str | None:
 
 
 def _recorded_work(trace: Trace) -> tuple[IntArray, FloatArray, FloatArray] | None:
-    """Work that the file tells for each operator by its number, as MegEngine's static graphs do."""
+    """Return the work that the file has for each operator by its number, as MegEngine's static graphs do."""
     tables = trace.metadata.get("tables")
     table = tables.get("operators") if isinstance(tables, dict) else None
     if isinstance(table, pd.DataFrame) and can_tell(table):

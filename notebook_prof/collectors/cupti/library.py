@@ -148,7 +148,7 @@ class Cupti:
         return count.value
 
     def api_name(self, domain: int, number: int) -> str:
-        """Name of a call of the runtime or driver, without its ``_v7000``; ``call N`` if not known."""
+        """Return the name of a call of the runtime or driver, without ``_v7000``, or ``call N``."""
         name = ctypes.c_char_p()
         code = self._library.cuptiGetCallbackName(
             ctypes.c_int(domain), ctypes.c_uint32(number), ctypes.byref(name)

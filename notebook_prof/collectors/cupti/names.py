@@ -42,7 +42,7 @@ def coded(numbers: npt.NDArray[Any], name: Callable[[int], str]) -> Coded:
 
 
 def kernel_name(address: int) -> str:
-    """Name of a kernel from the C string at `address`, demangled where that is possible."""
+    """Return the name of a kernel from the C string at `address`, demangled where that is possible."""
     return demangle(text_at(address)) or "kernel"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def usable_cpus() -> int:
-    """Number of CPUs that this process may run on."""
+    """Return the number of CPUs that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

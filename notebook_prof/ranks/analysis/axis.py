@@ -23,7 +23,7 @@ class RankAxis(RankTables[T]):
     """Ranks on the common clock, from the start of the earliest recording."""
 
     def steps(self) -> pd.DataFrame:
-        """Start and end of each step of each rank on the common clock, for a Marey view.
+        """Return start and end of each step of each rank on the common clock, for a Marey view.
 
         Returns
         -------

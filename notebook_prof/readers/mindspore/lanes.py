@@ -97,7 +97,7 @@ def number_in(text: str) -> int:
 
 
 def device_of(lane: Lane, rank: int) -> int:
-    """Number of the device of a lane: the process of old files, else the file's."""
+    """Return the number of the device of a lane: the process of old files, else the file's."""
     return int(lane.pid) if _DEVICE_NUMBER.fullmatch(lane.pid) and not lane.name else rank
 
 

@@ -257,7 +257,7 @@ class GroupIndex:
         return slices[kept], self._index.row_at(at[kept])
 
     def _from(self, slices: IntArray) -> IntArray:
-        """Start of the fresh stretch of some slices."""
+        """Return the start of the fresh stretch of some slices."""
         fresh = self._ts[slices].copy()
         if len(self._late):
             at = np.minimum(np.searchsorted(self._late, slices), len(self._late) - 1)

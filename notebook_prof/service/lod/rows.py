@@ -104,7 +104,7 @@ class RowIndex:
         return sum(part.nbytes for part in parts)
 
     def starts(self, at: IntArray) -> IntArray:
-        """Start of the slices at some positions, ns."""
+        """Return the start of the slices at some positions, ns."""
         return np.asarray(self._key[at] % self.stride + self.origin)
 
     def lengths(self, at: IntArray) -> IntArray:
@@ -120,7 +120,7 @@ class RowIndex:
         return np.asarray(self._busy[at])
 
     def ends(self, at: IntArray) -> IntArray:
-        """End of the slices at some positions, ns."""
+        """Return the end of the slices at some positions, ns."""
         return self.starts(at) + self.lengths(at)
 
     def started_before(self, rows: IntArray, instants: IntArray) -> IntArray:

@@ -84,7 +84,7 @@ def queues_figure(trace: Trace, selection: Selection) -> Drawn | None:
 
 
 def _lines(trace: Trace, selection: Selection) -> dict[str, tuple[Any, float]]:
-    """Name → sizes in the order of time, and the capacity."""
+    """Return name → sizes in the order of time, and the capacity."""
     lines: dict[str, tuple[Any, float]] = {}
     for name, key in (("before the device", "minddata_queue"), ("on the device", "minddata_next")):
         table = recorded_table(trace, key)
