@@ -41,7 +41,7 @@ import psutil
 import notebook_prof as nbp
 from notebook_prof.ranks import rankset
 from notebook_prof.ranks.analysis.tables import STANDARD
-from notebook_prof.ranks.reading.files import looked_at
+from notebook_prof.ranks.reading.files import inspected
 from notebook_prof.ranks.reading.reduction import reduce_rank
 
 TITLE = "Many ranks"
@@ -179,7 +179,7 @@ def one(folder: Path, count: int, how: str) -> None:
 
 def _warm(path: str) -> None:
     """Read a rank before the clock starts, so that no import is measured."""
-    reduce_rank(looked_at(path), STANDARD)
+    reduce_rank(inspected(path), STANDARD)
 
 
 def _warm_long(path: str) -> None:
@@ -223,7 +223,7 @@ def run(full: bool = False) -> list[dict[str, Any]]:
             # the stragglers are the last ranks of the largest run
             told = measured(folder, count, how)
             rows.append(_row(count, how, megabytes, told, shifts, most))
-        first = looked_at(str(folder / "rank0.json"))
+        first = inspected(str(folder / "rank0.json"))
         travels = len(pickle.dumps(reduce_rank(first, STANDARD)))
     return [*rows, *_compared(rows), *_far(rows, megabytes, travels)]
 

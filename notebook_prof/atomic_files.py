@@ -40,10 +40,10 @@ def atomic_file(path: str | os.PathLike[str], *, private: bool = False) -> Itera
     Examples
     --------
     >>> import tempfile
-    >>> place = Path(tempfile.mkdtemp()) / "report.html"
-    >>> with atomic_file(place) as file:
+    >>> path = Path(tempfile.mkdtemp()) / "report.html"
+    >>> with atomic_file(path) as file:
     ...     _ = file.write(b"<p>")
-    >>> place.read_text(), len(list(place.parent.iterdir()))
+    >>> path.read_text(), len(list(path.parent.iterdir()))
     ('<p>', 1)
     """
     try:
@@ -76,7 +76,7 @@ def atomic_file(path: str | os.PathLike[str], *, private: bool = False) -> Itera
 
 @contextmanager
 def atomic_text(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
-    """The same for UTF-8 text, whose line ends stay as they are given."""
+    """Do the same for UTF-8 text, whose line ends stay as they are given."""
     with atomic_file(path) as raw:
         text = io.TextIOWrapper(raw, encoding="utf-8", newline="\n", write_through=True)
         yield text

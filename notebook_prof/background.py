@@ -49,15 +49,15 @@ class Pace:
         self._changed = threading.Condition()
         self._waiting = 0
         self._cancelled = False
-        self._beside = False
+        self._others_compute = False
         self._resumed = 0.0
-        self._seen = (0.0, 0.0)
+        self._last_times = (0.0, 0.0)
 
     @contextmanager
     def kept(self) -> Iterator[None]:
         """Let `checkpoint` in this thread keep this pace."""
         _local.pace = self
-        self._seen, self._resumed = _times(), time.perf_counter()
+        self._last_times, self._resumed = _times(), time.perf_counter()
         try:
             yield
         finally:
@@ -82,28 +82,28 @@ class Pace:
             self._changed.notify_all()
 
     def pause(self, ahead_s: float) -> None:
-        """What `checkpoint` does."""
+        """Do what `checkpoint` does."""
         if self._cancelled:
             raise Cancelled
         worked = time.perf_counter() - self._resumed
-        least = PIECE_S if self._beside else 4 * PIECE_S
+        least = PIECE_S if self._others_compute else 4 * PIECE_S
         if self._waiting or (worked < least and ahead_s < PIECE_S):
             return
         while self._hold() and not self._waiting:
-            self._rest(_LOOK_S)
+            self._wait(_LOOK_S)
         self._look()
-        self._rest(worked * SHARE if self._beside else _BREATH_S)
-        given = 0.0
-        while given < ahead_s * SHARE and not self._waiting:
+        self._wait(worked * SHARE if self._others_compute else _BREATH_S)
+        waited_s = 0.0
+        while waited_s < ahead_s * SHARE and not self._waiting:
             self._look()
-            self._rest(_LOOK_S)
+            self._wait(_LOOK_S)
             self._look()
-            if not self._beside:
+            if not self._others_compute:
                 break
-            given += _LOOK_S
+            waited_s += _LOOK_S
         self._resumed = time.perf_counter()
 
-    def _rest(self, seconds: float) -> None:
+    def _wait(self, seconds: float) -> None:
         with self._changed:
             if not self._waiting and not self._cancelled:
                 self._changed.wait(seconds)
@@ -112,8 +112,8 @@ class Pace:
 
     def _look(self) -> None:
         """Note whether other threads have computed since the last look, which was before a rest."""
-        (since, before), self._seen = self._seen, _times()
-        self._beside = self._seen[1] - before > BUSY * (self._seen[0] - since)
+        (since, before), self._last_times = self._last_times, _times()
+        self._others_compute = self._last_times[1] - before > BUSY * (self._last_times[0] - since)
 
 
 _local = threading.local()

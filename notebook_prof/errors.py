@@ -56,14 +56,14 @@ class NotRecordedError(RecordingError):
     """A result was asked for before the recording ended."""
 
 
-def nearest(asked: str, known: Iterable[str]) -> str:
+def nearest(word: str, candidates: Iterable[str]) -> str:
     """End a sentence about an unknown name with the names that were probably meant.
 
     Parameters
     ----------
-    asked : str
+    word : str
         What the user wrote.
-    known : iterable of str
+    candidates : iterable of str
         What exists.
 
     Returns
@@ -76,7 +76,7 @@ def nearest(asked: str, known: Iterable[str]) -> str:
     >>> nearest("stpes", ["steps", "phases"])
     "did you mean 'steps'?"
     """
-    names = list(known)
-    if close := get_close_matches(asked, names, n=2, cutoff=0.6):
+    names = list(candidates)
+    if close := get_close_matches(word, names, n=2, cutoff=0.6):
         return "did you mean " + " or ".join(repr(name) for name in close) + "?"
     return "choose from " + ", ".join(names)

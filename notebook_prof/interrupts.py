@@ -27,9 +27,9 @@ class DelayedInterrupt:
 
     Examples
     --------
-    >>> with DelayedInterrupt(deliver=False) as held:
+    >>> with DelayedInterrupt(deliver=False) as interrupt:
     ...     signal.raise_signal(signal.SIGINT)
-    >>> held.count
+    >>> interrupt.count
     1
     """
 

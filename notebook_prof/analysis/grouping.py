@@ -35,7 +35,7 @@ class Groups:
     keys: pd.DataFrame
 
     def sum(self, rows: IntArray, weights: npt.NDArray[Any] | None = None) -> IntArray:
-        """Sum of `weights` (or the count) of `rows`, a value a group."""
+        """Sum `weights` (or the count) of `rows`, a value a group."""
         # sums of whole nanoseconds stay exact in float64 below 2**53 (104 days)
         return np.bincount(self.code[rows], weights, minlength=len(self.keys)).astype(np.int64)
 
@@ -93,27 +93,27 @@ def reach_before(code: IntArray, end: IntArray) -> IntArray:
 
 
 def nested_in_own_group(code: IntArray, parent: IntArray, rows: IntArray) -> npt.NDArray[np.bool_]:
-    """Which slices have an ancestor of their own group; shape (slices,), told for `rows` and their ancestors.
+    """Return which slices have an ancestor of their own group; shape (slices,), for `rows` and ancestors.
 
     Ancestors are those of the ``parent`` column. Where slices overlap in part, one of them may have ended
     before the slice began, so that ends of slices cannot be used to leave some out.
     """
-    found = np.zeros(len(code), dtype=bool)
+    is_nested = np.zeros(len(code), dtype=bool)
     rows = with_ancestors(parent, rows)
     up = parent[rows]
     while len(rows):
         inside = up >= 0
         rows, up = rows[inside], up[inside]
         same = code[up] == code[rows]
-        found[rows[same]] = True
+        is_nested[rows[same]] = True
         rows, up = rows[~same], parent[up[~same]]
-    return found
+    return is_nested
 
 
 def inclusive(
     groups: Groups, parent: IntArray, rows: IntArray, weights: npt.NDArray[np.float64]
 ) -> tuple[IntArray, IntArray]:
-    """Sums of weights by group, each counted for every group around its row once; and for the row's only.
+    """Sum weights by group, each counted for every group around its row once; and for the row's only.
 
     Parameters
     ----------
@@ -141,23 +141,23 @@ def inclusive(
 
 def _merge(rows: IntArray, weights: npt.NDArray[np.float64]) -> tuple[IntArray, npt.NDArray[np.float64]]:
     """Return each row once, with the sum of its weights; without the missing ones."""
-    known = rows >= 0
-    row, inverse = _present(rows[known])
-    return row, np.bincount(inverse, weights[known], minlength=len(row)).astype(np.float64)
+    present = rows >= 0
+    row, inverse = _present(rows[present])
+    return row, np.bincount(inverse, weights[present], minlength=len(row)).astype(np.float64)
 
 
 def with_ancestors(parent: IntArray, rows: IntArray) -> IntArray:
     """Return the rows and everything around them, each once, in order."""
-    seen = np.zeros(len(parent) + 1, dtype=bool)
-    seen[-1] = True  # what "no parent" reads
-    place = np.empty(len(parent), dtype=np.int32)
+    reached = np.zeros(len(parent) + 1, dtype=bool)
+    reached[-1] = True  # what "no parent" reads
+    position = np.empty(len(parent), dtype=np.int32)
     while len(rows):
-        seen[rows] = True
+        reached[rows] = True
         up = parent[rows]
-        up = up[~seen[up]]
-        place[up] = np.arange(len(up), dtype=np.int32)
-        rows = up[place[up] == np.arange(len(up))]  # each once: the last of its places
-    return np.flatnonzero(seen[:-1])
+        up = up[~reached[up]]
+        position[up] = np.arange(len(up), dtype=np.int32)
+        rows = up[position[up] == np.arange(len(up))]  # each once: the last of its places
+    return np.flatnonzero(reached[:-1])
 
 
 def _codes(slices: pd.DataFrame, column: str) -> IntArray:
@@ -167,15 +167,15 @@ def _codes(slices: pd.DataFrame, column: str) -> IntArray:
 
 
 def _present(codes: IntArray) -> tuple[IntArray, IntArray]:
-    """As np.unique with return_inverse, without a sort where codes are dense."""
+    """Do as np.unique with return_inverse, without a sort where codes are dense."""
     top = int(codes.max(initial=-1)) + 2
     if top > 4 * len(codes) + 1024:
         values, inverse = np.unique(codes, return_inverse=True)
         return values, inverse.astype(np.int64)
-    seen = np.zeros(top, dtype=bool)
-    seen[codes + 1] = True
-    values = np.flatnonzero(seen) - 1
-    return values, (np.cumsum(seen) - 1)[codes + 1]
+    used = np.zeros(top, dtype=bool)
+    used[codes + 1] = True
+    values = np.flatnonzero(used) - 1
+    return values, (np.cumsum(used) - 1)[codes + 1]
 
 
 def _values(slices: pd.DataFrame, column: str, codes: IntArray) -> Any:

@@ -19,7 +19,7 @@ from ..trace.intervals import Intervals, as_ints
 
 
 def length_before(intervals: Intervals, instants: IntArray) -> IntArray:
-    """Length of disjoint, sorted intervals up to each instant, in ns.
+    """Return the length of disjoint, sorted intervals up to each instant, in ns.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def length_before(intervals: Intervals, instants: IntArray) -> IntArray:
 
 
 def length_within(intervals: Intervals, start: IntArray, end: IntArray) -> IntArray:
-    """Length of disjoint, sorted intervals inside each ``[start, end)``, in ns; shape of `start`.
+    """Return the length of disjoint, sorted intervals inside each ``[start, end)``, in ns; shape of `start`.
 
     Examples
     --------
@@ -59,14 +59,14 @@ class _Shared(threading.local):
 
     def __init__(self) -> None:
         self.trace: Trace | None = None
-        self.found: dict[Hashable, Any] = {}
+        self.results: dict[Hashable, Any] = {}
 
 
 _shared = _Shared()
 
 
 def sharing(analysis: Callable[Concatenate[Trace, P], R]) -> Callable[Concatenate[Trace, P], R]:
-    """While this analysis runs, `once` works things out once for all that it calls; then they are dropped."""
+    """Let `once` work things out once for all that this analysis calls, and drop them when it ends."""
 
     @functools.wraps(analysis)
     def run(trace: Trace, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -77,7 +77,7 @@ def sharing(analysis: Callable[Concatenate[Trace, P], R]) -> Callable[Concatenat
             return analysis(trace, *args, **kwargs)
         finally:
             _shared.trace = None
-            _shared.found.clear()
+            _shared.results.clear()
 
     return run
 
@@ -86,10 +86,10 @@ def once(trace: Trace, key: Hashable, make: Callable[[], R]) -> R:
     """Return what `make` gives; inside an analysis that is `sharing`, what it gave before for this key."""
     if _shared.trace is not trace:
         return make()
-    if key not in _shared.found:
-        _shared.found[key] = make()
-    found: R = _shared.found[key]
-    return found
+    if key not in _shared.results:
+        _shared.results[key] = make()
+    result: R = _shared.results[key]
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +132,15 @@ class Scope:
         if step is not None:
             keep &= np.isin(self.ints("step"), list(many(step)))
         if phase is not None:
-            keep &= self.among("phase", known_words("phase", phase, PHASES))
+            keep &= self.among("phase", checked_words("phase", phase, PHASES))
         if category is not None:
-            keep &= self.among("category", known_words("category", category, CATEGORIES))
+            keep &= self.among("category", checked_words("category", category, CATEGORIES))
         return self if keep.all() else self.only(keep)
 
     def among(self, column: str, words: Sequence[str]) -> BoolArray:
         """Return whether a categorical column holds one of `words`."""
-        wanted = np.append(self.slices[column].cat.categories.isin(list(words)), False)
-        return np.asarray(wanted[self.codes(column)], dtype=bool)
+        matching = np.append(self.slices[column].cat.categories.isin(list(words)), False)
+        return np.asarray(matching[self.codes(column)], dtype=bool)
 
 
 def on_host(trace: Trace, window: WindowLike = None) -> Scope:
@@ -169,9 +169,9 @@ def _of_kind(trace: Trace, kinds: Sequence[str]) -> BoolArray:
     keys = tracks.loc[tracks["kind"].isin(list(kinds)), "track"].to_numpy()
     track = trace.slices["track"].to_numpy()
     size = 1 + max(int(track.max(initial=-1)), int(tracks["track"].max()) if len(tracks) else -1)
-    wanted = np.zeros(size, dtype=bool)
-    wanted[keys] = True
-    return np.asarray(wanted[track], dtype=bool)
+    chosen = np.zeros(size, dtype=bool)
+    chosen[keys] = True
+    return np.asarray(chosen[track], dtype=bool)
 
 
 def many(value: Any) -> list[Any]:
@@ -179,12 +179,12 @@ def many(value: Any) -> list[Any]:
     return [value] if isinstance(value, str | int | np.integer) else list(value)
 
 
-def known_words(what: str, value: Texts, known: Sequence[str]) -> list[str]:
+def checked_words(what: str, value: Texts, allowed: Sequence[str]) -> list[str]:
     """Return the words as a list; SelectionError, with the nearest ones, for a word that does not exist."""
     words = many(value)
     for word in words:
-        if word not in known:
-            raise SelectionError(f"there is no {what} {word!r}: {nearest(str(word), known)}")
+        if word not in allowed:
+            raise SelectionError(f"there is no {what} {word!r}: {nearest(str(word), allowed)}")
     return words
 
 
@@ -214,7 +214,7 @@ def _scope(trace: Trace, keep: BoolArray, window: WindowLike) -> Scope:
 
 
 def _self_inside(track: npt.NDArray[Any], ts: IntArray, end: IntArray, window: Window) -> IntArray:
-    """Self time up to the end of the window, less self time before its start.
+    """Return the self time up to the end of the window, less self time before its start.
 
     Cutting ends (never starts) leaves it unchanged who owns the instants before the cut, also where
     slices overlap only in part.
@@ -227,7 +227,7 @@ def _self_inside(track: npt.NDArray[Any], ts: IntArray, end: IntArray, window: W
 
 
 def step_spans(trace: Trace, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
-    """Steps that touch the window, cut at its edges.
+    """Return steps that touch the window, cut at its edges.
 
     Returns
     -------

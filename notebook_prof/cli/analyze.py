@@ -62,7 +62,7 @@ def add_analyze(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Rank and print; returns the exit code."""
+    """Rank and print; the exit code is returned."""
     table = calls(read_trace(options.file))
     totals = _totals(table, options.copy_time)
     if options.where:
@@ -121,11 +121,11 @@ def _ranked(
 
 
 def _totals(table: pd.DataFrame, copies: bool) -> dict[str, float]:
-    found = {f"total {part} time": float(table[f"{part}_ns"].sum()) / 1e9 for part in ("device", "host")}
+    totals = {f"total {part} time": float(table[f"{part}_ns"].sum()) / 1e9 for part in ("device", "host")}
     if copies:
         copied = table["type"].str.contains("copy", case=False).astype(bool)
-        found["copy time"] = float(table.loc[copied, "device_ns"].sum()) / 1e9
-    return found
+        totals["copy time"] = float(table.loc[copied, "device_ns"].sum()) / 1e9
+    return totals
 
 
 def _totals_frame(totals: dict[str, float]) -> pd.DataFrame:

@@ -72,7 +72,7 @@ def markdown(heads: Sequence[str], rows: Rows) -> str:
 
 
 def plain(heads: Sequence[str], rows: Rows) -> str:
-    """Columns with two blanks between, a line a row.
+    """Lay columns out with two blanks between, a line a row.
 
     Examples
     --------

@@ -15,11 +15,11 @@ from .output import add_output_options, chosen_format, data_text, drawn, say
 
 def add_report(commands: Any) -> None:
     """Add ``report``."""
-    told = (
+    description = (
         "Write the linked views of a recording into one HTML file that needs neither network nor kernel. "
         "Several files are the ranks of one run: their report compares them."
     )
-    parser = commands.add_parser("report", help="write a self-contained HTML report", description=told)
+    parser = commands.add_parser("report", help="write a self-contained HTML report", description=description)
     parser.add_argument("files", metavar="FILE", nargs="+")
     default = "default: FILE's name with .html; for ranks, ranks.html beside them"
     parser.add_argument("-o", "--output", metavar="REPORT.html", help=default)
@@ -32,11 +32,13 @@ def add_report(commands: Any) -> None:
 
 def add_convert(commands: Any) -> None:
     """Add ``convert``."""
-    told = (
+    description = (
         "Write a recording in the format that the ending of OUTPUT names: .json and .json.gz are Chrome "
         "traces, which Perfetto opens; .nbprof and .nbprof.zip keep everything and open at once."
     )
-    parser = commands.add_parser("convert", help="write a recording in another format", description=told)
+    parser = commands.add_parser(
+        "convert", help="write a recording in another format", description=description
+    )
     parser.add_argument("file", metavar="FILE")
     parser.add_argument("output", metavar="OUTPUT", nargs="?")
     parser.add_argument("-o", "--output", dest="named", metavar="OUTPUT", help="the same, as for report")

@@ -12,7 +12,7 @@ _WIDTH: Final = 30
 
 
 def flop_text(value: float, unit: str) -> str:
-    """``12.46`` and ``MFLO`` on two lines; ``N/A`` where it is not known.
+    """Return ``12.46`` and ``MFLO`` on two lines; ``N/A`` where it is not known.
 
     Examples
     --------
@@ -26,7 +26,7 @@ def flop_text(value: float, unit: str) -> str:
 
 
 def byte_text(value: float, suffix: str = "") -> str:
-    """``299.50`` and ``KiB`` on two lines; ``N/A`` where it is not known.
+    """Return ``299.50`` and ``KiB`` on two lines; ``N/A`` where it is not known.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def byte_text(value: float, suffix: str = "") -> str:
 
 
 def seconds_text(value: float) -> str:
-    """Three significant digits.
+    """Write seconds with three significant digits.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def wrapped(text: str) -> str:
 
 
 def shape_lines(shapes: Any, layouts: Any = None) -> list[str]:
-    """Shapes as ``{8,3}``, followed by unusual strides.
+    """Write shapes as ``{8,3}``, followed by unusual strides.
 
     Examples
     --------
@@ -73,13 +73,13 @@ def shape_lines(shapes: Any, layouts: Any = None) -> list[str]:
     if not isinstance(shapes, str):
         return []
     strides = json.loads(layouts) if isinstance(layouts, str) else []
-    found = []
+    lines = []
     for i, shape in enumerate(json.loads(shapes)):
         text = "{" + ",".join(str(size) for size in shape) + "}"
         if i < len(strides) and strides[i]:
             text += "\n-" + json.dumps(strides[i], separators=(",", ":"))
-        found.append(text)
-    return found
+        lines.append(text)
+    return lines
 
 
 def bar(value: float, largest: float, width: int = 15) -> str:

@@ -24,11 +24,11 @@ _LONGEST: Final = 60
 
 def add_summary(commands: Any) -> None:
     """Add the command to a parser."""
-    told = (
+    description = (
         "Print the verdict of a recording with its account, lines, operators and memory; with --style the "
         "tables of paddle.profiler or torch.profiler, or with --table one analysis, filtered and grouped."
     )
-    parser = commands.add_parser("summary", help="print the verdict and tables", description=told)
+    parser = commands.add_parser("summary", help="print the verdict and tables", description=description)
     add = parser.add_argument
     add("file", metavar="FILE")
     add("--from", dest="source", metavar="FORMAT", help="format of FILE, to skip the guessing")
@@ -78,13 +78,13 @@ def _text(profile: Any, options: argparse.Namespace) -> str:
         "thread_sep": options.thread_sep or None,
         "time_unit": options.time_unit,
     }
-    asked = {name: value for name, value in paddle.items() if value is not None}
-    text = str(profile.summary(style=options.style, rows=options.top, **asked))
+    arguments = {name: value for name, value in paddle.items() if value is not None}
+    text = str(profile.summary(style=options.style, rows=options.top, **arguments))
     if options.style == "torch" or options.views is not None:
         return text
     trust = profile.headline.split("\n")[len(profile.verdict.lines) :]
     return "\n".join(
-        [text, *trust] if not asked and options.style != "paddle" else [profile.headline, "", text]
+        [text, *trust] if not arguments and options.style != "paddle" else [profile.headline, "", text]
     )
 
 
@@ -96,22 +96,22 @@ def _table(profile: Any, options: argparse.Namespace) -> pd.DataFrame:
     if options.table not in names:
         raise OptionError(f"there is no analysis {options.table!r}: {nearest(options.table, names)}")
     method = member(profile, options.table)
-    known = inspect.signature(method).parameters
-    asked: dict[str, Any] = {}
+    parameters = inspect.signature(method).parameters
+    arguments: dict[str, Any] = {}
     for name, value in (("by", options.by.split(",") if options.by else None), ("where", options.where)):
         if value is None:
             continue
-        if name not in known:
+        if name not in parameters:
             raise OptionError(f"{options.table} takes no --{name}: choose another analysis")
-        asked[name] = value
-    table = method(**asked)
+        arguments[name] = value
+    table = method(**arguments)
     if not isinstance(table, pd.DataFrame):
         raise OptionError(f"{options.table} is no table: open the file in a notebook, or choose operators")
     return table
 
 
 def _tables(kind: type) -> list[str]:
-    """Names of the analyses as a Profile has them, those of namespaces dotted."""
+    """Return names of the analyses as a Profile has them, those of namespaces dotted."""
     names = [name for name in analysis.__all__ if inspect.isfunction(vars(kind).get(name))]
     for topic in TOPICS:
         names += [topic.path] if "__call__" in vars(topic) else []

@@ -115,12 +115,12 @@ class Recording:
         self._fallen: list[Collector] = []
         self._started = False
         self._stopped = False
-        held: dict[str, str] = {}
+        claimed_by: dict[str, str] = {}
         for collector in collectors:
-            if clash := sorted(collector.claims() & held.keys()):
-                self._refuse(collector, clash[0], held[clash[0]])
+            if clash := sorted(collector.claims() & claimed_by.keys()):
+                self._refuse(collector, clash[0], claimed_by[clash[0]])
                 continue
-            held.update(dict.fromkeys(collector.claims(), collector.name))
+            claimed_by.update(dict.fromkeys(collector.claims(), collector.name))
             self._alive.append(collector)
 
     @property

@@ -20,7 +20,7 @@ _HOST_SIZE: Final = 1024
 _HOST_BYTES: Final = 2**26
 _DEVICE_SIZE: Final = 8192
 _DEVICE_BYTES: Final = 2**29
-_KEPT: dict[tuple[str, str], Ceilings] = {}
+_CACHE: dict[tuple[str, str], Ceilings] = {}
 
 Timed = Callable[[], float]
 """Runs once; seconds."""
@@ -64,12 +64,12 @@ def measure_device(device: str | None = None, *, dtype: str = "float32", again: 
     """
     if dtype not in DTYPES:
         raise OptionError(f"there is no element type {dtype!r} to measure: {nearest(dtype, DTYPES)}")
-    asked = _default() if device is None else device
-    kept = _KEPT.get((asked, dtype))
-    if kept is None or again:
-        kept = _KEPT[asked, dtype] = _measure(asked, dtype)
-    remember(kept)
-    return kept
+    chosen = _default() if device is None else device
+    ceilings = _CACHE.get((chosen, dtype))
+    if ceilings is None or again:
+        ceilings = _CACHE[chosen, dtype] = _measure(chosen, dtype)
+    remember(ceilings)
+    return ceilings
 
 
 def _default() -> str:
@@ -86,13 +86,15 @@ def _measure(device: str, dtype: str) -> Ceilings:
     kind, _, number = device.partition(":")
     if kind != "cuda" or not (number or "0").isdigit():
         raise OptionError(f"there is no device {device!r}: write host, cuda or cuda:1")
-    place = int(number or 0)
+    number_of_gpu = int(number or 0)
     torch, cupy = _library("torch"), _library("cupy")
-    if torch is not None and torch.cuda.is_available() and place < torch.cuda.device_count():
-        return _torch_cuda(torch, place, dtype)
-    if cupy is not None and place < _count(cupy) and dtype != "bfloat16":
-        return _cupy(cupy, place, dtype)
-    raise OptionError(f"there is no GPU {place} that PyTorch or CuPy can use for {dtype}; the host is 'host'")
+    if torch is not None and torch.cuda.is_available() and number_of_gpu < torch.cuda.device_count():
+        return _torch_cuda(torch, number_of_gpu, dtype)
+    if cupy is not None and number_of_gpu < _count(cupy) and dtype != "bfloat16":
+        return _cupy(cupy, number_of_gpu, dtype)
+    raise OptionError(
+        f"there is no GPU {number_of_gpu} that PyTorch or CuPy can use for {dtype}; the host is 'host'"
+    )
 
 
 def _host(dtype: str) -> Ceilings:
@@ -115,29 +117,29 @@ def _host(dtype: str) -> Ceilings:
     return Ceilings(HOST, 2 * n**3 / seconds, 2 * _HOST_BYTES / copied, dtype, f"{how}, {n} × {n} {dtype}")
 
 
-def _torch_cuda(torch: Any, place: int, dtype: str) -> Ceilings:
-    n, where = _DEVICE_SIZE, f"cuda:{place}"
+def _torch_cuda(torch: Any, gpu: int, dtype: str) -> Ceilings:
+    n, where = _DEVICE_SIZE, f"cuda:{gpu}"
     one = torch.rand(n, n, device=where).to(getattr(torch, dtype))
     source = torch.ones(_DEVICE_BYTES, dtype=torch.uint8, device=where)
     target = torch.empty_like(source)
 
     def timed(work: Callable[[], Any]) -> float:
-        torch.cuda.synchronize(place)
+        torch.cuda.synchronize(gpu)
         begin = time.perf_counter()
         work()
-        torch.cuda.synchronize(place)
+        torch.cuda.synchronize(gpu)
         return time.perf_counter() - begin
 
     seconds = _best(lambda: timed(lambda: torch.mm(one, one)))
     copied = _best(lambda: timed(lambda: target.copy_(source)))
-    name = str(torch.cuda.get_device_name(place))
+    name = str(torch.cuda.get_device_name(gpu))
     rates = 2 * n**3 / seconds, 2 * _DEVICE_BYTES / copied
     return Ceilings(name, *rates, dtype, f"PyTorch, {n} × {n} {dtype}")
 
 
-def _cupy(cupy: Any, place: int, dtype: str) -> Ceilings:
+def _cupy(cupy: Any, gpu: int, dtype: str) -> Ceilings:
     n = _DEVICE_SIZE
-    with cupy.cuda.Device(place):
+    with cupy.cuda.Device(gpu):
         one = cupy.random.random((n, n)).astype(dtype)
         source = cupy.ones(_DEVICE_BYTES, dtype=cupy.uint8)
         target = cupy.empty_like(source)
@@ -152,7 +154,7 @@ def _cupy(cupy: Any, place: int, dtype: str) -> Ceilings:
 
         seconds = _best(lambda: timed(lambda: cupy.matmul(one, one)))
         copied = _best(lambda: timed(lambda: cupy.copyto(target, source)))
-        name = cupy.cuda.runtime.getDeviceProperties(place)["name"].decode()
+        name = cupy.cuda.runtime.getDeviceProperties(gpu)["name"].decode()
     rates = 2 * n**3 / seconds, 2 * _DEVICE_BYTES / copied
     return Ceilings(name, *rates, dtype, f"CuPy, {n} × {n} {dtype}")
 
@@ -164,7 +166,7 @@ def _timed(work: Callable[[], Any]) -> float:
 
 
 def _best(timed: Timed) -> float:
-    """Shortest of at least a few runs, for some tenths of a second; the first only warms up."""
+    """Return the shortest of at least a few runs, for some tenths of a second; the first only warms up."""
     timed()
     best, spent, runs = float("inf"), 0.0, 0
     while runs < _FEWEST or spent < _SECONDS:

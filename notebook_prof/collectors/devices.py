@@ -33,7 +33,7 @@ class Primary(NamedTuple):
 
 
 def driver(load: Callable[[str], Any] = ctypes.CDLL) -> Any:
-    """CUDA's driver; None where there is none. `load` makes a loaded library of a name."""
+    """Return CUDA's driver; None where there is none. `load` makes a loaded library of a name."""
     try:
         return load("libcuda.so.1")
     except OSError:
@@ -41,7 +41,7 @@ def driver(load: Callable[[str], Any] = ctypes.CDLL) -> Any:
 
 
 def in_use(load: Callable[[str], Any] = ctypes.CDLL) -> set[int] | None:
-    """Numbers of the cards whose primary context is active; None where the driver does not tell.
+    """Return numbers of the cards whose primary context is active; None where the driver does not tell.
 
     A context takes hundreds of megabytes of its card, and choosing a card makes one since CUDA 12. Nothing is
     initialised here: before CUDA is, no card is in use.
@@ -87,9 +87,9 @@ def of_devices(columns: KinetoColumns, devices: Sequence[int] | None, report: Im
     if devices is None:
         return columns
     on_device = columns.device >= 0
-    mine = on_device & np.isin(columns.device, devices)
-    other = on_device & ~mine
-    theirs = np.setdiff1d(columns.correlation[other], columns.correlation[mine])
+    on_chosen = on_device & np.isin(columns.device, devices)
+    other = on_device & ~on_chosen
+    theirs = np.setdiff1d(columns.correlation[other], columns.correlation[on_chosen])
     calls = ~on_device & np.isin(columns.correlation, theirs[theirs >= 0])
     memory = columns.memory
     kept = (memory.device < 0) | np.isin(memory.device, devices)

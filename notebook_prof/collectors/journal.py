@@ -38,7 +38,7 @@ class Edges(NamedTuple):
 
     @classmethod
     def none(cls) -> Edges:
-        """No edges."""
+        """Return no edges."""
         return cls(np.empty(0, np.int64), np.empty(0, np.int64), [])
 
 
@@ -46,10 +46,10 @@ class Watcher(Protocol):
     """Wants to know of annotations as they open and close, in their threads."""
 
     def opened(self, span: Span) -> None:
-        """It opened now."""
+        """Note that it opened now."""
 
     def closed(self, span: Span) -> None:
-        """It closed now."""
+        """Note that it closed now."""
 
 
 _watchers: tuple[Watcher, ...] = ()
@@ -103,15 +103,15 @@ class Journal:
         self._window_ns: tuple[int, int] | None = None
         self._recording = False
         self._open: dict[int, Span] = {}
-        self._kept: list[Span] = []
+        self._spans: list[Span] = []
         self._names: dict[int, str] = {}
 
     def begin(self, name: str, phase: str | None) -> Span:
         """Open an annotation in this thread."""
         span = Span(self, name, phase)
         if span.tid not in self._names:
-            known = {thread.native_id: thread.name for thread in threading.enumerate()}
-            self._names[span.tid] = known.get(span.tid, f"thread {span.tid}")
+            name_of = {thread.native_id: thread.name for thread in threading.enumerate()}
+            self._names[span.tid] = name_of.get(span.tid, f"thread {span.tid}")
         self._open[id(span)] = span
         for watcher in _watchers:
             watcher.opened(span)
@@ -126,7 +126,7 @@ class Journal:
 
     def start(self, now_ns: int) -> None:
         """Begin to keep what closes."""
-        self._kept = []
+        self._spans = []
         self.dropped = 0
         self._window_ns = (now_ns, now_ns)
         self._recording = True
@@ -140,17 +140,17 @@ class Journal:
         self._window_ns = (self._window_ns[0], now_ns)
         for span in tuple(self._open.values()):
             self._keep(_cut(span, now_ns))
-        for span in self._kept:
+        for span in self._spans:
             span.start_ns = max(span.start_ns, self._window_ns[0])
 
     def threads(self) -> dict[int, str]:
-        """Native ids and names of the threads that annotated, in order of appearance."""
-        seen = {span.tid for span in self._kept}
-        return {tid: name for tid, name in self._names.items() if tid in seen}
+        """Return native ids and names of the threads that annotated, in order of appearance."""
+        tids = {span.tid for span in self._spans}
+        return {tid: name for tid, name in self._names.items() if tid in tids}
 
     def kept(self, tid: int) -> list[Span]:
-        """Closed annotations of a thread, in order of their ends."""
-        return [span for span in self._kept if span.tid == tid]
+        """Return closed annotations of a thread, in order of their ends."""
+        return [span for span in self._spans if span.tid == tid]
 
     def edges(self, tid: int) -> Edges:
         """Return where annotations of a thread begin and end."""
@@ -163,8 +163,8 @@ class Journal:
         return Edges(ts[order], opener[order], list(codes.values()))
 
     def _keep(self, span: Span) -> None:
-        if len(self._kept) < MOST_SPANS:
-            self._kept.append(span)
+        if len(self._spans) < MOST_SPANS:
+            self._spans.append(span)
         else:
             self.dropped += 1
 

@@ -10,7 +10,7 @@ from .system import usable_cpus
 
 
 def machine() -> dict[str, Any]:
-    """Facts for ``metadata["machine"]``; loads nothing and starts no device.
+    """Return facts for ``metadata["machine"]``; loads nothing and starts no device.
 
     Returns
     -------

@@ -44,7 +44,7 @@ class Sink(Protocol):
     """Whoever counts steps: the session."""
 
     def tick(self, source: str) -> None:
-        """One step of the user's loop has ended; `source` is ``"mark"``."""
+        """Note that one step of the user's loop has ended; `source` is ``"mark"``."""
 
 
 def install(sink: Sink) -> None:
@@ -239,7 +239,7 @@ class MarksCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Always."""
+        """Return that marks are always available."""
         return Availability(True, "nbp.annotate, nbp.step and nbp.steps in your code")
 
     def start(self, clock: Clock) -> None:

@@ -25,7 +25,7 @@ def pids() -> frozenset[int]:
 
 
 def reaped_cpu_ns() -> int:
-    """CPU time of our processes that `reap` waited for, which is in ``RUSAGE_CHILDREN`` since then.
+    """Return the CPU time of our processes that `reap` waited for; since then it is in ``RUSAGE_CHILDREN``.
 
     Examples
     --------

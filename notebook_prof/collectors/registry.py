@@ -40,8 +40,8 @@ class _Entry:
     records: str
 
     def load(self) -> type[Any]:
-        found: type[Any] = getattr(importlib.import_module(self.module, __package__), self.attribute)
-        return found
+        loaded: type[Any] = getattr(importlib.import_module(self.module, __package__), self.attribute)
+        return loaded
 
     def availability(self) -> Availability:
         try:
@@ -125,29 +125,29 @@ def make(names: Sequence[str] | None = None, options: CollectorOptions | None = 
     'python'
     """
     options = options if options is not None else CollectorOptions()
-    entries = _entries(known=True)
-    wanted = set(names or _automatic())
-    if wanted - entries.keys():
+    entries = _entries(cached=True)
+    chosen = set(names or _automatic())
+    if chosen - entries.keys():
         entries = _entries()
-    if unknown := sorted(wanted - entries.keys()):
+    if unknown := sorted(chosen - entries.keys()):
         raise OptionError(
             f"no collector {unknown[0]!r}: {nearest(unknown[0], entries)}; see nbp.list_collectors()"
         )
-    if {"torch", "cuda"} <= wanted and not _beside_torch():
-        wanted.discard("cuda")
-    if {"torch", "torch_memory"} <= wanted:
+    if {"torch", "cuda"} <= chosen and not _beside_torch():
+        chosen.discard("cuda")
+    if {"torch", "torch_memory"} <= chosen:
         options = replace(options, memory=False)  # the same blocks, and without stacks
     if options.python is not None:
-        wanted.add("python")
+        chosen.add("python")
     if entries["nvml"].availability().ok:
-        wanted.add("nvml")
-    made = [entries[name].load()(options) for name in entries if name in wanted and name not in _PLACED]
+        chosen.add("nvml")
+    made = [entries[name].load()(options) for name in entries if name in chosen and name not in _PLACED]
     made.append(SystemCollector())
-    if "nvml" in wanted:
+    if "nvml" in chosen:
         made.append(entries["nvml"].load()(options.pcie, options.devices))
     marks = MarksCollector()
     made.append(marks)
-    if "python" in wanted:
+    if "python" in chosen:
         made.append(entries["python"].load()(options, edges=marks.edges))
     return made
 
@@ -173,7 +173,7 @@ def prepare() -> None:
 
 
 def _beside_torch() -> bool:
-    """Whether CUDA's kernels come from elsewhere than torch's profiler, as for a torch without CUDA."""
+    """Return whether CUDA's kernels come from elsewhere than torch's profiler, as with a CPU build."""
     from .cuda import choose, routes, survey
 
     best = choose(routes(survey()))
@@ -184,10 +184,10 @@ _foreign: dict[str, _Entry] | None = None
 """Collectors of other packages, as they were when the packages were last looked through."""
 
 
-def _entries(known: bool = False) -> dict[str, _Entry]:
-    """Return all collectors; with `known`, packages are not looked through again, which takes 10 ms."""
+def _entries(cached: bool = False) -> dict[str, _Entry]:
+    """Return all collectors; with `cached`, packages are not looked through again, which takes 10 ms."""
     global _foreign
-    if _foreign is None or not known:
+    if _foreign is None or not cached:
         _foreign = {
             point.name: _Entry(point.module, point.attr, f"what {point.module.partition('.')[0]} records")
             for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)

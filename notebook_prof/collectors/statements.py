@@ -43,7 +43,7 @@ class Statements(NamedTuple):
 
     @classmethod
     def none(cls) -> Statements:
-        """No statements."""
+        """Return no statements."""
         nothing = np.empty(0, np.int64)
         return cls(nothing, nothing, nothing, -1)
 
@@ -94,7 +94,7 @@ class Marks:
         return threading.get_ident() == self.identity
 
     def table(self) -> tuple[IntArray, IntArray]:
-        """Times and lines of all marks; times never go back, also where the clock does."""
+        """Return times and lines of all marks; times never go back, also where the clock does."""
         pairs = np.array(self.rows, np.int64).reshape(-1, 2)
         return np.maximum.accumulate(pairs[:, 0]), pairs[:, 1]
 
@@ -107,13 +107,13 @@ class Marks:
 
 
 def _nothing(mark: Iterable[int]) -> None:
-    """Where marks go while nothing records."""
+    """Take marks while nothing records."""
 
 
 note: Callable[[Iterable[int]], None] = _nothing
 _running: Marks | None = None
 _latest: Marks | None = None
-_asked = threading.local()
+_offered = threading.local()
 
 
 def running() -> Marks | None:
@@ -123,11 +123,11 @@ def running() -> Marks | None:
 
 def offer(marks: Marks | None) -> None:
     """Let `statements` in this thread answer for this recording, whatever else was recorded meanwhile."""
-    _asked.marks = marks
+    _offered.marks = marks
 
 
 def statements() -> Statements:
-    """Statements of the recording that is being put together, else of the latest that ended.
+    """Return the statements of the recording that is being put together, else of the latest that ended.
 
     Returns
     -------
@@ -146,5 +146,5 @@ def statements() -> Statements:
     ([10, 30], [30, 50], [2, 3])
     >>> offer(None)
     """
-    marks = getattr(_asked, "marks", None) or _latest
+    marks = getattr(_offered, "marks", None) or _latest
     return marks.statements() if marks is not None else Statements.none()

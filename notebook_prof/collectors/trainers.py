@@ -45,12 +45,12 @@ def trainer_ticks(callback: Callable[[Any], None]) -> Remove:
 
 
 def _classes() -> list[tuple[type, str, str]]:
-    found = []
+    classes = []
     for module, name, method, who in _STEPS:
         kind = getattr(sys.modules.get(module), name, None)
         if isinstance(kind, type) and callable(vars(kind).get(method)):
-            found.append((kind, method, who))
-    return found
+            classes.append((kind, method, who))
+    return classes
 
 
 def _after(kind: type, method: str, who: str, callback: Callable[[Any], None]) -> Remove:

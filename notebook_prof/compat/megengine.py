@@ -93,11 +93,11 @@ def top_calls(
     ran = calls[calls[column].notna()]
     time_s = ran[column].astype("float64") / _SECOND
     in_time = (time_s >= min_time_s) & (time_s <= max_time_s)
-    kept = ran[_kept(ran, types, name, input_dtype) & in_time]
+    kept = ran[_mask(ran, types, name, input_dtype) & in_time]
     table = (
         _rows(kept, column)
         if not (aggregate or aggregate_by)
-        else _groups(kept, column, _known(aggregate or "sum", AGGREGATES, "aggregate"), aggregate_by)
+        else _groups(kept, column, _checked(aggregate or "sum", AGGREGATES, "aggregate"), aggregate_by)
     )
     for rate, work in (("flops_per_s", "computation"), ("bytes_per_s", "memory_bytes")):
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -110,7 +110,7 @@ def top_calls(
     return table.reset_index(drop=True)
 
 
-def _kept(
+def _mask(
     ran: pd.DataFrame, types: Sequence[str] | None, name: str | None, input_dtype: str | None
 ) -> pd.Series[bool]:
     keep = pd.Series(True, index=ran.index)
@@ -124,7 +124,9 @@ def _kept(
         keep &= ran["name"].map(lambda text: pattern.match(text) is not None).astype(bool)
     if input_dtype is not None:
         keep &= (
-            ran["in_dtypes"].map(lambda found: isinstance(found, list) and input_dtype in found).astype(bool)
+            ran["in_dtypes"]
+            .map(lambda dtypes: isinstance(dtypes, list) and input_dtype in dtypes)
+            .astype(bool)
         )
     return keep
 
@@ -160,7 +162,7 @@ def _groups(kept: pd.DataFrame, column: str, aggregate: str, by: str | None) -> 
 
 def _ordered(table: pd.DataFrame, order_by: str) -> pd.DataFrame:
     ascending = order_by.startswith("+")
-    word = _known(order_by.lstrip("+-"), ORDERS, "order")
+    word = _checked(order_by.lstrip("+-"), ORDERS, "order")
     column = {"time": "time_s", "memory": "memory_bytes", "flops": "flops_per_s", "bandwidth": "bytes_per_s"}
     values: Any = table[column.get(word, word)]
     if word.endswith("shapes"):
@@ -173,13 +175,13 @@ def _ordered(table: pd.DataFrame, order_by: str) -> pd.DataFrame:
 
 def _sizes(shapes: Any) -> list[list[int]]:
     try:
-        found = json.loads(shapes) if isinstance(shapes, str) else []
+        sizes = json.loads(shapes) if isinstance(shapes, str) else []
     except json.JSONDecodeError:
         return []
-    return [entry for entry in found if all(isinstance(size, int) for size in entry)]
+    return [entry for entry in sizes if all(isinstance(size, int) for size in entry)]
 
 
-def _known(word: str, words: Sequence[str], what: str) -> str:
+def _checked(word: str, words: Sequence[str], what: str) -> str:
     if word not in words:
         raise OptionError(f"there is no {what} {word!r}: {nearest(word, words)}")
     return word

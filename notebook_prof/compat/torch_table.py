@@ -164,9 +164,9 @@ def _lines(table: pd.DataFrame, row_limit: int, unit: str | None) -> list[str]:
     return [*lines, f"Self CUDA time total: {_time(device, unit)}"] if on_device else lines
 
 
-def _times(row: dict[Any, Any], place: str, whole: int, unit: str | None) -> list[str]:
-    own, total = row[f"self_{place}_time_ns"], row[f"{place}_time_total_ns"]
-    mean = _time(row[f"{place}_time_ns"], unit)
+def _times(row: dict[Any, Any], side: str, whole: int, unit: str | None) -> list[str]:
+    own, total = row[f"self_{side}_time_ns"], row[f"{side}_time_total_ns"]
+    mean = _time(row[f"{side}_time_ns"], unit)
     return [_share(own, whole), _time(own, unit), _share(total, whole), _time(total, unit), mean]
 
 
@@ -179,6 +179,6 @@ def _share(part: int, whole: int) -> str:
 
 
 def _time(ns: float, unit: str | None) -> str:
-    """In microseconds, milliseconds from 1 ms on, seconds from 1 s on."""
+    """Write a time in microseconds, in milliseconds from 1 ms on, in seconds from 1 s on."""
     fitting = unit or ("s" if ns >= 1e9 else "ms" if ns >= 1e6 else "us")
     return f"{ns / _UNITS[fitting]:.3f}{fitting}"

@@ -35,7 +35,7 @@ def strip_magic(lines: list[str]) -> list[str]:
     """
     if lines and lines[0].split() in HELP:
         return [f"{options.MAGIC[1:]} --help\n"]  # IPython refuses a cell magic without a body
-    line = _asked(lines[0]) if lines else None
+    line = _options_of(lines[0]) if lines else None
     if line is None:
         return lines
     marker = f"{options.MAGIC} {line}".strip().encode()
@@ -52,7 +52,7 @@ def strip_magic(lines: list[str]) -> list[str]:
 strip_magic.has_side_effects = False  # type: ignore[attr-defined]
 
 
-def _asked(first: str) -> str | None:
+def _options_of(first: str) -> str | None:
     """Return the options of a ``%%profile`` line, or None if the line is not ours to take."""
     word, _, line = first.strip().partition(" ")
     if word != options.MAGIC:
@@ -101,40 +101,40 @@ class CellTransformer:
             return _begin(tree, line, problem=f"the loops of the cell could not be read: {error}")
 
     def _inner(self, tree: ast.Module) -> ast.Module:
-        """The body of another magic, such as ``%%time``, under ``%%profile``: its loop may tick too."""
+        """Transform the body of another magic under ``%%profile``, as ``%%time`` is: its loop may tick."""
         waiting, self._waiting = self._waiting, None
         if waiting is None or waiting[1] != threading.get_ident() or current.running() is None:
             return tree
-        asked = waiting[0]
-        found = self._loops(tree, asked)
-        if not found:
+        magic_options = waiting[0]
+        found_loops = self._loops(tree, magic_options)
+        if not found_loops:
             return tree
-        ticking = rewrite(tree, found, stop_after=asked.stop_after, marks=False)
-        return _insert(ticking, "announce", repr(_places(found)))
+        ticking = rewrite(tree, found_loops, stop_after=magic_options.stop_after, marks=False)
+        return _insert(ticking, "announce", repr(_loop_arguments(found_loops)))
 
-    def _loops(self, tree: ast.Module, asked: options.MagicOptions) -> list[loops.FoundLoop]:
-        weak = asked.steps is not None or asked.step_by == "loop"
-        return loops.find_loops(tree, asked.loop_line, weak=weak, namespace=self._namespace())
+    def _loops(self, tree: ast.Module, magic_options: options.MagicOptions) -> list[loops.FoundLoop]:
+        weak = magic_options.steps is not None or magic_options.step_by == "loop"
+        return loops.find_loops(tree, magic_options.loop_line, weak=weak, namespace=self._namespace())
 
     def _armed(self, tree: ast.Module, line: str) -> ast.Module:
-        asked = options.parse(line)
+        magic_options = options.parse(line)
         self._waiting = None
         interactivity = self._interactivity()
-        if counts_itself(tree, self._namespace()) and asked.step_by in ("auto", "mark"):
+        if counts_itself(tree, self._namespace()) and magic_options.step_by in ("auto", "mark"):
             return _begin(rewrite(tree, [], interactivity=interactivity), line, marked=True)
-        found = self._loops(tree, asked) if asked.step_by in ("auto", "loop") else []
-        if not found:
-            if asked.step_by in ("auto", "loop") and _is_magic(tree):
-                self._waiting = asked, threading.get_ident()
-            elif asked.step_by in ("auto", "loop") and asked.loop_line is not None:
-                return _begin(tree, line, refuse=_no_such_loop(tree, asked.loop_line))
+        found_loops = self._loops(tree, magic_options) if magic_options.step_by in ("auto", "loop") else []
+        if not found_loops:
+            if magic_options.step_by in ("auto", "loop") and _is_magic(tree):
+                self._waiting = magic_options, threading.get_ident()
+            elif magic_options.step_by in ("auto", "loop") and magic_options.loop_line is not None:
+                return _begin(tree, line, refuse=_no_such_loop(tree, magic_options.loop_line))
             return _begin(rewrite(tree, [], interactivity=interactivity), line)
-        made = rewrite(tree, found, stop_after=asked.stop_after, interactivity=interactivity)
-        return _begin(made, line, loops=_places(found))
+        made = rewrite(tree, found_loops, stop_after=magic_options.stop_after, interactivity=interactivity)
+        return _begin(made, line, loops=_loop_arguments(found_loops))
 
 
-def _places(found: list[loops.FoundLoop]) -> list[tuple[int, int, str]]:
-    return [(one.token, one.line, one.text) for one in found]
+def _loop_arguments(found_loops: list[loops.FoundLoop]) -> list[tuple[int, int, str]]:
+    return [(one.token, one.line, one.text) for one in found_loops]
 
 
 def _no_such_loop(tree: ast.Module, line: int) -> str:
@@ -149,11 +149,11 @@ def _marked(tree: ast.AST) -> str | None:
     if not isinstance(first, ast.Expr) or not isinstance(first.value, ast.Constant):
         return None
     constant = first.value.value
-    return _asked(constant.decode()) if isinstance(constant, bytes) else None
+    return _options_of(constant.decode()) if isinstance(constant, bytes) else None
 
 
-def _begin(tree: ast.Module, line: str, **found: object) -> ast.Module:
-    arguments = ", ".join([repr(line), *(f"{key}={value!r}" for key, value in found.items())])
+def _begin(tree: ast.Module, line: str, **settings: object) -> ast.Module:
+    arguments = ", ".join([repr(line), *(f"{key}={value!r}" for key, value in settings.items())])
     return _insert(tree, "begin", arguments)
 
 
@@ -213,7 +213,7 @@ class CellWatch:
         info = getattr(result, "info", None)
         self._tell(info, result)  # first: what an interrupt leaves undone, the next cell does
         stack = self._stack
-        if any(known is info for known in stack):
+        if any(waiting is info for waiting in stack):
             while stack.pop() is not info:
                 pass
 

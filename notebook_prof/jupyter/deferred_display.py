@@ -32,7 +32,7 @@ _PART_S: Final = 0.3
 """How long a part takes, about: it waits for a moment in which the kernel rests, but not for ever."""
 
 
-def late_verdict(profile: Shown) -> bool:
+def is_verdict_slow(profile: Shown) -> bool:
     """Return whether the verdict takes so long that the page should begin without it."""
     return profile.pending is not None or len(profile.trace.slices) >= LONG
 
@@ -44,16 +44,16 @@ def first_form(profile: Shown, uid: str) -> dict[str, str]:
     else:
         trace = profile.trace
         facts = f"{format_count(len(trace.slices))} slices over {format_ns(trace.span.dur)}"
-    told = "Its verdict and picture were still being made. Where this text stays, run the cell again."
-    html = f"<p><b>{escape(facts)}</b><br>{told}</p>"
+    explanation = "Its verdict and picture were still being made. Where this text stays, run the cell again."
+    html = f"<p><b>{escape(facts)}</b><br>{explanation}</p>"
     return {
-        "text/plain": f"{facts}. {told}",
+        "text/plain": f"{facts}. {explanation}",
         "text/html": f'<div class="nbp-static nbp-static-{escape(uid, quote=True)}">{html}</div>',
     }
 
 
 def static_form(profile: Shown, uid: str) -> dict[str, str]:
-    """Text, and HTML with a picture and a table, that live without a kernel."""
+    """Make text, and HTML with a picture and a table, that live without a kernel."""
     from ..views.report.static_html import fragment  # no widget should wait for it
 
     store = queries_of(profile).store  # its indexes serve the live views too
@@ -61,7 +61,7 @@ def static_form(profile: Shown, uid: str) -> dict[str, str]:
     return {"text/plain": repr(profile), "text/html": html}
 
 
-def show_rest(profile: Shown, widget: ProfileWidget, uid: str) -> threading.Thread:
+def show_when_ready(profile: Shown, widget: ProfileWidget, uid: str) -> threading.Thread:
     """Work out the verdict and the static form in a thread, and show them when they are there.
 
     Parameters

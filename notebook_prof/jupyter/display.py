@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
-from .deferred_display import first_form, late_verdict, show_rest, static_form
+from .deferred_display import first_form, is_verdict_slow, show_when_ready, static_form
 from .widget import LinkedWidget, ProfileWidget, Shown, queries_of
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ def _show_views(profile: Shown | RankBoard, shell: InteractiveShell) -> None:
         if shown.pending is None:
             queries_of(shown).prefetcher.start()
         display(first_form(shown, uid), raw=True, display_id=uid)
-        widget = ProfileWidget(shown, uid, late=late_verdict(shown))
+        widget = ProfileWidget(shown, uid, late=is_verdict_slow(shown))
         _display(widget, cell, shell)
-        show_rest(shown, widget, uid)
+        show_when_ready(shown, widget, uid)
     else:
         display(static_form(shown, uid), raw=True)
         if len(shown.trace.slices):
@@ -87,7 +87,7 @@ def _text(shown: Shown | RankBoard) -> str:
 
 
 def _is_board(shown: Shown | RankBoard) -> TypeGuard[RankBoard]:
-    """Whether it is a RankBoard; where nobody has imported that room it need not be imported to tell."""
+    """Return whether it is a RankBoard; where nobody imported that room it need not be imported to tell."""
     room = sys.modules.get("notebook_prof.ranks.page.board")
     return room is not None and isinstance(shown, room.RankBoard)
 
@@ -98,7 +98,7 @@ def has_front_end(shell: InteractiveShell) -> bool:
 
 
 def current_cell(shell: InteractiveShell) -> str:
-    """Identity of the cell that is running; empty where the front-end does not tell.
+    """Return the identity of the cell that is running; empty where the front-end does not tell.
 
     JupyterLab and Notebook send ``cellId`` in the metadata of an execute request.
     """

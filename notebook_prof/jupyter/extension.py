@@ -49,15 +49,15 @@ def _unload(shell: Any) -> None:
         _when_over(shell, ticks.withdraw)
     shell.input_transformers_cleanup.remove(strip_magic)
     shell.ast_transformers[:] = [
-        known for known in shell.ast_transformers if not isinstance(known, CellTransformer)
+        transformer for transformer in shell.ast_transformers if not isinstance(transformer, CellTransformer)
     ]
     shell.events.unregister("pre_run_cell", watch.pre_run_cell)
     shell.events.unregister("post_run_cell", watch.post_run_cell)
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("profile", None)
     unregister(shell)
-    kept = getattr(shell, "configurables", [])  # IPython lets go of none
-    kept[:] = [one for one in kept if not isinstance(one, ProfileMagics | OpenMagics)]
+    configurables = getattr(shell, "configurables", [])  # IPython lets go of none
+    configurables[:] = [one for one in configurables if not isinstance(one, ProfileMagics | OpenMagics)]
     py_spy.let_cool()
     spare.drop()
 

@@ -34,13 +34,13 @@ def too_little_memory() -> str:
 
 def too_few_descriptors() -> bool:
     """Return whether less than `NEEDED_DESCRIPTORS` files can be opened."""
-    held: list[int] = []
+    descriptors: list[int] = []
     try:
         for _ in range(NEEDED_DESCRIPTORS):
-            held.append(os.open(os.devnull, os.O_RDONLY))
+            descriptors.append(os.open(os.devnull, os.O_RDONLY))
     except OSError:
         return True
     finally:
-        for number in held:
+        for number in descriptors:
             os.close(number)
     return False

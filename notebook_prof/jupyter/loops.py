@@ -106,7 +106,7 @@ class FoundLoop:
 
 
 def head(loop: Loop) -> str:
-    """Source of a loop's head.
+    """Return the source of a loop's head.
 
     Examples
     --------
@@ -156,20 +156,20 @@ def find_loops(
 
     Examples
     --------
-    >>> [found.text for found in find_loops(ast.parse("for x, y in loader:\\n    loss(x, y).backward()"))]
+    >>> [loop.text for loop in find_loops(ast.parse("for x, y in loader:\\n    loss(x, y).backward()"))]
     ['for x, y in loader']
     """
-    known = _Names(tree, namespace or {})
+    scope = _Names(tree, namespace or {})
     every = list(_loops(tree))
     if line is not None:
         chosen = [loop for loop, _, _ in every if loop.lineno == line][:1]
         return [FoundLoop(loop, next(_tokens)) for loop in chosen]
-    signs = {id(loop): _signs(loop, known) for loop, _, _ in every}
+    signs = {id(loop): _signs(loop, scope) for loop, _, _ in every}
     if not any(signs.values()):
-        signs = {id(loop): int(_over_loader(loop, known)) for loop, _, _ in every}
+        signs = {id(loop): int(_over_loader(loop, scope)) for loop, _, _ in every}
     if any(signs.values()):
-        found = [FoundLoop(loop, next(_tokens)) for loop in _best(tree, signs)]
-        return sorted(found, key=lambda one: one.line)
+        ticking = [FoundLoop(loop, next(_tokens)) for loop in _best(tree, signs)]
+        return sorted(ticking, key=lambda one: one.line)
     own = [
         (-_likeness(loop), depth, loop.lineno, loop) for loop, depth, inside in every if weak and not inside
     ]
@@ -177,20 +177,20 @@ def find_loops(
 
 
 def _best(node: ast.AST, signs: Mapping[int, int]) -> list[Loop]:
-    """Of loops in one another, the best one; of several beside one another, all."""
-    found: list[Loop] = []
+    """Return the best of loops in one another, and all of several beside one another."""
+    best: list[Loop] = []
     for child in ast.iter_child_nodes(node):
         inner = _best(child, signs)
         if isinstance(child, LOOPS) and signs[id(child)]:
             own = signs[id(child)] + _likeness(child)
             if own >= max((signs[id(loop)] + _likeness(loop) for loop in inner), default=own):
                 inner = [child]
-        found += inner
-    return found
+        best += inner
+    return best
 
 
 def loop_lines(tree: ast.Module) -> list[int]:
-    """Lines on which the cell's loops start, ascending."""
+    """Return lines on which the cell's loops start, ascending."""
     return sorted({loop.lineno for loop, _, _ in _loops(tree)})
 
 
@@ -234,18 +234,18 @@ class _Names:
 
 
 def vars_of(value: Any) -> Mapping[str, Any]:
-    """Attributes that an object itself holds."""
-    found = getattr(value, "__dict__", None) if value is not None else None
-    return found if isinstance(found, Mapping) else {}
+    """Return attributes that an object itself holds."""
+    attributes = getattr(value, "__dict__", None) if value is not None else None
+    return attributes if isinstance(attributes, Mapping) else {}
 
 
-def _over_loader(loop: Loop, known: _Names) -> bool:
-    """Whether a loop iterates over batches of a loader, also through ``enumerate``, ``zip`` or ``tqdm``."""
+def _over_loader(loop: Loop, scope: _Names) -> bool:
+    """Return whether a loop iterates over batches, also through ``enumerate``, ``zip`` or ``tqdm``."""
     if isinstance(loop, ast.While):
         return False
     parts = [node for node in ast.walk(loop.iter) if isinstance(node, ast.Name | ast.Attribute | ast.Call)]
     return any(
-        is_loader(known.value(part)) or _LOADER_CLASSES.search(known.made_by(part).rpartition(".")[2])
+        is_loader(scope.value(part)) or _LOADER_CLASSES.search(scope.made_by(part).rpartition(".")[2])
         for part in parts
     )
 
@@ -267,20 +267,20 @@ def is_loader(value: Any) -> bool:
     return False
 
 
-def _optimizes(owner: ast.expr, known: _Names) -> bool:
+def _optimizes(owner: ast.expr, scope: _Names) -> bool:
     """Return whether ``owner.step()`` can be a step of training."""
     text = ast.unparse(owner).lower()
     if any(word in text for word in _OTHER_STEPPERS):
         return False
-    value = known.value(owner)
+    value = scope.value(owner)
     if value is None:
         return True
     names = " ".join(f"{kind.__module__}.{kind.__name__}" for kind in type(value).__mro__).lower()
     return any(word in names for word in ("optim", "scaler", "engine", "accelerat", "trainer"))
 
 
-def _signs(loop: Loop, known: _Names) -> int:
-    return sum(_call_points(call, known) for call in _direct_calls(loop.body))
+def _signs(loop: Loop, scope: _Names) -> int:
+    return sum(_call_points(call, scope) for call in _direct_calls(loop.body))
 
 
 def _likeness(loop: Loop) -> int:
@@ -293,7 +293,7 @@ def _likeness(loop: Loop) -> int:
 
 
 def _direct_calls(body: list[ast.stmt]) -> Iterator[ast.Call]:
-    """Calls of a loop's body, leaving out inner loops and functions."""
+    """Return calls of a loop's body, leaving out inner loops and functions."""
     waiting: list[ast.AST] = list(body)
     while waiting:
         node = waiting.pop()
@@ -304,13 +304,13 @@ def _direct_calls(body: list[ast.stmt]) -> Iterator[ast.Call]:
         waiting.extend(ast.iter_child_nodes(node))
 
 
-def _call_points(call: ast.Call, known: _Names) -> int:
+def _call_points(call: ast.Call, scope: _Names) -> int:
     if isinstance(call.func, ast.Name):
         return _SIGNS.get(call.func.id, 0) if "_" in call.func.id else 0
     if not isinstance(call.func, ast.Attribute):
         return 0
     name, owner = call.func.attr, call.func.value
-    if name == "step" and not _optimizes(owner, known):
+    if name == "step" and not _optimizes(owner, scope):
         return 0
     if name == "update":  # optax: updates, state = optimizer.update(gradients, state)
         return 3 * ("opt" in ast.unparse(owner).lower())

@@ -28,7 +28,7 @@ class ProfileMagics(Magics):  # type: ignore[misc]
     @needs_local_scope  # type: ignore[untyped-decorator]
     @line_cell_magic  # type: ignore[untyped-decorator]
     def profile(self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
-        """Replaced below by the text of the declared options."""
+        """Record a cell or a statement; the text of the declared options replaces this line."""
         if cell is None:
             return self._line(line, local_ns)
         try:
@@ -47,13 +47,13 @@ class ProfileMagics(Magics):  # type: ignore[misc]
             if not statement or head in ("-h", "--help"):
                 print(options.help_text())  # noqa: T201  (the user asked for it)
                 return None
-            asked = options.parse(head, named=False)
+            magic_options = options.parse(head, named=False)
         except OptionError as error:
             raise UsageError(str(error)) from None
         shell = self.shell
         tree = shell.transform_ast(shell.compile.ast_parse(shell.transform_cell(statement)))
         value = None
-        with recorded(shell, asked, line):
+        with recorded(shell, magic_options, line):
             *before, last = tree.body or [ast.Pass()]
             if isinstance(last, ast.Expr):
                 _execute(shell, before, local_ns)
@@ -83,18 +83,18 @@ def split_line(line: str) -> tuple[str, str]:
     ('--steps 3:14 --quiet', "train(model, 'a  b')")
     """
     takes_value = options.flags(named=False)
-    rest, head = line.strip(), []
-    while rest.startswith("-"):
-        word, _, rest = rest.partition(" ")
-        rest = rest.lstrip()
+    statement, head = line.strip(), []
+    while statement.startswith("-"):
+        word, _, statement = statement.partition(" ")
+        statement = statement.lstrip()
         head.append(word)
         if takes_value.get(word):
-            value, _, rest = rest.partition(" ")
-            rest = rest.lstrip()
+            value, _, statement = statement.partition(" ")
+            statement = statement.lstrip()
             head.append(value)
         elif word.partition("=")[0] not in takes_value:
             break  # a wrong option, which parsing will name; or a statement such as -x
-    return " ".join(head), rest
+    return " ".join(head), statement
 
 
 def _execute(shell: Any, body: list[ast.stmt], local_ns: dict[str, Any] | None) -> None:

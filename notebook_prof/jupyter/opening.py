@@ -32,9 +32,9 @@ class OpenMagics(Magics):  # type: ignore[misc]
         PATH is a file or a folder of any format of ``nbp.list_formats()``, told by its content; with or
         without quotes, also where it has spaces. ``~`` is the home folder.
         """
-        path, asked = split_line(line)
+        path, format_name = split_line(line)
         try:
-            profile = open_profile(_found(path), asked)
+            profile = open_profile(_existing(path), format_name)
         except NotebookProfError as error:
             raise UsageError(f"{MAGIC}: {error}") from None
         except OSError as error:
@@ -55,26 +55,26 @@ def split_line(line: str) -> tuple[str, str | None]:
     >>> split_line("--format kineto 'my run.json'"), split_line("my run.json")
     (('my run.json', 'kineto'), ('my run.json', None))
     """
-    asked: str | None = None
+    format_name: str | None = None
     path = line.strip()
     if match := _FORMAT.fullmatch(path):
-        asked, path = (match[1], match[2]) if match[1] else (match[4], match[3])
+        format_name, path = (match[1], match[2]) if match[1] else (match[4], match[3])
     path = path.strip()
     if len(path) > 1 and path[0] == path[-1] and path[0] in "\"'":
         path = path[1:-1]
     if not path or path.startswith("--"):
         raise UsageError(f"{MAGIC}: the path of a recording is missing: {_USAGE}")
-    return path, asked
+    return path, format_name
 
 
-def _found(text: str) -> Path:
+def _existing(text: str) -> Path:
     path = Path(text).expanduser()
     if path.exists():
         return path
-    place = next(parent for parent in path.absolute().parents if parent.is_dir())
-    there = f"{str(place)!r} is there"
-    if place == path.absolute().parent:
-        names = sorted(os.listdir(place))[:1000]
+    folder = next(parent for parent in path.absolute().parents if parent.is_dir())
+    there = f"{str(folder)!r} is there"
+    if folder == path.absolute().parent:
+        names = sorted(os.listdir(folder))[:1000]
         close = nearest(path.name, names)
         there += f"; {close}" if close.startswith("did") else ", and holds nothing of a name like this"
     raise UsageError(f"{MAGIC}: there is no file or folder {text!r}: {there}")

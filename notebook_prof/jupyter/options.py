@@ -69,12 +69,12 @@ def parse(line: str, *, named: bool = True) -> MagicOptions:
         words = shlex.split(line)
     except ValueError as error:
         raise OptionError(f"{parser.prog}: {line!r} cannot be split into words: {error}") from None
-    given, unknown = parser.parse_known_args(words)
+    namespace, unknown = parser.parse_known_args(words)
     if unknown:
         raise OptionError(_unknown(parser, unknown[0]))
-    if given.help:
+    if namespace.help:
         raise OptionError(f"{parser.prog}: --help stands alone")
-    return _checked(given, parser.prog)
+    return _checked(namespace, parser.prog)
 
 
 def build_parser(named: bool = True) -> argparse.ArgumentParser:
@@ -141,7 +141,7 @@ def build_parser(named: bool = True) -> argparse.ArgumentParser:
 
 
 def help_text(named: bool = True) -> str:
-    """Usage and options as text of at most 100 columns."""
+    """Return the usage and options as text of at most 100 columns."""
     parser = build_parser(named)
     parser.formatter_class = lambda prog: argparse.HelpFormatter(prog, max_help_position=24, width=100)
     return parser.format_help()
@@ -159,40 +159,40 @@ def _switch(parser: argparse.ArgumentParser, flag: str, meaning: str) -> None:
     )
 
 
-def _checked(given: argparse.Namespace, prog: str) -> MagicOptions:
-    name = getattr(given, "name", None)
+def _checked(namespace: argparse.Namespace, prog: str) -> MagicOptions:
+    name = getattr(namespace, "name", None)
     if name is not None and (not name.isidentifier() or keyword.iskeyword(name)):
         raise OptionError(f"{prog}: NAME must be the name of a variable, {name!r} is not one")
     try:
-        steps = None if given.steps is None else step_range(given.steps, given.warmup)
-        if given.measure_overhead:
+        steps = None if namespace.steps is None else step_range(namespace.steps, namespace.warmup)
+        if namespace.measure_overhead:
             steps = interleave(steps)
-        minimum = parse_ns(given.min_duration)
+        minimum = parse_ns(namespace.min_duration)
         recorded = CollectorOptions(
-            shapes=given.shapes,
-            memory=given.memory,
-            modules=given.modules,
-            stack=given.stack,
-            python=cast("PythonMode | None", given.python),
+            shapes=namespace.shapes,
+            memory=namespace.memory,
+            modules=namespace.modules,
+            stack=namespace.stack,
+            python=cast("PythonMode | None", namespace.python),
             min_duration_ns=minimum,
-            devices=_devices(given.devices),
-            pcie=given.pcie,
-            engine=cast("EngineName", given.engine),
+            devices=_devices(namespace.devices),
+            pcie=namespace.pcie,
+            engine=cast("EngineName", namespace.engine),
         )
     except OptionError as error:
         raise OptionError(f"{prog}: {error}") from None
-    if given.loop is not None and given.step_by not in ("auto", "loop"):
-        raise OptionError(f"{prog}: --loop and --step-by {given.step_by} contradict each other; give one")
+    if namespace.loop is not None and namespace.step_by not in ("auto", "loop"):
+        raise OptionError(f"{prog}: --loop and --step-by {namespace.step_by} contradict each other; give one")
     return MagicOptions(
         name=name,
         steps=steps,
-        collectors=_names(given.collectors),
-        step_by="loop" if given.loop is not None else given.step_by,
-        loop_line=given.loop,
+        collectors=_names(namespace.collectors),
+        step_by="loop" if namespace.loop is not None else namespace.step_by,
+        loop_line=namespace.loop,
         recorded=recorded,
-        stop_after=given.stop_after,
-        quiet=given.quiet,
-        save=None if given.save is None else Path(given.save).expanduser(),
+        stop_after=namespace.stop_after,
+        quiet=namespace.quiet,
+        save=None if namespace.save is None else Path(namespace.save).expanduser(),
     )
 
 
@@ -212,5 +212,5 @@ def _names(text: str | None) -> tuple[str, ...]:
 def _unknown(parser: argparse.ArgumentParser, word: str) -> str:
     if not word.startswith("-"):
         return f"{parser.prog}: one NAME at most, and then options; {word!r} is too much"
-    known: Sequence[str] = sorted(flags())
-    return f"{parser.prog}: no option {word.partition('=')[0]}; {nearest(word.partition('=')[0], known)}"
+    names: Sequence[str] = sorted(flags())
+    return f"{parser.prog}: no option {word.partition('=')[0]}; {nearest(word.partition('=')[0], names)}"

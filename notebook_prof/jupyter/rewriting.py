@@ -23,14 +23,20 @@ _NOTHING: Final = "__import__('contextlib').nullcontext"
 _JOURNAL: Final = "__import__('sys').modules['notebook_prof.collectors.statements']"
 _MARK: Final = "{where}.note(({where}.now(), {line}))"
 _MARKED_LOOP: Final = f"__import__('sys').modules[{_TICKS!r}].marked_loop({{token}}, {{line}})"
-_HELD: Final = (ast.If, ast.With, ast.AsyncWith, ast.Try, *([ast.TryStar] if hasattr(ast, "TryStar") else []))
+_ENCLOSING: Final = (
+    ast.If,
+    ast.With,
+    ast.AsyncWith,
+    ast.Try,
+    *([ast.TryStar] if hasattr(ast, "TryStar") else []),
+)
 _APPENDABLE: Final = ("last_expr", "all", "none")
 """Ways of IPython to choose what is shown that another statement at the end does not change."""
 
 
 def rewrite(
     tree: ast.Module,
-    found: Sequence[FoundLoop],
+    loops: Sequence[FoundLoop],
     *,
     stop_after: bool = False,
     marks: bool = True,
@@ -53,7 +59,7 @@ def rewrite(
     ----------
     tree : ast.Module
         The cell.
-    found : sequence of FoundLoop
+    loops : sequence of FoundLoop
         Loops that shall tick; none lies in another.
     stop_after : bool
         Also leave these loops, and the loops around them in the same function, when the window is recorded.
@@ -74,7 +80,7 @@ def rewrite(
     """
     twin = copy.deepcopy(tree)
     originals, copies = list(ast.walk(tree)), list(ast.walk(twin))
-    tokens = {id(copies[originals.index(one.node)]): one.token for one in found}
+    tokens = {id(copies[originals.index(one.node)]): one.token for one in loops}
     for node in copies:
         if id(node) in tokens:
             node.nbp_token = tokens[id(node)]  # type: ignore[attr-defined]  # copies of the node keep it
@@ -116,7 +122,7 @@ class _Cell:
         """Return a statement outside of functions, `loops` deep in loops that are marked."""
         if _ticks_inside(statement) and isinstance(statement, LOOPS):
             return [self._doubled(statement, loops)]
-        if _ticks_inside(statement) and isinstance(statement, _HELD):
+        if _ticks_inside(statement) and isinstance(statement, _ENCLOSING):
             self._marked_lists(statement, loops)
             return [statement]
         if not _ticks_inside(statement, functions=True):
@@ -134,8 +140,8 @@ class _Cell:
         return out
 
     def _opened(self, statement: ast.stmt, loops: int) -> ast.stmt:
-        """With marks in ``if``, ``with`` and ``try``; loops and functions are one statement."""
-        if self._marks and isinstance(statement, _HELD) and not _ticks_inside(statement, functions=True):
+        """Put marks in ``if``, ``with`` and ``try``; loops and functions are one statement."""
+        if self._marks and isinstance(statement, _ENCLOSING) and not _ticks_inside(statement, functions=True):
             self._marked_lists(statement, loops)
         return statement
 
@@ -151,7 +157,7 @@ class _Cell:
         """Return a loop with ticks and marks, and after it the same without."""
         line, end, name = loop.lineno, loop.end_lineno or loop.lineno, _name(loops)
         token = getattr(loop, "nbp_token", 0)
-        rest = _Ticking(self._stop_after, loops + 1).rest_of(copy.deepcopy(loop))
+        remainder = _Ticking(self._stop_after, loops + 1).remainder_of(copy.deepcopy(loop))
         begin = _at(f"{name} = {_MARKED_LOOP.format(token=token, line=line)}", line)
         if not isinstance(loop, ast.While):
             iterable = loop.iter
@@ -160,7 +166,7 @@ class _Cell:
             cast("ast.Call", take.value).args = [iterable]
             ast.copy_location(take.value, iterable)
             begin.append(take)
-            for one in (loop, cast("ast.For", rest)):
+            for one in (loop, cast("ast.For", remainder)):
                 one.iter = cast("ast.Expr", _at(f"{name}.items", line)[0]).value
                 for node in ast.walk(one.iter):
                     ast.copy_location(node, iterable)
@@ -173,7 +179,7 @@ class _Cell:
         loop.body = [*leave, ticking, *given_up]
         loop.orelse = self._body(loop.orelse, loops)
         going_on = cast("ast.If", _at(f"if {name}.left: pass", end)[0])
-        going_on.body = [rest]
+        going_on.body = [remainder]
         whole = cast("ast.If", _at("if True: pass", line)[0])
         whole.body = [*begin, loop, going_on, *_at(f"{name}.items = None\ndel {name}", end)]
         return whole
@@ -185,7 +191,7 @@ class _Ticking(ast.NodeTransformer):
     def __init__(self, stop_after: bool, around: int = 0) -> None:
         self._stop_after, self._around = stop_after, around
 
-    def rest_of(self, loop: Loop) -> Loop:
+    def remainder_of(self, loop: Loop) -> Loop:
         """Return what is left of a loop that ticks too often; loops inside go on to tick."""
         if hasattr(loop, "nbp_token"):
             loop.body = [*self._leave(loop.body[0].lineno), *loop.body]
@@ -232,7 +238,7 @@ def _leave(line: int) -> list[ast.stmt]:
 
 
 def _name(loops: int) -> str:
-    """Name of the ticker of a marked loop with so many around it."""
+    """Return the name of the ticker of a marked loop with so many around it."""
     return f"{NAME}.loop{loops}"
 
 
@@ -268,7 +274,7 @@ def _listed(made: Any) -> list[ast.stmt]:
 
 
 def _at(source: str, line: int) -> list[ast.stmt]:
-    """Statements that claim to stand on this line."""
+    """Make statements that claim to stand on this line."""
     statements = ast.parse(source).body
     for statement in statements:
         for node in ast.walk(statement):

@@ -116,7 +116,7 @@ def _begin(
         if isinstance(error, EndOfWindow):
             result.error_in_exec = error = None
         traces = session.close(failed=error is not None)
-        if held.count:
+        if interrupt.count:
             session.report.add(
                 "interrupted-late",
                 "info",
@@ -125,7 +125,7 @@ def _begin(
             )
         _deliver(shell, options, traces)
 
-    held = DelayedInterrupt(deliver=False)
+    interrupt = DelayedInterrupt(deliver=False)
     ends: list[int] = []
 
     def done(result: Any) -> None:
@@ -134,27 +134,27 @@ def _begin(
         early = 0
         while not ends:
             try:
-                with held:
+                with interrupt:
                     ends.append(time.time_ns())
-                    held.count += early
+                    interrupt.count += early
                     finish(result, ends[0])
             except BaseException as error:  # the user's cell has run, and IPython would print our traceback
                 if not ends:  # an interrupt, before it could wait
                     early += 1
                     continue
                 session.give_up()
-                sys.stderr.write(f"{MAGIC}: the profile is lost, please report it: {_told(error)}\n")
-        if held.count:
+                sys.stderr.write(f"{MAGIC}: the profile is lost, please report it: {_in_one_line(error)}\n")
+        if interrupt.count:
             sys.stderr.write(f"{MAGIC}: the interrupt came when the code of the cell had ended\n")
 
     watch.when_done(info, done)
     session.begin_cell()
 
 
-def _told(error: BaseException) -> str:
+def _in_one_line(error: BaseException) -> str:
     """Return an error in one line, with the place in our code."""
-    place = traceback.extract_tb(error.__traceback__)[-1:]
-    where = "".join(f" ({os.path.basename(one.filename)}:{one.lineno})" for one in place)
+    innermost = traceback.extract_tb(error.__traceback__)[-1:]
+    where = "".join(f" ({os.path.basename(one.filename)}:{one.lineno})" for one in innermost)
     return f"{type(error).__name__}: {error}{where}"
 
 

@@ -54,7 +54,7 @@ class Answering(Protocol):
     """What answers a page's questions."""
 
     def answer(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        """Content and buffers."""
+        """Answer with content and buffers."""
 
     def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
         """Apply what the page selects, and give the state after it."""
@@ -105,7 +105,7 @@ class LinkedWidget(anywidget.AnyWidget):
                 alive(selection)
 
         self._unwatch = selection.watch(tell)
-        self.on_msg(self._asked)
+        self.on_msg(self._receive)
 
     def close(self) -> None:
         """Take the widget out of every page and let go of what it shows."""
@@ -116,7 +116,7 @@ class LinkedWidget(anywidget.AnyWidget):
         if self._telling != threading.get_ident():
             self.selection = selection.to_state()
 
-    def _asked(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:
+    def _receive(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:
         self._telling = threading.get_ident()
         try:
             for together in _parcels(_questions(message)):
@@ -127,9 +127,9 @@ class LinkedWidget(anywidget.AnyWidget):
 
     def _tell(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """Answer some questions in one message: each costs the page and the server milliseconds."""
-        told = [(self._told(one), {"rid": one.get("rid")}) for one in messages]
-        buffers = [part for (_, parts), _ in told for part in parts]
-        contents = [{**content, **rid, "buffers": len(parts)} for (content, parts), rid in told]
+        replies = [(self._reply(one), {"rid": one.get("rid")}) for one in messages]
+        buffers = [part for (_, parts), _ in replies for part in parts]
+        contents = [{**content, **rid, "buffers": len(parts)} for (content, parts), rid in replies]
         self.send(
             contents[0] if len(contents) == 1 else {"several": contents},
             padded(
@@ -137,7 +137,7 @@ class LinkedWidget(anywidget.AnyWidget):
             ),
         )
 
-    def _told(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+    def _reply(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         kind = message.get("t")
         if kind == "bokehjs":
             return {}, bokehjs()
@@ -179,20 +179,20 @@ class ProfileWidget(LinkedWidget):
         with self._beginning:
             early, self._early = self._early, None
         for message in early or ():
-            super()._asked(self, message, [])
+            super()._receive(self, message, [])
 
-    def _asked(self, widget: Any, message: Mapping[str, Any], buffers: Any) -> None:
+    def _receive(self, widget: Any, message: Mapping[str, Any], buffers: Any) -> None:
         """Keep for later what needs the trace, while that is not there: the kernel must not wait."""
         messages = _questions(message)
         with self._beginning:
             if self._early is not None:
                 self._early += [one for one in messages if one.get("t") != "bokehjs"]
                 messages = [one for one in messages if one.get("t") == "bokehjs"]
-        super()._asked(widget, {"t": "several", "messages": messages}, buffers)
+        super()._receive(widget, {"t": "several", "messages": messages}, buffers)
 
-    def _told(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+    def _reply(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         if message.get("t") != "start":
-            return super()._told(message)
+            return super()._reply(message)
         queries_of(self._profile).prefetcher.page_came()
         try:
             self._begun = self._begun or self._start()
@@ -215,23 +215,25 @@ class ProfileWidget(LinkedWidget):
 
 
 def _questions(message: object) -> list[Mapping[str, Any]]:
-    """The questions in a message of a page; what is none has no number by which it could be answered."""
+    """Return the questions in a message of a page; what is none has no number for an answer."""
     several = isinstance(message, Mapping) and message.get("t") == "several"
-    found = message.get("messages") if several and isinstance(message, Mapping) else [message]
-    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list | tuple) else []
+    questions = message.get("messages") if several and isinstance(message, Mapping) else [message]
+    return (
+        [one for one in questions if isinstance(one, Mapping)] if isinstance(questions, list | tuple) else []
+    )
 
 
 def _parcels(messages: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
-    """What is answered together: what changes the selection with the first question, then all others."""
+    """Return what is answered together: selections with the first question, then all others."""
     first = next((k for k, one in enumerate(messages) if one.get("t") != "select"), len(messages)) + 1
     for together in (messages[:first], messages[first:]):
         if together:
             yield together
 
 
-def padded(buffers: list[bytes], wanted: object) -> list[bytes]:
+def padded(buffers: list[bytes], byte_count: object) -> list[bytes]:
     """Return the buffers, and one more that fills them up to so many bytes (at most 100,000)."""
-    missing = (wanted if isinstance(wanted, int) else 0) - sum(map(len, buffers))
+    missing = (byte_count if isinstance(byte_count, int) else 0) - sum(map(len, buffers))
     return [*buffers, bytes(min(missing, _MOST_PADDING))] if missing > 0 else buffers
 
 

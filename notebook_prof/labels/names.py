@@ -33,7 +33,7 @@ _AS_KERNEL: Final = re.compile(r"^void |^triton_|^nccl(?:Dev)?Kernel|^Cijk_|_s?g
 _NUMBERS: Final = re.compile(r"(?:[#\s_.]+\d+)+$")
 _TOKEN: Final = re.compile(r"[\w.+-]+")
 _LONGEST_WHOLE: Final = 40
-_LONGEST_TOLD: Final = 28
+_LONGEST_DIFFERING: Final = 28
 
 
 def variants(name: str, kernel: bool = False) -> tuple[str, ...]:
@@ -85,8 +85,8 @@ def _shorter(name: str, kernel: bool) -> Iterable[str]:
         return (f"memcpy {kind}" + "".join(f" {end.lower()}" for end in sorted(ends)),)
     if name == "Memset (Device)":
         return ("memset",)
-    path, python, rest = name.partition(".py(")
-    frame = _FRAME.fullmatch(rest) if python else None
+    path, python, behind = name.partition(".py(")
+    frame = _FRAME.fullmatch(behind) if python else None
     if frame:
         line, function = frame.groups()
         file = re.split(r"[/\\]", path)[-1] + ".py"
@@ -139,13 +139,13 @@ def short_names(names: Sequence[str], kernels: Iterable[bool] | None = None) -> 
     ways = [variants(name, flag) for name, flag in zip(first, flags, strict=True)]
     level = [0] * len(first)
     labels = [way[0] for way in ways]
-    taken = set(names[MOST_LABELLED:])
+    reserved = set(names[MOST_LABELLED:])
     while True:
         groups: dict[str, list[int]] = defaultdict(list)
         for at in range(len(labels)):
             groups[labels[at]].append(at)
         undecided = [
-            at for label, group in groups.items() if len(group) > 1 or label in taken for at in group
+            at for label, group in groups.items() if len(group) > 1 or label in reserved for at in group
         ]
         moved = False
         for at in undecided:
@@ -156,26 +156,26 @@ def short_names(names: Sequence[str], kernels: Iterable[bool] | None = None) -> 
                 moved = True
         if not moved:
             break
-    _tell_apart(first, labels, groups, taken)
+    _tell_apart(first, labels, groups, reserved)
     return labels + list(names[MOST_LABELLED:])
 
 
 def _tell_apart(
-    names: Sequence[str], labels: list[str], groups: dict[str, list[int]], taken: set[str]
+    names: Sequence[str], labels: list[str], groups: dict[str, list[int]], reserved: set[str]
 ) -> None:
     """Add to labels of several names the words in which the names differ, or a number."""
-    used = {label for label, group in groups.items() if len(group) == 1} | taken
+    used = {label for label, group in groups.items() if len(group) == 1} | reserved
     for label, group in groups.items():
-        if len(group) == 1 and label not in taken:
+        if len(group) == 1 and label not in reserved:
             continue
         words = [list(dict.fromkeys(_TOKEN.findall(names[at]))) for at in group]
         frequency = Counter(word for own in words for word in own)
         for at, own in zip(group, words, strict=True):
-            if names[at] == label and label not in taken:
+            if names[at] == label and label not in reserved:
                 used.add(label)
                 continue
-            told = _rarest(own, frequency, len(group))
-            text = f"{label} · {told}" if told else label
+            differing = _rarest(own, frequency, len(group))
+            text = f"{label} · {differing}" if differing else label
             unique, number = text, 1
             while unique in used:
                 number += 1
@@ -186,7 +186,7 @@ def _tell_apart(
 
 def _rarest(words: Sequence[str], frequency: Counter[str], of: int) -> str:
     """Return the words that fewest names have, as many as fit, in their own order."""
-    room, kept = _LONGEST_TOLD, set[str]()
+    room, kept = _LONGEST_DIFFERING, set[str]()
     for word in sorted(words, key=frequency.__getitem__):
         if frequency[word] < of and len(word) < room:
             kept.add(word)

@@ -109,7 +109,7 @@ class DeferredTrace:
             self._thread.join(_LEAVES_S)
 
     def _lost(self) -> None:
-        """In the child of a fork: the thread stayed with the parent."""
+        """Give up in the child of a fork: the thread stayed with the parent."""
         self._error = NotRecordedError(
             "the recording is put together in the process that was forked: ask there"
         )

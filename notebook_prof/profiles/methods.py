@@ -28,7 +28,7 @@ def method(analysis: Callable[Concatenate[Trace, P], R]) -> Callable[Concatenate
     (True, ['self', 'window', 'step', 'where'])
     """
     signature = inspect.signature(analysis)
-    first, *rest = signature.parameters.values()
+    first, *further = signature.parameters.values()
     tabular = "DataFrame" in str(signature.return_annotation) and "where" not in signature.parameters
 
     @functools.wraps(analysis)
@@ -40,8 +40,8 @@ def method(analysis: Callable[Concatenate[Trace, P], R]) -> Callable[Concatenate
 
     me = inspect.Parameter("self", first.kind)
     if tabular:
-        rest.append(
+        further.append(
             inspect.Parameter("where", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="str | None")
         )
-    bound.__signature__ = signature.replace(parameters=[me, *rest])  # type: ignore[attr-defined]
+    bound.__signature__ = signature.replace(parameters=[me, *further])  # type: ignore[attr-defined]
     return cast("Callable[Concatenate[Any, P], R]", bound)

@@ -64,18 +64,18 @@ class Namespace:
         >>> list(type(Profile(draw("main: [mm ]")).lines).members())
         ['calls', 'imports']
         """
-        found = vars(cls).items()
-        return {name: member for name, member in found if name[0] != "_" and inspect.isfunction(member)}
+        attributes = vars(cls).items()
+        return {name: member for name, member in attributes if name[0] != "_" and inspect.isfunction(member)}
 
     def __dir__(self) -> list[str]:
         return sorted(self.members())
 
     def __repr__(self) -> str:
-        told = {f"p.{self.path}.{name}()": member for name, member in self.members().items()}
+        calls = {f"p.{self.path}.{name}()": member for name, member in self.members().items()}
         if callable(self):
-            told = {f"p.{self.path}()": type(self).__call__, **told}
-        width = max(map(len, told))
-        return "\n".join(f"{call.ljust(width)}  {_first(member)}" for call, member in told.items())
+            calls = {f"p.{self.path}()": type(self).__call__, **calls}
+        width = max(map(len, calls))
+        return "\n".join(f"{call.ljust(width)}  {_first(member)}" for call, member in calls.items())
 
 
 def trace_of(holder: Any) -> Trace:
@@ -89,8 +89,8 @@ def trace_of(holder: Any) -> Trace:
     >>> trace_of(p) is trace_of(p.memory)
     True
     """
-    found: HasTrace = holder._profile if isinstance(holder, Namespace) else holder
-    return found.trace
+    profile: HasTrace = holder._profile if isinstance(holder, Namespace) else holder
+    return profile.trace
 
 
 def _first(member: Callable[..., Any]) -> str:

@@ -38,7 +38,7 @@ class Plot:
         self._trace, self._selection = trace, selection
 
     def timeline(self) -> UIElement:
-        """Tracks over time, a lane for each depth."""
+        """Draw tracks over time, a lane for each depth."""
         return self._build("timeline")
 
     def operators(self) -> UIElement:
@@ -46,7 +46,7 @@ class Plot:
         return self._build("operators")
 
     def memory(self) -> UIElement:
-        """Allocated and reserved memory over time, with its peak."""
+        """Draw allocated and reserved memory over time, with its peak."""
         return self._build("memory")
 
     def phases(self) -> UIElement:

@@ -274,7 +274,7 @@ class Profile(OldNames):
         return profile_text(self.trace, self.verdict, self.trust, self.lines())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """Text and static HTML, for front-ends without widgets and notebooks reopened without a kernel."""
+        """Return text and static HTML, for front-ends without widgets and notebooks without a kernel."""
         from ..views.report.static_html import fragment
 
         return {

@@ -50,8 +50,8 @@ class Renamed:
     def __get__(self, profile: Any, owner: type | None = None) -> Any:
         if profile is None:
             return self
-        told = f"p.{self._old}() is now p.{self._new}(); the old name goes with the next release"
-        warnings.warn(told, DeprecationWarning, stacklevel=2)
+        message = f"p.{self._old}() is now p.{self._new}(); the old name goes with the next release"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
         return member(profile, self._new)
 
 
@@ -64,10 +64,10 @@ class OldNames:
     >>> from notebook_prof import Profile
     >>> from notebook_prof.testing import draw
     >>> p = Profile(draw("main: [mm ]"))
-    >>> with warnings.catch_warnings(record=True) as told:
+    >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     _ = p.memory_peak()
-    >>> print(told[0].message)
+    >>> print(caught[0].message)
     p.memory_peak() is now p.memory.peak(); the old name goes with the next release
     """
 

@@ -37,9 +37,9 @@ def profile_text(trace: Trace, verdict: Verdict, trust: pd.DataFrame, lines: pd.
     """
     if not len(trace.slices):
         return "\n".join([*(verdict.lines or (verdict.sentence,)), *map(str, trace.report)][:5])
-    first, *rest = verdict.lines or (verdict.sentence,)
-    shown = line_bars(lines) if rest else ()  # of a trifle one line is enough
-    return "\n".join(filter(None, [first, *shown, *rest, trust_line(trust)]))
+    first, *further = verdict.lines or (verdict.sentence,)
+    shown = line_bars(lines) if further else ()  # of a trifle one line is enough
+    return "\n".join(filter(None, [first, *shown, *further, trust_line(trust)]))
 
 
 def line_bars(lines: pd.DataFrame, rows: int = 5) -> list[str]:
@@ -53,18 +53,18 @@ def line_bars(lines: pd.DataFrame, rows: int = 5) -> list[str]:
     ['  3  █████        50.0 %     2 ms  4 ×  a @ b']
     """
     shown = lines.head(rows)
-    places = [
+    locations = [
         str(number) if file == "cell" else f"{_base(file)}:{number}"
         for file, number in zip(shown["file"], shown["line"], strict=True)
     ]
-    width = max(map(len, places), default=0)
+    width = max(map(len, locations), default=0)
     counts = ["" if pd.isna(count) else f"{format_count(int(count))} ×  " for count in shown["count"]]
-    beside = max(map(len, counts), default=0)
+    count_width = max(map(len, counts), default=0)
     return [
-        f"  {place.rjust(width)}  {_bar(share)}  {format_share(share).rjust(7)}  {format_ns(total).rjust(7)}"
-        f"  {count.rjust(beside)}{_short(text)}".rstrip()
-        for place, share, total, count, text in zip(
-            places, shown["share"], shown["total_ns"], counts, shown["text"], strict=True
+        f"  {location.rjust(width)}  {_bar(share)}  {format_share(share).rjust(7)}"
+        f"  {format_ns(total).rjust(7)}  {count.rjust(count_width)}{_short(text)}".rstrip()
+        for location, share, total, count, text in zip(
+            locations, shown["share"], shown["total_ns"], counts, shown["text"], strict=True
         )
     ]
 
@@ -135,12 +135,12 @@ def trust_line(trust: pd.DataFrame) -> str:
 
 
 def trust_lines(trust: pd.DataFrame) -> list[str]:
-    """The line of `trust_line`, then one for each loss and error: effect and advice; empty where none is."""
+    """Return the line of `trust_line`, then one for each loss and error with effect and advice, if any."""
     first = trust_line(trust)
     bad = trust[trust["severity"] != "info"]
     columns = (bad[name] for name in ("code", "effect", "advice", "example"))
-    told = (" — ".join(filter(None, parts)) for parts in zip(*columns, strict=True))
-    return [first, *told] if first else []
+    sentences = (" — ".join(filter(None, parts)) for parts in zip(*columns, strict=True))
+    return [first, *sentences] if first else []
 
 
 def _finding(code: str, count: int, share: float) -> str:
@@ -188,8 +188,8 @@ def operator_table(operators: pd.DataFrame, by: str, rows: int) -> Text:
 
 
 def _line(cells: list[str], widths: list[int]) -> str:
-    first, *rest = cells
-    return "  ".join([first.ljust(widths[0]), *(c.rjust(w) for c, w in zip(rest, widths[1:], strict=True))])
+    first, *others = cells
+    return "  ".join([first.ljust(widths[0]), *(c.rjust(w) for c, w in zip(others, widths[1:], strict=True))])
 
 
 def _short(label: str) -> str:

@@ -33,7 +33,7 @@ _POINTS: Final = {
 
 
 def rank_matrix(links: pd.DataFrame) -> figure:
-    """Senders upwards, receivers to the right, and as colour how many bytes (or, without sizes, messages).
+    """Draw senders upwards, receivers to the right, and as colour how many bytes (else messages) they sent.
 
     Parameters
     ----------
@@ -131,29 +131,29 @@ def rank_spread(ranks: pd.DataFrame, bands: pd.DataFrame, figures: pd.DataFrame)
     plot.yaxis.formatter = CustomJSTickFormatter(code=TIME_CODE)
     groups = sorted(bands["group"].unique())
     width = 0.8 / max(len(groups), 1)
-    told = figures.merge(ranks[["rank", "group", "representative", "outlier", "why"]], on="rank")
+    joined = figures.merge(ranks[["rank", "group", "representative", "outlier", "why"]], on="rank")
     for i, group in enumerate(groups):
         shift = (i + _HALF) * width - 0.4
-        place = {metric: number + shift for number, metric in enumerate(metrics)}
-        own, some = bands[bands["group"] == group], told[told["group"] == group]
+        x_of_metric = {metric: number + shift for number, metric in enumerate(metrics)}
+        own, some = bands[bands["group"] == group], joined[joined["group"] == group]
         like = f"{int(own['ranks'].iloc[0])} ranks, as rank {int(own['representative'].iloc[0])}"
         plot.vbar(
-            x=own["metric"].map(place), bottom=own["low"], top=own["high"], width=0.8 * width,
+            x=own["metric"].map(x_of_metric), bottom=own["low"], top=own["high"], width=0.8 * width,
             fill_color=NAMES[i % len(NAMES)], line_color=None, legend_label=f"group {group} · {like}",
             name="bands",
         )  # fmt: skip
-        _add_points(plot, some[some["representative"]], place, "representative")
-        _add_points(plot, some[some["outlier"]], place, "outlier")
+        _add_points(plot, some[some["representative"]], x_of_metric, "representative")
+        _add_points(plot, some[some["outlier"]], x_of_metric, "outlier")
     if groups:
         plot.add_layout(plot.legend[0], "above")
     return plot
 
 
-def _add_points(plot: figure, points: pd.DataFrame, place: Mapping[str, float], name: str) -> None:
+def _add_points(plot: figure, points: pd.DataFrame, x_of_metric: Mapping[str, float], name: str) -> None:
     marker, size, width, colour = _POINTS[name]
     source = ColumnDataSource(
         {
-            "x": points["metric"].map(place).to_numpy(np.float64),
+            "x": points["metric"].map(x_of_metric).to_numpy(np.float64),
             "y": points["value"].to_numpy(np.float64),
             "rank": points["rank"].to_numpy(),
             "why": points["why"].tolist(),

@@ -58,16 +58,16 @@ def rank_bars(breakdown: pd.DataFrame) -> figure:
 
 
 def rank_heat(breakdown: pd.DataFrame, value: str = "step_ns") -> figure:
-    """Ranks upwards, steps to the right, and a column of the breakdown as colour.
+    """Draw ranks upwards, steps to the right, and a column of the breakdown as colour.
 
     Raises
     ------
     OptionError
         If the breakdown has no such column of times.
     """
-    known = [name for name in breakdown if str(name).endswith("_ns")]
-    if value not in known:
-        raise OptionError(f"ranks have no {value!r} to be coloured by: {nearest(value, map(str, known))}")
+    columns = [name for name in breakdown if str(name).endswith("_ns")]
+    if value not in columns:
+        raise OptionError(f"ranks have no {value!r} to be coloured by: {nearest(value, map(str, columns))}")
     cells = breakdown.head(MAX_CELLS)
     source = ColumnDataSource(
         {
@@ -93,7 +93,7 @@ def rank_heat(breakdown: pd.DataFrame, value: str = "step_ns") -> figure:
 
 
 def marey(steps: pd.DataFrame) -> figure:
-    """Marey's view: ranks as rows, time to the right, and a line through the starts of each step.
+    """Draw Marey's view: ranks as rows, time to the right, and a line through the starts of each step.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def lateness(stragglers: pd.DataFrame) -> figure:
 
 
 def rank_dashboard(breakdown: pd.DataFrame, steps: pd.DataFrame, stragglers: pd.DataFrame) -> UIElement:
-    """Bars, heat map, Marey's lines and lateness under one another, for the frames that the four take.
+    """Put bars, heat map, Marey's lines and lateness under one another, for the frames that the four take.
 
     They are linked in the page: ranks that are chosen in one stand out in all, and the heat map and Marey's
     lines share the axis of the ranks.

@@ -19,7 +19,7 @@ class Answers(Protocol):
         ...
 
     def steps(self) -> pd.DataFrame:
-        """Steps on one clock."""
+        """Draw steps on one clock."""
         ...
 
     def stragglers(self) -> pd.DataFrame:
@@ -35,7 +35,7 @@ class Answers(Protocol):
         ...
 
     def fold(self) -> Any:
-        """Groups of ranks: ``ranks`` and ``bands``."""
+        """Draw groups of ranks: ``ranks`` and ``bands``."""
         ...
 
 
@@ -55,7 +55,7 @@ class RankPlot:
         return self._views().rank_bars(self._ranks.breakdown())
 
     def heat(self, value: str = "step_ns") -> UIElement:
-        """Ranks × steps, coloured by a column of `breakdown`.
+        """Draw ranks × steps, coloured by a column of `breakdown`.
 
         Raises
         ------
@@ -65,7 +65,7 @@ class RankPlot:
         return self._views().rank_heat(self._ranks.breakdown(), value)
 
     def marey(self) -> UIElement:
-        """Ranks as rows, time to the right, a line through the starts of each step."""
+        """Draw ranks as rows, time to the right, a line through the starts of each step."""
         return self._views().marey(self._ranks.steps())
 
     def lateness(self) -> UIElement:
@@ -73,22 +73,22 @@ class RankPlot:
         return self._views().lateness(self._ranks.stragglers())
 
     def matrix(self) -> UIElement:
-        """Messages from rank to rank."""
+        """Draw messages from rank to rank."""
         return self._more().rank_matrix(self._ranks.links())
 
     def bubbles(self) -> UIElement:
-        """Pipeline bubbles of each rank."""
+        """Draw pipeline bubbles of each rank."""
         return self._more().rank_bubbles(self._ranks.pipeline())
 
     def spread(self) -> UIElement:
-        """Groups of ranks that do the same, each with its spread, its representative and its outliers."""
+        """Draw groups of ranks that do the same, each with spread, representative and outliers."""
         folded = self._ranks.fold()
         metrics = list(dict.fromkeys(folded.bands["metric"]))
         middle = self._ranks.breakdown().groupby("rank")[metrics].median().reset_index()
         return self._more().rank_spread(folded.ranks, folded.bands, middle.melt("rank", var_name="metric"))
 
     def dashboard(self) -> UIElement:
-        """Four of them, linked in any page; ``ranks.dashboard()`` is linked with Python and the timelines."""
+        """Draw four of them, linked in any page; ``ranks.dashboard()`` is linked with Python too."""
         ranks = self._ranks
         return self._views().rank_dashboard(ranks.breakdown(), ranks.steps(), ranks.stragglers())
 

@@ -114,8 +114,8 @@ class Ranks(RankAnswers[Profile]):
         >>> "<script" in (folder / "ranks.html").read_text()
         True
         """
-        asked = None if timelines is None else list(self.chosen(list(timelines)))
-        self.dashboard().to_html(path, asked)
+        numbers = None if timelines is None else list(self.chosen(list(timelines)))
+        self.dashboard().to_html(path, numbers)
 
     def _presented(self, trace: Trace) -> Profile:
         return Profile(trace)

@@ -15,7 +15,7 @@ from ..errors import SelectionError
 from ..trace import ImportReport, Trace
 from .reading.cache import Cache, open_rank
 from .reading.cluster import find_there, run_there
-from .reading.files import Paths, RankFile, arranged, given, listed, looked_at
+from .reading.files import Paths, RankFile, arranged, inspected, listed, numbered
 from .reading.pool import processes_for, run_here
 from .reading.progress import Bar, Progress
 from .reading.reduction import Analyses, Reduction, joined, reduce_rank
@@ -37,12 +37,12 @@ def find_ranks(paths: Paths, client: Any = None) -> tuple[dict[int, RankFile], I
     """
     report = ImportReport()
     if isinstance(paths, Mapping):
-        files = given(paths)
+        files = numbered(paths)
     elif client is not None:
         one = isinstance(paths, str) or hasattr(paths, "__fspath__")
         files = find_there([str(path) for path in (cast(Any, [paths] if one else paths))], client)
     else:
-        files = [looked_at(path) for path in listed(paths)]
+        files = [inspected(path) for path in listed(paths)]
     return arranged(files, report), report
 
 
@@ -99,7 +99,7 @@ class RankSet(Mapping[int, T], Generic[T]):
         self._processes, self._progress = processes, progress
         self._opened: OrderedDict[int, T] = OrderedDict()
         self._facts: dict[int, dict[str, Any]] = {}
-        self._told: set[tuple[str, int]] = set()
+        self._reported: set[tuple[str, int]] = set()
 
     def __getitem__(self, rank: int) -> T:
         if rank not in self._files:
@@ -130,9 +130,9 @@ class RankSet(Mapping[int, T], Generic[T]):
     @property
     def report(self) -> ImportReport:
         """What could not be used or trusted: of the files, and of the ranks that were read so far."""
-        told = self._report.copy()
-        _tell_steps(self._facts, told)
-        return told
+        with_steps = self._report.copy()
+        _tell_steps(self._facts, with_steps)
+        return with_steps
 
     @property
     def files(self) -> pd.DataFrame:
@@ -224,9 +224,9 @@ class RankSet(Mapping[int, T], Generic[T]):
     def _tell(self, rank: int, report: ImportReport, named: bool) -> None:
         """Put losses and errors of a rank into the report, each once; `named` ones name the rank already."""
         for issue in report:
-            if (issue.code, rank) in self._told or (issue.severity == "info" and issue.code not in _OURS):
+            if (issue.code, rank) in self._reported or (issue.severity == "info" and issue.code not in _OURS):
                 continue
-            self._told.add((issue.code, rank))
+            self._reported.add((issue.code, rank))
             example = issue.example if named else f"rank {rank}: {issue.example}"
             self._report.add(issue.code, issue.severity, issue.count, example, issue.effect, issue.advice)
 
@@ -243,18 +243,18 @@ class RankSet(Mapping[int, T], Generic[T]):
         return text + (f"\n{self.report!r}" if self.report else "")
 
     def chosen(self, ranks: int | list[int] | range) -> RankSet[T]:
-        """Some of the ranks, as a set of its own.
+        """Return some of the ranks, as a set of its own.
 
         Raises
         ------
         SelectionError
             If one of them is not there.
         """
-        wanted = [ranks] if isinstance(ranks, int | np.integer) else list(ranks)
-        if missing := [rank for rank in wanted if rank not in self._files]:
+        numbers = [ranks] if isinstance(ranks, int | np.integer) else list(ranks)
+        if missing := [rank for rank in numbers if rank not in self._files]:
             raise SelectionError(f"no rank {missing[0]}: there are {self._span()}")
         return type(self)(
-            {int(rank): self._files[int(rank)] for rank in wanted},
+            {int(rank): self._files[int(rank)] for rank in numbers},
             client=self._client,
             cache=self._cache,
             processes=self._processes,
@@ -264,8 +264,8 @@ class RankSet(Mapping[int, T], Generic[T]):
 
 def _tell_steps(facts: Mapping[int, Mapping[str, Any]], report: ImportReport) -> None:
     by_steps: dict[Any, list[int]] = {}
-    for rank, told in sorted(facts.items()):
-        by_steps.setdefault(told.get("steps"), []).append(rank)
+    for rank, facts_of_rank in sorted(facts.items()):
+        by_steps.setdefault(facts_of_rank.get("steps"), []).append(rank)
     if len(by_steps) < 2:
         return
     parts = []

@@ -19,7 +19,7 @@ NAME: Final = "event_arguments"
 def argument_rows(
     track: npt.ArrayLike, ts: IntArray, dur: IntArray, name: Coded, arguments: Coded
 ) -> pd.DataFrame:
-    """Rows of the slices that have arguments.
+    """Return rows of the slices that have arguments.
 
     Parameters
     ----------
@@ -36,18 +36,18 @@ def argument_rows(
         ``track`` int32, ``start_unix_ns dur_ns`` int64 and ``name``, which find the slice; ``arguments``.
     """
     has = np.flatnonzero(np.asarray(arguments.codes) >= 0)
-    place: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "track": np.broadcast_to(np.asarray(track, np.int32), len(ts))[has],
         "start_unix_ns": np.asarray(ts, np.int64)[has],
         "dur_ns": np.maximum(np.asarray(dur, np.int64)[has], 0),
     }
     for key, part in (("name", name), ("arguments", arguments)):
-        place[key] = np.array([*part.values, None], dtype=object)[np.asarray(part.codes)[has]]
-    return pd.DataFrame(place)
+        columns[key] = np.array([*part.values, None], dtype=object)[np.asarray(part.codes)[has]]
+    return pd.DataFrame(columns)
 
 
 def argument_table(parts: Sequence[pd.DataFrame]) -> pd.DataFrame | None:
-    """The table ``event_arguments`` of rows from `argument_rows`: texts are categories; None for no rows."""
+    """Make the table ``event_arguments`` of rows from `argument_rows`; texts are categories."""
     if not any(map(len, parts)):
         return None
     return pd.concat(parts, ignore_index=True).astype({"name": "category", "arguments": "category"})

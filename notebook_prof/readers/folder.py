@@ -43,9 +43,9 @@ class Folder:
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as place:
-    ...     _ = Path(place, "a.txt").write_text("hello")
-    ...     folder = Folder(Path(place), ImportReport())
+    >>> with TemporaryDirectory() as name:
+    ...     _ = Path(name, "a.txt").write_text("hello")
+    ...     folder = Folder(Path(name), ImportReport())
     ...     folder.names, folder.read("a.txt")
     (('a.txt',), b'hello')
     """
@@ -97,8 +97,8 @@ class Folder:
 
     def _walk(self) -> Iterator[str]:
         count = 0
-        for place, folders, files in os.walk(self._root, followlinks=False, onerror=self._unreadable):
-            here = Path(place).relative_to(self._root)
+        for path, folders, files in os.walk(self._root, followlinks=False, onerror=self._unreadable):
+            here = Path(path).relative_to(self._root)
             if len(here.parts) >= MAX_DEPTH:
                 folders.clear()
             folders.sort()

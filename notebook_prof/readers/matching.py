@@ -43,30 +43,30 @@ def match(track: IntArray, name: IntArray, ts: IntArray, opens: npt.NDArray[np.b
     begins, ends, open_, shut = [], [], [], []
 
     def settle(rows: IntArray, by: IntArray) -> None:
-        found = pair(by[rows], ts[rows], opens[rows])
-        b, e = rows[found.begin], rows[found.end]
+        pairs = pair(by[rows], ts[rows], opens[rows])
+        b, e = rows[pairs.begin], rows[pairs.end]
         good = (name[e] < 0) | (name[e] == name[b])
         begins.append(b[good])
         ends.append(e[good])
-        open_.extend([rows[found.unclosed], b[~good]])
-        shut.extend([rows[found.unopened], e[~good]])
+        open_.extend([rows[pairs.unclosed], b[~good]])
+        shut.extend([rows[pairs.unopened], e[~good]])
 
     settle(np.flatnonzero(~loose), key)
     if loose.any():
         settle(np.flatnonzero(loose), track)
         # what the order of the stack joined wrongly, by name
-        rest = np.sort(np.concatenate(open_ + shut))
+        unmatched = np.sort(np.concatenate(open_ + shut))
         open_.clear()
         shut.clear()
-        settle(rest, key)
+        settle(unmatched, key)
     # begins first, so that one meets the end that was written before it at the same instant
-    rest = np.concatenate([np.sort(np.concatenate(part)) for part in (open_, shut)])
+    unmatched = np.concatenate([np.sort(np.concatenate(part)) for part in (open_, shut)])
     open_.clear()
     shut.clear()
-    settle(rest, key)
-    order = np.argsort(found := np.concatenate(begins), kind="stable")
+    settle(unmatched, key)
+    order = np.argsort(pairs := np.concatenate(begins), kind="stable")
     return Pairs(
-        found[order],
+        pairs[order],
         np.concatenate(ends)[order],
         np.sort(np.concatenate(open_)),
         np.sort(np.concatenate(shut)),
@@ -74,7 +74,7 @@ def match(track: IntArray, name: IntArray, ts: IntArray, opens: npt.NDArray[np.b
 
 
 def lanes(start: IntArray, end: IntArray) -> IntArray:
-    """Number of a lane for each interval, as few lanes as possible, none with an overlap.
+    """Return the number of a lane for each interval, as few lanes as possible, none with an overlap.
 
     Parameters
     ----------

@@ -82,14 +82,14 @@ _BOM = b"\xef\xbb\xbf"
 
 @cache
 def readers() -> tuple[Reader, ...]:
-    """All readers, highest priority first: ours and those of the entry points ``notebook_prof.readers``.
+    """Return all readers, highest priority first, also those of entry points ``notebook_prof.readers``.
 
     Raises
     ------
     OptionError
         If two readers share a name or a priority.
     """
-    found: list[Reader] = [
+    registered: list[Reader] = [
         CollapsedReader(),
         JaxReader(),
         KinetoReader(),
@@ -106,15 +106,15 @@ def readers() -> tuple[Reader, ...]:
         TraceEventReader(),
         VizTracerReader(),
     ]
-    found += [point.load()() for point in entry_points(group=_GROUP)]
-    found.sort(key=lambda reader: -reader.priority)
+    registered += [point.load()() for point in entry_points(group=_GROUP)]
+    registered.sort(key=lambda reader: -reader.priority)
     for label, values in (
-        ("name", [reader.name for reader in found]),
-        ("priority", [str(reader.priority) for reader in found]),
+        ("name", [reader.name for reader in registered]),
+        ("priority", [str(reader.priority) for reader in registered]),
     ):
         if twice := [value for value in values if values.count(value) > 1]:
             raise OptionError(f"two readers have the {label} {twice[0]}; uninstall one of the packages")
-    return tuple(found)
+    return tuple(registered)
 
 
 def list_formats() -> pd.DataFrame:
@@ -199,7 +199,7 @@ def _read(
     if path.is_dir():
         return _read_folder(Folder(path, report, max_bytes), report, name, options)
     try:
-        with closing(in_pieces(path, report, max_bytes, wanted=_known, progress=progress)) as pieces:
+        with closing(in_pieces(path, report, max_bytes, accepts=_is_recognised, progress=progress)) as pieces:
             return _read_pieces(path, pieces, report, name, options)
     except FormatError as error:
         raise FormatError(f"{path.name}: {error}") from error
@@ -230,7 +230,7 @@ def _read_pieces(
     return builder.seal()
 
 
-def _known(head: bytes) -> bool:
+def _is_recognised(head: bytes) -> bool:
     probe = Probe(Path(), head.removeprefix(_BOM))
     return any(reader.recognises(probe) for reader in readers())
 
@@ -259,10 +259,10 @@ def _choose_for_folder(folder: Folder, name: str | None) -> Reader:
             return reader
         if name is None and isinstance(reader, FolderReader) and reader.recognises_folder(folder):
             return reader
-    known = ", ".join(reader.name for reader in readers() if isinstance(reader, FolderReader))
+    folder_formats = ", ".join(reader.name for reader in readers() if isinstance(reader, FolderReader))
     message = (
         f"{folder.path.name}: no format is recognised in this folder ({folder.describe()}). "
-        f"Formats that are folders: {known}."
+        f"Formats that are folders: {folder_formats}."
     )
     if single := _openable(folder):
         message += f" Open a single file of it instead: {', '.join(single)}."
@@ -270,14 +270,14 @@ def _choose_for_folder(folder: Folder, name: str | None) -> Reader:
 
 
 def _openable(folder: Folder, most: int = 200, shown: int = 3) -> list[str]:
-    """Files of the folder that some reader knows, with its name."""
-    found: list[str] = []
+    """Return files of the folder that some reader knows, with its name."""
+    openable: list[str] = []
     for name in folder.names[:most]:
         probe = Probe(folder.path / name, folder.head(name))
-        found += [f"{name} ({r.name})" for r in readers() if probe.head and r.recognises(probe)][:1]
-        if len(found) == shown:
+        openable += [f"{name} ({r.name})" for r in readers() if probe.head and r.recognises(probe)][:1]
+        if len(openable) == shown:
             break
-    return found
+    return openable
 
 
 def _choose(probe: Probe, name: str | None) -> Reader:

@@ -65,9 +65,9 @@ class Clause:
             return np.ones(len(table), dtype=bool)
         column = table[self.dimension]
         if isinstance(column.dtype, pd.CategoricalDtype):
-            wanted = column.cat.categories.isin(list(self.value))
+            fits = column.cat.categories.isin(list(self.value))
             codes = column.cat.codes.to_numpy()
-            return np.asarray(np.append(wanted, False)[codes], dtype=bool)  # code -1 reads the False
+            return np.asarray(np.append(fits, False)[codes], dtype=bool)  # code -1 reads the False
         return np.asarray(column.isin(list(self.value)), dtype=bool)
 
     def describe(self) -> str:
@@ -189,5 +189,5 @@ def _in_words(value: Value) -> str:
     if len(value) > 2 and isinstance(value[0], int) and value[-1] - value[0] == len(value) - 1:
         return f"{value[0]}–{value[-1]}"
     shown = ", ".join(str(item) for item in value[:_SHOWN])
-    rest = len(value) - _SHOWN
-    return f"{shown} and {rest} more" if rest > 0 else shown
+    hidden = len(value) - _SHOWN
+    return f"{shown} and {hidden} more" if hidden > 0 else shown

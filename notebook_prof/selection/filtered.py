@@ -21,7 +21,7 @@ ARGUMENTS: Final = ("window", "name", "category", "track", "step", "phase")
 
 
 def filtered(
-    analysis: Callable[..., R], trace: Trace, where: str | Mapping[str, Any], *given: Any, **options: Any
+    analysis: Callable[..., R], trace: Trace, where: str | Mapping[str, Any], *args: Any, **options: Any
 ) -> R:
     """Call an analysis under a filter or a selection.
 
@@ -32,7 +32,7 @@ def filtered(
     trace : Trace
     where : str or mapping
         A filter as `Query` reads it, or clauses as `Selection.to_state` gives them.
-    *given, **options
+    *args, **options
         Further arguments of the analysis; they come before what `where` asks.
 
     Returns
@@ -55,21 +55,21 @@ def filtered(
     """
     free = set(inspect.signature(analysis).parameters) - set(options)
     if isinstance(where, str):
-        query, asked = split_query(where, trace, free)
-        table: Any = analysis(trace, *given, **{**asked, **options})
+        query, arguments = split_query(where, trace, free)
+        table: Any = analysis(trace, *args, **{**arguments, **options})
         keep: BoolArray = passing(table, query)
     else:
-        asked = {name: where[name] for name in ARGUMENTS if name in free and where.get(name) is not None}
-        table = analysis(trace, *given, **{**asked, **options})
-        rest = _clauses(where, table, {**asked, **options})
-        if not rest:
+        arguments = {name: where[name] for name in ARGUMENTS if name in free and where.get(name) is not None}
+        table = analysis(trace, *args, **{**arguments, **options})
+        clauses = _clauses(where, table, {**arguments, **options})
+        if not clauses:
             return table  # type: ignore[no-any-return]
-        keep = Selection(**rest).mask(table)
+        keep = Selection(**clauses).mask(table)
     return table[keep].reset_index(drop=True)  # type: ignore[no-any-return]
 
 
-def _clauses(state: Mapping[str, Any], table: pd.DataFrame, asked: Mapping[str, Any]) -> dict[str, Any]:
-    names = [name for name in ARGUMENTS if name in table.columns and name not in asked]
+def _clauses(state: Mapping[str, Any], table: pd.DataFrame, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    names = [name for name in ARGUMENTS if name in table.columns and name not in arguments]
     return {name: state[name] for name in names if state.get(name) is not None}
 
 
@@ -93,12 +93,12 @@ def split_query(where: str, trace: Trace, free: set[str]) -> tuple[Query, dict[s
     Examples
     --------
     >>> from notebook_prof import TraceBuilder
-    >>> query, asked = split_query("mm type=kernel", TraceBuilder().seal(), {"category"})
-    >>> query.words, asked
+    >>> query, arguments = split_query("mm type=kernel", TraceBuilder().seal(), {"category"})
+    >>> query.words, arguments
     (('mm',), {'category': ['kernel']})
     """
     query = Query.parse(where)
-    asked: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     left = []
     for condition in query.conditions:
         name = "category" if condition.field == "type" else condition.field
@@ -106,7 +106,7 @@ def split_query(where: str, trace: Trace, free: set[str]) -> tuple[Query, dict[s
             left.append(condition)
         elif name == "step":
             steps = trace.steps["step"]
-            asked[name] = steps[passing(steps.to_frame(), Query(conditions=(condition,)))].tolist()
+            arguments[name] = steps[passing(steps.to_frame(), Query(conditions=(condition,)))].tolist()
         else:
-            asked[name] = [str(word).casefold() for word in condition.value]  # type: ignore[union-attr]
-    return Query(query.words, query.patterns, tuple(left)), asked
+            arguments[name] = [str(word).casefold() for word in condition.value]  # type: ignore[union-attr]
+    return Query(query.words, query.patterns, tuple(left)), arguments

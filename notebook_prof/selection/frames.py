@@ -100,10 +100,10 @@ def _among(column: pd.Series[Any], condition: Condition) -> BoolArray:
     code, values = pd.factorize(column)
     texts = [str(value).casefold() for value in values]
     if condition.field in EXACT:
-        found = [text in words for text in texts]
+        fits = [text in words for text in texts]
     else:
-        found = [any(word in text for word in words) for text in texts]
-    mask: BoolArray = np.array([*found, False], dtype=bool)[code]
+        fits = [any(word in text for word in words) for text in texts]
+    mask: BoolArray = np.array([*fits, False], dtype=bool)[code]
     return mask if condition.operator == "=" else ~mask & (code >= 0)
 
 
@@ -115,5 +115,5 @@ def _finds(table: pd.DataFrame, query: Query) -> BoolArray:
     for name in names[1:]:
         text = text + "\n" + table[name].astype("object").fillna("").astype(str)
     code, values = pd.factorize(text)
-    found: BoolArray = query.finds_in([str(value) for value in values])[code]
-    return found
+    mask: BoolArray = query.finds_in([str(value) for value in values])[code]
+    return mask

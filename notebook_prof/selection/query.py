@@ -157,14 +157,14 @@ class Query:
 
         Examples
         --------
-        >>> rest, steps = Query.parse("mm step=3:7 count>1").split(["step"])
-        >>> rest.words, len(rest.conditions), steps[0].value
+        >>> others, steps = Query.parse("mm step=3:7 count>1").split(["step"])
+        >>> others.words, len(others.conditions), steps[0].value
         (('mm',), 1, ((3, 7),))
         """
         chosen = set(fields)
-        taken = tuple(c for c in self.conditions if c.field in chosen)
+        removed = tuple(c for c in self.conditions if c.field in chosen)
         left = tuple(c for c in self.conditions if c.field not in chosen)
-        return Query(self.words, self.patterns, left), taken
+        return Query(self.words, self.patterns, left), removed
 
 
 def holds(condition: Condition, value: float) -> bool:
@@ -242,10 +242,10 @@ def _pattern(token: str) -> str:
 
 
 def _search(pattern: str, texts: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Whether a pattern is in each text; in time that is linear in their length, whatever the pattern is."""
+    """Return whether a pattern is in each text; in time that is linear in their length."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     sound = [text.encode("utf-8", "replace").decode() for text in texts]  # no lone surrogates
-    found = pc.match_substring_regex(pa.array(sound, pa.large_string()), pattern=f"(?im){pattern}")
-    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
+    matches = pc.match_substring_regex(pa.array(sound, pa.large_string()), pattern=f"(?im){pattern}")
+    return np.asarray(matches.to_numpy(zero_copy_only=False), dtype=bool)

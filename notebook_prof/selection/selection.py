@@ -329,7 +329,7 @@ class Selection:
         return {k: list(values[k]) if isinstance(values[k], tuple) else values[k] for k in keys}
 
     def _changed_since(self, revision: int) -> dict[str, Any]:
-        """Dimensions changed after `revision`, with the value that each had then."""
+        """Return dimensions changed after `revision`, with the value that each had then."""
         if len(self._history) == _REMEMBERED and self._history[0][0] > revision:
             return dict.fromkeys((*DIMENSIONS, "focus"), _UNKNOWN)
         then: dict[str, Any] = {}

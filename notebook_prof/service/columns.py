@@ -111,12 +111,12 @@ class SliceColumns:
         )
 
     def _evaluating(self) -> set[int]:
-        """Tracks on which autograd's engine runs operators."""
+        """Return the tracks on which autograd's engine runs operators."""
         codes = [code for code, name in enumerate(self.names) if evaluates(name)]
         return set(np.unique(self.track[np.isin(self.name, codes)]).tolist()) if codes else set()
 
     def _waiting(self, tracks: int) -> npt.NDArray[np.float64]:
-        """Share of each track's own time that functions take which wait by their name."""
+        """Return the share of each track's own time that functions take which wait by their name."""
         waits = np.array([waits_by_name(variants(name)[0]) for name in self.names] + [False])[self.name]
         whole = np.bincount(self.track, weights=self.self_ns, minlength=tracks)
         waited = np.bincount(self.track[waits], weights=self.self_ns[waits], minlength=tracks)
@@ -130,15 +130,15 @@ class SliceColumns:
     @locked_cached_property
     def code_of(self) -> dict[str, dict[str, int]]:
         """Code of every known value of ``name category phase``."""
-        known = {"name": self.names, "category": self.categories, "phase": self.phases}
+        values_of = {"name": self.names, "category": self.categories, "phase": self.phases}
         return {
-            column: {value: code for code, value in enumerate(values)} for column, values in known.items()
+            column: {value: code for code, value in enumerate(values)} for column, values in values_of.items()
         }
 
     def codes(self, column: str, values: Iterable[Any]) -> list[int]:
-        """Codes of some values of ``name category phase``, ascending; unknown values are left out."""
-        known = self.code_of[column]
-        return sorted({known[value] for value in values if value in known})
+        """Return codes of some values of ``name category phase``, ascending; unknown values are left out."""
+        code_of = self.code_of[column]
+        return sorted({code_of[value] for value in values if value in code_of})
 
     @property
     def row_below(self) -> IntArray:
@@ -149,19 +149,19 @@ class SliceColumns:
         return below
 
     def of_kind(self, *kinds: str) -> npt.NDArray[np.bool_]:
-        """Slices on tracks of one of these kinds."""
-        wanted = [track.track for track in self.tracks if track.kind in kinds]
-        if len(wanted) == len(self.tracks):
+        """Return slices on tracks of one of these kinds."""
+        numbers = [track.track for track in self.tracks if track.kind in kinds]
+        if len(numbers) == len(self.tracks):
             return np.ones(self.n, bool)
-        return np.isin(self.track, wanted)
+        return np.isin(self.track, numbers)
 
     def on_device(self) -> npt.NDArray[np.bool_]:
-        """Slices on a stream."""
+        """Return slices on a stream."""
         return self.of_kind("stream")
 
 
 def coded(column: pd.Series[Any]) -> tuple[npt.NDArray[np.signedinteger[Any]], list[str]]:
-    """Codes (-1 missing) and values of a categorical or text column."""
+    """Return codes (-1 missing) and values of a categorical or text column."""
     if not isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype("category")
     return column.cat.codes.to_numpy(), [str(value) for value in column.cat.categories]
@@ -170,7 +170,7 @@ def coded(column: pd.Series[Any]) -> tuple[npt.NDArray[np.signedinteger[Any]], l
 def _sizes(
     track: npt.NDArray[Any], depth: npt.NDArray[Any], dur: IntArray
 ) -> tuple[npt.NDArray[np.integer], IntArray]:
-    """Greatest depth of every track (-1 where it has no slices), and the time of its outermost slices, ns."""
+    """Return the greatest depth of every track (-1 without slices), and its outermost slices' time, ns."""
     if not len(track):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     deepest = np.full(int(track.max()) + 1, -1, depth.dtype)
@@ -226,8 +226,8 @@ def _with_stems(
     for one in tracks:
         stem = 0
         if one.kind == "thread" and one.depths > _STEM:
-            mine = track == one.track
-            depths, lengths = depth[mine], dur[mine]
+            on_track = track == one.track
+            depths, lengths = depth[on_track], dur[on_track]
             count = np.bincount(depths, minlength=one.depths)
             length = np.bincount(depths, weights=lengths, minlength=one.depths)
             around = (count == 1) & (length >= _AROUND * length[0])
@@ -237,7 +237,7 @@ def _with_stems(
 
 
 def _quiet_processes(table: pd.DataFrame, quiet: dict[int, bool]) -> set[int]:
-    """Processes all of whose threads wait, where another works."""
+    """Return the processes all of whose threads wait, where another works."""
     pids = {key: _whole(table.loc[key, "pid"]) for key in quiet if str(table.loc[key, "kind"]) == "thread"}
     busy = {pid for key, pid in pids.items() if not quiet[key]}
     return {pid for pid in pids.values() if pid not in busy} if busy else set()
@@ -315,8 +315,8 @@ def drawn_counters(trace: Trace) -> list[DrawnCounter]:
     finite = values[np.isfinite(values["value"].to_numpy())]
     ranges = finite.groupby("track")["value"].agg(["min", "max"])
     tracks = trace.tracks.set_index("track")
-    known = [key for key in tracks.index if key in ranges.index]
-    return [_drawn(int(key), tracks.loc[key], *map(float, ranges.loc[key])) for key in known]
+    keys = [key for key in tracks.index if key in ranges.index]
+    return [_drawn(int(key), tracks.loc[key], *map(float, ranges.loc[key])) for key in keys]
 
 
 def _drawn(key: int, info: pd.Series[Any], low: float, high: float) -> DrawnCounter:

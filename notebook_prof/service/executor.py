@@ -59,12 +59,12 @@ class LatestTaskExecutor(Generic[T]):
                     threading.Thread(target=self._work, name="notebook_prof tabs", daemon=True).start()
             if not self._changed.wait_for(lambda: key in self._done, self._patience_s):
                 return None
-            found = self._done[key]
-            if isinstance(found, Exception):
+            result = self._done[key]
+            if isinstance(result, Exception):
                 del self._done[key]
-                raise found
+                raise result
             self._done.move_to_end(key)
-            return found
+            return result
 
     def _work(self) -> None:
         while True:
@@ -75,13 +75,13 @@ class LatestTaskExecutor(Generic[T]):
                     return
                 (key, make), self._next = self._next, None
                 self._doing = key
-            found: T | Exception
+            result: T | Exception
             try:
-                found = make()
+                result = make()
             except Exception as error:
-                found = error
+                result = error
             with self._changed:
-                self._done[key] = found
+                self._done[key] = result
                 while len(self._done) > _REMEMBERED:
                     self._done.popitem(last=False)
                 self._changed.notify_all()
@@ -131,7 +131,7 @@ class IndexPrefetcher:
                 self._thread.start()
 
     def ready(self, kind: str) -> bool:
-        """True unless the question must wait; the first one that must starts the work."""
+        """Return True unless the question must wait; the first one that must starts the work."""
         if kind not in SLOW or self._ready.is_set():
             return True
         self._came.set()
@@ -175,7 +175,7 @@ class IndexPrefetcher:
             self._done.set()
 
     def _for_selections(self) -> None:
-        """What the first name, phase, category and step that are selected need, and memory by slice."""
+        """Prepare what selecting the first name, phase, category and step needs, and memory by slice."""
         store = self._store
         _ = store.choices.members
         for dimension in ("phase", "category", "step"):

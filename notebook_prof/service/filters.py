@@ -58,9 +58,9 @@ def narrowed(
     for condition in conditions:
         dimension = _DIMENSIONS[condition.field]
         _check_words(condition)
-        known = _values(store, dimension)
-        keep = passing(pd.DataFrame({dimension: known}), Query(conditions=(condition,)))
-        fitting = [value for value, fits in zip(known, keep.tolist(), strict=True) if fits]
+        values = _values(store, dimension)
+        keep = passing(pd.DataFrame({dimension: values}), Query(conditions=(condition,)))
+        fitting = [value for value, fits in zip(values, keep.tolist(), strict=True) if fits]
         if dimension not in own and out.get(dimension) is not None:
             fitting = [value for value in fitting if value in out[dimension]]
         out[dimension] = fitting
@@ -120,8 +120,8 @@ def _coded_pass(store: ViewStore, field: str, query: Query) -> BoolArray:
     if field == "thread":
         texts = [track.name for track in c.tracks]
         fits = passing(pd.DataFrame({field: texts}), query)
-        wanted = [track.track for track, fit in zip(c.tracks, fits.tolist(), strict=True) if fit]
-        return np.isin(c.track, wanted)
+        matching = [track.track for track, fit in zip(c.tracks, fits.tolist(), strict=True) if fit]
+        return np.isin(c.track, matching)
     if field in ("module", "shapes"):
         code, texts = coded(store.trace.slices[field])
     else:

@@ -22,7 +22,7 @@ def grouped(
     launches: tuple[IntArray, IntArray] | None = None,
     members: npt.NDArray[np.integer] | None = None,
 ) -> GroupIndex:
-    """Sums of the chosen slices.
+    """Return sums of the chosen slices.
 
     Parameters
     ----------

@@ -47,25 +47,25 @@ def headline_pieces(trace: Trace, text: str, claims: Iterable[Claim] = ()) -> li
     """
     rows = _Rows(trace)
     ordered = sorted(claims, key=lambda claim: (claim.line, claim.start))
-    by_line = {line: list(found) for line, found in groupby(ordered, lambda claim: claim.line)}
+    by_line = {line: list(group) for line, group in groupby(ordered, lambda claim: claim.line)}
     lines = enumerate(text.split("\n"))
     return [_pieces(line, by_line.get(number, []), rows) for number, line in lines if line]
 
 
 def _pieces(line: str, claims: list[Claim], rows: _Rows) -> list[Piece]:
-    found: list[Piece] = []
+    pieces: list[Piece] = []
     at = 0
     for claim in claims:
         end = claim.start + len(claim.text)
         if claim.start < at or line[claim.start : end] != claim.text or not (select := rows.select(claim)):
             continue
         if claim.start > at:
-            found.append((line[at : claim.start], None))
-        found.append((claim.text, plain_patch(select)))
+            pieces.append((line[at : claim.start], None))
+        pieces.append((claim.text, plain_patch(select)))
         at = end
     if at < len(line):
-        found.append((line[at:], None))
-    return found
+        pieces.append((line[at:], None))
+    return pieces
 
 
 class _Rows:
@@ -106,6 +106,6 @@ class _Rows:
 def _matching(table: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
     keep = np.ones(len(table), dtype=bool)
     for column, value in where.items():
-        wanted = list(value) if isinstance(value, tuple) else [value]
-        keep &= table[column].astype("object").isin(wanted).to_numpy()
+        values = list(value) if isinstance(value, tuple) else [value]
+        keep &= table[column].astype("object").isin(values).to_numpy()
     return table[keep]

@@ -110,5 +110,5 @@ def name_colours(families: Iterable[str], annotations: npt.NDArray[np.bool_]) ->
 
 
 def rgba(colour: str, alpha: int = 255) -> tuple[int, int, int, int]:
-    """Red, green, blue and alpha (0–255) of ``#RRGGBB``."""
+    """Return red, green, blue and alpha (0–255) of ``#RRGGBB``."""
     return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16), alpha

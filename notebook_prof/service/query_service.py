@@ -81,12 +81,12 @@ class QueryService:
             made = self._made(kind, ask, state, request) if self.prefetcher.ready(kind) else None
             if made is None:
                 return {"pending": True, "columns": [], "seq": request.get("seq")}, []
-            found = made
+            result = made
         except Exception as error:  # a page must be told; the kernel's log is no place anyone looks
-            found = Answer({"failed": f"{type(error).__name__}: {error}", "columns": []})
+            result = Answer({"failed": f"{type(error).__name__}: {error}", "columns": []})
         self.prefetcher.answered(kind)
-        told = {"seq": request.get("seq"), "revision": state["revision"]}
-        return {**found.content, **told, "ms": (time.perf_counter() - began) * 1e3}, found.buffers
+        header = {"seq": request.get("seq"), "revision": state["revision"]}
+        return {**result.content, **header, "ms": (time.perf_counter() - began) * 1e3}, result.buffers
 
     def _made(
         self, kind: str, ask: answers.Ask, state: Mapping[str, Any], request: Mapping[str, Any]
@@ -111,8 +111,8 @@ class QueryService:
         self, ask: answers.Ask, state: Mapping[str, Any], request: Mapping[str, Any]
     ) -> Answer | None:
         still = {**state, "revision": None, "focus": None}
-        asked = {name: value for name, value in request.items() if name not in ("seq", "rid", "pad")}
-        key = json.dumps([asked, still], sort_keys=True, default=str)
+        question = {name: value for name, value in request.items() if name not in ("seq", "rid", "pad")}
+        key = json.dumps([question, still], sort_keys=True, default=str)
         return self.executor.get(key, lambda: ask(self.store, still, request))
 
     def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
@@ -137,6 +137,6 @@ class QueryService:
         except NotebookProfError as error:
             return {"failed": str(error), "state": self.selection.to_state()}
         except Exception as error:  # a patch or a revision of the wrong kind: the page must be told
-            told = f"{type(error).__name__}: {error}"
-            return {"failed": told, "state": self.selection.to_state()}
+            message = f"{type(error).__name__}: {error}"
+            return {"failed": message, "state": self.selection.to_state()}
         return {"state": self.selection.to_state()}

@@ -38,7 +38,7 @@ def matching_key(state: Mapping[str, Any], without: Sequence[str] = ()) -> Key:
 def matching_mask(
     columns: SliceColumns, key: Key, slices: npt.NDArray[np.integer] | None = None
 ) -> BoolArray:
-    """Slices that satisfy every clause of `matching_key`.
+    """Return slices that satisfy every clause of `matching_key`.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Choices:
     def __init__(self, columns: SliceColumns, index: RowIndex) -> None:
         self._columns, self._index = columns, index
         self._runs: dict[str, Runs] = {}
-        self._clause = lru_cache(_REMEMBERED)(self._found)
+        self._clause = lru_cache(_REMEMBERED)(self._matching)
 
     @locked_cached_property
     def members(self) -> Members:
@@ -116,20 +116,20 @@ class Choices:
         return tuple(clause for clause in key if not self._keeps_all(*clause))
 
     def count(self, key: Key) -> int:
-        """No fewer slices than the key keeps: of its narrowest clause."""
+        """Return no fewer slices than the key keeps: of its narrowest clause."""
         counts = [self._clause(*clause).count for clause in key]
         return min(counts, default=self._columns.n)
 
     def chosen(self, key: Key) -> Chosen | None:
         """Return what an effective key keeps, by position; None for everything."""
         parts = sorted((self._clause(*clause) for clause in key), key=len)
-        found = None
+        common = None
         for part in parts:
-            found = part if found is None else found & part
-        return found
+            common = part if common is None else common & part
+        return common
 
     def slices(self, key: Key) -> IntArray | None:
-        """Slices (rows of ``trace.slices``, ascending) that an effective key keeps; None for all."""
+        """Return slices (rows of ``trace.slices``, ascending) that an effective key keeps; None for all."""
         if not key:
             return None
         if self.count(key) * _FEW > self._columns.n:
@@ -145,7 +145,7 @@ class Choices:
     def _keeps_all(self, dimension: str, values: tuple[Any, ...]) -> bool:
         return self._clause(dimension, values).count == self._columns.n
 
-    def _found(self, dimension: str, values: tuple[Any, ...]) -> Chosen:
+    def _matching(self, dimension: str, values: tuple[Any, ...]) -> Chosen:
         c = self._columns
         if dimension == "track":
             return self._tracks(track for track in c.tracks if track.track in values)

@@ -60,7 +60,7 @@ class ViewStore:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.lock = threading.RLock()
-        self._kept: OrderedDict[Key, tuple[Any, int]] = OrderedDict()
+        self._cache: OrderedDict[Key, tuple[Any, int]] = OrderedDict()
         self._keeping = threading.Lock()
         self.pictures = Pictures()
         self._whole: dict[str, GroupIndex] = {}
@@ -127,15 +127,15 @@ class ViewStore:
         Where most of the slices lie in them, nothing is gained and nothing is done.
         """
         c = self.columns
-        held = np.zeros(c.n_rows, bool)
-        held[:_EARLY_ROWS] = True
-        held[[track.first_row for track in c.tracks[:_EARLY_ROWS]]] = True
-        slices = np.flatnonzero(held[c.row])
+        early = np.zeros(c.n_rows, bool)
+        early[:_EARLY_ROWS] = True
+        early[[track.first_row for track in c.tracks[:_EARLY_ROWS]]] = True
+        slices = np.flatnonzero(early[c.row])
         if len(slices) <= _EARLY_SHARE * c.n:
-            self._early = EarlyIndex(c.ts, c.dur, c.row, held, slices)
+            self._early = EarlyIndex(c.ts, c.dur, c.row, early, slices)
 
     def drawn(self, rows: IntArray, key: Key = ()) -> DrawnIndex:
-        """What a picture of some rows is drawn from: while not all are indexed, the early rows' own index.
+        """Return what a picture of some rows is drawn from: while not all are indexed, the early rows' index.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class ViewStore:
         return short_names(c.names, self._named_on(c.on_device()).tolist())
 
     def _named_on(self, slices: BoolArray) -> BoolArray:
-        """Names that some of these slices have."""
+        """Return which names some of these slices have."""
         c = self.columns
         named = np.zeros(len(c.names) + 1, bool)  # code -1 (no name) falls into the last place
         named[c.name[slices]] = True
@@ -192,7 +192,7 @@ class ViewStore:
         return rows, self.parent[rows].astype(np.int64)
 
     def side(self, side: str) -> BoolArray:
-        """Slices that ``analysis.operators`` (``host``) or ``analysis.kernels`` (``device``) count."""
+        """Return slices that ``analysis.operators`` (``host``) or ``analysis.kernels`` (``device``) count."""
         c = self.columns
         if side == "host":
             return c.of_kind("thread", "process")
@@ -205,7 +205,7 @@ class ViewStore:
         return Choices(self.columns, self.rows)
 
     def chosen(self, key: Key) -> Chosen | None:
-        """Stretches of the RowIndex that match; None for all."""
+        """Return stretches of the RowIndex that match; None for all."""
         if not key:
             return None
         key = self.choices.effective(key)
@@ -216,7 +216,7 @@ class ViewStore:
         return matching_mask(self.columns, key, slices)
 
     def grouping(self, by: str) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.int32], list[str]]:
-        """Group of every slice, the name code of every group (-1: none), and a second label.
+        """Return the group of every slice, the name code of every group (-1: none), and a second label.
 
         Raises
         ------
@@ -233,17 +233,17 @@ class ViewStore:
         return self.keep(("grouping", by), lambda: self._pairs(by))
 
     def labels(self, by: str) -> list[str]:
-        """Text of every group."""
+        """Return the text of every group."""
 
         def make() -> list[str]:
             _, names, details = self.grouping(by)
-            known = self.columns.names
-            return [known[n] if n >= 0 else d for n, d in zip(names.tolist(), details, strict=True)]
+            names_of_code = self.columns.names
+            return [names_of_code[n] if n >= 0 else d for n, d in zip(names.tolist(), details, strict=True)]
 
         return self.keep(("labels", by), make)
 
     def groups(self, by: str, key: Key, side: str) -> GroupIndex:
-        """Running sums by group, of the slices of one side (``host`` or ``device``) that match.
+        """Return running sums by group, of the slices of one side (``host`` or ``device``) that match.
 
         Those by name of everything are kept for good: every table that a name or a window narrows uses them.
         """
@@ -259,7 +259,7 @@ class ViewStore:
         key = self.choices.effective(key)
         if by == "name" and not key:
             return len(self._whole) == 2
-        return all(("groups", by, key, side) in self._kept for side in ("host", "device"))
+        return all(("groups", by, key, side) in self._cache for side in ("host", "device"))
 
     def _grouped(self, by: str, key: Key, side: str) -> GroupIndex:
         chosen = self._on_side(self.choices.slices(key), side)
@@ -278,7 +278,7 @@ class ViewStore:
         return None if here.all() else np.flatnonzero(here)
 
     def _launches_of(self, key: Key) -> tuple[IntArray, IntArray]:
-        """Work of the selected steps and phases, and what launched it."""
+        """Return the work of the selected steps and phases, and what launched it."""
         work, launcher = self.launches
         of_work = tuple(clause for clause in key if clause[0] in ("step", "phase", "rank"))
         kept = self.matches(of_work, work)
@@ -313,12 +313,12 @@ class ViewStore:
     @locked_cached_property
     def resident(self) -> pd.DataFrame | None:
         """``analysis.memory`` of the host where resident memory (RSS) was counted."""
-        found = analysis.memory(self.trace, device=-1)
-        found = found[found["source"] == "rss"]
-        return found if len(found) else None
+        table = analysis.memory(self.trace, device=-1)
+        table = table[table["source"] == "rss"]
+        return table if len(table) else None
 
     def memory_curves(self, device: int) -> dict[str, StepCurve]:
-        """Curves ``allocated`` and ``reserved`` of a device.
+        """Return curves ``allocated`` and ``reserved`` of a device.
 
         Of resident memory they are its level, and what it was at first; ``blocks`` is then what the
         host's allocator holds inside of it.
@@ -329,11 +329,13 @@ class ViewStore:
                 ts = self.resident["ts"].to_numpy(np.int64)
                 level = self.resident["allocated_bytes"].to_numpy()
                 rows = self._allocations(device)
-                held = rows["allocated"].to_numpy()
+                allocated = rows["allocated"].to_numpy()
                 return {
                     "allocated": StepCurve(ts, level),
                     "reserved": StepCurve(ts, np.full_like(level, level[0])),
-                    "blocks": StepCurve(rows["ts"].to_numpy(np.int64), held - min(held.min(initial=0), 0)),
+                    "blocks": StepCurve(
+                        rows["ts"].to_numpy(np.int64), allocated - min(allocated.min(initial=0), 0)
+                    ),
                 }
             rows = self._allocations(device)
             ts = rows["ts"].to_numpy(np.int64)
@@ -342,7 +344,7 @@ class ViewStore:
         return self.keep(("curves", device), make)
 
     def selected_memory(self, device: int, key: Key) -> StepCurve | None:
-        """Bytes alive that were allocated by slices that match; None where everything matches.
+        """Return bytes alive that were allocated by slices that match; None where everything matches.
 
         A free is counted for the block that it frees: the last allocation at the same address.
         """
@@ -365,7 +367,7 @@ class ViewStore:
         return self.keep(("selected memory", device, key), make)
 
     def memory_owners(self, device: int) -> tuple[IntArray, IntArray]:
-        """Slice that allocated the block of every event (-1 unknown), and signed bytes."""
+        """Return the slice that allocated the block of every event (-1 unknown), and signed bytes."""
 
         def make() -> tuple[IntArray, IntArray]:
             rows = self._allocations(device)
@@ -373,8 +375,8 @@ class ViewStore:
             home = rows["slice"].to_numpy(dtype=np.int64, na_value=-1)
             address = rows["addr"].to_numpy()
             order = np.argsort(address, kind="stable")
-            taken, same = size[order] > 0, np.append(False, address[order][1:] == address[order][:-1])
-            freed = np.flatnonzero(~taken & same)
+            allocates, same = size[order] > 0, np.append(False, address[order][1:] == address[order][:-1])
+            freed = np.flatnonzero(~allocates & same)
             owner = np.where(size > 0, home, -1)
             before = order[freed - 1]
             paired = size[before] == -size[order[freed]]
@@ -401,17 +403,17 @@ class ViewStore:
     def keep(self, key: Key, make: Callable[[], T]) -> T:
         """Make something once; the least recently used go when there are 40, or more than a gigabyte."""
         with self._keeping:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                kept: T = self._kept[key][0]
+            if key in self._cache:
+                self._cache.move_to_end(key)
+                kept: T = self._cache[key][0]
                 return kept
         made = make()
         with self._keeping:
-            self._kept[key] = made, _size(made)
-            while len(self._kept) > 1 and (
-                len(self._kept) > _REMEMBERED or sum(size for _, size in self._kept.values()) > _MOST_BYTES
+            self._cache[key] = made, _size(made)
+            while len(self._cache) > 1 and (
+                len(self._cache) > _REMEMBERED or sum(size for _, size in self._cache.values()) > _MOST_BYTES
             ):
-                self._kept.popitem(last=False)
+                self._cache.popitem(last=False)
         return made
 
 

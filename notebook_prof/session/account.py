@@ -107,15 +107,15 @@ def account(
 
 
 def _ends_of_given_up(runs: Sequence[Run], ts: IntArray, end: int) -> dict[int, int]:
-    """Runs that went on without ticks last until the next statement, or until the next run."""
-    found = {}
+    """End runs that went on without ticks at the next statement, or at the next run."""
+    ends = {}
     for i, run in enumerate(runs):
         if run.given_up:
             after = int(np.searchsorted(ts, run.end_ns, side="right"))
-            found[i] = max(run.end_ns, int(ts[after]) if after < len(ts) else end)
+            ends[i] = max(run.end_ns, int(ts[after]) if after < len(ts) else end)
             if i + 1 < len(runs):
-                found[i] = min(found[i], runs[i + 1].begin_ns)
-    return found
+                ends[i] = min(ends[i], runs[i + 1].begin_ns)
+    return ends
 
 
 def _covering(instants: IntArray, starts: IntArray, ends: IntArray) -> IntArray:
@@ -142,7 +142,7 @@ def _rows(
     heads: dict[int, tuple[int, str]],
     text_of: Callable[[int], str],
 ) -> pd.DataFrame:
-    """Neighbours that say the same become one row."""
+    """Make one row of neighbours that say the same."""
     changes = (np.diff(kind) != 0) | (np.diff(line) != 0) | (np.diff(loop) != 0)
     first = np.flatnonzero(np.append(True, changes))[: len(kind)]
     starts, ends = cuts[:-1][first], np.append(cuts[:-1][first[1:]], cuts[-1:])[: len(first)]

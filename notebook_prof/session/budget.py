@@ -77,5 +77,5 @@ def spent(source: str | None, recorded_ns: int, stop_ns: int) -> None:
 
 def _body(source: str) -> str:
     """Return the cell without its ``%%profile`` line, whose options may differ."""
-    first, _, rest = source.lstrip().partition("\n")
-    return rest if first.startswith("%%profile") else source
+    first, _, body = source.lstrip().partition("\n")
+    return body if first.startswith("%%profile") else source

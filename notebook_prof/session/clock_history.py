@@ -9,7 +9,7 @@ _first_delay_ns: int | None = None
 
 
 def from_before() -> dict[str, int]:
-    """Metadata about the first recording with device work; empty in that one itself."""
+    """Return metadata about the first recording with device work; empty in that one itself."""
     return {} if _first_delay_ns is None else {"first_launch_delay_ns": _first_delay_ns}
 
 

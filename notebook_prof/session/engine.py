@@ -89,7 +89,7 @@ class _Cycle:
     start_ns: int
     stop_ns: int
     steps: StepRecords
-    taken: TraceBuilder | None = None
+    builder: TraceBuilder | None = None
     """Its result, where that could not wait: the same collectors run again to measure what they cost."""
 
 
@@ -137,7 +137,7 @@ class Session:
         self.report = ImportReport()
         self._source: str | None = self._metadata.get("cell_source")
         self._options = budget.within(plan.options, self._source, self.report)
-        self._sources = StepSources(self.window, plan.step_by, self.report, self._after_tick, self._place)
+        self._sources = StepSources(self.window, plan.step_by, self.report, self._after_tick, self._location)
         self._hooks = announced is not Source.MARK
         self._recording: Recording | None = None
         self._first: Recording | None = self._make_recording()
@@ -195,11 +195,11 @@ class Session:
         list of DeferredTrace
             One a cycle, oldest first, never empty. None of them is begun.
         """
-        with DelayedInterrupt(deliver=False) as held:
+        with DelayedInterrupt(deliver=False) as interrupt:
             try:
                 self.window.close(failed=failed)
             except KeyboardInterrupt:  # a second one, or a collector's own
-                held.count += 1
+                interrupt.count += 1
             finally:
                 self._end()
             self._closed_ns = time.time_ns()
@@ -208,17 +208,17 @@ class Session:
             self._finished.clear()
             if not self.traces:
                 self.traces.append(self._later(None))
-        if held.count:  # the user's code has ended already: only our work was interrupted
+        if interrupt.count:  # the user's code has ended already: only our work was interrupted
             self.report.add("interrupted-at-stop", "info", effect="what was recorded until then is kept")
         return self.traces
 
     def begin_cell(self) -> None:
-        """The cell's own statements begin now."""
+        """Note that the cell's own statements begin now."""
         self.marks.begin()
         self._cell_ns = time.time_ns(), 0
 
     def end_cell(self, end_ns: int) -> None:
-        """They have ended then."""
+        """Note when the cell's own statements ended."""
         if self._cell_ns is not None and not self._cell_ns[1]:
             self._cell_ns = self._cell_ns[0], end_ns
             self.marks.stop(end_ns)
@@ -251,10 +251,10 @@ class Session:
         if token > 0:
             self._sources.drop_hook()
         begun_ns = time.time_ns()
-        statement, text, _ = self._place()
-        known = self._loops.get(token)
+        statement, text, _ = self._location()
+        in_source = self._loops.get(token)
         key = token if line > 0 else (token, statement)
-        at, head = (known.line, known.text) if known is not None else (statement, text)
+        at, head = (in_source.line, in_source.text) if in_source is not None else (statement, text)
         run = Run(key, at, head, begun_ns)
         self._tickers[me] = LoopTicker(self.window, _loop_source(token), run, line)
         return self._tickers[me]
@@ -268,7 +268,7 @@ class Session:
         if not (self._plan.stop_after and self.window.past):
             return False
         schedule = self._plan.schedule
-        return not isinstance(schedule, Interleaved) or schedule.is_over(self.window.seen)
+        return not isinstance(schedule, Interleaved) or schedule.is_over(self.window.step_count)
 
     # what the window calls: see window.Actions
 
@@ -303,8 +303,8 @@ class Session:
         if "torch" in recording.names:
             budget.spent(self._source, stop_ns - self._start_ns, time.time_ns() - stop_ns)
         if self._meter is not None and not self.window.closed:
-            cycle.taken = TraceBuilder()
-            recording.result(cycle.taken)
+            cycle.builder = TraceBuilder()
+            recording.result(cycle.builder)
         if self._plan.on_cycle is not None and not self.window.closed and self._meter is None:
             self._finished.remove(cycle)
             self.traces.append(self._later(cycle))
@@ -318,10 +318,10 @@ class Session:
             self.report.extend(recording.report)
 
     def _make_recording(self) -> Recording:
-        asked = self._plan.collectors
-        names = [part for part in asked if isinstance(part, str)]
-        made = self._make(names) if names or not asked else []
-        return Recording([*(part for part in asked if isinstance(part, Collector)), *made], Clock())
+        collectors = self._plan.collectors
+        names = [part for part in collectors if isinstance(part, str)]
+        made = self._make(names) if names or not collectors else []
+        return Recording([*(part for part in collectors if isinstance(part, Collector)), *made], Clock())
 
     def _make(self, names: list[str]) -> list[Collector]:
         try:
@@ -348,7 +348,7 @@ class Session:
         self._sources.disconnect()
         current.release(self)
 
-    def _place(self) -> tuple[int, str, int]:
+    def _location(self) -> tuple[int, str, int]:
         """Return the statement of the cell that runs in this thread."""
         if self._cell_ns is None:
             return -1, "", 0
@@ -360,7 +360,7 @@ class Session:
         return line, self._text(line), self.marks.since_ns
 
     def _text(self, line: int) -> str:
-        """Source of a line of the cell."""
+        """Return the source of a line of the cell."""
         if self._lines is None:
             source = str(self._metadata.get("cell_source", "")).splitlines()
             blank = next((i for i, text in enumerate(source) if text.strip()), 0)
@@ -404,8 +404,8 @@ class Session:
             return self._build(None)
 
     def _build(self, cycle: _Cycle | None) -> Trace:
-        taken = None if cycle is None else cycle.taken
-        builder = taken if taken is not None else TraceBuilder()
+        recorded = None if cycle is None else cycle.builder
+        builder = recorded if recorded is not None else TraceBuilder()
         builder.metadata.update(self._describe(cycle))
         builder.report.extend(self.report)
         self._tell_cell(builder)
@@ -417,7 +417,7 @@ class Session:
             numbers = range(steps.first, steps.first + len(steps))
             builder.steps(list(numbers), steps.ts, steps.dur, self.window.source.label, loop=steps.loop)
             findings.partial_steps(builder.report, steps.partial)
-        if taken is None:
+        if recorded is None:
             statements.offer(self.marks if self._cell_ns is not None else None)
             cycle.recording.result(builder)
             statements.offer(None)
@@ -427,12 +427,12 @@ class Session:
         return trace
 
     def _tell_cell(self, builder: TraceBuilder) -> None:
-        """The account of the cell and its statements; nothing for code that is no cell."""
+        """Put the account of the cell and its statements; nothing for code that is no cell."""
         if self._cell_ns is None or not self._cell_ns[1]:
             return
         ran = self.marks.statements()
-        told = {"ts": ran.ts, "dur": ran.end - ran.ts, "line": ran.line}
-        builder.table("statements", pd.DataFrame(told))
+        columns = {"ts": ran.ts, "dur": ran.end - ran.ts, "line": ran.line}
+        builder.table("statements", pd.DataFrame(columns))
         marks = self.marks.table()
         begin = int(marks[0][0]) if len(marks[0]) else self._cell_ns[0]
         steps = [] if self.window.source is None else self._recorded_steps
@@ -449,9 +449,9 @@ class Session:
             "python": platform.python_version(),
             "machine": machine(),
             "steps_requested": str(self._plan.schedule),
-            "steps_seen": self.window.seen,
+            "steps_seen": self.window.step_count,
             "steps_source": source.label if source is not None else "none",
-            "steps_found": self._how_found(source),
+            "steps_found": self._steps_source(source),
         }
         if cycle is not None:
             described["recorded_ns"] = cycle.stop_ns - cycle.start_ns
@@ -460,7 +460,7 @@ class Session:
             described["overhead"] = self._measured
         return described | self._metadata
 
-    def _how_found(self, source: Source | None) -> str:
+    def _steps_source(self, source: Source | None) -> str:
         if source is None:
             return "no steps were found"
         if source is Source.MARK:

@@ -23,21 +23,23 @@ def steps_missing(report: ImportReport, schedule: ScheduleFunction, window: Step
     """Say if fewer steps ran than were asked, or if the first step could not be preceded by a warm-up."""
     if isinstance(schedule, WholeRun):
         return
-    asked, seen = str(schedule), window.seen
-    ran = "1 step ran" if seen == 1 else f"{seen} steps ran" if seen else "no step was seen"
+    steps_text, step_count = str(schedule), window.step_count
+    ran = "1 step ran" if step_count == 1 else f"{step_count} steps ran" if step_count else "no step was seen"
     advice = "ask for steps that run, as in --steps 3:14"
-    if not seen:
+    if not step_count:
         advice = (
             "count steps with nbp.step(), by batches with --step-by dataloader, "
             "or by a loop of the cell with --loop LINE"
         )
     if isinstance(schedule, StepRange):
-        if seen <= schedule.first and (schedule.first or schedule.end is not None):
+        if step_count <= schedule.first and (schedule.first or schedule.end is not None):
             effect = "nothing was recorded" if not window.cycles else "the recorded time holds no whole step"
-            report.add("steps-not-reached", "loss", 1, f"steps {asked} were asked, {ran}", effect, advice)
-        elif schedule.end is not None and seen < schedule.end:
-            effect = f"steps {schedule.first} to {seen - 1} are recorded"
-            report.add("fewer-steps", "info", 1, f"steps {asked} were asked, {ran}", effect)
+            report.add(
+                "steps-not-reached", "loss", 1, f"steps {steps_text} were asked, {ran}", effect, advice
+            )
+        elif schedule.end is not None and step_count < schedule.end:
+            effect = f"steps {schedule.first} to {step_count - 1} are recorded"
+            report.add("fewer-steps", "info", 1, f"steps {steps_text} were asked, {ran}", effect)
         if schedule.first == 0:
             report.add(
                 "no-warmup",
@@ -47,7 +49,7 @@ def steps_missing(report: ImportReport, schedule: ScheduleFunction, window: Step
                 advice="begin at step 1 or later",
             )
     elif not window.cycles:
-        report.add("steps-not-reached", "loss", 1, f"{asked}; {ran}", "nothing was recorded", advice)
+        report.add("steps-not-reached", "loss", 1, f"{steps_text}; {ran}", "nothing was recorded", advice)
 
 
 def sources_that_lost(report: ImportReport, window: StepWindow, loop_line: int | None) -> None:

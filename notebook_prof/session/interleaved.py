@@ -38,10 +38,10 @@ class Interleaved(StepRange):
     def __call__(self, step: int) -> RecordingState:
         if self.end is None or step < self.end:
             return super().__call__(step)
-        pair, place = divmod(step - self.end, PAIR)
-        if pair >= self.pairs or place <= SETTLE:
+        pair, tick = divmod(step - self.end, PAIR)
+        if pair >= self.pairs or tick <= SETTLE:
             return RecordingState.NONE
-        return RecordingState.RECORD if place < PAIR - 1 else RecordingState.RECORD_AND_SAVE
+        return RecordingState.RECORD if tick < PAIR - 1 else RecordingState.RECORD_AND_SAVE
 
     def quiet_until(self, step: int) -> float:
         """Return `step` while there is something to measure, then infinity."""

@@ -15,7 +15,7 @@ class CodeLocation(Protocol):
     """Which statement of the cell runs in the calling thread."""
 
     def __call__(self) -> tuple[int, str, int]:
-        """Line, source and begin (Unix ns); -1, empty and 0 where that is not known."""
+        """Return line, source and begin (Unix ns); -1, empty and 0 where that is not known."""
 
 
 class OptimizerLoops:
@@ -30,7 +30,7 @@ class OptimizerLoops:
     ----------
     tick : callable
         Gets the `Run`, and when the step ended, if not now.
-    place : CodeLocation
+    location : CodeLocation
     now : callable
         Unix nanoseconds.
 
@@ -54,25 +54,25 @@ class OptimizerLoops:
     def __init__(
         self,
         tick: Callable[[Run, int | None], None],
-        place: CodeLocation,
+        location: CodeLocation,
         now: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._tick, self._place, self._now = tick, place, now
+        self._tick, self._location, self._now = tick, location, now
         self._leader: Callable[[], Any] = lambda: None
         self._line = -1
         self._run: Run | None = None
         self._steps_of_run = 0
         self._members: set[Hashable] = set()
         self._once: dict[Hashable, int] = {}
-        self._known: dict[int, tuple[Callable[[], Any], int]] = {}
+        self._numbers: dict[int, tuple[Callable[[], Any], int]] = {}
         self._serial = itertools.count()
         self._last_ns = 0
         self.first_forward_ns = 0
 
     def stepped(self, optimizer: Any) -> None:
-        """An optimizer has made a step."""
+        """Note that an optimizer has made a step."""
         __tracebackhide__ = True
-        line, text, since_ns = self._place()
+        line, text, since_ns = self._location()
         me = self._number(optimizer)
         leader = self._leader()
         if self._run is None or leader is None or line != self._line:
@@ -114,10 +114,10 @@ class OptimizerLoops:
 
     def _number(self, optimizer: Any) -> int:
         """Return a number for this object that no other gets, also where ids are used again."""
-        known = self._known.get(id(optimizer))
-        if known is None or known[0]() is not optimizer:
-            known = self._known[id(optimizer)] = _reference(optimizer), next(self._serial)
-        return known[1]
+        entry = self._numbers.get(id(optimizer))
+        if entry is None or entry[0]() is not optimizer:
+            entry = self._numbers[id(optimizer)] = _reference(optimizer), next(self._serial)
+        return entry[1]
 
 
 def _reference(thing: Any) -> Callable[[], Any]:

@@ -272,7 +272,7 @@ class profile(Profile):
 
 
 def _when(steps: StepsLike | None, warmup: int, measure_overhead: bool) -> ScheduleFunction:
-    asked = None if steps is None else step_range(steps, warmup)
+    chosen = None if steps is None else step_range(steps, warmup)
     if measure_overhead:
-        return interleave(asked)
-    return WholeRun() if asked is None else asked
+        return interleave(chosen)
+    return WholeRun() if chosen is None else chosen

@@ -59,7 +59,7 @@ class StepSources:
         Gets an issue if a hook cannot be set.
     after : callable
         Called after a tick of a mark or a hook; may raise to leave the user's code.
-    place : CodeLocation
+    location : CodeLocation
         Tells which statement of the cell runs.
     """
 
@@ -69,11 +69,11 @@ class StepSources:
         step_by: str,
         report: ImportReport,
         after: Callable[[], None],
-        place: CodeLocation = lambda: (-1, "", 0),
+        location: CodeLocation = lambda: (-1, "", 0),
     ) -> None:
         self._window, self._step_by, self._report, self._after = window, step_by, report, after
-        self._place = place
-        self._loops = OptimizerLoops(self._optimizer_tick, place)
+        self._location = location
+        self._loops = OptimizerLoops(self._optimizer_tick, location)
         self._runs: dict[Source, Run] = {}
         self._undo: list[Callable[[], object]] = []
         self._undo_hooks: list[Callable[[], object]] = []
@@ -122,7 +122,7 @@ class StepSources:
     def _statement_tick(self, source: Source) -> None:
         """End a step of a loop of which only the statement of the cell is known that runs it."""
         __tracebackhide__ = True
-        line, text, since_ns = self._place()
+        line, text, since_ns = self._location()
         run = self._runs.get(source)
         if run is None or line != run.line:
             begin_ns = max(since_ns, 0 if run is None else run.end_ns)

@@ -102,7 +102,7 @@ class LoopTicker:
         self._last_ns = now
 
     def leave(self) -> None:
-        """The loop goes on without ticks and marks: it becomes one row."""
+        """Let the loop go on without ticks and marks: it becomes one row."""
         self.left = True
         if self._rows is not None:
             del self._rows[self._first :]
@@ -130,7 +130,7 @@ def begin(token: int) -> None:
 
 
 def body(token: int) -> AbstractContextManager[None]:
-    """What holds the body of this loop: its `LoopTicker`, or what does nothing where nothing records."""
+    """Return what holds the body of this loop: its `LoopTicker`, or nothing where nothing records."""
     session = current.running()
     ticker = session.bodies.get(id(sys._getframe(1))) if session is not None else None
     return _NOTHING if ticker is None else ticker

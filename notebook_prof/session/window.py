@@ -141,7 +141,7 @@ class StepWindow:
     ----------
     plain : StepRecords
         Those unrecorded steps; not consecutive, so only the first of its numbers is right.
-    seen : int
+    step_count : int
         Steps that ended.
     closed : bool
         Whether the recording has not begun or has ended.
@@ -182,7 +182,7 @@ class StepWindow:
         self._steps = StepRecords()
         self.plain = StepRecords()
         self.closed = True
-        self.seen = 0
+        self.step_count = 0
         self.cycles = 0
         self.source: Source | None = None
         self.ignored: Counter[Source] = Counter()
@@ -226,7 +226,7 @@ class StepWindow:
         run.given_up, self._run = True, None
         if isinstance(self._schedule, WholeRun):
             self.runs.remove(run)
-            self.seen -= self._steps.drop_from(run.begin_ns)
+            self.step_count -= self._steps.drop_from(run.begin_ns)
             self.source = self.source if self.runs else None
 
     def tick(
@@ -245,8 +245,8 @@ class StepWindow:
         at_ns : int, optional
             When it ended, if not now.
         """
-        if source is self.source and run is self._run and self.seen + 1 < self._quiet_until:
-            self.seen += 1
+        if source is self.source and run is self._run and self.step_count + 1 < self._quiet_until:
+            self.step_count += 1
             self._quiet_ticks += 1
             if run is not None:
                 run.end_ns = self._now() if at_ns is None else at_ns
@@ -264,14 +264,14 @@ class StepWindow:
             self._quiet_ticks += 1
             if self._timed and self.cycles:
                 self._keep(self.plain, now, partial=failed)
-        self.seen += 1
-        state = self._schedule(self.seen)
+        self.step_count += 1
+        state = self._schedule(self.step_count)
         if self._coerce:
             state = as_state(state)
         if state is not self._state or state is RecordingState.RECORD_AND_SAVE:
             self._move(state)
         if state is RecordingState.NONE and isinstance(self._schedule, StepRange) and not self.closed:
-            self._quiet_until = self._schedule.quiet_until(self.seen)
+            self._quiet_until = self._schedule.quiet_until(self.step_count)
         if (state >= _RECORD or self._timed) and self._begun_ns < now:
             self._begun_ns = now
 
@@ -291,7 +291,7 @@ class StepWindow:
         self._flush()
         if failed and self._state >= _RECORD and self.source in (Source.HOOK, Source.MARK):
             self._keep(self._steps, self._now(), partial=True)
-            self.seen += 1
+            self.step_count += 1
         self._move(RecordingState.NONE)
 
     def _state_of(self, step: int) -> RecordingState:
@@ -309,15 +309,15 @@ class StepWindow:
                 # the window was placed by the weaker count: moving it now would lose what was recorded
                 self.ignored[source] += 1
                 return False
-            self.replaced = (current, self.seen)
-            self.seen = self._quiet_ticks = 0
+            self.replaced = (current, self.step_count)
+            self.step_count = self._quiet_ticks = 0
             self.runs, self._run, self._loops = [], None, {}
             self._steps = StepRecords()
         self.source = source
         return True
 
     def _enter(self, run: Run | None, now_ns: int) -> None:
-        """A loop has begun since the last tick: its first step begins with it."""
+        """Enter a loop that has begun since the last tick: its first step begins with it."""
         self._flush()
         self._run = run
         if run is None:
@@ -338,10 +338,10 @@ class StepWindow:
     def _keep(self, steps: StepRecords, now_ns: int, *, partial: bool) -> None:
         self._flush()
         if not len(steps):
-            steps.first = self.seen
+            steps.first = self.step_count
         steps.add(self._begun_ns, max(0, now_ns - self._begun_ns), 0 if self._run is None else self._run.loop)
         if partial:
-            steps.partial.add(self.seen)
+            steps.partial.add(self.step_count)
 
     def _move(self, state: RecordingState) -> None:
         __tracebackhide__ = True

@@ -59,9 +59,9 @@ def draw(
     builder = TraceBuilder()
     handles: dict[str, list[int]] = {}
     lines = [line for line in picture.splitlines() if line.strip()]
-    places = [(track, body) for track, body in map(_split, lines)]
-    margin = min((_margin(body) for _, body in places), default=0)
-    for track, body in places:
+    tracks = [(track, body) for track, body in map(_split, lines)]
+    margin = min((_margin(body) for _, body in tracks), default=0)
+    for track, body in tracks:
         for match in _SLICE.finditer(body):
             ts, dur = (match.start() - margin) * unit_ns, (match.end() - match.start()) * unit_ns
             name, _, phase = (match[1] if match[1] is not None else match[2]).strip().partition("/")
@@ -86,7 +86,7 @@ def draw(
                 f"no slice {source!r} launches {target!r}: the drawing has {', '.join(handles)}"
             )
         builder.flows("launch", [a for a, _ in pairs], [b for _, b in pairs])
-    return builder.seal(window=(0, max([0, *(len(body) - margin for _, body in places)]) * unit_ns))
+    return builder.seal(window=(0, max([0, *(len(body) - margin for _, body in tracks)]) * unit_ns))
 
 
 def _split(line: str) -> tuple[str, str]:
@@ -107,6 +107,6 @@ def _track(builder: TraceBuilder, name: str) -> int:
 
 
 def _check(phase: str, category: str) -> None:
-    for what, word, known in (("phase", phase, ("", *PHASES)), ("category", category, CATEGORIES)):
-        if word not in known:
-            raise OptionError(f"there is no {what} {word!r}: choose from {', '.join(filter(None, known))}")
+    for what, word, words in (("phase", phase, ("", *PHASES)), ("category", category, CATEGORIES)):
+        if word not in words:
+            raise OptionError(f"there is no {what} {word!r}: choose from {', '.join(filter(None, words))}")

@@ -16,7 +16,7 @@ _END: Final = 120
 
 @st.composite
 def traces(draw: st.DrawFn, *, max_slices: int = 24, steps: bool = True, devices: bool = True) -> Trace:
-    """Small Traces with whatever real ones have.
+    """Draw small Traces with whatever real ones have.
 
     Slices of few names on up to three threads and two streams, which may nest, overlap in part, repeat
     and be instants; phases, modules and launches on some; disjoint steps; allocations. All within

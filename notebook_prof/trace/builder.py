@@ -69,7 +69,7 @@ class TraceBuilder:
         self._steps: list[tuple[IntArray, IntArray, IntArray, IntArray, str]] = []
         self._allocations: list[dict[str, IntArray]] = []
         self._frames: dict[tuple[int, str, str, int], int] = {}
-        self._beside: dict[str, tuple[pd.DataFrame, tuple[str, ...]]] = {}
+        self._other_tables: dict[str, tuple[pd.DataFrame, tuple[str, ...]]] = {}
         self._sealed = False
         self.window: tuple[int, int] | None = None
 
@@ -85,7 +85,7 @@ class TraceBuilder:
         rank: int | None = None,
         unit: str = "",
     ) -> int:
-        """Key of a track, new or known.
+        """Return the key of a track, new or known.
 
         Threads and streams are the same track if `pid`, `tid`, `device`, `stream` and `rank` agree, so
         that several collectors share one thread; the first name that is not empty stays. Where none of
@@ -97,15 +97,15 @@ class TraceBuilder:
             If `kind` is not one of ``thread stream counter memory process``.
         """
         _check("kind of track", kind, TRACK_KINDS)
-        place = (pid, tid, device, stream, rank)
-        by_name = kind in ("counter", "memory") or all(part is None for part in place[1:4])
-        key = (kind, place, name if by_name else None)
-        if (known := self._track_keys.get(key)) is not None:
-            if name and not self._tracks[known]["name"]:
-                self._tracks[known]["name"] = name
-            return known
+        ids = (pid, tid, device, stream, rank)
+        by_name = kind in ("counter", "memory") or all(part is None for part in ids[1:4])
+        key = (kind, ids, name if by_name else None)
+        if (existing := self._track_keys.get(key)) is not None:
+            if name and not self._tracks[existing]["name"]:
+                self._tracks[existing]["name"] = name
+            return existing
         self._track_keys[key] = number = len(self._tracks)
-        row = dict(zip(("pid", "tid", "device", "stream", "rank"), place, strict=True))
+        row = dict(zip(("pid", "tid", "device", "stream", "rank"), ids, strict=True))
         self._tracks.append({"track": number, "name": name, "kind": kind, "unit": unit, **row})
         return number
 
@@ -163,8 +163,8 @@ class TraceBuilder:
                 "check the clock of the source",
             )
             durs = np.maximum(durs, 0)
-        given = {"name": name, "category": category, "phase": phase, "shapes": shapes, "module": module}
-        texts = {key: self._text(key, value, n) for key, value in given.items()}
+        labels = {"name": name, "category": category, "phase": phase, "shapes": shapes, "module": module}
+        texts = {key: self._text(key, value, n) for key, value in labels.items()}
         numbers = {
             "step": step,
             "correlation": correlation,
@@ -194,10 +194,10 @@ class TraceBuilder:
             As they were given: absolute ns.
         name, category : Coded
         """
-        mine = [np.flatnonzero(part == track) for part in self._columns.get("track", ())]
+        rows_of_part = [np.flatnonzero(part == track) for part in self._columns.get("track", ())]
 
         def column(key: str) -> npt.NDArray[Any]:
-            parts = [part[rows] for part, rows in zip(self._columns.get(key, ()), mine, strict=True)]
+            parts = [part[rows] for part, rows in zip(self._columns.get(key, ()), rows_of_part, strict=True)]
             return np.concatenate([np.empty(0, np.int64), *parts])
 
         name, category = (
@@ -282,10 +282,10 @@ class TraceBuilder:
             if column not in ready or (len(ready) and ready[column].dtype.kind not in "iu"):
                 raise OptionError(f"table {name!r} has no column {column!r} of whole nanoseconds")
         ready = ready.assign(**{column: as_ints(ready[column]) for column in times})
-        self._beside[name] = ready, tuple(times)
+        self._other_tables[name] = ready, tuple(times)
 
     def stack(self, frames: Sequence[tuple[str, str, int]], *, above: int = -1) -> int:
-        """Key of a call stack, root first; each frame is (function, file, line). -1 for no frames.
+        """Return the key of a call stack, root first; frames are (function, file, line). -1 for no frames.
 
         With `above`, the key of a stack, the frames are called from its leaf.
         """
@@ -325,7 +325,7 @@ class TraceBuilder:
                 steps=self._steps,
                 allocations=self._allocations,
                 frames=list(self._frames),
-                beside=self._beside,
+                other_tables=self._other_tables,
                 metadata=self.metadata,
                 report=self.report,
             ),
@@ -335,9 +335,9 @@ class TraceBuilder:
     def _text(self, key: str, value: Any, n: int) -> npt.NDArray[np.int32]:
         interner = self._interners[key]
         codes = interner.codes(value, n)
-        if key in _FIXED and len(values := interner.values) > len(known := _FIXED[key]):
-            unknown = values[len(known)]
-            raise OptionError(f"no {key} {unknown!r}: {nearest(unknown, known)}")
+        if key in _FIXED and len(values := interner.values) > len(words := _FIXED[key]):
+            unknown = values[len(words)]
+            raise OptionError(f"no {key} {unknown!r}: {nearest(unknown, words)}")
         return codes
 
     def _mark(self, ts: Any, track: Any, opens: bool, name: Any, category: Any) -> None:
@@ -385,6 +385,6 @@ def _column(value: Any, n: int, dtype: Any) -> npt.NDArray[Any]:
     return np.broadcast_to(array, n)
 
 
-def _check(what: str, word: str, known: Sequence[str]) -> None:
-    if word not in known:
-        raise OptionError(f"no {what} {word!r}: {nearest(word, known)}")
+def _check(what: str, word: str, words: Sequence[str]) -> None:
+    if word not in words:
+        raise OptionError(f"no {what} {word!r}: {nearest(word, words)}")

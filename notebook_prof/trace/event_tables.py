@@ -23,14 +23,14 @@ def event_table(trace: Trace, name: str) -> pd.DataFrame | None:
     table = (trace.metadata.get("tables") or {}).get(name)
     if not isinstance(table, pd.DataFrame) or not len(table):
         return None
-    wanted = {"track", "start_unix_ns", "dur_ns", "name", "arguments"}
+    needed = {"track", "start_unix_ns", "dur_ns", "name", "arguments"}
     if name in DEVICE_TABLES:
-        wanted = {"device", "stream", DEVICE_TABLES[name]}
-    return table if wanted <= set(table.columns) else None
+        needed = {"device", "stream", DEVICE_TABLES[name]}
+    return table if needed <= set(table.columns) else None
 
 
 def slice_rows_of(trace: Trace, name: str) -> IntArray:
-    """Row of ``trace.slices`` that each row of an event table tells of.
+    """Return the row of ``trace.slices`` that each row of an event table tells of.
 
     Parameters
     ----------
@@ -86,8 +86,8 @@ def _matched(theirs: dict[str, Any], ours: dict[str, npt.NDArray[Any]], rows: In
     if "device" in left:
         left.loc[left["device"] < 0, "again"] = -1
     right["row"] = rows
-    found = left[["group", "again"]].merge(right[["group", "again", "row"]], "left", ["group", "again"])
-    return as_ints(found["row"].fillna(-1).to_numpy())
+    merged = left[["group", "again"]].merge(right[["group", "again", "row"]], "left", ["group", "again"])
+    return as_ints(merged["row"].fillna(-1).to_numpy())
 
 
 def distinct_facts(table: pd.DataFrame, without: Collection[str]) -> tuple[IntArray, list[dict[str, Any]]]:
@@ -101,15 +101,15 @@ def distinct_facts(table: pd.DataFrame, without: Collection[str]) -> tuple[IntAr
 
     Returns
     -------
-    place : ndarray of int64, shape (rows,)
+    code : ndarray of int64, shape (rows,)
         Which of `facts` each row is.
     facts : list of dict
         By column, plain Python values; what is missing is not in it.
 
     Examples
     --------
-    >>> place, facts = distinct_facts(pd.DataFrame({"a": [1, 2, 1], "b": ["x", None, "x"], "c": 0}), ("c",))
-    >>> place.tolist(), facts
+    >>> code, facts = distinct_facts(pd.DataFrame({"a": [1, 2, 1], "b": ["x", None, "x"], "c": 0}), ("c",))
+    >>> code.tolist(), facts
     ([0, 1, 0], [{'a': 1, 'b': 'x'}, {'a': 2}])
     """
     facts = table.drop(columns=[column for column in table if column in without])
@@ -117,10 +117,10 @@ def distinct_facts(table: pd.DataFrame, without: Collection[str]) -> tuple[IntAr
     for column in facts:
         code, values = pd.factorize(facts[column])
         key, _ = pd.factorize(key * (len(values) + 1) + code + 1)
-    _, first, place = np.unique(key, return_index=True, return_inverse=True)
+    _, first, fact_code = np.unique(key, return_index=True, return_inverse=True)
     rows = facts.iloc[first].astype(object)
     rows = rows.where(rows.notna(), None)
-    return as_ints(place), [
+    return as_ints(fact_code), [
         {str(k): v.item() if isinstance(v, np.generic) else v for k, v in row.items() if v is not None}
         for row in rows.to_dict("records")
     ]

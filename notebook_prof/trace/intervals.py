@@ -51,7 +51,7 @@ class Window(NamedTuple):
 
 
 def as_ints(values: npt.ArrayLike) -> IntArray:
-    """`values` as an int64 array, without a copy where possible."""
+    """Return `values` as an int64 array, without a copy where possible."""
     return np.asarray(values, dtype=np.int64)
 
 
@@ -92,7 +92,7 @@ def union(starts: npt.ArrayLike, ends: npt.ArrayLike) -> Intervals:
 
 
 def length(intervals: Intervals) -> int:
-    """Total nanoseconds of disjoint intervals.
+    """Return the total nanoseconds of disjoint intervals.
 
     Examples
     --------

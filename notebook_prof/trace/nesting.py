@@ -174,7 +174,7 @@ def climb(parent: npt.ArrayLike, rows: npt.ArrayLike, passed: npt.NDArray[np.boo
 
 
 def _order(tracks: npt.NDArray[np.integer[Any]], starts: IntArray, durs: IntArray) -> IntArray | None:
-    """Rows by track, start, longest first; None if they are so already."""
+    """Return rows by track, start, longest first; None if they are so already."""
     same = tracks[1:] == tracks[:-1]
     tie = same & (starts[1:] == starts[:-1])
     unsorted = (
@@ -222,7 +222,7 @@ def _depths(parent: IntArray) -> npt.NDArray[np.int16]:
 
 
 def _self_times(starts: IntArray, durs: IntArray, parent: IntArray, depth: npt.NDArray[np.int16]) -> IntArray:
-    """Duration less the time in which anything started later was open."""
+    """Return durations less the time in which anything started later was open."""
     ends = starts + durs
     child = np.flatnonzero(parent >= 0)
     above = parent[child]
@@ -231,8 +231,8 @@ def _self_times(starts: IntArray, durs: IntArray, parent: IntArray, depth: npt.N
         reach = _reach(ends, parent, depth)
     covered = np.minimum(reach[child], ends[above]) - starts[child]
     # sums of whole nanoseconds stay exact in float64 below 2**53 (104 days)
-    taken = np.bincount(above, weights=covered, minlength=len(starts))
-    return np.asarray(durs - taken.astype(np.int64), dtype=np.int64)
+    covered_ns = np.bincount(above, weights=covered, minlength=len(starts))
+    return np.asarray(durs - covered_ns.astype(np.int64), dtype=np.int64)
 
 
 def _reach(ends: IntArray, parent: IntArray, depth: npt.NDArray[np.int16]) -> IntArray:

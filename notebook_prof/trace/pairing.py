@@ -77,8 +77,11 @@ def pair(track: IntArray, ts: IntArray, is_begin: npt.NDArray[np.bool_]) -> Pair
     closed = np.zeros(len(kept), bool)
     closed[matched] = True
     closed[matched + 1] = True
-    rest = kept[~closed]
+    unmatched = kept[~closed]
     pairs = np.sort(kept[matched]), kept[matched + 1][np.argsort(kept[matched])]
     return Pairs(
-        order[pairs[0]], order[pairs[1]], order[np.sort(rest[begins[rest]])], order[np.flatnonzero(unopened)]
+        order[pairs[0]],
+        order[pairs[1]],
+        order[np.sort(unmatched[begins[unmatched]])],
+        order[np.flatnonzero(unopened)],
     )

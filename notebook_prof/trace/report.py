@@ -145,8 +145,8 @@ class ImportReport:
             raise OptionError(f"severity {severity!r} of {code!r} is not one of {', '.join(SEVERITIES)}")
         if count <= 0:
             return
-        if (known := self._issues.get(code)) is not None:
-            self._issues[code] = replace(known, count=known.count + count)
+        if (issue := self._issues.get(code)) is not None:
+            self._issues[code] = replace(issue, count=issue.count + count)
         else:
             known_advice = advice or advice_on(code, severity)
             self._issues[code] = Issue(code, severity, count, example, effect, known_advice)
@@ -200,7 +200,7 @@ class ImportReport:
         return bool(self._issues)
 
     def to_frame(self) -> pd.DataFrame:
-        """The issues as a table: ``code severity count example effect advice``, in order of appearance."""
+        """Make a table of the issues: ``code severity count example effect advice``, by appearance."""
         import pandas as pd
 
         names = ["code", "severity", "count", "example", "effect", "advice"]

@@ -39,7 +39,7 @@ def write(trace: Trace, path: str | os.PathLike[str], format: str) -> None:
 
 
 def format_of(path: str | os.PathLike[str], *also: str) -> str:
-    """Name of the writer that a file's name asks for.
+    """Return the name of the writer that a file's name asks for.
 
     Parameters
     ----------
@@ -63,5 +63,5 @@ def format_of(path: str | os.PathLike[str], *also: str) -> str:
             return SUFFIXES[suffix]
     if name and not os.path.splitext(name)[1]:
         return "native"
-    known = ", ".join([".nbprof", ".nbprof.zip", ".json", ".json.gz", *also])
-    raise OptionError(f"{name!r} does not say in which format to save: end it with {known}")
+    endings = ", ".join([".nbprof", ".nbprof.zip", ".json", ".json.gz", *also])
+    raise OptionError(f"{name!r} does not say in which format to save: end it with {endings}")

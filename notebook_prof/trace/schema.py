@@ -81,10 +81,10 @@ class Table:
         for column in self.columns:
             if column.name not in frame:
                 raise FormatError(f"table {self.name!r} lacks the column {column.name!r}")
-            found = str(frame[column.name].dtype)
-            if found != column.dtype and not (column.dtype == "str" and found in _TEXT):
+            dtype = str(frame[column.name].dtype)
+            if dtype != column.dtype and not (column.dtype == "str" and dtype in _TEXT):
                 raise FormatError(
-                    f"column {column.name!r} of table {self.name!r} is {found}; it must be {column.dtype}"
+                    f"column {column.name!r} of table {self.name!r} is {dtype}; it must be {column.dtype}"
                 )
 
     def describe(self) -> str:

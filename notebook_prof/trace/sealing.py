@@ -37,7 +37,7 @@ class SealedParts:
     steps: list[tuple[IntArray, IntArray, IntArray, IntArray, str]]
     allocations: list[dict[str, IntArray]]
     frames: list[tuple[int, str, str, int]]
-    beside: dict[str, tuple[pd.DataFrame, tuple[str, ...]]]
+    other_tables: dict[str, tuple[pd.DataFrame, tuple[str, ...]]]
     metadata: dict[str, Any]
     report: ImportReport
 
@@ -54,7 +54,7 @@ def seal(parts: SealedParts, window: tuple[int, int] | None) -> Trace:
     allocations = _allocations(parts, window)
     account = _account(parts)
     if window is None and len(account["ts"]):
-        counters = _held_from(counters, int(account["ts"].min()))
+        counters = _from_start(counters, int(account["ts"].min()))
     origin = window[0] if window is not None else _origin(columns, steps, counters, allocations, account)
     for table in (columns, steps, counters, allocations):
         table["ts"] = table["ts"] - origin
@@ -97,7 +97,7 @@ def seal(parts: SealedParts, window: tuple[int, int] | None) -> Trace:
         "steps": schema.STEPS.frame({**steps, "source": _words(steps["source"], STEP_SOURCES)}),
         "allocations": schema.ALLOCATIONS.frame({**allocations, "slice": _optional(home, "Int64")}),
     }
-    metadata = {**parts.metadata, **_beside(parts, int(origin)), "start_unix_ns": int(origin)}
+    metadata = {**parts.metadata, **_other_tables(parts, int(origin)), "start_unix_ns": int(origin)}
     span = Window(0, window[1] - window[0]) if window is not None else None
     if span is None and len(account["ts"]):
         ends = (columns, steps, {"ts": account["ts"] - origin, "dur": account["dur"]})
@@ -128,23 +128,23 @@ def _cut(columns: Columns, window: tuple[int, int], report: ImportReport) -> tup
 
 def _account(parts: SealedParts) -> Columns:
     """Return where the recorded cell lies: its trace begins and ends with it, whatever was recorded."""
-    frame, times = parts.beside.get("account", (pd.DataFrame(), ()))
+    frame, times = parts.other_tables.get("account", (pd.DataFrame(), ()))
     names = ("ts", "dur") if "ts" in times and "dur" in frame else ()
     return {name: as_ints(frame[name]) if names else np.empty(0, np.int64) for name in ("ts", "dur")}
 
 
-def _beside(parts: SealedParts, origin: int) -> dict[str, Any]:
+def _other_tables(parts: SealedParts, origin: int) -> dict[str, Any]:
     """Return the tables that are no part of the schema, and which of their columns are times."""
-    if not parts.beside:
+    if not parts.other_tables:
         return {}
     moved = {
         name: frame.assign(**{column: frame[column] - origin for column in times})
-        for name, (frame, times) in parts.beside.items()
+        for name, (frame, times) in parts.other_tables.items()
     }
-    known = {name: list(times) for name, (_, times) in parts.beside.items()}
+    time_columns = {name: list(times) for name, (_, times) in parts.other_tables.items()}
     return {
         "tables": {**parts.metadata.get("tables", {}), **moved},
-        "table_times": {**parts.metadata.get("table_times", {}), **known},
+        "table_times": {**parts.metadata.get("table_times", {}), **time_columns},
     }
 
 
@@ -154,7 +154,7 @@ def _origin(*tables: Columns) -> int:
 
 
 def _nest(columns: Columns, allocations: Columns) -> tuple[tuple[npt.NDArray[Any], ...], IntArray]:
-    """Depth, parent and self time of the slices, and the innermost slice of each allocation."""
+    """Return depth, parent and self time of the slices, and the innermost slice of each allocation."""
     n = len(columns["ts"])
     placed = np.flatnonzero(allocations["track"] >= 0)
     home = np.full(len(allocations["ts"]), -1, np.int64)
@@ -170,7 +170,7 @@ def _nest(columns: Columns, allocations: Columns) -> tuple[tuple[npt.NDArray[Any
 
 
 def _inherit(columns: Columns, parent: IntArray, flows: Columns, steps: Columns) -> None:
-    """Phases and modules come down from ancestors; device slices take them and the step from their launch."""
+    """Inherit phases and modules from ancestors; device slices take them and the step from their launch."""
     for name in ("phase", "module"):
         columns[name] = inherit(parent, columns[name])
     if len(steps["step"]):
@@ -179,8 +179,8 @@ def _inherit(columns: Columns, parent: IntArray, flows: Columns, steps: Columns)
     src, dst = flows["src"][launch], flows["dst"][launch]
     for name in ("phase", "module", "step"):
         # the launch decides, also where the device runs late into the next step
-        known = columns[name][src] >= 0
-        columns[name][dst[known]] = columns[name][src[known]]
+        launched = columns[name][src] >= 0
+        columns[name][dst[launched]] = columns[name][src[launched]]
     for name in ("phase", "module"):  # what was launched may enclose slices that were not
         value = columns[name]
         if ((parent >= 0) & (value < 0) & (value[parent] >= 0)).any():
@@ -188,7 +188,7 @@ def _inherit(columns: Columns, parent: IntArray, flows: Columns, steps: Columns)
 
 
 def step_at(ts: IntArray, steps: Columns) -> IntArray:
-    """Number of the step that is running at each instant, -1 between steps."""
+    """Return the number of the step that is running at each instant, -1 between steps."""
     order = np.argsort(steps["ts"], kind="stable")
     starts, ends = steps["ts"][order], (steps["ts"] + steps["dur"])[order]
     i = np.searchsorted(starts, ts, side="right") - 1
@@ -224,8 +224,8 @@ def _counters(parts: SealedParts, window: tuple[int, int] | None) -> Columns:
     return _sorted_inside(table, ("ts", "track"), window)
 
 
-def _held_from(counters: Columns, start: int) -> Columns:
-    """The last reading of each counter before `start` holds at `start`; the others before it are dropped."""
+def _from_start(counters: Columns, start: int) -> Columns:
+    """Let the last reading of each counter before `start` hold at `start`, and drop the others before it."""
     ts, track = counters["ts"], counters["track"]
     early = ts <= start
     last = early.copy()

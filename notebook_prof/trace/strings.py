@@ -39,7 +39,7 @@ class Interner:
         return list(self._codes)
 
     def codes(self, column: Any, n: int) -> CodeArray:
-        """Codes of a whole column.
+        """Return codes of a whole column.
 
         Parameters
         ----------

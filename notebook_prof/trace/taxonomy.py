@@ -98,17 +98,17 @@ that Inductor names after all operators around them (``triton_poi_fused_all_redu
 
 
 def phase_of(name: str) -> str | None:
-    """Phase that a slice's name proves by itself; None for names that leave it open.
+    """Return the phase that a slice's name proves by itself; None for names that leave it open.
 
     Examples
     --------
     >>> phase_of("Optimizer.step#Adam.step"), phase_of("aten::mm")
     ('optimizer', None)
     """
-    found = next((phase for prefix, phase in _PHASE_OF_PREFIX if name.startswith(prefix)), None)
-    if found is None and _COLLECTIVE_OPERATOR.match(name) and "matmul" not in name and "gemm" not in name:
+    by_prefix = next((phase for prefix, phase in _PHASE_OF_PREFIX if name.startswith(prefix)), None)
+    if by_prefix is None and _COLLECTIVE_OPERATOR.match(name) and "matmul" not in name and "gemm" not in name:
         return "communication"
-    return found
+    return by_prefix
 
 
 def is_collective_kernel(name: str) -> bool:

@@ -183,8 +183,8 @@ class Trace:
             ts = slices["ts"].to_numpy()
             end = np.maximum(ts + slices["dur"].to_numpy(), ts + 1)
             keep &= (ts < where.end) & (end > where.start)
-        wanted = {"name": name, "track": track, "step": step, "phase": phase, "category": category}
-        for column, value in wanted.items():
+        conditions = {"name": name, "track": track, "step": step, "phase": phase, "category": category}
+        for column, value in conditions.items():
             if value is not None:
                 values = [value] if isinstance(value, str | int | np.integer) else list(value)
                 if column in ("phase", "category"):
@@ -299,10 +299,10 @@ def _inside(frame: pd.DataFrame, window: Window) -> pd.DataFrame:
     return frame[(ts >= window.start) & (ts < window.end)].reset_index(drop=True)
 
 
-def _check_words(column: str, values: list[Any], known: pd.Index) -> None:
+def _check_words(column: str, values: list[Any], words: pd.Index) -> None:
     for value in values:
-        if value not in known:
-            raise SelectionError(f"no {column} {value!r} in this trace: {nearest(str(value), known)}")
+        if value not in words:
+            raise SelectionError(f"no {column} {value!r} in this trace: {nearest(str(value), words)}")
 
 
 def _span(tables: Mapping[str, pd.DataFrame]) -> Window:

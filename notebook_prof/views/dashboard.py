@@ -60,7 +60,7 @@ def _span(part: Any, span: dict[str, float]) -> None:
 
 
 def dashboard_settings(trace: Trace, verdict: str, claims: Iterable[Claim] = ()) -> dict[str, Any]:
-    """Small facts for the page: versions, sizes, the headline, and why a view may be empty.
+    """Return small facts for the page: versions, sizes, the headline, and why a view may be empty.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def dashboard_settings(trace: Trace, verdict: str, claims: Iterable[Claim] = ())
 
 
 def rail(trace: Trace) -> list[dict[str, str]]:
-    """The tabs from top to bottom: ``name title``, and ``missing``, a sentence where nothing was recorded.
+    """List the tabs from top to bottom: ``name title``, and ``missing``, why a tab is empty.
 
     Where there are lines and no steps, the lines come first.
     """
@@ -115,8 +115,8 @@ def table_title(trace: Trace) -> str:
         used[codes[first : first + _SOME]] = True  # -1, a missing one, falls into the last place
         if used[called].any():
             return "Operators"
-    seen = set(category.categories[used[:-1]])
-    return "Functions" if "python" in seen else "Slices"
+    categories = set(category.categories[used[:-1]])
+    return "Functions" if "python" in categories else "Slices"
 
 
 def empty_reasons(trace: Trace) -> dict[str, str]:

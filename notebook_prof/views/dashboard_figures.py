@@ -31,7 +31,7 @@ def drawn() -> str:
     roots = json.loads(serialize_json(document.to_json()))["roots"]
     text = ",\n".join(json.dumps(root, separators=(",", ":")) for root in roots)
     ids = {old: f'"p{count}"' for count, old in enumerate(dict.fromkeys(_ID.findall(text)), 1)}
-    return f"[\n{_ID.sub(lambda found: ids[found[0]], text)}\n]"
+    return f"[\n{_ID.sub(lambda match: ids[match[0]], text)}\n]"
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ _HEADS: Final = {"ts": "at", "dur": "duration"}
 
 
 def unit_of(frame: pd.DataFrame, column: str, units: Mapping[str, str] | None = None) -> str:
-    """Unit of a column: as given, or by its name and dtype; empty where the column is hidden.
+    """Return the unit of a column: as given, or by its name and dtype; empty where the column is hidden.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def unit_of(frame: pd.DataFrame, column: str, units: Mapping[str, str] | None = 
 
 
 def head_of(column: str) -> str:
-    """Text above a column: its name without the unit.
+    """Return the text above a column: its name without the unit.
 
     Examples
     --------
@@ -134,16 +134,16 @@ def packed(name: str, made: Panel, most: int = MOST_ROWS) -> Answer:
     return pack({"name": name, "title": made.title, "under": list(made.under), "parts": parts}, columns)
 
 
-def _table(part: Table, place: int, most: int, columns: dict[str, npt.NDArray[Any]]) -> dict[str, Any]:
+def _table(part: Table, number: int, most: int, columns: dict[str, npt.NDArray[Any]]) -> dict[str, Any]:
     frame = part.frame.head(most)
-    heads, texts = [], {}
+    headings, texts = [], {}
     for key in map(str, frame.columns):
         unit = unit_of(frame, key, part.units)
         if not unit or (len(frame) and frame[key].isna().all()):
             continue
-        heads.append([key, part.heads.get(key) or head_of(key), unit])
+        headings.append([key, part.heads.get(key) or head_of(key), unit])
         if unit in _NUMERIC:
-            columns[f"{place}.{key}"] = frame[key].to_numpy(dtype=np.float64, na_value=np.nan)
+            columns[f"{number}.{key}"] = frame[key].to_numpy(dtype=np.float64, na_value=np.nan)
         else:
             texts[key] = ["" if pd.isna(value) else str(value)[:_LONGEST_CELL] for value in frame[key]]
     select = None if part.select is None else [plain_patch(patch) for patch in list(part.select)[:most]]
@@ -151,7 +151,7 @@ def _table(part: Table, place: int, most: int, columns: dict[str, npt.NDArray[An
         "kind": "table",
         "title": part.title,
         "call": part.call,
-        "heads": heads,
+        "heads": headings,
         "texts": texts,
         "bars": list(part.bars),
         "size": len(frame),

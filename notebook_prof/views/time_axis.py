@@ -24,7 +24,7 @@ TIME_CODE: Final = (
 
 
 def time_ticker(ticks: int = 6) -> CompositeTicker:
-    """Ticks at whole parts of a second, then of a minute, an hour and a day; positions are nanoseconds."""
+    """Put ticks at whole parts of a second, of a minute, an hour and a day; positions are nanoseconds."""
 
     def part(mantissas: tuple[int, ...], base: int, least: float, most: float | None) -> AdaptiveTicker:
         return AdaptiveTicker(

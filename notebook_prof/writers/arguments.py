@@ -39,13 +39,15 @@ class EventTexts:
             if table is None:
                 continue
             rows = slice_rows_of(trace, name)
-            told = _arguments(table) if name == ARGUMENTS else _attributes(_shorter(trace, table, rows), name)
-            known = np.flatnonzero((rows >= 0) & (told != ""))
+            texts = (
+                _arguments(table) if name == ARGUMENTS else _attributes(_shorter(trace, table, rows), name)
+            )
+            with_text = np.flatnonzero((rows >= 0) & (texts != ""))
             if self.texts is None:
                 self.texts = np.full(len(trace.slices), "", dtype=object)
-            self.texts[rows[known]] = self.texts[rows[known]] + told[known]
+            self.texts[rows[with_text]] = self.texts[rows[with_text]] + texts[with_text]
             self.rows[name] = np.full(len(table), -1, np.int64)
-            self.rows[name][known] = rows[known]
+            self.rows[name][with_text] = rows[with_text]
 
 
 def _arguments(table: pd.DataFrame) -> npt.NDArray[np.object_]:
@@ -55,7 +57,7 @@ def _arguments(table: pd.DataFrame) -> npt.NDArray[np.object_]:
 
 
 def _shorter(trace: Trace, table: pd.DataFrame, rows: IntArray) -> pd.DataFrame:
-    """Without the correlations that the slices tell."""
+    """Leave out the correlations that the slices tell."""
     if "correlation" not in table:
         return table
     own = np.append(trace.slices["correlation"].to_numpy(np.int64, na_value=-1), -1)[rows]
@@ -64,10 +66,10 @@ def _shorter(trace: Trace, table: pd.DataFrame, rows: IntArray) -> pd.DataFrame:
 
 
 def _attributes(table: pd.DataFrame, name: str) -> npt.NDArray[np.object_]:
-    """Each distinct row is written once."""
-    place, facts = distinct_facts(table, _OF_SLICE)
+    """Write each distinct row once."""
+    code, facts = distinct_facts(table, _OF_SLICE)
     texts = [f',"{name}":{msgspec.json.encode(each).decode()}' if _sayable(each) else "" for each in facts]
-    return np.array([*texts, ""], dtype=object)[place]
+    return np.array([*texts, ""], dtype=object)[code]
 
 
 def _sayable(facts: dict[str, Any]) -> bool:

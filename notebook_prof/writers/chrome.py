@@ -77,10 +77,10 @@ class _Sink(Protocol):
 
 
 def _write(trace: Trace, file: _Sink) -> None:
-    told = EventTexts(trace)
-    file.write(_head(trace, told))
+    texts = EventTexts(trace)
+    file.write(_head(trace, texts))
     first = True
-    for rows in _all_rows(trace, told):
+    for rows in _all_rows(trace, texts):
         for text in rows:
             if text:
                 file.write((text if first else ",\n" + text).encode())
@@ -88,17 +88,17 @@ def _write(trace: Trace, file: _Sink) -> None:
     file.write(b"\n]}\n")
 
 
-def _all_rows(trace: Trace, told: EventTexts) -> Iterator[Rows]:
+def _all_rows(trace: Trace, texts: EventTexts) -> Iterator[Rows]:
     yield track_rows(trace)
-    yield slice_rows(trace, told)
+    yield slice_rows(trace, texts)
     yield step_rows(trace)
     yield flow_rows(trace)
     yield counter_rows(trace)
     yield memory_rows(trace)
 
 
-def _head(trace: Trace, told: EventTexts) -> bytes:
-    beside = {"report": [asdict(issue) for issue in trace.report], "metadata": json_tables(trace, told)}
+def _head(trace: Trace, texts: EventTexts) -> bytes:
+    beside = {"report": [asdict(issue) for issue in trace.report], "metadata": json_tables(trace, texts)}
     top: dict[str, Any] = {
         "schemaVersion": 1,
         "notebook_prof_tables": tables(trace) | {name: part for name, part in beside.items() if part},
@@ -109,8 +109,8 @@ def _head(trace: Trace, told: EventTexts) -> bytes:
     }
     rank = trace.metadata.get("rank")
     if isinstance(rank, int):
-        known = {key: trace.metadata.get(key) for key in ("rank", "world_size", "backend")}
-        top["distributedInfo"] = {key: value for key, value in known.items() if value is not None}
+        facts = {key: trace.metadata.get(key) for key in ("rank", "world_size", "backend")}
+        top["distributedInfo"] = {key: value for key, value in facts.items() if value is not None}
     if len(trace.stacks):
         top["stackFrames"] = stack_frames(trace)
     # half a surrogate is no text that other programs read
@@ -120,8 +120,10 @@ def _head(trace: Trace, told: EventTexts) -> bytes:
 def _devices(trace: Trace) -> list[dict[str, Any]]:
     names = trace.metadata.get("devices") or ()
     numbers = trace.tracks["device"].dropna().unique()
-    known = {i: str(name) for i, name in enumerate(names)} if isinstance(names, list | tuple) else {}
-    return [{"id": int(n), "name": known.get(int(n), f"device {n}")} for n in np.sort(numbers) if int(n) >= 0]
+    name_of = {i: str(name) for i, name in enumerate(names)} if isinstance(names, list | tuple) else {}
+    return [
+        {"id": int(n), "name": name_of.get(int(n), f"device {n}")} for n in np.sort(numbers) if int(n) >= 0
+    ]
 
 
 def _jsonable(value: Any) -> Any:

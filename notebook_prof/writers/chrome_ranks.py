@@ -125,9 +125,9 @@ class _Placed(Trace):
         on_device = (tracks["kind"] == "stream").to_numpy()
         device, pid = ints(tracks["device"]), ints(tracks["pid"])
         self.devices = np.unique(device[on_device])
-        processes, known = np.unique(pid[~on_device]), first_device + np.arange(len(self.devices))
+        processes, numbers = np.unique(pid[~on_device]), first_device + np.arange(len(self.devices))
         first = _FIRST_PROCESS + rank * _PROCESSES
-        new_device = known[np.searchsorted(self.devices, device[on_device])]
+        new_device = numbers[np.searchsorted(self.devices, device[on_device])]
         new_pid = first + np.minimum(np.searchsorted(processes, pid[~on_device]), _PROCESSES - 2)
         device[on_device] = new_device
         pid[on_device] = new_device

@@ -98,7 +98,7 @@ def _categorical(column: pd.Series[Any], how: dict[str, Any], values: ValueEncod
 
 
 def _text(column: pd.Series[Any]) -> Any:
-    """The strings; None where some are not, or are not valid Unicode, or are missing in another way."""
+    """Return the strings; None where some are no strings, no valid Unicode, or missing in another way."""
     import pyarrow as pa
 
     strings = column.astype(object).to_numpy(copy=True)

@@ -151,7 +151,7 @@ class _Counted:
         self._raw.flush()
 
     def close(self) -> None:
-        """Left to who opened it."""
+        """Leave the file to who opened it."""
 
     def readable(self) -> bool:
         return False

@@ -13,13 +13,13 @@ from .arguments import EventTexts
 from .values import ValueEncoder
 
 
-def json_tables(trace: Trace, told: EventTexts) -> dict[str, Any]:
+def json_tables(trace: Trace, texts: EventTexts) -> dict[str, Any]:
     """Return what ``trace.metadata["tables"]`` holds, in its order.
 
     Parameters
     ----------
     trace : Trace
-    told : EventTexts
+    texts : EventTexts
         Rows that events tell themselves: of these, only the slice is written.
 
     Returns
@@ -37,18 +37,18 @@ def json_tables(trace: Trace, told: EventTexts) -> dict[str, Any]:
     >>> json_tables(trace, EventTexts(trace))
     {'t': {'columns': [{'name': 'a', 'dtype': 'int64', 'values': [1, 2]}]}}
     """
-    tables, found = trace.metadata.get("tables") or {}, {}
+    tables, encoded = trace.metadata.get("tables") or {}, {}
     encoder = ValueEncoder(lambda frame: "")
     for name, table in tables.items() if isinstance(tables, Mapping) else ():
         if not isinstance(table, pd.DataFrame) or not _plain(table):
-            found[str(name)] = {"value": encoder.encode(_without_frames(table))}
+            encoded[str(name)] = {"value": encoder.encode(_without_frames(table))}
             continue
-        found[str(name)] = {}
-        if (rows := told.rows.get(name)) is not None:
-            found[str(name)]["slices"] = rows.tolist()
+        encoded[str(name)] = {}
+        if (rows := texts.rows.get(name)) is not None:
+            encoded[str(name)]["slices"] = rows.tolist()
             table = table[rows < 0]
-        found[str(name)]["columns"] = [_column(table[column], encoder) for column in table]
-    return found
+        encoded[str(name)]["columns"] = [_column(table[column], encoder) for column in table]
+    return encoded
 
 
 def _plain(table: pd.DataFrame) -> bool:

@@ -146,15 +146,15 @@ def _is_default(index: pd.Index[Any]) -> bool:
 
 
 def _with_losses(report: ImportReport, values: ValueEncoder) -> ImportReport:
-    told = report.copy()
-    told.add(
+    with_losses = report.copy()
+    with_losses.add(
         "metadata-as-text",
         "info",
         len(values.lost),
         example=values.lost[0] if values.lost else "",
         effect="kept as text in the saved file",
     )
-    return told
+    return with_losses
 
 
 def _issue_fields(issue: Any) -> dict[str, Any]:

@@ -41,58 +41,58 @@ _FRACTIONS: Final = np.array([f".{ns:03d}" for ns in range(1000)], dtype=object)
 
 
 def tables(trace: Trace) -> dict[str, Any]:
-    """Tracks, steps, the recorded window and values that are no numbers: events have no place for them."""
-    places = _places(trace)
+    """Return tracks, steps, window and odd values: events have no place for them."""
+    ids = _track_ids(trace)
     tracks = trace.tracks.drop(columns="track").astype(object).where(trace.tracks.notna(), None)
     rows = [
-        {**{name: value for name, value in row.items() if value not in (None, "")}, "place": places[track]}
+        {**{name: value for name, value in row.items() if value not in (None, "")}, "place": ids[track]}
         for track, row in zip(trace.tracks["track"], tracks.to_dict("records"), strict=True)
     ]
     steps = [trace.steps[name].tolist() for name in ("step", "ts", "dur", "source")]
-    found: dict[str, Any] = {"tracks": rows, "steps": list(zip(*steps, strict=True))}
+    values: dict[str, Any] = {"tracks": rows, "steps": list(zip(*steps, strict=True))}
     if trace.steps["loop"].any():
-        found["loops"] = trace.steps["loop"].tolist()
+        values["loops"] = trace.steps["loop"].tolist()
     moments = (trace.slices["ts"], trace.counters["ts"], trace.allocations["ts"])
     if all((ts < trace.span.end).all() for ts in moments):
-        found["window"] = [int(trace.span.start), int(trace.span.end)]
+        values["window"] = [int(trace.span.start), int(trace.span.end)]
     odd = trace.counters[~np.isfinite(trace.counters["value"].to_numpy())]
     if len(odd):
         # JSON has no word for these values
         times = zip(odd["track"].tolist(), odd["ts"].tolist(), map(repr, odd["value"].tolist()), strict=True)
-        found["values"] = list(times)
-    return found
+        values["values"] = list(times)
+    return values
 
 
 def stack_frames(trace: Trace) -> dict[str, dict[str, Any]]:
-    """Frames of call stacks by key, as Chrome's format has them; the lines are an addition."""
+    """Return frames of call stacks by key, as Chrome's format has them; the lines are an addition."""
     columns = ("parent", "name", "file", "line")
     frames = trace.stacks[["stack", *columns]].astype(object)
     frames = frames.where(trace.stacks.notna(), None)
-    found = {}
+    frames_by_key = {}
     for key, parent, name, file, line in zip(*(frames[c] for c in frames), strict=True):
         frame: dict[str, Any] = {"name": name, "category": file}
         frame |= {"line": line} if line is not None else {}
-        found[str(key)] = frame | ({"parent": str(parent)} if parent is not None else {})
-    return found
+        frames_by_key[str(key)] = frame | ({"parent": str(parent)} if parent is not None else {})
+    return frames_by_key
 
 
 def track_rows(trace: Trace) -> Rows:
-    """Names of processes and threads; metadata events."""
-    places = _places(trace)
+    """Write names of processes and threads; metadata events."""
+    ids = _track_ids(trace)
     out = []
     tracks = trace.tracks
     for track, name, kind in zip(tracks["track"], tracks["name"], tracks["kind"], strict=True):
         if kind not in ("thread", "process", "stream"):
             continue
-        pid, tid = places[track]
+        pid, tid = ids[track]
         out.append({"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}})
         process = f"GPU {pid}" if kind == "stream" else f"process {pid}"
         out.append({"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": process}})
     yield ",\n".join(dict.fromkeys(json.dumps(row) for row in out))
 
 
-def slice_rows(trace: Trace, told: EventTexts | None = None) -> Rows:
-    """Complete events, with what tables beside the slices tell of them."""
+def slice_rows(trace: Trace, event_texts: EventTexts | None = None) -> Rows:
+    """Write complete events, with what tables beside the slices tell of them."""
     slices = trace.slices
     streams = trace.tracks.loc[trace.tracks["kind"] == "stream", "track"]
     on_device = slices["track"].isin(streams).to_numpy()
@@ -101,14 +101,14 @@ def slice_rows(trace: Trace, told: EventTexts | None = None) -> Rows:
     plain = [f'{{"ph":"X","name":{json.dumps(name)}' for name in names]
     bare = [name.removeprefix(MODULE_PREFIX) for name in names]
     module = [f'{{"ph":"X","name":{json.dumps(MODULE_PREFIX + name)}' for name in bare]
-    shared = _shared_places(trace)
+    shared = _shared_track_texts(trace)
     args = {
         "category": [f',"args":{{"category":"{word}"' for word in slices["category"].cat.categories],
         "phase": [f',"phase":"{word}"' for word in slices["phase"].cat.categories],
         "module": [f',"module":{json.dumps(path)}' for path in slices["module"].cat.categories],
         "shapes": [_dims(shape) for shape in slices["shapes"].cat.categories],
     }
-    texts = (told or EventTexts(trace)).texts
+    texts = (event_texts or EventTexts(trace)).texts
     for chunk in _chunks(len(slices)):
         part = slices.iloc[chunk]
         text = _table(plain, part["name"])
@@ -117,7 +117,7 @@ def slice_rows(trace: Trace, told: EventTexts | None = None) -> Rows:
         kind = _table(kinds, part["category"])
         for word, there in _ON_DEVICE.items():
             kind[on_device[chunk] & (part["category"] == word).to_numpy()] = f',"cat":"{there}"'
-        text = text + kind + _place_texts(trace, part["track"]) + _times(part) + _leaf(part)
+        text = text + kind + _track_id_texts(trace, part["track"]) + _times(part) + _leaf(part)
         for column, words in args.items():
             text = text + _table(words, part[column])
         text = text + shared[part["track"].to_numpy()] + _numbers(part)
@@ -126,27 +126,27 @@ def slice_rows(trace: Trace, told: EventTexts | None = None) -> Rows:
 
 
 def step_rows(trace: Trace) -> Rows:
-    """Steps that are not slices already, as ranges of a thread of their own.
+    """Write steps that are not slices already, as ranges of a thread of their own.
 
     On the thread that ran them they would nest wrongly: a step that an optimizer's hook ends is over
     before the optimizer's own slice is.
     """
     there = set(trace.slices["name"].cat.categories)
     names = [f"{STEP_PREFIX}{number}" for number in trace.steps["step"]]
-    place = f'"pid":{_NO_PROCESS},"tid":1'
+    ids = f'"pid":{_NO_PROCESS},"tid":1'
     rows = [
-        f'{{"ph":"X","name":"{name}","cat":"user_annotation",{place}'
+        f'{{"ph":"X","name":"{name}","cat":"user_annotation",{ids}'
         f',"ts":{_microseconds(ts)},"dur":{_microseconds(dur)}}}'
         for name, ts, dur in zip(names, trace.steps["ts"], trace.steps["dur"], strict=True)
         if name not in there
     ]
     if rows:
-        rows.insert(0, f'{{"ph":"M","name":"thread_name",{place},"args":{{"name":"steps"}}}}')
+        rows.insert(0, f'{{"ph":"M","name":"thread_name",{ids},"args":{{"name":"steps"}}}}')
     yield ",\n".join(rows)
 
 
 def flow_rows(trace: Trace, first: int = 0) -> Rows:
-    """Arrows from launches to device work and from forward to backward, numbered from `first`."""
+    """Write arrows from launches to device work and from forward to backward, numbered from `first`."""
     slices, flows = trace.slices, trace.flows
     for chunk in _chunks(len(flows)):
         part = flows.iloc[chunk]
@@ -156,13 +156,13 @@ def flow_rows(trace: Trace, first: int = 0) -> Rows:
         for phase, end in (("s", "src"), ("f", "dst")):
             at = slices.iloc[part[end].to_numpy()]
             bind = ',"bp":"e"' if phase == "f" else ""
-            text = f'{{"ph":"{phase}"{bind},"id":' + number + category + _place_texts(trace, at["track"])
+            text = f'{{"ph":"{phase}"{bind},"id":' + number + category + _track_id_texts(trace, at["track"])
             text = text + ',"ts":' + _decimal(at["ts"].to_numpy())
             yield ",\n".join(text + ',"args":{"slice":' + _digits(part[end].to_numpy()) + "}}")
 
 
 def counter_rows(trace: Trace) -> Rows:
-    """Counter events, a series a track."""
+    """Write counter events, a series a track."""
     names = trace.tracks.set_index("track")["name"]
     pids = trace.tracks.set_index("track")["pid"].fillna(_NO_PROCESS)
     for chunk in _chunks(len(trace.counters)):
@@ -182,16 +182,16 @@ def counter_rows(trace: Trace) -> Rows:
 
 
 def memory_rows(trace: Trace) -> Rows:
-    """Allocations and frees, as Kineto's ``[memory]`` instants."""
-    events, shared = trace.allocations, _shared_places(trace)
+    """Write allocations and frees, as Kineto's ``[memory]`` instants."""
+    events, shared = trace.allocations, _shared_track_texts(trace)
     for chunk in _chunks(len(events)):
         part = events.iloc[chunk]
         track = ints(part["track"])
-        known = np.flatnonzero(track >= 0)
+        on_track = np.flatnonzero(track >= 0)
         where = np.full(len(part), f',"pid":{_NO_PROCESS},"tid":0', dtype=object)
-        where[known] = _place_texts(trace, part["track"].iloc[known].astype(np.int64))
+        where[on_track] = _track_id_texts(trace, part["track"].iloc[on_track].astype(np.int64))
         number = np.full(len(part), "", dtype=object)
-        number[known] = shared[track[known]]
+        number[on_track] = shared[track[on_track]]
         text = '{"ph":"i","s":"t","cat":"cpu_instant_event","name":"[memory]"' + where
         text = text + ',"ts":' + _decimal(part["ts"].to_numpy()) + ',"args":{"Addr":'
         text = text + part["addr"].to_numpy().astype("U20").astype(object)
@@ -210,8 +210,8 @@ def _leaf(part: pd.DataFrame) -> TextArray:
     """Return the innermost frame of each slice's stack, where it has one."""
     text = np.full(len(part), "", dtype=object)
     leaf = ints(part["stack"])
-    known = np.flatnonzero(leaf >= 0)
-    text[known] = ',"sf":' + _digits(leaf[known])
+    with_stack = np.flatnonzero(leaf >= 0)
+    text[with_stack] = ',"sf":' + _digits(leaf[with_stack])
     return text
 
 
@@ -219,8 +219,8 @@ def _numbers(part: pd.DataFrame) -> TextArray:
     text = np.full(len(part), "", dtype=object)
     for column in ("step", "correlation", "device", "stream"):
         values = part[column].to_numpy(dtype=np.int64, na_value=-1)
-        known = np.flatnonzero(values >= 0)
-        text[known] = text[known] + (f',"{column}":' + _digits(values[known]))
+        with_value = np.flatnonzero(values >= 0)
+        text[with_value] = text[with_value] + (f',"{column}":' + _digits(values[with_value]))
     return text
 
 
@@ -237,8 +237,8 @@ def _times(part: pd.DataFrame) -> TextArray:
     return np.asarray(',"ts":' + ts + ',"dur":' + dur, dtype=object)
 
 
-def _places(trace: Trace) -> dict[int, tuple[int, int]]:
-    """Process and thread id of each track; those without get ids of their own."""
+def _track_ids(trace: Trace) -> dict[int, tuple[int, int]]:
+    """Return the process and thread id of each track; those without get ids of their own."""
     tracks = trace.tracks
     stream = (tracks["kind"] == "stream").to_numpy()
     pid = np.where(stream, ints(tracks["device"]), ints(tracks["pid"]))
@@ -248,21 +248,21 @@ def _places(trace: Trace) -> dict[int, tuple[int, int]]:
     return dict(zip(key.tolist(), zip(pid.tolist(), tid.tolist(), strict=True), strict=True))
 
 
-def _shared_places(trace: Trace) -> TextArray:
-    """For each track, its number as an argument if others have the same process and thread; else nothing."""
-    places = _places(trace)
-    seen = pd.Series(list(places.values())).duplicated(keep=False).to_numpy()
-    result = np.full(1 + max(places, default=0), "", dtype=object)
-    for (track, _), shared in zip(places.items(), seen, strict=True):
+def _shared_track_texts(trace: Trace) -> TextArray:
+    """Return each track's number as an argument if others have its process and thread; else nothing."""
+    ids = _track_ids(trace)
+    duplicated = pd.Series(list(ids.values())).duplicated(keep=False).to_numpy()
+    result = np.full(1 + max(ids, default=0), "", dtype=object)
+    for (track, _), shared in zip(ids.items(), duplicated, strict=True):
         if shared:
             result[track] = f',"track":{track}'
     return result
 
 
-def _place_texts(trace: Trace, track: pd.Series[Any]) -> TextArray:
-    places = _places(trace)
-    table = np.full(1 + max(places, default=0), "", dtype=object)
-    for number, (pid, tid) in places.items():
+def _track_id_texts(trace: Trace, track: pd.Series[Any]) -> TextArray:
+    ids = _track_ids(trace)
+    table = np.full(1 + max(ids, default=0), "", dtype=object)
+    for number, (pid, tid) in ids.items():
         table[number] = f',"pid":{pid},"tid":{tid}'
     return np.asarray(table[track.to_numpy()], dtype=object)
 
@@ -274,7 +274,7 @@ def _table(texts: Sequence[str], column: pd.Series[Any]) -> TextArray:
 
 
 def _decimal(ns: IntArray) -> TextArray:
-    """Microseconds with three decimals."""
+    """Write microseconds with three decimals."""
     return np.asarray(_digits(ns // 1000) + _FRACTIONS[ns % 1000], dtype=object)
 
 

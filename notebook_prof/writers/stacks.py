@@ -150,7 +150,7 @@ def _grow(name: IntArray, above: IntArray, depth: IntArray) -> tuple[IntArray, I
 
 
 def _walk(paths: _Paths) -> Iterator[tuple[int, int]]:
-    """Paths with their depth, each before those inside it, siblings by first appearance."""
+    """Yield paths with their depth, each before those inside it, siblings by first appearance."""
     inside: dict[int, list[int]] = {}
     for i in np.argsort(paths.slice, kind="stable")[::-1].tolist():
         inside.setdefault(int(paths.parent[i]), []).append(i)
@@ -204,7 +204,7 @@ def _speedscope(trace: Trace, paths: _Paths, metric: str) -> dict[str, Any]:
 
 
 def _frames(trace: Trace, rows: IntArray) -> list[tuple[tuple[str, Any], ...]]:
-    """Name of each slice, and its file and line where its stack says that it is that function."""
+    """Return the name of each slice, and its file and line where its stack says that it is that function."""
     chosen = trace.slices.iloc[rows]
     key = chosen["stack"].to_numpy(dtype=np.int64, na_value=-1)
     stacks = trace.stacks
@@ -215,7 +215,7 @@ def _frames(trace: Trace, rows: IntArray) -> list[tuple[tuple[str, Any], ...]]:
         if k < 0 or not (name == functions[k] or name.startswith(f"{functions[k]} (")):
             frames.append((("name", name),))
             continue
-        place = (("file", files[k]),) if files[k] else ()
+        file = (("file", files[k]),) if files[k] else ()
         line = (("line", int(lines[k])),) if lines[k] > 0 else ()
-        frames.append((("name", functions[k]), *place, *line))
+        frames.append((("name", functions[k]), *file, *line))
     return frames

@@ -62,8 +62,10 @@ def _with_texts(frame: pd.DataFrame) -> pd.DataFrame:
     for i in [i for i, dtype in enumerate(frame.dtypes) if pd.api.types.is_object_dtype(dtype)]:
         cells = frame.iloc[:, i].tolist()
         if any(isinstance(cell, _NESTED) for cell in cells):
-            told = [json.dumps(cell, default=str) if isinstance(cell, _NESTED) else cell for cell in cells]
-            texts[i] = pd.Series(told, index=frame.index, dtype=object)
+            texts_of_cells = [
+                json.dumps(cell, default=str) if isinstance(cell, _NESTED) else cell for cell in cells
+            ]
+            texts[i] = pd.Series(texts_of_cells, index=frame.index, dtype=object)
     if not texts:
         return frame
     columns = [texts.get(i, frame.iloc[:, i]) for i in range(frame.shape[1])]

@@ -44,10 +44,10 @@ class ValueEncoder:
             return value
         if isinstance(value, str):
             return str.__str__(value)
-        if (found := _scalar(value)) is not None:
-            return found
-        if depth < MAX_NESTING and (found := self._container(value, where, depth)) is not None:
-            return found
+        if (encoded := _scalar(value)) is not None:
+            return encoded
+        if depth < MAX_NESTING and (encoded := self._container(value, where, depth)) is not None:
+            return encoded
         self.lost.append(f"{where}: {type(value).__name__}")
         return _tagged("text", str(value))
 

@@ -99,7 +99,7 @@ def test_the_account_is_a_partition(program: list[Any], schedule: Any, cost: int
     first_to_last = int(ts[-1] + dur[-1] - ts[0])
     assert dur.sum() == first_to_last
     # steps that were recorded and those that were not, all of them
-    assert table["steps"].sum() == window.seen
+    assert table["steps"].sum() == window.step_count
     spent = sum(dur[i] for i in range(len(table)) if table["kind"].iloc[i] == "steps")
     recorded = [(t, t + d) for part in slow.steps for t, d in zip(part.ts, part.dur, strict=True)]
     assert spent == sum(end - begin for begin, end in recorded)

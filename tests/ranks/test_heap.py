@@ -15,14 +15,14 @@ from notebook_prof.ranks.reading import cluster
 CODE = """
 import resource
 import numpy as np
-from notebook_prof.ranks.reading.cluster import heap_kept
+from notebook_prof.ranks.reading.cluster import raised_heap_limits
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(200):
         np.ones(125_000).sum()  # 1 MB: too small for a huge page
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 first = faults()
-with heap_kept():
+with raised_heap_limits():
     inside = faults()
 print(first, inside, faults())
 """
@@ -62,7 +62,7 @@ def test_nothing_is_told_where_nobody_asked(library: Library, monkeypatch: pytes
         monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
         if asked is not None:
             monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", asked)
-        with cluster.heap_kept():
+        with cluster.raised_heap_limits():
             assert library.told == []
     assert library.told == []
 
@@ -72,20 +72,20 @@ def test_the_last_thread_sets_what_was_asked_for(library: Library, monkeypatch: 
     inside, end = threading.Event(), threading.Event()
 
     def other() -> None:
-        with cluster.heap_kept():
+        with cluster.raised_heap_limits():
             inside.set()
             assert end.wait(60)
 
     thread = threading.Thread(target=other)
     thread.start()
     assert inside.wait(60)
-    with pytest.raises(ValueError, match="ours"), cluster.heap_kept():
+    with pytest.raises(ValueError, match="ours"), cluster.raised_heap_limits():
         raise ValueError("ours")
     assert len(library.told) == 2  # the other one still works
     end.set()
     thread.join(60)
     assert library.told[2:] == [(-1, 65536), (-3, 128 << 10), (0,)]
     monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "4096")
-    with cluster.heap_kept():
+    with cluster.raised_heap_limits():
         pass
     assert (-3, 4096) in library.told

@@ -17,8 +17,8 @@ from notebook_prof import analysis
 from notebook_prof.analysis.time.operators import operator_times
 from notebook_prof.errors import FormatError, OptionError, SelectionError
 from notebook_prof.ranks.analysis.tables import STANDARD
-from notebook_prof.ranks.reading.cache import open_rank, place_of
-from notebook_prof.ranks.reading.files import RankFile, looked_at
+from notebook_prof.ranks.reading.cache import open_rank, twin_path
+from notebook_prof.ranks.reading.files import RankFile, inspected
 from notebook_prof.ranks.reading.reduction import reduce_rank, with_rank
 from notebook_prof.readers import read_trace
 from notebook_prof.trace import Trace
@@ -105,7 +105,7 @@ def test_files_merged_into_one(tmp_path: Path):
 
 def test_what_analyses_share_changes_none_of_them(tmp_path: Path):
     write_gpipe(tmp_path, 2, 2)
-    file = looked_at(str(tmp_path / "rank0.json"))
+    file = inspected(str(tmp_path / "rank0.json"))
     reduced, trace = reduce_rank(file, STANDARD), nbp.read_trace(file.path)
     assert reduced.failures == {}
     for name, (alone, options) in STANDARD.items():
@@ -226,7 +226,7 @@ def test_many_threads_share_one_cache(tmp_path: Path):
     [path] = write_run(tmp_path, 1).glob("*.gz")
     file = RankFile(0, str(path), "name", path.stat().st_size)
     for damage in (False, True):
-        place = place_of(file, True)
+        place = twin_path(file, True)
         assert place is not None
         if damage:
             next(place.iterdir()).write_bytes(b"damaged")

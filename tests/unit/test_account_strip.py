@@ -16,7 +16,7 @@ from notebook_prof.analysis import Claim
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.selection import Selection
 from notebook_prof.service.answers import account
-from notebook_prof.service.answers.account import MOST_STRETCHES, joined_spans, thinned
+from notebook_prof.service.answers.account import MOST_SPANS_DRAWN, joined_spans, thinned
 from notebook_prof.service.headline import headline_pieces
 from notebook_prof.service.store import ViewStore
 from notebook_prof.testing import draw
@@ -89,7 +89,7 @@ def test_very_many_stretches_keep_their_shares_of_the_picture() -> None:
     answer = account(ViewStore(builder.seal()), EVERYTHING, {})
     assert answer.content["thinned"]
     data = answer.arrays()
-    assert 100 < len(data["ts"]) <= MOST_STRETCHES
+    assert 100 < len(data["ts"]) <= MOST_SPANS_DRAWN
     shares = np.bincount(data["part"], weights=data["dur"]) / data["dur"].sum()
     np.testing.assert_allclose(shares, [0.3, 0.7], atol=0.01)
     assert answer.nbytes < 100_000

@@ -167,13 +167,13 @@ def test_slices_nest_and_their_self_times_are_the_sampled_time(
 def test_the_cell_is_the_root() -> None:
     trimmed = trim(stacks_of([RUN, CELL_1, OUR, TRAIN_8, RUN, SVD], [RUN, RUN], []))
     assert trimmed.lengths.tolist() == [4, 0, 0]
-    assert [trimmed.known[i] for i in trimmed.frames] == [CELL_1, TRAIN_8, RUN, SVD]
+    assert [trimmed.distinct[i] for i in trimmed.frames] == [CELL_1, TRAIN_8, RUN, SVD]
 
 
 def test_what_we_call_ourselves_is_left_out() -> None:
     trimmed = trim(stacks_of([CELL_1, OUR, SVD], [CELL_1, SVD, OUR, TRAIN_8, SVD, OUR], [OUR, SVD]))
     assert trimmed.lengths.tolist() == [1, 4, 0]
-    assert [trimmed.known[i] for i in trimmed.frames] == [CELL_1, CELL_1, SVD, TRAIN_8, SVD]
+    assert [trimmed.distinct[i] for i in trimmed.frames] == [CELL_1, CELL_1, SVD, TRAIN_8, SVD]
 
 
 def test_without_a_cell_the_place_of_the_start_is_the_root() -> None:
@@ -182,7 +182,7 @@ def test_without_a_cell_the_place_of_the_start_is_the_root() -> None:
         stacks_of([main, TRAIN_8, SVD], [main, TRAIN_9], [other]), [main, TRAIN_8._replace(line=6)]
     )
     assert trimmed.lengths.tolist() == [2, 1, 1]
-    assert [trimmed.known[i] for i in trimmed.frames] == [TRAIN_8, SVD, TRAIN_9, other]
+    assert [trimmed.distinct[i] for i in trimmed.frames] == [TRAIN_8, SVD, TRAIN_9, other]
 
 
 def test_whose_code_a_file_holds() -> None:
@@ -213,14 +213,14 @@ def test_stacks_are_decoded_to_the_lines_that_ran() -> None:
     stacks = decode(samples.packed, samples.codes)
     first = inner.__code__.co_firstlineno
     leaves = [
-        stacks.known[stacks.frames[offset + n - 1]]
+        stacks.distinct[stacks.frames[offset + n - 1]]
         for offset, n in zip(stacks.offsets, stacks.lengths, strict=True)
     ]
     assert [frame.line for frame in leaves] == [first + 1, first + 2]
     assert leaves[0].function.endswith("inner")
     assert len(samples) == 2
     assert (
-        context_of(Stacks(stacks.frames[: stacks.lengths[0]], stacks.lengths[:1], stacks.known))[-1]
+        context_of(Stacks(stacks.frames[: stacks.lengths[0]], stacks.lengths[:1], stacks.distinct))[-1]
         == leaves[0]
     )
 
@@ -235,4 +235,4 @@ def test_a_stack_ends_at_the_cell_runner() -> None:
 
     inner()
     stacks = decode(samples.packed, samples.codes)
-    assert [frame.function.rpartition(".")[2] for frame in stacks.known] == ["inner"]
+    assert [frame.function.rpartition(".")[2] for frame in stacks.distinct] == ["inner"]

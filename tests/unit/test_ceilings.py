@@ -16,7 +16,7 @@ from notebook_prof.trace import TraceBuilder
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(ceilings, "_KEPT", {})
+    monkeypatch.setattr(ceilings, "_CACHE", {})
     monkeypatch.setattr(ceilings, "_SECONDS", 0.0)
     monkeypatch.setattr(ceilings, "_HOST_SIZE", 64)
     monkeypatch.setattr(ceilings, "_HOST_BYTES", 2**16)

@@ -107,7 +107,7 @@ def _begun(monkeypatch: pytest.MonkeyPatch, widget: ProfileWidget) -> dict[str, 
     sent: list[dict[str, Any]] = []
     with monkeypatch.context() as patch:
         patch.setattr(widget, "send", lambda content, buffers=None: sent.append(content))
-        widget._asked(widget, {"t": "start", "rid": "1"}, [])
+        widget._receive(widget, {"t": "start", "rid": "1"}, [])
     assert sent[0]["rid"] == "1"
     assert len(json.loads(sent[0]["document"])["roots"]) == 4
     settings: dict[str, Any] = sent[0]["settings"]
@@ -117,8 +117,8 @@ def _begun(monkeypatch: pytest.MonkeyPatch, widget: ProfileWidget) -> dict[str, 
 def _threads(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
     """The threads that show the rest; they wait for no page."""
     started: list[threading.Thread] = []
-    rest = deferred_display.show_rest
-    monkeypatch.setattr(display_module, "show_rest", lambda *given: started.append(rest(*given)))
+    rest = deferred_display.show_when_ready
+    monkeypatch.setattr(display_module, "show_when_ready", lambda *given: started.append(rest(*given)))
     monkeypatch.setattr(executor, "COMES_S", 0)
     return started
 
@@ -163,8 +163,8 @@ def test_the_views_go_out_before_the_trace_is_there(monkeypatch: pytest.MonkeyPa
     (widget,), sent = _widgets(), []
     monkeypatch.setattr(widget, "send", lambda content, buffers=None: sent.append((content, len(buffers))))
     asked = [{"t": "bokehjs", "rid": "1"}, {"t": "start", "rid": "2"}]
-    widget._asked(widget, {"t": "several", "messages": asked}, [])
-    widget._asked(widget, {"t": "start", "rid": "3"}, [])
+    widget._receive(widget, {"t": "several", "messages": asked}, [])
+    widget._receive(widget, {"t": "start", "rid": "3"}, [])
     assert [content["rid"] for content, _ in sent] == ["1"], "only BokehJS needs no trace"
     assert sent[0][1] > 0
     assert profile.pending is not None
@@ -176,7 +176,7 @@ def test_the_views_go_out_before_the_trace_is_there(monkeypatch: pytest.MonkeyPa
     assert len(json.loads(sent[1][0]["document"])["roots"]) > 0
     assert widget.headline == drawn.headline
     assert told[2][1:] == (widget.settings["uid"], True)
-    widget._asked(widget, {"t": "start", "rid": "4"}, [])
+    widget._receive(widget, {"t": "start", "rid": "4"}, [])
     assert sent[-1][0]["rid"] == "4"
 
 
@@ -270,13 +270,13 @@ def test_the_widget_mirrors_the_selection_and_lets_go(monkeypatch: pytest.Monkey
     monkeypatch.setattr(widget, "send", lambda content, buffers=None: sent.append(content))
     profile.selection.step = 4
     assert widget.selection["step"] == [4]
-    widget._asked(
+    widget._receive(
         widget, {"t": "select", "patch": {"name": ["mm"]}, "origin": "table", "revision": 1, "rid": "1"}, []
     )
     assert sent[-1]["state"]["name"] == ["mm"]
     assert sent[-1]["rid"] == "1"
     assert widget.selection["name"] == ["mm"]
-    widget._asked(widget, {"t": "table", "rid": "2"}, [])
+    widget._receive(widget, {"t": "table", "rid": "2"}, [])
     assert sent[-1]["by"] == "name"
     widget.close()
     profile.selection.clear()
@@ -305,7 +305,7 @@ def test_what_a_gesture_asks_is_answered_in_order_under_what_it_selects(
     select = {"t": "select", "patch": {"name": ["aten::conv2d"]}, "origin": "table", "rid": "1"}
     phases = {"t": "phases", "rid": "2"}
     filled = {"t": "table", "rid": "3", "pad": 66_000}
-    widget._asked(widget, {"t": "several", "messages": [select, phases, filled]}, [])
+    widget._receive(widget, {"t": "several", "messages": [select, phases, filled]}, [])
     (together, small), (last, size) = sent
     first, second = together["several"]
     assert [content["rid"] for content in (first, second, last)] == ["1", "2", "3"]

@@ -50,7 +50,7 @@ def widget() -> Iterator[Heard]:
 
 def asked(widget: Heard, message: Any) -> list[Any]:
     widget.sent.clear()
-    widget._asked(widget, message, [])
+    widget._receive(widget, message, [])
     return widget.sent
 
 

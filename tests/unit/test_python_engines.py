@@ -39,7 +39,7 @@ from notebook_prof.collectors.python.py_spy.heartbeat import NAMES, STARVED_INTE
 from notebook_prof.collectors.python.py_spy.threads import samples_by_thread
 from notebook_prof.collectors.python.snapping import Ranges
 from notebook_prof.collectors.python.statements import Rows
-from notebook_prof.collectors.python.thread_stacks import Seen, is_servant
+from notebook_prof.collectors.python.thread_stacks import ObservedThread, is_servant
 from notebook_prof.trace import Clock, Trace, TraceBuilder
 from notebook_prof.trace.report import ImportReport
 
@@ -101,14 +101,14 @@ def test_begins_and_ends_become_stacks_with_times() -> None:
     assert stacks.lengths.tolist() == [2, 1, 0]
 
 
-def seen_inside(ident: int, tid: int, name: str, *looks: int) -> Seen:
+def seen_inside(ident: int, tid: int, name: str, *looks: int) -> ObservedThread:
     samples = Samples()
     for look in looks:
         samples.add(look, None)
-    return Seen(ident, tid, name, samples)
+    return ObservedThread(ident, tid, name, samples)
 
 
-def threads_told(rows: list[tuple[int, int]], inside: list[Seen], looked: list[int]) -> Any:
+def threads_told(rows: list[tuple[int, int]], inside: list[ObservedThread], looked: list[int]) -> Any:
     """Names, numbers and times of the threads with identifier 1; `rows` are begins, and numbers told."""
     events = []
     for (begin, tid), (end, _) in pairwise([*rows, (100, 0)]):
@@ -206,7 +206,9 @@ def test_parts_of_a_thread_are_put_behind_one_another() -> None:
     whole = join([part([0, 10], [0], SORT), part([5, 20], [0], DOT), part([30, 40], [0], SORT)])
     [thread] = whole.threads
     assert thread.bounds.tolist() == [0, 10, 20, 30, 40]
-    assert [-1 if s < 0 else whole.stacks.known[whole.stacks.frames[s]].function for s in thread.stack] == [
+    assert [
+        -1 if s < 0 else whole.stacks.distinct[whole.stacks.frames[s]].function for s in thread.stack
+    ] == [
         *("sort", "dot", -1, "sort"),
     ]
     assert thread.inside(12, 35).bounds.tolist() == [12, 20, 30, 35]
@@ -399,7 +401,7 @@ def framed(function: str, file: str, line: int = 2) -> Frame:
 def left(stacks: Stacks) -> list[list[str]]:
     ends = np.cumsum(stacks.lengths)
     return [
-        [stacks.known[i].function for i in stacks.frames[end - n : end]]
+        [stacks.distinct[i].function for i in stacks.frames[end - n : end]]
         for end, n in zip(ends, stacks.lengths, strict=True)
     ]
 

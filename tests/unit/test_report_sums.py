@@ -82,21 +82,22 @@ def test_cells_are_as_fine_as_their_number_allows() -> None:
 
 
 @pytest.mark.parametrize(("tracks", "each"), [(3, 1_000), (900, 4)])
-def test_crumbs_weigh_what_was_left_out(tracks: int, each: int) -> None:
+def test_totals_weigh_what_was_left_out(tracks: int, each: int) -> None:
     """Also where there are so many rows that they are added up by kind of track."""
     store = ViewStore(_regular(tracks, each))
     part = Part.of(store, 300)
-    c, crumbs, out = store.columns, part.crumbs, np.flatnonzero(~part.keep)
-    assert len(crumbs.at) <= 120
-    assert (len(set(crumbs.place_of_row.tolist())) == 1) == (tracks == 900)
-    weight = np.bincount(crumbs.of_slice, weights=c.dur[out] + 1, minlength=len(crumbs.at))
-    np.testing.assert_array_equal(weight, crumbs.weight)
-    np.testing.assert_array_equal(c.name[part.kinds[crumbs.kind[crumbs.of_slice]]], c.name[out])
-    cell = (c.ts[out] - part.cells.origin) // (part.cells.width_ns * crumbs.fine)
+    c, grid, out = store.columns, part.totals_grid, np.flatnonzero(~part.keep)
+    assert len(grid.at) <= 120
+    assert (len(set(grid.group_of_row.tolist())) == 1) == (tracks == 900)
+    weight = np.bincount(grid.of_slice, weights=c.dur[out] + 1, minlength=len(grid.at))
+    np.testing.assert_array_equal(weight, grid.weight)
+    np.testing.assert_array_equal(c.name[part.kinds[grid.kind[grid.of_slice]]], c.name[out])
+    cell = (c.ts[out] - part.cells.origin) // (part.cells.width_ns * grid.fine)
     np.testing.assert_array_equal(
-        crumbs.at[crumbs.of_slice], crumbs.place_of_row[c.row[out]] * crumbs.per_place + cell
+        grid.at[grid.of_slice],
+        grid.group_of_row[c.row[out]] * grid.per_group + cell,
     )
-    assert (np.diff(crumbs.at) >= 0).all()
+    assert (np.diff(grid.at) >= 0).all()
 
 
 def test_totals_are_those_of_the_analyses() -> None:

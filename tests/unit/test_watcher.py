@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from notebook_prof.collectors.system import readings, watcher
-from notebook_prof.collectors.system.readings import Known, cpu_table, decode, resident
+from notebook_prof.collectors.system.readings import ProcessFacts, cpu_table, decode, resident
 from notebook_prof.collectors.system.watcher import Tree, Watcher
 from notebook_prof.collectors.system.watching import Spare
 
@@ -77,9 +77,9 @@ def looked(proc: Proc, *changes: object) -> np.ndarray:  # type: ignore[type-arg
     return decode(data)
 
 
-def known(**more: object) -> Known:
+def known(**more: object) -> ProcessFacts:
     given = {"ours": (), "threads": {MAIN: "MainThread"}, "children": {}, "ended_ns": 0, **more}
-    return Known(MAIN, **given)  # type: ignore[arg-type]
+    return ProcessFacts(MAIN, **given)  # type: ignore[arg-type]
 
 
 def of(table: object, pid: int, tid: int = -1) -> list[list[int]]:
@@ -292,8 +292,8 @@ def test_it_is_nobodys_child_and_hears_no_interrupt() -> None:
     others = watchers_of(os.getpid())  # of recordings of other tests in this process
     spare = Spare()
     spare.prepare()
-    assert spare._kept is not None
-    spare._kept.settle(20)
+    assert spare._spare is not None
+    spare._spare.settle(20)
     (pid,) = started(os.getpid(), others)
     with pytest.raises(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
@@ -305,7 +305,7 @@ def test_it_is_nobodys_child_and_hears_no_interrupt() -> None:
     assert not [one for one in children if b"watcher.py" in one.read_bytes()], "what started it is waited for"
     assert os.getpgid(pid) != os.getpgid(0)
     connection = spare.take()
-    assert spare._kept is None
+    assert spare._spare is None
     spare.give(connection)
     spare.prepare()
     assert started(os.getpid(), others) == [pid], "the one that waits is used again"

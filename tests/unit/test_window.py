@@ -52,7 +52,7 @@ def test_records_the_asked_steps_only() -> None:
     counted.close()
     assert log.calls == ["warm", "start", "stop"]
     assert numbers(log.steps[0]) == [3, 4, 5]
-    assert (counted.seen, counted.source, counted.past) == (10, Source.LOOP, True)
+    assert (counted.step_count, counted.source, counted.past) == (10, Source.LOOP, True)
 
 
 def test_steps_do_not_overlap_and_have_length() -> None:
@@ -97,7 +97,7 @@ def test_window_that_is_never_reached() -> None:
     counted, log = window(step_range((5, 6)))
     counted.tick(Source.LOOP)
     counted.close()
-    assert (log.calls, counted.seen, counted.past) == ([], 1, False)
+    assert (log.calls, counted.step_count, counted.past) == ([], 1, False)
 
 
 def test_warm_up_that_leads_to_nothing_is_given_up() -> None:
@@ -138,7 +138,7 @@ def test_first_source_counts_and_weaker_ones_do_not() -> None:
     for _ in range(4):
         counted.tick(Source.LOOP)
         counted.tick(Source.HOOK)
-    assert (counted.source, counted.seen, counted.ignored[Source.HOOK]) == (Source.LOOP, 4, 4)
+    assert (counted.source, counted.step_count, counted.ignored[Source.HOOK]) == (Source.LOOP, 4, 4)
 
 
 def test_a_better_source_starts_the_count_anew_before_the_window() -> None:
@@ -148,7 +148,7 @@ def test_a_better_source_starts_the_count_anew_before_the_window() -> None:
     for _ in range(8):
         counted.tick(Source.MARK)
     counted.close()
-    assert (counted.source, counted.replaced, counted.seen) == (Source.MARK, (Source.HOOK, 2), 8)
+    assert (counted.source, counted.replaced, counted.step_count) == (Source.MARK, (Source.HOOK, 2), 8)
     assert numbers(log.steps[0]) == [5, 6]
 
 
@@ -173,9 +173,9 @@ def test_without_a_window_a_better_source_replaces_all_steps() -> None:
 def test_an_announced_source_keeps_weaker_ones_out() -> None:
     counted, _ = window(step_range((3, 6)), announced=Source.LOOP)
     counted.tick(Source.HOOK)
-    assert (counted.source, counted.seen) == (None, 0)
+    assert (counted.source, counted.step_count) == (None, 0)
     counted.tick(Source.LOOP)
-    assert (counted.source, counted.seen) == (Source.LOOP, 1)
+    assert (counted.source, counted.step_count) == (Source.LOOP, 1)
 
 
 def test_a_weak_loop_gives_way_to_hooks() -> None:
@@ -183,14 +183,14 @@ def test_a_weak_loop_gives_way_to_hooks() -> None:
     counted.tick(Source.WEAK_LOOP)
     counted.tick(Source.HOOK)
     counted.tick(Source.WEAK_LOOP)
-    assert (counted.source, counted.seen) == (Source.HOOK, 1)
+    assert (counted.source, counted.step_count) == (Source.HOOK, 1)
 
 
 def test_only_allowed_sources_count() -> None:
     counted, _ = window(WholeRun(), allowed=frozenset({Source.HOOK}))
     counted.tick(Source.MARK)
     counted.tick(Source.HOOK)
-    assert (counted.source, counted.seen) == (Source.HOOK, 1)
+    assert (counted.source, counted.step_count) == (Source.HOOK, 1)
 
 
 def test_a_step_that_an_exception_ended_is_partial() -> None:
@@ -205,7 +205,7 @@ def test_the_step_that_failed_under_a_hook_is_kept() -> None:
     counted, log = window(WholeRun())
     counted.tick(Source.HOOK)
     counted.close(failed=True)
-    assert (numbers(log.steps[0]), log.steps[0].partial, counted.seen) == ([0, 1], {1}, 2)
+    assert (numbers(log.steps[0]), log.steps[0].partial, counted.step_count) == ([0, 1], {1}, 2)
 
 
 def test_nothing_ticks_after_the_end_and_closing_twice_is_closing_once() -> None:
@@ -213,7 +213,7 @@ def test_nothing_ticks_after_the_end_and_closing_twice_is_closing_once() -> None
     counted.close()
     counted.tick(Source.MARK)
     counted.close()
-    assert (counted.seen, log.calls) == (0, ["start", "stop"])
+    assert (counted.step_count, log.calls) == (0, ["start", "stop"])
 
 
 def test_time_between_two_loops_belongs_to_no_step() -> None:
@@ -249,7 +249,12 @@ def test_a_loop_that_is_given_up_loses_its_steps_where_all_was_recorded() -> Non
     counted.give_up(fast)
     counted.give_up(fast)
     counted.close()
-    assert (numbers(log.steps[0]), counted.seen, counted.runs, counted.given_up) == ([0], 1, [good], [fast])
+    assert (numbers(log.steps[0]), counted.step_count, counted.runs, counted.given_up) == (
+        [0],
+        1,
+        [good],
+        [fast],
+    )
     counted, log = window(step_range((1, 3)))
     for _ in range(4):
         counted.tick(Source.WEAK_LOOP, run=good)

@@ -93,23 +93,23 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
     [['dataloader-workers', True, {'phase': 'data'}]]
     """
     run = Run(trace, window)
-    found = [finding for rule in RULES if run.facts.total_ns and (finding := rule(run)) is not None]
-    found = [item for item in found if item.gain_bytes or item.gain_ns >= min_share * run.total_ns]
-    found.sort(key=lambda item: (-item.gain_ns, -item.gain_bytes))
-    gains = [min(item.gain_ns, run.plain_ns) for item in found]
+    findings = [finding for rule in RULES if run.facts.total_ns and (finding := rule(run)) is not None]
+    findings = [item for item in findings if item.gain_bytes or item.gain_ns >= min_share * run.total_ns]
+    findings.sort(key=lambda item: (-item.gain_ns, -item.gain_bytes))
+    gains = [min(item.gain_ns, run.plain_ns) for item in findings]
     columns: dict[str, tuple[str, list[Any]]] = {
-        "rule": ("str", [item.rule for item in found]),
-        "finding": ("str", [item.finding for item in found]),
-        "remedy": ("str", [item.remedy for item in found]),
+        "rule": ("str", [item.rule for item in findings]),
+        "finding": ("str", [item.finding for item in findings]),
+        "remedy": ("str", [item.remedy for item in findings]),
         "gain_ns": ("int64", gains),
         "gain_share": ("float64", [gain / run.plain_ns for gain in gains]),
-        "gain_bytes": ("int64", [item.gain_bytes for item in found]),
-        "bound": ("bool", [item.bound for item in found]),
-        "place": ("str", [item.place for item in found]),
-        "count": ("int64", [item.count for item in found]),
-        "rows": ("object", [item.rows for item in found]),
-        "select": ("object", [dict(item.select) for item in found]),
-        "claims": ("object", [item.claims for item in found]),
+        "gain_bytes": ("int64", [item.gain_bytes for item in findings]),
+        "bound": ("bool", [item.bound for item in findings]),
+        "place": ("str", [item.place for item in findings]),
+        "count": ("int64", [item.count for item in findings]),
+        "rows": ("object", [item.rows for item in findings]),
+        "select": ("object", [dict(item.select) for item in findings]),
+        "claims": ("object", [item.claims for item in findings]),
     }
     table = pd.DataFrame({name: pd.Series(values, dtype=dtype) for name, (dtype, values) in columns.items()})
     if run.facts.total_ns and (why := small_operators(run)):

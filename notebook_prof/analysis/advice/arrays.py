@@ -47,7 +47,7 @@ _COPY: Final = re.compile(r"\.copy\((?!\s*deep\s*=\s*False)")
 
 
 def apply_rows(run: Run) -> Finding | None:
-    """`DataFrame.apply` calls Python for every row."""
+    """Find `DataFrame.apply`, which calls Python for every row."""
     calls = run.line_calls
     by_row = _of(calls, "pandas.core.apply", "series_generator")
     whole = _of(calls, "pandas.core.frame", "apply")
@@ -67,7 +67,7 @@ def apply_rows(run: Run) -> Finding | None:
 
 
 def iterate_rows(run: Run) -> Finding | None:
-    """`iterrows` makes a Series of every row, and each access to it looks a label up."""
+    """Find `iterrows`, which makes a Series of every row, and looks a label up at each access to it."""
     loops = _of(run.line_calls, "pandas.core.frame", "iterrows")
     if not len(loops):
         return None
@@ -90,7 +90,7 @@ def iterate_rows(run: Run) -> Finding | None:
 
 
 def python_function(run: Run) -> Finding | None:
-    """`Series.map`, `Series.apply` or `GroupBy.apply` calls Python for each element or group."""
+    """Find `Series.map`, `Series.apply` or `GroupBy.apply`, which call Python for each element or group."""
     calls = pd.concat(
         [
             _of(run.line_calls, "pandas.core.series", "map", "apply"),
@@ -110,7 +110,7 @@ def python_function(run: Run) -> Finding | None:
 
 
 def scalar_access(run: Run) -> Finding | None:
-    """Elements of a Series or DataFrame are read one by one."""
+    """Find elements of a Series or DataFrame that are read one by one."""
     single = _of(run.line_calls, "pandas.core.indexing", "__getitem__")
     single = single[
         (single["count"] >= _OFTEN)
@@ -130,7 +130,7 @@ def scalar_access(run: Run) -> Finding | None:
 
 
 def object_column(run: Run) -> Finding | None:
-    """A column of Python objects is compared, grouped or searched object by object."""
+    """Find a column of Python objects that is compared, grouped or searched object by object."""
     calls = pd.concat(
         [
             _of(run.line_calls, "pandas.core.ops.array_ops", "comp_method_OBJECT_ARRAY"),
@@ -149,17 +149,17 @@ def object_column(run: Run) -> Finding | None:
 
 
 def growing_array(run: Run) -> Finding | None:
-    """An array or table is copied to add a little to it, again and again."""
+    """Find an array or table that is copied to add a little to it, again and again."""
     calls = run.line_calls
     grows = np.array([_adds_to_itself(text) for text in calls["text"]], dtype=bool)
     numpy = _which(calls, "numpy", "append", "concatenate", "vstack", "hstack", "insert", "column_stack")
     joining = numpy | _which(calls, "pandas.core.reshape.concat", "concat")
     enlarges = _which(calls, "pandas.core.indexing", "_setitem_with_indexer_missing")
-    found = calls[((joining & grows) | enlarges) & (calls["count"] >= _OFTEN).to_numpy()]
+    growing = calls[((joining & grows) | enlarges) & (calls["count"] >= _OFTEN).to_numpy()]
     return _finding(
         run,
         "growing-array",
-        _whole_lines(run, found.head(1)),
+        _whole_lines(run, growing.head(1)),
         "copies all that is there to add a little",
         "Collect the pieces in a list and join them once after the loop: np.concatenate(pieces), "
         "pd.concat(pieces), pd.DataFrame(rows); or make the array as large as it will be before.",
@@ -168,7 +168,7 @@ def growing_array(run: Run) -> Finding | None:
 
 
 def repeated_copies(run: Run) -> Finding | None:
-    """A table is copied whole, again and again."""
+    """Find a table that is copied whole, again and again."""
     copies = _of(run.line_calls, "pandas.core.generic", "copy")
     keep = (copies["count"] >= _OFTEN) & copies["text"].str.contains(_COPY.pattern, regex=True)
     return _finding(
@@ -182,7 +182,7 @@ def repeated_copies(run: Run) -> Finding | None:
 
 
 def vectorized_function(run: Run) -> Finding | None:
-    """`np.vectorize` and `np.apply_along_axis` are loops over a Python function."""
+    """Find `np.vectorize` and `np.apply_along_axis`, which are loops over a Python function."""
     calls = _of(run.line_calls, "numpy", "_vectorize_call", "apply_along_axis")
     return _finding(
         run,
@@ -197,12 +197,12 @@ def vectorized_function(run: Run) -> Finding | None:
 def _finding(
     run: Run, rule: str, calls: pd.DataFrame, does: str, remedy: str, table: str = "line_calls"
 ) -> Finding | None:
-    """Advice on the line of the first of these calls; all of them count."""
+    """Advise on the line of the first of these calls; all of them count."""
     spent = int(calls["total_ns"].sum())
     if not len(calls) or spent < WORTH * run.total_ns:
         return None
     first = calls.iloc[0]
-    place = f"{first['file']}:{int(first['line'])}"
+    location = f"{first['file']}:{int(first['line'])}"
     rows, count, names = line_evidence(run, str(first["file"]), int(first["line"]), str(first["text"]))
     columns = ["file", "line"] if table == "lines" else ["file", "line", "module", "function"]
     claims = tuple(
@@ -218,11 +218,11 @@ def _finding(
     )
     return Finding(
         rule,
-        f"`{first['text']}` ({place}) {does}: {format_ns(spent)}, "
+        f"`{first['text']}` ({location}) {does}: {format_ns(spent)}, "
         f"{format_share(min(spent / run.total_ns, 1))} of {run.whole}.",
         remedy,
         min(int(spent * SAVED[rule]), run.total_ns),
-        place=place,
+        place=location,
         claims=claims,
         select={"name": names} if names else {},
         rows=rows,
@@ -239,12 +239,12 @@ def _which(calls: pd.DataFrame, module: str, *functions: str) -> np.ndarray[Any,
 
 
 def _of(calls: pd.DataFrame, module: str, *functions: str) -> pd.DataFrame:
-    """Calls of these functions of a module or of one below it, longest first."""
+    """Return calls of these functions of a module or of one below it, longest first."""
     return calls[_which(calls, module, *functions)]
 
 
 def _whole_lines(run: Run, calls: pd.DataFrame) -> pd.DataFrame:
-    """The lines themselves, with all of their time."""
+    """Return the lines themselves, with all of their time."""
     if not len(calls):
         return calls
     table = lines(run.trace, **run.asking)
@@ -252,11 +252,13 @@ def _whole_lines(run: Run, calls: pd.DataFrame) -> pd.DataFrame:
 
 
 def _calls_back(run: Run, modules: tuple[str, ...]) -> bool:
-    """Whether any of the user's lines runs below a function of these modules."""
+    """Return whether any of the user's lines runs below a function of these modules."""
     where = frames(run.trace)
-    known = {file: module_of(str(file)) for file in set(where.file)}
-    inside = np.array([known[file].startswith(modules) for file in where.file], dtype=bool)[where.code]
-    scope, _ = line_slices(run.trace, run.asked)
+    module_of_file = {file: module_of(str(file)) for file in set(where.file)}
+    inside = np.array([module_of_file[file].startswith(modules) for file in where.file], dtype=bool)[
+        where.code
+    ]
+    scope, _ = line_slices(run.trace, run.whole_window)
     is_line = np.zeros(len(inside), dtype=bool)
     is_line[scope.rows] = True
     below = inherit(ints(run.trace.slices["parent"]), np.where(inside & ~is_line, 1, -1))
@@ -264,22 +266,22 @@ def _calls_back(run: Run, modules: tuple[str, ...]) -> bool:
 
 
 def line_evidence(run: Run, file: str, line: int, text: str) -> tuple[Any, int, list[str]]:
-    """Slices of a line, how many there are, and their names."""
-    scope, _ = line_slices(run.trace, run.asked)
+    """Return slices of a line, how many there are, and their names."""
+    scope, _ = line_slices(run.trace, run.whole_window)
     words = scope.slices["name"].cat.categories.astype("str")
     ending = f":{line}  {text}"
     names = [word for word in words if word.endswith(ending)]
-    mine = np.append(words.isin(names), False)[scope.codes("name")]
-    rows, count = evidence(scope, mine)
+    of_line = np.append(words.isin(names), False)[scope.codes("name")]
+    rows, count = evidence(scope, of_line)
     return rows, count, names if count else []
 
 
 def _adds_to_itself(text: str) -> bool:
-    """Whether a line assigns to a name what it makes of that name and more."""
-    found = _GROWS.search(text)
+    """Return whether a line assigns to a name what it makes of that name and more."""
+    growth = _GROWS.search(text)
     return (
-        found is not None
-        and re.search(rf"(?<![\w.]){re.escape(found['name'])}(?!\w)", found["given"]) is not None
+        growth is not None
+        and re.search(rf"(?<![\w.]){re.escape(growth['name'])}(?!\w)", growth["given"]) is not None
     )
 
 

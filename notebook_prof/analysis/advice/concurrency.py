@@ -33,11 +33,11 @@ _POOLS: Final = ("multiprocessing.pool", "concurrent.futures.process", "joblib.p
 
 
 def threads_take_turns(run: Run) -> Finding | None:
-    """Several threads compute in Python, one at a time: the interpreter lets one of them run."""
+    """Find threads that compute in Python one at a time, since the interpreter lets one of them run."""
     used = cpu_table(run)
     if used is None or run.cpus < 2 or not run.machine.get("gil", True):
         return None
-    scope, _ = line_slices(run.trace, run.asked)
+    scope, _ = line_slices(run.trace, run.whole_window)
     if not len(scope.rows):
         return None
     track = scope.ints("track")
@@ -63,23 +63,25 @@ def threads_take_turns(run: Run) -> Finding | None:
     if len(computing) < 2 or work + ready < 0.5 * together or work > _ALONE * together:
         return None
     side_by_side = min(len(computing), run.cpus)
-    mine = np.isin(track, spans.index[spans["tid"].isin(computing)])
-    rows, count = evidence(scope, mine)
+    computes = np.isin(track, spans.index[spans["tid"].isin(computing)])
+    rows, count = evidence(scope, computes)
     line = lines(run.trace, **run.asking)
     names = scope.slices["name"].iloc[rows].astype("str")
-    found = line[[any(name.endswith(f":{n}  {text}") for name in names[:1]) for n, text in _told(line)]]
-    if not len(found):
+    hottest = line[
+        [any(name.endswith(f":{n}  {text}") for name in names[:1]) for n, text in _numbers_and_texts(line)]
+    ]
+    if not len(hottest):
         return None
-    first = found.iloc[0]
-    place = f"{first['file']}:{int(first['line'])}"
+    first = hottest.iloc[0]
+    location = f"{first['file']}:{int(first['line'])}"
     return Finding(
         "threads-take-turns",
         f"{format_items(len(computing), 'thread')} compute in Python at the same time and get "
-        f"{work / together:.2g} cores together: they take turns, in `{first['text']}` ({place}).",
+        f"{work / together:.2g} cores together: they take turns, in `{first['text']}` ({location}).",
         "Use processes: concurrent.futures.ProcessPoolExecutor in place of ThreadPoolExecutor, or functions "
         "that let others run while they compute, as NumPy's on large arrays do.",
         max(work - work // side_by_side - PROCESS_NS * side_by_side, 0),
-        place=place,
+        place=location,
         claims=(_line_claim(run, first),),
         select={"name": sorted(set(names))},
         rows=rows,
@@ -88,7 +90,7 @@ def threads_take_turns(run: Run) -> Finding | None:
 
 
 def pool_overhead(run: Run) -> Finding | None:
-    """A pool of processes takes longer than its work would take here."""
+    """Find a pool of processes that takes longer than its work would take here."""
     used, calls = cpu_table(run), run.line_calls
     if used is None or not len(calls):
         return None
@@ -106,17 +108,17 @@ def pool_overhead(run: Run) -> Finding | None:
     if not len(children) or spent < WORTH * run.total_ns or spent < _WASTE * work:
         return None
     first = table.iloc[0]
-    place = f"{first['file']}:{int(first['line'])}"
+    location = f"{first['file']}:{int(first['line'])}"
     rows, count, names = line_evidence(run, str(first["file"]), int(first["line"]), str(first["text"]))
     return Finding(
         "pool-overhead",
-        f"The pool of processes in `{first['text']}` ({place}) takes {format_ns(spent)}, "
+        f"The pool of processes in `{first['text']}` ({location}) takes {format_ns(spent)}, "
         f"{format_share(spent / run.total_ns)} of {run.whole}, and its processes compute for "
         f"{format_ns(work)} in all: the rest is starting them, and sending values to and fro.",
         "Do this work in the cell itself; or send less: larger pieces (chunksize=…), a file name or a range "
         "in place of the data, and keep the pool for several calls.",
         spent - work,
-        place=place,
+        place=location,
         claims=tuple(_line_claim(run, table.iloc[number]) for number in range(len(table))),
         select={"name": names} if names else {},
         rows=rows,
@@ -125,7 +127,7 @@ def pool_overhead(run: Run) -> Finding | None:
 
 
 def cpu_table(run: Run) -> pd.DataFrame | None:
-    """CPU times of threads and processes; None where they were not recorded."""
+    """Return CPU times of threads and processes; None where they were not recorded."""
     table = recorded_table(run.trace, "cpu")
     return table if table is not None and {"pid", "tid", "ts", "cpu_ns"} <= set(table.columns) else None
 
@@ -139,21 +141,22 @@ def _spent(readings: pd.DataFrame, column: str, begin: int, end: int) -> int:
 
 
 def _open(run: Run, table: pd.DataFrame) -> int:
-    """Time in which any of these lines was open, on the thread where they took most."""
+    """Return the time in which any of these lines was open, on the thread where they took most."""
     if not len(table):
         return 0
-    scope, _ = line_slices(run.trace, run.asked)
+    scope, _ = line_slices(run.trace, run.whole_window)
     names = scope.slices["name"].cat.categories.astype("str")
-    endings = tuple(f":{line}  {text}" for line, text in _told(table))
-    mine = np.append(names.str.endswith(endings), False)[scope.codes("name")]
+    endings = tuple(f":{line}  {text}" for line, text in _numbers_and_texts(table))
+    of_lines = np.append(names.str.endswith(endings), False)[scope.codes("name")]
     track = scope.ints("track")
     spans = [
-        union(scope.ts[mine & (track == one)], scope.end[mine & (track == one)]) for one in np.unique(track)
+        union(scope.ts[of_lines & (track == one)], scope.end[of_lines & (track == one)])
+        for one in np.unique(track)
     ]
     return max(map(length, spans))
 
 
-def _told(table: pd.DataFrame) -> list[tuple[int, str]]:
+def _numbers_and_texts(table: pd.DataFrame) -> list[tuple[int, str]]:
     return list(zip(table["line"].tolist(), table["text"].tolist(), strict=True))
 
 

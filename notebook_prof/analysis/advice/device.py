@@ -23,7 +23,7 @@ _SHOWN: Final = 3
 
 
 def sync_points(run: Run) -> Finding | None:
-    """Calls in the steps after which the host has waited and the device has run dry."""
+    """Find calls in the steps after which the host has waited and the device has run dry."""
     host = run.host
     waits = host.among("category", ("sync",))
     if not waits.any() or int(waits.sum()) < run.step_count or not len(run.idle):
@@ -54,14 +54,14 @@ def sync_points(run: Run) -> Finding | None:
 
 
 def _callers(run: Run, rows: IntArray) -> pd.Series[int]:
-    """Names of the innermost operators around calls, most frequent first."""
+    """Return names of the innermost operators around calls, most frequent first."""
     slices = run.trace.slices
     rows = climb(ints(slices["parent"]), rows, slices["category"].isin(_PLUMBING).to_numpy())
     return slices["name"].iloc[rows].astype("str").value_counts()
 
 
 def pageable_copies(run: Run) -> Finding | None:
-    """Copies to the device from memory that is not pinned: the host waits until they are done."""
+    """Find copies to the device from memory that is not pinned, for which the host waits."""
     work = run.device
     copies = work.among("category", ("memcpy",)) & named(work, ("pageable",)) & named(work, ("htod", "host"))
     if not copies.any():
@@ -71,11 +71,12 @@ def pageable_copies(run: Run) -> Finding | None:
     ends = run.idle["next"].fillna(-1).to_numpy(dtype=np.int64)
     waits = int(run.idle.loc[np.isin(ends, work.rows[copies]), "memcpy_ns"].sum())
     calls = launch_calls(run.trace)[work.rows[copies]]
-    held = int(run.trace.slices["dur"].to_numpy()[calls[calls >= 0]].sum())
+    waited_ns = int(run.trace.slices["dur"].to_numpy()[calls[calls >= 0]].sum())
     return Finding(
         "pageable-copies",
         f"{format_count(count)} copies to the device come from memory that is not pinned: {format_ns(spent)} "
-        f"of copying ({format_share(spent / run.total_ns)}), during which the host waits {format_ns(held)}.",
+        f"of copying ({format_share(spent / run.total_ns)}), during which the host waits "
+        f"{format_ns(waited_ns)}.",
         "Pin what is copied (DataLoader(pin_memory=True) or tensor.pin_memory()) and copy with "
         ".to(device, non_blocking=True), so that copies overlap with work.",
         spent + waits,
@@ -97,7 +98,7 @@ _FASTER: Final = 2
 
 
 def low_occupancy(run: Run) -> Finding | None:
-    """Kernels whose grids are too small to fill the device, or that leave it mostly empty."""
+    """Find kernels whose grids are too small to fill the device, or that leave it mostly empty."""
     work = run.device
     attributes = device_attributes(run.trace, work)
     if attributes is None:
@@ -130,7 +131,7 @@ def low_occupancy(run: Run) -> Finding | None:
 
 
 def tensor_cores_unused(run: Run) -> Finding | None:
-    """Matrix products and convolutions that run without the device's tensor cores."""
+    """Find matrix products and convolutions that run without the device's tensor cores."""
     if not _has_tensor_cores(run):
         return None
     work = run.device
@@ -168,7 +169,7 @@ WAITS: Final = 0.05
 
 
 def communication_exposed(run: Run) -> Finding | None:
-    """Collectives run while nothing computes."""
+    """Find collectives that run while nothing computes."""
     spent = run.facts.phase_ns.get("communication", 0)
     table = distributed(run.trace, window=run.window, by="trace")
     on_devices = table[table["device"] >= 0]

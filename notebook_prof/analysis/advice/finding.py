@@ -83,7 +83,7 @@ class Run:
     """
 
     def __init__(self, trace: Trace, window: WindowLike = None) -> None:
-        self.trace, self.asked = trace, window
+        self.trace, self.whole_window = trace, window
         self.window = _after_slow_first_step(trace, window)
         self.withheld: dict[str, str] = {}
 
@@ -97,7 +97,7 @@ class Run:
         """Measured wall time: the cell or, without an account, the steps or all work; one-time work apart."""
         once = int(imports(self.trace, **self.asking)["total_ns"].sum())
         cell = recorded_table(self.trace, ACCOUNT)
-        if cell is not None and self.asked is None:
+        if cell is not None and self.whole_window is None:
             total = int(cell.loc[cell["kind"].isin(["steps", "code", "not-recorded"]), "dur"].sum())
             once += int(one_time(self.trace)["total_ns"].sum())
             return max(total - once, total // 100, 1)
@@ -113,12 +113,12 @@ class Run:
     @property
     def whole(self) -> str:
         """What shares are of, in words."""
-        if recorded_table(self.trace, ACCOUNT) is not None and self.asked is None:
+        if recorded_table(self.trace, ACCOUNT) is not None and self.whole_window is None:
             return "the cell"
         return "the steps" if len(self.facts.steps) else "the time"
 
     def cost_ns(self, keep: BoolArray | None = None) -> int:
-        """What recording torch's slices took, of all or of those of `host` where `keep`.
+        """Return what recording torch's slices took, of all or of those of `host` where `keep`.
 
         0 beside a device, since the host runs ahead of it.
         """
@@ -141,21 +141,21 @@ class Run:
     @property
     def machine(self) -> Mapping[str, Any]:
         """What is known of the machine: `collectors.machine`; empty for files of other profilers."""
-        known = self.trace.metadata.get("machine")
-        return known if isinstance(known, Mapping) else {}
+        facts = self.trace.metadata.get("machine")
+        return facts if isinstance(facts, Mapping) else {}
 
     @property
     def cpus(self) -> int:
         """Whole cores that the process may use, its container's quota considered; 0 where not known."""
         read = self.trace.metadata.get("cpu")
         cores = read.get("cores", 0) if isinstance(read, Mapping) else 0
-        known = self.machine.get("cpus", 0)
-        return max(int(cores), 1) if cores else int(known)
+        cpu_count = self.machine.get("cpus", 0)
+        return max(int(cores), 1) if cores else int(cpu_count)
 
     @property
     def asking(self) -> dict[str, Any]:
         """Arguments of an analysis of what `advice` was asked to judge."""
-        return {} if self.asked is None else {"window": self.asked}
+        return {} if self.whole_window is None else {"window": self.whole_window}
 
     @property
     def looking(self) -> dict[str, Any]:
@@ -170,7 +170,7 @@ class Run:
     @cached_property
     def line_calls(self) -> pd.DataFrame:
         """Library functions by the user's line, with what is imported left out."""
-        table = line_calls(self.trace, window=self.asked)
+        table = line_calls(self.trace, window=self.whole_window)
         return table[~table["module"].str.startswith("importlib")]
 
     @property
@@ -226,29 +226,29 @@ class Run:
 
 
 def evidence(scope: Scope, keep: BoolArray) -> tuple[IntArray, int]:
-    """Rows of the longest slices where `keep`, and how many there are."""
-    places = np.flatnonzero(keep)
-    spent = (scope.end - scope.ts)[places]
+    """Return rows of the longest slices where `keep`, and how many there are."""
+    positions = np.flatnonzero(keep)
+    spent = (scope.end - scope.ts)[positions]
     order = np.argsort(-spent, kind="stable")[:MOST_ROWS]
-    return scope.rows[places[order]], len(places)
+    return scope.rows[positions[order]], len(positions)
 
 
 def named(scope: Scope, words: Sequence[str], *, start: bool = False) -> BoolArray:
-    """Which slices have a name that holds (or starts with) one of `words`, whatever the case."""
+    """Return which slices have a name that holds (or starts with) one of `words`, whatever the case."""
     lowered = [str(name).lower() for name in scope.slices["name"].cat.categories]
     test = str.startswith if start else str.__contains__
-    wanted = [any(test(name, word.lower()) for word in words) for name in lowered]
-    return np.asarray(np.append(np.array(wanted, dtype=bool), False)[scope.codes("name")], dtype=bool)
+    matching = [any(test(name, word.lower()) for word in words) for name in lowered]
+    return np.asarray(np.append(np.array(matching, dtype=bool), False)[scope.codes("name")], dtype=bool)
 
 
 def names_of(scope: Scope, keep: BoolArray) -> list[str]:
-    """The distinct names of the slices where `keep`."""
+    """Return the distinct names of the slices where `keep`."""
     words = scope.slices["name"].cat.categories
     return [str(words[code]) for code in np.unique(scope.codes("name")[keep]) if code >= 0]
 
 
 def _after_slow_first_step(trace: Trace, window: WindowLike) -> WindowLike:
-    """Without a first step that has one-time work in it; unchanged where there is none."""
+    """Leave out a first step with one-time work in it; the window is unchanged where there is none."""
     steps = step_spans(trace, window).sort_values("ts")
     several = "loop" in steps and len(steps["loop"].unique()) > 1
     if len(steps) < 2 or several or int(steps["step"].iloc[0]) in steady_steps(trace, window):

@@ -20,7 +20,7 @@ FUSED: Final = 0.7
 
 
 def launch_bound(run: Run) -> Finding | None:
-    """Devices wait for the host to launch work."""
+    """Find devices that wait for the host to launch work."""
     idle = run.idle
     if not len(idle):
         return None
@@ -49,7 +49,7 @@ def launch_bound(run: Run) -> Finding | None:
 
 
 def small_operators(run: Run) -> str:
-    """Why small operators are not judged: empty where they are few, or recording hardly slowed them.
+    """Say why small operators are not judged: empty where they are few, or recording hardly slowed them.
 
     There is no rule on them: where they bound the steps, recording them takes as long as they do, and what a
     remedy would save cannot be told. On a loop over rows of a tensor predictions were half of it.
@@ -63,17 +63,17 @@ def small_operators(run: Run) -> str:
 
 
 def unfused_optimizer(run: Run) -> Finding | None:
-    """The optimizer steps parameter by parameter."""
+    """Find an optimizer that steps parameter by parameter."""
     spent = run.facts.phase_ns.get("optimizer", 0)
     if spent / run.total_ns < _UNFUSED:
         return None
     host = run.host
-    mine = host.among("phase", ("optimizer",)) & host.among("category", ("operator",))
-    calls = int(mine.sum())
-    joined = mine & named(host, ("_foreach_", "_fused_", "fused_adam", "multi_tensor"))
+    of_optimizer = host.among("phase", ("optimizer",)) & host.among("category", ("operator",))
+    calls = int(of_optimizer.sum())
+    joined = of_optimizer & named(host, ("_foreach_", "_fused_", "fused_adam", "multi_tensor"))
     if calls < _MANY * run.step_count or joined.any():
         return None
-    rows, count = evidence(host, mine)
+    rows, count = evidence(host, of_optimizer)
     finding = (
         f"The optimizer takes {format_share(spent / run.total_ns)} of {run.whole}, in "
         f"{format_count(calls // run.step_count)} operators a step."

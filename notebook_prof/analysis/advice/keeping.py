@@ -20,7 +20,7 @@ _CALLS: Final = ("cudamalloc", "cudafree", "hipmalloc", "hipfree", "cudahostallo
 
 
 def memory_growth_rule(run: Run) -> Finding | None:
-    """Blocks that every step leaves behind."""
+    """Find blocks that every step leaves behind."""
     table = memory_growth(run.trace)
     if not len(table):
         return None
@@ -32,8 +32,8 @@ def memory_growth_rule(run: Run) -> Finding | None:
     where = f" in {first['module']}" if isinstance(first["module"], str) else ""
     named_rows = table[table["source"] == "allocator"]
     growth = int(named_rows.groupby("device")["growth_bytes"].first().sum())
-    size, seen = int(first["growth_bytes"]), int(first["of_steps"])
-    if not matters(size, seen, run.facts.peak, int(first["device"]), "allocator"):
+    size, step_count = int(first["growth_bytes"]), int(first["of_steps"])
+    if not matters(size, step_count, run.facts.peak, int(first["device"]), "allocator"):
         return None
     return Finding(
         "memory-growth",
@@ -60,7 +60,7 @@ def _unnamed_growth(size: int, grown: int, steps: int) -> Finding:
 
 
 def near_full_memory(run: Run) -> Finding | None:
-    """A device whose memory is nearly all reserved."""
+    """Find a device whose memory is nearly all reserved."""
     peaks = run.facts.peak
     peaks = peaks[peaks["device"] >= 0]
     for number, reserved, ts in zip(
@@ -80,7 +80,7 @@ def near_full_memory(run: Run) -> Finding | None:
 
 
 def fragmented_memory(run: Run) -> Finding | None:
-    """Memory that is reserved and cannot be used."""
+    """Find memory that is reserved and cannot be used."""
     peaks = run.facts.peak
     peaks = peaks[(peaks["device"] >= 0) & (peaks["reserved_peak_bytes"] > 0)]
     loose = (peaks["reserved_peak_bytes"] - peaks["peak_bytes"]).to_numpy()
@@ -99,7 +99,7 @@ def fragmented_memory(run: Run) -> Finding | None:
 
 
 def small_allocations(run: Run) -> Finding | None:
-    """The driver is asked for memory in every step: each time the host waits for it."""
+    """Find steps that ask the driver for memory, for which the host waits each time."""
     host = run.host
     calls = host.among("category", ("launch",)) & named(host, _CALLS, start=True)
     spent = int(host.self_ns[calls].sum())

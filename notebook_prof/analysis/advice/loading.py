@@ -58,7 +58,7 @@ class Loading:
     start_ns: int
 
     def with_workers(self, workers: int) -> int:
-        """Time of the same steps with so many workers.
+        """Return the time of the same steps with so many workers.
 
         The longest of three: workers make batches side by side, and the last step comes after the last batch;
         the steps run one after another once the first batch is there; all cores are busy all the time.
@@ -69,7 +69,7 @@ class Loading:
         return self.start_ns + max(making, computing, self.busy_ns // self.cpus)
 
     def enough(self) -> tuple[int, int]:
-        """The number of workers worth having, at most one a core, and the time with them."""
+        """Return the number of workers worth having, at most one a core, and the time with them."""
         best, time = 1, self.with_workers(1)
         for workers in range(2, self.cpus + 1):
             if self.with_workers(workers) <= _BETTER * time:
@@ -78,12 +78,12 @@ class Loading:
 
 
 def input_bound(run: Run) -> Finding | None:
-    """Steps wait for batches that workers, or something else than PyTorch's loader, make."""
+    """Find steps that wait for batches from workers, or from something else than PyTorch's loader."""
     spent = _spent(run)
     if spent is None or _in_process(run) or _cheap(run, spent):
         return None
     each = spent / run.step_count
-    told = _told(run, spent, f"Each step waits {format_ns(each)} for its data")
+    finding = _finding_of(run, spent, f"Each step waits {format_ns(each)} for its data")
     used = int(run.loader_facts["num_workers"].max()) if len(run.loader_facts) else 0
     if run.cpus and used:
         if used >= run.cpus:
@@ -99,13 +99,13 @@ def input_bound(run: Run) -> Finding | None:
                 after, more = time, workers
         if after >= before:
             return None
-        return told(
+        return finding(
             rule="input-bound",
             remedy=f"Use more processes: num_workers={more} in place of {used}; this machine has "
             f"{format_items(run.cpus, 'core')}. Keep them with persistent_workers=True.",
             gain_ns=before - after,
         )
-    return told(
+    return finding(
         rule="input-bound",
         remedy="Raise num_workers up to the number of cores, make transforms cheaper (or move them to the "
         "device), read from faster storage, and keep workers with persistent_workers=True.",
@@ -115,11 +115,11 @@ def input_bound(run: Run) -> Finding | None:
 
 
 def loader_workers(run: Run) -> Finding | None:
-    """The thread of the steps makes its batches itself."""
+    """Find a thread of the steps that makes its batches itself."""
     spent = _spent(run)
     if spent is None or not _in_process(run) or _cheap(run, spent):
         return None
-    told = _told(
+    finding = _finding_of(
         run,
         spent,
         f"Each step spends {format_ns(spent / run.step_count)} on getting its data, in its own thread",
@@ -127,7 +127,7 @@ def loader_workers(run: Run) -> Finding | None:
     accelerated = bool(run.machine.get("accelerators"))
     pinned = ", pin_memory=True" if accelerated else ""
     if not run.cpus:
-        return told(
+        return finding(
             rule="dataloader-workers",
             remedy="Let other processes make the batches: DataLoader(num_workers=…, "
             "persistent_workers=True), at most one a core; or prepare the data once, before training.",
@@ -140,7 +140,7 @@ def loader_workers(run: Run) -> Finding | None:
     gain = loading.data_ns + loading.rest_ns - time
     if gain <= 0:
         return None
-    return told(
+    return finding(
         rule="dataloader-workers",
         remedy=f"Let {workers} other {'process' if workers == 1 else 'processes'} make the batches: "
         f"DataLoader(num_workers={workers}, persistent_workers=True{pinned}); this machine has "
@@ -150,14 +150,14 @@ def loader_workers(run: Run) -> Finding | None:
 
 
 def items_one_by_one(run: Run) -> Finding | None:
-    """Data that lies in memory is taken item by item."""
+    """Find data in memory that is taken item by item."""
     spent = _spent(run)
     if spent is None or not _cheap(run, spent):
         return None
-    told = _told(
+    finding = _finding_of(
         run, spent, f"Each step spends {format_ns(spent / run.step_count)} on taking items one by one"
     )
-    return told(
+    return finding(
         rule="items-one-by-one",
         remedy="Take whole batches from the tensors: DataLoader(dataset, batch_size=None, "
         "sampler=BatchSampler(RandomSampler(dataset), batch_size, drop_last=False)), without workers, or "
@@ -180,7 +180,7 @@ def _cost(run: Run) -> int:
 
 
 def _cheap(run: Run, spent: int) -> bool:
-    """Whether all loaders give items that lie in memory, or take no time to speak of."""
+    """Return whether all loaders give items that lie in memory, or take no time to speak of."""
     used = run.loader_facts
     if not len(used) or used["batched"].any():
         return False
@@ -206,7 +206,7 @@ def _loading(run: Run, spent: int) -> Loading:
 
 
 def _busy(run: Run) -> int:
-    """CPU time of the process in the steps; all of one core where it was not recorded."""
+    """Return the CPU time of the process in the steps; all of one core where it was not recorded."""
     total = run.facts.total_ns
     tracks = run.trace.tracks
     own = tracks.loc[(tracks["kind"] == "counter") & (tracks["name"] == _CPU_TRACK), "track"]
@@ -224,29 +224,29 @@ def _busy(run: Run) -> int:
     return int(np.average(value, weights=part) * run.cpus * total)
 
 
-def _told(run: Run, spent: int, sentence: str) -> Callable[..., Finding]:
-    """A Finding that still lacks rule, remedy and gain."""
+def _finding_of(run: Run, spent: int, sentence: str) -> Callable[..., Finding]:
+    """Return a Finding that still lacks rule, remedy and gain."""
     share = spent / run.total_ns
     claims = []
     if len(run.facts.steps):  # without steps there is no table of their phases
         each = format_ns(spent / run.step_count)
         claims.append(Claim(each, "phases", {"phase": "data"}, "host_ns", spent, None, run.looking))
     text = f"{sentence}, {format_share(share)} of {run.whole}"
-    place = ""
+    location = ""
     if len(run.loader_facts) == 1:
         row = run.loader_facts.iloc[0]
         if row["file"] and not module_of(str(row["file"])):
             short = "cell" if _CELL.search(str(row["file"])) else PurePath(str(row["file"])).name
-            place = f"{short}:{int(row['line'])}"
-            text += f"; items come from `{row['dataset']}.{row['method']}` ({place})"
+            location = f"{short}:{int(row['line'])}"
+            text += f"; items come from `{row['dataset']}.{row['method']}` ({location})"
             where = {"dataset": row["dataset"], "method": row["method"]}
-            claims.append(Claim(place, "loaders", where, "line", int(row["line"]), reduce="max"))
+            claims.append(Claim(location, "loaders", where, "line", int(row["line"]), reduce="max"))
             text += _hottest(run, str(row["method"]), claims)
     rows, count = evidence(run.host, run.host.among("phase", ("data",)))
     return partial(
         Finding,
         finding=f"{text}.",
-        place=place,
+        place=location,
         claims=tuple(claims),
         select={"phase": "data"},
         rows=rows,
@@ -255,23 +255,23 @@ def _told(run: Run, spent: int, sentence: str) -> Callable[..., Finding]:
 
 
 def _hottest(run: Run, method: str, claims: list[Claim]) -> str:
-    """Words on the line in the dataset's method that takes most, where lines were recorded."""
+    """Return words on the line in the dataset's method that takes most, where lines were recorded."""
     scope, _ = line_slices(run.trace, run.window)
     where = frames(run.trace)
     inside = np.array([str(name).split(".")[-1] == method for name in where.function], dtype=bool)
-    mine = scope.only(inside[where.code[scope.rows]])
-    if not len(mine.rows):
+    in_method = scope.only(inside[where.code[scope.rows]])
+    if not len(in_method.rows):
         return ""
-    names = mine.slices["name"].iloc[mine.rows].astype("str")
-    longest = pd.Series(mine.end - mine.ts).groupby(names.to_numpy()).sum().idxmax()
-    found = LINE.fullmatch(str(longest))
-    if found is None:
+    names = in_method.slices["name"].iloc[in_method.rows].astype("str")
+    longest = pd.Series(in_method.end - in_method.ts).groupby(names.to_numpy()).sum().idxmax()
+    match = LINE.fullmatch(str(longest))
+    if match is None:
         return ""
     table = lines(run.trace, **run.looking)
-    here = table[(table["line"] == int(found["line"])) & (table["text"] == found["text"])]
+    here = table[(table["line"] == int(match["line"])) & (table["text"] == match["text"])]
     if len(here) != 1:
         return ""
     spent = int(here["total_ns"].iloc[0])
-    exact = {"file": here["file"].iloc[0], "line": int(found["line"])}
+    exact = {"file": here["file"].iloc[0], "line": int(match["line"])}
     claims.append(Claim(format_ns(spent), "lines", exact, "total_ns", spent, None, run.looking))
-    return f", {format_ns(spent)} of it in `{found['text']}` ({found['file']}:{found['line']})"
+    return f", {format_ns(spent)} of it in `{match['text']}` ({match['file']}:{match['line']})"

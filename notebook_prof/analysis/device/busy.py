@@ -178,12 +178,12 @@ _NONE: Final = np.empty(0, np.int64)
 
 
 def cause_column(cause: str) -> str:
-    """Column of `device_idle` with the time of a cause."""
+    """Return the column of `device_idle` with the time of a cause."""
     return {"host-bound": "host_ns", "launch-latency": "launch_ns"}.get(cause, f"{cause}_ns")
 
 
 def _gaps(work: Scope, number: int, window: WindowLike) -> tuple[IntArray, ...]:
-    """Device, start, end, and the row of the work that ends each gap (-1 at the end of the window)."""
+    """Return device, start, end, and the row of the work that ends each gap (-1 at the end of the window)."""
     cut = Window.of(window) if window is not None else Window(int(work.ts.min()), int(work.end.max()))
     start, end = complement(union(work.ts, work.end), cut)
     # of what begins at the end of a gap, the first that is not empty
@@ -199,26 +199,28 @@ def _divide(
     trace: Trace, start: IntArray, end: IntArray, after: IntArray, launch: IntArray
 ) -> dict[str, IntArray]:
     slices = trace.slices
-    known = launch >= 0
+    has_launch = launch >= 0
     begun = np.clip(slices["ts"].to_numpy()[launch], start, end)
-    track = np.where(known, slices["track"].to_numpy()[launch], -1)
+    track = np.where(has_launch, slices["track"].to_numpy()[launch], -1)
     tail = after < 0
     begun, track = np.where(tail, start, begun), np.where(tail, -1, track)
     copies = slices["category"].isin(["memcpy"]).to_numpy()[after] & ~tail
     spent = {name: np.zeros(len(start), dtype=np.int64) for name in CAUSES}
-    late = np.where(known, end - begun, 0)
+    late = np.where(has_launch, end - begun, 0)
     spent["memcpy"] += np.where(copies, late, 0)
     spent["launch-latency"] += np.where(copies, 0, late)
     spent["tail"] += np.where(tail, end - start, 0)
-    spent["unknown"] += np.where(~tail & ~known, end - start, 0)
-    for thread in np.unique(track[known & ~tail]):
+    spent["unknown"] += np.where(~tail & ~has_launch, end - start, 0)
+    for thread in np.unique(track[has_launch & ~tail]):
         rows = np.flatnonzero(track == thread)
-        taken: Intervals = (_NONE, _NONE)
+        explained: Intervals = (_NONE, _NONE)
         for name, open_ in host_states(trace, int(thread)).items():
-            own = length_within(subtract(open_, taken), start[rows], begun[rows])
+            own = length_within(subtract(open_, explained), start[rows], begun[rows])
             spent[name][rows] += own
-            taken = union(np.concatenate([taken[0], open_[0]]), np.concatenate([taken[1], open_[1]]))
-        busy = length_within(taken, start[rows], begun[rows])
+            explained = union(
+                np.concatenate([explained[0], open_[0]]), np.concatenate([explained[1], open_[1]])
+            )
+        busy = length_within(explained, start[rows], begun[rows])
         spent["host-bound"][rows] += begun[rows] - start[rows] - busy
     return spent
 

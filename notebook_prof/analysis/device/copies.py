@@ -99,17 +99,17 @@ def copies(
     device = device_of(trace, work)
     kinds = [_kind(str(name)) for name in work.slices["name"].cat.categories]
     distinct = sorted(set(kinds))
-    place = np.array([distinct.index(kind) for kind in kinds], np.int64)[work.codes("name")]
-    group = (device + 1) * len(distinct) + place
-    moved = _bytes(trace, work)
+    kind_code = np.array([distinct.index(kind) for kind in kinds], np.int64)[work.codes("name")]
+    group = (device + 1) * len(distinct) + kind_code
+    bytes_of_copy = _bytes(trace, work)
     rows = [
         _row(
             trace,
             work,
-            moved,
+            bytes_of_copy,
             group == code,
             int(device[group == code][0]),
-            distinct[place[group == code][0]],
+            distinct[kind_code[group == code][0]],
             link_bytes_per_s,
         )
         for code in np.unique(group)
@@ -121,12 +121,12 @@ def copies(
 
 
 def _kind(name: str) -> tuple[str, str, str]:
-    """Direction, source and target, from a copy's name."""
+    """Return the direction, source and target, from a copy's name."""
     match = _NAME.fullmatch(name)
     if match is None:
         return "", "", ""
-    told = match.groupdict(default="")
-    return ("PtoP" if told["to"] == "P2P" else told["to"]), told["source"], told["target"]
+    parts = match.groupdict(default="")
+    return ("PtoP" if parts["to"] == "P2P" else parts["to"]), parts["source"], parts["target"]
 
 
 def _bytes(trace: Trace, work: Scope) -> Any:
@@ -139,7 +139,7 @@ def _bytes(trace: Trace, work: Scope) -> Any:
 def _row(
     trace: Trace,
     work: Scope,
-    moved: Any,
+    bytes_of_copy: Any,
     here: Any,
     device: int,
     kind: tuple[str, str, str],
@@ -150,9 +150,9 @@ def _row(
     ts = trace.slices["ts"].to_numpy()[work.rows[here]]
     dur = trace.slices["dur"].to_numpy()[work.rows[here]]
     total = int(dur.sum())
-    own = moved[here]
-    known = not np.isnan(own).any()
-    rate = float(own.sum()) * 1e9 / total if known and total else float("nan")
+    own = bytes_of_copy[here]
+    all_sized = not np.isnan(own).any()
+    rate = float(own.sum()) * 1e9 / total if all_sized and total else float("nan")
     link = (link or _link(trace, device)) if direction in _OVER_LINK else None
     return {
         "device": device,
@@ -163,7 +163,7 @@ def _row(
         "count": len(ts),
         "total_ns": total,
         "union_ns": length(union(ts, ts + dur)),
-        "bytes": int(own.sum()) if known else pd.NA,
+        "bytes": int(own.sum()) if all_sized else pd.NA,
         "bytes_per_s": rate,
         "link_bytes_per_s": float("nan") if link is None else link,
         "link_share": float("nan") if link is None else rate / link,
@@ -176,7 +176,7 @@ def _pinned(direction: str, source: str, target: str) -> Any:
 
 
 def _link(trace: Trace, device: int) -> float | None:
-    """Bytes a second that the `nvml` collector has found for the PCIe link of a device."""
+    """Return bytes a second that the `nvml` collector has found for the PCIe link of a device."""
     links = trace.metadata.get("pcie_links")
     for link in links if isinstance(links, list | tuple) else ():
         if isinstance(link, dict) and link.get("device") == device:

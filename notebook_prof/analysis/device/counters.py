@@ -66,22 +66,22 @@ def device_attributes(trace: Trace, work: Scope) -> pd.DataFrame | None:
     if not own:
         return None
     origin = int(trace.metadata.get("start_unix_ns", 0))
-    known = table.assign(start=table["start_unix_ns"] - origin)
-    known = known.astype(dict.fromkeys(_KEYS, "int64")).drop_duplicates(_KEYS)
-    wanted = pd.DataFrame(
+    recorded = table.assign(start=table["start_unix_ns"] - origin)
+    recorded = recorded.astype(dict.fromkeys(_KEYS, "int64")).drop_duplicates(_KEYS)
+    device_work = pd.DataFrame(
         {
             "device": work.ints("device"),
             "stream": work.ints("stream"),
             "start": work.slices["ts"].to_numpy()[work.rows],
         }
     )
-    found = wanted.merge(known[[*_KEYS, *own]], on=_KEYS, how="left")[own]
+    attributes = device_work.merge(recorded[[*_KEYS, *own]], on=_KEYS, how="left")[own]
     for name in ("grid", "block"):
-        if name in found:
-            codes, words = pd.factorize(found[name].astype("str").where(found[name].notna()))
+        if name in attributes:
+            codes, words = pd.factorize(attributes[name].astype("str").where(attributes[name].notna()))
             texts = np.array([*words, None], dtype=object)
-            found[name] = pd.Series(texts[codes], dtype="str")
-    return found
+            attributes[name] = pd.Series(texts[codes], dtype="str")
+    return attributes
 
 
 def uses_tensor_cores(name: object) -> bool:
@@ -137,7 +137,7 @@ def device_counters(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     [200.0]
     """
     tracks = trace.tracks[trace.tracks["kind"] == "counter"]
-    known = {
+    counter_of_track = {
         int(key): (int(match[1]), match[2])
         for key, name in zip(tracks["track"], tracks["name"], strict=True)
         if (match := _GPU.fullmatch(str(name)))
@@ -146,9 +146,13 @@ def device_counters(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     if window is not None:
         cut = Window.of(window)
         counters = counters[(counters["ts"] >= cut.start) & (counters["ts"] < cut.end)]
-    values = {known[key]: part for key, part in counters.groupby("track")["value"] if key in known}
-    wanted = {counter for counter, _ in _COLUMNS.values()}
-    devices = sorted({device for device, name in values if name in wanted})
+    values = {
+        counter_of_track[key]: part
+        for key, part in counters.groupby("track")["value"]
+        if key in counter_of_track
+    }
+    counter_names = {counter for counter, _ in _COLUMNS.values()}
+    devices = sorted({device for device, name in values if name in counter_names})
     rows = {
         column: [_made(values.get((device, counter)), how) for device in devices]
         for column, (counter, how) in _COLUMNS.items()

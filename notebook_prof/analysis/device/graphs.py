@@ -78,8 +78,8 @@ def graph_nodes(
     """
     work = on_device(trace)
     replay = _replays(trace, work)
-    known = device_attributes(trace, work)
-    numbers = {name: _told(known, name, len(replay)) for name in ("graph", "graph_node")}
+    attributes = device_attributes(trace, work)
+    numbers = {name: _attribute(attributes, name, len(replay)) for name in ("graph", "graph_node")}
     of_graph = (replay >= 0) & (_by_graph_call(trace, work) | (numbers["graph"] > 0))
     rows = np.flatnonzero(of_graph)
     if not len(rows):
@@ -109,24 +109,24 @@ def graph_nodes(
     if window is not None:
         end = (frame["ts"] + frame["dur"]).groupby(frame["replay"]).transform("max")
         frame = frame[(each["ts"].transform("min") >= window[0]) & (end <= window[1])]
-    for name, wanted in (("graph", graph), ("step", step)):
-        if wanted is not None:
-            frame = frame[frame[name].isin(many(wanted))]
+    for name, chosen in (("graph", graph), ("step", step)):
+        if chosen is not None:
+            frame = frame[frame[name].isin(many(chosen))]
     return _table(trace, frame)
 
 
 def _replays(trace: Trace, work: Scope) -> IntArray:
-    """What launched each piece of work: the row of the call or, not recorded, a number behind all rows."""
+    """Return what launched each piece of work: the row of the call, or a number behind all rows."""
     call = launch_calls(trace)[work.rows]
     correlation = work.ints("correlation")
     key = np.where(call >= 0, call, np.where(correlation > 0, len(trace.slices) + correlation, -1))
     return np.asarray(key, dtype=np.int64)
 
 
-def _told(known: pd.DataFrame | None, name: str, n: int) -> IntArray:
-    if known is None or name not in known:
+def _attribute(attributes: pd.DataFrame | None, name: str, n: int) -> IntArray:
+    if attributes is None or name not in attributes:
         return np.full(n, -1, np.int64)
-    return np.asarray(known[name].fillna(-1), dtype=np.int64)
+    return np.asarray(attributes[name].fillna(-1), dtype=np.int64)
 
 
 def _by_graph_call(trace: Trace, work: Scope) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

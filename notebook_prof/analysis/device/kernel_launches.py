@@ -110,9 +110,9 @@ def _queues(trace: Trace, work: Scope) -> IntArray:
     track = work.ints("track")
     queue = np.zeros(len(ts), dtype=np.int64)
     for stream in np.unique(track[call >= 0]):
-        mine = np.flatnonzero((track == stream) & (call >= 0))
-        launched, begun = np.sort(ts[call[mine]]), np.sort(ts[work.rows[mine]])
-        at = ts[call[mine]]
+        of_stream = np.flatnonzero((track == stream) & (call >= 0))
+        launched, begun = np.sort(ts[call[of_stream]]), np.sort(ts[work.rows[of_stream]])
+        at = ts[call[of_stream]]
         before = np.searchsorted(launched, at, side="right") - np.searchsorted(begun, at, side="right")
-        queue[work.rows[mine]] = np.maximum(before, 1)
+        queue[work.rows[of_stream]] = np.maximum(before, 1)
     return queue

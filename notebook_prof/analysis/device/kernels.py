@@ -118,7 +118,7 @@ def kernel_origin(name: str) -> Origin:
 
 
 def _cupy(name: str) -> tuple[str, str]:
-    """Operator and kind of a CuPy kernel, from its name without prefix and types."""
+    """Return the operator and kind of a CuPy kernel, from its name without prefix and types."""
     operator = _SUFFIX.sub("", name.removeprefix("cub_").removeprefix("cupy_"))
     if _SCANS.fullmatch(name):
         return operator, "scan"
@@ -239,7 +239,7 @@ def _sums(frame: pd.DataFrame, launched: list[str]) -> pd.DataFrame:
 
 
 def _means(frame: pd.DataFrame, launched: list[str]) -> pd.DataFrame:
-    """Attributes of each group, in the same order; those that it is grouped by are left to `_sums`."""
+    """Return attributes of each group, in the same order; those that it is grouped by are left to `_sums`."""
     by = ["code", *launched]
     means: dict[str, Any] = {}
     for name in ("blocks_per_sm", "occupancy"):

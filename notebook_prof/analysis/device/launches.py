@@ -13,7 +13,7 @@ from ..scope import ints, once
 
 
 def launch_calls(trace: Trace) -> IntArray:
-    """Row of the call that launched each slice: a runtime call or, without one, an operator.
+    """Return the row of the call that launched each slice: a runtime call or, without one, an operator.
 
     Returns
     -------
@@ -41,7 +41,7 @@ _PLUMBING = ("launch", "sync", "overhead")
 
 
 def launching_rows(trace: Trace) -> IntArray:
-    """Row of the host slice that launched each slice.
+    """Return the row of the host slice that launched each slice.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def _launching_rows(trace: Trace) -> IntArray:
 
 
 def owning_rows(trace: Trace, calls: IntArray) -> IntArray:
-    """The innermost slice around each call of the runtime that is no such call; itself where there is none.
+    """Return the innermost slice around each call of the runtime that is no such call, else the call itself.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ GAP_NS: Final = 3_000
 
 
 def least_launch_delay(trace: Trace) -> int | None:
-    """Time from the launch call to the kernel, for the quickest launch on an idle stream.
+    """Return the time from the launch call to the kernel, for the quickest launch on an idle stream.
 
     Returns
     -------
@@ -141,8 +141,8 @@ def least_launch_delay(trace: Trace) -> int | None:
         rows = np.flatnonzero((track == stream) & work)
         rows = rows[np.argsort(ts[rows], kind="stable")]
         before = np.concatenate([[np.iinfo(np.int64).min // 2], np.maximum.accumulate(end[rows])[:-1]])
-        mine = track[dst] == stream
-        at = np.searchsorted(ts[rows], ts[dst[mine]], side="left")
-        idle[mine] = before[at] + GAP_NS <= ts[dst[mine]]
+        of_stream = track[dst] == stream
+        at = np.searchsorted(ts[rows], ts[dst[of_stream]], side="left")
+        idle[of_stream] = before[at] + GAP_NS <= ts[dst[of_stream]]
     delays = (ts[dst] - ts[src])[idle]
     return int(delays.min()) if len(delays) >= _ENOUGH else None

@@ -73,7 +73,7 @@ def forget() -> None:
 
 
 def ceilings_of(trace: Trace) -> Ceilings | None:
-    """The ceilings of the device that a trace is of, or of the host where no device worked, if measured here.
+    """Return the ceilings of a trace's device, or of the host where no device worked, if measured here.
 
     A recording that was read from a file may be of another machine: its device must have the same name, and
     a recording of the host alone the host's name of this one's, if it tells one.
@@ -102,7 +102,7 @@ def roofline(
     bytes_per_s: float | None = None,
     element_bytes: float = 4,
 ) -> pd.DataFrame:
-    """FLOPs and bytes of operators from their input shapes, against time and the machine's ceilings.
+    """Compare FLOPs and bytes of operators with their time and the machine's ceilings.
 
     Parameters
     ----------
@@ -178,17 +178,17 @@ def roofline(
     on_stream = groups.sum(counted.rows[of_kind(trace, ("stream",))[counted.rows]]) > 0
     table["time_ns"] = np.where(launched > 0, launched, host_ns)
     table["on_device"] = (launched > 0) | on_stream
-    seen = (table["count"] > 0).to_numpy()
+    present = (table["count"] > 0).to_numpy()
     if name is not None and "name" in table:
-        seen = seen & table["name"].isin(many(name)).to_numpy()
-    table = table[seen].sort_values(["flops", "bytes"], ascending=False, kind="stable", ignore_index=True)
+        present = present & table["name"].isin(many(name)).to_numpy()
+    table = table[present].sort_values(["flops", "bytes"], ascending=False, kind="stable", ignore_index=True)
     return _rates(table, flops_per_s, bytes_per_s)
 
 
 def _counted(trace: Trace, window: WindowLike, work: SliceWork) -> Scope:
     scope = on_host(trace, window)
-    given = work.kind == KINDS.index("given")
-    if given.any():
+    recorded = work.kind == KINDS.index("given")
+    if recorded.any():
         scope = on_device(trace, window)
     return scope.only(work.outermost[scope.rows])
 
@@ -204,15 +204,15 @@ def _kinds(groups: Groups, rows: IntArray, work: SliceWork) -> Any:
 
 
 def _device_ns(trace: Trace, window: WindowLike, work: SliceWork, counted: Scope, groups: Groups) -> IntArray:
-    """Durations of the device work that the counted calls, or what is inside them, launched."""
+    """Return durations of the device work that the counted calls, or what is inside them, launched."""
     device = on_device(trace, window)
     launcher = launching_rows(trace)[device.rows]
     owner = np.full(len(trace.slices), -1, dtype=np.int64)
     owner[counted.rows] = counted.rows
     owner = inherit(ints(trace.slices["parent"]), owner)
-    mine = np.where(launcher >= 0, owner[launcher], -1)
-    known = mine >= 0
-    return groups.sum(mine[known], (device.end - device.ts)[known])
+    owner_of_work = np.where(launcher >= 0, owner[launcher], -1)
+    has_owner = owner_of_work >= 0
+    return groups.sum(owner_of_work[has_owner], (device.end - device.ts)[has_owner])
 
 
 def _rates(table: pd.DataFrame, flops_per_s: float | None, bytes_per_s: float | None) -> pd.DataFrame:

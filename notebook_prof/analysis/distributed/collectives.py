@@ -57,7 +57,7 @@ _ELEMENT_BYTES: Final = (
 
 
 def operation_of(name: str) -> str:
-    """The collective behind a kernel's, a range's or an argument's name; the name itself if it is none.
+    """Return the collective behind a kernel's, a range's or an argument's name; else the name itself.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def operation_of(name: str) -> str:
 
 
 def element_bytes(dtype: str) -> int:
-    """Bytes of an element type as torch or C++ spells it; 0 if it is not known.
+    """Return bytes of an element type as torch or C++ spells it; 0 if it is not known.
 
     Examples
     --------
@@ -249,57 +249,57 @@ def _table(trace: Trace, chosen: Scope, on_gpu: bool) -> pd.DataFrame:
 
 
 def _facts(trace: Trace, rows: IntArray, on_gpu: bool) -> dict[str, Any]:
-    """Operation, group, sizes: from the kernel, else from what launched it, else from the names."""
+    """Return operation, group, sizes: from the kernel, else from what launched it, else from the names."""
     slices = trace.slices
-    told = recorded_table(trace, "collectives")
-    own = _told(told, trace, rows)
+    table = recorded_table(trace, "collectives")
+    own = _recorded_facts(table, trace, rows)
     above = _launched_in(trace, rows) if on_gpu else rows
-    outer = _told(told, trace, above)
+    outer = _recorded_facts(table, trace, above)
     words = np.array([*slices["name"].cat.categories, None], dtype=object)
     code = as_ints(slices["name"].cat.codes.to_numpy())
     name = words[code[rows]]
     around = words[np.where(above >= 0, code[above], -1)]
     by_name = {word: operation_of(str(word)) for word in {*name, *around} - {None}}
-    facts = {key: np.where(_known(own[key]), own[key], outer[key]) for key in own}
+    facts = {key: np.where(_is_present(own[key]), own[key], outer[key]) for key in own}
     guess = [by_name[outside or inside] for outside, inside in zip(around, name, strict=True)]
     said = {word: operation_of(str(word)) for word in set(facts["operation"]) - {None}}
     facts["operation"] = np.array(
         [said.get(word, other) for word, other in zip(facts["operation"], guess, strict=True)], dtype=object
     )
     sizes, dtypes = _from_shapes(trace, above)
-    facts["dtype"] = np.where(_known(facts["dtype"]), facts["dtype"], dtypes)
+    facts["dtype"] = np.where(_is_present(facts["dtype"]), facts["dtype"], dtypes)
     facts["bytes"] = np.where(facts["bytes"] >= 0, facts["bytes"], sizes)
     return facts
 
 
-def _told(told: pd.DataFrame | None, trace: Trace, rows: IntArray) -> dict[str, Any]:
-    """What the file says about these slices in so many words; rows of -1 and unknown ones stay missing."""
+def _recorded_facts(table: pd.DataFrame | None, trace: Trace, rows: IntArray) -> dict[str, Any]:
+    """Return what the file says about these slices; rows of -1 and unknown ones stay missing."""
     count = len(rows)
     missing: dict[str, Any] = {key: np.full(count, None, dtype=object) for key in _TEXTS}
     missing |= {key: np.full(count, -1, np.int64) for key in ("group_size", "bytes", "peer")}
-    if told is None or not count:
+    if table is None or not count:
         return missing
     slices = trace.slices
     start = slices["ts"].to_numpy()[rows] + int(trace.metadata.get("start_unix_ns", 0))
     keys = [np.where(rows >= 0, start, -1), ints(slices["device"])[rows], ints(slices["stream"])[rows]]
-    known = told.drop_duplicates(["start_ns", "device", "stream"])
-    index = pd.MultiIndex.from_arrays([known[key].to_numpy() for key in ("start_ns", "device", "stream")])
+    distinct = table.drop_duplicates(["start_ns", "device", "stream"])
+    index = pd.MultiIndex.from_arrays([distinct[key].to_numpy() for key in ("start_ns", "device", "stream")])
     at = index.get_indexer(pd.MultiIndex.from_arrays(keys))
     here = at >= 0
     for key in _TEXTS:
-        words = known[key].astype(object).to_numpy()
+        words = distinct[key].astype(object).to_numpy()
         missing[key][here] = np.where(pd.notna(words), words, None)[at[here]]
-    missing["group_size"][here] = _numbers(known["group_size"])[at[here]]
+    missing["group_size"][here] = _numbers(distinct["group_size"])[at[here]]
     for key in ("src_rank", "dst_rank"):
-        if key in known:
-            missing["peer"][here] = np.maximum(missing["peer"][here], _numbers(known[key])[at[here]])
-    size = np.array([element_bytes(str(dtype)) for dtype in known["dtype"]], np.int64)
-    most = np.maximum(_numbers(known["in_elements"]), _numbers(known["out_elements"]))
+        if key in distinct:
+            missing["peer"][here] = np.maximum(missing["peer"][here], _numbers(distinct[key])[at[here]])
+    size = np.array([element_bytes(str(dtype)) for dtype in distinct["dtype"]], np.int64)
+    most = np.maximum(_numbers(distinct["in_elements"]), _numbers(distinct["out_elements"]))
     missing["bytes"][here] = np.where((size > 0) & (most >= 0), most * size, -1)[at[here]]
     return missing
 
 
-def _known(values: Any) -> BoolArray:
+def _is_present(values: Any) -> BoolArray:
     return np.asarray(values >= 0) if values.dtype != object else np.asarray(pd.notna(values))
 
 
@@ -319,7 +319,7 @@ def _launched_in(trace: Trace, rows: IntArray) -> IntArray:
 
 
 def _from_shapes(trace: Trace, rows: IntArray) -> tuple[IntArray, Any]:
-    """Bytes and element type of host ranges, by their input shapes."""
+    """Return bytes and element type of host ranges, by their input shapes."""
     slices = trace.slices
     arguments = recorded_table(trace, "operator_arguments")
     shape = slices["shapes"].cat
@@ -328,19 +328,21 @@ def _from_shapes(trace: Trace, rows: IntArray) -> tuple[IntArray, Any]:
     counts = {int(i): elements(str(shape.categories[i])) for i in used}
     dtype = np.full(len(rows), None, dtype=object)
     if arguments is not None:
-        known = arguments.dropna(subset=["dtypes"]).drop_duplicates(["name", "shapes"])
+        with_dtypes = arguments.dropna(subset=["dtypes"]).drop_duplicates(["name", "shapes"])
         first = {
             (name, shapes): str(text).strip("[]").partition(",")[0].strip('"')
-            for name, shapes, text in zip(known["name"], known["shapes"], known["dtypes"], strict=True)
+            for name, shapes, text in zip(
+                with_dtypes["name"], with_dtypes["shapes"], with_dtypes["dtypes"], strict=True
+            )
         }
         words, texts = slices["name"].cat, shape.categories
         names = np.append(as_ints(words.codes.to_numpy()), -1)[rows]
         pairs = dict.fromkeys(zip(names.tolist(), code.tolist(), strict=True))
-        found = {
+        dtype_of_pair = {
             pair: first.get((words.categories[pair[0]], texts[pair[1]])) if min(pair) >= 0 else None
             for pair in pairs
         }
-        dtype[:] = [found[pair] for pair in zip(names.tolist(), code.tolist(), strict=True)]
+        dtype[:] = [dtype_of_pair[pair] for pair in zip(names.tolist(), code.tolist(), strict=True)]
     width = np.array([element_bytes(str(word)) if word else 0 for word in dtype], np.int64)
     count = np.array([counts.get(int(i), -1) for i in code], np.int64)
     return as_ints(np.where((width > 0) & (count >= 0), count * width, -1)), dtype

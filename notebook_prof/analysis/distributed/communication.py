@@ -79,18 +79,18 @@ def distributed(
     if len(work.rows):
         return _table(work, device_of(trace, work), work.among("category", ("collective",)), by)
     host = on_host(trace, window).where(step=step)
-    talks = host.among("category", ("collective",)) & (host.end > host.ts)
-    if not talks.any():
-        return _table(work, work.ts, talks[:0], by)
+    communicates = host.among("category", ("collective",)) & (host.end > host.ts)
+    if not communicates.any():
+        return _table(work, work.ts, communicates[:0], by)
     computes = host.among("category", ("operator",)) & ~host.among("phase", ("communication",))
-    keep = talks | computes
-    table = _table(host.only(keep), np.full(int(keep.sum()), HOST), talks[keep], by)
+    keep = communicates | computes
+    table = _table(host.only(keep), np.full(int(keep.sum()), HOST), communicates[keep], by)
     if by == "trace":
         return table
     return table[table["step"].isin(step_spans(trace, window, step)["step"])].reset_index(drop=True)
 
 
-def _table(work: Scope, device: IntArray, talks: BoolArray, by: str) -> pd.DataFrame:
+def _table(work: Scope, device: IntArray, communicates: BoolArray, by: str) -> pd.DataFrame:
     number = work.ints("step") if by == "step" else np.full(len(work.rows), -1, dtype=np.int64)
     # steps from 0, and what has none last
     number = np.where(number < 0, np.iinfo(np.int32).max, number)
@@ -103,9 +103,9 @@ def _table(work: Scope, device: IntArray, talks: BoolArray, by: str) -> pd.DataF
         return np.bincount(code[keep], spent, minlength=count).astype(np.int64)
 
     moves = work.among("category", ("memcpy", "memset"))
-    computes = ~talks & ~moves
-    communication, computation = during(talks), during(computes)
-    overlap = communication + computation - during(talks | computes)
+    computes = ~communicates & ~moves
+    communication, computation = during(communicates), during(computes)
+    overlap = communication + computation - during(communicates | computes)
     step = groups // 2**16
     missing = step == np.iinfo(np.int32).max
     table = pd.DataFrame(

@@ -44,7 +44,7 @@ def exposed_communication(work: Scope) -> Intervals:
     return subtract(_during(work, "collective"), _during(work, "kernel"))
 
 
-def held_by_communication(trace: Trace, stepping: int) -> Intervals:
+def blocked_by_communication(trace: Trace, stepping: int) -> Intervals:
     """Return when the thread of the steps gets on no faster because devices communicate.
 
     Parameters
@@ -77,7 +77,7 @@ def held_by_communication(trace: Trace, stepping: int) -> Intervals:
     ... main:     [op]  [cudaStreamSynchronize]  [op]
     ... stream 9:   [nccl                   ]
     ... ''', categories={"nccl": "collective", "cudaStreamSynchronize": "sync"}, launches=[("op", "nccl")])
-    >>> starts, ends = held_by_communication(trace, 0)
+    >>> starts, ends = blocked_by_communication(trace, 0)
     >>> starts.tolist(), ends.tolist()
     ([6], [27])
     """
@@ -87,16 +87,16 @@ def held_by_communication(trace: Trace, stepping: int) -> Intervals:
     call = launch_calls(trace)
     waits = _waits(trace, stepping, call)
     device = work.ints("device")
-    parts = [_held(trace, work.only(device == number), call, waits) for number in np.unique(device)]
+    parts = [_blocked(trace, work.only(device == number), call, waits) for number in np.unique(device)]
     return union(*(np.concatenate(side) for side in zip(*parts, strict=True)))
 
 
-def _held(trace: Trace, work: Scope, call: IntArray, waits: Intervals) -> Intervals:
+def _blocked(trace: Trace, work: Scope, call: IntArray, waits: Intervals) -> Intervals:
     exposed = exposed_communication(work)
-    known = call[work.rows] >= 0
-    if not known.any():
+    has_launch = call[work.rows] >= 0
+    if not has_launch.any():
         return exposed
-    queued = known & ~work.among("category", ("collective",))
+    queued = has_launch & ~work.among("category", ("collective",))
     at = call[work.rows[queued]]
     slices = trace.slices
     launched = as_ints(slices["ts"].to_numpy()[at] + slices["dur"].to_numpy()[at])
@@ -110,9 +110,9 @@ def _waits(trace: Trace, stepping: int, call: IntArray) -> Intervals:
     """Return when any thread that launches work, or the one of the steps, waits for a device."""
     host = on_host(trace)
     launching = np.unique(trace.slices["track"].to_numpy()[call[call >= 0]])
-    mine = host.only(np.isin(host.ints("track"), np.append(launching, stepping)))
-    keep = waiting(trace, mine)
-    return union(mine.ts[keep], mine.end[keep])
+    waiters = host.only(np.isin(host.ints("track"), np.append(launching, stepping)))
+    keep = waiting(trace, waiters)
+    return union(waiters.ts[keep], waiters.end[keep])
 
 
 def _during(work: Scope, category: str) -> Intervals:

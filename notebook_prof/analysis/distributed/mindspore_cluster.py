@@ -50,16 +50,16 @@ def cluster_steps(trace: Trace, *, step: int | None = None) -> pd.DataFrame:
     >>> cluster_steps(TraceBuilder(metadata={"tables": tables}).seal())["interval_ns"].tolist()
     [3.0]
     """
-    wanted = AVERAGE if step is None else step
+    chosen = AVERAGE if step is None else step
     parts = recorded_table(trace, "cluster_steps")
     gaps = recorded_table(trace, "step_trace_average" if step is None else "step_trace")
     columns = ["rank", "interval_ns", *_PARTS]
     if parts is None:
         return pd.DataFrame({name: pd.Series(dtype="float64") for name in columns}).astype({"rank": "int32"})
-    table = parts[parts["step"] == wanted]
+    table = parts[parts["step"] == chosen]
     if gaps is not None:
         table = table.merge(
-            gaps.loc[gaps["step"] == wanted, ["rank", "interval_ns"]],
+            gaps.loc[gaps["step"] == chosen, ["rank", "interval_ns"]],
             on="rank",
             how="left",
             suffixes=("_", ""),
@@ -203,8 +203,8 @@ def cluster_advice(trace: Trace, *, stages: int = 1) -> pd.DataFrame:
         rows += [_between(steps), _within(steps, stages), _stage_flops(flops, stages)]
     else:
         rows.append(_above("communication", _share(steps, "communication_alone_ns")))
-    found = pd.DataFrame([row for row in rows if row], columns=list(_KINDS))
-    return found.astype(_KINDS)
+    table = pd.DataFrame([row for row in rows if row], columns=list(_KINDS))
+    return table.astype(_KINDS)
 
 
 def _highest(rule: str, table: pd.DataFrame, column: str) -> dict[str, Any]:
@@ -281,6 +281,6 @@ def _stage_flops(flops: pd.DataFrame | None, stages: int) -> dict[str, Any]:
 
 
 def _stage(table: pd.DataFrame, stages: int) -> Any:
-    """Stage of each row, from 1: ranks in order, equally many a stage."""
+    """Return the stage of each row, from 1: ranks in order, equally many a stage."""
     ranks = int(table["rank"].max()) + 1
     return table["rank"].to_numpy(np.int64) * stages // ranks + 1

@@ -84,8 +84,8 @@ def input_queues(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
         second = _row("device", own[1]["size"], np.nan) if own[1] is not None else None
         if first is not None:
             first["finding"] = _finding(first, second, rule)
-        found = [first, second, *_operators(pipeline, rank)]
-        rows += [{"rank": rank, "finding": "", **row} for row in found if row and row["samples"]]
+        queues = [first, second, *_operators(pipeline, rank)]
+        rows += [{"rank": rank, "finding": "", **row} for row in queues if row and row["samples"]]
     return pd.DataFrame(rows, columns=list(_QUEUE_COLUMNS)).astype(_QUEUE_COLUMNS)
 
 
@@ -97,16 +97,16 @@ def _row(name: str, sizes: Any, capacity: float) -> dict[str, Any]:
     size = np.asarray(pd.Series(sizes, dtype="float64").dropna(), dtype=np.float64)
     count, empty = len(size), int((size == 0).sum())
     mean = float(size.mean()) if count else np.nan
-    known = capacity if capacity > 0 else np.nan
+    limit = capacity if capacity > 0 else np.nan
     return {
         "queue": name,
         "samples": count,
         "empty": empty,
-        "full": int((size >= known).sum()),
+        "full": int((size >= limit).sum()),
         "empty_share": empty / max(count, 1),
         "mean_size": mean,
-        "capacity": known,
-        "usage": mean / known,
+        "capacity": limit,
+        "usage": mean / limit,
     }
 
 
@@ -125,8 +125,8 @@ def _finding(host: dict[str, Any], device: dict[str, Any] | None, rule: str) -> 
         return "data_process" if slow else "data_transmission" if starved else "device_queue"
     if not starved:
         return ""
-    found = ["data_process"] * slow + ["data_transmission"] * (host["empty_share"] < _TRANSMITTED)
-    return " ".join(found)
+    causes = ["data_process"] * slow + ["data_transmission"] * (host["empty_share"] < _TRANSMITTED)
+    return " ".join(causes)
 
 
 HIGH: Final = 0.8
@@ -227,19 +227,19 @@ def input_operators(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
 
 def _inputs(children: dict[int, Any], usage: dict[int, float]) -> dict[int, list[int]]:
     """Return the nearest operators below each that have a queue."""
-    found: dict[int, list[int]] = {}
+    inputs: dict[int, list[int]] = {}
     for op, below in children.items():
-        todo, seen = list(below), set(below)
-        found[op] = []
+        todo, queued = list(below), set(below)
+        inputs[op] = []
         while todo:
             child = todo.pop(0)
             if not np.isnan(usage.get(child, np.nan)):
-                found[op].append(child)
+                inputs[op].append(child)
                 continue
-            new = [other for other in children.get(child, []) if other not in seen]
-            seen.update(new)
+            new = [other for other in children.get(child, []) if other not in queued]
+            queued.update(new)
             todo += new
-    return found
+    return inputs
 
 
 def _suspects(inputs: dict[int, list[int]], usage: dict[int, float], root: int, rule: str) -> set[int]:
@@ -250,8 +250,8 @@ def _suspects(inputs: dict[int, list[int]], usage: dict[int, float], root: int, 
     if all(use >= HIGH for use in used.values()):
         return {root}
     if rule == "2.3.1":
-        found = {op for op in used if any(usage[child] - used[op] > _DROP for child in inputs[op])}
-        return found | {op for op in leaves if used[op] < LOW}
+        after_drop = {op for op in used if any(usage[child] - used[op] > _DROP for child in inputs[op])}
+        return after_drop | {op for op in leaves if used[op] < LOW}
     if all(use < LOW for use in used.values()):
         return leaves
     return {

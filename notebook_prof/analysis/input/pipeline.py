@@ -130,23 +130,23 @@ def loader_kinds(scope: Scope) -> npt.NDArray[np.int8]:
 
 def _torch(trace: Trace, spans: pd.DataFrame) -> pd.DataFrame:
     host = on_host(trace)
-    mine = host.ints("track") == stepping_track(trace)
+    stepping = host.ints("track") == stepping_track(trace)
     data = host.among("phase", ("data",))
     kind = loader_kinds(host)
     start = spans["ts"].to_numpy(dtype=np.int64)
     end = start + spans["dur"].to_numpy(dtype=np.int64)
-    fetching = _union(host, mine & data)
-    loads = (kind > 0) & mine
+    fetching = _union(host, stepping & data)
+    loads = (kind > 0) & stepping
     from_workers = subtract(
         _union(host, loads & (kind == 2)),
-        _union(host, mine & data & host.among("category", ("operator",)) & ~loads),
+        _union(host, stepping & data & host.among("category", ("operator",)) & ~loads),
     )
     begins = host.ts[loads]
     count = np.searchsorted(begins, end, side="left") - np.searchsorted(begins, start, side="left")
     most = int(kind[loads].max(initial=0))
     fetch = length_within(fetching, start, end)
     loader = np.where((count > 0) | (fetch > 0), max(most, 1), 0)
-    work = data & ~mine
+    work = data & ~stepping
     tracks = host.ints("track")
     rank = trace.metadata.get("rank")
     return pd.DataFrame(
@@ -166,12 +166,12 @@ def _torch(trace: Trace, spans: pd.DataFrame) -> pd.DataFrame:
 
 
 def _active(track: IntArray, ts: IntArray, stop: IntArray, start: IntArray, end: IntArray) -> IntArray:
-    """On how many tracks something is open in each step; a loop over tracks."""
-    found = np.zeros(len(start), dtype=np.int64)
+    """Count the tracks on which something is open in each step; a loop over tracks."""
+    active = np.zeros(len(start), dtype=np.int64)
     for number in np.unique(track):
         own = track == number
-        found += length_within(union(ts[own], stop[own]), start, end) > 0
-    return found
+        active += length_within(union(ts[own], stop[own]), start, end) > 0
+    return active
 
 
 def _union(host: Scope, keep: BoolArray) -> Intervals:

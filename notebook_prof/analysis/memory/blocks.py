@@ -50,8 +50,8 @@ def lives(events: pd.DataFrame) -> Lives:
     Examples
     --------
     >>> events = {"ts": [0, 5, 9], "addr": [1, 2, 1], "bytes": [64, 8, -64], "device": [0, 0, 0]}
-    >>> found = lives(pd.DataFrame(events))
-    >>> found.birth.tolist(), (found.death == FOREVER).tolist(), found.end_event.tolist()
+    >>> blocks = lives(pd.DataFrame(events))
+    >>> blocks.birth.tolist(), (blocks.death == FOREVER).tolist(), blocks.end_event.tolist()
     ([0, 5], [False, True], [2, -1])
     """
     addr, device = events["addr"].to_numpy(), events["device"].to_numpy()
@@ -74,14 +74,14 @@ def lives(events: pd.DataFrame) -> Lives:
 
 
 def meaningful(trace: Trace, rows: IntArray) -> IntArray:
-    """The slices themselves or, where one only allocates for another, the one around it; -1 stays -1."""
+    """Return the slices themselves or, where one only allocates for another, the one around it."""
     return climb(ints(trace.slices["parent"]), rows, trace.slices["name"].isin(_MERELY_ALLOCATE).to_numpy())
 
 
 KINDS: Final = ("activation", "gradient", "optimizer", "input", "temporary", "parameter", "earlier", "other")
 
 
-def block_kinds(trace: Trace, events: pd.DataFrame, found: Lives) -> npt.NDArray[np.int8]:
+def block_kinds(trace: Trace, events: pd.DataFrame, blocks: Lives) -> npt.NDArray[np.int8]:
     """Tell activations, gradients and optimizer state apart, by the phases of birth and death.
 
     Parameters
@@ -89,7 +89,7 @@ def block_kinds(trace: Trace, events: pd.DataFrame, found: Lives) -> npt.NDArray
     trace : Trace
     events : DataFrame
         Rows of ``trace.allocations``.
-    found : Lives
+    blocks : Lives
         The lives of their blocks.
 
     Returns
@@ -116,10 +116,10 @@ def block_kinds(trace: Trace, events: pd.DataFrame, found: Lives) -> npt.NDArray
     words = list(trace.slices["phase"].cat.categories)
     of_slice = np.append(trace.slices["phase"].cat.codes.to_numpy(), -1)
     rows = ints(events["slice"])
-    birth = of_slice[rows[found.event]]
-    ended = found.end_event >= 0
-    death = np.where(ended, of_slice[rows[np.where(ended, found.end_event, 0)]], -1) if len(rows) else birth
-    same_step = step_index(trace, found.birth) == step_index(trace, found.death)
+    birth = of_slice[rows[blocks.event]]
+    ended = blocks.end_event >= 0
+    death = np.where(ended, of_slice[rows[np.where(ended, blocks.end_event, 0)]], -1) if len(rows) else birth
+    same_step = step_index(trace, blocks.birth) == step_index(trace, blocks.death)
     brief = (birth == death) & same_step & ended
     kind = np.full(len(birth), KINDS.index("other"), dtype=np.int8)
     for phase, lasting in (
@@ -128,28 +128,28 @@ def block_kinds(trace: Trace, events: pd.DataFrame, found: Lives) -> npt.NDArray
         ("optimizer", "optimizer"),
         ("data", "input"),
     ):
-        mine = birth == (words.index(phase) if phase in words else -2)
-        kind[mine] = KINDS.index(lasting)
+        born_in = birth == (words.index(phase) if phase in words else -2)
+        kind[born_in] = KINDS.index(lasting)
         if phase != "data":
-            kind[mine & brief] = KINDS.index("temporary")
-    kind[_lasting(trace, found) & (kind == KINDS.index("other"))] = KINDS.index("parameter")
-    kind[found.birth < 0] = KINDS.index("earlier")
+            kind[born_in & brief] = KINDS.index("temporary")
+    kind[_lasting(trace, blocks) & (kind == KINDS.index("other"))] = KINDS.index("parameter")
+    kind[blocks.birth < 0] = KINDS.index("earlier")
     return kind
 
 
-def _lasting(trace: Trace, found: Lives) -> npt.NDArray[np.bool_]:
-    """Which blocks are older than the first work of any phase and outlive two steps; none without steps."""
+def _lasting(trace: Trace, blocks: Lives) -> npt.NDArray[np.bool_]:
+    """Return which blocks are older than the work of any phase and outlive two steps; none without steps."""
     slices, steps = trace.slices, trace.steps
     words = slices["phase"].cat.categories.isin(["data", "forward", "backward", "optimizer"])
     work = np.append(words, False)[slices["phase"].cat.codes.to_numpy()]
     calls = work & (slices["category"] == "module").to_numpy()
     work = calls if calls.any() else work  # what sets a module up may look like a forward
     if not len(steps) or not work.any():
-        return np.zeros(len(found.birth), dtype=bool)
+        return np.zeros(len(blocks.birth), dtype=bool)
     start = int(slices["ts"].to_numpy()[int(work.argmax())])  # slices stand by start
     ends = np.sort((steps["ts"] + steps["dur"]).to_numpy())
     ends = ends[ends > start]
-    return (found.birth < start) & (found.death > (ends[:2].max() if len(ends) else start))
+    return (blocks.birth < start) & (blocks.death > (ends[:2].max() if len(ends) else start))
 
 
 def step_index(trace: Trace, instants: IntArray) -> IntArray:
@@ -213,12 +213,12 @@ def memory_blocks(
     events = trace.allocations
     if device is not None:
         events = events[events["device"] == device].reset_index(drop=True)
-    found = lives(events)
-    order = np.lexsort((found.event, found.birth))
-    found = Lives(*(column[order] for column in found))
-    size = np.abs(events["bytes"].to_numpy()[found.event])
+    blocks = lives(events)
+    order = np.lexsort((blocks.event, blocks.birth))
+    blocks = Lives(*(column[order] for column in blocks))
+    size = np.abs(events["bytes"].to_numpy()[blocks.event])
     last = int(max(trace.span.end, events["ts"].max())) if len(events) else 0
-    lifetime = np.where(found.death == FOREVER, last, found.death) - np.maximum(found.birth, 0)
+    lifetime = np.where(blocks.death == FOREVER, last, blocks.death) - np.maximum(blocks.birth, 0)
     keep = (size >= min_bytes) & (lifetime >= parse_ns(min_lifetime))
     if max_bytes is not None:
         keep &= size <= max_bytes
@@ -226,26 +226,26 @@ def memory_blocks(
         keep &= lifetime <= parse_ns(max_lifetime)
     if window is not None:
         cut = Window.of(window)
-        keep &= (found.birth < cut.end) & ((found.death > cut.start) | (found.birth >= cut.start))
-    kind = block_kinds(trace, events, found)[keep]
-    found = Lives(*(column[keep] for column in found))
-    return _table(trace, events, found, kind, size[keep], lifetime[keep])
+        keep &= (blocks.birth < cut.end) & ((blocks.death > cut.start) | (blocks.birth >= cut.start))
+    kind = block_kinds(trace, events, blocks)[keep]
+    blocks = Lives(*(column[keep] for column in blocks))
+    return _table(trace, events, blocks, kind, size[keep], lifetime[keep])
 
 
 def _table(
-    trace: Trace, events: pd.DataFrame, found: Lives, kind: Any, size: IntArray, lifetime: IntArray
+    trace: Trace, events: pd.DataFrame, blocks: Lives, kind: Any, size: IntArray, lifetime: IntArray
 ) -> pd.DataFrame:
     slices, row = trace.slices, np.append(ints(events["slice"]), -1)
-    early, late = found.birth < 0, found.death == FOREVER
-    born = meaningful(trace, np.where(early, -1, row[found.event]))
-    died = meaningful(trace, row[found.end_event])  # -1, not seen, reads the last place
+    early, late = blocks.birth < 0, blocks.death == FOREVER
+    born = meaningful(trace, np.where(early, -1, row[blocks.event]))
+    died = meaningful(trace, row[blocks.end_event])  # -1, not seen, reads the last place
     table = pd.DataFrame(
         {
-            "addr": events["addr"].to_numpy()[found.event],
-            "device": events["device"].to_numpy()[found.event],
+            "addr": events["addr"].to_numpy()[blocks.event],
+            "device": events["device"].to_numpy()[blocks.event],
             "bytes": size,
-            "birth_ts": pd.arrays.IntegerArray(np.where(early, 0, found.birth), early),
-            "death_ts": pd.arrays.IntegerArray(np.where(late, 0, found.death), late),
+            "birth_ts": pd.arrays.IntegerArray(np.where(early, 0, blocks.birth), early),
+            "death_ts": pd.arrays.IntegerArray(np.where(late, 0, blocks.death), late),
             "lifetime_ns": lifetime,
         }
     )

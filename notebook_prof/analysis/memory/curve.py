@@ -150,7 +150,7 @@ def memory_peak(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def _before(trace: Trace) -> pd.Series:
-    """Level before the first event, by device and source."""
+    """Return the level before the first event, by device and source."""
     curve = memory(trace).drop_duplicates(["device", "source"])
     keys = pd.MultiIndex.from_arrays([curve["device"], curve["source"].astype("object")])
     level = pd.Series(curve["allocated_bytes"].to_numpy(), index=keys)
@@ -164,7 +164,7 @@ def _step_at(trace: Trace, instants: np.ndarray[tuple[int], np.dtype[np.int64]])
     steps = trace.steps.sort_values("ts")
     ts, end = steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy()
     row = np.searchsorted(ts, instants, side="right") - 1
-    known = row >= 0
-    known[known] = instants[known] < end[row[known]]
+    in_step = row >= 0
+    in_step[in_step] = instants[in_step] < end[row[in_step]]
     number = np.append(steps["step"].to_numpy(dtype=np.int32), np.int32(0))
-    return pd.arrays.IntegerArray(number[np.where(known, row, -1)], ~known)
+    return pd.arrays.IntegerArray(number[np.where(in_step, row, -1)], ~in_step)

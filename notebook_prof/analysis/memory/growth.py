@@ -90,16 +90,16 @@ def memory_growth(
         grows = grows[grows.index == device]
     events = trace.allocations
     events = events[events["device"].isin(grows.index)].reset_index(drop=True)
-    kept = _kept(trace, events)
-    looked_at = np.sort(trace.steps["ts"].to_numpy())[1:-1]
-    if len(looked_at) < _FEWEST:
-        kept = kept.iloc[:0]
+    blocks = _surviving_blocks(trace, events)
+    inner_starts = np.sort(trace.steps["ts"].to_numpy())[1:-1]
+    if len(inner_starts) < _FEWEST:
+        blocks = blocks.iloc[:0]
     for column in columns:
         codes = np.append(trace.slices[_SOURCE[column]].cat.codes.to_numpy(), -1)
-        kept[column] = texts(trace.slices[_SOURCE[column]], codes[kept["slice"].to_numpy()]).to_numpy()
+        blocks[column] = texts(trace.slices[_SOURCE[column]], codes[blocks["slice"].to_numpy()]).to_numpy()
     if "module" in columns:
-        kept["module"] = _without_numbers(kept["module"], kept["place"])
-    table = _suspects(kept, [*columns, "device"], len(looked_at))
+        blocks["module"] = _without_numbers(blocks["module"], blocks["place"])
+    table = _suspects(blocks, [*columns, "device"], len(inner_starts))
     table["growth_bytes"] = table["device"].map(grows).astype("int64")
     table["share"] = table["bytes_per_step"] / table["growth_bytes"].clip(lower=1)
     first = table["first_slice"].to_numpy()
@@ -110,32 +110,32 @@ def memory_growth(
     return table.sort_values("bytes_per_step", ascending=False, kind="stable").reset_index(drop=True)
 
 
-def _kept(trace: Trace, events: pd.DataFrame) -> pd.DataFrame:
-    """Blocks that outlive the recording: ``place`` (of the step, -1 for the first, the last and none)."""
-    found = lives(events)
-    stays = (found.birth >= 0) & (found.death == FOREVER)
-    event, birth = found.event[stays], found.birth[stays]
+def _surviving_blocks(trace: Trace, events: pd.DataFrame) -> pd.DataFrame:
+    """Return blocks that outlive the recording; ``place`` is of the step, -1 for the first and the last."""
+    blocks = lives(events)
+    stays = (blocks.birth >= 0) & (blocks.death == FOREVER)
+    event, birth = blocks.event[stays], blocks.birth[stays]
     steps = trace.steps.sort_values("ts")
     start, end = steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy()
-    place: IntArray = np.searchsorted(start, birth, side="right") - 1
-    outside = (place < 1) | (place >= len(start) - 1)
-    outside[~outside] = birth[~outside] >= end[place[~outside]]
+    step_index: IntArray = np.searchsorted(start, birth, side="right") - 1
+    outside = (step_index < 1) | (step_index >= len(start) - 1)
+    outside[~outside] = birth[~outside] >= end[step_index[~outside]]
     return pd.DataFrame(
         {
             "bytes": events["bytes"].to_numpy()[event],
             "device": events["device"].to_numpy()[event],
-            "place": np.where(outside, -1, place),
+            "place": np.where(outside, -1, step_index),
             "slice": meaningful(trace, ints(events["slice"])[event]),
         }
     )
 
 
-def _without_numbers(module: pd.Series, place: pd.Series) -> pd.Series:
+def _without_numbers(module: pd.Series, step_index: pd.Series) -> pd.Series:
     """Drop the number of modules that were seen in one step only, where their kind was seen in several."""
     numbered = module.str.replace(_NUMBER, "", regex=True)
-    inside = (place >= 0) & module.notna()
-    steps_of_one = place[inside].groupby(module[inside]).nunique()
-    steps_of_kind = place[inside].groupby(numbered[inside]).nunique()
+    inside = (step_index >= 0) & module.notna()
+    steps_of_one = step_index[inside].groupby(module[inside]).nunique()
+    steps_of_kind = step_index[inside].groupby(numbered[inside]).nunique()
     changes = (module.map(steps_of_one) <= 1) & (numbered.map(steps_of_kind) > 1)
     # outside of the steps that are looked at, the same kinds are meant
     kinds = set(numbered[changes])
@@ -159,17 +159,17 @@ def _with_others(trace: Trace, table: pd.DataFrame, columns: list[str]) -> pd.Da
     return pd.concat([table, more[list(table)]], ignore_index=True)
 
 
-def _suspects(kept: pd.DataFrame, keys: list[str], looked_at: int) -> pd.DataFrame:
-    inside = kept[kept["place"] >= 0]
+def _suspects(blocks: pd.DataFrame, keys: list[str], step_count: int) -> pd.DataFrame:
+    inside = blocks[blocks["place"] >= 0]
     each: Any = inside.groupby([*keys, "place"], dropna=False, sort=False)["bytes"].agg(["sum", "count"])
     groups = each.reset_index().groupby(keys, dropna=False, sort=False)
     table = groups.agg(bytes_per_step=("sum", "median"), blocks=("count", "sum"), steps=("place", "count"))
-    whole = kept.groupby(keys, dropna=False, sort=False)
+    whole = blocks.groupby(keys, dropna=False, sort=False)
     table["kept_bytes"] = whole["bytes"].sum().reindex(table.index).to_numpy()
     table["first_slice"] = whole["slice"].first().reindex(table.index).to_numpy()
-    table = table.reset_index().assign(of_steps=looked_at)
-    table["blocks_per_step"] = table["blocks"] / max(looked_at, 1)
+    table = table.reset_index().assign(of_steps=step_count)
+    table["blocks_per_step"] = table["blocks"] / max(step_count, 1)
     numbers = ["bytes_per_step", "steps", "of_steps", "kept_bytes", "first_slice"]
     table = table.astype(dict.fromkeys(numbers, "int64"))
     order = [*keys, "bytes_per_step", "blocks_per_step", "steps", "of_steps", "kept_bytes", "first_slice"]
-    return table.loc[table["steps"] >= _MOST * looked_at, order]
+    return table.loc[table["steps"] >= _MOST * step_count, order]

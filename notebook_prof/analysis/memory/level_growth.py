@@ -109,13 +109,13 @@ def matters(growth_bytes: int, steps: int, peaks: pd.DataFrame, device: int, sou
     source : str
         Whose highest level counts.
     """
-    mine = peaks.loc[(peaks["source"] == source) & (peaks["device"] == device), "peak_bytes"]
-    least = min(_WORTH, _WORTH_SHARE * int(mine.max())) if len(mine) else _WORTH
+    peaks_of_device = peaks.loc[(peaks["source"] == source) & (peaks["device"] == device), "peak_bytes"]
+    least = min(_WORTH, _WORTH_SHARE * int(peaks_of_device.max())) if len(peaks_of_device) else _WORTH
     return growth_bytes * steps >= least
 
 
 def other_growth(trace: Trace) -> Trend:
-    """How resident memory less the blocks of the host's allocator changes: arrays, lists, other libraries."""
+    """Return how resident memory less the blocks of the host's allocator changes: arrays, other libraries."""
     curve = memory(trace, device=-1)
     resident = curve[curve["source"] == "rss"]
     if not len(resident):
@@ -128,7 +128,7 @@ def other_growth(trace: Trace) -> Trend:
 
 
 def recorders_bytes(trace: Trace) -> int:
-    """What resident memory grows by in a step though nobody keeps it: the recording's own, and freed blocks.
+    """Return what resident memory grows by in a step though nobody keeps it: the recording, freed blocks.
 
     Torch's profiler keeps about so much for each event, in the same process. Freed blocks that malloc had not
     returned at the end of the recording are in ``metadata["freed_bytes"]``, beside those at its begin.
@@ -207,14 +207,14 @@ def _exact(level: IntArray) -> Trend:
 
 
 def _borders(trace: Trace, spans: pd.DataFrame | None) -> tuple[IntArray, IntArray]:
-    """Begins and ends of the steps, by time."""
+    """Return begins and ends of the steps, by time."""
     steps = (trace.steps if spans is None else spans).sort_values("ts", kind="stable")
     begin: IntArray = steps["ts"].to_numpy(dtype=np.int64)
     return begin, begin + steps["dur"].to_numpy(dtype=np.int64)
 
 
 def _lowest(curve: pd.DataFrame, starts: IntArray, ends: IntArray) -> IntArray:
-    """The lowest level after the first event of each step that has one, or else the level that it keeps."""
+    """Return the lowest level after the first event of each step that has one, else the level it keeps."""
     if not len(curve) or not len(starts):
         return np.empty(0, np.int64)
     ts = curve["ts"].to_numpy()
@@ -222,8 +222,8 @@ def _lowest(curve: pd.DataFrame, starts: IntArray, ends: IntArray) -> IntArray:
     first = np.searchsorted(ts, starts, side="left")
     behind = np.searchsorted(ts, ends, side="left")
     first = np.where(behind > first, first, behind - 1)  # nothing happened in it
-    known = first >= 0
-    first, behind = first[known], np.maximum(behind, first + 1)[known]
+    has_event = first >= 0
+    first, behind = first[has_event], np.maximum(behind, first + 1)[has_event]
     pairs = np.column_stack([first, behind]).ravel()
     return np.minimum.reduceat(level, pairs)[::2] if len(pairs) else np.empty(0, np.int64)
 
@@ -232,6 +232,6 @@ def _level(curve: pd.DataFrame, ends: IntArray) -> IntArray:
     """Return the level at those ends that lie behind the first event."""
     if not len(curve):
         return np.empty(0, np.int64)
-    place = np.searchsorted(curve["ts"].to_numpy(), ends, side="right") - 1
-    level: IntArray = curve["allocated_bytes"].to_numpy(dtype=np.int64)[place[place >= 0]]
+    last_event = np.searchsorted(curve["ts"].to_numpy(), ends, side="right") - 1
+    level: IntArray = curve["allocated_bytes"].to_numpy(dtype=np.int64)[last_event[last_event >= 0]]
     return level

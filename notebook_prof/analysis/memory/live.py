@@ -59,13 +59,13 @@ def memory_live(trace: Trace, at: int | str | None = None, *, device: int | None
     if device is not None:
         events = events[events["device"] == device].reset_index(drop=True)
     instant = peak_instant(trace, device) if at is None else parse_ns(at)
-    found = lives(events)
-    live = (found.birth <= instant) & (instant < found.death)
-    kind = block_kinds(trace, events, found)[live]
-    born, birth, death = found.event[live], found.birth[live], found.death[live]
+    blocks = lives(events)
+    live = (blocks.birth <= instant) & (instant < blocks.death)
+    kind = block_kinds(trace, events, blocks)[live]
+    born, birth, death = blocks.event[live], blocks.birth[live], blocks.death[live]
     home = np.where(birth < 0, -1, meaningful(trace, ints(events["slice"])[born]))
     slices = trace.slices
-    known = np.append(np.arange(len(slices)), -1)[home]  # -1 stays -1
+    birth_row = np.append(np.arange(len(slices)), -1)[home]  # -1 stays -1
     table = pd.DataFrame(
         {
             "addr": events["addr"].to_numpy()[born],
@@ -77,10 +77,10 @@ def memory_live(trace: Trace, at: int | str | None = None, *, device: int | None
     )
     for column, source in (("operator", "name"), ("module", "module"), ("phase", "phase")):
         codes = np.append(slices[source].cat.codes.to_numpy(), -1)
-        table[column] = texts(slices[source], codes[known])
-    number = np.append(ints(slices["step"]), -1)[known]
+        table[column] = texts(slices[source], codes[birth_row])
+    number = np.append(ints(slices["step"]), -1)[birth_row]
     table["step"] = pd.arrays.IntegerArray(number.astype(np.int32), number < 0)
-    table["slice"] = pd.arrays.IntegerArray(known.astype(np.int64), known < 0)
+    table["slice"] = pd.arrays.IntegerArray(birth_row.astype(np.int64), birth_row < 0)
     make: Any = pd.Categorical.from_codes
     table["kind"] = make(kind, categories=list(KINDS))
     return table.sort_values("bytes", ascending=False, kind="stable").reset_index(drop=True)

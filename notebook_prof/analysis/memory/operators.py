@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...trace import PHASES, Trace, Window
 from ..grouping import group
-from ..scope import Numbers, Texts, WindowLike, ints, known_words, many
+from ..scope import Numbers, Texts, WindowLike, checked_words, ints, many
 
 
 def memory_operators(
@@ -81,7 +81,7 @@ def memory_operators(
     if step is not None:
         keep &= np.append(np.isin(ints(slices["step"]), many(step)), False)[row]
     if phase is not None:
-        words = known_words("phase", phase, PHASES)
+        words = checked_words("phase", phase, PHASES)
         keep &= np.append(slices["phase"].isin(words).to_numpy(), False)[row]
     groups = group(slices, by)
     code = np.append(groups.code, -1)[row[keep]]

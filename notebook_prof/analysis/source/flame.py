@@ -51,14 +51,14 @@ def stack_nodes(trace: Trace, scope: Scope, by_thread: bool) -> StackNodes:
     kind = slices["category"].cat.codes.to_numpy().astype(np.int64)
     label = name * (len(slices["category"].cat.categories) + 1) + kind
     of_slice = np.full(count + 1, -1, dtype=np.int64)
-    found: dict[str, list[Any]] = {"parent": [], "depth": [], "first": []}
+    columns: dict[str, list[Any]] = {"parent": [], "depth": [], "first": []}
     made, roots = 0, np.full(len(scope.rows), -1, dtype=np.int64)
     tracks = scope.ints("track")
     if by_thread and len(scope.rows):
         threads, roots = np.unique(tracks, return_inverse=True)
-        found["parent"].append(np.full(len(threads), -1))
-        found["depth"].append(np.zeros(len(threads), dtype=np.int64))
-        found["first"].append(-1 - threads)
+        columns["parent"].append(np.full(len(threads), -1))
+        columns["depth"].append(np.zeros(len(threads), dtype=np.int64))
+        columns["first"].append(-1 - threads)
         made = len(threads)
     above = parent[scope.rows]
     todo = np.arange(len(scope.rows))
@@ -71,18 +71,18 @@ def stack_nodes(trace: Trace, scope: Scope, by_thread: bool) -> StackNodes:
         caller = np.where(above[now] < 0, roots[now], of_slice[above[now]])
         key, first = _numbered(caller * (int(label.max()) + 1) + label[rows])
         of_slice[rows] = made + key
-        found["parent"].append(caller[first])
-        found["depth"].append(np.full(len(first), level))
-        found["first"].append(rows[first])
+        columns["parent"].append(caller[first])
+        columns["depth"].append(np.full(len(first), level))
+        columns["first"].append(rows[first])
         made, level = made + len(first), level + 1
     joined = {
-        what: np.concatenate(parts) if parts else np.empty(0, np.int64) for what, parts in found.items()
+        what: np.concatenate(parts) if parts else np.empty(0, np.int64) for what, parts in columns.items()
     }
     return StackNodes(of_slice, _table(trace, joined))
 
 
 def _merged_steps(column: pd.Series[Any]) -> IntArray:
-    """Codes of names, the marks of all steps with the code of the first of them."""
+    """Give the marks of all steps the code of the first of them."""
     words = column.cat.categories
     marks = np.array([str(word).startswith(STEP_PREFIX) for word in words], dtype=bool)
     code = np.append(np.arange(len(marks)), -1)
@@ -92,7 +92,7 @@ def _merged_steps(column: pd.Series[Any]) -> IntArray:
 
 
 def _inside(slices: pd.DataFrame) -> IntArray:
-    """What each slice is inside of: the nearest one around it that it does not outlast by half of itself.
+    """Return what each slice is inside of: the nearest around it that it does not outlast by half of itself.
 
     A step that begins inside the call which marks it lasts long after that call: it is not in its stack, and
     neither is the next step, which would hang below it.
@@ -109,7 +109,7 @@ def _inside(slices: pd.DataFrame) -> IntArray:
 
 
 def _kept_parent(parent: IntArray, rows: IntArray, count: int) -> IntArray:
-    """Nearest kept ancestor of each kept slice."""
+    """Return the nearest kept ancestor of each kept slice."""
     kept = np.zeros(count + 1, dtype=bool)
     kept[rows] = True
     kept[-1] = True  # "no parent" ends the search
@@ -128,9 +128,9 @@ def _numbered(key: IntArray) -> tuple[IntArray, IntArray]:
     return code, first
 
 
-def _table(trace: Trace, found: dict[str, IntArray]) -> pd.DataFrame:
+def _table(trace: Trace, columns: dict[str, IntArray]) -> pd.DataFrame:
     slices, tracks = trace.slices, trace.tracks
-    first = found["first"]
+    first = columns["first"]
     thread = first < 0
     name = texts(
         slices["name"], np.append(slices["name"].cat.codes.to_numpy(), -1)[np.where(thread, -1, first)]
@@ -146,8 +146,8 @@ def _table(trace: Trace, found: dict[str, IntArray]) -> pd.DataFrame:
     make: Any = pd.Categorical.from_codes
     return pd.DataFrame(
         {
-            "parent": found["parent"],
-            "depth": found["depth"],
+            "parent": columns["parent"],
+            "depth": columns["depth"],
             "name": name,
             "category": make(code, categories=slices["category"].cat.categories),
         }
@@ -235,8 +235,8 @@ def flame(
         raise OptionError(f"stacks cannot be weighted by {metric!r}: {nearest(metric, METRICS)}")
     host = on_host(trace, window).where(step=step, phase=phase, category=category)
     if track is not None:
-        wanted = [track] if isinstance(track, int | np.integer) else list(track)
-        host = host.only(np.isin(host.ints("track"), wanted))
+        numbers = [track] if isinstance(track, int | np.integer) else list(track)
+        host = host.only(np.isin(host.ints("track"), numbers))
     nodes = stack_nodes(trace, host, by_thread)
     table = nodes.table
     table["count"] = _sum(nodes, nodes.of_slice[host.rows], None)
@@ -254,7 +254,7 @@ def _sum(nodes: StackNodes, node: IntArray, weights: npt.NDArray[Any] | None) ->
 
 
 def _device(trace: Trace, nodes: StackNodes, device: Scope) -> IntArray:
-    """Durations of device work, by the node that launched it or the nearest one around that is kept."""
+    """Return durations of device work, by the node that launched it or the nearest kept one around it."""
     parent, row = ints(trace.slices["parent"]), launching_rows(trace)[device.rows]
     spent = device.end - device.ts
     todo = np.flatnonzero((row >= 0) & (nodes.of_slice[row] < 0))
@@ -267,7 +267,7 @@ def _device(trace: Trace, nodes: StackNodes, device: Scope) -> IntArray:
 
 
 def _laid_out(table: pd.DataFrame) -> pd.DataFrame:
-    """Totals from the leaves up, places from the roots down; a loop over levels."""
+    """Lay nodes out: totals from the leaves up, places from the roots down; a loop over levels."""
     depth, parent = table["depth"].to_numpy(), table["parent"].to_numpy().copy()
     total = table["value"].to_numpy().copy()
     levels = [np.flatnonzero(depth == level) for level in range(int(depth.max(initial=-1)) + 1)]

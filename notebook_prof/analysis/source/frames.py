@@ -49,7 +49,7 @@ def frames(trace: Trace) -> Frames:
     """
     slices, stacks = trace.slices, trace.stacks
     words = [str(name) for name in slices["name"].cat.categories]
-    found = [_parse(word) for word in words]
+    parsed = [_parse(word) for word in words]
     name_code = slices["name"].cat.codes.to_numpy().astype(np.int64)
     python = (slices["category"] == "python").to_numpy()
     code = _stack_rows(slices["stack"], stacks)
@@ -60,14 +60,14 @@ def frames(trace: Trace) -> Frames:
     code[lost] = len(stacks) + name_code[lost]
     return Frames(
         code,
-        np.array([*stacks["name"], *(name for name, _, _ in found)], dtype=object),
-        np.array([*stacks["file"], *(file for _, file, _ in found)], dtype=object),
-        np.concatenate([ints(stacks["line"]), np.array([line for _, _, line in found], dtype=np.int64)]),
+        np.array([*stacks["name"], *(name for name, _, _ in parsed)], dtype=object),
+        np.array([*stacks["file"], *(file for _, file, _ in parsed)], dtype=object),
+        np.concatenate([ints(stacks["line"]), np.array([line for _, _, line in parsed], dtype=np.int64)]),
     )
 
 
 def _stack_rows(stack: pd.Series[int], stacks: pd.DataFrame) -> IntArray:
-    """Row of `stacks` for each slice; -1 without a stack."""
+    """Return the row of `stacks` for each slice; -1 without a stack."""
     keys = stacks["stack"].to_numpy()
     row_of = np.full(1 + int(keys.max(initial=0)) + 1, -1, dtype=np.int64)
     row_of[keys] = np.arange(len(keys))

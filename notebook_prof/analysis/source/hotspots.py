@@ -71,8 +71,8 @@ def hotspots(
     if by not in _BY:
         raise OptionError(f"hotspots cannot be listed by {by!r}: {nearest(by, _BY)}")
     host = on_host(trace, window).where(step=step, phase=phase)
-    place = frames(trace)
-    lines, code = _distinct(host, place, by)
+    source_lines = frames(trace)
+    lines, code = _distinct(host, source_lines, by)
     sums = _sums(host, code, len(lines))
     table = pd.concat([lines, sums], axis=1)
     if by == "function":
@@ -81,18 +81,18 @@ def hotspots(
     return table.sort_values("self_ns", ascending=False, kind="stable").reset_index(drop=True)
 
 
-def _distinct(host: Scope, place: Frames, by: str) -> tuple[pd.DataFrame, IntArray]:
+def _distinct(host: Scope, source_lines: Frames, by: str) -> tuple[pd.DataFrame, IntArray]:
     """Return the distinct lines (with the operator, if asked), and which one each slice is on."""
-    frame = place.code[host.rows]
+    frame = source_lines.code[host.rows]
     name = host.codes("name") if by == "operator" else np.zeros(len(frame), dtype=np.int64)
     used, code = np.unique(frame * (int(name.max(initial=0)) + 1) + name, return_inverse=True)
     frame, name = np.divmod(used, int(name.max(initial=0)) + 1)
     words = np.array(host.slices["name"].cat.categories, dtype=object)
-    line = place.line[frame]
+    line = source_lines.line[frame]
     table = pd.DataFrame(
         {
-            "name": pd.Series(words[name] if by == "operator" else place.function[frame], dtype="str"),
-            "file": pd.Series(place.file[frame], dtype="str"),
+            "name": pd.Series(words[name] if by == "operator" else source_lines.function[frame], dtype="str"),
+            "file": pd.Series(source_lines.file[frame], dtype="str"),
             "line": pd.arrays.IntegerArray(line, line < 0),
         }
     )

@@ -68,11 +68,11 @@ def line_calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     >>> line_calls(b.seal())[["line", "module", "function", "total_ns"]].values.tolist()
     [[2, 'pandas.core.frame', 'apply', 8]]
     """
-    scope, place = line_slices(trace, window)
+    scope, line_code = line_slices(trace, window)
     if not len(scope.rows):
         return COLUMNS.empty()
     slices = trace.slices
-    number, known = pd.factorize(place)
+    number, line_codes = pd.factorize(line_code)
     own = np.full(len(slices), -1, dtype=np.int64)
     own[scope.rows] = number
     own = inherit(ints(slices["parent"]), own)
@@ -92,20 +92,20 @@ def line_calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         return COLUMNS.empty()
     order = np.argsort(calls.ts, kind="stable")
     spent = covered(as_ints(group)[order], calls.ts[order], calls.end[order])
-    first = np.full(len(known), -1, np.int64)
+    first = np.full(len(line_codes), -1, np.int64)
     first[number[::-1]] = scope.rows[::-1]
     row = first[keys // len(called) // len(words)]
-    told = [LINE.fullmatch(name) for name in slices["name"].iloc[row].astype("str")]
+    matches = [LINE.fullmatch(name) for name in slices["name"].iloc[row].astype("str")]
     paths = where.file[where.code[row]]
     table = COLUMNS.frame(
         {
             "file": [
-                found["file"] if found["file"] == CELL or not path else str(path)
-                for found, path in zip(told, paths, strict=True)
-                if found
+                match["file"] if match["file"] == CELL or not path else str(path)
+                for match, path in zip(matches, paths, strict=True)
+                if match
             ],
-            "line": [int(found["line"]) for found in told if found],
-            "text": [found["text"] for found in told if found],
+            "line": [int(match["line"]) for match in matches if match],
+            "text": [match["text"] for match in matches if match],
             "module": [str(word) for word in words[keys // len(called) % len(words)]],
             "function": [str(word) for word in called[keys % len(called)]],
             "count": np.bincount(group, minlength=len(keys)),
@@ -125,8 +125,8 @@ def module_of(file: str) -> str:
     >>> module_of("<frozen importlib._bootstrap>"), module_of("/home/me/train.py")
     ('importlib._bootstrap', '')
     """
-    if found := _UNNAMED.fullmatch(file):
-        return found[1]
+    if unnamed := _UNNAMED.fullmatch(file):
+        return unnamed[1]
     inside = _PACKAGES.match(file)
     if inside is None:
         return ""
@@ -181,23 +181,25 @@ def imports(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     if not len(around):
         return IMPORT_COLUMNS.empty()
     top = inside.only(inside.rows == around)
-    told = _told(trace, inside, around, where)
-    code, known = pd.factorize(pd.Series([told[row] for row in top.rows.tolist()], dtype="object"))
+    module_of_import = _import_names(trace, inside, around, where)
+    code, modules = pd.factorize(
+        pd.Series([module_of_import[row] for row in top.rows.tolist()], dtype="object")
+    )
     order = np.argsort(top.ts, kind="stable")
     spent = covered(as_ints(code)[order], top.ts[order], top.end[order])
     table = IMPORT_COLUMNS.frame(
         {
-            "module": [str(module) for module, _ in known],
-            "text": [str(text) for _, text in known],
+            "module": [str(module) for module, _ in modules],
+            "text": [str(text) for _, text in modules],
             "ts": pd.Series(top.ts).groupby(code).min().to_numpy(),
-            "total_ns": np.bincount(code[order], spent, minlength=len(known)).astype(np.int64),
+            "total_ns": np.bincount(code[order], spent, minlength=len(modules)).astype(np.int64),
         }
     )
     return table.sort_values("total_ns", ascending=False, kind="stable").reset_index(drop=True)
 
 
 def _outermost(trace: Trace, where: Frames) -> IntArray:
-    """For each slice the row of the outermost import around it; -1 outside of imports."""
+    """Return the row of the outermost import around each slice; -1 outside of imports."""
     slices = trace.slices
     begins = (where.function == "_find_and_load") & np.array(
         [str(file).startswith("<frozen importlib") for file in where.file], dtype=bool
@@ -211,12 +213,12 @@ def _outermost(trace: Trace, where: Frames) -> IntArray:
     return inherit(parent, np.where(here & ~inner, np.arange(len(slices)), -1))
 
 
-def _told(trace: Trace, inside: Scope, around: IntArray, where: Frames) -> dict[int, tuple[str, str]]:
-    """For each outermost import the first module whose top level runs in it, and the line that led to it."""
+def _import_names(trace: Trace, inside: Scope, around: IntArray, where: Frames) -> dict[int, tuple[str, str]]:
+    """Return the first module whose top level runs in each outermost import, and the line that led to it."""
     slices = trace.slices
     top_level = (where.function == "<module>")[where.code[inside.rows]]
     first = pd.Series(inside.rows[top_level]).groupby(around[top_level]).first()
-    found: dict[int, tuple[str, str]] = {}
+    modules: dict[int, tuple[str, str]] = {}
     # a loop over the imports of the user's own lines, of which there are few
     for row in dict.fromkeys(around.tolist()):
         file = str(where.file[where.code[int(first[row])]]) if row in first.index else ""
@@ -224,5 +226,5 @@ def _told(trace: Trace, inside: Scope, around: IntArray, where: Frames) -> dict[
         line = None if pd.isna(above) else LINE.fullmatch(str(slices["name"].iloc[int(above)]))
         text = line["text"] if line else ""
         name = module_of(file).split(".")[0] or PurePath(file).stem
-        found[row] = (name or text or "a module", text)
-    return found
+        modules[row] = (name or text or "a module", text)
+    return modules

@@ -87,29 +87,29 @@ def lines(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def lines_of_slices(trace: Trace, window: WindowLike = None) -> tuple[pd.DataFrame, Scope, IntArray]:
-    """The table of `lines`, the slices that stand for lines, and the row of the table for each of these."""
+    """Return the table of `lines`, the slices that stand for lines, and the row of each in the table."""
     whole = window
     if window is None and (cell := _cell(trace)) is not None:
         window = cell  # other threads were seen before and after it too
-    scope, place = line_slices(trace, window)
+    scope, line_code = line_slices(trace, window)
     if not len(scope.rows):
         return COLUMNS.empty(), scope, np.empty(0, np.int64)
-    code, known = pd.factorize(place)
-    size = len(known)
+    code, line_codes = pd.factorize(line_code)
+    size = len(line_codes)
     track = scope.ints("track")
     own = nest(track, scope.ts, scope.end - scope.ts).self_ns
-    told = _told(trace, scope, code, size)
+    descriptions = _descriptions(trace, scope, code, size)
     span = trace.span.dur if window is None else max(int(window[1]) - int(window[0]), 0)
     total = _sum(code, covered(as_ints(code), scope.ts, scope.end), size)
     pairs = np.unique(code * (int(track.max()) + 1) + track) // (int(track.max()) + 1)
-    count = _counts(trace, told, total, whole)
+    count = _counts(trace, descriptions, total, whole)
     # of two lines that take the same time the outer one, which ran first, comes first
     order = np.lexsort((pd.Series(scope.ts).groupby(code).min().to_numpy(), -total))
     row = np.empty(size, np.int64)
     row[order] = np.arange(size)
     table = COLUMNS.frame(
         {
-            **told,
+            **descriptions,
             "count": pd.arrays.IntegerArray(count, count < 0),
             "total_ns": total,
             "self_ns": _sum(code, own, size),
@@ -122,67 +122,67 @@ def lines_of_slices(trace: Trace, window: WindowLike = None) -> tuple[pd.DataFra
 
 
 def line_slices(trace: Trace, window: WindowLike = None) -> tuple[Scope, IntArray]:
-    """Slices that stand for lines, and a number for the file and line of each."""
+    """Return slices that stand for lines, and a number for the file and line of each."""
     host = on_host(trace, window)
     words = host.slices["name"].cat.categories.astype("str")
     is_line = np.array([*(LINE.fullmatch(word) is not None for word in words), False], dtype=bool)
     scope = host.only(is_line[host.codes("name")] & host.among("category", ("python",)))
-    return scope, _place(trace, scope)
+    return scope, _line_codes(trace, scope)
 
 
 def busy_with_lines(trace: Trace) -> int:
-    """Time in which any line was open, summed over threads: what ``self_ns`` sums to."""
+    """Return the time in which any line was open, summed over threads: what ``self_ns`` sums to."""
     scope, _ = line_slices(trace)
     track = scope.ints("track")
     return sum(length(union(scope.ts[track == one], scope.end[track == one])) for one in np.unique(track))
 
 
-def _place(trace: Trace, scope: Scope) -> IntArray:
-    """Number of the (file, line) of each slice; the name says which line, its stack in which file."""
+def _line_codes(trace: Trace, scope: Scope) -> IntArray:
+    """Return the number of the (file, line) of each slice; by its name and its stack."""
     code = scope.codes("name")
     words = scope.slices["name"].cat.categories.astype("str")
     file = frames(trace)
     paths = pd.factorize(file.file)[0][file.code[scope.rows]]
     cell = np.array([*(word.startswith(f"{CELL}:") for word in words), False], dtype=bool)[code]
     number = np.array(
-        [*(int(found["line"]) if (found := LINE.fullmatch(word)) else -1 for word in words), -1]
+        [*(int(match["line"]) if (match := LINE.fullmatch(word)) else -1 for word in words), -1]
     )
     return as_ints(np.where(cell, -1, paths) * (int(number.max(initial=0)) + 2) + number[code])
 
 
-def _told(trace: Trace, scope: Scope, code: Any, size: int) -> dict[str, Any]:
+def _descriptions(trace: Trace, scope: Scope, code: Any, size: int) -> dict[str, Any]:
     first = np.full(size, -1, np.int64)
     first[code[::-1]] = np.arange(len(code))[::-1]
     row = scope.rows[first]
     words = scope.slices["name"].iloc[row].astype("str").tolist()
-    found = [match for word in words if (match := LINE.fullmatch(word))]
+    matches = [match for word in words if (match := LINE.fullmatch(word))]
     where = frames(trace)
     paths = where.file[where.code[row]]
     files = [
         match["file"] if match["file"] == CELL or match["file"].startswith("In[") or not path else str(path)
-        for match, path in zip(found, paths, strict=True)
+        for match, path in zip(matches, paths, strict=True)
     ]
-    numbers = [int(match["line"]) for match in found]
-    return {"file": files, "line": numbers, "text": [match["text"] for match in found]}
+    numbers = [int(match["line"]) for match in matches]
+    return {"file": files, "line": numbers, "text": [match["text"] for match in matches]}
 
 
-def _counts(trace: Trace, told: dict[str, Any], total: IntArray, window: WindowLike) -> IntArray:
-    """How often each line of the cell ran; -1 where it was sampled too, as a function in one line is."""
+def _counts(trace: Trace, descriptions: dict[str, Any], total: IntArray, window: WindowLike) -> IntArray:
+    """Count how often each line of the cell ran; -1 where it was sampled too, as a one-line function is."""
     table = (trace.metadata.get("tables") or {}).get(STATEMENTS)
-    count = np.full(len(told["line"]), -1, np.int64)
+    count = np.full(len(descriptions["line"]), -1, np.int64)
     if not isinstance(table, pd.DataFrame) or not {"line", "ts", "dur"} <= set(table.columns):
         return count
     if window is not None:
         table = table[(table["ts"] < window[1]) & (table["ts"] + table["dur"] > window[0])]
-    ran = table.groupby("line")["dur"].agg(["count", "sum"]).reindex(told["line"])
-    here = np.array([file == CELL for file in told["file"]], dtype=bool)
+    ran = table.groupby("line")["dur"].agg(["count", "sum"]).reindex(descriptions["line"])
+    here = np.array([file == CELL for file in descriptions["file"]], dtype=bool)
     exact = here & (ran["sum"].to_numpy() >= _EXACT * total)
     count[exact] = ran["count"].to_numpy()[exact]
     return count
 
 
 def _cell(trace: Trace) -> tuple[int, int] | None:
-    """First and last instant of a recorded cell."""
+    """Return the first and last instant of a recorded cell."""
     table = (trace.metadata.get("tables") or {}).get(ACCOUNT)
     if not isinstance(table, pd.DataFrame) or not {"ts", "dur"} <= set(table.columns) or not len(table):
         return None
@@ -242,8 +242,8 @@ def hot_lines(trace: Trace, *, window: WindowLike = None, below: int | None = No
     >>> b = TraceBuilder()
     >>> names = ["cell:2  run()", "run (cell)", "cell:5  a @ b"]
     >>> _ = b.slices(ts=[0, 0, 10], dur=[100, 100, 80], name=names, category="python", track=b.track("main"))
-    >>> found = hot_lines(b.seal())
-    >>> found.table["line"].iloc[list(found.path)].tolist()
+    >>> hot = hot_lines(b.seal())
+    >>> hot.table["line"].iloc[list(hot.path)].tolist()
     [2, 5]
     """
     table, scope, line = lines_of_slices(trace, window)
@@ -278,7 +278,7 @@ def hot_lines(trace: Trace, *, window: WindowLike = None, below: int | None = No
 
 
 def cell_track(trace: Trace, scope: Scope) -> int:
-    """Track of the thread that runs the cell.
+    """Return the track of the thread that runs the cell.
 
     It is the one that the recording names, or else the main thread of the process that was there first. Where
     no slice lies on a main thread, the track with most time in `scope`; -1 for no slices.
@@ -286,8 +286,8 @@ def cell_track(trace: Trace, scope: Scope) -> int:
     if not len(scope.rows):
         return -1
     tracks, track = trace.tracks, scope.ints("track")
-    told: Any = trace.metadata.get("cpu") or {}
-    recorded = tracks.loc[(tracks["tid"] == told.get("tid", -1)).fillna(False), "track"].to_numpy()
+    facts: Any = trace.metadata.get("cpu") or {}
+    recorded = tracks.loc[(tracks["tid"] == facts.get("tid", -1)).fillna(False), "track"].to_numpy()
     if np.isin(track, recorded).any():
         return int(track[np.isin(track, recorded)][0])
     main = tracks.loc[(tracks["pid"] == tracks["tid"]).fillna(False), "track"].to_numpy()

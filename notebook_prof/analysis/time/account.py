@@ -145,7 +145,7 @@ def account_spans(trace: Trace) -> pd.DataFrame:
 
 
 def _derived(trace: Trace) -> pd.DataFrame:
-    """Stretches of a trace that nobody left an account of."""
+    """Make an account for a trace that nobody left one of."""
     window = (trace.span.start, trace.span.end)
     steps = step_spans(trace)
     loops = as_ints(steps["loop"].to_numpy()) if "loop" in steps else np.zeros(len(steps), np.int64)
@@ -153,16 +153,18 @@ def _derived(trace: Trace) -> pd.DataFrame:
     ts, end = np.concatenate([host.ts, work.ts]), np.concatenate([host.end, work.end])
     busy = overlap(union(ts, end), union([window[0]], [window[1]]))
     pieces: list[pd.DataFrame] = []
-    taken: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
+    explained: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
     for loop in np.unique(loops):
-        mine = steps[loops == loop]
-        open_ = union(mine["ts"].to_numpy(), (mine["ts"] + mine["dur"]).to_numpy())
-        own = subtract(open_, taken)
-        ends = (mine["ts"] + mine["dur"]).to_numpy()
-        pieces.append(_rows(own, "steps", f"steps found by {mine['source'].iloc[0]}", int(loop), ends))
-        taken = union(np.concatenate([taken[0], own[0]]), np.concatenate([taken[1], own[1]]))
-    pieces.append(_rows(subtract(busy, taken), "code", "outside of steps" if len(steps) else "all work"))
-    either = union(np.concatenate([busy[0], taken[0]]), np.concatenate([busy[1], taken[1]]))
+        steps_of_loop = steps[loops == loop]
+        open_ = union(steps_of_loop["ts"].to_numpy(), (steps_of_loop["ts"] + steps_of_loop["dur"]).to_numpy())
+        own = subtract(open_, explained)
+        ends = (steps_of_loop["ts"] + steps_of_loop["dur"]).to_numpy()
+        pieces.append(
+            _rows(own, "steps", f"steps found by {steps_of_loop['source'].iloc[0]}", int(loop), ends)
+        )
+        explained = union(np.concatenate([explained[0], own[0]]), np.concatenate([explained[1], own[1]]))
+    pieces.append(_rows(subtract(busy, explained), "code", "outside of steps" if len(steps) else "all work"))
+    either = union(np.concatenate([busy[0], explained[0]]), np.concatenate([busy[1], explained[1]]))
     pieces.append(_rows(complement(either, window), "not-recorded", ""))
     text = union_categoricals([piece["text"] for piece in pieces])
     return pd.concat([piece.drop(columns="text") for piece in pieces], ignore_index=True).assign(text=text)
@@ -174,8 +176,8 @@ def _rows(
     ts, end = intervals
     ended = np.zeros(len(ts), np.int64)
     if step_ends is not None and len(ts):
-        place = np.maximum(np.searchsorted(ts, step_ends, side="left") - 1, 0)
-        ended += np.bincount(place, minlength=len(ts)).astype(np.int64)
+        interval = np.maximum(np.searchsorted(ts, step_ends, side="left") - 1, 0)
+        ended += np.bincount(interval, minlength=len(ts)).astype(np.int64)
     one = np.zeros(len(ts), np.int8)  # millions of rows of one text: as codes
     fixed: dict[str, Any] = {
         "kind": pd.Categorical.from_codes(one + KINDS.index(kind), list(KINDS)),
@@ -203,14 +205,14 @@ def _evaluated(trace: Trace, ts: IntArray, end: IntArray, number: IntArray, size
     host = on_host(trace)
     if "evaluation" not in host.slices["phase"].cat.categories:
         return np.zeros(size, np.int64)
-    mine = host.among("phase", ("evaluation",))
-    return _sum(number, length_within(union(host.ts[mine], host.end[mine]), ts, end), size)
+    evaluates = host.among("phase", ("evaluation",))
+    return _sum(number, length_within(union(host.ts[evaluates], host.end[evaluates]), ts, end), size)
 
 
 def _cpu(trace: Trace, ts: IntArray, end: IntArray) -> tuple[IntArray | None, IntArray | None]:
-    """CPU time of the process with its children, and time of the cell's thread without need of a core."""
-    found = cpu_within(trace, ts, end)
-    return (None, None) if found is None else (found[0], found[2])
+    """Return the CPU time of the process with its children, and time of the cell's thread without a core."""
+    columns = cpu_within(trace, ts, end)
+    return (None, None) if columns is None else (columns[0], columns[2])
 
 
 def _sum(number: IntArray, values: IntArray, size: int) -> IntArray:

@@ -12,7 +12,7 @@ from ..device.launches import launching_rows
 from ..scope import WindowLike, on_device, on_host
 from ..work.slices import slice_work
 
-_GIVEN: Final = {"flop_count": "flops", "memory_bytes": "bytes"}
+_RENAMED: Final = {"flop_count": "flops", "memory_bytes": "bytes"}
 _COLUMNS: Final = {
     "id": "str",
     "name": "str",
@@ -61,9 +61,9 @@ def calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     [['aten::mm', 9, 48.0]]
     """
     tables = trace.metadata.get("tables")
-    known = tables.get("operators") if isinstance(tables, dict) else None
-    if isinstance(known, pd.DataFrame) and {"flop_count", "device_ns", "host_ns"} <= set(known.columns):
-        return _typed(known.rename(columns=_GIVEN))
+    recorded = tables.get("operators") if isinstance(tables, dict) else None
+    if isinstance(recorded, pd.DataFrame) and {"flop_count", "device_ns", "host_ns"} <= set(recorded.columns):
+        return _typed(recorded.rename(columns=_RENAMED))
     host = on_host(trace, window).where(category=("operator", "collective"))
     slices, rows = trace.slices, host.rows
     device = on_device(trace, window)

@@ -17,7 +17,7 @@ _ALL: Final = ("pid", "tid", "name", "kind", "ts", "cpu_ns", "wait_ns")
 
 
 def cpu_within(trace: Trace, begin: IntArray, end: IntArray) -> tuple[IntArray, IntArray, IntArray] | None:
-    """CPU time and waits of a cell in stretches of time.
+    """Return the CPU time and waits of a cell in stretches of time.
 
     Parameters
     ----------
@@ -44,22 +44,22 @@ def cpu_within(trace: Trace, begin: IntArray, end: IntArray) -> tuple[IntArray, 
     ...     (1, -1, "process", "process", 100, 105, 0), (1, 7, "main", "python", 0, 0, 0),
     ...     (1, 7, "main", "python", 100, 40, 20)], columns=columns))
     >>> b.metadata["cpu"] = {"tid": 7}
-    >>> found = cpu_within(b.seal(window=(0, 100)), np.array([0, 30]), np.array([30, 100]))
-    >>> [part.tolist() for part in found]
+    >>> use = cpu_within(b.seal(window=(0, 100)), np.array([0, 30]), np.array([30, 100]))
+    >>> [part.tolist() for part in use]
     [[30, 70], [12, 28], [12, 28]]
     """
     clocks = cpu_clocks(trace)
     if not clocks:
         return None
-    told: Any = trace.metadata.get("cpu") or {}
+    facts: Any = trace.metadata.get("cpu") or {}
     spent = np.zeros(len(begin), np.int64)
     for clock in clocks:
         if clock.tid < 0:
             spent += at(clock.ts, clock.cpu_ns, end) - at(clock.ts, clock.cpu_ns, begin)
-    mine = [clock for clock in clocks if clock.tid >= 0 and clock.tid == told.get("tid")]
-    if not mine:
+    cell_clocks = [clock for clock in clocks if clock.tid >= 0 and clock.tid == facts.get("tid")]
+    if not cell_clocks:
         return spent, np.zeros(len(begin), np.int64), end - begin
-    thread = mine[0]
+    thread = cell_clocks[0]
     ran = _at_most_elapsed(thread.ts, thread.cpu_ns)
     busy = _at_most_elapsed(thread.ts, thread.cpu_ns + thread.wait_ns)
     on_core = at(thread.ts, ran, end) - at(thread.ts, ran, begin)
@@ -84,14 +84,14 @@ def cpu_clocks(trace: Trace) -> list[CpuClock]:
     table = (trace.metadata.get("tables") or {}).get("cpu")
     if not isinstance(table, pd.DataFrame) or not set(_ALL) <= set(table.columns) or not len(table):
         return []
-    found = []
+    clocks = []
     for (pid, tid), own in table.groupby(["pid", "tid"], sort=True):
         ordered = own.sort_values("ts", kind="stable")
         ts, spent, waited = (ordered[name].to_numpy(dtype=np.int64) for name in ("ts", "cpu_ns", "wait_ns"))
         name, kind = str(ordered["name"].iloc[-1]), str(ordered["kind"].iloc[-1])
         spent, waited = np.maximum.accumulate(spent), np.maximum.accumulate(waited)
-        found.append(CpuClock(int(pid), int(tid), name, kind, ts, spent, waited))
-    return sorted(found, key=lambda clock: clock.kind != "process")
+        clocks.append(CpuClock(int(pid), int(tid), name, kind, ts, spent, waited))
+    return sorted(clocks, key=lambda clock: clock.kind != "process")
 
 
 def at(ts: IntArray, value: IntArray, moments: Any) -> IntArray:
@@ -102,7 +102,7 @@ def at(ts: IntArray, value: IntArray, moments: Any) -> IntArray:
 
 
 def edges(clocks: list[CpuClock], window: WindowLike) -> tuple[int, int]:
-    """First and last instant that was read, within the window."""
+    """Return the first and last instant that was read, within the window."""
     start, end = min(int(clock.ts[0]) for clock in clocks), max(int(clock.ts[-1]) for clock in clocks)
     if window is None:
         return start, end
@@ -121,7 +121,7 @@ def _at_most_elapsed(ts: IntArray, value: IntArray) -> IntArray:
 
 
 def _idle(ts: IntArray, busy: IntArray, moments: IntArray) -> IntArray:
-    """Time not busy until some moments; rises with them, never by more than they do."""
+    """Return the time not busy until some moments; it rises with them, never by more than they do."""
     origin, first = int(ts[0]), int(busy[0])
     ran = np.interp(moments, ts, busy - first)
     return np.floor((moments - origin) - ran).astype(np.int64)
@@ -251,8 +251,8 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     >>> b.table("cpu", pd.DataFrame([(1, -1, "process", "process", 0, 0, 0),
     ...                              (1, -1, "process", "process", 100, 160, 90)], columns=columns))
     >>> b.metadata["cpu"] = {"cores": 2.0}
-    >>> found = cpu_use(b.seal(window=(0, 100))).iloc[0]
-    >>> float(found["cores_got"]), int(found["lost_ns"]), int(found["oversubscribed_ns"])
+    >>> use = cpu_use(b.seal(window=(0, 100))).iloc[0]
+    >>> float(use["cores_got"]), int(use["lost_ns"]), int(use["oversubscribed_ns"])
     (1.6, 40, 50)
     """
     clocks = cpu_clocks(trace)
@@ -266,8 +266,8 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     length = np.diff(moments)
     ran = np.diff(sum(at(clock.ts, clock.cpu_ns, moments) for clock in wholes))
     waited = np.diff(sum(at(clock.ts, clock.wait_ns, moments) for clock in wholes))
-    told: Any = trace.metadata.get("cpu") or {}
-    cores = float(told.get("cores", 1.0))
+    facts: Any = trace.metadata.get("cpu") or {}
+    cores = float(facts.get("cores", 1.0))
     lost = np.minimum(waited, np.maximum(np.rint(cores * length).astype(np.int64) - ran, 0))
     demand = (ran + waited) / np.maximum(length, 1)
     crowded = demand > _CROWDED * cores

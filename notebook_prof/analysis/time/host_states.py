@@ -83,8 +83,8 @@ def _work_done(trace: Trace) -> IntArray:
     slices = trace.slices
     end = (slices["ts"] + slices["dur"]).to_numpy()
     done = np.full(len(slices), -1, np.int64)
-    known = call >= 0
-    np.maximum.at(done, call[known], end[known])
+    has_call = call >= 0
+    np.maximum.at(done, call[has_call], end[has_call])
     return done
 
 
@@ -118,20 +118,20 @@ def host_states(trace: Trace, track: int, window: WindowLike = None) -> dict[str
     {'input': ([0], [11]), 'sync': ([11], [27])}
     """
     host = on_host(trace, window)
-    mine = host.ints("track") == track
+    on_track = host.ints("track") == track
     calls = host.among("category", ("launch",)) & copy_calls(host)
     return {
-        "input": _open(host, mine & host.among("phase", ("data",))),
-        "sync": _open(host, mine & host.among("category", ("sync",))),
-        "memcpy": _open(host, mine & calls),
+        "input": _open(host, on_track & host.among("phase", ("data",))),
+        "sync": _open(host, on_track & host.among("category", ("sync",))),
+        "memcpy": _open(host, on_track & calls),
         "communication": _open(host, host.among("category", ("collective",))),
     }
 
 
 def copy_calls(scope: Scope) -> BoolArray:
     """Return which slices are runtime calls that copy memory, by their names."""
-    wanted = ["memcpy" in str(name).lower() for name in scope.slices["name"].cat.categories]
-    return np.asarray(np.append(wanted, False)[scope.codes("name")], dtype=bool)
+    copies = ["memcpy" in str(name).lower() for name in scope.slices["name"].cat.categories]
+    return np.asarray(np.append(copies, False)[scope.codes("name")], dtype=bool)
 
 
 def _open(host: Scope, keep: BoolArray) -> Intervals:

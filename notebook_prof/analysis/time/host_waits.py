@@ -70,23 +70,23 @@ def host_waits(trace: Trace, *, window: WindowLike = None, step: Numbers = None)
     [['waiting', 'hipMemcpyWithStream', 21], ['computing', '', 9], ['other', '', 3]]
     """
     host = on_host(trace)
-    mine = host.only(host.ints("track") == stepping_track(trace))
+    thread = host.only(host.ints("track") == stepping_track(trace))
     start, end = judged_span(trace, window, step)
     total = int((end - start).sum())
-    if not len(mine.rows) or not total:
+    if not len(thread.rows) or not total:
         return _COLUMNS.empty()
-    waits = waiting(trace, mine)
-    calls = mine.among("category", ("launch", "sync")) & ~waits
+    waits = waiting(trace, thread)
+    calls = thread.among("category", ("launch", "sync")) & ~waits
     rows: list[tuple[str, str, int, int]] = []
-    taken: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
-    frames = waits & mine.among("category", ("python",))
+    explained: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
+    frames = waits & thread.among("category", ("python",))
     for kind, keep in (("waiting", waits & ~frames), ("waiting", frames), ("launching", calls)):
-        named, taken = _by_name(mine, keep, taken, start, end)
+        named, explained = _by_name(thread, keep, explained, start, end)
         rows += [(kind, *row) for row in named]
     for kind, categories in (("communication", ("collective",)), ("computing", _COMPUTES)):
-        keep = mine.among("category", categories) & ~waits & ~calls
-        spent, taken = _spend(mine, keep, taken, start, end)
-        rows.append((kind, "", _begun(mine, keep, start, end), spent))
+        keep = thread.among("category", categories) & ~waits & ~calls
+        spent, explained = _spend(thread, keep, explained, start, end)
+        rows.append((kind, "", _begun(thread, keep, start, end), spent))
     left = total - sum(row[3] for row in rows)
     rows.append(("other", "", 0, left))
     rows = sorted((row for row in rows if row[3]), key=lambda row: (KINDS.index(row[0]), -row[3]))
@@ -99,7 +99,7 @@ def host_waits(trace: Trace, *, window: WindowLike = None, step: Numbers = None)
 
 
 def judged_span(trace: Trace, window: WindowLike = None, step: Numbers = None) -> tuple[IntArray, IntArray]:
-    """Starts and ends of what shares refer to: the steps or, without any, from the first work to the last.
+    """Return starts and ends of what shares refer to: the steps, else from the first work to the last.
 
     Returns
     -------
@@ -110,8 +110,8 @@ def judged_span(trace: Trace, window: WindowLike = None, step: Numbers = None) -
     if len(steps):
         return union(steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy())
     host, work = on_host(trace, window), on_device(trace, window)
-    mine = host.only(host.ints("track") == stepping_track(trace))
-    ts, end = (np.concatenate([getattr(mine, side), getattr(work, side)]) for side in ("ts", "end"))
+    thread = host.only(host.ints("track") == stepping_track(trace))
+    ts, end = (np.concatenate([getattr(thread, side), getattr(work, side)]) for side in ("ts", "end"))
     if step is not None or not len(ts):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     whole = Window(int(ts.min()), int(end.max()))
@@ -119,29 +119,29 @@ def judged_span(trace: Trace, window: WindowLike = None, step: Numbers = None) -
 
 
 def _by_name(
-    mine: Scope, keep: BoolArray, taken: Intervals, start: IntArray, end: IntArray
+    thread: Scope, keep: BoolArray, explained: Intervals, start: IntArray, end: IntArray
 ) -> tuple[list[tuple[str, int, int]], Intervals]:
-    """Name, count and time of each name, longest first; what several have open belongs to the longest."""
-    words, code = mine.slices["name"].cat.categories, mine.codes("name")
-    longest = np.bincount(code[keep], (mine.end - mine.ts)[keep], len(words))
+    """Return name, count and time of each name, longest first; time of several belongs to the longest."""
+    words, code = thread.slices["name"].cat.categories, thread.codes("name")
+    longest = np.bincount(code[keep], (thread.end - thread.ts)[keep], len(words))
     rows = []
     for name in np.argsort(-longest, kind="stable")[: int((longest > 0).sum())]:
         own = keep & (code == name)
-        spent, taken = _spend(mine, own, taken, start, end)
-        rows.append((str(words[name]), _begun(mine, own, start, end), spent))
-    return rows, taken
+        spent, explained = _spend(thread, own, explained, start, end)
+        rows.append((str(words[name]), _begun(thread, own, start, end), spent))
+    return rows, explained
 
 
 def _spend(
-    mine: Scope, keep: BoolArray, taken: Intervals, start: IntArray, end: IntArray
+    thread: Scope, keep: BoolArray, explained: Intervals, start: IntArray, end: IntArray
 ) -> tuple[int, Intervals]:
-    """Time of these slices in the span that is not taken yet, and what is taken then."""
-    open_ = union(mine.ts[keep], mine.end[keep])
-    spent = int(length_within(subtract(open_, taken), start, end).sum())
-    both = union(np.concatenate([taken[0], open_[0]]), np.concatenate([taken[1], open_[1]]))
+    """Return the time of these slices in the span that is not taken yet, and what is taken then."""
+    open_ = union(thread.ts[keep], thread.end[keep])
+    spent = int(length_within(subtract(open_, explained), start, end).sum())
+    both = union(np.concatenate([explained[0], open_[0]]), np.concatenate([explained[1], open_[1]]))
     return spent, both
 
 
-def _begun(mine: Scope, keep: BoolArray, start: IntArray, end: IntArray) -> int:
-    at = np.searchsorted(start, mine.ts[keep], side="right") - 1
-    return int(((at >= 0) & (mine.ts[keep] < end[np.maximum(at, 0)])).sum())
+def _begun(thread: Scope, keep: BoolArray, start: IntArray, end: IntArray) -> int:
+    at = np.searchsorted(start, thread.ts[keep], side="right") - 1
+    return int(((at >= 0) & (thread.ts[keep] < end[np.maximum(at, 0)])).sum())

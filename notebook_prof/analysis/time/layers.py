@@ -35,22 +35,22 @@ class ModuleTree:
     names: npt.NDArray[np.object_]
     parent: IntArray
     depth: IntArray
-    place_of_code: IntArray
+    position_of_code: IntArray
 
-    def place(self, codes: npt.NDArray[Any]) -> IntArray:
-        """Places of codes of ``slices.module``."""
-        return as_ints(self.place_of_code[codes])
+    def positions(self, codes: npt.NDArray[Any]) -> IntArray:
+        """Return places of codes of ``slices.module``."""
+        return as_ints(self.position_of_code[codes])
 
     def with_children(self, own: IntArray) -> IntArray:
         """Add to each module what its children, and theirs, have; shape (size + 1,) both."""
         total = own.copy()
-        for place in range(self.size - 1, -1, -1):  # children come after their parents
-            if self.parent[place] >= 0:
-                total[self.parent[place]] += total[place]
+        for position in range(self.size - 1, -1, -1):  # children come after their parents
+            if self.parent[position] >= 0:
+                total[self.parent[position]] += total[position]
         return total
 
     def frame(self) -> pd.DataFrame:
-        """``module parent depth``, with a last row for what has no module; no rows without modules."""
+        """Return ``module parent depth``, with a last row for what has no module; no rows without modules."""
         if not self.size:
             return pd.DataFrame({"module": [], "parent": [], "depth": []}).astype({"depth": "int64"})
         names = np.array([*self.names, None], dtype=object)
@@ -91,23 +91,23 @@ def module_tree(trace: Trace) -> ModuleTree:
 
 
 def _around(parent: IntArray, code: IntArray, called: npt.NDArray[np.bool_]) -> IntArray:
-    """Code of another module that is being called around each module call; -1 without one."""
+    """Return the code of another module that is being called around each module call; -1 without one."""
     nearest = inherit(parent, np.where(called, code, -1))
     up = parent.copy()
-    found = np.full(len(code), -1, dtype=np.int64)
+    around = np.full(len(code), -1, dtype=np.int64)
     todo = np.flatnonzero(called & (up >= 0))
     while len(todo):
-        found[todo] = nearest[up[todo]]
-        same = found[todo] == code[todo]  # a call inside a call of the same module
+        around[todo] = nearest[up[todo]]
+        same = around[todo] == code[todo]  # a call inside a call of the same module
         up[todo[same]] = parent[up[todo[same]]]
-        found[todo[same]] = -1
+        around[todo[same]] = -1
         todo = todo[same]
         todo = todo[up[todo] >= 0]
-    return found
+    return around
 
 
 def _firsts(code: IntArray, called: npt.NDArray[np.bool_], count: int) -> IntArray:
-    """Row of the first call of each module; the number of slices where it has none."""
+    """Return the row of the first call of each module; the number of slices where it has none."""
     rows = np.flatnonzero(called)
     first = np.full(count, len(code), dtype=np.int64)
     np.minimum.at(first, code[rows], rows)
@@ -132,11 +132,15 @@ def _ordered(
         depth.append(level)
         stack += [(child, level + 1) for child in children.get(code, [])]
     codes = np.array(order, dtype=np.int64)
-    place = np.full(len(words) + 1, len(order), dtype=np.int64)
-    place[codes] = np.arange(len(order))
+    position = np.full(len(words) + 1, len(order), dtype=np.int64)
+    position[codes] = np.arange(len(order))
     up = parent[codes]
     return ModuleTree(
-        len(order), words[codes], np.where(up < 0, -1, place[up]), np.array(depth, dtype=np.int64), place
+        len(order),
+        words[codes],
+        np.where(up < 0, -1, position[up]),
+        np.array(depth, dtype=np.int64),
+        position,
     )
 
 
@@ -201,7 +205,7 @@ def layers(
     if not len(table):
         return _columns(table)
     calls = host.only(host.among("category", ("module",)))
-    table["calls"] = np.bincount(tree.place(calls.codes("module")), minlength=len(table))
+    table["calls"] = np.bincount(tree.positions(calls.codes("module")), minlength=len(table))
     for prefix, scope, weights in (
         ("", host, host.self_ns),
         ("device_", device, device.end - device.ts),
@@ -212,8 +216,8 @@ def layers(
             whole += own
             table[f"{prefix}{phase}_ns"] = tree.with_children(own)
         table["device_self_ns" if prefix else "host_self_ns"] = whole
-    taken, kept = _memory(trace, tree, window, step)
-    table["allocated_bytes"], table["kept_bytes"] = tree.with_children(taken), tree.with_children(kept)
+    allocated, kept = _memory(trace, tree, window, step)
+    table["allocated_bytes"], table["kept_bytes"] = tree.with_children(allocated), tree.with_children(kept)
     table = table.assign(**_parameters(trace, tree))
     which = "device_" if table["device_self_ns"].any() else ""
     total = table[[f"{which}{phase}_ns" for phase in _PHASES]].sum(axis=1)
@@ -237,29 +241,29 @@ def _columns(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _parameters(trace: Trace, tree: ModuleTree) -> dict[str, Any]:
-    """Parameters with those of children; missing where nothing below was counted."""
-    known = recorded_table(trace, "modules")
-    found: dict[str, Any] = {}
-    place = {str(name): number for number, name in enumerate(tree.names)}
+    """Return parameters with those of children; missing where nothing below was counted."""
+    table = recorded_table(trace, "modules")
+    columns: dict[str, Any] = {}
+    position_of = {str(name): number for number, name in enumerate(tree.names)}
     for column in ("parameters", "parameter_bytes"):
-        own, told = np.zeros(tree.size + 1, np.int64), np.zeros(tree.size + 1, np.int64)
-        if known is not None:
-            for name, count in zip(known["module"], known[column], strict=True):
-                if (at := place.get(str(name))) is not None:
-                    own[at], told[at] = int(count), 1
-        missing = tree.with_children(told) == 0
-        found[column] = pd.arrays.IntegerArray(tree.with_children(own), missing)
-    return found
+        own, counted = np.zeros(tree.size + 1, np.int64), np.zeros(tree.size + 1, np.int64)
+        if table is not None:
+            for name, count in zip(table["module"], table[column], strict=True):
+                if (at := position_of.get(str(name))) is not None:
+                    own[at], counted[at] = int(count), 1
+        missing = tree.with_children(counted) == 0
+        columns[column] = pd.arrays.IntegerArray(tree.with_children(own), missing)
+    return columns
 
 
 def _sums(tree: ModuleTree, scope: Scope, weights: npt.NDArray[Any], phase: str) -> IntArray:
-    mine = scope.among("phase", (phase,))
-    place = tree.place(scope.codes("module")[mine])
-    return np.bincount(place, weights[mine], minlength=tree.size + 1).astype(np.int64)
+    in_phase = scope.among("phase", (phase,))
+    positions = tree.positions(scope.codes("module")[in_phase])
+    return np.bincount(positions, weights[in_phase], minlength=tree.size + 1).astype(np.int64)
 
 
 def _memory(trace: Trace, tree: ModuleTree, window: WindowLike, step: Numbers) -> tuple[IntArray, IntArray]:
-    """Bytes allocated, and kept, in the forward of each module; not added up over its children."""
+    """Return bytes allocated, and kept, in the forward of each module; not added up over its children."""
     slices, events = trace.slices, trace.allocations
     row = ints(events["slice"])
     keep = row >= 0
@@ -270,7 +274,7 @@ def _memory(trace: Trace, tree: ModuleTree, window: WindowLike, step: Numbers) -
         keep &= np.append(np.isin(ints(slices["step"]), many(step)), False)[row]
     forward = np.append((slices["phase"] == "forward").to_numpy(), False)
     keep &= forward[row]
-    place = tree.place(slices["module"].cat.codes.to_numpy()[row[keep]])
+    positions = tree.positions(slices["module"].cat.codes.to_numpy()[row[keep]])
     size = events["bytes"].to_numpy()[keep]
-    taken = np.bincount(place, np.maximum(size, 0), minlength=tree.size + 1)
-    return taken.astype(np.int64), np.bincount(place, size, minlength=tree.size + 1).astype(np.int64)
+    allocated = np.bincount(positions, np.maximum(size, 0), minlength=tree.size + 1)
+    return allocated.astype(np.int64), np.bincount(positions, size, minlength=tree.size + 1).astype(np.int64)

@@ -93,13 +93,13 @@ def one_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     start, end = judged_span(trace, window)
     total = int((end - start).sum())
     rows = []
-    taken = _NOTHING
-    for kind, (mine, spent) in _found(trace).items():
-        own = int(length_within(subtract(spent, taken), start, end).sum())
-        taken = _both(taken, spent)
+    explained = _NOTHING
+    for kind, (slices, spent) in _by_kind(trace).items():
+        own = int(length_within(subtract(spent, explained), start, end).sum())
+        explained = _both(explained, spent)
         if own:
-            rows.append((kind, *_named(mine), own))
-    if (first := _first_step(trace, window, taken)) is not None:
+            rows.append((kind, *_named(slices), own))
+    if (first := _first_step(trace, window, explained)) is not None:
         rows.append(first)
     rows.sort(key=lambda row: -row[4])
     return _COLUMNS.frame(
@@ -111,7 +111,7 @@ def one_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def steady_steps(trace: Trace, window: WindowLike = None) -> list[int]:
-    """Numbers of the steps without one-time work.
+    """Return numbers of the steps without one-time work.
 
     Parameters
     ----------
@@ -136,51 +136,51 @@ def steady_steps(trace: Trace, window: WindowLike = None) -> list[int]:
     """
     steps = step_spans(trace, window)
     start, end = steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy()
-    taken = _NOTHING
-    for _, spent in _found(trace).values():
-        taken = _both(taken, spent)
-    clean = length_within(taken, start, end) < MUCH * np.maximum(end - start, 1)
+    once = _NOTHING
+    for _, spent in _by_kind(trace).values():
+        once = _both(once, spent)
+    clean = length_within(once, start, end) < MUCH * np.maximum(end - start, 1)
     if len(steps) and _excess(steps):
         clean[0] = False
     numbers: list[int] = steps["step"][clean if clean.sum() > len(steps) / 2 else slice(None)].tolist()
     return numbers
 
 
-def _found(trace: Trace) -> dict[str, tuple[Scope, Intervals]]:
-    """Slices and intervals of each kind but the last; they may overlap."""
+def _by_kind(trace: Trace) -> dict[str, tuple[Scope, Intervals]]:
+    """Return slices and intervals of each kind but the last; they may overlap."""
     host = on_host(trace)
     call = launch_calls(trace)
     tracks = np.unique(trace.slices["track"].to_numpy()[call[call >= 0]])
-    mine = host.only(np.isin(host.ints("track"), np.append(tracks, stepping_track(trace))))
-    unusual = mine.only(_unusual(trace, mine) | _matches(mine, _CONTEXT))
-    found = {
-        "compilation": mine.only(_matches(mine, COMPILATION)),
-        "loading": mine.only(_matches(mine, LOADING)),
-        "graph-capture": mine.only(_matches(mine, _INSTANTIATE)),
+    stepping = host.only(np.isin(host.ints("track"), np.append(tracks, stepping_track(trace))))
+    unusual = stepping.only(_unusual(trace, stepping) | _matches(stepping, _CONTEXT))
+    scopes = {
+        "compilation": stepping.only(_matches(stepping, COMPILATION)),
+        "loading": stepping.only(_matches(stepping, LOADING)),
+        "graph-capture": stepping.only(_matches(stepping, _INSTANTIATE)),
         "initialisation": unusual,
     }
-    whole = {kind: (scope, union(scope.ts, scope.end)) for kind, scope in found.items()}
-    captures = _captures(mine)
+    whole = {kind: (scope, union(scope.ts, scope.end)) for kind, scope in scopes.items()}
+    captures = _captures(stepping)
     if len(captures[0]):
-        ends = mine.only(_matches(mine, _INSTANTIATE) | _matches(mine, _CAPTURE))
+        ends = stepping.only(_matches(stepping, _INSTANTIATE) | _matches(stepping, _CAPTURE))
         whole["graph-capture"] = (ends, _both(whole["graph-capture"][1], captures))
     return whole
 
 
 def _matches(scope: Scope, pattern: re.Pattern[str]) -> BoolArray:
     names = scope.slices["name"].cat.categories
-    found = np.array([*(pattern.fullmatch(str(name)) is not None for name in names), False], dtype=bool)
-    return np.asarray(found[scope.codes("name")])
+    matching = np.array([*(pattern.fullmatch(str(name)) is not None for name in names), False], dtype=bool)
+    return np.asarray(matching[scope.codes("name")])
 
 
-def _unusual(trace: Trace, mine: Scope) -> BoolArray:
-    """Calls of a runtime that last much longer than others of their name while no device works."""
-    dur = mine.end - mine.ts
-    calls = mine.among("category", ("launch",)) & ~waiting(trace, mine) & ~copy_calls(mine)
+def _unusual(trace: Trace, thread: Scope) -> BoolArray:
+    """Find calls of a runtime that last much longer than others of their name while no device works."""
+    dur = thread.end - thread.ts
+    calls = thread.among("category", ("launch",)) & ~waiting(trace, thread) & ~copy_calls(thread)
     long = calls & (dur >= LONG_NS)
     if not long.any():
         return long
-    code = mine.codes("name")
+    code = thread.codes("name")
     usual = pd.Series(dur[calls]).groupby(code[calls]).agg(["median", "size"])
     at = usual.reindex(code[long])
     often = (at["size"] > 1).to_numpy()
@@ -188,31 +188,31 @@ def _unusual(trace: Trace, mine: Scope) -> BoolArray:
         often, dur[long] >= UNUSUAL * at["median"].to_numpy(), dur[long] >= UNUSUAL * LONG_NS
     )
     work = on_device(trace)
-    busy = length_within(union(work.ts, work.end), mine.ts[long], mine.end[long])
+    busy = length_within(union(work.ts, work.end), thread.ts[long], thread.end[long])
     long[long] &= 2 * busy < dur[long]
     return long
 
 
-def _captures(mine: Scope) -> Intervals:
-    """From the begin of each capture to its end on the same thread."""
-    names = mine.slices["name"].cat.categories
+def _captures(stepping: Scope) -> Intervals:
+    """Return the intervals from the begin of each capture to its end on the same thread."""
+    names = stepping.slices["name"].cat.categories
     kinds = [match[1] if (match := _CAPTURE.fullmatch(str(name))) else "" for name in names]
-    kind = np.array([*kinds, ""])[mine.codes("name")]
-    found = _NOTHING
-    for track in np.unique(mine.ints("track")[kind != ""]):
-        here = mine.ints("track") == track
-        begins, ends = mine.ts[here & (kind == "Begin")], np.sort(mine.end[here & (kind == "End")])
+    kind = np.array([*kinds, ""])[stepping.codes("name")]
+    captures = _NOTHING
+    for track in np.unique(stepping.ints("track")[kind != ""]):
+        here = stepping.ints("track") == track
+        begins, ends = stepping.ts[here & (kind == "Begin")], np.sort(stepping.end[here & (kind == "End")])
         at = np.searchsorted(ends, begins)
         closed = at < len(ends)
-        found = _both(found, union(begins[closed], ends[at[closed]]))
-    return found
+        captures = _both(captures, union(begins[closed], ends[at[closed]]))
+    return captures
 
 
-def _named(mine: Scope) -> tuple[str, int, int]:
+def _named(slices: Scope) -> tuple[str, int, int]:
     """Return the name that takes most, how many slices, and where the first begins."""
-    names, code = mine.slices["name"].cat.categories, mine.codes("name")
-    most = int(np.bincount(code, mine.end - mine.ts).argmax())
-    return str(names[most]), len(mine.rows), int(mine.ts.min())
+    names, code = slices.slices["name"].cat.categories, slices.codes("name")
+    most = int(np.bincount(code, slices.end - slices.ts).argmax())
+    return str(names[most]), len(slices.rows), int(slices.ts.min())
 
 
 def _excess(steps: pd.DataFrame) -> int:
@@ -224,15 +224,21 @@ def _excess(steps: pd.DataFrame) -> int:
     return round(dur[0] - usual) if usual and dur[0] >= SLOW * usual else 0
 
 
-def _first_step(trace: Trace, window: WindowLike, taken: Intervals) -> tuple[str, str, int, int, int] | None:
+def _first_step(
+    trace: Trace, window: WindowLike, explained: Intervals
+) -> tuple[str, str, int, int, int] | None:
     steps = step_spans(trace, window)
     excess = _excess(steps)
     if not excess:
         return None
     first: IntArray = steps["ts"].to_numpy()[:1]
-    known = int(length_within(taken, first, first + steps["dur"].to_numpy()[:1]).sum())
-    rest = excess - known
-    return ("first-step", f"step {steps['step'].iloc[0]}", 1, int(first[0]), rest) if rest > 0 else None
+    explained_ns = int(length_within(explained, first, first + steps["dur"].to_numpy()[:1]).sum())
+    unexplained_ns = excess - explained_ns
+    return (
+        ("first-step", f"step {steps['step'].iloc[0]}", 1, int(first[0]), unexplained_ns)
+        if unexplained_ns > 0
+        else None
+    )
 
 
 def _both(a: Intervals, b: Intervals) -> Intervals:

@@ -40,8 +40,8 @@ def redispatched(trace: Trace) -> BoolArray:
     slices = trace.slices
     parent = ints(slices["parent"])
     kinds = np.append(slices["category"].cat.categories.isin(list(_CALLS)), False)
-    found = kinds[slices["category"].cat.codes.to_numpy()] & (parent >= 0)
-    rows = np.flatnonzero(found)
+    candidates = kinds[slices["category"].cat.codes.to_numpy()] & (parent >= 0)
+    rows = np.flatnonzero(candidates)
     name = slices["name"].cat.codes.to_numpy()
     rows = rows[name[rows] == name[parent[rows]]]
     children = np.bincount(parent[parent >= 0], minlength=len(parent))
@@ -112,7 +112,7 @@ def operators(
 
 
 def operator_times(trace: Trace, *, category: Texts = None) -> pd.DataFrame:
-    """`operators` by name, without ``doubt``, which takes as long as the rest."""
+    """Return `operators` by name, without ``doubt``, which takes as long as the rest."""
     return _operators(trace, "name", doubted=False, category=category)
 
 
@@ -143,21 +143,21 @@ def _operators(
     if doubted:
         mark(table, operator_doubts(trace, host, device, groups, parent, window))
     ran = groups.sum(host.rows) > 0
-    seen = ran if category is not None else ran | (total > 0)
+    present = ran if category is not None else ran | (total > 0)
     if name is not None and "name" in table:
-        seen &= table["name"].isin(many(name)).to_numpy()
+        present &= table["name"].isin(many(name)).to_numpy()
     order = ["self_ns", "device_self_ns", "total_ns"]
-    return table[seen].sort_values(order, ascending=False, kind="stable").reset_index(drop=True)
+    return table[present].sort_values(order, ascending=False, kind="stable").reset_index(drop=True)
 
 
 def _again(trace: Trace, host: Scope, groups: Groups, parent: IntArray) -> IntArray:
-    """Operators that are the only child of an operator of the same group."""
+    """Return operators that are the only child of an operator of the same group."""
     rows = host.rows[redispatched(trace)[host.rows]]
     return np.asarray(rows[groups.code[rows] == groups.code[parent[rows]]], dtype=np.int64)
 
 
 def _device_times(trace: Trace, device: Scope, groups: Groups, parent: IntArray) -> tuple[IntArray, IntArray]:
-    """Device time by group: launched by the group or inside it, and launched by it directly."""
+    """Return the device time by group: launched by the group or inside it, and launched by it directly."""
     launcher = launching_rows(trace)[device.rows]
     return inclusive(groups, parent, launcher, (device.end - device.ts).astype(np.float64))
 
@@ -173,7 +173,7 @@ def operator_work(
     category: Texts = None,
     element_bytes: float = 4,
 ) -> pd.DataFrame:
-    """`operators`, joined with the FLOPs and bytes of every row.
+    """Join `operators` with the FLOPs and bytes of every row.
 
     Parameters
     ----------
@@ -217,14 +217,14 @@ def operator_work(
     launcher = launching_rows(trace)[launched]
     for values in (work.flops, work.bytes):  # work that the file tells of kernels belongs to their operators
         np.add.at(values, launcher[launcher >= 0], values[launched[launcher >= 0]])
-    flops, moved = inclusive_work(work, slices["depth"].to_numpy(), parent)
+    flops, bytes_moved = inclusive_work(work, slices["depth"].to_numpy(), parent)
     rows = host.rows[slices["ts"].to_numpy()[host.rows] >= host.ts]
     rows = rows[~nested_in_own_group(groups.code, parent, rows)[rows]]
-    found = groups.keys.copy()
-    for column, values in (("flops", flops), ("bytes", moved)):
-        found[column] = np.bincount(groups.code[rows], values[rows], minlength=len(found))
+    work_columns = groups.keys.copy()
+    for column, values in (("flops", flops), ("bytes", bytes_moved)):
+        work_columns[column] = np.bincount(groups.code[rows], values[rows], minlength=len(work_columns))
     keys = [by] if isinstance(by, str) else list(by)
-    joined = table.merge(found, on=keys, how="left")
+    joined = table.merge(work_columns, on=keys, how="left")
     time = np.where(joined["device_ns"] > 0, joined["device_ns"], joined["total_ns"]) / 1e9
     for column in ("flops", "bytes"):
         joined[f"{column}_per_s"] = joined[column] / np.where(time > 0, time, np.nan)

@@ -109,7 +109,7 @@ def overhead_ratio(recorded: Sequence[int], unrecorded: Sequence[int]) -> tuple[
 
 
 def _events(trace: Trace, window: WindowLike) -> tuple[int, int]:
-    """Slices on host threads, and how many of them are in or are launch-bound operators."""
+    """Return slices on host threads, and how many of them are in or are launch-bound operators."""
     host = on_host(trace, window)
     host = host.only(host.among("category", ("operator", "collective", "launch", "sync")))
     operator = host.only(host.among("category", ("operator", "collective")))
@@ -128,8 +128,8 @@ def _events(trace: Trace, window: WindowLike) -> tuple[int, int]:
 
 
 def _launched_ns(trace: Trace) -> IntArray:
-    """Device time that each slice launched itself."""
+    """Return the device time that each slice launched itself."""
     owner = launching_rows(trace)
-    known = owner >= 0
-    dur = trace.slices["dur"].to_numpy()[known].astype(np.float64)
-    return np.bincount(owner[known], dur, len(trace.slices)).astype(np.int64)
+    has_owner = owner >= 0
+    dur = trace.slices["dur"].to_numpy()[has_owner].astype(np.float64)
+    return np.bincount(owner[has_owner], dur, len(trace.slices)).astype(np.int64)

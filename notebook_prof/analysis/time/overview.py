@@ -106,30 +106,30 @@ def _use(work: Scope, here: BoolArray, attributes: pd.DataFrame | None, total: i
         use["sm_efficiency"] = float((blocks * spent).sum() / total)
     if "occupancy" in own:
         value = own["occupancy"].astype("float64").to_numpy()
-        known = ~np.isnan(value)
-        if spent[known].sum():
-            use["occupancy"] = float((value * spent)[known].sum() / spent[known].sum())
+        measured = ~np.isnan(value)
+        if spent[measured].sum():
+            use["occupancy"] = float((value * spent)[measured].sum() / spent[measured].sum())
     return use
 
 
 def device_properties(trace: Trace, number: int) -> dict[str, Any]:
-    """What is told of a device itself: ``name``, and ``memory_bytes`` and ``capability`` where known."""
+    """Return what is told of a device: ``name``, and ``memory_bytes`` and ``capability`` where known."""
     names = trace.metadata.get("devices")
-    known = isinstance(names, list | tuple) and number < len(names)
-    found: dict[str, Any] = {
-        "name": str(names[number]) if known and names is not None else f"device {number}"
+    named = isinstance(names, list | tuple) and number < len(names)
+    properties: dict[str, Any] = {
+        "name": str(names[number]) if named and names is not None else f"device {number}"
     }
-    told = trace.metadata.get("device_properties")
-    for row in told if isinstance(told, list | tuple) else ():
+    recorded = trace.metadata.get("device_properties")
+    for row in recorded if isinstance(recorded, list | tuple) else ():
         if not isinstance(row, dict) or row.get("id") != number:
             continue
         if isinstance(total := row.get("totalGlobalMem", row.get("total_global_memory")), int | float):
-            found["memory_bytes"] = total
+            properties["memory_bytes"] = total
         major = row.get("computeMajor", row.get("compute_major"))
         minor = row.get("computeMinor", row.get("compute_minor"))
         if major is not None:
-            found["capability"] = f"{major}.{minor or 0}"
-    return found
+            properties["capability"] = f"{major}.{minor or 0}"
+    return properties
 
 
 def _host(trace: Trace, steps: int) -> list[dict[str, Any]]:
@@ -177,32 +177,32 @@ def overview_events(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def _side(side: str, scope: Scope, own: IntArray) -> pd.DataFrame:
-    category = _place(scope, "category", CATEGORIES)
-    phase = _place(scope, "phase", PHASES)
+    category = _word_codes(scope, "category", CATEGORIES)
+    phase = _word_codes(scope, "phase", PHASES)
     code = category * (len(PHASES) + 1) + phase
     spent = covered(code, scope.ts, scope.end)
     size = (len(CATEGORIES) + 1) * (len(PHASES) + 1)
     count = np.bincount(code, minlength=size)
-    seen = np.flatnonzero(count)
+    codes = np.flatnonzero(count)
     words = np.array([*PHASES, _NONE], dtype=object)
     self_ns = np.bincount(code, own, minlength=size).astype(np.int64)
     return pd.DataFrame(
         {
-            "side": pd.Series([side] * len(seen), dtype="str"),
-            "category": pd.Series(np.array([*CATEGORIES, _NONE])[seen // (len(PHASES) + 1)], dtype="str"),
-            "phase": pd.Series(words[seen % (len(PHASES) + 1)], dtype="str"),
-            "count": count[seen].astype(np.int64),
-            "total_ns": np.bincount(code, spent, minlength=size).astype(np.int64)[seen],
-            "self_ns": self_ns[seen],
-            "share": self_ns[seen] / max(int(self_ns.sum()), 1),
+            "side": pd.Series([side] * len(codes), dtype="str"),
+            "category": pd.Series(np.array([*CATEGORIES, _NONE])[codes // (len(PHASES) + 1)], dtype="str"),
+            "phase": pd.Series(words[codes % (len(PHASES) + 1)], dtype="str"),
+            "count": count[codes].astype(np.int64),
+            "total_ns": np.bincount(code, spent, minlength=size).astype(np.int64)[codes],
+            "self_ns": self_ns[codes],
+            "share": self_ns[codes] / max(int(self_ns.sum()), 1),
         }
     )
 
 
-def _place(scope: Scope, column: str, known: tuple[str, ...]) -> IntArray:
+def _word_codes(scope: Scope, column: str, allowed: tuple[str, ...]) -> IntArray:
     words = scope.slices[column].cat.categories
-    place = [known.index(word) if word in known else len(known) for word in words]
-    return np.array([*place, len(known)], dtype=np.int64)[scope.codes(column)]
+    position = [allowed.index(word) if word in allowed else len(allowed) for word in words]
+    return np.array([*position, len(allowed)], dtype=np.int64)[scope.codes(column)]
 
 
 _STEP_PREFIXES: Final = ("ProfilerStep#", "ProfileStep#")

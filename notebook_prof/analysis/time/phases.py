@@ -10,7 +10,7 @@ import pandas as pd
 from ...trace import PHASES, Trace, subtract, union
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import Intervals
-from ..distributed.exposed import held_by_communication
+from ..distributed.exposed import blocked_by_communication
 from ..grouping import covered
 from ..scope import Numbers, Scope, WindowLike, length_within, on_device, on_host, once, step_spans
 from ..source.lines import cell_track
@@ -61,7 +61,7 @@ def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> 
        step waits for it, as at the end of a distributed backward).
     4. Communication is also when this thread is held up by a device that only communicates, whatever it has
        open meanwhile: it waits for the device, or all that it launched is queued behind a collective (see
-       `held_by_communication`).
+       `blocked_by_communication`).
     5. The rest is other.
 
     Examples
@@ -94,7 +94,7 @@ def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> 
 
 
 def stepping_track(trace: Trace) -> int:
-    """Track of the thread that runs the steps; -1 for a trace without host slices.
+    """Return the track of the thread that runs the steps; -1 for a trace without host slices.
 
     It is the one with the most self time in data, forward, optimizer and evaluation slices; without
     any, the one with the most self time at all.
@@ -115,23 +115,23 @@ def _stepping_track(trace: Trace) -> int:
 
 def _host_times(trace: Trace, start: IntArray, end: IntArray) -> dict[str, IntArray]:
     host = on_host(trace)
-    mine = host.ints("track") == stepping_track(trace)
-    taken = _NOTHING
+    stepping = host.ints("track") == stepping_track(trace)
+    covered_so_far = _NOTHING
     pieces: dict[str, Intervals] = {}
     closed = ~_around_closures(host)
     for name in (*PRIORITY, "other"):
-        open_ = _union(host, host.among("phase", (name,)) & closed & (mine | (name == "backward")))
-        pieces[name] = subtract(open_, taken)
-        taken = _both(taken, open_)
-    python = host.only(mine & host.among("category", ("python",)))
+        open_ = _union(host, host.among("phase", (name,)) & closed & (stepping | (name == "backward")))
+        pieces[name] = subtract(open_, covered_so_far)
+        covered_so_far = _both(covered_so_far, open_)
+    python = host.only(stepping & host.among("category", ("python",)))
     for name, gaps in _gaps(pieces, start, end, python).items():
         pieces[name] = _both(pieces[name], gaps)
-        taken = _both(taken, gaps)
-    elsewhere = host.among("category", ("collective",)) & ~mine
-    waits = subtract(_union(host, elsewhere), taken)
-    held = held_by_communication(trace, stepping_track(trace))
-    pieces = {name: subtract(own, held) for name, own in pieces.items()}
-    pieces["communication"] = _both(_both(pieces["communication"], waits), held)
+        covered_so_far = _both(covered_so_far, gaps)
+    elsewhere = host.among("category", ("collective",)) & ~stepping
+    waits = subtract(_union(host, elsewhere), covered_so_far)
+    blocked = blocked_by_communication(trace, stepping_track(trace))
+    pieces = {name: subtract(own, blocked) for name, own in pieces.items()}
+    pieces["communication"] = _both(_both(pieces["communication"], waits), blocked)
     return {name: length_within(pieces[name], start, end) for name in PRIORITY}
 
 
@@ -144,7 +144,7 @@ def _both(a: Intervals, b: Intervals) -> Intervals:
 
 
 def _around_closures(host: Scope) -> BoolArray:
-    """Slices of the optimizer in which forward or backward runs: a closure is not the optimizer's."""
+    """Return slices of the optimizer in which forward or backward runs: a closure is not the optimizer's."""
     phase, parent = host.slices["phase"], host.slices["parent"].to_numpy(dtype=np.int64, na_value=-1)
     words = [str(word) for word in phase.cat.categories]
     code = phase.cat.codes.to_numpy()
@@ -152,19 +152,19 @@ def _around_closures(host: Scope) -> BoolArray:
         return np.zeros(len(host.rows), bool)
     optimizer = words.index("optimizer")
     inner = np.isin(code, [words.index(word) for word in ("forward", "backward") if word in words])
-    found = np.zeros(len(code), bool)
+    around = np.zeros(len(code), bool)
     above = parent[inner]
     while len(above := np.unique(above[above >= 0])):
-        above = above[(code[above] == optimizer) & ~found[above]]
-        found[above] = True
+        above = above[(code[above] == optimizer) & ~around[above]]
+        around[above] = True
         above = parent[above]
-    return np.asarray(found[host.rows])
+    return np.asarray(around[host.rows])
 
 
 def _gaps(
     pieces: dict[str, Intervals], start: IntArray, end: IntArray, python: Scope
 ) -> dict[str, Intervals]:
-    """For each phase, the gaps between two of its pieces in one step, with no other phase between."""
+    """Return, for each phase, the gaps between two of its pieces in one step, with no other phase between."""
     names = list(pieces)
     starts = np.concatenate([pieces[name][0] for name in names])
     ends = np.concatenate([pieces[name][1] for name in names])
@@ -194,19 +194,19 @@ def _mostly_inside(python: Scope, before: IntArray, after: IntArray) -> BoolArra
 
 
 def _device_times(trace: Trace, window: WindowLike, steps: IntArray) -> IntArray:
-    """Union of device work, a row a step and a column a phase."""
+    """Return the union of device work, a row a step and a column a phase."""
     device = on_device(trace, window)
     table = np.zeros((len(steps), len(PHASES)), dtype=np.int64)
     row_of = {int(number): row for row, number in enumerate(steps)}
     number = device.ints("step")
     values, inverse = np.unique(number, return_inverse=True)
     row = np.array([row_of.get(int(value), -1) for value in values], dtype=np.int64)[inverse]
-    known = row >= 0
+    in_steps = row >= 0
     words = device.slices["phase"].cat.categories
     column_of = np.array([PHASES.index(word) if word in PHASES else -1 for word in words] + [-1])
     column = column_of[device.codes("phase")]
     column = np.where(column < 0, PHASES.index("other"), column)
-    key = (row * len(PHASES) + column)[known]
-    spent = covered(key, device.ts[known], device.end[known])
+    key = (row * len(PHASES) + column)[in_steps]
+    spent = covered(key, device.ts[in_steps], device.end[in_steps])
     table += np.bincount(key, spent, minlength=table.size).astype(np.int64).reshape(table.shape)
     return table

@@ -65,25 +65,25 @@ def find_points(
     """
     start = spans["ts"].to_numpy(dtype=np.int64)
     end = start + spans["dur"].to_numpy(dtype=np.int64)
-    told = "fp_ts" in spans
-    source = np.full(len(spans), SOURCES.index("file" if told else "found"))
+    from_file = "fp_ts" in spans
+    source = np.full(len(spans), SOURCES.index("file" if from_file else "found"))
     at: dict[str, IntArray] = {}
     names: dict[str, npt.NDArray[np.object_]] = {}
     runs = _runs(trace)
     for point, first in (("fp", True), ("bp", False)):
-        if told:
+        if from_file:
             at[point] = spans[f"{point}_ts"].to_numpy(dtype=np.int64)
             names[point] = _recorded_names(spans, f"{point}_point")
         else:
             row = _edge(runs, _phase(runs, first), start, end, first)
             at[point] = _instant(runs, row, np.where(row < 0, end if first else start, -1), first)
             names[point] = _names(runs, row)
-        for wanted, how in zip(named[point], ("argument", "environment"), strict=True):
-            if wanted is None:
+        for point_name, how in zip(named[point], ("argument", "environment"), strict=True):
+            if point_name is None:
                 continue
-            row = _edge(runs, _called(runs, wanted, how), start, end, first)
+            row = _edge(runs, _called(runs, point_name, how), start, end, first)
             if how == "argument" and len(spans) and not (row >= 0).any():
-                raise OptionError(f"{point}_point={wanted!r} runs in no step: {_near(runs, wanted)}")
+                raise OptionError(f"{point}_point={point_name!r} runs in no step: {_near(runs, point_name)}")
             at[point] = _instant(runs, row, at[point], first)
             names[point] = np.where(row < 0, names[point], _names(runs, row))
             source[row >= 0] = SOURCES.index(how)
@@ -108,40 +108,40 @@ def _phase(runs: Scope, first: bool) -> BoolArray:
     return forward if first or not backward.any() else backward
 
 
-def _called(runs: Scope, wanted: str, how: str) -> BoolArray:
+def _called(runs: Scope, point_name: str, how: str) -> BoolArray:
     words = [str(word) for word in runs.slices["name"].cat.categories]
-    exact = [word == wanted for word in words]
-    chosen = exact if any(exact) else [word.rpartition("/")[2] == wanted for word in words]
+    exact = [word == point_name for word in words]
+    chosen = exact if any(exact) else [word.rpartition("/")[2] == point_name for word in words]
     return np.asarray(np.append(chosen, False)[runs.codes("name")], dtype=bool)
 
 
-def _near(runs: Scope, wanted: str) -> str:
+def _near(runs: Scope, point_name: str) -> str:
     words = runs.slices["name"].cat.categories[np.unique(runs.codes("name"))]
-    return nearest(wanted, [str(word) for word in words[:_LISTED]])
+    return nearest(point_name, [str(word) for word in words[:_LISTED]])
 
 
 def _edge(runs: Scope, keep: BoolArray, start: IntArray, end: IntArray, first: bool) -> IntArray:
-    """Place in `runs` of the first to start (the last to end) inside each step; -1 where there is none."""
+    """Return the position in `runs` of the first to start (the last to end) in each step; -1 without one."""
     rows = np.flatnonzero(keep)
-    found = np.full(len(start), -1, dtype=np.int64)
+    edge = np.full(len(start), -1, dtype=np.int64)
     if not len(rows) or not len(start):
-        return found
+        return edge
     if first:
         ts = runs.ts[rows]
         at = np.searchsorted(ts, start, side="left")
         inside = at < len(rows)
         inside[inside] = ts[at[inside]] < end[inside]
-        found[inside] = rows[at[inside]]
-        return found
+        edge[inside] = rows[at[inside]]
+        return edge
     order = rows[np.argsort(runs.end[rows], kind="stable")]
     at = np.searchsorted(runs.end[order], end, side="right") - 1
-    found = np.where(at < 0, -1, order[at])
-    found[runs.end[found] <= start] = -1
+    edge = np.where(at < 0, -1, order[at])
+    edge[runs.end[edge] <= start] = -1
     # one that begins in the step and outlasts it is its last
     at = np.searchsorted(runs.ts[rows], end, side="left") - 1
     beyond = np.where(at < 0, rows[0], rows[at])
     outlasts = (at >= 0) & (runs.ts[beyond] >= start) & (runs.end[beyond] > end)
-    return np.where(outlasts, beyond, found)
+    return np.where(outlasts, beyond, edge)
 
 
 def _instant(runs: Scope, row: IntArray, otherwise: IntArray, first: bool) -> IntArray:
@@ -163,7 +163,7 @@ def _recorded_names(spans: pd.DataFrame, column: str) -> npt.NDArray[np.object_]
 
 
 def reduce_times(trace: Trace, spans: pd.DataFrame) -> IntArray:
-    """Union of the collectives of each step, on the devices or, where none is there, on the host.
+    """Unite the collectives of each step, on the devices or, where none is there, on the host.
 
     Parameters
     ----------
@@ -182,23 +182,23 @@ def reduce_times(trace: Trace, spans: pd.DataFrame) -> IntArray:
         start = ordered["start_ns"].to_numpy(dtype=np.int64)
         end = start + ordered["dur_ns"].to_numpy(dtype=np.int64)
         keys = pd.MultiIndex.from_frame(ordered[["rank", "step"]].astype("int64"))
-        wanted = pd.MultiIndex.from_frame(spans[["rank", "step"]].astype("int64"))
-        return _sum(wanted.get_indexer(keys), start, end, len(spans))
+        keys_of_spans = pd.MultiIndex.from_frame(spans[["rank", "step"]].astype("int64"))
+        return _sum(keys_of_spans.get_indexer(keys), start, end, len(spans))
     work = on_device(trace)
-    talks = work.only(work.among("category", ("collective",)))
-    if not len(talks.rows):
+    collectives = work.only(work.among("category", ("collective",)))
+    if not len(collectives.rows):
         host = on_host(trace)
-        talks = host.only(host.among("category", ("collective",)))
+        collectives = host.only(host.among("category", ("collective",)))
     number = pd.Index(spans["step"].to_numpy(dtype=np.int64))
-    row = number.drop_duplicates().get_indexer(talks.ints("step"))
+    row = number.drop_duplicates().get_indexer(collectives.ints("step"))
     first = np.flatnonzero(~number.duplicated())
-    return _sum(np.append(first, -1)[row], talks.ts, talks.end, len(spans))
+    return _sum(np.append(first, -1)[row], collectives.ts, collectives.end, len(spans))
 
 
 def _sum(row: IntArray, ts: IntArray, end: IntArray, count: int) -> IntArray:
-    known = row >= 0
-    spent = covered(row[known], ts[known], end[known])
-    return as_ints(np.bincount(row[known], spent, minlength=count).astype(np.int64))
+    in_spans = row >= 0
+    spent = covered(row[in_spans], ts[in_spans], end[in_spans])
+    return as_ints(np.bincount(row[in_spans], spent, minlength=count).astype(np.int64))
 
 
 FP_POINT: Final = "FP_POINT"

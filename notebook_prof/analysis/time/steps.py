@@ -60,8 +60,8 @@ def steps(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> p
     table = step_spans(trace, window, step)
     start, end = table["ts"].to_numpy(), (table["ts"] + table["dur"]).to_numpy()
     host, device = on_host(trace), on_device(trace)
-    mine = host.only(host.ints("track") == stepping_track(trace))
-    table["host_busy_ns"] = length_within(union(mine.ts, mine.end), start, end)
+    thread = host.only(host.ints("track") == stepping_track(trace))
+    table["host_busy_ns"] = length_within(union(thread.ts, thread.end), start, end)
     table["device_busy_ns"] = length_within(union(device.ts, device.end), start, end)
     number = np.concatenate([host.ints("step"), device.ints("step")])
     values, count = np.unique(number[number >= 0], return_counts=True)
@@ -75,7 +75,7 @@ def steps(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> p
 
 
 def _updates(trace: Trace) -> IntArray:
-    """Step of every step of an optimizer; one inside another is part of it."""
+    """Return the step of every step of an optimizer; one inside another is part of it."""
     slices = trace.slices
     words = slices["name"].cat.categories
     named = np.flatnonzero(words.astype(str).str.startswith(_OPTIMIZER_STEP))
@@ -148,13 +148,13 @@ def breakdown(
     """
     if by not in _BY:
         raise OptionError(f"a rank's time cannot be divided by {by!r}: {nearest(by, _BY)}")
-    work, talks, moves = _work(trace, window, None if by == "step" else step)
-    number, start, end = _stretches(trace, work, window, step, by)
+    work, communicates, moves = _work(trace, window, None if by == "step" else step)
+    number, start, end = _spans(trace, work, window, step, by)
 
     def of(keep: BoolArray) -> Intervals:
         return union(work.ts[keep], work.end[keep])
 
-    compute, talking, moving = of(~talks & ~moves), of(talks), of(moves)
+    compute, talking, moving = of(~communicates & ~moves), of(communicates), of(moves)
     busy = union(work.ts, work.end)
     host = on_host(trace, window)
     data = host.among("phase", ("data",)) & (host.ints("track") == stepping_track(trace))
@@ -179,14 +179,14 @@ def _work(trace: Trace, window: WindowLike, step: Numbers) -> tuple[Scope, BoolA
     work = on_device(trace, window).where(step=step)
     if not len(work.rows):
         host = on_host(trace, window).where(step=step)
-        talks = host.among("category", ("collective",))
+        communicates = host.among("category", ("collective",))
         computes = host.among("category", ("operator",)) & ~host.among("phase", ("communication",))
-        work = host.only(talks | computes)
-    talks = work.among("category", ("collective",))
-    return work, talks, work.among("category", ("memcpy", "memset"))
+        work = host.only(communicates | computes)
+    communicates = work.among("category", ("collective",))
+    return work, communicates, work.among("category", ("memcpy", "memset"))
 
 
-def _stretches(
+def _spans(
     trace: Trace, work: Scope, window: WindowLike, step: Numbers, by: str
 ) -> tuple[pd.arrays.IntegerArray, IntArray, IntArray]:
     if by == "trace":
@@ -272,14 +272,14 @@ def step_breakdown(trace: Trace, *, window: WindowLike = None, step: Numbers = N
         start, end = np.maximum(start, window[0]), np.minimum(end, window[1])
         keep &= end > start
     start, end = start[keep], np.maximum(end, start)[keep]
-    found: dict[str, npt.NDArray[np.integer]] = {"step": steps["step"].to_numpy(dtype=np.int32)[keep]}
-    taken: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
+    columns: dict[str, npt.NDArray[np.integer]] = {"step": steps["step"].to_numpy(dtype=np.int32)[keep]}
+    explained: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
     for name, own in _intervals(host, device).items():
-        found[f"{name}_ns"] = length_within(subtract(own, taken), start, end)
-        taken = union(np.concatenate([taken[0], own[0]]), np.concatenate([taken[1], own[1]]))
-    found["other_ns"] = end - start - sum(found[f"{name}_ns"] for name in PARTS)
-    found["total_ns"] = end - start
-    return pd.DataFrame(found)
+        columns[f"{name}_ns"] = length_within(subtract(own, explained), start, end)
+        explained = union(np.concatenate([explained[0], own[0]]), np.concatenate([explained[1], own[1]]))
+    columns["other_ns"] = end - start - sum(columns[f"{name}_ns"] for name in PARTS)
+    columns["total_ns"] = end - start
+    return pd.DataFrame(columns)
 
 
 def _intervals(host: Scope, device: Scope) -> dict[str, Intervals]:
@@ -291,16 +291,16 @@ def _intervals(host: Scope, device: Scope) -> dict[str, Intervals]:
     )[code]
     step = np.append(names.str.startswith(STEP_PREFIX), False)[code]
     work = host.among("category", _CPU)
-    found = {
+    intervals = {
         name: _union(device, device.among("category", (name,))) for name in ("kernel", "memcpy", "memset")
     }
     parts = (_union(scope, scope.among("category", ("collective",))) for scope in (host, device))
     starts, ends = zip(*parts, strict=True)
-    found["communication"] = union(np.concatenate(starts), np.concatenate(ends))
-    found["runtime"] = _union(host, host.among("category", ("launch", "sync")))
-    found["dataloader"] = _union(host, work & loader)
-    found["cpu"] = _union(host, work & ~loader & ~step)
-    return found
+    intervals["communication"] = union(np.concatenate(starts), np.concatenate(ends))
+    intervals["runtime"] = _union(host, host.among("category", ("launch", "sync")))
+    intervals["dataloader"] = _union(host, work & loader)
+    intervals["cpu"] = _union(host, work & ~loader & ~step)
+    return intervals
 
 
 def _union(scope: Scope, keep: npt.NDArray[np.bool_]) -> Intervals:
@@ -310,7 +310,7 @@ def _union(scope: Scope, keep: npt.NDArray[np.bool_]) -> Intervals:
 def _extended(
     trace: Trace, steps: pd.DataFrame, host: Scope, device: Scope
 ) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
-    """Starts and ends of the steps with their device work, and which of them were recorded whole."""
+    """Return starts and ends of the steps with their device work, and which of them were recorded whole."""
     start = steps["ts"].to_numpy().copy()
     end = start + steps["dur"].to_numpy()
     count = len(steps)
@@ -318,12 +318,12 @@ def _extended(
     if not count or not len(device.rows):
         return start, end, whole
     owner = _launching_step(trace, start, end)[device.rows]
-    mine = np.flatnonzero(owner != _NONE)
-    if not len(mine):
+    rows = np.flatnonzero(owner != _NONE)
+    if not len(rows):
         return start, end, whole
     first, last = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
-    np.minimum.at(first, owner[mine], device.ts[mine])
-    np.maximum.at(last, owner[mine], device.end[mine])
+    np.minimum.at(first, owner[rows], device.ts[rows])
+    np.maximum.at(last, owner[rows], device.end[rows])
     before = start[0]
     early = (owner == _NONE) & (device.end < first[0])
     if last[0] > np.iinfo(np.int64).min and early.any():
@@ -332,7 +332,7 @@ def _extended(
     reach = np.maximum.accumulate(np.maximum(np.maximum(end, last), before))
     start = np.maximum(start, np.concatenate([[before], reach[:-1]]))
     end = np.maximum(np.maximum(end, last), start)
-    events = np.bincount(owner[mine], minlength=count)
+    events = np.bincount(owner[rows], minlength=count)
     kept = count
     while kept > 1 and events[kept - 1] < _FEW * events[kept - 2]:
         kept -= 1
@@ -341,7 +341,7 @@ def _extended(
 
 
 def _launching_step(trace: Trace, start: IntArray, end: IntArray) -> IntArray:
-    """For each slice, the step inside which the call lies that launched it; -1 for none."""
+    """Return the step inside which the call lies that launched each slice; -1 for none."""
     slices, flows = trace.slices, trace.flows
     launch = (flows["kind"] == "launch").to_numpy()
     src, dst = flows["src"].to_numpy()[launch], flows["dst"].to_numpy()[launch]

@@ -71,27 +71,27 @@ def thread_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     if len(spans):
         inside = union(spans["ts"].to_numpy(), (spans["ts"] + spans["dur"]).to_numpy())
     host = on_host(trace, window)
-    mine = host.only(host.ints("track") == stepping_track(trace))
-    operators = mine.among("category", _OPERATORS)
+    thread = host.only(host.ints("track") == stepping_track(trace))
+    operators = thread.among("category", _OPERATORS)
     kinds: dict[str, BoolArray] = {
-        "waiting": waiting(trace, mine),
-        "launch": mine.among("category", ("launch", "memcpy", "memset")),
+        "waiting": waiting(trace, thread),
+        "launch": thread.among("category", ("launch", "memcpy", "memset")),
         "operators": operators,
-        "python": mine.among("category", ("python",)),
+        "python": thread.among("category", ("python",)),
     }
     kinds["range"] = ~np.logical_or.reduce(list(kinds.values()))
-    called = _called_by_operators(mine, operators, kinds["python"])
+    called = _called_by_operators(thread, operators, kinds["python"])
     total = length(inside)
     spent, count = dict.fromkeys(STATES, 0), dict.fromkeys(STATES, 0)
-    taken: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
+    explained: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
     for state, keep in kinds.items():
-        time = union(mine.ts[keep], mine.end[keep])
+        time = union(thread.ts[keep], thread.end[keep])
         time = subtract(time, called) if state == "operators" else time
-        own = overlap(subtract(time, taken), inside)
+        own = overlap(subtract(time, explained), inside)
         spent[state], count[state] = length(own), int(keep.sum())
-        taken = union(np.concatenate([taken[0], own[0]]), np.concatenate([taken[1], own[1]]))
-    small = _small(mine, operators, taken_by=inside)
-    spent["small operators"] = min(int(mine.self_ns[small].sum()), spent["operators"])
+        explained = union(np.concatenate([explained[0], own[0]]), np.concatenate([explained[1], own[1]]))
+    small = _small(thread, operators, inside=inside)
+    spent["small operators"] = min(int(thread.self_ns[small].sum()), spent["operators"])
     spent["operators"] -= spent["small operators"]
     count["small operators"] = int(small.sum())
     count["operators"] -= count["small operators"]
@@ -114,15 +114,15 @@ def small_operators(scope: Scope) -> BoolArray:
     return np.asarray(scope.among("category", _OPERATORS) & (scope.self_ns < SMALL_NS), dtype=bool)
 
 
-def _called_by_operators(mine: Scope, operators: BoolArray, python: BoolArray) -> Intervals:
+def _called_by_operators(thread: Scope, operators: BoolArray, python: BoolArray) -> Intervals:
     """Return when Python runs that an operator has called, without the operators that it calls in turn."""
     none: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
-    is_operator = np.zeros(len(mine.slices) + 1, dtype=bool)  # the last one stands for no parent
-    is_operator[mine.rows[operators]] = True
-    if not is_operator[mine.ints("parent")[python]].any():
+    is_operator = np.zeros(len(thread.slices) + 1, dtype=bool)  # the last one stands for no parent
+    is_operator[thread.rows[operators]] = True
+    if not is_operator[thread.ints("parent")[python]].any():
         return none
     rows = np.flatnonzero(operators | python)
-    ts, end, is_python = mine.ts[rows], mine.end[rows], python[rows]
+    ts, end, is_python = thread.ts[rows], thread.end[rows], python[rows]
     depth, above, _ = nest(np.zeros(len(rows), np.int64), ts, end - ts)
     changes = np.zeros(len(rows), np.int64)  # between operator and Python, from the outermost one on
     for level in range(1, int(depth.max()) + 1):
@@ -130,16 +130,16 @@ def _called_by_operators(mine: Scope, operators: BoolArray, python: BoolArray) -
         changes[here] = changes[above[here]] + (is_python[here] != is_python[above[here]])
     called = none
     for count in np.unique(changes[is_python & (changes > 0)]).tolist():
-        mine_here, below = is_python & (changes == count), ~is_python & (changes == count + 1)
-        own = subtract(union(ts[mine_here], end[mine_here]), union(ts[below], end[below]))
+        at_level, below = is_python & (changes == count), ~is_python & (changes == count + 1)
+        own = subtract(union(ts[at_level], end[at_level]), union(ts[below], end[below]))
         called = union(np.concatenate([called[0], own[0]]), np.concatenate([called[1], own[1]]))
     return called
 
 
-def _small(mine: Scope, operators: BoolArray, taken_by: Intervals) -> BoolArray:
-    starts, ends = taken_by
+def _small(thread: Scope, operators: BoolArray, inside: Intervals) -> BoolArray:
+    starts, ends = inside
     if not len(starts):
-        return np.zeros(len(mine.ts), dtype=bool)
-    row = np.maximum(np.searchsorted(starts, mine.ts, side="right") - 1, 0)
-    within = (mine.ts >= starts[row]) & (mine.end <= ends[row])
-    return np.asarray(operators & small_operators(mine) & within, dtype=bool)
+        return np.zeros(len(thread.ts), dtype=bool)
+    row = np.maximum(np.searchsorted(starts, thread.ts, side="right") - 1, 0)
+    within = (thread.ts >= starts[row]) & (thread.end <= ends[row])
+    return np.asarray(operators & small_operators(thread) & within, dtype=bool)

@@ -48,7 +48,7 @@ def device_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding
 
 
 def _lost(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Finding]:
-    """Calls that must have started a kernel, and have none."""
+    """Find calls that must have started a kernel, and have none."""
     host = on_host(trace, window)
     calls = host.only(_names(host, LAUNCHES))
     calls = calls.only(~_while_capturing(trace, calls))
@@ -56,10 +56,10 @@ def _lost(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Finding]:
         return
     flows = trace.flows
     sources = flows["src"].to_numpy()[(flows["kind"] == "launch").to_numpy()]
-    found = np.isin(calls.rows, sources)
-    if found.all():
+    has_work = np.isin(calls.rows, sources)
+    if has_work.all():
         return
-    if not len(work.rows) or not found.any():
+    if not len(work.rows) or not has_work.any():
         yield Finding(
             "no-device-work",
             "error",
@@ -71,37 +71,37 @@ def _lost(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Finding]:
             slices=calls.rows,
         )
         return
-    first, last = np.flatnonzero(found)[[0, -1]]
-    place = np.arange(len(found))
+    first, last = np.flatnonzero(has_work)[[0, -1]]
+    position = np.arange(len(has_work))
     mean = float((work.end - work.ts).mean())
-    known = float((work.end - work.ts).sum())
+    seen_ns = float((work.end - work.ts).sum())
     for code, where, advice in (
         (
             "kernels-lost-at-start",
-            place < first,
+            position < first,
             "known fault of repeated CUDA recordings in one process (pytorch#192021, pytorch#175790): "
             "record a step later (--warmup 2), or restart the kernel",
         ),
         (
             "kernels-lost-at-end",
-            place > last,
+            position > last,
             "the recorder's buffer was full, or ended before the device did: record fewer steps, "
             "or synchronise at the end of the cell",
         ),
         (
             "kernels-lost-between",
-            (place > first) & (place < last),
+            (position > first) & (position < last),
             "the recorder dropped buffers: record fewer steps, or without shapes and stacks",
         ),
     ):
-        rows = np.flatnonzero(~found & where)
+        rows = np.flatnonzero(~has_work & where)
         if len(rows):
             call = calls.slices.loc[calls.rows[rows[0]]]
             yield Finding(
                 code,
                 "loss",
                 len(rows),
-                len(rows) * mean / (known + (~found).sum() * mean),
+                len(rows) * mean / (seen_ns + (~has_work).sum() * mean),
                 effect="device time is too small by about this share (at the mean length of what was seen)",
                 advice=advice,
                 example=f"{call['name']} at {format_ns(call['ts'])} started nothing that was recorded",
@@ -121,13 +121,13 @@ def _while_capturing(trace: Trace, calls: Scope) -> BoolArray:
     for thread in np.unique(track[kind > 0]):
         begins, ends = (np.sort(ts[(track == thread) & (kind == one)]) for one in (1, 2))
         until = np.append(ends, np.iinfo(np.int64).max)[np.searchsorted(ends, begins)]
-        mine = calls.ints("track") == thread
-        inside[mine] = contains(union(begins, until), calls.ts[mine])
+        on_thread = calls.ints("track") == thread
+        inside[on_thread] = contains(union(begins, until), calls.ts[on_thread])
     return inside
 
 
 def _early(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
-    """Work that began before the call that launched it."""
+    """Find work that began before the call that launched it."""
     ts = trace.slices["ts"].to_numpy()
     src, dst = _launch_flows(trace, work)
     ahead = ts[src] - ts[dst]
@@ -148,7 +148,7 @@ def _early(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
 
 
 def _unknown(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
-    """Work that cannot be traced back to a launch or to an operator."""
+    """Find work that cannot be traced back to a launch or to an operator."""
     if not len(work.rows):
         return
     owner = launching_rows(trace)[work.rows]
@@ -242,18 +242,18 @@ def _overlap_example(trace: Trace, rows: IntArray, at: int) -> str:
 
 
 def _launch_flows(trace: Trace, work: Scope) -> tuple[IntArray, IntArray]:
-    """Both ends of the launches whose work is in scope."""
+    """Return both ends of the launches whose work is in scope."""
     flows = trace.flows
-    mine = np.zeros(len(trace.slices), dtype=bool)
-    mine[work.rows] = True
+    in_scope = np.zeros(len(trace.slices), dtype=bool)
+    in_scope[work.rows] = True
     src, dst = as_ints(flows["src"].to_numpy()), as_ints(flows["dst"].to_numpy())
-    keep = (flows["kind"] == "launch").to_numpy() & mine[dst]
+    keep = (flows["kind"] == "launch").to_numpy() & in_scope[dst]
     return src[keep], dst[keep]
 
 
 def _names(scope: Scope, pattern: re.Pattern[str]) -> BoolArray:
-    wanted = [pattern.fullmatch(str(name)) is not None for name in scope.slices["name"].cat.categories]
-    return np.asarray(np.array([*wanted, False])[scope.codes("name")], dtype=bool)
+    matching = [pattern.fullmatch(str(name)) is not None for name in scope.slices["name"].cat.categories]
+    return np.asarray(np.array([*matching, False])[scope.codes("name")], dtype=bool)
 
 
 def _share(trace: Trace, rows: IntArray, total: int) -> float:

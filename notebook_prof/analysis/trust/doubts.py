@@ -78,8 +78,8 @@ def operator_doubts(
         if finding.code in _OF_LAUNCHES:
             lost = owning_rows(trace, finding.slices[np.isin(finding.slices, host.rows)])
             affected, _ = inclusive(groups, parent, lost, np.ones(len(lost)))
-            seen, _ = inclusive(groups, parent, launcher, np.ones(len(launcher)))
-            whole = seen + affected
+            recorded, _ = inclusive(groups, parent, launcher, np.ones(len(launcher)))
+            whole = recorded + affected
         else:
             hit = np.isin(work.rows, finding.slices)
             affected, _ = inclusive(groups, parent, launcher[hit], spent[hit])
@@ -125,12 +125,12 @@ def step_doubts(trace: Trace, steps: IntArray, window: WindowLike = None) -> lis
 
 
 def _by_step(steps: IntArray, own: IntArray, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Sum of weights, a value a step."""
+    """Sum weights, a value a step."""
     order = np.argsort(steps, kind="stable")
-    place = np.minimum(np.searchsorted(steps[order], own), max(len(steps) - 1, 0))
-    mine = steps[order][place] == own if len(steps) else np.zeros(len(own), bool)
+    position = np.minimum(np.searchsorted(steps[order], own), max(len(steps) - 1, 0))
+    is_step = steps[order][position] == own if len(steps) else np.zeros(len(own), bool)
     result = np.zeros(len(steps))
-    result[order] = np.bincount(place[mine], weights[mine], minlength=len(steps))
+    result[order] = np.bincount(position[is_step], weights[is_step], minlength=len(steps))
     return result
 
 
@@ -145,14 +145,14 @@ def doubts_by_name(trace: Trace) -> dict[str, dict[str, str]]:
     host, work = on_host(trace), on_device(trace)
     groups = group(trace.slices, "name")
     n = len(groups.keys)
-    told = {
+    texts_of_side = {
         "device": kernel_doubts(trace, work, groups.code[work.rows], n),
         "host": operator_doubts(trace, host, work, groups, ints(trace.slices["parent"])),
     }
     names = groups.keys["name"].tolist()
     return {
         side: marked
-        for side, texts in told.items()
+        for side, texts in texts_of_side.items()
         if (marked := {str(name): text for name, text in zip(names, texts, strict=True) if text})
     }
 
@@ -164,18 +164,18 @@ def mark(table: pd.DataFrame, texts: list[str]) -> None:
 
 
 def _serious(trace: Trace, window: WindowLike, codes: Iterable[str]) -> Iterator[Finding]:
-    wanted = frozenset(codes)
+    chosen = frozenset(codes)
     cut = None if window is None else (int(window[0]), int(window[1]))
     for finding in once(
         trace, ("doubts", cut), lambda: (*device_findings(trace, cut), *card_findings(trace, cut))
     ):
-        if finding.severity != "info" and finding.code in wanted and len(finding.slices):
+        if finding.severity != "info" and finding.code in chosen and len(finding.slices):
             yield finding
 
 
 def _texts(parts: list[tuple[str, npt.NDArray[np.float64]]], n: int) -> list[str]:
-    told = [""] * n
+    texts = [""] * n
     for code, share in parts:
         for at in np.flatnonzero(share >= LEAST).tolist():
-            told[at] = f"{told[at]}, {code}" if told[at] else code
-    return told
+            texts[at] = f"{texts[at]}, {code}" if texts[at] else code
+    return texts

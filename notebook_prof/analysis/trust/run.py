@@ -43,7 +43,7 @@ def step_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding]:
 
 
 def _partial_steps(trace: Trace, window: WindowLike) -> Iterator[Finding]:
-    """First and last steps that lack a part of the work that the others have."""
+    """Find first and last steps that lack a part of the work that the others have."""
     steps = step_spans(trace, window)
     if len(steps) < _ENOUGH:
         return
@@ -73,7 +73,7 @@ def _partial_steps(trace: Trace, window: WindowLike) -> Iterator[Finding]:
 
 
 def _compiling(trace: Trace, window: WindowLike) -> Iterator[Finding]:
-    """Compilation and loading of code."""
+    """Find compilation and loading of code."""
     host = on_host(trace, window)
     words = [_compiles(str(name)) for name in host.slices["name"].cat.categories]
     rows = host.only(np.asarray(np.array([*words, False])[host.codes("name")], dtype=bool))
@@ -117,7 +117,7 @@ def _slow_first_step(trace: Trace, window: WindowLike) -> Iterator[Finding]:
 
 
 def card_findings(trace: Trace, window: WindowLike) -> Iterator[Finding]:
-    """Throttling and other users of the card, by the counters of the `nvml` collector."""
+    """Find throttling and other users of the card, by the counters of the `nvml` collector."""
     work = on_device(trace, window)
     if not len(work.rows):
         return
@@ -149,8 +149,10 @@ def card_findings(trace: Trace, window: WindowLike) -> Iterator[Finding]:
             "record on a card of its own",
         ),
     ):
-        found = [_above_zero(values, cut) for name, values in counters if name == counter]
-        during = union(*(np.concatenate(part) for part in zip(*found, strict=True))) if found else None
+        intervals = [_above_zero(values, cut) for name, values in counters if name == counter]
+        during = (
+            union(*(np.concatenate(part) for part in zip(*intervals, strict=True))) if intervals else None
+        )
         if during is not None and length(during):
             share = length(overlap(busy, during)) / total
             yield Finding(
@@ -168,12 +170,12 @@ def card_findings(trace: Trace, window: WindowLike) -> Iterator[Finding]:
 def _touch(work: Scope, during: Intervals) -> BoolArray:
     """Return which work has a part in these intervals."""
     begin, end = during
-    place = np.searchsorted(end, work.ts, side="right")
-    return np.asarray((place < len(begin)) & (np.append(begin, 0)[place] < work.end))
+    next_interval = np.searchsorted(end, work.ts, side="right")
+    return np.asarray((next_interval < len(begin)) & (np.append(begin, 0)[next_interval] < work.end))
 
 
 def _gpu_counters(trace: Trace) -> list[tuple[str, pd.DataFrame]]:
-    """Name without the number of the GPU, and its readings by time."""
+    """Return the name without the number of the GPU, and its readings by time."""
     tracks = trace.tracks[trace.tracks["kind"] == "counter"]
     matches = [
         (int(key), _GPU.fullmatch(str(name)))
@@ -184,7 +186,7 @@ def _gpu_counters(trace: Trace) -> list[tuple[str, pd.DataFrame]]:
 
 
 def _above_zero(values: pd.DataFrame, cut: Window) -> Intervals:
-    """Time in which a counter is above zero; a reading holds until the next one."""
+    """Return the time in which a counter is above zero; a reading holds until the next one."""
     ts = np.clip(values["ts"].to_numpy(), cut.start, cut.end)
     until = np.append(ts[1:], cut.end)
     on = values["value"].to_numpy() > 0

@@ -12,7 +12,7 @@ from .device import device_findings
 from .finding import TRUST, Finding
 from .run import run_findings
 
-_TOLD_BETTER = frozenset({"device-work-without-launch", "partial-step", "no-warmup"})
+_COVERED_ELSEWHERE = frozenset({"device-work-without-launch", "partial-step", "no-warmup"})
 _ORDER = {"error": 0, "loss": 1, "info": 2}
 
 
@@ -63,9 +63,9 @@ def trust(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def _reported(trace: Trace) -> Iterator[Finding]:
-    """Losses and errors that the recording or the import has told itself."""
+    """Give the losses and errors that the recording or the import has told itself."""
     for issue in trace.report:
-        if issue.severity != "info" and issue.code not in _TOLD_BETTER:
+        if issue.severity != "info" and issue.code not in _COVERED_ELSEWHERE:
             yield Finding(
                 issue.code,
                 issue.severity,

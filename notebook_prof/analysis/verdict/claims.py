@@ -39,13 +39,13 @@ class Source:
     reduce: str = "sum"
 
     def rows(self, trace: Trace) -> pd.DataFrame:
-        """Rows of the table that fit."""
+        """Return rows of the table that fit."""
         analyses = importlib.import_module("notebook_prof.analysis")
         table: pd.DataFrame = getattr(analyses, self.table)(trace, **self.arguments)
         keep = np.ones(len(table), dtype=bool)
         for column, value in self.where.items():
-            wanted = list(value) if isinstance(value, tuple) else [value]
-            keep &= table[column].astype("object").isin(wanted).to_numpy()
+            values = list(value) if isinstance(value, tuple) else [value]
+            keep &= table[column].astype("object").isin(values).to_numpy()
         return table[keep]
 
     def value(self, trace: Trace) -> Any:
@@ -104,11 +104,11 @@ class Claim:
 
     def evaluate(self, trace: Trace) -> Any:
         """Work the value out anew from the public table."""
-        found = Source(self.table, self.column, self.where, self.arguments, self.reduce).value(trace)
+        value = Source(self.table, self.column, self.where, self.arguments, self.reduce).value(trace)
         if self.of is None:
-            return found
+            return value
         whole = self.of.value(trace)
-        return float(found) / float(whole) if whole else 0.0
+        return float(value) / float(whole) if whole else 0.0
 
     @property
     def call(self) -> str:
@@ -119,15 +119,15 @@ class Claim:
         >>> Claim("5 ms", "idle_causes", {}, "idle_ns", 5_000_000, arguments={"window": (0, 9)}).call
         'p.device.idle_causes(window=(0, 9))'
         """
-        given = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
-        return f"p.{METHODS.get(self.table, self.table)}({given})"
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
+        return f"p.{METHODS.get(self.table, self.table)}({arguments})"
 
     def holds(self, trace: Trace) -> bool:
         """Return whether the table says the same as the sentence."""
-        found = self.evaluate(trace)
+        value = self.evaluate(trace)
         if isinstance(self.value, str):
-            return bool(found == self.value)
-        return bool(np.isclose(float(found), float(self.value), rtol=1e-9, atol=1e-9))
+            return bool(value == self.value)
+        return bool(np.isclose(float(value), float(self.value), rtol=1e-9, atol=1e-9))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,18 +152,18 @@ class Sentence:
 
     def placed(self, line: int) -> tuple[Claim, ...]:
         """Return the claims, each told where it stands if this is the verdict's line of that number."""
-        found, at = [], 0
+        claims, at = [], 0
         for part in self.parts:
             if isinstance(part, str):
                 at += len(part)
             else:
-                found.append(replace(part, line=line, start=at))
+                claims.append(replace(part, line=line, start=at))
                 at += len(part.text)
-        return tuple(found)
+        return tuple(claims)
 
 
 def joined(pieces: Iterable[Sentence], between: str) -> Sentence:
-    """Sentences with a text between each two of them."""
+    """Join sentences with a text between each two of them."""
     parts: list[str | Claim] = []
     for piece in pieces:
         parts += [between, *piece.parts] if parts else piece.parts

@@ -46,9 +46,9 @@ def judge_code(facts: Facts) -> Finding | None:
     share = _share(facts, row)
     took = cite_ns(int(row["total_ns"]), _line(facts, row), line_select(row))
     whole = cite_ns(facts.account["dur"].sum(), Source("account", "dur"))
-    place, text = line_words(row)
+    line_name, text = line_words(row)
     sentence = say(
-        place[0].upper() + place[1:],
+        line_name[0].upper() + line_name[1:],
         " takes ",
         share,
         " of the cell (",
@@ -77,17 +77,17 @@ def _hottest(facts: Facts, part: Any) -> tuple[Any, list[Any]]:
     None, and no lines, if no line takes half of the cell.
     """
     cell_ns = int(facts.account["dur"].sum())
-    found = facts.hot
+    hottest = facts.hot
     if part is not None and pd.notna(part["line"]) and int(part["dur"]) >= MOST * cell_ns:
         below = hot_lines(facts.trace, below=int(part["line"]))
-        found = below if below.path else found
-    if not found.path:
+        hottest = below if below.path else hottest
+    if not hottest.path:
         return None, []
-    at = [row for row in found.path if found.table["total_ns"].iloc[row] >= MOST * cell_ns]
+    at = [row for row in hottest.path if hottest.table["total_ns"].iloc[row] >= MOST * cell_ns]
     if not at:
         return None, []
-    calls = found.inner[:_CALLED] if at[-1] == found.path[-1] else found.inner[:0]
-    return found.table.iloc[at[-1]], [found.table.iloc[row] for row in calls]
+    calls = hottest.inner[:_CALLED] if at[-1] == hottest.path[-1] else hottest.inner[:0]
+    return hottest.table.iloc[at[-1]], [hottest.table.iloc[row] for row in calls]
 
 
 def _called(facts: Facts, rows: list[Any]) -> Sentence:
@@ -111,12 +111,12 @@ def _share(facts: Facts, row: Any) -> Claim:
 
 
 def _spread_over_parts(parts: pd.DataFrame) -> Finding:
-    """The longest parts of the account: what lies outside of the asked steps has no lines, but its time."""
+    """Name the longest parts of the account: what lies outside of the asked steps has times, but no lines."""
     whole = Source("account", "dur")
     pieces, shares = [], []
     for row in parts.to_dict("records"):
-        mine = Source("account", "dur", {"part": str(row["part"]), "ts": int(row["ts"])})
-        shares.append(cite_share(float(row["share"]), mine, whole))
+        source = Source("account", "dur", {"part": str(row["part"]), "ts": int(row["ts"])})
+        shares.append(cite_share(float(row["share"]), source, whole))
         text = f", `{short(str(row['text']), 60)}`" if row["kind"] == "code" and row["text"] else ""
         pieces.append(say(str(row["part"]), " ", shares[-1], text))
     begin = "Most of the cell is " if float(shares[0].value) > MOST else "Nothing takes most of the cell: "
@@ -126,7 +126,7 @@ def _spread_over_parts(parts: pd.DataFrame) -> Finding:
 
 
 def _spread(facts: Facts) -> Finding:
-    """No line takes most: the first three, none inside another; parts where a longer one was not recorded."""
+    """Name the first three lines, none inside another, where no line takes most; or longer parts."""
     table = facts.hot.table.iloc[facts.hot.outer[:_SHOWN]]
     parts = facts.account[facts.account["kind"].isin(_STATEMENTS)].nlargest(_SHOWN, "dur")
     if len(parts) and (not len(table) or int(parts["dur"].iloc[0]) > int(table["total_ns"].iloc[0])):
@@ -159,8 +159,8 @@ def _outside(facts: Facts) -> Sentence:
 def _doing(facts: Facts, part: Any, row: Any) -> tuple[str, Sentence, dict[str, Any]]:
     """Return the kind, what the line does in words, and what shows it."""
     text = str(row["text"])
-    if (found := _IMPORT.match(text.strip())) is not None:
-        return "import-bound", say(f"; it imports {found['module']}"), {}
+    if (imported := _IMPORT.match(text.strip())) is not None:
+        return "import-bound", say(f"; it imports {imported['module']}"), {}
     name, spent, operators, total = _below(facts, row)
     if _waits(part, row, text, name[0]):
         return "wait-bound", say("; it waits") + _meanwhile(facts, part, row), {}
@@ -172,14 +172,14 @@ def _doing(facts: Facts, part: Any, row: Any) -> tuple[str, Sentence, dict[str, 
         source = Source("operators", "self_ns", {"name": name[0], "track": stepping_track(facts.trace)}, by)
         own = int(source.value(facts.trace))
         whole = int(facts.account["dur"].sum())
-        told = cite_share(min(own / max(whole, 1), 1.0), source, Source("account", "dur"), {"name": name[0]})
+        share = cite_share(min(own / max(whole, 1), 1.0), source, Source("account", "dur"), {"name": name[0]})
         words = f"; {short(name[0], 60)} of {spelled(library)} takes "
-        return "library-bound", say(words, told, " of the cell by itself"), {}
+        return "library-bound", say(words, share, " of the cell by itself"), {}
     return "python-bound", say(), {}
 
 
 def _waits(part: Any, row: Any, text: str, below: str) -> bool:
-    """Whether the line waits: by what it and its callees are called, or by CPU time where that was recorded.
+    """Return whether the line waits: by what it and its callees are called, or by recorded CPU time.
 
     On a machine that others use too, a thread that wakes often mostly stands ready to run: its CPU time alone
     does not tell that it waits.
@@ -218,32 +218,36 @@ def _meanwhile(facts: Facts, part: Any, row: Any) -> Sentence:
 
 
 def _below(facts: Facts, row: Any) -> tuple[tuple[str, str, str], int, int, int]:
-    """What has most time of its own below a line (name, file, function); its time, operators', all of it."""
+    """Return what has most own time below a line (name, file, function); its time, operators', all of it."""
     trace = facts.trace
     slices = trace.slices
     select = line_select(row)["name"]
-    mine = facts.thread
-    here = mine.among("name", (select,))
+    thread = facts.thread
+    here = thread.among("name", (select,))
     if not here.any():
         return ("", "", ""), 0, 0, 0
-    starts, ends = mine.ts[here], mine.end[here]
+    starts, ends = thread.ts[here], thread.end[here]
     order = np.argsort(starts, kind="stable")
     reach = np.maximum.accumulate(ends[order])
-    at = np.maximum(np.searchsorted(starts[order], mine.ts, side="right") - 1, 0)
-    inside = (mine.ts >= starts[order][at]) & (mine.end <= reach[at])
-    below = mine.only(inside)
+    at = np.maximum(np.searchsorted(starts[order], thread.ts, side="right") - 1, 0)
+    inside = (thread.ts >= starts[order][at]) & (thread.end <= reach[at])
+    below = thread.only(inside)
     operators = int(below.self_ns[below.among("category", ("operator", "collective"))].sum())
     python = below.among("category", ("python",)) & ~_lines(below)
     spent = np.bincount(below.codes("name")[python], below.self_ns[python], minlength=1)
     if not python.any() or not spent.max():
         return ("", "", ""), 0, operators, int(below.self_ns.sum())
     code = int(spent.argmax())
-    known = frames(trace)
+    source_lines = frames(trace)
     longest = below.rows[python][
         int(np.argmax(np.where(below.codes("name")[python] == code, below.self_ns[python], -1)))
     ]
-    frame = known.code[longest]
-    name = (str(slices["name"].cat.categories[code]), str(known.file[frame]), str(known.function[frame]))
+    frame = source_lines.code[longest]
+    name = (
+        str(slices["name"].cat.categories[code]),
+        str(source_lines.file[frame]),
+        str(source_lines.function[frame]),
+    )
     return name, int(spent[code]), operators, int(below.self_ns.sum())
 
 

@@ -100,10 +100,10 @@ def judge_device(facts: Facts, *, costly: bool) -> Finding:
     }
     if len(facts.kernels):
         if busy >= BUSY_DEVICE:
-            told = cite_share(busy, _device(facts, number, "busy_ns"), _device(facts, number, "window_ns"))
-            return _busy(facts, busy, say(told, f" of {_span(facts)}"), evidence)
-        if not len(facts.steps) and (found := _busy_while_it_works(facts, evidence)) is not None:
-            return found
+            share = cite_share(busy, _device(facts, number, "busy_ns"), _device(facts, number, "window_ns"))
+            return _busy(facts, busy, say(share, f" of {_span(facts)}"), evidence)
+        if not len(facts.steps) and (finding := _busy_while_it_works(facts, evidence)) is not None:
+            return finding
     return _waits(facts, busy, evidence) or _idle(facts, busy, evidence, costly=costly)
 
 
@@ -123,8 +123,8 @@ def _device(facts: Facts, number: int, column: str) -> Source:
 
 def _busy(facts: Facts, busy: float, when: Sentence, evidence: dict[str, Any]) -> Finding:
     kernel = facts.kernels.iloc[0]
-    asked = {**facts.in_steps, "category": ("kernel", "collective")}
-    source = Source("kernels", "share", {"name": kernel["name"]}, asked)
+    arguments = {**facts.in_steps, "category": ("kernel", "collective")}
+    source = Source("kernels", "share", {"name": kernel["name"]}, arguments)
     share, select = float(kernel["share"]), {"name": kernel["name"]}
     sentence = say(
         f"Compute-bound: device {evidence['device']} is busy ",
@@ -137,16 +137,16 @@ def _busy(facts: Facts, busy: float, when: Sentence, evidence: dict[str, Any]) -
 
 
 def _busy_while_it_works(facts: Facts, evidence: dict[str, Any]) -> Finding | None:
-    """A device that waits only before its first and after its last work, as where one step was recorded."""
+    """Judge a device that waits only before its first and after its last work, as with one step."""
     number = evidence["device"]
     own = device(facts.trace, window=facts.window).set_index("device").loc[number]
     span, busy = int(own["window_ns"]), int(own["busy_ns"]) / max(int(own["window_ns"]), 1)
     if busy < BUSY_DEVICE or span < MOST * facts.extent.dur:
         return None
     of = Source("device", "window_ns", {"device": number}, facts.arguments)
-    told = cite_share(busy, Source("device", "busy_ns", {"device": number}, facts.arguments), of)
+    share = cite_share(busy, Source("device", "busy_ns", {"device": number}, facts.arguments), of)
     when = say(
-        told,
+        share,
         " of the time from its first work to its last (",
         cite_ns(span, of),
         " of ",
@@ -185,8 +185,8 @@ def _waits(facts: Facts, busy: float, evidence: dict[str, Any]) -> Finding | Non
 def _idle(facts: Facts, busy: float, evidence: dict[str, Any], *, costly: bool) -> Finding:
     """Return what an idle device waits for."""
     number = evidence["device"]
-    asked: dict[str, Any] = {"window": tuple(facts.extent)}
-    table = idle_causes(facts.trace, **asked)
+    arguments: dict[str, Any] = {"window": tuple(facts.extent)}
+    table = idle_causes(facts.trace, **arguments)
     table = table[table["device"] == number].set_index("cause")
     idle = cite_share(1 - busy, _device(facts, number, "idle_ns"), _device(facts, number, "window_ns"))
     begin = say(f"evice {number} is idle ", idle, f" of {_span(facts)}")
@@ -194,7 +194,7 @@ def _idle(facts: Facts, busy: float, evidence: dict[str, Any], *, costly: bool) 
     def of(*causes: str) -> Claim:
         share = float(table.loc[list(causes), "share"].sum())
         where = {"device": number, "cause": causes}
-        return cite(format_share(share), share, Source("idle_causes", "share", where, asked))
+        return cite(format_share(share), share, Source("idle_causes", "share", where, arguments))
 
     halves = MOST * (1 - busy)
     kernels = evidence["kernels"]

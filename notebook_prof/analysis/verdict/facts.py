@@ -149,26 +149,26 @@ class Facts:
 def gather(trace: Trace, window: WindowLike = None) -> Facts:
     """Measure what `verdict` needs."""
     spans = step_spans(trace, window)
-    mine = _thread(trace, window)
+    thread = _thread(trace, window)
     if len(spans):
-        mine = mine.only(_inside(spans, mine.ts))
-    extent = _extent(trace, window, spans, mine)
-    own_operators = mine.only(mine.among("category", OPERATORS))
+        thread = thread.only(_inside(spans, thread.ts))
+    extent = _extent(trace, window, spans, thread)
+    own_operators = thread.only(thread.among("category", OPERATORS))
     tiny = own_operators.self_ns < TINY_NS
     number = spans["step"].tolist() if len(spans) else None
-    python = mine.among("category", ("python",))
+    python = thread.among("category", ("python",))
     operator_ns = length(union(own_operators.ts, own_operators.end))
-    asked: dict[str, Any] = {} if window is None else {"window": tuple(window)}
+    arguments: dict[str, Any] = {} if window is None else {"window": tuple(window)}
     parts = trace.metadata.get("tables") or {}
     if len(spans):
-        total_ns, total = int(spans["dur"].sum()), Source("steps", "dur", arguments=asked)
+        total_ns, total = int(spans["dur"].sum()), Source("steps", "dur", arguments=arguments)
     elif window is None and ACCOUNT in parts:
         total_ns, total = int(account(trace)["dur"].sum()), Source("account", "dur")
     else:
         total_ns = extent.dur
         total = Source("thread_time", "ns", arguments={"window": tuple(extent)})
     mostly_python = not own_operators.self_ns.sum() or (
-        bool(python.any()) and int(mine.self_ns[python].sum()) > int(own_operators.self_ns.sum())
+        bool(python.any()) and int(thread.self_ns[python].sum()) > int(own_operators.self_ns.sum())
     )
     return Facts(
         trace=trace,
@@ -177,23 +177,23 @@ def gather(trace: Trace, window: WindowLike = None) -> Facts:
         total=total,
         extent=extent,
         steps=spans,
-        phase_ns=_phase_times(trace, window) if len(spans) else _data_time(mine),
+        phase_ns=_phase_times(trace, window) if len(spans) else _data_time(thread),
         calls=len(own_operators.rows),
         tiny_ns=int(own_operators.self_ns[tiny].sum()),
         operator_ns=operator_ns,
-        sync_ns=int(mine.self_ns[mine.among("category", ("sync",))].sum()),
-        top=_top(mine if mostly_python else own_operators),
+        sync_ns=int(thread.self_ns[thread.among("category", ("sync",))].sum()),
+        top=_top(thread if mostly_python else own_operators),
         top_is_python=bool(mostly_python),
         kernels=kernels(trace, window=window, step=number, category=("kernel", "collective")),
         device=device(trace, window=extent),
         peak=memory_peak(trace, window=window),
         growth_bytes=_growth(trace) if window is None else {},
-        thread=mine,
+        thread=thread,
     )
 
 
 def _top(scope: Scope) -> pd.DataFrame:
-    """Self time by name, longest first."""
+    """Return the self time by name, longest first."""
     groups = group(scope.slices, "name")
     table = groups.keys.assign(
         count=groups.sum(scope.rows), self_ns=groups.sum(scope.rows, scope.self_ns.astype(np.float64))
@@ -217,19 +217,19 @@ def _inside(spans: pd.DataFrame, instants: IntArray) -> np.ndarray[tuple[int], n
     return np.asarray((row >= 0) & (instants < end[np.maximum(row, 0)]), dtype=bool)
 
 
-def _extent(trace: Trace, window: WindowLike, spans: pd.DataFrame, mine: Scope) -> Window:
-    """From the first step to the last or, without steps, from the first work to the last."""
+def _extent(trace: Trace, window: WindowLike, spans: pd.DataFrame, thread: Scope) -> Window:
+    """Return the span from the first step to the last or, without steps, from the first work to the last."""
     if len(spans):
         return Window(int(spans["ts"].min()), int((spans["ts"] + spans["dur"]).max()))
     work = on_device(trace, window)
-    starts = np.concatenate([mine.ts[:1], work.ts[:1]])
-    ends = np.concatenate([mine.end, work.end])
+    starts = np.concatenate([thread.ts[:1], work.ts[:1]])
+    ends = np.concatenate([thread.end, work.end])
     return Window(int(starts.min()), int(ends.max())) if len(starts) else Window(0, 0)
 
 
-def _data_time(mine: Scope) -> dict[str, int]:
-    data = mine.among("phase", ("data",))
-    spent = length(union(mine.ts[data], mine.end[data]))
+def _data_time(thread: Scope) -> dict[str, int]:
+    data = thread.among("phase", ("data",))
+    spent = length(union(thread.ts[data], thread.end[data]))
     return {"data": spent} if spent else {}
 
 
@@ -240,7 +240,7 @@ def _phase_times(trace: Trace, window: WindowLike) -> dict[str, int]:
 
 
 def _growth(trace: Trace) -> dict[tuple[int, str], int]:
-    """Median growth from step to step, for devices where that is certain; the first step may set up.
+    """Return the median growth from step to step, for devices where that is certain.
 
     Where blocks are known, some must stay: a queue of batches that fills up for a few steps is no leak. What
     the steps add must be worth a word: see `matters`.
@@ -249,13 +249,16 @@ def _growth(trace: Trace) -> dict[tuple[int, str], int]:
     table = table[table["grows"] & (table["steps"] >= _ENOUGH_STEPS - 1)]
     keys = list(zip(table["device"].tolist(), table["source"].astype("str").tolist(), strict=True))
     if any(source == "allocator" for _, source in keys):
-        kept = memory_growth(trace)
-        staying = {(int(one), "allocator") for one in kept.loc[kept["source"] == "allocator", "device"]}
-        known = {(int(one), "allocator") for one in trace.allocations["device"].unique()}
-        keys = [key for key in keys if key not in known or key in staying]
-    peaks, told = memory_peak(trace), {}
+        staying_blocks = memory_growth(trace)
+        staying = {
+            (int(one), "allocator")
+            for one in staying_blocks.loc[staying_blocks["source"] == "allocator", "device"]
+        }
+        with_blocks = {(int(one), "allocator") for one in trace.allocations["device"].unique()}
+        keys = [key for key in keys if key not in with_blocks or key in staying]
+    peaks, growth = memory_peak(trace), {}
     for row in table.to_dict("records"):
         key, size = (int(row["device"]), str(row["source"])), int(row["growth_bytes"])
         if key in keys and matters(size, int(row["steps"]), peaks, *key):
-            told[key] = size
-    return told
+            growth[key] = size
+    return growth

@@ -20,7 +20,7 @@ _SMALL: Final = 0.01
 
 
 def supporting_lines(facts: Facts) -> list[Sentence]:
-    """At most five lines; what was not recorded is said, not left out."""
+    """Return at most five lines; what was not recorded is said, not left out."""
     lines = []
     if facts.is_cell and len(facts.account):
         lines.append(_account(facts))
@@ -41,15 +41,15 @@ def _account(facts: Facts) -> Sentence:
     total = int(table["dur"].sum())
     order = table.sort_values("dur", ascending=False, kind="stable")
     shown = order[order["share"] >= _SMALL].head(_SHOWN)
-    rest = order.drop(shown.index)
+    others = order.drop(shown.index)
     pieces = [
         say(_part(row), " ", *_amount(int(row["dur"]), total, _rows(row), whole))
         for row in shown.to_dict("records")
     ]
-    if len(rest):
-        left = int(rest["dur"].sum())
-        source = Source("account", "dur", {"part": tuple(rest["part"]), "ts": tuple(rest["ts"].tolist())})
-        pieces.append(say(format_items(len(rest), "other part"), " ", *_amount(left, total, source, whole)))
+    if len(others):
+        left = int(others["dur"].sum())
+        source = Source("account", "dur", {"part": tuple(others["part"]), "ts": tuple(others["ts"].tolist())})
+        pieces.append(say(format_items(len(others), "other part"), " ", *_amount(left, total, source, whole)))
     return say("Cell: ", cite_ns(total, whole), " = ", joined(pieces, " + "), _issues(facts))
 
 
@@ -74,7 +74,7 @@ def _amount(spent: int, total: int, source: Source, whole: Source) -> tuple[str 
 
 
 def _updates(facts: Facts) -> Sentence | str:
-    """How often optimizers stepped, where that is not once a step: with accumulated gradients, or several."""
+    """Say how often optimizers stepped, where that is not once a step: accumulated gradients, or several."""
     source = Source("steps", "updates", {}, facts.arguments)
     updates = int(source.value(facts.trace))
     if updates in (0, len(facts.steps)):
@@ -87,25 +87,27 @@ def _steps(facts: Facts) -> Sentence:
     steps = facts.steps
     if len(steps):
         dur = steps["dur"]
-        asked = facts.arguments
+        arguments = facts.arguments
         first, last = int(steps["step"].iloc[0]), int(steps["step"].iloc[-1])
-        found = facts.trace.metadata.get("steps_source") or steps["source"].iloc[0]
+        steps_source = facts.trace.metadata.get("steps_source") or steps["source"].iloc[0]
         loops = int(steps["loop"].nunique()) if "loop" in steps else 1
         sentence = say(
-            cite(format_items(len(steps), "step"), len(steps), Source("steps", "step", {}, asked, "count")),
+            cite(
+                format_items(len(steps), "step"), len(steps), Source("steps", "step", {}, arguments, "count")
+            ),
             f" in {loops} loops" if loops > 1 else "",
             " (",
-            cite(str(first), first, Source("steps", "step", {}, asked, "min")),
+            cite(str(first), first, Source("steps", "step", {}, arguments, "min")),
             " … ",
-            cite(str(last), last, Source("steps", "step", {}, asked, "max")),
-            f", found by {found})",
+            cite(str(last), last, Source("steps", "step", {}, arguments, "max")),
+            f", found by {steps_source})",
             _updates(facts),
             ": median ",
-            cite_ns(float(dur.median()), Source("steps", "dur", {}, asked, "median")),
+            cite_ns(float(dur.median()), Source("steps", "dur", {}, arguments, "median")),
             ", ",
-            cite_ns(int(dur.min()), Source("steps", "dur", {}, asked, "min")),
+            cite_ns(int(dur.min()), Source("steps", "dur", {}, arguments, "min")),
             " to ",
-            cite_ns(int(dur.max()), Source("steps", "dur", {}, asked, "max")),
+            cite_ns(int(dur.max()), Source("steps", "dur", {}, arguments, "max")),
         )
     else:
         span = cite_ns(facts.trace.span.dur, Source("account", "dur"))
@@ -138,14 +140,14 @@ def _phases(facts: Facts) -> Sentence:
 def _most(facts: Facts) -> Sentence | None:
     if len(facts.kernels):
         rows = facts.kernels.head(_SHOWN)
-        asked = {**facts.in_steps, "category": ("kernel", "collective")}
+        arguments = {**facts.in_steps, "category": ("kernel", "collective")}
         pieces = [
             say(
                 f"{short_name(str(name), kernel=True)} ",
                 cite(
                     format_share(share),
                     share,
-                    Source("kernels", "share", {"name": name}, asked),
+                    Source("kernels", "share", {"name": name}, arguments),
                     select={"name": name},
                 ),
             )
@@ -194,8 +196,8 @@ def _memory(facts: Facts) -> Sentence:
         highest = cite(format_bytes(row["peak_bytes"]), int(row["peak_bytes"]), peak)
         growing = say()
         if grows := facts.growth_bytes.get((device, source)):
-            told = cite(format_bytes(grows), grows, Source("level_growth", "growth_bytes", rows))
-            growing = say(", growing ", told, " every step")
+            growth = cite(format_bytes(grows), grows, Source("level_growth", "growth_bytes", rows))
+            growing = say(", growing ", growth, " every step")
         if device < 0 and source != "rss" and resident:
             pieces.append(say("recorded blocks up to ", highest, " of it", growing))
             continue

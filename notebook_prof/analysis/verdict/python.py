@@ -51,9 +51,9 @@ def python_verdict(facts: Facts) -> Finding:
         ``library-bound``: the function that takes most is a library's; ``mixed`` if what takes most is no
         Python; else ``python-bound``.
     """
-    trace, mine = facts.trace, facts.thread
-    sync = mine.slices["name"].cat.categories[
-        np.unique(mine.codes("name")[mine.among("category", ("sync",))])
+    trace, thread = facts.trace, facts.thread
+    sync = thread.slices["name"].cat.categories[
+        np.unique(thread.codes("name")[thread.among("category", ("sync",))])
     ]
     waits = np.array([name in sync or waits_by_name(str(name)) for name in facts.top["name"]], dtype=bool)
     waited = int(facts.top["self_ns"].to_numpy()[waits].sum())
@@ -61,12 +61,12 @@ def python_verdict(facts: Facts) -> Finding:
         return _waiting(facts, waits, waited)
     first = facts.top[~waits].iloc[0] if not waits.all() else facts.top.iloc[0]
     name, spent = str(first["name"]), int(first["self_ns"])
-    known = frames(trace)
-    row = _longest(mine, name)
-    library = library_of(str(known.file[known.code[row]]), name)
+    source_lines = frames(trace)
+    row = _longest(thread, name)
+    library = library_of(str(source_lines.file[source_lines.code[row]]), name)
     share = cite_share(spent / max(facts.total_ns, 1), _by_name(facts, name), facts.total, {"name": name})
     if library and not _LINE.fullmatch(name):
-        return _in_library(facts, known, row, library, name)
+        return _in_library(facts, source_lines, row, library, name)
     of = say(
         share,
         f" of {facts.whole} (",
@@ -86,7 +86,7 @@ def python_verdict(facts: Facts) -> Finding:
 
 
 def is_wait(scope: Scope) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Which slices wait: of category sync, or for a lock, a socket, a process, the clock or a runtime."""
+    """Return which slices wait: of category sync, or for a lock, socket, process, clock or runtime."""
     named = np.array(
         [*map(waits_by_name, scope.slices["name"].cat.categories.astype("str")), False], dtype=bool
     )
@@ -105,15 +105,15 @@ def waits_by_name(name: str) -> bool:
 
 
 def library_of(file: str, name: str) -> str:
-    """The installed package that a file or the name of a compiled function belongs to; empty for others.
+    """Return the installed package that a file or a compiled function's name belongs to; empty for others.
 
     Examples
     --------
     >>> library_of("/venv/lib/python3.12/site-packages/pandas/core/frame.py", "merge (frame.py)")
     'pandas'
     """
-    if found := _PACKAGES.search(file):
-        return PurePath(found["name"]).stem
+    if package := _PACKAGES.search(file):
+        return PurePath(package["name"]).stem
     return "numpy" if _BINARY.search(name) else ""
 
 
@@ -131,11 +131,11 @@ def _own_sentence(name: str, of: Sentence) -> Sentence:
     line = _LINE.fullmatch(name)
     if line is None:
         return say(f"Python-bound: {_cut(name)} itself takes ", of, ".")
-    text, place = _cut(line["text"]), f"{line['file']}:{line['line']}"
+    text, location = _cut(line["text"]), f"{line['file']}:{line['line']}"
     if _LOOP.fullmatch(line["text"]):
-        return say(f"Python-bound: the loop `{text}` in {place} takes ", of, ".")
+        return say(f"Python-bound: the loop `{text}` in {location} takes ", of, ".")
     product = ", a matrix product," if _PRODUCT.search(line["text"]) and not text.startswith("@") else ""
-    return say("One line takes ", of, f": `{text}`{product} in {place}.")
+    return say("One line takes ", of, f": `{text}`{product} in {location}.")
 
 
 def _waiting(facts: Facts, waits: np.ndarray[Any, np.dtype[np.bool_]], waited: int) -> Finding:
@@ -157,20 +157,20 @@ def _waiting(facts: Facts, waits: np.ndarray[Any, np.dtype[np.bool_]], waited: i
     )
 
 
-def _in_library(facts: Facts, known: Frames, row: int, library: str, name: str) -> Finding:
-    """All self time in that library, the function with most of it, and the user's line that called it."""
-    mine = facts.thread
-    files = np.array([library_of(str(file), "") == library for file in known.file], dtype=bool)
-    inside = files[known.code[mine.rows]]
-    words = mine.slices["name"].cat.categories
-    inside |= np.append([library_of("", str(word)) == library for word in words], False)[mine.codes("name")]
-    names = tuple(str(words[code]) for code in np.unique(mine.codes("name")[inside]))
-    spent = int(mine.self_ns[mine.among("name", names)].sum())
+def _in_library(facts: Facts, source_lines: Frames, row: int, library: str, name: str) -> Finding:
+    """Say what a library takes by itself, its function with most of it, and the user's line calling it."""
+    thread = facts.thread
+    files = np.array([library_of(str(file), "") == library for file in source_lines.file], dtype=bool)
+    inside = files[source_lines.code[thread.rows]]
+    words = thread.slices["name"].cat.categories
+    inside |= np.append([library_of("", str(word)) == library for word in words], False)[thread.codes("name")]
+    names = tuple(str(words[code]) for code in np.unique(thread.codes("name")[inside]))
+    spent = int(thread.self_ns[thread.among("name", names)].sum())
     source = _by_name(facts, names)
     share = cite_share(spent / max(facts.total_ns, 1), source, facts.total, {"name": list(names)})
-    caller = _caller(mine, row)
+    caller = _caller(thread, row)
     called = f", called from {caller}" if caller else ""
-    line = int(known.line[known.code[row]])
+    line = int(source_lines.line[source_lines.code[row]])
     where = f"{_cut(name[:-1])}:{line})" if name.endswith(".py)") and line > 0 else _cut(name)
     own = int(facts.top.loc[facts.top["name"] == name, "self_ns"].iloc[0])
     sentence = say(
@@ -187,9 +187,9 @@ def _in_library(facts: Facts, known: Frames, row: int, library: str, name: str) 
     return Finding("library-bound", sentence, share.value, evidence, {"name": name})
 
 
-def _caller(mine: Scope, row: int) -> str:
+def _caller(thread: Scope, row: int) -> str:
     """Return the nearest line around a slice that is not a library's, as ``line in file:number``."""
-    slices = mine.slices
+    slices = thread.slices
     parent = ints(slices["parent"])
     words = slices["name"]
     while (row := int(parent[row])) >= 0:
@@ -198,11 +198,11 @@ def _caller(mine: Scope, row: int) -> str:
     return ""
 
 
-def _longest(mine: Scope, name: str) -> int:
+def _longest(thread: Scope, name: str) -> int:
     """Return the slice of this name with the most self time."""
-    code = int(mine.slices["name"].cat.categories.get_indexer([name])[0])
-    own: IntArray = np.where(mine.codes("name") == code, mine.self_ns, -1)
-    return int(mine.rows[int(own.argmax())])
+    code = int(thread.slices["name"].cat.categories.get_indexer([name])[0])
+    own: IntArray = np.where(thread.codes("name") == code, thread.self_ns, -1)
+    return int(thread.rows[int(own.argmax())])
 
 
 def _cut(text: str, limit: int = 60) -> str:

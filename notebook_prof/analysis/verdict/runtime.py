@@ -38,67 +38,67 @@ def runtime_verdict(facts: Facts) -> Finding | None:
     Python frames that do not wait are work, also while operators run; in an annotation, and in a call that
     waits, the thread is taken to wait for the operators that run meanwhile.
     """
-    mine, trace = facts.thread, facts.trace
+    thread, trace = facts.thread, facts.trace
     others = on_host(trace, facts.window)
-    others = others.only((others.ints("track") != _track(mine)) & others.among("category", _OPERATORS))
-    if not len(others.rows) or not len(mine.rows):
+    others = others.only((others.ints("track") != _track(thread)) & others.among("category", _OPERATORS))
+    if not len(others.rows) or not len(thread.rows):
         return None
-    waits = is_wait(mine) | mine.among("category", ("annotation",))
-    hidden = np.where(waits, _own_inside(mine, union(others.ts, others.end)), 0)
+    waits = is_wait(thread) | thread.among("category", ("annotation",))
+    hidden = np.where(waits, _own_inside(thread, union(others.ts, others.end)), 0)
     total = int(hidden.sum())
     share = min(total / max(facts.total_ns, 1), 1.0)
-    if total <= int(_own_without(facts.top, mine, hidden).max()):
+    if total <= int(_own_without(facts.top, thread, hidden).max()):
         return None
     codes = others.codes("name")
     longest = int(np.bincount(codes, weights=others.self_ns).argmax())
     name = str(others.slices["name"].cat.categories[longest])
-    taken, calls = int(others.self_ns[codes == longest].sum()), int((codes == longest).sum())
+    longest_ns, calls = int(others.self_ns[codes == longest].sum()), int((codes == longest).sum())
     source = Source("operators", "self_ns", {"name": name}, {"category": _OPERATORS, **facts.arguments})
     counted = replace(source, column="count")
     sentence = say(
         "Compute-bound on the CPU: a runtime's threads run operators while Python waits for them; "
         f"the longest, {short(name, 60)}, takes ",
-        cite_ns(taken, source, {"name": name}),
+        cite_ns(longest_ns, source, {"name": name}),
         " in ",
         cite(format_items(calls, "call"), calls, counted, select={"name": name}),
         ".",
     )
-    evidence = {"operator_ns": total, "name": name, "self_ns": taken, "calls": calls}
+    evidence = {"operator_ns": total, "name": name, "self_ns": longest_ns, "calls": calls}
     return Finding("compute-bound", sentence, share, evidence, {"name": name})
 
 
-def _track(mine: Scope) -> int:
-    return int(mine.slices["track"].to_numpy()[mine.rows[0]])
+def _track(thread: Scope) -> int:
+    return int(thread.slices["track"].to_numpy()[thread.rows[0]])
 
 
-def _own_inside(mine: Scope, busy: Intervals) -> IntArray:
+def _own_inside(thread: Scope, busy: Intervals) -> IntArray:
     """Return how much of each slice's own time lies in `busy`: what is in it less what is in its children."""
-    whole: IntArray = _until(busy, mine.end) - _until(busy, mine.ts)
-    place = np.full(len(mine.slices), -1, np.int64)
-    place[mine.rows] = np.arange(len(mine.rows))
-    parent = ints(mine.slices["parent"])[mine.rows]
-    parent = np.where(parent >= 0, place[parent], -1)
+    whole: IntArray = _until(busy, thread.end) - _until(busy, thread.ts)
+    position = np.full(len(thread.slices), -1, np.int64)
+    position[thread.rows] = np.arange(len(thread.rows))
+    parent = ints(thread.slices["parent"])[thread.rows]
+    parent = np.where(parent >= 0, position[parent], -1)
     child = parent >= 0
-    last = np.minimum(mine.end[child], mine.end[parent[child]])
-    inside = np.maximum(_until(busy, last) - _until(busy, mine.ts[child]), 0)
+    last = np.minimum(thread.end[child], thread.end[parent[child]])
+    inside = np.maximum(_until(busy, last) - _until(busy, thread.ts[child]), 0)
     covered = np.bincount(parent[child], weights=inside, minlength=len(whole)).astype(np.int64)
-    return np.asarray(np.clip(whole - covered, 0, mine.self_ns))
+    return np.asarray(np.clip(whole - covered, 0, thread.self_ns))
 
 
 def _until(intervals: Intervals, instants: IntArray) -> IntArray:
-    """Time in the intervals up to each instant."""
+    """Return the time in the intervals up to each instant."""
     starts, ends = intervals
     if not len(starts):
         return np.zeros(len(instants), np.int64)
     before = np.concatenate([[0], np.cumsum(ends - starts)])
     at = np.searchsorted(starts, instants, side="right") - 1
-    known = np.maximum(at, 0)
-    return np.where(at >= 0, before[known] + np.minimum(instants, ends[known]) - starts[known], 0)
+    row = np.maximum(at, 0)
+    return np.where(at >= 0, before[row] + np.minimum(instants, ends[row]) - starts[row], 0)
 
 
-def _own_without(top: pd.DataFrame, mine: Scope, hidden: IntArray) -> IntArray:
-    """Own time of the rows of `top` without the hidden time."""
-    words = mine.slices["name"].cat.categories
-    taken = np.bincount(mine.codes("name"), weights=hidden, minlength=len(words))
-    less = pd.Series(taken.astype(np.int64), index=words).reindex(top["name"].astype("str")).to_numpy()
+def _own_without(top: pd.DataFrame, thread: Scope, hidden: IntArray) -> IntArray:
+    """Return the own time of the rows of `top` without the hidden time."""
+    words = thread.slices["name"].cat.categories
+    hidden_ns = np.bincount(thread.codes("name"), weights=hidden, minlength=len(words))
+    less = pd.Series(hidden_ns.astype(np.int64), index=words).reindex(top["name"].astype("str")).to_numpy()
     return np.asarray(top["self_ns"].to_numpy() - less, dtype=np.int64)

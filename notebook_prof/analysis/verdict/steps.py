@@ -31,17 +31,17 @@ def judge_steps(facts: Facts) -> Finding:
         return _elsewhere(facts)
     costly = _recording_cost(facts)
     once, more = judge_once(facts)
-    found = once or _judge(facts, costly=costly is not None)
-    sentence = found.sentence
+    finding = once or _judge(facts, costly=costly is not None)
+    sentence = finding.sentence
     if costly is not None:
         sentence = costly + " " + sentence
     if more is not None:
         sentence = sentence + " " + more
-    return replace(found, sentence=sentence)
+    return replace(finding, sentence=sentence)
 
 
 def _elsewhere(facts: Facts) -> Finding:
-    """Nobody saw the operators of the steps: say that, and the line of the user's that took most of them."""
+    """Say that nobody saw the operators of the steps, and the user's line that took most of them."""
     sentence = say("The steps run in another thread than the cell's, whose operators were not recorded")
     heads = set(facts.account["line"].dropna().tolist()) if facts.is_cell else set()
     table = facts.hot.table
@@ -83,14 +83,16 @@ def _recording_cost(facts: Facts) -> Sentence | None:
     if not isinstance(measured, dict) or not measured.get("ratio", 0) > COSTLY_RECORDING:
         return None
     ratio = float(measured["ratio"])
-    told = cite(f"{ratio:.2f}", ratio, Source("overhead", "ratio", {"part": "all"}))
+    times_as_long = cite(f"{ratio:.2f}", ratio, Source("overhead", "ratio", {"part": "all"}))
     return say(
-        "Recorded steps ran ", told, " times as long as others: shares of small operators are too large."
+        "Recorded steps ran ",
+        times_as_long,
+        " times as long as others: shares of small operators are too large.",
     )
 
 
 def _exposed(facts: Facts) -> tuple[int, int] | None:
-    """Device and time in which its communication is hidden by no kernel, for the device with most of it."""
+    """Return the device and time in which no kernel hides its communication, for the one with most of it."""
     if not len(facts.device):
         return None
     row = facts.device.iloc[int(facts.device["exposed_communication_ns"].to_numpy().argmax())]
@@ -146,16 +148,16 @@ def _waits(facts: Facts, phase: str, spent: int) -> Finding:
 
 
 def _line_in_phase(facts: Facts, phase: str) -> Sentence | None:
-    """The innermost line of the user's that holds more than half of the time for data, and little else."""
+    """Return the user's innermost line that holds more than half of the time for data, and little else."""
     if phase != "data" or not facts.is_cell:
         return None
-    spent, mine = facts.phase_ns.get(phase, 0), facts.thread
-    there = mine.among("phase", (phase,))
-    waiting = union(mine.ts[there], mine.end[there])
+    spent, thread = facts.phase_ns.get(phase, 0), facts.thread
+    there = thread.among("phase", (phase,))
+    waiting = union(thread.ts[there], thread.end[there])
     table, best = lines(facts.trace, **facts.arguments), None
     for row in table[table["total_ns"].between(MOST * spent, facts.total_ns)].to_dict("records"):
-        here = mine.among("name", (line_select(row)["name"],))
-        ran = union(mine.ts[here], mine.end[here])
+        here = thread.among("name", (line_select(row)["name"],))
+        ran = union(thread.ts[here], thread.end[here])
         inside = length(overlap(ran, waiting))
         if inside > MOST * spent and inside >= _NEARLY_ALL * length(ran):
             best = row  # they come by their time: the last one is the innermost
@@ -178,9 +180,9 @@ def line_select(row: Any) -> dict[str, Any]:
 
 
 def line_words(row: Any) -> tuple[str, ...]:
-    """A line in words, with its text: ``line 7, `x = f(y)```; with the file where it is not the cell's."""
-    place = f"line {row['line']}" if row["file"] == CELL else f"{_file(row['file'])}:{row['line']}"
-    return (place, f", `{short(row['text'], 60)}`" if row["text"] else "")
+    """Return a line in words, with its text: ``line 7, `x = f(y)```; with the file outside of the cell."""
+    line_name = f"line {row['line']}" if row["file"] == CELL else f"{_file(row['file'])}:{row['line']}"
+    return (line_name, f", `{short(row['text'], 60)}`" if row["text"] else "")
 
 
 def _file(path: object) -> str:
@@ -192,8 +194,8 @@ def _device(facts: Facts, number: int, column: str) -> Source:
 
 
 def _on_the_cpu(facts: Facts, *, costly: bool) -> Finding:
-    if not facts.calls and (found := runtime_verdict(facts)) is not None:
-        return found
+    if not facts.calls and (finding := runtime_verdict(facts)) is not None:
+        return finding
     thread = facts.thread_time
     total = max(int(thread["ns"].sum()), 1)
     python = int(thread.loc["python", "ns"]) / total
@@ -215,7 +217,7 @@ def _thread(facts: Facts, *states: str) -> Source:
 
 
 def _python_in_steps(facts: Facts, python: float) -> Finding:
-    """Python between operators takes most: the hottest line that the loop's body holds."""
+    """Judge steps in which Python between operators takes most, by the hottest line of the loop's body."""
     table = facts.hot.table
     heads = set(facts.account["line"].dropna().tolist()) if facts.is_cell else set()
     inner = table[~((table["file"] == CELL) & table["line"].isin(heads))]
@@ -237,12 +239,12 @@ def _python_in_steps(facts: Facts, python: float) -> Finding:
 def _innermost(facts: Facts, row: Any) -> Any:
     if row["file"] != CELL:
         return None
-    found = hot_lines(facts.trace, window=facts.window, below=int(row["line"]))
-    return found.table.iloc[found.path[-1]] if len(found.path) > 1 else None
+    below = hot_lines(facts.trace, window=facts.window, below=int(row["line"]))
+    return below.table.iloc[below.path[-1]] if len(below.path) > 1 else None
 
 
 def _overhead(facts: Facts, share: float, states: list[str]) -> Finding:
-    told = cite_share(share, _thread(facts, *states), _thread(facts))
+    share_claim = cite_share(share, _thread(facts, *states), _thread(facts))
     small = int(facts.thread_time.loc["small operators", "count"])
     a_step = f", {format_count(round(small / facts.count))} a step" if len(facts.steps) else ""
     count = cite(
@@ -252,7 +254,7 @@ def _overhead(facts: Facts, share: float, states: list[str]) -> Finding:
     )
     sentence = say(
         "Overhead-bound: ",
-        told,
+        share_claim,
         f" of {facts.whole} is Python and framework overhead between operators and in ",
         count,
         " operators of less than 10 µs of their own",
@@ -270,10 +272,10 @@ def _overhead(facts: Facts, share: float, states: list[str]) -> Finding:
 
 def on_thread(facts: Facts, column: str, **where: Any) -> Source:
     """Return a column of `operators` for the thread of the steps, by name."""
-    asked = {"by": ("name", "track"), **facts.in_steps}
+    arguments = {"by": ("name", "track"), **facts.in_steps}
     if not facts.top_is_python:
-        asked["category"] = OPERATORS
-    return Source("operators", column, {"track": stepping_track(facts.trace), **where}, asked)
+        arguments["category"] = OPERATORS
+    return Source("operators", column, {"track": stepping_track(facts.trace), **where}, arguments)
 
 
 def _compute(facts: Facts, operators: float) -> Finding:
@@ -333,8 +335,8 @@ def _mixed(facts: Facts) -> Finding:
     pieces = []
     for state, spent in zip(thread.index, thread["share"], strict=True):
         if spent > 0:
-            told = cite_share(float(spent), _thread(facts, str(state)), _thread(facts))
-            pieces.append(say(f"{_IN_WORDS[str(state)]} ", told))
+            share = cite_share(float(spent), _thread(facts, str(state)), _thread(facts))
+            pieces.append(say(f"{_IN_WORDS[str(state)]} ", share))
     first = float(thread["share"].iloc[0])
     begin = f"Most of {facts.whole} is " if first > MOST else f"Nothing takes half of {facts.whole}: "
     sentence = say(begin, joined(pieces, ", "), ".")

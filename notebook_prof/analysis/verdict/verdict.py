@@ -111,16 +111,16 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
     'Input-bound: 70.0 % of the steps waits for data (70 µs of 100 µs).'
     """
     facts = gather(trace, window)
-    found = _judge(facts)
-    sentences = [found.sentence]
-    if not found.nothing_else:
+    finding = _judge(facts)
+    sentences = [finding.sentence]
+    if not finding.nothing_else:
         sentences += supporting_lines(facts)
     return Verdict(
-        found.kind,
-        str(found.sentence),
-        found.share,
-        MappingProxyType(dict(found.evidence, total_ns=facts.total_ns)),
-        MappingProxyType(dict(found.select)),
+        finding.kind,
+        str(finding.sentence),
+        finding.share,
+        MappingProxyType(dict(finding.evidence, total_ns=facts.total_ns)),
+        MappingProxyType(dict(finding.select)),
         tuple(map(str, sentences)),
         tuple(claim for line, sentence in enumerate(sentences) for claim in sentence.placed(line)),
     )

@@ -92,7 +92,7 @@ class Call:
     def read(
         cls, name: str, shapes: str, dtypes: str | None, concrete: str | None, default_bytes: float = 4
     ) -> Call:
-        """From the texts of a trace; ValueError or SyntaxError for shapes that are none."""
+        """Read a call from the texts of a trace; ValueError or SyntaxError for shapes that are none."""
         sizes = [_shape(entry) for entry in ast.literal_eval(shapes)]
         types = json.loads(dtypes) if dtypes else None
         if types is None or len(types) != len(sizes):
@@ -102,33 +102,33 @@ class Call:
         return cls(name.removeprefix("aten::"), sizes, elements, values)
 
     def tensor(self, at: int) -> Shape:
-        """Shape of an argument; () where there is none."""
+        """Return the shape of an argument; () where there is none."""
         return self.shapes[at] if at < len(self.shapes) and not _is_list(self.shapes[at]) else ()
 
     def elements_of(self, at: int) -> int:
-        """Number of elements of an argument, over all tensors of a list; 0 for what is no tensor."""
+        """Return the number of elements of an argument, over all tensors of a list; 0 for no tensor."""
         if at >= len(self.shapes) or not self.element_bytes[at]:
             return 0
         shape = self.shapes[at]
         return sum(map(math.prod, shape)) if _is_list(shape) else math.prod(shape)
 
     def bytes_of(self, *at: int) -> float:
-        """Bytes of some arguments; of all where none is named."""
+        """Return bytes of some arguments; of all where none is named."""
         chosen = at or range(len(self.shapes))
         return float(sum(self.elements_of(i) * self.element_bytes[i] for i in chosen if i < len(self.shapes)))
 
     def item_bytes(self) -> float:
-        """Size of an element of the first tensor."""
+        """Return the size of an element of the first tensor."""
         return next((size for size in self.element_bytes if size), 4.0)
 
     def ints(self, at: int, count: int) -> list[int] | None:
         """Return an argument such as ``[1, 1]`` or ``2`` as `count` numbers; None where it is not known."""
         if at >= len(self.values):
             return None
-        found = [int(text) for text in _NUMBER.findall(self.values[at])]
-        if len(found) == 1:
-            found *= count
-        return found if len(found) == count else None
+        numbers = [int(text) for text in _NUMBER.findall(self.values[at])]
+        if len(numbers) == 1:
+            numbers *= count
+        return numbers if len(numbers) == count else None
 
     def text(self, at: int) -> str:
         """Return an argument as text; empty where it is not known."""

@@ -10,9 +10,9 @@ from .calls import Call, Shape, Work
 _FIRST: Final = {"addmm": 1, "_addmm_activation": 1, "baddbmm": 1, "addbmm": 1, "addmv": 1}
 """Where the two factors begin, if not at the front."""
 
-_Places: TypeAlias = tuple[int, int, int, int | bool | None, int | None]
+_Positions: TypeAlias = tuple[int, int, int, int | bool | None, int | None]
 
-_CONVOLUTIONS: Final[dict[str, _Places]] = {
+_CONVOLUTIONS: Final[dict[str, _Positions]] = {
     # stride, padding, dilation, transposed, output padding
     "convolution": (3, 4, 5, 6, 7),
     "_convolution": (3, 4, 5, 6, 7),
@@ -21,12 +21,12 @@ _CONVOLUTIONS: Final[dict[str, _Places]] = {
     "cudnn_convolution": (3, 2, 4, None, None),
     "miopen_convolution": (4, 3, 5, None, None),
 }
-_DIRECT: Final[_Places] = (3, 4, 5, None, None)
-_TRANSPOSED: Final[_Places] = (3, 4, 7, True, 5)
+_DIRECT: Final[_Positions] = (3, 4, 5, None, None)
+_TRANSPOSED: Final[_Positions] = (3, 4, 7, True, 5)
 
 
 def matmul(call: Call) -> Work | None:
-    """2·m·n·k for each matrix of a batch.
+    """Count 2·m·n·k for each matrix of a batch.
 
     The formula of `torch.utils.flop_counter` (``mm_flop``, ``bmm_flop``), of torch.profiler's
     ``with_flops`` and of MegEngine's footprint; the addition of a bias is not counted.
@@ -58,7 +58,7 @@ def matmul(call: Call) -> Work | None:
 
 
 def convolution(call: Call) -> Work | None:
-    """2·batch·spatial·c_out·c_in·kernel, with the output's spatial size (the input's, if transposed).
+    """Count 2·batch·spatial·c_out·c_in·kernel, with the output's spatial size (the input's, if transposed).
 
     The formula of `torch.utils.flop_counter.conv_flop_count`. Missing where strides and paddings were
     not recorded.
@@ -83,7 +83,7 @@ def convolution(call: Call) -> Work | None:
 
 
 def convolution_backward(call: Call) -> Work | None:
-    """As much as the forward convolution for each of the gradients of input and weight that are wanted.
+    """Count as much as the forward convolution for each of the gradients of input and weight that are wanted.
 
     As in `torch.utils.flop_counter.conv_backward_flop`; the sum for the bias is not counted.
 
@@ -97,19 +97,19 @@ def convolution_backward(call: Call) -> Work | None:
     grad, x, w = call.tensor(0), call.tensor(1), call.tensor(2)
     if not (grad and x and w):
         return None
-    wanted = (
+    gradients = (
         [word == "True" for word in call.text(10).strip("[]").split(", ")] if call.text(10) else [True] * 3
     )
     transposed = call.text(7) == "True"
     once = 2 * grad[0] * math.prod((x if transposed else grad)[2:]) * math.prod(w)
     written = sum(
-        size for size, want in zip((call.bytes_of(1), call.bytes_of(2)), wanted, strict=False) if want
+        size for size, want in zip((call.bytes_of(1), call.bytes_of(2)), gradients, strict=False) if want
     )
-    return Work("convolution", once * sum(wanted[:2]), call.bytes_of(0, 1, 2) + written)
+    return Work("convolution", once * sum(gradients[:2]), call.bytes_of(0, 1, 2) + written)
 
 
 def attention(call: Call) -> Work | None:
-    """2·batch·heads·queries·keys·(d_qk + d_v); (3 d_qk + 2 d_v) in the backward, which recomputes scores.
+    """Count 2·batch·heads·queries·keys·(d_qk + d_v); (3 d_qk + 2 d_v) backward, recomputing scores.
 
     The formulas of `torch.utils.flop_counter` (``sdpa_flop_count``, ``sdpa_backward_flop_count``). A
     causal mask is not taken off, since implementations differ in how much they skip.
@@ -138,7 +138,7 @@ def attention(call: Call) -> Work | None:
 
 
 def _product(a: Shape, b: Shape) -> Shape:
-    """Shape of a matrix product, with batches broadcast as torch.matmul does."""
+    """Return the shape of a matrix product, with batches broadcast as torch.matmul does."""
     rows = (a[-2],) if len(a) > 1 else ()
     columns = (b[-1],) if len(b) > 1 else ()
     outer, inner = a[:-2], b[:-2]
@@ -152,20 +152,20 @@ def _groups(x: Shape, w: Shape) -> int:
 
 
 def _output(call: Call, x: Shape, w: Shape) -> tuple[Shape, bool] | None:
-    """Spatial size of a convolution's output, and whether it is a transposed one."""
+    """Return the spatial size of a convolution's output, and whether it is a transposed one."""
     size = len(w) - 2
     if size < 1 or len(x) != len(w):
         return None
-    places = _CONVOLUTIONS.get(call.name, _TRANSPOSED if "transpose" in call.name else _DIRECT)
-    stride, padding, dilation = (call.ints(at, size) for at in places[:3])
-    flag, extra_at = places[3], places[4]
+    positions = _CONVOLUTIONS.get(call.name, _TRANSPOSED if "transpose" in call.name else _DIRECT)
+    stride, padding, dilation = (call.ints(at, size) for at in positions[:3])
+    flag, extra_at = positions[3], positions[4]
     transposed = flag is True or (flag is not None and call.text(int(flag)) == "True")
     if stride is None or dilation is None:
         return None
     if padding is None:
-        if call.text(places[1]) == "same":
+        if call.text(positions[1]) == "same":
             return x[2:], False
-        if call.text(places[1]) != "valid":
+        if call.text(positions[1]) != "valid":
             return None
         padding = [0] * size
     if transposed:

@@ -46,7 +46,7 @@ def work_of(
     element_bytes: float = 4,
     source: str = "",
 ) -> Work | None:
-    """FLOPs and bytes of one call.
+    """Count FLOPs and bytes of one call.
 
     Parameters
     ----------

@@ -60,8 +60,8 @@ def footprints(table: pd.DataFrame) -> pd.DataFrame:
     code = texts.groupby(keys, sort=False).ngroup().to_numpy()
     first = pd.Series(np.arange(len(table))).groupby(code).first().to_numpy()
     each = [_footprint(table.iloc[int(row)]) for row in first]
-    found = np.array(each, dtype=np.float64).reshape(-1, 2)
-    return table.assign(flop_count=found[code, 0], memory_bytes=found[code, 1])
+    work = np.array(each, dtype=np.float64).reshape(-1, 2)
+    return table.assign(flop_count=work[code, 0], memory_bytes=work[code, 1])
 
 
 def can_tell(table: pd.DataFrame) -> bool:
@@ -70,37 +70,37 @@ def can_tell(table: pd.DataFrame) -> bool:
 
 
 def _footprint(row: Any) -> tuple[float, float]:
-    given, made = _shapes(row["in_shapes"]), _shapes(row["out_shapes"])
-    if given is None or not made:
+    inputs, made = _shapes(row["in_shapes"]), _shapes(row["out_shapes"])
+    if inputs is None or not made:
         return np.nan, np.nan
-    moved = _moved(given, row.get("in_dtypes")) + _moved(made, row.get("out_dtypes"))
+    bytes_moved = _moved(inputs, row.get("in_dtypes")) + _moved(made, row.get("out_dtypes"))
     out = math.prod(made[0])
     name = str(row["name"])
-    if name in ("MatrixMul", "BatchedMatrixMul") and len(given) > 1:
+    if name in ("MatrixMul", "BatchedMatrixMul") and len(inputs) > 1:
         # out is m·n, the two inputs m·k and k·n of each matrix of the batch
         batch = math.prod(made[0][:-2])
-        inner = math.sqrt(math.prod(given[0]) * math.prod(given[1]) / max(out * batch, 1))
-        return 2.0 * out * round(inner), moved
-    if name.startswith("Convolution") and len(given) > 1:
-        weights, result = _convolution(name, given, made[0])
-        three = _moved([*given[:2], made[0]], _first_types(row))
+        inner = math.sqrt(math.prod(inputs[0]) * math.prod(inputs[1]) / max(out * batch, 1))
+        return 2.0 * out * round(inner), bytes_moved
+    if name.startswith("Convolution") and len(inputs) > 1:
+        weights, result = _convolution(name, inputs, made[0])
+        three = _moved([*inputs[:2], made[0]], _first_types(row))
         return 2.0 * math.prod(result) * math.prod(weights[-3:]), three
     if _PLAIN.fullmatch(name):
-        return float(out * (max(len(given), 2) - 1)), moved
-    return np.nan, moved
+        return float(out * (max(len(inputs), 2) - 1)), bytes_moved
+    return np.nan, bytes_moved
 
 
-def _convolution(name: str, given: list[Shape], made: Shape) -> tuple[Shape, Shape]:
-    """Shapes of the filter, and of the output of the forward, of a convolution or one of its gradients."""
+def _convolution(name: str, inputs: list[Shape], made: Shape) -> tuple[Shape, Shape]:
+    """Return shapes of the filter, and of the forward's output, of a convolution or one of its gradients."""
     if "BackwardData" in name:
-        return given[0], given[1]
-    return (made, given[1]) if "BackwardFilter" in name else (given[1], made)
+        return inputs[0], inputs[1]
+    return (made, inputs[1]) if "BackwardFilter" in name else (inputs[1], made)
 
 
 def _first_types(row: Any) -> list[Any] | None:
-    """Types of two inputs and the output."""
-    given, made = row.get("in_dtypes"), row.get("out_dtypes")
-    return [*given[:2], made[0]] if isinstance(given, list) and isinstance(made, list) and made else None
+    """Return types of two inputs and the output."""
+    inputs, made = row.get("in_dtypes"), row.get("out_dtypes")
+    return [*inputs[:2], made[0]] if isinstance(inputs, list) and isinstance(made, list) and made else None
 
 
 def _shapes(value: Any) -> list[Shape] | None:

@@ -20,7 +20,7 @@ _SOFTMAX_FLOPS: Final = {False: 4, True: 3}
 
 
 def matmul(call: Call) -> Work | None:
-    """2·m·n·k for each matrix of a batch; twice that for the two gradients.
+    """Count 2·m·n·k for each matrix of a batch; twice that for the two gradients.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def matmul(call: Call) -> Work | None:
 
 
 def convolution_backward(call: Call) -> Work | None:
-    """Two products, for the input and for the filter: each 2 · output · filter's elements for one output.
+    """Count two products, for input and filter: each 2 · output · filter's elements for one output.
 
     Examples
     --------
@@ -50,23 +50,23 @@ def convolution_backward(call: Call) -> Work | None:
     >>> convolution_backward(Call.read("conv2d_grad", shapes, None, None)).flops
     12441600
     """
-    weights, given, out = (call.tensor(at) for at in range(3))
+    weights, inputs, out = (call.tensor(at) for at in range(3))
     if len(weights) < 3 or len(out) != len(weights):
         return None
-    written = (math.prod(weights) + math.prod(given)) * call.item_bytes()
+    written = (math.prod(weights) + math.prod(inputs)) * call.item_bytes()
     flops = 2 * 2 * math.prod(out) * math.prod(weights[1:])
     return Work("convolution", flops, call.bytes_of() + written)
 
 
 def norm(call: Call) -> Work | None:
-    """5 operations an element of the largest input, 8 in the backward."""
+    """Count 5 operations an element of the largest input, 8 in the backward."""
     elements = _largest(call)
     each = _NORM_FLOPS[call.name.endswith("_grad")]
     return Work("norm", each * elements, call.bytes_of() + elements * call.item_bytes()) if elements else None
 
 
 def softmax(call: Call) -> Work | None:
-    """4 operations an element of the largest input, 3 in the backward."""
+    """Count 4 operations an element of the largest input, 3 in the backward."""
     elements = _largest(call)
     each = _SOFTMAX_FLOPS[call.name.endswith("_grad")]
     written = elements * call.item_bytes()
@@ -114,7 +114,7 @@ def _largest(call: Call) -> int:
 
 
 def _product(a: Shape, b: Shape) -> tuple[int, int, int] | None:
-    """Rows, columns and the size that two matrices share; either may be transposed."""
+    """Return rows, columns and the size that two matrices share; either may be transposed."""
     if len(a) < 2 or len(b) < 2:
         return None
     for rows, inner in ((a[-2], a[-1]), (a[-1], a[-2])):

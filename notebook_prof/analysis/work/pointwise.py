@@ -14,7 +14,7 @@ _SOFTMAX_BACKWARD_FLOPS: Final = 3
 
 
 def elementwise(call: Call) -> Work | None:
-    """Elements of the output × (number of inputs − 1), at least one each: MegEngine's rule.
+    """Count elements of the output × (number of inputs − 1), at least one each: MegEngine's rule.
 
     The output is as large as the inputs broadcast together; an in-place operator writes its first input.
 
@@ -36,7 +36,7 @@ def elementwise(call: Call) -> Work | None:
 
 
 def norm(call: Call) -> Work | None:
-    """5 operations an element (statistics, difference, scale, shift), 8 in the backward.
+    """Count 5 operations an element (statistics, difference, scale, shift), 8 in the backward.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def norm(call: Call) -> Work | None:
 
 
 def softmax(call: Call) -> Work | None:
-    """4 operations an element, 3 in the backward.
+    """Count 4 operations an element, 3 in the backward.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def reduction(call: Call) -> Work | None:
 
 
 def pooling(call: Call) -> Work | None:
-    """Elements of the output × elements of the window; the input's elements where the window is adaptive.
+    """Count elements of the output × of the window; the input's elements where the window is adaptive.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def pooling(call: Call) -> Work | None:
 
 
 def embedding(call: Call) -> Work | None:
-    """Rows are read and written, nothing is computed; the backward adds each of them once.
+    """Count rows that are read and written, and no operations; the backward adds each of them once.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def embedding(call: Call) -> Work | None:
 
 
 def copy(call: Call) -> Work | None:
-    """Nothing is computed; the inputs are read and as much is written.
+    """Count no operations; the inputs are read and as much is written.
 
     Examples
     --------

@@ -53,7 +53,7 @@ class SliceWork:
 
 
 def slice_work(trace: Trace, element_bytes: float = 4) -> SliceWork:
-    """Work of every slice.
+    """Return the work of every slice.
 
     Parameters
     ----------
@@ -76,30 +76,34 @@ def slice_work(trace: Trace, element_bytes: float = 4) -> SliceWork:
     """
     slices = trace.slices
     parent = ints(slices["parent"])
-    given = _given(trace)
-    if given is not None:
-        rows, flops, moved = given
+    recorded = _recorded_work(trace)
+    if recorded is not None:
+        rows, flops, bytes_moved = recorded
         kind = np.full(len(slices), -1, np.int64)
         kind[rows] = KINDS.index("given")
-        return SliceWork(flops, moved, kind, kind >= 0)
+        return SliceWork(flops, bytes_moved, kind, kind >= 0)
     table = _distinct(trace, element_bytes)
     code = _call_codes(slices, of_kind(trace, ("thread", "process")))
-    place = np.searchsorted(table["code"].to_numpy(), code) if len(table) else np.zeros(len(code), np.int64)
-    place = np.minimum(place, max(len(table) - 1, 0))
-    known = (
-        (code >= 0) & (table["code"].to_numpy()[place] == code) if len(table) else np.zeros(len(code), bool)
+    table_row = (
+        np.searchsorted(table["code"].to_numpy(), code) if len(table) else np.zeros(len(code), np.int64)
     )
-    flops, moved = np.zeros(len(slices)), np.zeros(len(slices))
+    table_row = np.minimum(table_row, max(len(table) - 1, 0))
+    has_work = (
+        (code >= 0) & (table["code"].to_numpy()[table_row] == code)
+        if len(table)
+        else np.zeros(len(code), bool)
+    )
+    flops, bytes_moved = np.zeros(len(slices)), np.zeros(len(slices))
     kind = np.full(len(slices), -1, np.int64)
-    for column, target in (("flops", flops), ("bytes", moved), ("kind", kind)):
-        target[known] = table[column].to_numpy()[place[known]]
-    return SliceWork(flops, moved, kind, known & ~_inside(known, parent))
+    for column, target in (("flops", flops), ("bytes", bytes_moved), ("kind", kind)):
+        target[has_work] = table[column].to_numpy()[table_row[has_work]]
+    return SliceWork(flops, bytes_moved, kind, has_work & ~_inside(has_work, parent))
 
 
 def inclusive_work(
     work: SliceWork, depth: npt.NDArray[Any], parent: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """FLOPs and bytes of each slice: its own where they are known, else of what is inside it.
+    """Return FLOPs and bytes of each slice: its own where they are known, else of what is inside it.
 
     Examples
     --------
@@ -121,31 +125,31 @@ def _call_codes(slices: pd.DataFrame, host: BoolArray) -> IntArray:
     """Return one number for each name and shapes; -1 for slices without shapes or on devices."""
     names, shapes = (as_ints(slices[column].cat.codes.to_numpy()) for column in ("name", "shapes"))
     width = len(slices["shapes"].cat.categories)
-    known = host & (names >= 0) & (shapes >= 0)
-    return np.asarray(np.where(known, names * max(width, 1) + shapes, -1), dtype=np.int64)
+    has_shapes = host & (names >= 0) & (shapes >= 0)
+    return np.asarray(np.where(has_shapes, names * max(width, 1) + shapes, -1), dtype=np.int64)
 
 
 def _distinct(trace: Trace, element_bytes: float) -> pd.DataFrame:
-    """``code flops bytes kind`` of each name and shapes with known work, by code."""
+    """Return ``code flops bytes kind`` of each name and shapes with known work, by code."""
     slices = trace.slices
     names, shapes = slices["name"].cat.categories, slices["shapes"].cat.categories
     source = str(trace.metadata.get("source", ""))
-    wanted = np.array([formula_of(str(name), source) is not None for name in names], dtype=bool)
+    has_formula = np.array([formula_of(str(name), source) is not None for name in names], dtype=bool)
     code = _call_codes(slices, of_kind(trace, ("thread", "process")))
     codes = np.unique(code[code >= 0])
-    codes = codes[np.append(wanted, False)[codes // max(len(shapes), 1)]]
+    codes = codes[np.append(has_formula, False)[codes // max(len(shapes), 1)]]
     keys = [(str(names[c // len(shapes)]), str(shapes[c % len(shapes)])) for c in codes.tolist()]
     variants = _variants(trace)
     rows = []
     for number, key in zip(codes.tolist(), keys, strict=True):
-        found, weight = [], 0
+        works, weight = [], 0
         for dtypes, concrete, count in variants.get(key, [(None, None, 1)]):
             if work := work_of(*key, dtypes, concrete, element_bytes, source):
-                found.append((work.flops * count, work.bytes * count, KINDS.index(work.kind)))
+                works.append((work.flops * count, work.bytes * count, KINDS.index(work.kind)))
                 weight += count
-        if found:
-            flops, moved, kinds = zip(*found, strict=True)
-            rows.append((number, sum(flops) / weight, sum(moved) / weight, kinds[0]))
+        if works:
+            flops, bytes_moved, kinds = zip(*works, strict=True)
+            rows.append((number, sum(flops) / weight, sum(bytes_moved) / weight, kinds[0]))
     return pd.DataFrame(rows, columns=["code", "flops", "bytes", "kind"]).astype(
         {"code": "int64", "flops": "float64", "bytes": "float64", "kind": "int64"}
     )
@@ -154,20 +158,20 @@ def _distinct(trace: Trace, element_bytes: float) -> pd.DataFrame:
 def _variants(trace: Trace) -> dict[tuple[str, str], list[tuple[str | None, str | None, int]]]:
     tables = trace.metadata.get("tables")
     table = tables.get("operator_arguments") if isinstance(tables, dict) else None
-    found: dict[tuple[str, str], list[tuple[str | None, str | None, int]]] = {}
+    variants: dict[tuple[str, str], list[tuple[str | None, str | None, int]]] = {}
     if isinstance(table, pd.DataFrame):
         columns = [table[name].tolist() for name in ("name", "shapes", "dtypes", "concrete", "count")]
         for name, shapes, dtypes, concrete, count in zip(*columns, strict=True):
-            found.setdefault((name, shapes), []).append((_text(dtypes), _text(concrete), int(count)))
-    return found
+            variants.setdefault((name, shapes), []).append((_text(dtypes), _text(concrete), int(count)))
+    return variants
 
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _given(trace: Trace) -> tuple[IntArray, FloatArray, FloatArray] | None:
-    """Work that the file tells for each operator by its number, as MegEngine's static graphs do."""
+def _recorded_work(trace: Trace) -> tuple[IntArray, FloatArray, FloatArray] | None:
+    """Return the work that the file has for each operator by its number, as MegEngine's static graphs do."""
     tables = trace.metadata.get("tables")
     table = tables.get("operators") if isinstance(tables, dict) else None
     if isinstance(table, pd.DataFrame) and can_tell(table):
@@ -175,23 +179,23 @@ def _given(trace: Trace) -> tuple[IntArray, FloatArray, FloatArray] | None:
     if not isinstance(table, pd.DataFrame) or not {"id", "flop_count", "memory_bytes"} <= set(table.columns):
         return None
     number = pd.to_numeric(table["id"], errors="coerce").fillna(-1).astype("int64").to_numpy()
-    place = pd.Index(number)
+    row_of_number = pd.Index(number)
     slices = trace.slices
-    at = place.get_indexer(pd.Index(ints(slices["correlation"])))
+    at = row_of_number.get_indexer(pd.Index(ints(slices["correlation"])))
     rows = np.flatnonzero((at >= 0) & of_kind(trace, ("stream",)))
-    flops, moved = np.zeros(len(slices)), np.zeros(len(slices))
-    for target, column in ((flops, "flop_count"), (moved, "memory_bytes")):
+    flops, bytes_moved = np.zeros(len(slices)), np.zeros(len(slices))
+    for target, column in ((flops, "flop_count"), (bytes_moved, "memory_bytes")):
         target[rows] = table[column].fillna(0).astype("float64").to_numpy()[at[rows]]
-    return rows, flops, moved
+    return rows, flops, bytes_moved
 
 
-def _inside(known: BoolArray, parent: IntArray) -> BoolArray:
+def _inside(has_work: BoolArray, parent: IntArray) -> BoolArray:
     """Return which slices with known work have one around them."""
-    found = np.zeros(len(known), dtype=bool)
-    rows = np.flatnonzero(known)
+    inside = np.zeros(len(has_work), dtype=bool)
+    rows = np.flatnonzero(has_work)
     up = parent[rows]
     while len(rows):
         rows, up = rows[up >= 0], up[up >= 0]
-        found[rows[known[up]]] = True
-        rows, up = rows[~known[up]], parent[up[~known[up]]]
-    return found
+        inside[rows[has_work[up]]] = True
+        rows, up = rows[~has_work[up]], parent[up[~has_work[up]]]
+    return inside

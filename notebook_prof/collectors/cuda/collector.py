@@ -72,12 +72,12 @@ class CudaCollector(Collector):
         self._inner = _recorder(self._route, options)
 
     def claims(self) -> frozenset[str]:
-        """CUPTI, by torch's profiler on its route; nothing on the last."""
+        """Claim CUPTI, by torch's profiler on its route; nothing on the last."""
         return {"cupti": CUPTI, "counters": frozenset[str]()}.get(self._route.name, self.holds | CUPTI)
 
     @classmethod
     def availability(cls) -> Availability:
-        """Whether anything of a GPU can be recorded, and by which route; loads neither torch nor CUDA."""
+        """Return whether anything of a GPU can be recorded, and by which route; without loading torch."""
         best = choose(routes(survey()))
         return Availability(best.ok, best.reason)
 
@@ -114,8 +114,8 @@ class CudaCollector(Collector):
     def _check(self) -> None:
         if self._route.ok:
             return
-        told = "; ".join(f"{route.name}: {route.reason}" for route in routes(survey()))
-        raise RecordingError(f"no kernels can be recorded here. {told}")
+        reasons = "; ".join(f"{route.name}: {route.reason}" for route in routes(survey()))
+        raise RecordingError(f"no kernels can be recorded here. {reasons}")
 
 
 def _recorder(route: Route, options: CollectorOptions) -> Recorder:

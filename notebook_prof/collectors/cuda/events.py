@@ -54,7 +54,7 @@ class EventRanges:
         return ImportReport()
 
     def warm(self, clock: Clock) -> None:
-        """Nothing to prepare."""
+        """Prepare nothing: there is nothing to prepare."""
 
     def start(self, clock: Clock) -> None:
         """Bring the device's clock and the recording's together, and watch annotations from now on."""
@@ -119,7 +119,7 @@ class EventRanges:
         self._done.clear()
 
     def opened(self, span: Span) -> None:
-        """An annotation opened in this thread."""
+        """Begin an annotation that was opened in this thread."""
         if len(self._done) + len(self._open) >= MOST_RANGES:
             self._dropped += 1
             return
@@ -131,7 +131,7 @@ class EventRanges:
             self._failed = f"{type(error).__name__}: {error}"
 
     def closed(self, span: Span) -> None:
-        """An annotation closed."""
+        """End an annotation that was closed."""
         if (one := self._open.pop(id(span), None)) is not None:
             self._close(one)
 
@@ -150,7 +150,7 @@ class EventRanges:
 
     def _meeting(self, tries: int = 8) -> tuple[Any, int, int]:
         """Return an event, the time at which the device came to it, and how wrong that can be."""
-        found = []
+        meetings = []
         stream = self._cupy.cuda.get_current_stream()
         stream.synchronize()
         for _ in range(tries):
@@ -158,8 +158,8 @@ class EventRanges:
             event = self._record(stream)
             event.synchronize()
             after = self._now()
-            found.append((event, (before + after) // 2, (after - before + 1) // 2))
-        return min(found, key=lambda each: each[2])
+            meetings.append((event, (before + after) // 2, (after - before + 1) // 2))
+        return min(meetings, key=lambda each: each[2])
 
     def _ns(self, event: Any) -> int:
         event.synchronize()

@@ -91,7 +91,7 @@ def routes(facts: Facts) -> list[Route]:
     return [_kineto(facts), _proton(facts), _cupti(facts), Route("counters", True, _NO_KERNELS)]
 
 
-def choose(found: Sequence[Route], asked: str | None = None) -> Route:
+def choose(available: Sequence[Route], name: str | None = None) -> Route:
     """Take the first route that can be gone, or the one that was asked for.
 
     Raises
@@ -104,11 +104,11 @@ def choose(found: Sequence[Route], asked: str | None = None) -> Route:
     >>> choose(routes(Facts(Availability(False, "no NVIDIA driver")))).reason
     'no NVIDIA driver'
     """
-    if asked is not None:
-        if asked not in ROUTES:
-            raise OptionError(f"no route {asked!r} to CUDA's kernels: {nearest(asked, ROUTES)}")
-        return next(route for route in found if route.name == asked)
-    return next((route for route in found if route.ok), found[-1])
+    if name is not None:
+        if name not in ROUTES:
+            raise OptionError(f"no route {name!r} to CUDA's kernels: {nearest(name, ROUTES)}")
+        return next(route for route in available if route.name == name)
+    return next((route for route in available if route.ok), available[-1])
 
 
 _NO_KERNELS: Final = (
@@ -157,7 +157,7 @@ def _driver() -> Availability:
 
 
 def _torch_build() -> str | None:
-    """CUDA version of the installed torch, from its ``version.py``; not imported for that."""
+    """Return the CUDA version of the installed torch, from its ``version.py``; not imported for that."""
     try:
         spec = find_spec("torch")
     except (ImportError, ValueError):

@@ -24,13 +24,13 @@ class Reading:
 
 def read(wall: Callable[[], int], device: Callable[[], int], tries: int = TRIES) -> Reading:
     """Return the tightest of `tries` brackets wall – device – wall."""
-    found = []
+    readings = []
     for _ in range(tries):
         before = wall()
         between = device()
         after = wall()
-        found.append(Reading((before + after) // 2, between, max(after - before + 1, 0) // 2))
-    return min(found, key=lambda reading: reading.error_ns)
+        readings.append(Reading((before + after) // 2, between, max(after - before + 1, 0) // 2))
+    return min(readings, key=lambda reading: reading.error_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Alignment:
         return max(self.first.error_ns, self.last.error_ns)
 
     def to_wall(self, device_ns: npt.NDArray[np.uint64]) -> IntArray:
-        """Times of records in ns of the recording's clock."""
+        """Convert times of records to ns of the recording's clock."""
         since = device_ns.astype(np.int64) - self.first.device_ns
         if self.steady:
             return np.asarray(self.first.wall_ns + since + self._middle() - self.offset_ns, dtype=np.int64)

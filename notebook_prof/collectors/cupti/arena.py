@@ -112,7 +112,7 @@ class Arena:
         self._numbers[_LIMIT] = self._count
 
     def close(self) -> None:
-        """From now on, what is requested gets the buffer that nobody reads; for when none is outstanding."""
+        """Hand out the buffer that nobody reads from now on; for when none is outstanding."""
         self._numbers[_LIMIT] = self._count
         self._numbers[_NEXT] = self._numbers[_DONE] = max(int(self._numbers[_NEXT]), self._count) + 1
 
@@ -132,16 +132,16 @@ class Arena:
         return int(self._numbers[_VALID + self._count])
 
     def take(self) -> list[Words]:
-        """Copies of what came back, in the order in which buffers were handed out; pages are given back."""
+        """Copy what came back, in the order in which buffers were handed out, and give pages back."""
         each = BUFFER_BYTES // WORD
         valid = np.minimum(self._numbers[_VALID : _VALID + self._count], BUFFER_BYTES) // WORD
-        found = [
+        copies = [
             self._words[at * each : at * each + int(valid[at])].copy()
             for at in np.flatnonzero(valid).tolist()
         ]
         if not self.outstanding:
             self._region.madvise(mmap.MADV_DONTNEED)
-        return found
+        return copies
 
     def _write(self) -> tuple[int, int]:
         """Put the code into a page, and make the page one that can run and not be written."""

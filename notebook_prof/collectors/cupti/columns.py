@@ -41,16 +41,16 @@ def ranges(rows: npt.NDArray[Any], end_ns: int, report: ImportReport) -> dict[st
     instant = (begins["flags"] & _FLAGS) == INSTANT
     order = np.argsort(ends["id"], kind="stable")
     key = ends["id"][order]
-    place = np.searchsorted(key, begins["id"])
-    known = place < len(key)
-    known[known] = key[place[known]] == begins["id"][known]
-    known &= ~instant
+    position = np.searchsorted(key, begins["id"])
+    has_end = position < len(key)
+    has_end[has_end] = key[position[has_end]] == begins["id"][has_end]
+    has_end &= ~instant
     stop = np.where(instant, begins["timestamp"], np.uint64(end_ns))
-    stop[known] = ends["timestamp"][order[place[known]]]
+    stop[has_end] = ends["timestamp"][order[position[has_end]]]
     report.add(
         "ranges-open",
         "info",
-        int((~known & ~instant).sum()),
+        int((~has_end & ~instant).sum()),
         example="NVTX ranges that had not ended when the recording did",
         effect="they end with it",
     )
@@ -139,9 +139,9 @@ def columns(
     return _joined(parts, clock, pid, thread_names or {})
 
 
-def _renumbered(numbers: npt.NDArray[Any], known: Mapping[int, int]) -> IntArray:
+def _renumbered(numbers: npt.NDArray[Any], tid_of: Mapping[int, int]) -> IntArray:
     distinct, codes = np.unique(numbers, return_inverse=True)
-    return np.array([known.get(number, number) for number in distinct.tolist()], np.int64)[codes]
+    return np.array([tid_of.get(number, number) for number in distinct.tolist()], np.int64)[codes]
 
 
 def _timed(kind: int, rows: npt.NDArray[Any], report: ImportReport) -> npt.NDArray[Any]:
@@ -171,7 +171,7 @@ def _calls(rows: npt.NDArray[Any], kind: str, name: Callable[[int], str]) -> Par
 
 
 def _outer(rows: npt.NDArray[Any], runtime: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
-    """Driver calls that are not part of a recorded runtime call."""
+    """Return the driver calls that are not part of a recorded runtime call."""
     if runtime is None:
         return rows
     return rows[~np.isin(rows["correlationId"], runtime["correlationId"])]
@@ -194,7 +194,7 @@ def _kernels(rows: npt.NDArray[Any], devices: Mapping[int, Device]) -> Part:
 
     def text(row: tuple[int, ...]) -> str:
         grid, block, registers, number, memory = row[:3], row[3:6], row[6], row[7], row[8]
-        told = (
+        text_of_row = (
             f'{{"grid":[{grid[0]},{grid[1]},{grid[2]}],"block":[{block[0]},{block[1]},{block[2]}],'
             f'"registers":{registers},"shared_memory":{memory}'
         )
@@ -202,8 +202,8 @@ def _kernels(rows: npt.NDArray[Any], devices: Mapping[int, Device]) -> Part:
             blocks, warps, share = device.occupancy(
                 (grid[0], grid[1], grid[2]), (block[0], block[1], block[2]), registers, memory
             )
-            told += f',"blocks_per_sm":{blocks},"warps_per_sm":{warps},"occupancy":{100 * share}'
-        return told + _more(launched, row[9:]) + "}"
+            text_of_row += f',"blocks_per_sm":{blocks},"warps_per_sm":{warps},"occupancy":{100 * share}'
+        return text_of_row + _more(launched, row[9:]) + "}"
 
     return {
         **_on_stream(rows),
@@ -220,12 +220,12 @@ def _launched(rows: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
 
 def _more(launched: Mapping[str, Any], values: tuple[int, ...]) -> str:
     """Return the same in JSON, to be appended; a graph of number 0 is none."""
-    told = zip(launched, values, strict=True)
-    return "".join(f',"{_LAUNCHED[name]}":{value}' for name, value in told if value or name == "priority")
+    pairs = zip(launched, values, strict=True)
+    return "".join(f',"{_LAUNCHED[name]}":{value}' for name, value in pairs if value or name == "priority")
 
 
 def _moved(rows: npt.NDArray[Any]) -> Coded:
-    """Bytes, and the graph that asked for it."""
+    """Return the bytes, and the graph that asked for them."""
     launched = _launched(rows)
     return _texts(
         {"bytes": rows["bytes"], **launched},
@@ -266,12 +266,12 @@ def _waits(rows: npt.NDArray[Any], of: dict[int, npt.NDArray[Any]]) -> Part:
 
 
 def _device_of_context(context: npt.NDArray[Any], of: dict[int, npt.NDArray[Any]]) -> IntArray:
-    """Waits name a context only; kernels and copies tell whose device that is."""
+    """Return the device of each context: waits name a context only; kernels and copies tell whose it is."""
     result = np.zeros(len(context), np.int64)
     for kind in (kinds.CONCURRENT_KERNEL, kinds.MEMCPY, kinds.MEMSET):
         if (rows := of.get(kind)) is not None:
-            known, first = np.unique(rows["contextId"], return_index=True)
-            for number, at in zip(known.tolist(), first.tolist(), strict=True):
+            contexts, first = np.unique(rows["contextId"], return_index=True)
+            for number, at in zip(contexts.tolist(), first.tolist(), strict=True):
                 result[context == number] = int(rows["deviceId"][at])
     return result
 
@@ -303,17 +303,17 @@ def _joined(
     n = sum(lengths)
 
     def numbers(name: str, missing: int = -1) -> IntArray:
-        found = np.full(n, missing, np.int64)
+        column = np.full(n, missing, np.int64)
         at = 0
         for part, length in zip(parts, lengths, strict=True):
             if name in part:
-                found[at : at + length] = part[name]
+                column[at : at + length] = part[name]
             at += length
-        return found
+        return column
 
     def texts(name: str) -> Coded:
         codes = np.full(n, -1, np.int64)
-        places: dict[str, int] = {}
+        code_of: dict[str, int] = {}
         at = 0
         for part, length in zip(parts, lengths, strict=True):
             if name in part:
@@ -322,10 +322,10 @@ def _joined(
                     if isinstance(part[name], Coded)
                     else Coded(np.zeros(length, int), [part[name]])
                 )
-                map_ = np.array([places.setdefault(t, len(places)) for t in own.values] + [-1], np.int64)
+                map_ = np.array([code_of.setdefault(t, len(code_of)) for t in own.values] + [-1], np.int64)
                 codes[at : at + length] = map_[own.codes]
             at += length
-        return Coded(codes, list(places))
+        return Coded(codes, list(code_of))
 
     def times(name: str) -> npt.NDArray[np.uint64]:
         return np.concatenate([part[name].astype(np.uint64) for part in parts] or [np.empty(0, np.uint64)])

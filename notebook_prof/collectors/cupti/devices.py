@@ -42,7 +42,7 @@ class Device:
     reserved_shared_memory: int
 
     def resident_blocks(self, threads: int, registers: int, shared_memory: int) -> int:
-        """Most blocks of a kernel that one multiprocessor can hold at a time.
+        """Return the most blocks of a kernel that one multiprocessor can hold at a time.
 
         Parameters
         ----------
@@ -67,21 +67,21 @@ class Device:
             of_warp = -(-registers * _WARP // _REGISTER_UNIT) * _REGISTER_UNIT
             limits.append(self.registers // _PARTS // of_warp * _PARTS // warps)
         unit = 256 if self.major < 8 else 128
-        if taken := -(-(shared_memory + self.reserved_shared_memory) // unit) * unit:
-            limits.append(self.shared_memory // taken)
+        if allocated := -(-(shared_memory + self.reserved_shared_memory) // unit) * unit:
+            limits.append(self.shared_memory // allocated)
         return min(limits)
 
     def occupancy(
         self, grid: tuple[int, int, int], block: tuple[int, int, int], registers: int, shared_memory: int
     ) -> tuple[float, float, float]:
-        """Blocks and warps for each multiprocessor, and the estimated share of its threads in use.
+        """Return blocks and warps for each multiprocessor, and the estimated share of its threads in use.
 
         As Kineto's ``blocks per SM``, ``warps per SM`` and ``est. achieved occupancy %`` (there in per cent).
         """
         threads = block[0] * block[1] * block[2]
         each = grid[0] * grid[1] * grid[2] / max(self.multiprocessors, 1)
-        held = min(float(self.resident_blocks(threads, registers, shared_memory)), each)
-        return each, each * threads / _WARP, held * threads / max(self.threads, 1)
+        resident = min(float(self.resident_blocks(threads, registers, shared_memory)), each)
+        return each, each * threads / _WARP, resident * threads / max(self.threads, 1)
 
 
 def read_devices(load: Callable[[str], Any] = ctypes.CDLL) -> dict[int, Device]:
@@ -95,8 +95,8 @@ def read_devices(load: Callable[[str], Any] = ctypes.CDLL) -> dict[int, Device]:
     cuda, count = driver(load), ctypes.c_int()
     if cuda is None or cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)):
         return {}
-    found = {number: _device(cuda, number) for number in range(count.value)}
-    return {number: device for number, device in found.items() if device is not None}
+    devices = {number: _device(cuda, number) for number in range(count.value)}
+    return {number: device for number, device in devices.items() if device is not None}
 
 
 def _device(cuda: Any, number: int) -> Device | None:
@@ -105,10 +105,10 @@ def _device(cuda: Any, number: int) -> Device | None:
         return None
     cuda.cuDeviceGetName(name, len(name), handle)
     cuda.cuDeviceTotalMem_v2(ctypes.byref(memory), handle)
-    told: dict[str, int] = {}
+    attributes: dict[str, int] = {}
     for attribute, code in _ATTRIBUTES.items():
         value = ctypes.c_int()
         if cuda.cuDeviceGetAttribute(ctypes.byref(value), code, handle):
             return None
-        told[attribute] = value.value
-    return Device(name.value.decode(errors="replace"), memory.value, **told)
+        attributes[attribute] = value.value
+    return Device(name.value.decode(errors="replace"), memory.value, **attributes)

@@ -11,7 +11,7 @@ from .align import Alignment
 from .layouts import MEMORY2
 from .walk import Records
 
-_TAKEN: Final = 1
+_ALLOCATION: Final = 1
 _ON_DEVICE: Final = (3, 4, 5, 6, 7)
 """Kinds of memory that take the card's: device, array, managed, and both static."""
 
@@ -28,9 +28,9 @@ def driver_memory(records: Records, clock: Alignment, builder: TraceBuilder) -> 
     rows = rows[np.isin(rows["memoryKind"], _ON_DEVICE) & (rows["timestamp"] > 0)]
     rows = rows[np.argsort(rows["timestamp"], kind="stable")]
     size = rows["bytes"].astype(np.int64)
-    size = np.where(rows["memoryOperationType"] == _TAKEN, size, -size)
+    size = np.where(rows["memoryOperationType"] == _ALLOCATION, size, -size)
     for device in np.unique(rows["deviceId"]).tolist():
-        mine = rows["deviceId"] == device
+        of_device = rows["deviceId"] == device
         name = f"GPU {device} taken from the driver"
         track = builder.track(name, "counter", device=int(device), unit="bytes")
-        builder.counter(track, clock.to_wall(rows["timestamp"][mine]), np.cumsum(size[mine]))
+        builder.counter(track, clock.to_wall(rows["timestamp"][of_device]), np.cumsum(size[of_device]))

@@ -20,7 +20,7 @@ _TOOLKIT: Final = ("lib64", "extras/CUPTI/lib64", "lib", "targets/*/lib")
 
 
 def find_library() -> str | None:
-    """Path or name of the libcupti to use; None where there is none.
+    """Return the path or name of the libcupti to use; None where there is none.
 
     One that the process has loaded already wins, as two of them cannot record together. Then those of
     the ``nvidia-cuda-cupti`` wheels, the one that Triton brings, those of the toolkits in ``CUDA_HOME`` and
@@ -30,14 +30,14 @@ def find_library() -> str | None:
     loaded = mapped()
     if "cupti" in loaded:
         return loaded["cupti"]
-    found = list(_candidates())
-    wanted = _major(loaded.get("cudart", ""))
-    found.sort(key=lambda path: wanted is not None and _major(path) != wanted)
-    return found[0] if found else ctypes.util.find_library("cupti")
+    candidates = list(_candidates())
+    major = _major(loaded.get("cudart", ""))
+    candidates.sort(key=lambda path: major is not None and _major(path) != major)
+    return candidates[0] if candidates else ctypes.util.find_library("cupti")
 
 
 def mapped(maps: Path = Path("/proc/self/maps")) -> dict[str, str]:
-    """Paths of ``libcupti`` and ``libcudart`` in this process, by ``cupti`` and ``cudart``."""
+    """Return paths of ``libcupti`` and ``libcudart`` in this process, by ``cupti`` and ``cudart``."""
     try:
         text = maps.read_text(errors="replace")
     except OSError:

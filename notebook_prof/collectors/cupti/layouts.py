@@ -205,7 +205,7 @@ def release(version: int) -> int:
 
 
 def sizes(version: int) -> dict[str, int]:
-    """Bytes of every structure.
+    """Return bytes of every structure.
 
     Parameters
     ----------
@@ -222,19 +222,19 @@ def sizes(version: int) -> dict[str, int]:
     >>> sizes(28)["Kernel"], sizes(130001)["Kernel"]
     (208, 216)
     """
-    known = release(version)
-    if known not in VERSIONS:
+    own_release = release(version)
+    if own_release not in VERSIONS:
         raise RecordingError(
             f"this libcupti calls itself version {version}, and the layout of its records is not known here: "
             f"known are {VERSIONS[0]} (CUDA 11.7) to {VERSIONS[-1]} (CUDA 13.5). Reading them unverified "
             "would give wrong numbers: install an nvidia-cuda-cupti wheel of a known version, or a torch "
             "built for CUDA"
         )
-    found = dict(_FIRST)
+    sizes_of = dict(_FIRST)
     for number, grown in _GREW:
-        if number <= known:
-            found.update(grown)
-    return found
+        if number <= own_release:
+            sizes_of.update(grown)
+    return sizes_of
 
 
 @cache
@@ -259,7 +259,7 @@ def record(struct: str, size: int) -> np.dtype[Any]:
         {
             "names": list(fields),
             "formats": [kind for _, kind in fields.values()],
-            "offsets": [place for place, _ in fields.values()],
+            "offsets": [offset for offset, _ in fields.values()],
             "itemsize": size,
         }
     )

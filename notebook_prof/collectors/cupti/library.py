@@ -10,7 +10,7 @@ from ...errors import RecordingError
 from .layouts import EITHER, STRUCTS, release, sizes
 
 _ApiCallback: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p)
-_nothing: Final = _ApiCallback(lambda *told: None)
+_nothing: Final = _ApiCallback(lambda *arguments: None)
 """The subscriber's callback: no domain is ever enabled, so it is never called."""
 
 RUNTIME_API, DRIVER_API = 2, 1
@@ -40,8 +40,8 @@ class CuptiError(RecordingError):
     """A call of CUPTI failed; `code` is its result."""
 
     def __init__(self, doing: str, code: int, name: str) -> None:
-        told = SENTENCES.get(code, "see the table of results in NVIDIA's documentation of CUPTI")
-        super().__init__(f"CUPTI could not {doing} ({name or 'result'} {code}): {told}")
+        reason = SENTENCES.get(code, "see the table of results in NVIDIA's documentation of CUPTI")
+        super().__init__(f"CUPTI could not {doing} ({name or 'result'} {code}): {reason}")
         self.code = code
 
 
@@ -74,13 +74,13 @@ class Cupti:
         self.path = path
         self._subscriber = ctypes.c_void_p()
         self.version = self._version()
-        known = sizes(self.version)
+        expected = sizes(self.version)
         self.strides = _strides(self._library)
         for kind, struct in STRUCTS.items():
-            if self.strides.get(kind) not in self._allowed(struct, known[struct]):
+            if self.strides.get(kind) not in self._allowed(struct, expected[struct]):
                 raise RecordingError(
                     f"{path} (version {self.version}) steps {self.strides.get(kind)} bytes over a record of "
-                    f"kind {kind}, where the headers of that version say {known[struct]}: its records are "
+                    f"kind {kind}, where the headers of that version say {expected[struct]}: its records are "
                     "not read"
                 )
 
@@ -89,7 +89,7 @@ class Cupti:
         return (size,) if also is None else (size, also)
 
     def timestamp_ns(self) -> int:
-        """Now, on the clock of the records; Unix nanoseconds by default."""
+        """Return the time now on the clock of the records; Unix nanoseconds by default."""
         value = ctypes.c_uint64()
         self._call("cuptiGetTimestamp", ctypes.byref(value), doing="read its clock")
         return value.value
@@ -136,7 +136,7 @@ class Cupti:
         self._call("cuptiActivityFlushAll", ctypes.c_uint32(_FORCED), doing="give its buffers back")
 
     def dropped(self) -> int:
-        """Records that CUPTI dropped because it had no buffer, since the last time it was asked."""
+        """Count the records that CUPTI dropped for want of a buffer, since the last time it was asked."""
         count = ctypes.c_size_t()
         self._call(
             "cuptiActivityGetNumDroppedRecords",
@@ -148,7 +148,7 @@ class Cupti:
         return count.value
 
     def api_name(self, domain: int, number: int) -> str:
-        """Name of a call of the runtime or driver, without its ``_v7000``; ``call N`` if not known."""
+        """Return the name of a call of the runtime or driver, without ``_v7000``, or ``call N``."""
         name = ctypes.c_char_p()
         code = self._library.cuptiGetCallbackName(
             ctypes.c_int(domain), ctypes.c_uint32(number), ctypes.byref(name)
@@ -173,7 +173,7 @@ class Cupti:
 def _strides(library: Any) -> dict[int, int]:
     """Return how far the library itself steps over a record of each kind, asked with records drawn for it."""
     step = library.cuptiActivityGetNextRecord
-    found: dict[int, int] = {}
+    strides: dict[int, int] = {}
     room = 4096
     for kind in range(1, 64):
         drawn = (ctypes.c_uint64 * (room // 8))(*[kind] * (room // 8))
@@ -185,5 +185,5 @@ def _strides(library: Any) -> dict[int, int]:
                 break
             where.append(at.value)
         if len(where) == 2 and 0 < (stride := where[1] - where[0]) < room and stride % 8 == 0:
-            found[kind] = stride
-    return found
+            strides[kind] = stride
+    return strides

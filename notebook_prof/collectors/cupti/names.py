@@ -36,13 +36,13 @@ def coded(numbers: npt.NDArray[Any], name: Callable[[int], str]) -> Coded:
     """Return a column of names, each distinct number being named once."""
     distinct, codes = np.unique(numbers, return_inverse=True)
     texts = [name(int(number)) for number in distinct]
-    places: dict[str, int] = {}
-    again = np.array([places.setdefault(text, len(places)) for text in texts], np.int64)
-    return Coded(again[codes] if len(again) else codes, list(places))
+    code_of: dict[str, int] = {}
+    again = np.array([code_of.setdefault(text, len(code_of)) for text in texts], np.int64)
+    return Coded(again[codes] if len(again) else codes, list(code_of))
 
 
 def kernel_name(address: int) -> str:
-    """Name of a kernel from the C string at `address`, demangled where that is possible."""
+    """Return the name of a kernel from the C string at `address`, demangled where that is possible."""
     return demangle(text_at(address)) or "kernel"
 
 
@@ -52,7 +52,7 @@ def text_at(address: int) -> str:
 
 
 def copy_name(code: int) -> str:
-    """As Kineto names copies; `code` is kind, source and target, a byte each.
+    """Name a copy as Kineto does; `code` is kind, source and target, a byte each.
 
     Examples
     --------
@@ -64,12 +64,12 @@ def copy_name(code: int) -> str:
 
 
 def memset_name(kind: int) -> str:
-    """As Kineto names fills."""
+    """Name a fill as Kineto does."""
     return f"Memset ({_pick(MEMORY, kind)})"
 
 
 def sync_name(kind: int) -> str:
-    """As Kineto names waits."""
+    """Name a wait as Kineto does."""
     return _pick(SYNC, kind)
 
 
@@ -79,7 +79,7 @@ def overhead_name(kind: int) -> str:
 
 
 def demangle(name: str) -> str:
-    """A C++ name in readable form, by the C++ library of the process; itself where that cannot be done.
+    """Write a C++ name in readable form, by the process's C++ library; as it is where that cannot be done.
 
     Examples
     --------
@@ -89,18 +89,18 @@ def demangle(name: str) -> str:
     if not name.startswith("_Z") or (call := _demangler()) is None:
         return name
     status = ctypes.c_int()
-    found = call(name.encode(), None, None, ctypes.byref(status))
-    if not found:
+    readable = call(name.encode(), None, None, ctypes.byref(status))
+    if not readable:
         return name
     try:
-        return ctypes.string_at(found).decode(errors="replace") if status.value == 0 else name
+        return ctypes.string_at(readable).decode(errors="replace") if status.value == 0 else name
     finally:
-        ctypes.CDLL(None).free(ctypes.c_void_p(found))
+        ctypes.CDLL(None).free(ctypes.c_void_p(readable))
 
 
 @cache
 def _demangler() -> Any:
-    """``__cxa_demangle`` of the C++ ABI."""
+    """Return ``__cxa_demangle`` of the C++ ABI."""
     for library in ("libstdc++.so.6", "libc++abi.so.1"):
         try:
             call = ctypes.CDLL(library).__cxa_demangle

@@ -28,16 +28,16 @@ from .walk import Words, since, walk
 
 
 def short_numbers() -> dict[int, int]:
-    """From the lower half of pthread's number, by which CUPTI before 12.0 tells threads, to the system's."""
-    known = {thread.ident: thread.native_id for thread in threading.enumerate()}
-    return {short & 0xFFFFFFFF: tid for short, tid in known.items() if short is not None and tid is not None}
+    """Return the system's number of each thread by the lower half of pthread's, told before CUPTI 12.0."""
+    tid_of = {thread.ident: thread.native_id for thread in threading.enumerate()}
+    return {short & 0xFFFFFFFF: tid for short, tid in tid_of.items() if short is not None and tid is not None}
 
 
 def thread_names() -> dict[tuple[int, int], str]:
-    """Names by process and the system's number."""
+    """Return names by process and the system's number."""
     pid = os.getpid()
-    known = {thread.native_id: thread.name for thread in threading.enumerate()}
-    return {(pid, tid): name for tid, name in known.items() if tid is not None}
+    name_of = {thread.native_id: thread.name for thread in threading.enumerate()}
+    return {(pid, tid): name for tid, name in name_of.items() if tid is not None}
 
 
 _NOT_IN_USE: Final = (3, 201)
@@ -234,9 +234,9 @@ class CuptiSession:
                 advice="a lost device or a sticky CUDA error does this: restart the kernel",
             )
         if self._arena is not None:
-            found = self._arena
-            self._losses = found.refused, found.wasted_bytes, found.outstanding
-            self._filled = found.take()
+            filled_arena = self._arena
+            self._losses = filled_arena.refused, filled_arena.wasted_bytes, filled_arena.outstanding
+            self._filled = filled_arena.take()
         self._release()
 
     def result(self, builder: TraceBuilder) -> None:
@@ -354,7 +354,7 @@ def open_users() -> Cupti:
 
 
 def _tell_devices(devices: dict[int, Device], builder: TraceBuilder) -> None:
-    """Names and properties of the cards, in the words of Kineto's files."""
+    """Put names and properties of the cards, in the words of Kineto's files."""
     if not devices:
         return
     builder.metadata.setdefault("devices", [devices[number].name for number in sorted(devices)])

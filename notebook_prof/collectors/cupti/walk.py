@@ -77,7 +77,7 @@ def walk(buffers: Iterable[Words], strides: Mapping[int, int]) -> Records:
             whole = buffer[rows[:, None] + np.arange(words[kind])]
             dtype = record(STRUCTS[kind], int(words[kind]) * WORD)
             parts.setdefault(kind, []).append(whole.view(dtype).reshape(-1))
-    result.of = {kind: np.concatenate(found) for kind, found in parts.items()}
+    result.of = {kind: np.concatenate(arrays) for kind, arrays in parts.items()}
     return result
 
 
@@ -110,9 +110,9 @@ def starts(buffer: Words, words: IntArray) -> tuple[IntArray, int]:
     after = candidates + length[candidates]
     whole = after <= n  # a record that is cut off is not one
     nowhere = len(candidates)
-    place = np.full(n + 1, nowhere, np.int64)
-    place[candidates[whole]] = np.flatnonzero(whole)
-    jump = np.append(np.where(whole, place[np.minimum(after, n)], nowhere), nowhere)
+    next_candidate = np.full(n + 1, nowhere, np.int64)
+    next_candidate[candidates[whole]] = np.flatnonzero(whole)
+    jump = np.append(np.where(whole, next_candidate[np.minimum(after, n)], nowhere), nowhere)
     reached = np.zeros(nowhere + 1, bool)
     reached[[0, nowhere]] = whole[0], True
     while True:
@@ -121,8 +121,8 @@ def starts(buffer: Words, words: IntArray) -> tuple[IntArray, int]:
             break
         reached[ahead] = True
         jump = jump[jump]
-    found = np.flatnonzero(reached[:-1])
-    return candidates[found], int(after[found[-1]]) if len(found) else 0
+    rows = np.flatnonzero(reached[:-1])
+    return candidates[rows], int(after[rows[-1]]) if len(rows) else 0
 
 
 def _kinds(buffer: Words) -> npt.NDArray[np.uint32]:

@@ -86,8 +86,8 @@ class CupyCollector(Collector):
         self._now = clock.now_ns
         used = in_use()
         for device in range(cupy.cuda.runtime.getDeviceCount()):
-            known = used is None or device in used
-            self._totals[device] = [*_pool(cupy, device)] if known else [0, 0]
+            is_used = used is None or device in used
+            self._totals[device] = [*_pool(cupy, device)] if is_used else [0, 0]
         self._note_pinned()
         hook = make_hook(cupy.cuda.MemoryHook, self._events, self._totals, clock.now_ns)
         hook.__enter__()
@@ -178,17 +178,17 @@ def make_hook(base: type[Any], events: Events, totals: dict[int, list[int]], now
         name = "notebook_prof"
         muted = False
 
-        def alloc_postprocess(self, **told: int) -> None:
-            if told["mem_ptr"]:
-                totals.setdefault(told["device_id"], [0, 0])[1] += told["mem_size"]
+        def alloc_postprocess(self, **facts: int) -> None:
+            if facts["mem_ptr"]:
+                totals.setdefault(facts["device_id"], [0, 0])[1] += facts["mem_size"]
 
-        def malloc_postprocess(self, **told: int) -> None:
-            if told["mem_ptr"] and not self.muted:
-                self._note(told["device_id"], told["mem_ptr"], told["mem_size"])
+        def malloc_postprocess(self, **facts: int) -> None:
+            if facts["mem_ptr"] and not self.muted:
+                self._note(facts["device_id"], facts["mem_ptr"], facts["mem_size"])
 
-        def free_postprocess(self, **told: int) -> None:
+        def free_postprocess(self, **facts: int) -> None:
             if not self.muted:
-                self._note(told["device_id"], told["mem_ptr"], -told["mem_size"])
+                self._note(facts["device_id"], facts["mem_ptr"], -facts["mem_size"])
 
         def mute(self) -> None:
             self.muted = True
@@ -212,7 +212,7 @@ def _with_a_gpu(cupy: Any) -> Availability:
 
 
 def _pool(cupy: Any, device: int) -> tuple[int, int]:
-    """Used and held bytes of the default pool on a device."""
+    """Return used and held bytes of the default pool on a device."""
     with cupy.cuda.Device(device):
         pool = cupy.get_default_memory_pool()
         return int(pool.used_bytes()), int(pool.total_bytes())

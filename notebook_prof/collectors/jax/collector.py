@@ -43,12 +43,12 @@ def of_devices(space: Space, devices: Sequence[int] | None, report: ImportReport
         return space
     number = [_DEVICE.match(line.plane) for line in space.lines]
     other = [match is not None and int(match[1]) not in devices for match in number]
-    mine = [line for line, out in zip(space.lines, other, strict=True) if not out]
+    lines = [line for line, out in zip(space.lines, other, strict=True) if not out]
     theirs = [line for line, out in zip(space.lines, other, strict=True) if out]
-    kept = _ids(line for line in mine if _DEVICE.match(line.plane))
+    kept = _ids(line for line in lines if _DEVICE.match(line.plane))
     launched = _ids(theirs) - kept
     tell_left_out(report, devices, "device work", sum(len(line.ts) for line in theirs))
-    return replace(space, lines=[_without(line, launched) for line in mine])
+    return replace(space, lines=[_without(line, launched) for line in lines])
 
 
 def _ids(lines: Any) -> set[Any]:
@@ -112,7 +112,7 @@ class JaxCollector(Collector):
         return Availability(True, f"operations and kernels by JAX's profiler{loaded}")
 
     def claims(self) -> frozenset[str]:
-        """CUPTI too, where JAX's own part for NVIDIA's GPUs is installed."""
+        """Claim CUPTI too, where JAX's own part for NVIDIA's GPUs is installed."""
         on_gpu = any(installed(plugin) for plugin in _CUDA_PLUGINS)
         return self.holds | {"CUPTI"} if on_gpu else self.holds
 

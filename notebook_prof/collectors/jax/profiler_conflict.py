@@ -27,7 +27,7 @@ class ConflictWatch:
         self._make_room = make_room
         original = getattr(jax.profiler, _START, None)
         home = sys.modules.get(getattr(original, "__module__", ""), jax.profiler)
-        self._places: list[Any] = [] if original is None else [jax.profiler, home]
+        self._modules: list[Any] = [] if original is None else [jax.profiler, home]
         self._original: Any = original
         self._wrapper: Any = None
 
@@ -40,11 +40,11 @@ class ConflictWatch:
             return original(*args, **kwargs)
 
         self._wrapper = start_trace
-        for place in self._places:
-            setattr(place, _START, start_trace)
+        for module in self._modules:
+            setattr(module, _START, start_trace)
 
     def unwatch(self) -> None:
         """Put the original back."""
-        for place in self._places:
-            if getattr(place, _START, None) is self._wrapper:
-                setattr(place, _START, self._original)
+        for module in self._modules:
+            if getattr(module, _START, None) is self._wrapper:
+                setattr(module, _START, self._original)

@@ -82,7 +82,7 @@ class FolderSession:
 
 
 def _native() -> Any:
-    """The module of jaxlib that has ``ProfilerSession`` with a ``stop`` that gives bytes; None without."""
+    """Return the module of jaxlib whose ``ProfilerSession`` has a ``stop`` that gives bytes; None without."""
     for name in ("jaxlib._profiler", "jaxlib.xla_extension.profiler"):
         try:
             module = import_module(name)

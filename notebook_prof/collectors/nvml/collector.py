@@ -180,11 +180,11 @@ def _from_buffer(nvml: Any, gpu: _Gpu, metric: Metric, clock: Clock) -> bool:
     name = metric.name
     since = gpu.since_us.setdefault(name, clock.now_ns() // 1000)
     try:
-        found = samples_since(nvml, gpu.handle, metric.samples, since)
+        samples = samples_since(nvml, gpu.handle, metric.samples, since)
     except NoSamplesError:
         gpu.polled.add(name)
         return False
-    for at_us, value in found:
+    for at_us, value in samples:
         gpu.readings.setdefault(name, Readings()).add(at_us * 1000, value * metric.scale)
         gpu.since_us[name] = at_us
     return True
@@ -201,12 +201,12 @@ def _rates(totals: Readings) -> Readings:
 
 
 def _visible(nvml: Any) -> list[tuple[int, Any]]:
-    """CUDA's number and NVML's handle of every GPU that ``CUDA_VISIBLE_DEVICES`` leaves."""
-    asked = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if asked is None:
+    """Return CUDA's number and NVML's handle of every GPU that ``CUDA_VISIBLE_DEVICES`` leaves."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
         return [(i, nvml.nvmlDeviceGetHandleByIndex(i)) for i in range(nvml.nvmlDeviceGetCount())]
     handles: list[Any] = []
-    for word in filter(None, (part.strip() for part in asked.split(","))):
+    for word in filter(None, (part.strip() for part in visible.split(","))):
         try:
             by_index = word.lstrip("-").isdigit()
             handles.append(

@@ -41,7 +41,7 @@ def samples_since(nvml: Any, handle: Any, buffer: str, since_us: int) -> list[tu
     """
     try:
         number = getattr(nvml, buffer)
-        kind, found = nvml.nvmlDeviceGetSamples(handle, number, since_us)
+        kind, samples = nvml.nvmlDeviceGetSamples(handle, number, since_us)
     except AttributeError as error:
         raise NoSamplesError(str(error)) from error
     except nvml.NVMLError as error:
@@ -50,7 +50,7 @@ def samples_since(nvml: Any, handle: Any, buffer: str, since_us: int) -> list[tu
         raise NoSamplesError(str(error)) from error
     if not 0 <= kind < len(_OF_TYPE):
         raise NoSamplesError(f"values of type {kind}")
-    read = [(int(one.timeStamp), float(getattr(one.sampleValue, _OF_TYPE[kind]))) for one in found]
+    read = [(int(one.timeStamp), float(getattr(one.sampleValue, _OF_TYPE[kind]))) for one in samples]
     read = sorted(pair for pair in read if pair[0] > since_us)
     if read and read[-1][0] - since_us > NEAR_US:
         raise NoSamplesError("their times are on another clock")
@@ -87,7 +87,7 @@ class Metric:
 
 
 def _own_memory(nvml: Any, handle: Any) -> float | None:
-    """Bytes that this process holds; None in containers that hide its number from the driver."""
+    """Return bytes that this process holds; None in containers that hide its number from the driver."""
     processes = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
     return next((process.usedGpuMemory for process in processes if process.pid == os.getpid()), None)
 
@@ -106,7 +106,7 @@ _REASONS: Final = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurre
 
 
 def _throttled(nvml: Any, handle: Any) -> float | None:
-    """Bits of `HARMFUL` that lower the clocks now."""
+    """Return bits of `HARMFUL` that lower the clocks now."""
     for name in _REASONS:
         if (read := getattr(nvml, name, None)) is None:
             continue
@@ -119,7 +119,7 @@ def _throttled(nvml: Any, handle: Any) -> float | None:
 
 
 def _others(nvml: Any, handle: Any) -> float:
-    """Processes with a context on the GPU besides this one.
+    """Return processes with a context on the GPU besides this one.
 
     In containers that hide this process's number from the driver, one of them is taken for it.
     """
@@ -131,11 +131,11 @@ ALL_LINKS: Final = 0xFFFFFFFF
 
 
 def _nvlink(field: str) -> Callable[[Any, Any], float | None]:
-    """Reader of a total of bytes over all NVLinks; None for cards without."""
+    """Make a reader of a total of bytes over all NVLinks; it gives None for cards without."""
 
     def read(nvml: Any, handle: Any) -> float | None:
-        told = nvml.nvmlDeviceGetFieldValues(handle, [(getattr(nvml, field), ALL_LINKS)])[0]
-        return None if told.nvmlReturn else float(told.value.ullVal) * 1024
+        total = nvml.nvmlDeviceGetFieldValues(handle, [(getattr(nvml, field), ALL_LINKS)])[0]
+        return None if total.nvmlReturn else float(total.value.ullVal) * 1024
 
     return read
 
@@ -202,7 +202,7 @@ LANE_BYTES_PER_S: Final = {1: 0.25e9, 2: 0.5e9, 3: 0.9846e9, 4: 1.9692e9, 5: 3.9
 
 
 def pcie_link(nvml: Any, handle: Any) -> dict[str, float] | None:
-    """The fastest PCIe link that this card and this machine can make; None where the driver does not tell.
+    """Return the fastest PCIe link that card and machine can make; None where the driver does not tell.
 
     Returns
     -------

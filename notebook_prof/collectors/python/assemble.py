@@ -51,8 +51,8 @@ class Timed(NamedTuple):
         length = np.diff(self.bounds)
         spans = np.maximum(-(-length // interval_ns), 1)
         home = np.repeat(np.arange(len(spans)), spans)
-        place = np.arange(len(home)) - np.repeat(np.cumsum(spans) - spans, spans)
-        begin = self.bounds[home] + place * interval_ns
+        position = np.arange(len(home)) - np.repeat(np.cumsum(spans) - spans, spans)
+        begin = self.bounds[home] + position * interval_ns
         return Timed(np.append(begin, self.bounds[-1:]), self.stack[home])
 
 
@@ -146,7 +146,7 @@ def boundaries(bounds: IntArray, edges: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def breaks(ts: IntArray, stack: IntArray, stacks: Stacks, labels: Labels, edges: Edges) -> IntArray:
-    """From which depth on slices may not continue from one sample to the next.
+    """Return from which depth on slices may not continue from one sample to the next.
 
     Where an annotation begins or ends, everything that was called by the function that opened it has
     returned, and its own line is another one: such slices would otherwise overlap the annotation's edge.
@@ -169,13 +169,13 @@ def breaks(ts: IntArray, stack: IntArray, stacks: Stacks, labels: Labels, edges:
     home = np.repeat(np.arange(len(stacks.lengths)), stacks.lengths)
     position = np.arange(len(home)) - stacks.offsets[home]
     for number, code in enumerate(edges.codes):
-        mine = at[(edges.opener == number) & (at < len(ts))]
+        opened = at[(edges.opener == number) & (at < len(ts))]
         opener = (getattr(code, "co_qualname", code.co_name), code.co_filename, code.co_firstlineno)
         is_it = np.array([frame[:3] == opener for frame in labels.frames], dtype=bool)[stacks.frames]
         own = np.full(len(stacks.lengths), NEVER, np.int64)
         np.minimum.at(own, home[is_it], (position + (stacks.frames < labels.functions))[is_it])
-        here = np.minimum(own[stack[mine]], own[stack[np.maximum(mine - 1, 0)]])
-        np.minimum.at(depth, mine, here)
+        here = np.minimum(own[stack[opened]], own[stack[np.maximum(opened - 1, 0)]])
+        np.minimum.at(depth, opened, here)
     return depth
 
 
@@ -203,19 +203,19 @@ def label(
         Names, and for each the frame with the line it stands for: the executed line, or the first
         line of the function.
     """
-    known = stacks.known
+    distinct = stacks.distinct
     functions: dict[Frame, int] = {}
     function_of = np.array(
-        [functions.setdefault(frame._replace(line=frame.first_line), len(functions)) for frame in known],
+        [functions.setdefault(frame._replace(line=frame.first_line), len(functions)) for frame in distinct],
         dtype=np.int64,
     )
-    own = np.array([frame.owner in (CELL, USER) for frame in known], dtype=bool)[stacks.frames]
+    own = np.array([frame.owner in (CELL, USER) for frame in distinct], dtype=bool)[stacks.frames]
     n = len(stacks.lengths)
     home = np.repeat(np.arange(n), stacks.lengths)
     is_root = np.zeros(len(home), bool)
     is_root[stacks.offsets[stacks.lengths > 0]] = True
     if not roots_are_lines:
-        is_root &= np.array([frame.function.startswith("<") for frame in known], dtype=bool)[stacks.frames]
+        is_root &= np.array([frame.function.startswith("<") for frame in distinct], dtype=bool)[stacks.frames]
     copies = np.where(own & ~is_root, 2, 1)
     expanded = np.repeat(np.arange(len(home)), copies)
     second = np.concatenate([[False], expanded[1:] == expanded[:-1]])[: len(expanded)]
@@ -224,8 +224,8 @@ def label(
     labels = np.where(as_line, len(functions) + frames, function_of[frames])
     lengths = np.bincount(home[expanded], minlength=n).astype(np.int64)
     names = [f"{frame.function} ({_short(frame, cells)})" for frame in functions]
-    names += [line_name(frame, cells) for frame in known]
-    return Stacks(labels, lengths, known), Labels(names, [*functions, *known], len(functions))
+    names += [line_name(frame, cells) for frame in distinct]
+    return Stacks(labels, lengths, distinct), Labels(names, [*functions, *distinct], len(functions))
 
 
 def grow(stacks: Stacks) -> Tree:
@@ -306,7 +306,7 @@ def put(
     exact = exact if exact is not None else Exact()
     if len(exact.edges.ts):
         samples = samples.ticks(interval_ns)
-    stacks = Stacks(stacks.frames, np.append(stacks.lengths, 0), stacks.known)
+    stacks = Stacks(stacks.frames, np.append(stacks.lengths, 0), stacks.distinct)
     stack = np.where(samples.stack >= 0, samples.stack, len(stacks.lengths) - 1)
     labelled, labels = label(stacks, roots_are_lines, builder.metadata.get(OTHER_CELLS, {}))
     begin, end = boundaries(samples.bounds, exact.edges.ts)
@@ -331,7 +331,7 @@ def put(
 
 
 def _module_lines(stacks: Stacks, labels: Labels) -> IntArray:
-    """For every stack the line of the cell's own code at its root; -1 where that is something else."""
+    """Return the line of the cell's own code at the root of every stack; -1 where that is something else."""
     is_it = np.array([f.owner == CELL and f.function.startswith("<") for f in labels.frames], dtype=bool)
     lines = np.array([frame.line for frame in labels.frames], dtype=np.int64)
     result = np.full(len(stacks.lengths), -1, np.int64)
@@ -371,17 +371,17 @@ def as_typed(source: str) -> str:
     >>> as_typed("x = get_ipython().getoutput('ls')")
     'x = !ls'
     """
-    found = _IPYTHON_CALL.fullmatch(source)
-    if found is None:
+    match = _IPYTHON_CALL.fullmatch(source)
+    if match is None:
         return source
     try:
-        given = ast.literal_eval(f"({found['given']},)")
+        words = ast.literal_eval(f"({match['given']},)")
     except (ValueError, SyntaxError):
         return source
-    if not all(isinstance(word, str) for word in given):
+    if not all(isinstance(word, str) for word in words):
         return source
-    sign = "%" if found["call"] == "run_line_magic" else "!"
-    return f"{found['before']}{sign}{' '.join(given)}".rstrip()
+    sign = "%" if match["call"] == "run_line_magic" else "!"
+    return f"{match['before']}{sign}{' '.join(words)}".rstrip()
 
 
 def line_name(frame: Frame, cells: Mapping[str, str]) -> str:

@@ -78,7 +78,7 @@ class PythonCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Always; says how it looks, and whether calls can be traced too."""
+        """Return that it is always available, how it looks, and whether calls can be traced too."""
         no_spy = py_spy.refusal()
         how = f"samples lines by the alarm ({no_spy})" if no_spy else "samples lines by py-spy"
         why_not = CallTracer.refusal()
@@ -137,13 +137,13 @@ class PythonCollector(Collector):
         self._tracer = None
 
     def _choose(self) -> Engine:
-        asked = self._options.engine
-        if asked != "alarm":
+        engine = self._options.engine
+        if engine != "alarm":
             attachment = py_spy.take()
             if attachment is not None:
                 return PySpy(self.report, attachment)
             self._instead = py_spy.refusal() or "py-spy did not attach soon enough"
-            if asked == "py-spy":
+            if engine == "py-spy":
                 self.report.add(
                     "engine-refused",
                     "loss",
@@ -152,15 +152,15 @@ class PythonCollector(Collector):
                 )
         return Sampler(self.report)
 
-    def _put(self, builder: TraceBuilder, seen: Recorded) -> None:
-        own = [thread for thread in seen.threads if thread.pid == os.getpid()]
+    def _put(self, builder: TraceBuilder, recorded: Recorded) -> None:
+        own = [thread for thread in recorded.threads if thread.pid == os.getpid()]
         if all(thread.tid != self._tid for thread in own):  # too short for a sample, not for its statements
             nothing = np.empty(0, np.int64)
             own.insert(0, ThreadSamples(os.getpid(), self._tid, self._thread, "", nothing, nothing))
         for thread in own:
             checkpoint()
-            self._put_thread(builder, thread, seen)
-        _put_children(builder, seen, self._children)
+            self._put_thread(builder, thread, recorded)
+        _put_children(builder, recorded, self._children)
 
     def _statements(self, tid: int) -> Rows | None:
         """Return the cell's statements that ran in a thread during the recording, where they were noted."""
@@ -179,12 +179,12 @@ class PythonCollector(Collector):
             return False
         used = np.unique(thread.stack[thread.stack >= 0])
         leaves = stacks.frames[(stacks.offsets + stacks.lengths - 1)[used][stacks.lengths[used] > 0]]
-        files = {os.path.basename(stacks.known[leaf].file) for leaf in leaves.tolist()}
+        files = {os.path.basename(stacks.distinct[leaf].file) for leaf in leaves.tolist()}
         return len(np.unique(leaves)) == 1 and files <= _WAITS
 
-    def _put_thread(self, builder: TraceBuilder, thread: ThreadSamples, seen: Recorded) -> None:
+    def _put_thread(self, builder: TraceBuilder, thread: ThreadSamples, recorded: Recorded) -> None:
         recorded_here = thread.tid == self._tid
-        stacks = trim(seen.stacks, seen.context) if recorded_here else trim_thread(seen.stacks)
+        stacks = trim(recorded.stacks, recorded.context) if recorded_here else trim_thread(recorded.stacks)
         statements = self._statements(thread.tid) if recorded_here else None
         if statements is None and not _ran(thread, stacks):
             return
@@ -194,7 +194,7 @@ class PythonCollector(Collector):
         edges = self._edges(thread.tid) if self._edges is not None else Edges.none()
         exact = Exact(edges, statements, _ranges(builder, track))
         if statements is not None:
-            _put_statements(builder, track, statements, seen.context)
+            _put_statements(builder, track, statements, recorded.context)
         if len(thread.stack) == 0:
             return
         put(
@@ -203,44 +203,46 @@ class PythonCollector(Collector):
             Timed(thread.bounds, thread.stack),
             stacks,
             exact,
-            interval_ns=seen.interval_ns,
+            interval_ns=recorded.interval_ns,
             roots_are_lines=recorded_here,
         )
 
 
-def _put_children(builder: TraceBuilder, seen: Recorded, named: dict[int, str]) -> None:
+def _put_children(builder: TraceBuilder, recorded: Recorded, named: dict[int, str]) -> None:
     """Add the threads of child processes, on tracks that are called as people call those processes."""
-    threads = [thread for thread in seen.threads if thread.pid != os.getpid()]
+    threads = [thread for thread in recorded.threads if thread.pid != os.getpid()]
     by_pid: dict[int, list[ThreadSamples]] = {}
     for thread in threads:
         by_pid.setdefault(thread.pid, []).append(thread)
-    frames = {pid: _frames(mine, seen.stacks) for pid, mine in by_pid.items()}
-    commands = {pid: max((t.command for t in mine), key=len) for pid, mine in by_pid.items()}
+    frames = {pid: _frames(threads_of_pid, recorded.stacks) for pid, threads_of_pid in by_pid.items()}
+    commands = {
+        pid: max((t.command for t in threads_of_pid), key=len) for pid, threads_of_pid in by_pid.items()
+    }
     children = [Process(pid, commands[pid], frames[pid], _rank(pid)) for pid in by_pid]
-    stacks = trim_process(seen.stacks)
+    stacks = trim_process(recorded.stacks)
     for pid, name in name_processes(children, named).items():
-        mine = sorted(by_pid[pid], key=lambda thread: thread.tid != pid)
-        for thread in mine:
+        threads_of_pid = sorted(by_pid[pid], key=lambda thread: thread.tid != pid)
+        for thread in threads_of_pid:
             if not _ran(thread, stacks):
                 continue
-            suffix = "" if thread is mine[0] else f": {thread.name or thread.tid}"
+            suffix = "" if thread is threads_of_pid[0] else f": {thread.name or thread.tid}"
             checkpoint()
             track = builder.track(f"{name}{suffix}", pid=pid, tid=thread.tid)
             timed = Timed(thread.bounds, thread.stack)
-            put(builder, track, timed, stacks, interval_ns=seen.interval_ns, roots_are_lines=False)
+            put(builder, track, timed, stacks, interval_ns=recorded.interval_ns, roots_are_lines=False)
 
 
 def _frames(threads: list[ThreadSamples], stacks: Stacks) -> list[Frame]:
     used = np.unique(np.concatenate([thread.stack for thread in threads]))
     used = used[used >= 0]
-    mine = np.isin(np.repeat(np.arange(len(stacks.lengths)), stacks.lengths), used)
-    return [stacks.known[i] for i in np.unique(stacks.frames[mine]).tolist()]
+    in_stacks = np.isin(np.repeat(np.arange(len(stacks.lengths)), stacks.lengths), used)
+    return [stacks.distinct[i] for i in np.unique(stacks.frames[in_stacks]).tolist()]
 
 
 def _ran(thread: ThreadSamples, stacks: Stacks) -> bool:
     """Return whether anything is left of a thread's stacks."""
-    known = thread.stack[thread.stack >= 0]
-    return bool((stacks.lengths[known] > 0).any())
+    sampled = thread.stack[thread.stack >= 0]
+    return bool((stacks.lengths[sampled] > 0).any())
 
 
 def _ranges(builder: TraceBuilder, track: int) -> Ranges | None:

@@ -73,7 +73,7 @@ class Recorded:
 
     @classmethod
     def nothing(cls, interval_ns: int) -> Recorded:
-        """No threads."""
+        """Return no threads."""
         empty = np.empty(0, np.int64)
         return cls([], Stacks(empty, empty, []), interval_ns)
 
@@ -97,7 +97,7 @@ class Engine(Protocol):
 
 
 def with_gaps(begin: IntArray, end: IntArray, stack: IntArray) -> tuple[IntArray, IntArray]:
-    """Bounds and stacks of pieces that do not overlap; between pieces that do not touch nothing is known.
+    """Return bounds and stacks of pieces that do not overlap; where pieces do not touch nothing is known.
 
     Parameters
     ----------
@@ -118,11 +118,11 @@ def with_gaps(begin: IntArray, end: IntArray, stack: IntArray) -> tuple[IntArray
     if len(begin) == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     gap = np.append(begin[1:] > end[:-1], False)
-    places = np.arange(len(begin)) + np.cumsum(gap) - gap
+    positions = np.arange(len(begin)) + np.cumsum(gap) - gap
     bounds = np.empty(len(begin) + int(gap.sum()) + 1, np.int64)
     stacks = np.full(len(bounds) - 1, -1, np.int64)
-    bounds[places], stacks[places] = begin, stack
-    bounds[places[gap] + 1] = end[gap]
+    bounds[positions], stacks[positions] = begin, stack
+    bounds[positions[gap] + 1] = end[gap]
     bounds[-1] = end[-1]
     return bounds, stacks
 
@@ -142,11 +142,11 @@ def join(parts: Sequence[Recorded]) -> Recorded:
     """
     if len(parts) == 1:
         return parts[0]
-    known: dict[Frame, int] = {}
+    code_of: dict[Frame, int] = {}
     frames, lengths, first = [], [], []
     count = 0
     for part in parts:
-        number = np.array([known.setdefault(f, len(known)) for f in part.stacks.known], dtype=np.int64)
+        number = np.array([code_of.setdefault(f, len(code_of)) for f in part.stacks.distinct], dtype=np.int64)
         frames.append(number[part.stacks.frames])
         lengths.append(part.stacks.lengths)
         first.append(count)
@@ -155,10 +155,10 @@ def join(parts: Sequence[Recorded]) -> Recorded:
     for part, shift in zip(parts, first, strict=True):
         for thread in part.threads:
             stack = np.where(thread.stack >= 0, thread.stack + shift, -1)
-            moved = ThreadSamples(thread.pid, thread.tid, thread.name, thread.command, thread.bounds, stack)
+            shifted = ThreadSamples(thread.pid, thread.tid, thread.name, thread.command, thread.bounds, stack)
             key = (thread.pid, thread.tid)
-            threads[key] = moved if key not in threads else _behind(threads[key], moved)
-    stacks = Stacks(np.concatenate(frames), np.concatenate(lengths), list(known))
+            threads[key] = shifted if key not in threads else _behind(threads[key], shifted)
+    stacks = Stacks(np.concatenate(frames), np.concatenate(lengths), list(code_of))
     interval_ns = max(part.interval_ns for part in parts)
     return Recorded(list(threads.values()), stacks, interval_ns, parts[0].context)
 

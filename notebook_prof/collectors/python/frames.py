@@ -69,15 +69,15 @@ class Stacks:
     Attributes
     ----------
     frames : ndarray of int64
-        Positions in `known`.
+        Positions in `distinct`.
     lengths : ndarray of int64
         Number of frames of each stack.
-    known : list of Frame
+    distinct : list of Frame
     """
 
     frames: IntArray
     lengths: IntArray
-    known: list[Frame]
+    distinct: list[Frame]
 
     @property
     def offsets(self) -> IntArray:
@@ -97,13 +97,13 @@ def decode(packed: Sequence[bytes], codes: Mapping[int, CodeType]) -> Stacks:
     code_ids = np.frombuffer(b"".join(key[: len(key) // 2] for key in packed), dtype=np.int64)
     instructions = np.frombuffer(b"".join(key[len(key) // 2 :] for key in packed), dtype=np.int64)
     ids, code_of = np.unique(code_ids, return_inverse=True)
-    places, frame_of = np.unique(code_of.ravel() * 2**32 + instructions + 1, return_inverse=True)
+    packed_keys, frame_of = np.unique(code_of.ravel() * 2**32 + instructions + 1, return_inverse=True)
     numbers: dict[Frame, int] = {}
     lines: dict[int, _Lines] = {}
     line_of = []
-    for place in places.tolist():
-        code = codes[int(ids[place >> 32])]
-        frame = _frame(code, (place & 0xFFFFFFFF) - 1, lines)
+    for packed_key in packed_keys.tolist():
+        code = codes[int(ids[packed_key >> 32])]
+        frame = _frame(code, (packed_key & 0xFFFFFFFF) - 1, lines)
         line_of.append(numbers.setdefault(frame, len(numbers)))
     frames = np.array(line_of, dtype=np.int64)[frame_of.ravel()]
     begins = np.cumsum(lengths) - lengths
@@ -140,7 +140,7 @@ def trim(stacks: Stacks, context: Sequence[Frame] = ()) -> Stacks:
         begin = own.first(own.owner == USER)
     begin = np.maximum(begin, own.offsets + _shared(stacks, context))
     cell = own.first(own.owner == CELL)
-    marker = np.array([frame.owner == CELL and _is_marker(frame) for frame in stacks.known], dtype=bool)
+    marker = np.array([frame.owner == CELL and _is_marker(frame) for frame in stacks.distinct], dtype=bool)
     at_marker = (cell < own.ends) & marker[stacks.frames[np.minimum(cell, len(own.owner) - 1)]]
     begin = np.where(at_marker, own.ends, np.where(cell < own.ends, cell, begin))
     return own.kept(begin)
@@ -174,10 +174,10 @@ def trim_process(stacks: Stacks) -> Stacks:
     """
     own = _Owners(stacks)
     bottom = own.last(own.of(_starts_process)) + 1
-    behind = own.place >= bottom[own.home]
+    behind = own.position >= bottom[own.home]
     user = own.first(behind & ((own.owner == CELL) | (own.owner == USER)))
-    rest = own.first(behind & (own.owner != MACHINERY) & (own.owner != NOTEBOOK) & ~own.of(_is_pool))
-    return own.kept(np.where(user < own.ends, user, rest))
+    others = own.first(behind & (own.owner != MACHINERY) & (own.owner != NOTEBOOK) & ~own.of(_is_pool))
+    return own.kept(np.where(user < own.ends, user, others))
 
 
 class _Owners:
@@ -186,24 +186,24 @@ class _Owners:
     def __init__(self, stacks: Stacks) -> None:
         n = len(stacks.lengths)
         self._stacks = stacks
-        self.owner = np.array([frame.owner for frame in stacks.known], dtype=np.int64)[stacks.frames]
+        self.owner = np.array([frame.owner for frame in stacks.distinct], dtype=np.int64)[stacks.frames]
         self.offsets, self.home = stacks.offsets, np.repeat(np.arange(n), stacks.lengths)
         self.ends = self.offsets + stacks.lengths
-        self.place = np.arange(len(self.home))
+        self.position = np.arange(len(self.home))
 
     def of(self, is_it: Callable[[Frame], bool]) -> BoolArray:
         """Return which frames are of a kind."""
-        kinds = np.array([is_it(frame) for frame in self._stacks.known], dtype=bool)
+        kinds = np.array([is_it(frame) for frame in self._stacks.distinct], dtype=bool)
         return np.asarray(kinds[self._stacks.frames], dtype=bool)
 
     def first(self, mask: BoolArray) -> IntArray:
-        """For every stack the first position at which `mask` holds; its end without one."""
+        """Return the first position at which `mask` holds in every stack; its end without one."""
         return _first(mask, self.home, self.ends)
 
     def last(self, mask: BoolArray) -> IntArray:
-        """For every stack the last position at which `mask` holds; before its begin without one."""
+        """Return the last position at which `mask` holds in every stack; before its begin without one."""
         result = self.offsets - 1
-        np.maximum.at(result, self.home, np.where(mask, self.place, -1))
+        np.maximum.at(result, self.home, np.where(mask, self.position, -1))
         return result
 
     def kept(self, begin: IntArray) -> Stacks:
@@ -213,12 +213,12 @@ class _Owners:
         """
         n, owner = len(self.ends), self.owner
         own = self.last((owner == CELL) | (owner == USER))
-        foreign = ((owner == OURS) | (owner == NOTEBOOK)) & (self.place > own[self.home])
-        end = self.first(foreign & (self.place >= begin[self.home]))
-        keep = (self.place >= begin[self.home]) & (self.place < end[self.home])
+        foreign = ((owner == OURS) | (owner == NOTEBOOK)) & (self.position > own[self.home])
+        end = self.first(foreign & (self.position >= begin[self.home]))
+        keep = (self.position >= begin[self.home]) & (self.position < end[self.home])
         keep &= (owner != OURS) & (owner != NOTEBOOK) & ~self.of(_imports)
         lengths = np.bincount(self.home[keep], minlength=n).astype(np.int64)
-        return Stacks(self._stacks.frames[keep], lengths, self._stacks.known)
+        return Stacks(self._stacks.frames[keep], lengths, self._stacks.distinct)
 
 
 def _is_marker(frame: Frame) -> bool:
@@ -227,8 +227,8 @@ def _is_marker(frame: Frame) -> bool:
 
 def _is_pool(frame: Frame) -> bool:
     """Return whether this is how a pool of threads or processes waits for work and hands it on."""
-    place = _installed_place(frame.file)
-    return place is not None and (place.split(os.sep)[0] in _POOLS or "externals" in place.split(os.sep))
+    path = _installed_path(frame.file)
+    return path is not None and (path.split(os.sep)[0] in _POOLS or "externals" in path.split(os.sep))
 
 
 def _imports(frame: Frame) -> bool:
@@ -240,21 +240,21 @@ def _starts_process(frame: Frame) -> bool:
     """Return whether this function runs what a child process was made for, or is the last before that."""
     function = frame.function.rpartition(".")[2]
     file = frame.file.replace(os.sep, "/")
-    return any(file.endswith(place) and function in names for place, names in _STARTERS)
+    return any(file.endswith(ending) and function in names for ending, names in _STARTERS)
 
 
 def _first(mask: BoolArray, home: IntArray, otherwise: IntArray) -> IntArray:
-    """For every stack the first position at which `mask` holds."""
-    places = np.flatnonzero(mask)
-    owners, first = np.unique(home[places], return_index=True)
+    """Return the first position at which `mask` holds in every stack."""
+    positions = np.flatnonzero(mask)
+    owners, first = np.unique(home[positions], return_index=True)
     result = otherwise.copy()
-    result[owners] = places[first]
+    result[owners] = positions[first]
     return result
 
 
 def _shared(stacks: Stacks, context: Sequence[Frame]) -> IntArray:
     """Return how many frames from the root each stack shares with `context`."""
-    number = {frame: i for i, frame in enumerate(stacks.known)}
+    number = {frame: i for i, frame in enumerate(stacks.distinct)}
     shared = np.zeros(len(stacks.lengths), np.int64)
     for depth, frame in enumerate(context):
         alive = np.flatnonzero((shared == depth) & (stacks.lengths > depth))
@@ -264,14 +264,14 @@ def _shared(stacks: Stacks, context: Sequence[Frame]) -> IntArray:
 
 
 def context_of(stacks: Stacks) -> list[Frame]:
-    """Frames of the one stack in `stacks`, up to the first of notebook_prof."""
-    frames = [stacks.known[i] for i in stacks.frames.tolist()]
+    """Return frames of the one stack in `stacks`, up to the first of notebook_prof."""
+    frames = [stacks.distinct[i] for i in stacks.frames.tolist()]
     ours = next((i for i, frame in enumerate(frames) if frame.owner == OURS), len(frames))
     return frames[:ours]
 
 
 def owner_of(file: str) -> int:
-    """Whose code a file holds, by its name.
+    """Say whose code a file holds, by its name.
 
     Examples
     --------
@@ -286,18 +286,18 @@ def owner_of(file: str) -> int:
         return OURS
     if file.startswith("<"):
         return _OWNER_OF_UNNAMED.get(file, LIBRARY)
-    if (place := _installed_place(file)) is None:
+    if (path := _installed_path(file)) is None:
         return LIBRARY if _GENERATED.search(file) else USER
-    top = place.split(os.sep)[0]
+    top = path.split(os.sep)[0]
     return NOTEBOOK if top in _KERNEL else MACHINERY if top in _RUNNERS else LIBRARY
 
 
-def _installed_place(file: str) -> str | None:
-    """Path below the folder that packages are installed in; None if it is not installed."""
+def _installed_path(file: str) -> str | None:
+    """Return the path below the folder that packages are installed in; None if it is not installed."""
     for folder in ("site-packages", "dist-packages"):
-        _, found, rest = file.rpartition(f"{os.sep}{folder}{os.sep}")
-        if found:
-            return rest
+        _, separator, path = file.rpartition(f"{os.sep}{folder}{os.sep}")
+        if separator:
+            return path
     if (
         standard := next((file[len(prefix) :] for prefix in _STANDARD if file.startswith(prefix)), None)
     ) is not None:

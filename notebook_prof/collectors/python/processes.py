@@ -49,7 +49,7 @@ class Process(NamedTuple):
 
 
 def name_processes(children: Sequence[Process], named: Mapping[int, str] | None = None) -> dict[int, str]:
-    """Names of child processes, by what they run.
+    """Name child processes by what they run.
 
     Parameters
     ----------
@@ -99,8 +99,8 @@ def short_command(command: str) -> str:
     >>> short_command("/usr/bin/python3 -c import time")
     'python3 -c import time'
     """
-    program, _, rest = " ".join(command.split()).partition(" ")
-    text = f"{os.path.basename(program)} {rest}".strip()
+    program, _, arguments = " ".join(command.split()).partition(" ")
+    text = f"{os.path.basename(program)} {arguments}".strip()
     return text if len(text) <= COMMAND_CHARACTERS else text[: COMMAND_CHARACTERS - 1] + "…"
 
 
@@ -109,7 +109,7 @@ def _form(child: Process) -> tuple[str | None, int]:
         (frame.file.replace(os.sep, "/"), frame.function.rpartition(".")[2]) for frame in child.frames
     }
     for file, function, form, first in _FORMS:
-        if any(name == function and place.endswith(file) for place, name in functions):
+        if any(name == function and path.endswith(file) for path, name in functions):
             return form, first
     for word, form, first in _BY_COMMAND:
         if word in child.command:

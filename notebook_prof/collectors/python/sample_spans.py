@@ -65,7 +65,7 @@ class SampleSpans(NamedTuple):
         return SampleSpans(begin, np.minimum(self.end[rows], until), self.stack[rows], breaks)
 
     def first_change(self, node_at: list[IntArray]) -> IntArray:
-        """For every piece the depth of the outermost slice that begins or ends where it begins.
+        """Return, for every piece, the depth of the outermost slice that begins or ends where it begins.
 
         Parameters
         ----------

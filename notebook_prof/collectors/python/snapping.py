@@ -42,7 +42,7 @@ class Ranges(NamedTuple):
 
     @classmethod
     def of(cls, ts: IntArray, dur: IntArray, operator: BoolArray, always_closed: BoolArray) -> Ranges:
-        """Ranges of slices.
+        """Return ranges of slices.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ def beside_ranges(
 def _python_ran(
     spans: SampleSpans, node_at: list[IntArray], ranges: Ranges, interval_ns: int
 ) -> tuple[IntArray, IntArray]:
-    """Operators without anything inside in which the stack was seen to change, and from which depth on.
+    """Return operators without anything inside in which the stack changed, and from which depth on.
 
     So does the ``backward`` of a `torch.autograd.Function` that is written in Python. Slices of that depth
     are called by the operator, and so begin and end with it. Changes near an edge may have been outside.
@@ -142,11 +142,11 @@ def inside_ranges(
     target = spans.begin.copy()
     for level, nodes in enumerate(node_at):
         borders = np.flatnonzero(change <= level)
-        mine = np.flatnonzero((change[borders] == level) & ~fixed[borders])
-        mine = mine[mine > 0]
-        at = borders[mine]
-        until = np.append(spans.begin[borders[1:]], spans.end[-1])[mine]
-        since = spans.begin[borders[mine - 1]]
+        movable = np.flatnonzero((change[borders] == level) & ~fixed[borders])
+        movable = movable[movable > 0]
+        at = borders[movable]
+        until = np.append(spans.begin[borders[1:]], spans.end[-1])[movable]
+        since = spans.begin[borders[movable - 1]]
         node = nodes[spans.stack]
         outlasts = (node[at] >= 0) & (until > end[at])
         straddles = ~outlasts & (node[at - 1] >= 0) & (since < begin[at])

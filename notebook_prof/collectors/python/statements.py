@@ -58,8 +58,8 @@ def hang(
     cuts = np.unique(np.concatenate([spans.begin, spans.end, rows.ts, rows.end]))
     begin, end = cuts[:-1], cuts[1:]
     home = np.searchsorted(spans.begin, begin, side="right") - 1
-    seen = (home >= 0) & (begin < spans.end[home])
-    begin, end, home = begin[seen], end[seen], home[seen]
+    sampled = (home >= 0) & (begin < spans.end[home])
+    begin, end, home = begin[sampled], end[sampled], home[sampled]
     statement = np.searchsorted(rows.ts, begin, side="right") - 1
     inside = (statement >= 0) & (begin < rows.end[statement])
     statement = np.where(inside, statement, -1)
@@ -82,10 +82,10 @@ def hang(
     return SampleSpans(begin, end, stack, breaks), _and_without_roots(stacks)
 
 
-def _statement_of(line: IntArray, known: IntArray) -> IntArray:
+def _statement_of(line: IntArray, first_lines: IntArray) -> IntArray:
     """Return the first line of the statement that holds each line; -1 where none does."""
-    at = np.searchsorted(known, line, side="right") - 1
-    return np.asarray(np.where((at >= 0) & (line >= 0), known[at], -1), dtype=np.int64)
+    at = np.searchsorted(first_lines, line, side="right") - 1
+    return np.asarray(np.where((at >= 0) & (line >= 0), first_lines[at], -1), dtype=np.int64)
 
 
 def _and_without_roots(stacks: Stacks) -> Stacks:
@@ -95,5 +95,5 @@ def _and_without_roots(stacks: Stacks) -> Stacks:
     return Stacks(
         np.concatenate([stacks.frames, stacks.frames[inner]]),
         np.concatenate([stacks.lengths, np.maximum(stacks.lengths - 1, 0)]),
-        stacks.known,
+        stacks.distinct,
     )

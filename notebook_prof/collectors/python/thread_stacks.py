@@ -30,7 +30,7 @@ def is_servant(thread: str) -> bool:
     return lowered.startswith((*_SERVANTS, _OWN)) or "_watch_pipe_fd" in lowered
 
 
-class Seen(NamedTuple):
+class ObservedThread(NamedTuple):
     """What was seen of one thread.
 
     Attributes
@@ -72,7 +72,7 @@ class ThreadStacks:
         self._below = below
         self._without = frozenset(without)
         self._ts = array("q")
-        self._seen: dict[tuple[int, int], Seen] = {}
+        self._by_key: dict[tuple[int, int], ObservedThread] = {}
 
     def look(self) -> None:
         """Note what every thread runs now."""
@@ -87,8 +87,8 @@ class ThreadStacks:
     def let_go(self) -> None:
         """Forget the frames at which stacks end, and with them their variables."""
         self._below = (0, None)
-        for seen in self.all_threads:
-            seen.samples.let_go()
+        for thread in self.all_threads:
+            thread.samples.let_go()
 
     @property
     def ts(self) -> IntArray:
@@ -96,28 +96,28 @@ class ThreadStacks:
         return np.array(self._ts, dtype=np.int64)
 
     @property
-    def threads(self) -> list[Seen]:
+    def threads(self) -> list[ObservedThread]:
         """The user's threads that were seen, in order of appearance."""
-        return [seen for seen in self._seen.values() if not is_servant(seen.name)]
+        return [thread for thread in self._by_key.values() if not is_servant(thread.name)]
 
     @property
-    def all_threads(self) -> list[Seen]:
+    def all_threads(self) -> list[ObservedThread]:
         """The kernel's threads and ours too, these without stacks."""
-        return list(self._seen.values())
+        return list(self._by_key.values())
 
     @property
     def codes(self) -> dict[int, CodeType]:
         """Code objects of all stacks, by their ids."""
-        return {number: code for seen in self.threads for number, code in seen.samples.codes.items()}
+        return {number: code for thread in self.threads for number, code in thread.samples.codes.items()}
 
     def _note(self, ident: int, frame: FrameType | None, now: int) -> None:
         # the dict itself: threading.enumerate() takes a lock that the interrupted code may hold
         thread = getattr(threading, "_active", {}).get(ident)
         tid = (thread.native_id or ident) if thread is not None else ident
         key = (ident, tid)
-        if key not in self._seen:
+        if key not in self._by_key:
             name = thread.name if thread is not None else ""
             below = self._below[1] if ident == self._below[0] else None
-            self._seen[key] = Seen(ident, tid, name, Samples(below))
-        seen = self._seen[key]
-        seen.samples.add(now, frame if not is_servant(seen.name) else None)
+            self._by_key[key] = ObservedThread(ident, tid, name, Samples(below))
+        entry = self._by_key[key]
+        entry.samples.add(now, frame if not is_servant(entry.name) else None)

@@ -18,7 +18,7 @@ from ..base import Availability, Collector
 from . import heap
 from .cores import usable_cores, usable_cpus
 from .polling import Poller, ResidentMemory
-from .readings import Known, busy_share, children_bytes, cpu_table, decode, resident, within
+from .readings import ProcessFacts, busy_share, children_bytes, cpu_table, decode, resident, within
 from .watcher import PASS, PROCESS, RECORD, RSS, THREAD, Tree
 from .watching import Recorded, spare
 
@@ -62,7 +62,7 @@ class SystemCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Always."""
+        """Return that it is always available."""
         return Availability(True, "memory and CPU time of this process and its children")
 
     def prepare(self) -> None:
@@ -123,8 +123,8 @@ class SystemCollector(Collector):
         ts, level = children_bytes(records, ours, pid)
         if len(ts):
             builder.counter(builder.track(CHILDREN_TRACK, "counter", pid=pid, unit="bytes"), ts, level)
-        known = Known(pid, ours, self._threads, self._children, self._ended_ns)
-        builder.table("cpu", cpu_table(records, known))
+        processes = ProcessFacts(pid, ours, self._threads, self._children, self._ended_ns)
+        builder.table("cpu", cpu_table(records, processes))
         builder.metadata["cpu"] = {
             "pid": pid,
             "tid": self._tid,
@@ -153,11 +153,11 @@ class SystemCollector(Collector):
         try:
             tree.memory(now)
             tree.look(now)
-            mine = tree.main.threads.get(self._tid)
-            if mine is not None and threading.get_native_id() == self._tid:
+            own_thread = tree.main.threads.get(self._tid)
+            if own_thread is not None and threading.get_native_id() == self._tid:
                 # the scheduler's own number of a running thread is up to a tick old
                 ran = time.thread_time_ns()
-                into += RECORD.pack(THREAD, pid, self._tid, 0, now, ran, mine.wait_ns, 0)
+                into += RECORD.pack(THREAD, pid, self._tid, 0, now, ran, own_thread.wait_ns, 0)
         finally:
             tree.close()
 
@@ -201,7 +201,7 @@ class SystemCollector(Collector):
 
 
 def high_water_bytes() -> int:
-    """The most that was ever resident of this process, as the kernel counts it; 0 where it does not tell.
+    """Return the most that was ever resident of this process, as the kernel counts it; else 0.
 
     Examples
     --------
@@ -210,14 +210,14 @@ def high_water_bytes() -> int:
     """
     try:
         with open("/proc/self/status", "rb") as file:
-            found = re.search(rb"VmHWM:\s*(\d+) kB", file.read())
+            match = re.search(rb"VmHWM:\s*(\d+) kB", file.read())
     except OSError:
         return 0
-    return int(found[1]) * 1024 if found else 0
+    return int(match[1]) * 1024 if match else 0
 
 
 def _ended_children_ns() -> int:
-    """CPU time of the user's children that were waited for."""
+    """Return the CPU time of the user's children that were waited for."""
     try:
         import resource
     except ImportError:

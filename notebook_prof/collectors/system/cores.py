@@ -7,14 +7,14 @@ from pathlib import Path
 
 
 def usable_cpus() -> int:
-    """Number of CPUs that this process may run on."""
+    """Return the number of CPUs that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def usable_cores(cgroups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> float:
-    """CPUs that this process may run on, or what its container's quota leaves of them.
+    """Count the CPUs that this process may run on, or what its container's quota leaves of them.
 
     Parameters
     ----------
@@ -35,21 +35,21 @@ def usable_cores(cgroups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc
 
 
 def _quotas(cgroups: Path, own: Path) -> list[float]:
-    """Quotas of the process's groups and of all groups around them, in cores."""
-    found = []
+    """Return quotas of the process's groups and of all groups around them, in cores."""
+    quotas = []
     for line in _text(own).splitlines():
-        number, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
+        number, _, fields = line.partition(":")
+        controllers, _, path = fields.partition(":")
         if number != "0" and "cpu" not in controllers.split(","):
             continue
         roots = [cgroups] if number == "0" else [cgroups / controllers, cgroups / "cpu"]
         for root in roots:
-            place = root / path.strip("/")
-            for folder in (place, *place.parents):
+            innermost = root / path.strip("/")
+            for folder in (innermost, *innermost.parents):
                 if folder == root.parent:
                     break
-                found += _quota(folder)
-    return found
+                quotas += _quota(folder)
+    return quotas
 
 
 def _quota(folder: Path) -> list[float]:

@@ -29,7 +29,7 @@ def _libc() -> Any:
 
 
 def freed_bytes() -> int:
-    """Freed blocks that malloc has not given back to the system; 0 where it does not tell. Takes under a ms.
+    """Return freed blocks that malloc has not given back to the system; 0 where it does not tell.
 
     Examples
     --------

@@ -34,7 +34,7 @@ class ResidentMemory:
             self._read = _psutil_reader()
 
     def read_bytes(self) -> int:
-        """Resident bytes now."""
+        """Return resident bytes now."""
         return self._read()
 
     def close(self) -> None:

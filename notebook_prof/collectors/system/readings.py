@@ -41,7 +41,7 @@ def within(begin: Records, watched: Records, end: Records) -> Records:
 
 
 def resident(records: Records, high_water: tuple[int, int]) -> tuple[IntArray, IntArray]:
-    """Times and bytes of resident memory.
+    """Return times and bytes of resident memory.
 
     Parameters
     ----------
@@ -51,8 +51,8 @@ def resident(records: Records, high_water: tuple[int, int]) -> tuple[IntArray, I
         The kernel's high-water mark at the beginning and at the end, 0 where it does not tell. If it moved,
         the highest reading is raised to it: then the peak is exact.
     """
-    mine = records[records["kind"] == watcher.RSS]
-    ts, level = mine["ts"].astype(np.int64), mine["a"].astype(np.int64)
+    rows = records[records["kind"] == watcher.RSS]
+    ts, level = rows["ts"].astype(np.int64), rows["a"].astype(np.int64)
     before, after = high_water
     if len(level) and after > before:
         top = int(level.argmax())
@@ -61,42 +61,42 @@ def resident(records: Records, high_water: tuple[int, int]) -> tuple[IntArray, I
 
 
 def busy_share(records: Records, cores: float, interval_ns: int) -> tuple[IntArray, npt.NDArray[np.float64]]:
-    """Times and shares of all cores that the process used since the time before."""
-    mine = records[records["kind"] == watcher.PROCESS]
+    """Return times and shares of all cores that the process used since the time before."""
+    rows = records[records["kind"] == watcher.PROCESS]
     passes = np.unique(records["ts"][records["kind"] == watcher.PASS])
-    if len(mine) == 0 or len(passes) < 2:
+    if len(rows) == 0 or len(passes) < 2:
         return np.empty(0, np.int64), np.empty(0)
     every = (passes - passes[0]) // interval_ns
     last = np.append(every[1:] != every[:-1], True)
     at = np.unique(np.append(passes[0], passes[last]))
-    cpu = np.interp(at, mine["ts"], np.maximum.accumulate(mine["a"]))
+    cpu = np.interp(at, rows["ts"], np.maximum.accumulate(rows["a"]))
     return at[1:], np.clip(np.diff(cpu) / np.diff(at) / cores, 0.0, 1.0)
 
 
 def children_bytes(records: Records, ours: Collection[int], main: int) -> tuple[IntArray, IntArray]:
-    """Times and resident bytes of all child processes together; empty without any."""
-    kept = np.isin(records["kind"], (watcher.CHILD, watcher.GONE)) & (records["tid"] == -1)
-    kept &= ~np.isin(records["pid"], [*ours, main])
-    mine = records[kept]
-    if not (mine["kind"] == watcher.CHILD).any():
+    """Return times and resident bytes of all child processes together; empty without any."""
+    of_children = np.isin(records["kind"], (watcher.CHILD, watcher.GONE)) & (records["tid"] == -1)
+    of_children &= ~np.isin(records["pid"], [*ours, main])
+    rows = records[of_children]
+    if not (rows["kind"] == watcher.CHILD).any():
         return np.empty(0, np.int64), np.empty(0, np.int64)
     last = records["ts"][-1]
-    here = mine["pid"][(mine["ts"] == last) & (mine["kind"] == watcher.CHILD)]
-    ended = np.unique(mine["pid"][~np.isin(mine["pid"], here)])
-    ends = np.zeros(len(ended), mine.dtype)
+    here = rows["pid"][(rows["ts"] == last) & (rows["kind"] == watcher.CHILD)]
+    ended = np.unique(rows["pid"][~np.isin(rows["pid"], here)])
+    ends = np.zeros(len(ended), rows.dtype)
     ends["kind"], ends["pid"], ends["ts"] = watcher.GONE, ended, last
-    mine = np.concatenate([mine, ends])
-    order = np.lexsort((mine["ts"], mine["pid"]))
-    pid, level = mine["pid"][order], np.where(mine["kind"] == watcher.CHILD, mine["c"], 0)[order]
+    rows = np.concatenate([rows, ends])
+    order = np.lexsort((rows["ts"], rows["pid"]))
+    pid, level = rows["pid"][order], np.where(rows["kind"] == watcher.CHILD, rows["c"], 0)[order]
     before = np.where(np.append(False, pid[1:] == pid[:-1]), np.append(0, level[:-1]), 0)[: len(level)]
-    ts = mine["ts"][order].astype(np.int64)
-    moments, place = np.unique(ts, return_inverse=True)
-    change = np.bincount(place, weights=level - before, minlength=len(moments))
+    ts = rows["ts"][order].astype(np.int64)
+    moments, moment_index = np.unique(ts, return_inverse=True)
+    change = np.bincount(moment_index, weights=level - before, minlength=len(moments))
     return moments, np.rint(np.cumsum(change)).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ProcessFacts:
     """What the process knows of itself.
 
     Attributes
@@ -119,7 +119,7 @@ class Known:
     ended_ns: int
 
 
-def cpu_table(records: Records, known: Known) -> pd.DataFrame:
+def cpu_table(records: Records, processes: ProcessFacts) -> pd.DataFrame:
     """Give cumulative CPU time and waits of the process, its threads and its children.
 
     Returns
@@ -129,19 +129,19 @@ def cpu_table(records: Records, known: Known) -> pd.DataFrame:
         whole. Each has a row at the first and at the last instant, and rows where its times changed.
     """
     passes = np.unique(records["ts"][records["kind"] == watcher.PASS]).astype(np.int64)
-    mine = records[np.isin(records["kind"], _TIMES) & ~np.isin(records["pid"], [*known.ours])]
-    if not len(passes) or not len(mine):
+    times = records[np.isin(records["kind"], _TIMES) & ~np.isin(records["pid"], [*processes.ours])]
+    if not len(passes) or not len(times):
         return pd.DataFrame(columns=list(COLUMNS))
-    names = told_names(records)
-    places = pd.MultiIndex.from_arrays([mine["pid"], mine["tid"]])
+    names = last_names(records)
+    keys = pd.MultiIndex.from_arrays([times["pid"], times["tid"]])
     parts = []
-    for (pid, tid), rows in pd.Series(np.arange(len(mine))).groupby(places, sort=True).groups.items():
-        own = mine[np.asarray(rows)]
-        name, kind = _called(int(pid), int(tid), names, known)
+    for (pid, tid), rows in pd.Series(np.arange(len(times))).groupby(keys, sort=True).groups.items():
+        own = times[np.asarray(rows)]
+        name, kind = _called(int(pid), int(tid), names, processes)
         parts.append(_changes(own, passes).assign(pid=pid, tid=tid, name=name, kind=kind))
     table = pd.concat(parts, ignore_index=True)
-    if rest := _ended_unseen(table, records, known):
-        edges = pd.DataFrame({"ts": passes[[0, -1]], "cpu_ns": [0, rest], "wait_ns": [0, 0]})
+    if unseen_ns := _ended_unseen(table, records, processes):
+        edges = pd.DataFrame({"ts": passes[[0, -1]], "cpu_ns": [0, unseen_ns], "wait_ns": [0, 0]})
         edges = edges.assign(pid=ENDED, tid=-1, name="children that ended at once", kind="child")
         table = pd.concat([table, edges], ignore_index=True)
     types = dict.fromkeys(("pid", "tid", "ts", "cpu_ns", "wait_ns"), "int64")
@@ -149,12 +149,12 @@ def cpu_table(records: Records, known: Known) -> pd.DataFrame:
 
 
 def _changes(own: Records, passes: IntArray) -> pd.DataFrame:
-    """Rows of one thread or process, with those that a straight line between two changes would hide."""
+    """Return rows of one thread or process, with those that a line between two changes would hide."""
     ts = own["ts"].astype(np.int64)
     cpu, wait = (np.maximum.accumulate(own[name]).astype(np.int64) for name in ("a", "b"))
     before = np.searchsorted(passes, ts, side="left") - 1
-    held = np.flatnonzero((before[1:] >= 0) & (passes[np.maximum(before[1:], 0)] > ts[:-1]))
-    columns = {"ts": passes[before[1:][held]], "cpu_ns": cpu[held], "wait_ns": wait[held]}
+    unchanged = np.flatnonzero((before[1:] >= 0) & (passes[np.maximum(before[1:], 0)] > ts[:-1]))
+    columns = {"ts": passes[before[1:][unchanged]], "cpu_ns": cpu[unchanged], "wait_ns": wait[unchanged]}
     frames = [pd.DataFrame({"ts": ts, "cpu_ns": cpu, "wait_ns": wait}), pd.DataFrame(columns)]
     if ts[0] > passes[0]:  # it began meanwhile, with nothing
         born = np.unique(passes[[0, max(int(before[0]), 0)]])
@@ -165,34 +165,34 @@ def _changes(own: Records, passes: IntArray) -> pd.DataFrame:
     return table.drop_duplicates("ts", keep="last")
 
 
-def _ended_unseen(table: pd.DataFrame, records: Records, known: Known) -> int:
-    """CPU time of children that were waited for, less what was seen of those that ended."""
+def _ended_unseen(table: pd.DataFrame, records: Records, processes: ProcessFacts) -> int:
+    """Return the CPU time of children that were waited for, less what was seen of those that ended."""
     here = records["pid"][(records["kind"] == watcher.CHILD) & (records["ts"] == records["ts"][-1])]
     final = table[table["kind"] == "child"].groupby("pid")["cpu_ns"].max()
-    return max(0, known.ended_ns - int(final[~final.index.isin(here)].sum()))
+    return max(0, processes.ended_ns - int(final[~final.index.isin(here)].sum()))
 
 
-def told_names(records: Records) -> dict[tuple[int, int], str]:
-    """Last name that was read of each thread and process."""
-    mine = records[records["kind"] == watcher.NAME]
-    found: dict[tuple[int, int], bytes] = {}
-    numbers = np.stack([mine[name] for name in ("a", "b", "c")], axis=1).astype("<i8")
-    for i, place in enumerate(mine["place"].tolist()):  # a few by thread
-        key = int(mine["pid"][i]), int(mine["tid"][i])
-        found[key] = (found.get(key, b"") if place else b"") + numbers[i].tobytes()
-    return {key: name.rstrip(b"\0").decode("utf-8", "replace") for key, name in found.items()}
+def last_names(records: Records) -> dict[tuple[int, int], str]:
+    """Return the last name that was read of each thread and process."""
+    rows = records[records["kind"] == watcher.NAME]
+    names: dict[tuple[int, int], bytes] = {}
+    numbers = np.stack([rows[name] for name in ("a", "b", "c")], axis=1).astype("<i8")
+    for i, first in enumerate(rows["place"].tolist()):  # a few by thread
+        key = int(rows["pid"][i]), int(rows["tid"][i])
+        names[key] = (names.get(key, b"") if first else b"") + numbers[i].tobytes()
+    return {key: name.rstrip(b"\0").decode("utf-8", "replace") for key, name in names.items()}
 
 
-def _called(pid: int, tid: int, names: Mapping[Any, str], known: Known) -> tuple[str, str]:
-    if pid == known.pid and tid < 0:
+def _called(pid: int, tid: int, names: Mapping[Any, str], processes: ProcessFacts) -> tuple[str, str]:
+    if pid == processes.pid and tid < 0:
         return "process", "process"
-    if pid == known.pid:
-        name = known.threads.get(tid)
+    if pid == processes.pid:
+        name = processes.threads.get(tid)
         if name is None:
             return names.get((pid, tid)) or f"thread {tid}", "native"
         return name, "profiler" if name.startswith("notebook_prof") else "python"
-    if pid in known.children:
-        return known.children[pid], "child"
+    if pid in processes.children:
+        return processes.children[pid], "child"
     return command_name(names.get((pid, -1), "")) or f"process {pid}", "child"
 
 
@@ -215,6 +215,6 @@ def command_name(command: str) -> str:
     for word, name in _COMMANDS.items():
         if word in command:
             return name
-    program, _, rest = command.partition(" ")
-    text = f"{program.rpartition('/')[2]} {rest}".strip()
+    program, _, arguments = command.partition(" ")
+    text = f"{program.rpartition('/')[2]} {arguments}".strip()
     return text if len(text) <= 60 else text[:59] + "…"

@@ -87,7 +87,7 @@ class Thread:
             self.cpu_ns = (int(ran) + int(waited)) * _TICK_NS
 
     def children(self) -> list[int] | None:
-        """Processes that this thread forked; None where the kernel does not say."""
+        """Return processes that this thread forked; None where the kernel does not say."""
         if self._children < 0:
             return None
         return [int(word) for word in os.pread(self._children, 65536, 0).split()]
@@ -121,7 +121,7 @@ class Process:
         self._statm = os.open(f"{self.folder}/statm", os.O_RDONLY | os.O_CLOEXEC)
 
     def rss_bytes(self) -> int:
-        """Resident bytes now."""
+        """Return resident bytes now."""
         return int(os.pread(self._statm, 64, 0).split(None, 2)[1]) * _PAGE_BYTES
 
     def read(self, room: int) -> list[int]:
@@ -150,8 +150,8 @@ class Process:
         return gone
 
     def children(self) -> list[int] | None:
-        """Its child processes; None where the kernel does not say."""
-        found: list[int] = []
+        """Return its child processes; None where the kernel does not say."""
+        pids: list[int] = []
         for thread in self.threads.values():
             try:
                 part = thread.children()
@@ -159,8 +159,8 @@ class Process:
                 continue
             if part is None:
                 return None
-            found += part
-        return found
+            pids += part
+        return pids
 
     def name(self, tid: int = -1) -> bytes:
         """Return what a thread calls itself, or the command of the process."""
@@ -239,8 +239,8 @@ class Tree:
             self._changed(THREAD, main.pid, tid, now, thread.cpu_ns, thread.wait_ns)
             if main.passes in _NAMED_AT:
                 self._name(main, tid, now)
-        seen = self._walk(now)
-        for pid in [pid for pid in self.descendants if pid not in seen]:
+        alive = self._walk(now)
+        for pid in [pid for pid in self.descendants if pid not in alive]:
             self.descendants.pop(pid).close()
             self._last.pop((pid, -1), None)
             self._put(GONE, pid, -1, now)
@@ -253,11 +253,11 @@ class Tree:
         self.descendants.clear()
 
     def _walk(self, now: int) -> set[int]:
-        seen: set[int] = set()
+        alive: set[int] = set()
         waiting = self._children(self.main, now)
         while waiting:
             pid = waiting.pop()
-            if pid in seen or pid in self._skip:
+            if pid in alive or pid in self._skip:
                 continue
             try:
                 process = self.descendants.get(pid) or Process(self._root, pid)
@@ -266,17 +266,17 @@ class Tree:
                 rss = process.rss_bytes()
             except (OSError, ValueError):  # gone between two lines; a look later says so
                 continue
-            seen.add(pid)
+            alive.add(pid)
             self._changed(CHILD, pid, -1, now, process.cpu_ns, process.wait_ns, rss)
             if process.passes in _NAMED_AT:
                 self._name(process, -1, now)
             waiting += self._children(process, now)
-        return seen
+        return alive
 
     def _children(self, process: Process, now: int) -> list[int]:
-        found = process.children()
-        if found is not None:
-            return found
+        children = process.children()
+        if children is not None:
+            return children
         if now - self._scanned_ns >= _SCAN_NS:
             self._scanned_ns = now
             self._parents = _parents(self._root)
@@ -297,17 +297,17 @@ class Tree:
         if not self._names:
             return
         name = process.name(tid)[:256]
-        for place in range(0, len(name), 24):
-            a, b, c = struct.unpack("<qqq", name[place : place + 24].ljust(24, b"\0"))
-            self._emit(RECORD.pack(NAME, process.pid, tid, place, now, a, b, c))
+        for offset in range(0, len(name), 24):
+            a, b, c = struct.unpack("<qqq", name[offset : offset + 24].ljust(24, b"\0"))
+            self._emit(RECORD.pack(NAME, process.pid, tid, offset, now, a, b, c))
 
     def _put(self, kind: int, pid: int, tid: int, now: int, a: int = 0, b: int = 0, c: int = 0) -> None:
         self._emit(RECORD.pack(kind, pid, tid, 0, now, a, b, c))
 
 
 def _parents(root: str) -> dict[int, list[int]]:
-    """Children of every process, for kernels that do not list them."""
-    found: dict[int, list[int]] = {}
+    """Return children of every process, for kernels that do not list them."""
+    children: dict[int, list[int]] = {}
     for name in os.listdir(root):
         if name.isdigit():
             try:
@@ -315,8 +315,8 @@ def _parents(root: str) -> dict[int, list[int]]:
                     parent = int(file.read(1024).rpartition(b")")[2].split()[1])
             except (OSError, ValueError, IndexError):
                 continue
-            found.setdefault(parent, []).append(int(name))
-    return found
+            children.setdefault(parent, []).append(int(name))
+    return children
 
 
 class Watcher:
@@ -371,10 +371,10 @@ class Watcher:
                 if readings % DOUBLE_EVERY == 0:
                     interval *= 2
                 if now >= next_look:
-                    looked = time.process_time_ns()
+                    look_began_ns = time.process_time_ns()
                     tree.look(now)
                     passes += 1
-                    took = time.process_time_ns() - looked
+                    took = time.process_time_ns() - look_began_ns
                     next_look = due + max(CPU_EVERY * interval, took * LOOK_SHARE) - interval // 2
                 if tree.news or now - self._flushed_ns >= _FLUSH_NS:
                     tree.news = False

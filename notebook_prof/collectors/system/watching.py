@@ -69,11 +69,11 @@ class Spare:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: Connection | None = None
+        self._spare: Connection | None = None
 
     def prepare(self) -> None:
         """Start a watcher unless one waits; does nothing where that is impossible."""
-        if self._kept is not None and self._alive(self._kept):
+        if self._spare is not None and self._alive(self._spare):
             return
         with suppress(OSError, ValueError, subprocess.SubprocessError):
             self.give(self._start())
@@ -87,7 +87,7 @@ class Spare:
             If none can be started here.
         """
         with self._lock:
-            kept, self._kept = self._kept, None
+            kept, self._spare = self._spare, None
         if kept is not None:
             if self._alive(kept):
                 return kept
@@ -97,21 +97,21 @@ class Spare:
     def give(self, connection: Connection) -> None:
         """Keep a connection that has done its work."""
         with self._lock:
-            before, self._kept = self._kept, connection
+            before, self._spare = self._spare, connection
         if before is not None:
             before.close()
 
     def drop(self) -> None:
         """Let the one that waits end."""
         with self._lock:
-            kept, self._kept = self._kept, None
+            kept, self._spare = self._spare, None
         if kept is not None:
             kept.close()
 
     def forget(self) -> None:
-        """In a forked child: the one that waits belongs to our parent."""
+        """Forget, in a forked child, the one that waits: it belongs to our parent."""
         self._lock = threading.Lock()
-        kept, self._kept = self._kept, None
+        kept, self._spare = self._spare, None
         if kept is not None:
             kept.close()
 
@@ -156,7 +156,7 @@ class Recorded(threading.Thread):
         self._connection, self._on_news, self._on_loss = connection, on_news, on_loss
         self.data = bytearray()
         self.lost = False
-        self._told_to_end = False
+        self._end_requested = False
 
     def begin(self) -> None:
         """Tell the watcher to start."""
@@ -165,13 +165,13 @@ class Recorded(threading.Thread):
 
     def end(self) -> None:
         """Tell the watcher to end; the thread ends when all has come."""
-        self._told_to_end = True
+        self._end_requested = True
         with suppress(OSError):
             self._connection.tell(b"e")
 
     def run(self) -> None:
         """Receive until the last record."""
-        looked_at, size = 0, RECORD.size
+        checked_to, size = 0, RECORD.size
         with suppress(OSError, subprocess.SubprocessError):
             self._connection.settle(_END_S)
         while True:
@@ -183,8 +183,8 @@ class Recorded(threading.Thread):
                 break
             self.data += part
             whole = len(self.data) // size * size
-            kinds = {self.data[at] for at in range(looked_at, whole, size)}
-            looked_at = whole
+            kinds = {self.data[at] for at in range(checked_to, whole, size)}
+            checked_to = whole
             if watcher.NAME in kinds:
                 self._on_news()
             if END in kinds:
@@ -192,7 +192,7 @@ class Recorded(threading.Thread):
                 return
         self.lost = True
         self._connection.close()
-        if not self._told_to_end:
+        if not self._end_requested:
             self._on_loss()
 
     def wait(self) -> None:

@@ -107,21 +107,21 @@ class TorchMemoryCollector(Collector):
         inside = [
             [event for event in events if event.get("time_us", 0) >= self._start_us] for events in traces
         ]
-        read_snapshot(self._kept({**snapshot, "device_traces": inside}), builder)
+        read_snapshot(self._of_devices({**snapshot, "device_traces": inside}), builder)
 
     def abandon(self) -> None:
         """Turn the history off if it was turned on here."""
         self._turn_off()
 
-    def _kept(self, snapshot: dict[str, Any]) -> dict[str, Any]:
+    def _of_devices(self, snapshot: dict[str, Any]) -> dict[str, Any]:
         """Return the part of the devices that were asked for."""
         if self._keep is None:
             return snapshot
         traces, segments = snapshot["device_traces"], snapshot.get("segments") or []
-        mine = [segment for segment in segments if segment.get("device") in self._keep]
+        kept_segments = [segment for segment in segments if segment.get("device") in self._keep]
         inside = [events if number in self._keep else [] for number, events in enumerate(traces)]
         tell_left_out(self.report, self._keep, "blocks", sum(map(len, traces)) - sum(map(len, inside)))
-        return {**snapshot, "segments": mine, "device_traces": inside}
+        return {**snapshot, "segments": kept_segments, "device_traces": inside}
 
     def _turn_off(self) -> None:
         if self._ours:

@@ -46,14 +46,16 @@ class DeviceActivities:
     ts: npt.NDArray[Any]
 
 
-def details(activities: Sequence[Any], place: DeviceActivities, n: int, report: ImportReport) -> Coded | None:
+def details(
+    activities: Sequence[Any], on_devices: DeviceActivities, n: int, report: ImportReport
+) -> Coded | None:
     """Read what the activities tell, for the rows that can have it.
 
     Parameters
     ----------
     activities : sequence of torch._C._autograd._ITraceActivity
         ``trace_activities()`` of the result; their metadata are JSON, in the words of Kineto's files.
-    place : DeviceActivities
+    on_devices : DeviceActivities
     n : int
         Number of all rows.
     report : ImportReport
@@ -64,31 +66,35 @@ def details(activities: Sequence[Any], place: DeviceActivities, n: int, report: 
     Coded or None
         A JSON text a row, as `KinetoColumns.extra`; None where nothing is told.
     """
-    if not len(place.rows):
+    if not len(on_devices.rows):
         return None
-    host = place.names
-    found: list[Any] = []
+    host = on_devices.names
+    telling: list[Any] = []
     for start in range(0, len(activities), _CHUNK):
         checkpoint()
         part = activities[start : start + _CHUNK]
-        found += [one for one in part if one.type() in DEVICE_TYPES or (host and one.name() in host)]
-    extra, unreadable = activity_metadata([_text(one) for one in found])
+        telling += [one for one in part if one.type() in DEVICE_TYPES or (host and one.name() in host)]
+    extra, unreadable = activity_metadata([_text(one) for one in telling])
     report.add(
         "details-unreadable",
         "info",
         unreadable,
         effect="for these it is not known how they were launched, or what they moved",
     )
-    on_device = np.fromiter((one.type() in DEVICE_TYPES for one in found), bool, len(found))
+    on_device = np.fromiter((one.type() in DEVICE_TYPES for one in telling), bool, len(telling))
     keys = {
-        "device": np.where(on_device, _numbers(found, "device_id"), -1),
-        "resource": _numbers(found, "resource_id"),
-        "ts": _numbers(found, "timestamp"),
+        "device": np.where(on_device, _numbers(telling, "device_id"), -1),
+        "resource": _numbers(telling, "resource_id"),
+        "ts": _numbers(telling, "timestamp"),
     }
-    known = pd.DataFrame({**keys, "code": extra.codes}).drop_duplicates(_KEY)
-    wanted = pd.DataFrame({"device": place.device, "resource": place.resource, "ts": place.ts})
+    coded = pd.DataFrame({**keys, "code": extra.codes}).drop_duplicates(_KEY)
+    keys_of_rows = pd.DataFrame(
+        {"device": on_devices.device, "resource": on_devices.resource, "ts": on_devices.ts}
+    )
     codes = np.full(n, -1, np.int64)
-    codes[place.rows] = wanted.merge(known, on=_KEY, how="left")["code"].fillna(-1).to_numpy(np.int64)
+    codes[on_devices.rows] = (
+        keys_of_rows.merge(coded, on=_KEY, how="left")["code"].fillna(-1).to_numpy(np.int64)
+    )
     return Coded(codes, extra.values)
 
 

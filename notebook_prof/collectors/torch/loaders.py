@@ -26,12 +26,12 @@ class LoaderFacts:
     >>> facts = LoaderFacts()
     >>> facts.watch()
     >>> facts.unwatch()
-    >>> facts.found
+    >>> facts.rows
     []
     """
 
     def __init__(self) -> None:
-        self.found: list[dict[str, Any]] = []
+        self.rows: list[dict[str, Any]] = []
         self._restore: Callable[[], None] | None = None
 
     def watch(self) -> None:
@@ -41,14 +41,14 @@ class LoaderFacts:
         if self._restore is not None or iterator is None:
             return
         original = iterator.__init__
-        found = self.found
+        rows = self.rows
 
         def init(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
             original(self, loader, *args, **kwargs)
             try:
-                _note(found, loader)
+                _note(rows, loader)
             except Exception as error:  # the user's loop comes first
-                found.append({"problem": f"{type(error).__name__}: {error}"})
+                rows.append({"problem": f"{type(error).__name__}: {error}"})
 
         def restore() -> None:
             if iterator.__init__ is init:
@@ -65,22 +65,22 @@ class LoaderFacts:
 
     def put(self, builder: TraceBuilder) -> None:
         """Fill ``metadata["loaders"]``: see `notebook_prof.analysis.loaders`."""
-        known = [row for row in self.found if "problem" not in row]
-        if known:
-            builder.metadata["loaders"] = known
-        for row in self.found:
+        readable = [row for row in self.rows if "problem" not in row]
+        if readable:
+            builder.metadata["loaders"] = readable
+        for row in self.rows:
             if "problem" in row:
                 builder.report.add("loader-unread", "info", example=row["problem"])
 
 
-def _note(found: list[dict[str, Any]], loader: Any) -> None:
+def _note(rows: list[dict[str, Any]], loader: Any) -> None:
     row = _facts(loader)
-    for known in found:
-        if {**known, "iterators": 0} == {**row, "iterators": 0}:
-            known["iterators"] += 1
+    for earlier in rows:
+        if {**earlier, "iterators": 0} == {**row, "iterators": 0}:
+            earlier["iterators"] += 1
             return
-    if len(found) < _MOST:
-        found.append(row)
+    if len(rows) < _MOST:
+        rows.append(row)
 
 
 def _facts(loader: Any) -> dict[str, Any]:

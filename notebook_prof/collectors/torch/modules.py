@@ -27,13 +27,13 @@ class ParameterCounts:
 
     def add(self, root: Any, names: dict[int, str]) -> None:
         """Count the parameters of a module and of all inside it; `names` are by ``id``."""
-        seen: set[int] = set()
+        counted: set[int] = set()
         for module in root.modules():
             count = trainable = size = 0
             for parameter in getattr(module, "_parameters", {}).values():
-                if parameter is None or id(parameter) in seen:
+                if parameter is None or id(parameter) in counted:
                     continue
-                seen.add(id(parameter))
+                counted.add(id(parameter))
                 try:
                     own = int(parameter.numel())
                     width = int(parameter.element_size())
@@ -46,7 +46,7 @@ class ParameterCounts:
                 self._rows.setdefault(name.removeprefix(MODULE_PREFIX), (count, trainable, size))
 
     def table(self) -> pd.DataFrame | None:
-        """``module parameters trainable parameter_bytes``, or None without modules."""
+        """Return ``module parameters trainable parameter_bytes``, or None without modules."""
         if not self._rows:
             return None
         rows = [(name, *counts) for name, counts in self._rows.items()]
@@ -100,7 +100,7 @@ class ModuleRanges:
         self._grad_enabled: Callable[[], bool] = torch.is_grad_enabled
         self._compiling: Callable[[], bool] = _compiling(torch)
         self._local = threading.local()
-        self._known: dict[int, tuple[weakref.ref[Any], Names]] = {}
+        self._cache: dict[int, tuple[weakref.ref[Any], Names]] = {}
         self._owner: dict[str, int] = {}
         self._containers: dict[tuple[type, tuple[int, ...]], str] = {}
         self._handles: list[Any] = []
@@ -129,7 +129,7 @@ class ModuleRanges:
         opened = getattr(self._local, "opened", None)
         while opened:
             opened.pop()[1].__exit__(None, None, None)
-        self._known.clear()
+        self._cache.clear()
         self._owner.clear()
         self._containers.clear()
 
@@ -174,38 +174,38 @@ class ModuleRanges:
                 return
 
     def _names(self, root: Any) -> Names:
-        known = self._known.get(id(root))
-        if known is not None and known[0]() is root:
-            return known[1]
+        entry = self._cache.get(id(root))
+        if entry is not None and entry[0]() is root:
+            return entry[1]
         kind = type(root).__name__
         parts = type(root), tuple(id(child) for child in root.children())
-        if parts[1] and all(self._is_known(child) for child in root.modules() if child is not root):
+        if parts[1] and all(self._is_named(child) for child in root.modules() if child is not root):
             return self._container(root, parts)
         paths = [(id(child), path) for path, child in root.named_modules()]
-        taken = any(self._owner.get(path or kind, id(root)) != id(root) for _, path in paths)
-        prefix = self._free_prefix(kind) if taken else ""
+        is_shared = any(self._owner.get(path or kind, id(root)) != id(root) for _, path in paths)
+        prefix = self._free_prefix(kind) if is_shared else ""
         names: Names = {}
         for number, path in paths:
             full = f"{prefix}.{path}" if prefix and path else prefix or path or kind
             self._owner.setdefault(full, id(root))
             names[number] = MODULE_PREFIX + full
         for child in root.modules():
-            self._known[id(child)] = (weakref.ref(child), names)
+            self._cache[id(child)] = (weakref.ref(child), names)
         self._containers[parts] = names[id(root)]
         self.counts.add(root, names)
         return names
 
-    def _is_known(self, module: Any) -> bool:
-        known = self._known.get(id(module))
-        return known is not None and known[0]() is module
+    def _is_named(self, module: Any) -> bool:
+        entry = self._cache.get(id(module))
+        return entry is not None and entry[0]() is module
 
     def _container(self, root: Any, parts: tuple[type, tuple[int, ...]]) -> Names:
-        """Names of a new holder of parts that are known, as ``model[:3]`` is: the parts keep theirs."""
+        """Name a new holder of known parts, as ``model[:3]`` is: the parts keep theirs."""
         names = {
-            id(child): self._known[id(child)][1][id(child)] for child in root.modules() if child is not root
+            id(child): self._cache[id(child)][1][id(child)] for child in root.modules() if child is not root
         }
         names[id(root)] = self._containers.setdefault(parts, MODULE_PREFIX + type(root).__name__)
-        self._known[id(root)] = (weakref.ref(root), names)
+        self._cache[id(root)] = (weakref.ref(root), names)
         self.counts.add(root, names)
         return names
 

@@ -113,13 +113,13 @@ def take(
         effect="these events are called 'unknown', as in the files that torch writes",
     )
     rows = columns.without(names.get(_MEMORY_EVENT, -2))
-    place = rows.place(kinds, names)
+    on_devices = rows.device_activities(kinds, names)
     activities: list[Any] = []
-    if memory or len(place.rows):
+    if memory or len(on_devices.rows):
         checkpoint(copy_s)
         activities = result.trace_activities()
     allocations = _memory(activities) if memory else MemoryColumns.empty()
-    extra = details(activities, place, len(rows.arrays["ts"]), report)
+    extra = details(activities, on_devices, len(rows.arrays["ts"]), report)
     read = rows.to_kineto(kinds, names, shape_texts, allocations, extra, pid, threads)
     checkpoint(_FREE * copy_s)  # who called frees the result now, in one piece
     return read
@@ -145,7 +145,7 @@ class _Columns:
             self.arrays["device"] = np.empty(n, np.int64)
             self.arrays["correlation"] = np.empty(n, np.int64)
         self.dtypes, self.concrete = _Codes(), _Codes()
-        self.wanted: list[bool] = []
+        self.with_concrete: list[bool] = []
         if shapes:
             for key in ("shapes", "dtypes", "concrete"):
                 self.arrays[key] = np.full(n, -1, np.int32)
@@ -175,14 +175,14 @@ class _Columns:
             self._fill_arguments(chunk, here, event, names)
 
     def _fill_arguments(self, chunk: list[Any], here: slice, event: Any, names: _Codes) -> None:
-        """Element types of the inputs; arguments only of operators whose work depends on them."""
+        """Fill in element types of the inputs, and arguments of operators whose work depends on them."""
         if hasattr(event, "dtypes"):
             types = map(tuple, map(event.dtypes, chunk))
             self._put("dtypes", here, (self.dtypes[value] if value else -1 for value in types), len(chunk))
         if hasattr(event, "concrete_inputs"):
-            self.wanted += map(concrete_matters, islice(names, len(self.wanted), None))
-            wanted = np.array(self.wanted, bool)[self.arrays["name"][here]]
-            for i in np.flatnonzero(wanted & (self.arrays["shapes"][here] >= 0)).tolist():
+            self.with_concrete += map(concrete_matters, islice(names, len(self.with_concrete), None))
+            matters = np.array(self.with_concrete, bool)[self.arrays["name"][here]]
+            for i in np.flatnonzero(matters & (self.arrays["shapes"][here] >= 0)).tolist():
                 self.arrays["concrete"][here.start + i] = self.concrete[
                     _spelt(event.concrete_inputs(chunk[i]))
                 ]
@@ -224,8 +224,8 @@ class _Columns:
         marked = np.array([kind in DEVICE_TYPES for kind in kinds] + [False], bool)
         return np.asarray(marked[self.arrays["kind"]] & self.with_device)
 
-    def place(self, kinds: _Codes, names: _Codes) -> DeviceActivities:
-        """Rows on devices, and those of threads that tell of a launch or of what is exchanged."""
+    def device_activities(self, kinds: _Codes, names: _Codes) -> DeviceActivities:
+        """Return rows on devices, and those of threads that tell of a launch or of what is exchanged."""
         a, on_device = self.arrays, self._on_device(kinds)
         telling = [bool(flags_of_name(name) & EXTRAS) for name in names]
         host = np.array([*telling, False], bool)[a["name"]] & ~on_device
@@ -277,7 +277,7 @@ def _spelt(values: list[Any]) -> str:
 
 
 def live_threads() -> dict[int, str]:
-    """Native id → name of the Python threads that are alive."""
+    """Return native id → name of the Python threads that are alive."""
     return {thread.native_id: thread.name for thread in threading.enumerate() if thread.native_id is not None}
 
 
@@ -287,27 +287,27 @@ def _memory(activities: list[Any]) -> MemoryColumns:
     for start in range(0, len(activities), _CHUNK):
         checkpoint()
         instants = [one for one in activities[start : start + _CHUNK] if one.type() == _INSTANT]
-        found = [one for one in instants if one.name() == _MEMORY_EVENT]
-        if found:
-            parts.append(_allocations(found))
+        of_memory = [one for one in instants if one.name() == _MEMORY_EVENT]
+        if of_memory:
+            parts.append(_allocations(of_memory))
     if not parts:
         return MemoryColumns.empty()
     names = [field.name for field in fields(MemoryColumns)]
     return MemoryColumns(**{name: np.concatenate([getattr(one, name) for one in parts]) for name in names})
 
 
-def _allocations(found: list[Any]) -> MemoryColumns:
-    facts = json.loads("[" + ",".join("{" + activity.metadata_json() + "}" for activity in found) + "]")
+def _allocations(instants: list[Any]) -> MemoryColumns:
+    facts = json.loads("[" + ",".join("{" + activity.metadata_json() + "}" for activity in instants) + "]")
 
     def column(key: str, missing: int, dtype: Any = np.int64) -> npt.NDArray[Any]:
         return np.fromiter((fact.get(key, missing) for fact in facts), dtype, len(facts))
 
     return MemoryColumns(
-        ts=np.fromiter((activity.timestamp() for activity in found), np.int64, len(found)),
+        ts=np.fromiter((activity.timestamp() for activity in instants), np.int64, len(instants)),
         addr=column("Addr", 0, np.uint64),
         size=column("Bytes", 0),
         allocated=column("Total Allocated", -1),
         reserved=column("Total Reserved", -1),
         device=column("Device Id", -1),
-        tid=np.fromiter((activity.resource_id() for activity in found), np.int64, len(found)),
+        tid=np.fromiter((activity.resource_id() for activity in instants), np.int64, len(instants)),
     )

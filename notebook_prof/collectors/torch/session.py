@@ -137,7 +137,7 @@ class PublicSession:
             )
 
     def prepare(self) -> None:
-        """The public profiler prepares when it starts."""
+        """Prepare nothing: the public profiler prepares when it starts."""
 
     def start(self) -> None:
         """Begin to record."""
@@ -163,7 +163,7 @@ class PublicSession:
 
 
 def _all_threads(torch: Any) -> Any:
-    """Configuration that also records Python threads other than ours, where torch has it (2.6)."""
+    """Return the configuration that also records Python threads other than ours, where torch has it (2.6)."""
     try:
         return torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
     except (AttributeError, TypeError):

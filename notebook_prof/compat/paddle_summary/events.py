@@ -23,7 +23,7 @@ STATISTICS: Final = ("total_ns", "avg_ns", "max_ns", "min_ns")
 
 
 def spread(keys: npt.NDArray[Any], cpu: IntArray, gpu: IntArray) -> pd.DataFrame:
-    """Statistics of each key, in the order of first appearance.
+    """Return statistics of each key, in the order of first appearance.
 
     Returns
     -------
@@ -37,24 +37,27 @@ def spread(keys: npt.NDArray[Any], cpu: IntArray, gpu: IntArray) -> pd.DataFrame
     """
     code, names = pd.factorize(keys)
     table = pd.DataFrame({"name": names, "calls": np.bincount(code, minlength=len(names))})
-    for place, values in (("cpu", cpu), ("gpu", gpu)):
+    for side, values in (("cpu", cpu), ("gpu", gpu)):
         groups = pd.Series(values).groupby(code, sort=False)
-        found = groups.agg(["sum", "max", "min"]).reindex(range(len(names)))
-        table[f"{place}_total_ns"] = found["sum"].to_numpy()
-        table[f"{place}_avg_ns"] = found["sum"].to_numpy() / np.maximum(table["calls"].to_numpy(), 1)
-        table[f"{place}_max_ns"], table[f"{place}_min_ns"] = found["max"].to_numpy(), found["min"].to_numpy()
+        statistics = groups.agg(["sum", "max", "min"]).reindex(range(len(names)))
+        table[f"{side}_total_ns"] = statistics["sum"].to_numpy()
+        table[f"{side}_avg_ns"] = statistics["sum"].to_numpy() / np.maximum(table["calls"].to_numpy(), 1)
+        table[f"{side}_max_ns"], table[f"{side}_min_ns"] = (
+            statistics["max"].to_numpy(),
+            statistics["min"].to_numpy(),
+        )
     return table
 
 
 def ratios(table: pd.DataFrame, cpu_whole: float, gpu_whole: float) -> pd.DataFrame:
     """Add ``cpu_ratio`` and ``gpu_ratio``: shares of the wholes; 0 where a whole is 0."""
-    for place, whole in (("cpu", cpu_whole), ("gpu", gpu_whole)):
-        table[f"{place}_ratio"] = table[f"{place}_total_ns"] / whole if whole else 0.0
+    for side, whole in (("cpu", cpu_whole), ("gpu", gpu_whole)):
+        table[f"{side}_ratio"] = table[f"{side}_total_ns"] / whole if whole else 0.0
     return table
 
 
 def sort_key(sorted_by: str) -> tuple[str, bool]:
-    """Column and direction (whether ascending) of a sort key.
+    """Return the column and direction (whether ascending) of a sort key.
 
     Raises
     ------
@@ -135,11 +138,11 @@ class Events:
         on_device = of_kind(self.trace, ("stream",)) & (not self.own_types)
         width = max(len(categories), 1)
         pair, pairs = pd.factorize((name * width + category) * 2 + on_device)
-        told = self._told()
+        recorded_types = self._recorded_types()
         words = []
         for code in (pairs // 2).tolist():
             key = str(names[code // width]), str(categories[code % width])
-            words.append(told.get(key, _HOST_TYPES.get(key[1], "")))
+            words.append(recorded_types.get(key, _HOST_TYPES.get(key[1], "")))
         kinds = [_DEVICE_TYPES.get(str(categories[c // 2 % width]), "") for c in pairs.tolist()]
         words = [
             kind if flag else word
@@ -148,7 +151,7 @@ class Events:
         short, distinct = pd.factorize(np.array([*words, ""], dtype=object))
         return short.astype(np.int64)[pair], [str(word) for word in distinct]
 
-    def _told(self) -> dict[tuple[str, str], str]:
+    def _recorded_types(self) -> dict[tuple[str, str], str]:
         if not self.own_types:
             return {}
         table = self.trace.metadata["tables"]["event_types"]
@@ -216,19 +219,19 @@ class Events:
             level = level[self.parent[level] >= 0]
             np.add.at(size, self.parent[level], size[level])
         track = self.trace.slices["track"].to_numpy()[rows].astype(np.int64)
-        place = pd.Series(track).groupby(track).cumcount().to_numpy()
-        post = place + size[rows] - 1 - depth[rows]
+        position = pd.Series(track).groupby(track).cumcount().to_numpy()
+        post = position + size[rows] - 1 - depth[rows]
         return np.asarray(rows[np.lexsort((-post, track))])
 
     @cached_property
-    def place(self) -> IntArray:
+    def position_in_order(self) -> IntArray:
         """Place of each row in `order`, the last one for -1 and for what is not visited."""
-        place = np.full(len(self.ts) + 1, len(self.ts), np.int64)
-        place[self.order] = np.arange(len(self.order))
-        return place
+        positions = np.full(len(self.ts) + 1, len(self.ts), np.int64)
+        positions[self.order] = np.arange(len(self.order))
+        return positions
 
     def below(self, *types: str) -> IntArray:
-        """Time of device work of these types that each host event, or what is inside it, launched."""
+        """Return time of device work of these types that each host event, or what is inside it, launched."""
         work = np.flatnonzero(self.of(*types) & of_kind(self.trace, ("stream",)))
         total = np.zeros(len(self.ts), np.int64)
         above, spent = self.owner[work], self.dur[work]
@@ -257,19 +260,19 @@ class Events:
     @cached_property
     def phase_rows(self) -> IntArray:
         """The outermost events of the four phases."""
-        mine = self.of(*PHASES) & self.host
-        inside = np.zeros(len(mine), dtype=bool)
-        rows = np.flatnonzero(mine)
+        of_phase = self.of(*PHASES) & self.host
+        inside = np.zeros(len(of_phase), dtype=bool)
+        rows = np.flatnonzero(of_phase)
         up = self.parent[rows]
         while len(rows):
             rows, up = rows[up >= 0], up[up >= 0]
-            inside[rows[mine[up]]] = True
-            rows, up = rows[~mine[up]], self.parent[up[~mine[up]]]
-        return np.flatnonzero(mine & ~inside)
+            inside[rows[of_phase[up]]] = True
+            rows, up = rows[~of_phase[up]], self.parent[up[~of_phase[up]]]
+        return np.flatnonzero(of_phase & ~inside)
 
     def threads(self, rows: IntArray) -> npt.NDArray[Any]:
-        """Thread id of each of these slices; the track where there is none."""
+        """Return the thread id of each of these slices; the track where there is none."""
         tracks = self.trace.tracks.set_index("track")["tid"]
         track = self.trace.slices["track"].to_numpy()[rows]
-        found = tracks.reindex(track)
-        return as_ints(found.fillna(pd.Series(track, index=found.index)).to_numpy(dtype=np.int64))
+        tids = tracks.reindex(track)
+        return as_ints(tids.fillna(pd.Series(track, index=tids.index)).to_numpy(dtype=np.int64))

@@ -15,12 +15,12 @@ _COLUMNS = ("allocation_count", "free_count", "allocation_bytes", "free_bytes", 
 
 
 def memory_table(events: Events) -> pd.DataFrame:
-    """Allocations and frees by place and event.
+    """Sum allocations and frees by place and event.
 
     Returns
     -------
     DataFrame
-        ``place`` str (``Place(cpu)``, ``Place(gpu:0)``), ``name``, ``type`` (``Allocated``),
+        ``position_in_order`` str (``Place(cpu)``, ``Place(gpu:0)``), ``name``, ``type`` (``Allocated``),
         ``allocation_count free_count allocation_bytes free_bytes increase_bytes`` int64, and
         ``peak_allocated_bytes peak_reserved_bytes`` of the place; by increase. What happens in an inner event
         counts for its operator; in what else is right inside an operator, as Paddle 3's kernel launches
@@ -34,12 +34,12 @@ def memory_table(events: Events) -> pd.DataFrame:
     """
     table = events.trace.allocations
     home = ints(table["slice"])
-    known = np.flatnonzero(home >= 0)
-    home = _on_host(events, home[known])
+    with_slice = np.flatnonzero(home >= 0)
+    home = _on_host(events, home[with_slice])
     rows, labels = _credited(events, home)
-    size = table["bytes"].to_numpy()[known[rows]]
-    device = table["device"].to_numpy()[known[rows]]
-    order = np.lexsort((known[rows], events.place[labels]))
+    size = table["bytes"].to_numpy()[with_slice[rows]]
+    device = table["device"].to_numpy()[with_slice[rows]]
+    order = np.lexsort((with_slice[rows], events.position_in_order[labels]))
     frame = pd.DataFrame(
         {
             "device": device,
@@ -51,12 +51,12 @@ def memory_table(events: Events) -> pd.DataFrame:
             "increase_bytes": size,
         }
     ).iloc[order]
-    found = frame.groupby(["device", "name"], sort=False)[list(_COLUMNS)].sum().astype("int64").reset_index()
-    found = found.sort_values("increase_bytes", ascending=False, kind="stable", ignore_index=True)
-    found.insert(2, "type", "Allocated")
+    totals = frame.groupby(["device", "name"], sort=False)[list(_COLUMNS)].sum().astype("int64").reset_index()
+    totals = totals.sort_values("increase_bytes", ascending=False, kind="stable", ignore_index=True)
+    totals.insert(2, "type", "Allocated")
     peaks = _peaks(events)
-    found.insert(0, "place", _places(found.pop("device")))
-    joined = found.merge(peaks.astype({"place": object}), on="place", how="left")
+    totals.insert(0, "place", _place_names(totals.pop("device")))
+    joined = totals.merge(peaks.astype({"place": object}), on="place", how="left")
     return joined.sort_values("place", kind="stable", ignore_index=True)
 
 
@@ -71,7 +71,7 @@ def _on_host(events: Events, home: IntArray) -> IntArray:
 
 
 def _credited(events: Events, home: IntArray) -> tuple[IntArray, IntArray]:
-    """Pairs of memory event and host event to which it is credited."""
+    """Return pairs of memory event and host event to which it is credited."""
     inside = home >= 0
     own = np.flatnonzero(inside & ~events.of("OperatorInner")[home])
     above = np.where(inside, events.parent[home], -1)
@@ -81,20 +81,20 @@ def _credited(events: Events, home: IntArray) -> tuple[IntArray, IntArray]:
     return np.concatenate([own, up]), np.concatenate([home[own], above[up]])
 
 
-def _places(devices: pd.Series[int]) -> pd.Series[Any]:
+def _place_names(devices: pd.Series[int]) -> pd.Series[Any]:
     names = ["Place(cpu)" if device < 0 else f"Place(gpu:{device})" for device in devices]
     return pd.Series(names, dtype=object)
 
 
 def _peaks(events: Events) -> pd.DataFrame:
     tables = events.trace.metadata.get("tables")
-    known = tables.get("memory_places") if isinstance(tables, dict) else None
-    if isinstance(known, pd.DataFrame):
-        return known[["place", "peak_allocated_bytes", "peak_reserved_bytes"]]
+    table = tables.get("memory_places") if isinstance(tables, dict) else None
+    if isinstance(table, pd.DataFrame):
+        return table[["place", "peak_allocated_bytes", "peak_reserved_bytes"]]
     groups = events.trace.allocations.groupby("device")[["allocated", "reserved"]].max().reset_index()
     return pd.DataFrame(
         {
-            "place": _places(groups["device"]),
+            "place": _place_names(groups["device"]),
             "peak_allocated_bytes": groups["allocated"],
             "peak_reserved_bytes": groups["reserved"],
         }

@@ -20,7 +20,7 @@ _MEMORY_WORDS: Final = ("memcpy", "memorycopy", "memset")
 def operator_table(
     events: Events, *, sorted_by: str = "CPUTotal", op_detail: bool = True, thread_sep: bool = False
 ) -> pd.DataFrame:
-    """Operators by name, with the calls and the device work inside them.
+    """List operators by name, with the calls and the device work inside them.
 
     Parameters
     ----------
@@ -49,19 +49,20 @@ def operator_table(
     >>> operator_table(Events(b.seal()))[["name", "cpu_ratio"]].values.tolist()
     [['mm', 0.75], ['add', 0.25]]
     """
-    mine = events.order[events.of("Operator")[events.order]]
-    threads = events.threads(mine)
+    operators = events.order[events.of("Operator")[events.order]]
+    threads = events.threads(operators)
     parts = [
-        _one(events, mine[threads == t], sorted_by, op_detail).assign(thread=t) for t in pd.unique(threads)
+        _one(events, operators[threads == t], sorted_by, op_detail).assign(thread=t)
+        for t in pd.unique(threads)
     ]
     if not thread_sep:
-        parts = [_one(events, mine, sorted_by, op_detail).assign(thread=pd.NA)]
-    table = pd.concat(parts, ignore_index=True) if parts else _one(events, mine, sorted_by, op_detail)
+        parts = [_one(events, operators, sorted_by, op_detail).assign(thread=pd.NA)]
+    table = pd.concat(parts, ignore_index=True) if parts else _one(events, operators, sorted_by, op_detail)
     return table.assign(thread=pd.array(table["thread"].tolist() if "thread" in table else [], dtype="Int64"))
 
 
 def kernel_table(events: Events, *, sorted_by: str = "GPUTotal") -> pd.DataFrame:
-    """Kernels by name, argument lists taken off.
+    """List kernels by name, argument lists taken off.
 
     Returns
     -------
@@ -85,7 +86,7 @@ def kernel_table(events: Events, *, sorted_by: str = "GPUTotal") -> pd.DataFrame
 def user_table(
     events: Events, *, sorted_by: str = "CPUTotal", thread_sep: bool = False, memory: bool = False
 ) -> pd.DataFrame:
-    """Ranges that the user named; with `memory` those that copy or fill memory, by their names.
+    """List ranges that the user named; with `memory` those that copy or fill memory, by their names.
 
     Returns
     -------
@@ -100,41 +101,41 @@ def user_table(
     True
     """
     types = ("UserDefined", "PythonUserDefined") if memory else ("PythonUserDefined",)
-    mine = events.order[(events.of(*types) & (_moves_memory(events) == memory))[events.order]]
-    threads = events.threads(mine) if thread_sep else np.zeros(len(mine), np.int64)
+    ranges = events.order[(events.of(*types) & (_moves_memory(events) == memory))[events.order]]
+    threads = events.threads(ranges) if thread_sep else np.zeros(len(ranges), np.int64)
     gpu = float(events.gpu_ns[events.of(STEP)].sum())
     parts = []
     for thread in pd.unique(threads):
-        rows = mine[threads == thread]
+        rows = ranges[threads == thread]
         table = spread(events.names[rows], events.dur[rows], events.gpu_ns[rows])
         table = table if memory else ranked(table, sorted_by)
         parts.append(ratios(table, events.total_ns, gpu).assign(thread=thread if thread_sep else pd.NA))
     if not parts:
         none = np.empty(0, np.int64)
         parts = [ratios(spread(np.empty(0, object), none, none), 0, 0).assign(thread=pd.NA)]
-    found = pd.concat(parts, ignore_index=True)
-    return found.assign(thread=pd.array(found["thread"].tolist(), dtype="Int64"))
+    joined = pd.concat(parts, ignore_index=True)
+    return joined.assign(thread=pd.array(joined["thread"].tolist(), dtype="Int64"))
 
 
-def _flops(events: Events, mine: IntArray, table: pd.DataFrame) -> Any:
-    """FLOPs of each name; 0 for Paddle's recordings, whose own summary counts none of what they hold."""
+def _flops(events: Events, operators: IntArray, table: pd.DataFrame) -> Any:
+    """Return the FLOPs of each name; 0 for Paddle's recordings, whose own summary counts none."""
     if events.own_types or table.empty:
         return 0.0
     flops, _ = inclusive_work(
         slice_work(events.trace), events.trace.slices["depth"].to_numpy(), events.parent
     )
-    sums = pd.Series(flops[mine]).groupby(events.names[mine].astype(object), sort=False).sum()
+    sums = pd.Series(flops[operators]).groupby(events.names[operators].astype(object), sort=False).sum()
     return sums.reindex(table["name"]).to_numpy(dtype=np.float64)
 
 
-def _one(events: Events, mine: IntArray, sorted_by: str, op_detail: bool) -> pd.DataFrame:
-    table = spread(events.names[mine], events.dur[mine], events.gpu_ns[mine])
-    table = ratios(table, float(events.dur[mine].sum()), float(events.gpu_ns[mine].sum()))
-    table["flops"] = _flops(events, mine, table)
+def _one(events: Events, operators: IntArray, sorted_by: str, op_detail: bool) -> pd.DataFrame:
+    table = spread(events.names[operators], events.dur[operators], events.gpu_ns[operators])
+    table = ratios(table, float(events.dur[operators].sum()), float(events.gpu_ns[operators].sum()))
+    table["flops"] = _flops(events, operators, table)
     table = ranked(table, sorted_by).assign(level=0)
     if not op_detail or table.empty:
         return table
-    groups = _inside(events, mine)
+    groups = _inside(events, operators)
     parts = [
         part
         for i, name in enumerate(table["name"])
@@ -151,10 +152,10 @@ class _Inside(NamedTuple):
     below: dict[str, IntArray]
 
 
-def _inside(events: Events, mine: IntArray) -> dict[str, _Inside]:
+def _inside(events: Events, operators: IntArray) -> dict[str, _Inside]:
     rank = np.full(len(events.ts) + 1, -1, np.int64)
-    rank[mine] = np.arange(len(mine))
-    code, names = pd.factorize(events.names[mine])
+    rank[operators] = np.arange(len(operators))
+    code, names = pd.factorize(events.names[operators])
     inner = np.flatnonzero(events.host & ~events.of("Operator") & (rank[events.parent] >= 0))
     inner = inner[np.lexsort((inner, rank[events.parent[inner]]))]
     work = np.flatnonzero(events.of(*DEVICE))
@@ -167,8 +168,8 @@ def _inside(events: Events, mine: IntArray) -> dict[str, _Inside]:
     pair[inner] = inner_code * max(len(labels), 1) + label
     under = work[pair[events.owner[work]] >= 0]
     below: dict[int, dict[str, IntArray]] = {}
-    for key, found in _split(under, pair[events.owner[under]]).items():
-        below.setdefault(key // len(labels), {})[str(labels[key % len(labels)])] = found
+    for key, inner_rows in _split(under, pair[events.owner[under]]).items():
+        below.setdefault(key // len(labels), {})[str(labels[key % len(labels)])] = inner_rows
     none = np.empty(0, np.int64)
     return {
         str(name): _Inside(rows.get(i, none), works.get(i, none), below.get(i, {}))
@@ -179,9 +180,9 @@ def _inside(events: Events, mine: IntArray) -> dict[str, _Inside]:
 def _split(rows: IntArray, code: IntArray) -> dict[int, IntArray]:
     """Return the rows of each code, in their order."""
     order = np.argsort(code, kind="stable")
-    found, first = np.unique(code[order], return_index=True)
+    codes, first = np.unique(code[order], return_index=True)
     parts = np.split(rows[order], first[1:])
-    return dict(zip(found.tolist(), parts, strict=False))
+    return dict(zip(codes.tolist(), parts, strict=False))
 
 
 def _details(events: Events, row: pd.Series[float], inside: _Inside | None) -> list[pd.DataFrame]:
@@ -209,12 +210,12 @@ def _device_rows(events: Events, rows: IntArray, whole: float, level: int) -> pd
 
 
 def _by_visit(events: Events, rows: IntArray) -> IntArray:
-    """Device work in the order in which the events that launched it are visited."""
-    return np.asarray(rows[np.argsort(events.place[events.owner[rows]], kind="stable")])
+    """Return device work in the order in which the events that launched it are visited."""
+    return np.asarray(rows[np.argsort(events.position_in_order[events.owner[rows]], kind="stable")])
 
 
 def _cut(events: Events, rows: IntArray) -> npt.NDArray[np.object_]:
-    """Names without argument lists, where they have template arguments."""
+    """Cut argument lists off names, where they have template arguments."""
     code, names = pd.factorize(events.names[rows])
     short = [f"{m[1]}{m[2]}" if (m := _ARGUMENTS.match(str(name))) else str(name) for name in names]
     return np.asarray(np.array([*short, ""], dtype=object)[code])
@@ -222,5 +223,5 @@ def _cut(events: Events, rows: IntArray) -> npt.NDArray[np.object_]:
 
 def _moves_memory(events: Events) -> BoolArray:
     names = events.trace.slices["name"].cat
-    found = [any(word in str(name).lower() for word in _MEMORY_WORDS) for name in names.categories]
-    return np.asarray(np.array([*found, False], dtype=bool)[names.codes.to_numpy()])
+    moves = [any(word in str(name).lower() for word in _MEMORY_WORDS) for name in names.categories]
+    return np.asarray(np.array([*moves, False], dtype=bool)[names.codes.to_numpy()])

@@ -24,7 +24,7 @@ _PHASE: Final = {
 
 
 def model_table(events: Events) -> pd.DataFrame:
-    """Steps, the four phases and the rest, on host and devices.
+    """List steps, the four phases and the rest, on host and devices.
 
     Returns
     -------
@@ -53,14 +53,14 @@ def _joined(whole: pd.DataFrame, parts: pd.DataFrame) -> pd.DataFrame:
     if parts.empty or whole.empty:
         return ratios(whole.iloc[:0].copy(), 0, 0)
     parts = parts.set_index("name").reindex(PHASES).fillna(0).reset_index()
-    rest = whole.iloc[:1].copy()
-    rest["name"], rest["calls"] = "Others", 0
-    for place in ("cpu", "gpu"):
-        column = f"{place}_total_ns"
-        rest[column] = whole[column].iloc[0] - parts[column].sum()
+    others = whole.iloc[:1].copy()
+    others["name"], others["calls"] = "Others", 0
+    for side in ("cpu", "gpu"):
+        column = f"{side}_total_ns"
+        others[column] = whole[column].iloc[0] - parts[column].sum()
         for other in ("avg", "max", "min"):
-            rest[f"{place}_{other}_ns"] = np.nan
-    table = pd.concat([whole, parts, rest], ignore_index=True).astype({"calls": "int64"})
+            others[f"{side}_{other}_ns"] = np.nan
+    table = pd.concat([whole, parts, others], ignore_index=True).astype({"calls": "int64"})
     return ratios(table, float(whole["cpu_total_ns"].iloc[0]), float(whole["gpu_total_ns"].iloc[0]))
 
 
@@ -74,11 +74,11 @@ def _from_steps(events: Events) -> pd.DataFrame:
         per_step["device_ns"].to_numpy(dtype=np.int64),
     )
     named = table["phase"].astype("object").map(_PHASE)
-    known = table[named.notna() & ((table["host_ns"] > 0) | (table["device_ns"] > 0))]
+    named_rows = table[named.notna() & ((table["host_ns"] > 0) | (table["device_ns"] > 0))]
     parts = spread(
-        named[known.index].to_numpy(dtype=object),
-        known["host_ns"].to_numpy(dtype=np.int64),
-        known["device_ns"].to_numpy(dtype=np.int64),
+        named[named_rows.index].to_numpy(dtype=object),
+        named_rows["host_ns"].to_numpy(dtype=np.int64),
+        named_rows["device_ns"].to_numpy(dtype=np.int64),
     )
     return _joined(whole, parts)
 
@@ -87,7 +87,7 @@ _COLLECTIVE_WORDS = ("allreduce", "broadcast", "rpc")
 
 
 def device_table(events: Events) -> pd.DataFrame:
-    """Utilisation of the CPU, where the file tells it, and of each device.
+    """List utilisation of the CPU, where the file tells it, and of each device.
 
     Returns
     -------
@@ -100,23 +100,23 @@ def device_table(events: Events) -> pd.DataFrame:
     >>> device_table(Events(TraceBuilder().seal())).empty
     True
     """
-    known = events.trace.metadata
+    metadata = events.trace.metadata
     rows: list[tuple[str, float]] = []
     for name, key in (("CPU(Process)", "process_cpu_utilization"), ("CPU(System)", "system_cpu_utilization")):
-        if isinstance(value := known.get(key), int | float):
+        if isinstance(value := metadata.get(key), int | float):
             rows.append((name, float(value)))
     work = on_device(events.trace)
     where = device_of(events.trace, work)
     kernels = events.of("Kernel")[work.rows]
     for number in np.unique(where).tolist():
-        mine = kernels & (where == number)
-        busy = length(union(work.ts[mine], work.end[mine]))
+        of_device = kernels & (where == number)
+        busy = length(union(work.ts[of_device], work.end[of_device]))
         rows.append((f"GPU{number}", busy / events.total_ns if events.total_ns else 0.0))
     return pd.DataFrame(rows, columns=["device", "utilization"]).astype({"utilization": "float64"})
 
 
 def overview_table(events: Events) -> pd.DataFrame:
-    """Time by type of event, overlaps counted once.
+    """Sum time by type of event, overlaps counted once.
 
     Returns
     -------
@@ -151,17 +151,17 @@ def overview_table(events: Events) -> pd.DataFrame:
     rows.sort(key=lambda row: -row[2])
     table = [(STEP, "cpu", len(events.trace.steps), events.total_ns), *((r[0], "cpu", *r[1:]) for r in rows)]
     for word in _device_order(events):
-        mine = events.of(word) & ~host
-        table.append((word, "gpu", int(mine.sum()), _busy(events, mine)))
+        of_type = events.of(word) & ~host
+        table.append((word, "gpu", int(of_type.sum()), _busy(events, of_type)))
     if collective.any():
         table.append(("Communication", "gpu", int(collective.sum()), _busy(events, collective)))
-    found = pd.DataFrame(table, columns=["type", "on", "calls", "time_ns"])
-    found["ratio"] = found["time_ns"] / events.total_ns if events.total_ns else 0.0
-    return found
+    totals = pd.DataFrame(table, columns=["type", "on", "calls", "time_ns"])
+    totals["ratio"] = totals["time_ns"] / events.total_ns if events.total_ns else 0.0
+    return totals
 
 
 def distribution_table(events: Events) -> pd.DataFrame:
-    """Communication, computation and their overlap.
+    """Sum communication, computation and their overlap.
 
     Returns
     -------
@@ -189,7 +189,7 @@ def distribution_table(events: Events) -> pd.DataFrame:
 
 
 def _communication(events: Events) -> tuple[BoolArray, BoolArray]:
-    """Communication on the host, and the device work that belongs to it."""
+    """Return communication on the host, and the device work that belongs to it."""
     names = events.trace.slices["name"].cat
     words = [str(name) for name in names.categories]
     codes = names.codes.to_numpy()
@@ -204,20 +204,20 @@ def _communication(events: Events) -> tuple[BoolArray, BoolArray]:
 
 def _under(events: Events, called: BoolArray) -> BoolArray:
     """Return which device work was launched inside these host events."""
-    found = np.zeros(len(called), dtype=bool)
+    below = np.zeros(len(called), dtype=bool)
     rows = np.flatnonzero(events.owner >= 0)
     up = events.owner[rows]
     while len(rows):
-        found[rows[called[up]]] = True
+        below[rows[called[up]]] = True
         up = events.parent[up]
         rows, up = rows[up >= 0], up[up >= 0]
-    return found
+    return below
 
 
 def _device_order(events: Events) -> list[str]:
-    """Types of device work in the order in which Paddle meets them."""
+    """Return types of device work in the order in which Paddle meets them."""
     work = np.flatnonzero(events.of(*DEVICE))
-    work = work[np.argsort(events.place[events.owner[work]], kind="stable")]
+    work = work[np.argsort(events.position_in_order[events.owner[work]], kind="stable")]
     return [str(word) for word in pd.unique(events.type[work])]
 
 

@@ -57,19 +57,19 @@ class RuledTable:
         self.rule()
 
     def rule(self) -> None:
-        """A line under all columns."""
+        """Add a line under all columns."""
         self._lines.append("".join("-" * width + "  " for width in self._widths))
 
     def row(self, *cells: str) -> None:
-        """A line of cells, as wide as they need."""
+        """Add a line of cells, as wide as they need."""
         self._lines.append("".join(f"{cell:<{w}}  " for cell, w in zip(cells, self._widths, strict=True)))
 
     def heading(self, text: str) -> None:
-        """A title inside the table."""
+        """Add a title inside the table."""
         self._lines.append(self._titled(text))
 
     def line(self, text: str) -> None:
-        """A line right below the title, above those that were put there before."""
+        """Add a line right below the title, above those that were put there before."""
         self._lines.insert(1, text)
 
     def text(self, *, closed: bool, note: str = "") -> str:
@@ -208,8 +208,8 @@ def event_text(
 def _views(views: str | Iterable[str] | None) -> Sequence[str]:
     if views is None:
         return VIEWS
-    found = [views] if isinstance(views, str) or hasattr(views, "name") else list(views)
-    words = [str(getattr(view, "name", view)) for view in found]
+    chosen = [views] if isinstance(views, str) or hasattr(views, "name") else list(views)
+    words = [str(getattr(view, "name", view)) for view in chosen]
     for word in words:
         if word not in VIEWS:
             raise OptionError(f"there is no view {word!r}: {nearest(word, VIEWS)}")
@@ -223,25 +223,25 @@ class _Writer:
     def _time(self, ns: float) -> str:
         return "-" if pd.isna(ns) else f"{float(ns) / UNITS[self._unit]:.2f}"
 
-    def _spread(self, row: dict[Any, Any], place: str) -> str:
-        ratio = row[f"{place}_ratio"]
-        times = [self._time(row[f"{place}_{word}"]) for word in STATISTICS]
+    def _spread(self, row: dict[Any, Any], side: str) -> str:
+        ratio = row[f"{side}_ratio"]
+        times = [self._time(row[f"{side}_{word}"]) for word in STATISTICS]
         return " / ".join([*times, "-" if pd.isna(ratio) else f"{100 * ratio:.2f}"])
 
     def device(self) -> str:
-        found = device_table(self._events)
-        if found.empty:
+        devices = device_table(self._events)
+        if devices.empty:
             return ""
         table = RuledTable("Device Summary", [30, 20], ["Device", "Utilization (%)"])
-        for row in found.to_dict("records"):
+        for row in devices.to_dict("records"):
             table.row(row["device"], f"{100 * row['utilization']:.2f}")
         return table.text(closed=True, note=_DEVICE_NOTE)
 
     def overview(self) -> str:
-        found = overview_table(self._events)
-        heads = ["Event Type", "Calls", "CPU Time", "Ratio (%)"]
-        table = RuledTable("Overview Summary", [25] * 4, heads, self._unit)
-        for row in found[found["on"] == "cpu"].to_dict("records"):
+        totals = overview_table(self._events)
+        headings = ["Event Type", "Calls", "CPU Time", "Ratio (%)"]
+        table = RuledTable("Overview Summary", [25] * 4, headings, self._unit)
+        for row in totals[totals["on"] == "cpu"].to_dict("records"):
             indent = "" if row["type"] == "ProfileStep" else "  "
             table.row(
                 indent + row["type"],
@@ -252,18 +252,18 @@ class _Writer:
         table.rule()
         table.row("", "Calls", "GPU Time", "Ratio (%)")
         table.rule()
-        for row in found[found["on"] == "gpu"].to_dict("records"):
+        for row in totals[totals["on"] == "gpu"].to_dict("records"):
             table.row(
                 "  " + row["type"], str(row["calls"]), self._time(row["time_ns"]), f"{100 * row['ratio']:.2f}"
             )
         return table.text(closed=True, note=_OVERVIEW_NOTE)
 
     def model(self) -> str:
-        found = model_table(self._events)
-        if found.empty:
+        phases = model_table(self._events)
+        if phases.empty:
             return ""
         rows = []
-        for row in found.to_dict("records"):
+        for row in phases.to_dict("records"):
             name = row["name"] if row["name"] == "ProfileStep" else f"  {row['name']}"
             calls = "-" if row["name"] == "Others" else str(row["calls"])
             rows.append((name, calls, self._spread(row, "cpu"), self._spread(row, "gpu")))
@@ -273,22 +273,24 @@ class _Writer:
         return table.text(closed=True, note=_MODEL_NOTE)
 
     def distribution(self) -> str:
-        found = distribution_table(self._events)
-        if found.empty:
+        kinds = distribution_table(self._events)
+        if kinds.empty:
             return ""
         table = RuledTable("Distribution Summary", [25] * 3, ["Name", "Total Time", "Ratio (%)"], self._unit)
-        for row in found.to_dict("records"):
+        for row in kinds.to_dict("records"):
             indent = "" if row["name"] == "ProfileStep" else "  "
             table.row(indent + row["name"], self._time(row["time_ns"]), f"{100 * row['ratio']:.2f}")
         return table.text(closed=True, note=_DISTRIBUTION_NOTE)
 
     def operators(self, sorted_by: str, op_detail: bool, thread_sep: bool) -> str:
-        found = operator_table(self._events, sorted_by=sorted_by, op_detail=op_detail, thread_sep=thread_sep)
-        if found.empty:
+        operators_shown = operator_table(
+            self._events, sorted_by=sorted_by, op_detail=op_detail, thread_sep=thread_sep
+        )
+        if operators_shown.empty:
             return ""
         rows: list[tuple[str, ...]] = []
         threads = []
-        for row in found.to_dict("records"):
+        for row in operators_shown.to_dict("records"):
             level, device = int(row["level"]), pd.isna(row["cpu_total_ns"])
             indent = "  " * level
             name = row["name"]
@@ -298,18 +300,23 @@ class _Writer:
             cpu = "- / - / - / - / -" if device else self._spread(row, "cpu")
             rows.append((indent + name, str(row["calls"]), cpu, self._spread(row, "gpu"), flops))
             threads.append(row["thread"])
-        longest = max([_NAME, *(len(name) for name in found.loc[found["cpu_total_ns"].notna(), "name"])])
+        longest = max(
+            [
+                _NAME,
+                *(len(name) for name in operators_shown.loc[operators_shown["cpu_total_ns"].notna(), "name"]),
+            ]
+        )
         table = self._table("Operator Summary", longest, rows, flops=True)
         self._by_thread(table, rows, threads)
         return table.text(closed=True)
 
     def kernels(self, sorted_by: str) -> str:
-        found = kernel_table(self._events, sorted_by=sorted_by)
-        if found.empty:
+        kernels_shown = kernel_table(self._events, sorted_by=sorted_by)
+        if kernels_shown.empty:
             return ""
         rows = [
             (_short(row["name"], 90), str(row["calls"]), self._spread(row, "gpu"))
-            for row in found.to_dict("records")
+            for row in kernels_shown.to_dict("records")
         ]
         width = max(_LEAST, *(len(cells[2]) for cells in rows))
         table = RuledTable("Kernel Summary", [90, 6, width], ["Name", "Calls", _GPU_HEAD], self._unit)
@@ -318,10 +325,10 @@ class _Writer:
         return table.text(closed=True)
 
     def users(self, sorted_by: str, thread_sep: bool, memory: bool) -> str:
-        found = user_table(self._events, sorted_by=sorted_by, thread_sep=thread_sep, memory=memory)
-        if found.empty:
+        ranges = user_table(self._events, sorted_by=sorted_by, thread_sep=thread_sep, memory=memory)
+        if ranges.empty:
             return ""
-        records = found.to_dict("records")
+        records = ranges.to_dict("records")
         rows = [
             (_short(row["name"], 45), str(row["calls"]), self._spread(row, "cpu"), self._spread(row, "gpu"))
             for row in records
@@ -336,9 +343,9 @@ class _Writer:
         return table.text(closed=memory)
 
     def memory(self) -> str:
-        found = memory_table(self._events)
+        totals = memory_table(self._events)
         texts = []
-        heads = [
+        headings = [
             "Name",
             "Type",
             "Allocation Count",
@@ -347,8 +354,8 @@ class _Writer:
             "Free Size",
             "Increased Size",
         ]
-        for place, rows in found.groupby("place", sort=False):
-            table = RuledTable(f"Memory Summary - {place}", [50, 12, *[15] * 5], heads)
+        for place_name, rows in totals.groupby("place", sort=False):
+            table = RuledTable(f"Memory Summary - {place_name}", [50, 12, *[15] * 5], headings)
             table.line(f"Peak Reserved Memory: {rows['peak_reserved_bytes'].iloc[0]}")
             table.line(f"Peak Allocated Memory: {rows['peak_allocated_bytes'].iloc[0]}")
             columns = ["name", "type", "allocation_count", "free_count", "allocation_bytes", "free_bytes"]

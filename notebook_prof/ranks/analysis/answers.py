@@ -38,11 +38,11 @@ class RankAnswers(RankAxis[T]):
         return self._frame("breakdown" if by == "step" else "whole")
 
     def idle(self) -> pd.DataFrame:
-        """Idle time of each rank, device and step by cause; see `notebook_prof.analysis.device_idle`."""
+        """Give the idle time by rank, device, step and cause; see `notebook_prof.analysis.device_idle`."""
         return self._frame("idle")
 
     def memory(self) -> pd.DataFrame:
-        """Peak of memory of each rank and device; see `notebook_prof.analysis.memory_peak`."""
+        """Give the peak of memory of each rank and device; see `notebook_prof.analysis.memory_peak`."""
         return self._frame("memory")
 
     def collectives(self) -> pd.DataFrame:
@@ -65,11 +65,11 @@ class RankAnswers(RankAxis[T]):
         return stragglers(arrived[~arrived["operation"].isin(POINT_TO_POINT)])
 
     def communication(self, by: str | Sequence[str] = ("operation", "group", "size")) -> pd.DataFrame:
-        """Communication with waiting, transfer and bandwidths; see `communication`."""
+        """Give communication with waiting, transfer and bandwidths; see `communication`."""
         return communication(self._shared("matched"), self._shared("arrivals"), by=by)
 
     def links(self) -> pd.DataFrame:
-        """Messages from rank to rank, where sends and receives tell their other end; see `links`."""
+        """Give the messages from rank to rank, where sends and receives tell their other end; see `links`."""
         return links(self._shared("matched"), self._shared("arrivals"))
 
     def matrix(self, value: str = "bytes") -> pd.DataFrame:
@@ -90,8 +90,8 @@ class RankAnswers(RankAxis[T]):
             If there is no such value.
         """
         table = self.links()
-        if value not in (known := list(table.columns[2:])):
-            raise OptionError(f"messages have no {value!r}: {nearest(value, known)}")
+        if value not in (columns := list(table.columns[2:])):
+            raise OptionError(f"messages have no {value!r}: {nearest(value, columns)}")
         every = sorted({*self, *table["src"], *table["dst"]})
         square = table.set_index(["src", "dst"])[value].astype("float64").unstack()  # noqa: PD010
         return square.reindex(index=every, columns=every)
@@ -107,7 +107,7 @@ class RankAnswers(RankAxis[T]):
         return pipeline(work.assign(**ends, aligned=clocks["aligned"].reindex(rank).to_numpy()), self.links())
 
     def flops(self) -> pd.DataFrame:
-        """FLOPs of each rank and step, where shapes were recorded.
+        """Count the FLOPs of each rank and step, where shapes were recorded.
 
         Returns
         -------
@@ -125,7 +125,7 @@ class RankAnswers(RankAxis[T]):
         return table.assign(flops_per_s=table["flops"].to_numpy() / seconds)
 
     def imbalance(self, of: str = "operators") -> pd.DataFrame:
-        """What differs most between ranks: ``operators device steps compute memory flops``; see `imbalance`.
+        """Compare ranks by ``operators device steps compute memory flops``; see `imbalance`.
 
         Raises
         ------
@@ -138,5 +138,5 @@ class RankAnswers(RankAxis[T]):
         return imbalance(self._frame(name), value, by)
 
     def fold(self) -> Folding:
-        """Ranks that do the same as one: groups, representatives, bands and outliers; see `fold`."""
+        """Fold ranks that do the same into one: groups, representatives, bands and outliers; see `fold`."""
         return fold(self._frame("breakdown"), fingerprints(self._frame("operators")))

@@ -23,7 +23,7 @@ class RankAxis(RankTables[T]):
     """Ranks on the common clock, from the start of the earliest recording."""
 
     def steps(self) -> pd.DataFrame:
-        """Start and end of each step of each rank on the common clock, for a Marey view.
+        """Return start and end of each step of each rank on the common clock, for a Marey view.
 
         Returns
         -------
@@ -78,13 +78,13 @@ class RankAxis(RankTables[T]):
         SelectionError
             If one of the ranks is not there, or none is given.
         """
-        wanted = list(self.chosen([ranks] if isinstance(ranks, int) else list(ranks)))
-        if not wanted:
+        numbers = list(self.chosen([ranks] if isinstance(ranks, int) else list(ranks)))
+        if not numbers:
             raise SelectionError("no rank to show: name some, as in timeline([2, 7])")
         clocks = self.clocks().set_index("rank")
-        trace = stacked([(rank, self._retimed(rank)) for rank in wanted], start_unix_ns=self._base())
-        alone = [rank for rank in wanted if rank in clocks.index and not clocks.loc[rank, "aligned"]]
-        if len(wanted) > 1:
+        trace = stacked([(rank, self._retimed(rank)) for rank in numbers], start_unix_ns=self._base())
+        alone = [rank for rank in numbers if rank in clocks.index and not clocks.loc[rank, "aligned"]]
+        if len(numbers) > 1:
             trace.report.add(
                 "clock-not-aligned",
                 "loss",
@@ -105,7 +105,7 @@ class RankAxis(RankTables[T]):
         return retimed(trace, RankClock(shift, float(clocks.loc[rank, "drift_ppm"]) / 1e6, at - origin))
 
     def _on_axis(self, unix_ns: Any, rank: Any) -> Any:
-        """Times on the common clock, from the start of the earliest recording."""
+        """Put times on the common clock, from the start of the earliest recording."""
         return on_common_clock(unix_ns, rank, self.clocks()) - self._base()
 
     def _base(self) -> int:

@@ -40,12 +40,12 @@ class ClockFit:
     reference: float
 
 
-def fit_clocks(seen: pd.DataFrame, count: int) -> ClockFit:
+def fit_clocks(instants: pd.DataFrame, count: int) -> ClockFit:
     """Find what makes all ranks see shared instants at one time.
 
     Parameters
     ----------
-    seen : DataFrame
+    instants : DataFrame
         ``rank`` (0 to `count` - 1), ``match`` (which instant) and ``end`` (float64 ns on the rank's clock).
     count : int
 
@@ -64,47 +64,47 @@ def fit_clocks(seen: pd.DataFrame, count: int) -> ClockFit:
     Examples
     --------
     >>> at = 1e9 * np.arange(20)
-    >>> seen = pd.DataFrame({"rank": [0] * 20 + [1] * 20, "match": [*range(20)] * 2})
-    >>> fit = fit_clocks(seen.assign(end=[*at, *(at * 1.00004 + 5e8)]), 2)
+    >>> instants = pd.DataFrame({"rank": [0] * 20 + [1] * 20, "match": [*range(20)] * 2})
+    >>> fit = fit_clocks(instants.assign(end=[*at, *(at * 1.00004 + 5e8)]), 2)
     >>> (1e6 * np.diff(fit.drift)).round(2).tolist(), bool(fit.residual.max() < 100)
     ([40.0], True)
     """
-    reference = float(seen["end"].median()) if len(seen) else 0.0
-    seen = seen.assign(at=seen["end"] - reference)
-    steady = _solved(seen, count, reference, drifts=False)
-    moving = _solved(seen, count, reference, drifts=True)
-    if not _better(seen, steady, moving):
+    reference = float(instants["end"].median()) if len(instants) else 0.0
+    instants = instants.assign(at=instants["end"] - reference)
+    steady = _solved(instants, count, reference, drifts=False)
+    moving = _solved(instants, count, reference, drifts=True)
+    if not _better(instants, steady, moving):
         return steady
     return moving
 
 
-def _solved(seen: pd.DataFrame, count: int, reference: float, *, drifts: bool) -> ClockFit:
+def _solved(instants: pd.DataFrame, count: int, reference: float, *, drifts: bool) -> ClockFit:
     offset, drift = np.full(count, np.nan), np.zeros(count)
-    if len(seen):
-        offset[int(seen["rank"].min())] = 0.0
+    if len(instants):
+        offset[int(instants["rank"].min())] = 0.0
     while True:
-        new_offset, new_drift = _against(seen, offset, drift, drifts)
-        found = np.isnan(offset) & np.isfinite(new_offset)
-        if not found.any():
+        new_offset, new_drift = _against(instants, offset, drift, drifts)
+        newly_solved = np.isnan(offset) & np.isfinite(new_offset)
+        if not newly_solved.any():
             break
-        offset, drift = np.where(found, new_offset, offset), np.where(found, new_drift, drift)
-    offset, drift = _improved(seen, offset, drift, drifts)
-    known = np.isfinite(offset)
-    if known.any():
-        drift = np.where(known, drift - np.median(drift[known]), 0.0)
-        offset, _ = _improved(seen, offset, drift, False)
+        offset, drift = np.where(newly_solved, new_offset, offset), np.where(newly_solved, new_drift, drift)
+    offset, drift = _improved(instants, offset, drift, drifts)
+    solved = np.isfinite(offset)
+    if solved.any():
+        drift = np.where(solved, drift - np.median(drift[solved]), 0.0)
+        offset, _ = _improved(instants, offset, drift, False)
         offset = offset - np.nanmedian(offset)
-    left = _corrected(seen, offset, drift)
-    error = (left - left.groupby(seen["match"]).transform("median")).abs()
-    residual = error.groupby(seen["rank"]).median().reindex(range(count)).to_numpy(np.float64)
+    left = _corrected(instants, offset, drift)
+    error = (left - left.groupby(instants["match"]).transform("median")).abs()
+    residual = error.groupby(instants["rank"]).median().reindex(range(count)).to_numpy(np.float64)
     return ClockFit(offset, drift, residual, reference)
 
 
 def _improved(
-    seen: pd.DataFrame, offset: FloatArray, drift: FloatArray, drifts: bool
+    instants: pd.DataFrame, offset: FloatArray, drift: FloatArray, drifts: bool
 ) -> tuple[FloatArray, FloatArray]:
     for _ in range(_ROUNDS):
-        new_offset, drift = _against(seen, offset, drift, drifts)
+        new_offset, drift = _against(instants, offset, drift, drifts)
         still = np.allclose(new_offset, offset, atol=1.0, equal_nan=True)
         offset = new_offset
         if still:
@@ -112,45 +112,45 @@ def _improved(
     return offset, drift
 
 
-def _corrected(seen: pd.DataFrame, offset: FloatArray, drift: FloatArray) -> pd.Series[Any]:
-    rank = seen["rank"].to_numpy()
-    value: pd.Series[Any] = seen["at"] - offset[rank] - drift[rank] * seen["at"]
+def _corrected(instants: pd.DataFrame, offset: FloatArray, drift: FloatArray) -> pd.Series[Any]:
+    rank = instants["rank"].to_numpy()
+    value: pd.Series[Any] = instants["at"] - offset[rank] - drift[rank] * instants["at"]
     return value
 
 
 def _against(
-    seen: pd.DataFrame, offset: FloatArray, drift: FloatArray, drifts: bool
+    instants: pd.DataFrame, offset: FloatArray, drift: FloatArray, drifts: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Offset and drift of every rank against the instants of those that have an offset."""
-    instant = _corrected(seen, offset, drift).groupby(seen["match"]).transform("median")
-    ahead = seen["at"] - instant
-    rank, count = seen["rank"], len(offset)
-    slope = _slopes(seen, ahead, count) if drifts else drift
-    rest = ahead - slope[rank] * seen["at"]
-    return rest.groupby(rank).median().reindex(range(count)).to_numpy(np.float64), slope
+    """Return the offset and drift of every rank against the instants of those that have an offset."""
+    instant = _corrected(instants, offset, drift).groupby(instants["match"]).transform("median")
+    ahead = instants["at"] - instant
+    rank, count = instants["rank"], len(offset)
+    slope = _slopes(instants, ahead, count) if drifts else drift
+    residual = ahead - slope[rank] * instants["at"]
+    return residual.groupby(rank).median().reindex(range(count)).to_numpy(np.float64), slope
 
 
-def _slopes(seen: pd.DataFrame, ahead: pd.Series[Any], count: int) -> FloatArray:
-    """Slope of each rank; 0 for ranks with few instants."""
-    known = ahead.notna()
-    rank, at, value = seen["rank"][known], seen["at"][known], ahead[known]
-    place = at.groupby(rank).rank(pct=True)
+def _slopes(instants: pd.DataFrame, ahead: pd.Series[Any], count: int) -> FloatArray:
+    """Return the slope of each rank; 0 for ranks with few instants."""
+    present = ahead.notna()
+    rank, at, value = instants["rank"][present], instants["at"][present], ahead[present]
+    percentile = at.groupby(rank).rank(pct=True)
     enough = at.groupby(rank).transform("size") >= FEWEST
     slope = np.zeros(count)
-    ends = [enough & (place <= 1 / 3), enough & (place > 2 / 3)]
+    ends = [enough & (percentile <= 1 / 3), enough & (percentile > 2 / 3)]
     (x0, y0), (x1, y1) = (
         (at[end].groupby(rank[end]).median(), value[end].groupby(rank[end]).median()) for end in ends
     )
-    found = ((y1 - y0) / (x1 - x0).where(x1 > x0)).fillna(0.0)
-    slope[found.index.to_numpy(np.int64)] = found.to_numpy(np.float64)
+    slopes = ((y1 - y0) / (x1 - x0).where(x1 > x0)).fillna(0.0)
+    slope[slopes.index.to_numpy(np.int64)] = slopes.to_numpy(np.float64)
     return slope
 
 
-def _better(seen: pd.DataFrame, steady: ClockFit, moving: ClockFit) -> bool:
+def _better(instants: pd.DataFrame, steady: ClockFit, moving: ClockFit) -> bool:
     """Return whether some rank's drift stands out of the noise, and is no artefact of it."""
     if not np.isfinite(moving.residual).any():
         return False
-    at = seen["at"].groupby(seen["rank"])
+    at = instants["at"].groupby(instants["rank"])
     lasting = (at.max() - at.min()).reindex(range(len(moving.drift))).fillna(0.0).to_numpy(np.float64)
     noise = NOISE * np.nan_to_num(moving.residual, nan=np.inf) + FLOOR_NS
     halved = np.nanmax(moving.residual) <= _LESS * np.nanmax(steady.residual)
@@ -226,7 +226,7 @@ def clock_offsets(matched: pd.DataFrame, hosts: Mapping[int, str] | None = None)
 
 
 def on_common_clock(unix_ns: Any, rank: Any, clocks: pd.DataFrame) -> IntArray:
-    """Unix times of ranks on the common clock.
+    """Put Unix times of ranks on the common clock.
 
     Parameters
     ----------
@@ -244,8 +244,8 @@ def on_common_clock(unix_ns: Any, rank: Any, clocks: pd.DataFrame) -> IntArray:
     own, at = np.asarray(unix_ns, np.int64), pd.Index(clocks["rank"]).get_indexer(np.asarray(rank))
 
     def of(name: str, kind: Any) -> Any:
-        known = clocks[name].to_numpy(kind) if name in clocks else np.zeros(len(clocks), kind)
-        return np.append(known, kind(0))[at]
+        column = clocks[name].to_numpy(kind) if name in clocks else np.zeros(len(clocks), kind)
+        return np.append(column, kind(0))[at]
 
     drift = of("drift_ppm", np.float64) / 1e6
     since = np.where(drift != 0, own - of("reference_unix_ns", np.int64), 0)

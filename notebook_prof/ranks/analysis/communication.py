@@ -96,16 +96,16 @@ def _with_parts(matched: pd.DataFrame, arrived: pd.DataFrame) -> pd.DataFrame:
     frame["wait_ns"] = frame["wait_ns"].fillna(0).astype("int64")
     frame["transfer_ns"] = frame["transfer_ns"].fillna(0).astype("int64")
     size = frame["bytes"].astype("Int64").to_numpy(np.float64, na_value=np.nan)
-    told = np.isfinite(size)
-    frame["is_told"] = told
-    frame["timed_s"] = np.where(told, timed / 1e9, 0.0)
+    with_bytes = np.isfinite(size)
+    frame["is_told"] = with_bytes
+    frame["timed_s"] = np.where(with_bytes, timed / 1e9, 0.0)
     members = frame["group_size"].astype("Int64").fillna(frame["match_ranks"]).to_numpy(np.int64)
     pair, pairs = pd.factorize(pd.MultiIndex.from_arrays([frame["operation"], members]))
     factor = np.array([bus_factor(str(operation), int(count)) for operation, count in pairs])
-    frame["bus_bytes"] = np.where(told, size, 0.0) * (factor[pair] if len(pairs) else 1.0)
-    rounded: Any = np.where(told & (size > 0), 2.0 ** np.floor(np.log2(np.maximum(size, 1))), size)
-    frame["size_bytes"] = pd.array(np.where(told, rounded, 0).astype(np.int64), dtype="Int64")
-    frame.loc[~told, "size_bytes"] = pd.NA
+    frame["bus_bytes"] = np.where(with_bytes, size, 0.0) * (factor[pair] if len(pairs) else 1.0)
+    rounded: Any = np.where(with_bytes & (size > 0), 2.0 ** np.floor(np.log2(np.maximum(size, 1))), size)
+    frame["size_bytes"] = pd.array(np.where(with_bytes, rounded, 0).astype(np.int64), dtype="Int64")
+    frame.loc[~with_bytes, "size_bytes"] = pd.NA
     return frame
 
 

@@ -32,10 +32,10 @@ def point_to_point(collectives: pd.DataFrame) -> pd.DataFrame:
     """
     if "peer" not in collectives:
         return collectives.iloc[:0].assign(src=np.empty(0, np.int64), dst=np.empty(0, np.int64))
-    told = collectives[collectives["operation"].isin(POINT_TO_POINT) & collectives["peer"].notna()]
-    own, other = told["rank"].to_numpy(np.int64), told["peer"].to_numpy(np.int64)
-    sends = (told["operation"] == "send").to_numpy()
-    return told.assign(src=np.where(sends, own, other), dst=np.where(sends, other, own))
+    directed = collectives[collectives["operation"].isin(POINT_TO_POINT) & collectives["peer"].notna()]
+    own, other = directed["rank"].to_numpy(np.int64), directed["peer"].to_numpy(np.int64)
+    sends = (directed["operation"] == "send").to_numpy()
+    return directed.assign(src=np.where(sends, own, other), dst=np.where(sends, other, own))
 
 
 def links(matched: pd.DataFrame, arrived: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFrame:
@@ -75,7 +75,7 @@ def links(matched: pd.DataFrame, arrived: pd.DataFrame, *, by: Sequence[str] = (
     parts = arrived[["rank", "unix_ns", "match", "wait_ns", "transfer_ns"]]
     rows = rows.merge(parts, on=["rank", "unix_ns", "match"], how="left")
     alone = rows["match"].isna().to_numpy()
-    single = alone & ~_other_end_told(rows)
+    single = alone & ~_has_other_end(rows)
     message = np.where(alone, -1 - np.arange(len(rows)), rows["match"].fillna(0).to_numpy(np.int64))
     transfer = rows["transfer_ns"].fillna(rows["dur"])
     rows = rows.assign(message=message, transfer_ns=transfer, wait_ns=rows["wait_ns"].fillna(0))
@@ -106,8 +106,8 @@ def links(matched: pd.DataFrame, arrived: pd.DataFrame, *, by: Sequence[str] = (
     return table.drop(columns=["timed_ns", "told"])
 
 
-def _other_end_told(rows: pd.DataFrame) -> Any:
-    """Receives without a match whose sender is recorded with as many sends: counted there already."""
+def _has_other_end(rows: pd.DataFrame) -> Any:
+    """Return receives without a match whose sender has as many sends recorded: they are counted there."""
     sends = rows[rows["operation"] == "send"].groupby(["src", "dst"]).size()
     count = pd.MultiIndex.from_arrays([rows["src"], rows["dst"]]).map(sends).to_numpy()
     return (rows["operation"] == "recv").to_numpy() & (np.nan_to_num(count.astype(np.float64)) > 0)

@@ -66,7 +66,7 @@ def matched(collectives: pd.DataFrame) -> pd.DataFrame:
 
 
 def _kinds(frame: pd.DataFrame) -> Any:
-    """Group, operation and, where it is the same on all ranks and known on all, size."""
+    """Return group, operation and, where it is the same on all ranks and known on all, size."""
     same = frame["operation"].isin(_SAME_SIZE)
     size = frame["bytes"].astype("Int64")
     outer = frame.groupby(["group", "operation"], sort=False).ngroup()
@@ -74,8 +74,8 @@ def _kinds(frame: pd.DataFrame) -> Any:
     size = size.where(same & ~unknown, -1).fillna(-1).to_numpy(np.int64)
     src, dst = np.full(len(frame), -1, np.int64), np.full(len(frame), -1, np.int64)
     direct = frame["operation"].isin(POINT_TO_POINT).to_numpy()
-    told = point_to_point(frame)
-    src[told.index], dst[told.index] = told["src"], told["dst"]
+    directed = point_to_point(frame)
+    src[directed.index], dst[directed.index] = directed["src"], directed["dst"]
     outer = frame.groupby("group", sort=False).ngroup().where(direct, outer + frame["group"].nunique())
     kind, _ = pd.factorize(pd.MultiIndex.from_arrays([outer.to_numpy(), size, src, dst]))
     return np.where(direct & (src < 0), _UNKNOWN, kind)

@@ -20,7 +20,7 @@ COLUMNS: Final = ("step", "first_ns", "last_ns", "compute_ns", "other_ns", "send
 
 
 def stage_work(trace: Trace) -> pd.DataFrame:
-    """Computation of each step, for ranks that send to or receive from single other ranks.
+    """Return computation of each step, for ranks that send to or receive from single other ranks.
 
     Returns
     -------
@@ -33,17 +33,17 @@ def stage_work(trace: Trace) -> pd.DataFrame:
     """
     work = on_device(trace)
     step = work.ints("step")
-    talks = work.among("category", ("collective",))
+    communicates = work.among("category", ("collective",))
     moves = work.among("category", ("memcpy", "memset"))
-    computes = ~talks & ~moves & (step >= 0)
-    direct = _messages(trace, work.only(talks)) if computes.any() else None
+    computes = ~communicates & ~moves & (step >= 0)
+    direct = _messages(trace, work.only(communicates)) if computes.any() else None
     if direct is None or not len(direct):
         return pd.DataFrame({name: np.empty(0, np.int64) for name in COLUMNS}).astype({"step": "int32"})
     steps, code = np.unique(step, return_inverse=True)
     first, last = np.full(len(steps), np.iinfo(np.int64).max), np.full(len(steps), np.iinfo(np.int64).min)
     np.minimum.at(first, code[computes], work.ts[computes])
     np.maximum.at(last, code[computes], work.end[computes])
-    others = talks & ~np.isin(work.rows, direct["slice"].to_numpy()) & (last[code] > first[code])
+    others = communicates & ~np.isin(work.rows, direct["slice"].to_numpy()) & (last[code] > first[code])
     start = np.maximum(work.ts, np.where(others, first[code], work.ts))
     end = np.minimum(work.end, np.where(others, last[code], work.end))
     others &= end > start
@@ -66,17 +66,17 @@ def stage_work(trace: Trace) -> pd.DataFrame:
     return table[last > first].reset_index(drop=True)
 
 
-def _messages(trace: Trace, talks: Scope) -> pd.DataFrame | None:
-    """Sends and receives on devices; None, without a closer look, where no name or argument tells of any."""
+def _messages(trace: Trace, communication: Scope) -> pd.DataFrame | None:
+    """Return sends and receives on devices; None where no name or argument tells of any."""
     words = trace.slices["name"].cat.categories
-    names = {operation_of(str(words[code])) for code in np.unique(talks.codes("name")) if code >= 0}
-    told = recorded_table(trace, "collectives")
-    if told is not None and "operation" in told:
-        names |= {operation_of(str(word)) for word in told["operation"].cat.categories}
+    names = {operation_of(str(words[code])) for code in np.unique(communication.codes("name")) if code >= 0}
+    recorded = recorded_table(trace, "collectives")
+    if recorded is not None and "operation" in recorded:
+        names |= {operation_of(str(word)) for word in recorded["operation"].cat.categories}
     if names.isdisjoint(_DIRECT):
         return None
-    found = collectives(trace)
-    return found[found["operation"].isin(_DIRECT) & (found["device"] >= 0)]
+    table = collectives(trace)
+    return table[table["operation"].isin(_DIRECT) & (table["device"] >= 0)]
 
 
 def _count(direct: pd.DataFrame, operation: str, steps: IntArray) -> IntArray:
@@ -152,7 +152,7 @@ def pipeline(work: pd.DataFrame, links: pd.DataFrame) -> pd.DataFrame:
 
 
 def _connected(ranks: IntArray, links: pd.DataFrame) -> dict[int, int]:
-    """Lowest rank of those that messages connect, for every rank that has messages."""
+    """Return the lowest rank of those that messages connect, for every rank that has messages."""
     lowest = {int(rank): int(rank) for rank in {*links["src"], *links["dst"]} & set(ranks.tolist())}
     changed = True
     while changed:
@@ -166,12 +166,12 @@ def _connected(ranks: IntArray, links: pd.DataFrame) -> dict[int, int]:
 
 
 def _stages(table: pd.DataFrame) -> Any:
-    """Place of each row's rank among those of its pipeline, by its median start after the step's first."""
+    """Return the stage of each row's rank in its pipeline, by its median start after the step's first."""
     after = table["first_ns"] - table.groupby(["pipeline", "step"])["first_ns"].transform("min")
     middle = after.groupby([table["pipeline"], table["rank"]]).median().rename("after").reset_index()
     middle = middle.sort_values(["pipeline", "after", "rank"], kind="stable")
-    place = dict(zip(middle["rank"], middle.groupby("pipeline").cumcount(), strict=True))
-    return table["rank"].map(place).to_numpy(np.int64)
+    stage_of_rank = dict(zip(middle["rank"], middle.groupby("pipeline").cumcount(), strict=True))
+    return table["rank"].map(stage_of_rank).to_numpy(np.int64)
 
 
 def _windows(table: pd.DataFrame) -> tuple[IntArray, IntArray]:
@@ -182,7 +182,7 @@ def _windows(table: pd.DataFrame) -> tuple[IntArray, IntArray]:
 
 
 def _microbatches(table: pd.DataFrame, links: pd.DataFrame) -> Any:
-    """Messages of the first stage to its most frequent partner in a step, for each row."""
+    """Count messages of the first stage to its most frequent partner in a step, for each row."""
     heads = table[table["stage"] == 0]
     partners = links.groupby("src")["dst"].nunique()
     sends = heads["sends"] / heads["rank"].map(partners)

@@ -39,7 +39,7 @@ class RankClock(NamedTuple):
     reference_ns: int = 0
 
     def moved(self, ts: Any) -> IntArray:
-        """Times of the trace on the common axis, as int64 ns."""
+        """Return times of the trace on the common axis, as int64 ns."""
         own = np.asarray(ts, np.int64)
         if not self.drift:
             return as_ints(own + self.shift_ns)
@@ -55,18 +55,18 @@ def retimed(trace: Trace, clock: RankClock) -> Trace:
         tables[name] = tables[name].assign(ts=start, dur=end - start)
     for name in ("counters", "allocations"):
         tables[name] = tables[name].assign(ts=clock.moved(tables[name]["ts"].to_numpy()))
-    return Trace(tables, metadata=_retimed_beside(trace, clock), report=trace.report)
+    return Trace(tables, metadata=_retimed_tables(trace, clock), report=trace.report)
 
 
-def _retimed_beside(trace: Trace, clock: RankClock) -> dict[str, Any]:
+def _retimed_tables(trace: Trace, clock: RankClock) -> dict[str, Any]:
     """Return the metadata, with its tables' times moved too."""
-    beside = dict(trace.metadata.get("tables") or {})
+    tables_of_events = dict(trace.metadata.get("tables") or {})
     for name, columns in (trace.metadata.get("table_times") or {}).items():
-        if isinstance(frame := beside.get(name), pd.DataFrame):
-            beside[name] = frame.assign(
+        if isinstance(frame := tables_of_events.get(name), pd.DataFrame):
+            tables_of_events[name] = frame.assign(
                 **{c: clock.moved(frame[c].to_numpy()) for c in columns if c in frame}
             )
-    return {**trace.metadata, **({"tables": beside} if beside else {})}
+    return {**trace.metadata, **({"tables": tables_of_events} if tables_of_events else {})}
 
 
 def stacked(ranks: Sequence[tuple[int, Trace]], *, start_unix_ns: int) -> Trace:
@@ -97,8 +97,8 @@ def stacked(ranks: Sequence[tuple[int, Trace]], *, start_unix_ns: int) -> Trace:
     devices = _devices(ranks)
     parts: list[Tables] = []
     first = {"track": 0, "stack": 0, "row": 0}
-    for (rank, trace), known in zip(ranks, devices, strict=True):
-        parts.append(_placed(rank, trace, known, first))
+    for (rank, trace), new_numbers in zip(ranks, devices, strict=True):
+        parts.append(_tables_of(rank, trace, new_numbers, first))
         first["track"] += _after(trace.tracks["track"])
         first["stack"] += _after(trace.stacks["stack"])
         first["row"] += len(trace.slices)
@@ -113,17 +113,17 @@ def stacked(ranks: Sequence[tuple[int, Trace]], *, start_unix_ns: int) -> Trace:
         for issue in trace.report:
             example = f"rank {rank}: {issue.example}"
             report.add(issue.code, issue.severity, issue.count, example, issue.effect, issue.advice)
-    told = {"source": "ranks", "start_unix_ns": start_unix_ns, "ranks": [rank for rank, _ in ranks]}
-    return Trace(tables, metadata=told, report=report)
+    metadata = {"source": "ranks", "start_unix_ns": start_unix_ns, "ranks": [rank for rank, _ in ranks]}
+    return Trace(tables, metadata=metadata, report=report)
 
 
 def _devices(ranks: Sequence[tuple[int, Trace]]) -> list[dict[int, int]]:
-    """New number of each device, a mapping for each rank."""
+    """Return the new number of each device, a mapping for each rank."""
     own = []
     for _, trace in ranks:
         columns = (trace.tracks["device"], trace.allocations["device"], trace.slices["device"])
-        seen = {int(device) for column in columns for device in column.dropna().unique()}
-        own.append(sorted(device for device in seen if device >= 0))
+        numbers = {int(device) for column in columns for device in column.dropna().unique()}
+        own.append(sorted(device for device in numbers if device >= 0))
     every = [device for devices in own for device in devices]
     if len(set(every)) == len(every):
         return [{device: device for device in devices} for devices in own]
@@ -134,7 +134,7 @@ def _devices(ranks: Sequence[tuple[int, Trace]]) -> list[dict[int, int]]:
     ]
 
 
-def _placed(rank: int, trace: Trace, devices: dict[int, int], first: dict[str, int]) -> Tables:
+def _tables_of(rank: int, trace: Trace, devices: dict[int, int], first: dict[str, int]) -> Tables:
     """Return the tables of a rank with keys, devices and correlations that no other rank has."""
     tables: Tables = {table.name: getattr(trace, table.name) for table in TABLES}
     keys = {
@@ -162,7 +162,7 @@ def _placed(rank: int, trace: Trace, devices: dict[int, int], first: dict[str, i
 
 
 def _raised(column: pd.Series[Any], by: int) -> Any:
-    """Keys of other rows; missing ones (-1 too) stay so."""
+    """Raise keys of other rows; missing ones (-1 too) stay so."""
     if not isinstance(column.dtype, np.dtype):
         return column + by
     numbers = column.to_numpy()
@@ -171,10 +171,14 @@ def _raised(column: pd.Series[Any], by: int) -> Any:
 
 def _device(column: pd.Series[Any], devices: dict[int, int]) -> Any:
     numbers = column.to_numpy(dtype=np.int64, na_value=_HOST)
-    known = np.full(max(devices, default=-1) + 2, _HOST, np.int64)
-    known[list(devices)] = list(devices.values())
-    moved = known[numbers].astype(np.int16)  # the host reads the last one
-    return moved if isinstance(column.dtype, np.dtype) else pd.arrays.IntegerArray(moved, moved < 0)
+    new_number = np.full(max(devices, default=-1) + 2, _HOST, np.int64)
+    new_number[list(devices)] = list(devices.values())
+    renumbered = new_number[numbers].astype(np.int16)  # the host reads the last one
+    return (
+        renumbered
+        if isinstance(column.dtype, np.dtype)
+        else pd.arrays.IntegerArray(renumbered, renumbered < 0)
+    )
 
 
 def _after(keys: pd.Series[Any]) -> int:
@@ -182,18 +186,18 @@ def _after(keys: pd.Series[Any]) -> int:
 
 
 def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Under one another; categories are united."""
+    """Join tables under one another; categories are united."""
     words = {
         name: union_categoricals([frame[name] for frame in frames])
         for name in frames[0]
         if isinstance(frames[0][name].dtype, pd.CategoricalDtype)
     }
-    rest = pd.concat([frame.drop(columns=list(words)) for frame in frames], ignore_index=True)
-    return rest.assign(**words)[list(frames[0].columns)]
+    others = pd.concat([frame.drop(columns=list(words)) for frame in frames], ignore_index=True)
+    return others.assign(**words)[list(frames[0].columns)]
 
 
 def _in_order(slices: pd.DataFrame) -> tuple[pd.DataFrame, IntArray]:
-    """By start, longest first, as a Trace has them; and where each row has gone."""
+    """Sort by start, longest first, as a Trace has them; and tell where each row has gone."""
     order = np.lexsort((-slices["dur"].to_numpy(), slices["ts"].to_numpy()))
     new_row = np.empty(len(order), np.int64)
     new_row[order] = np.arange(len(order))
@@ -215,7 +219,7 @@ def _whole_steps(steps: pd.DataFrame) -> pd.DataFrame:
 
 
 def _together(blocks: pd.DataFrame) -> pd.DataFrame:
-    """By time; what several ranks hold on one device (the host) is summed."""
+    """Sort by time, and sum what several ranks hold on one device (the host)."""
     order = np.argsort(blocks["ts"].to_numpy(), kind="stable")
     blocks = blocks.iloc[order].reset_index(drop=True)
     for name in ("allocated", "reserved"):

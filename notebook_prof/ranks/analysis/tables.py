@@ -26,7 +26,7 @@ _OPERATORS: Final = ["name", "count", "total_ns", "self_ns", "device_ns"]
 
 
 def operator_sums(trace: Trace) -> pd.DataFrame:
-    """Operators outside communication, or kernels where there are none: what ranks are compared by.
+    """Sum operators outside communication, or kernels where there are none, to compare ranks by.
 
     Returns
     -------
@@ -35,22 +35,22 @@ def operator_sums(trace: Trace) -> pd.DataFrame:
     """
     table = operator_times(trace, category="operator")
     if len(table):
-        talks = table["name"].map(phase_of) == "communication"
-        return table.loc[~talks, _OPERATORS].reset_index(drop=True)
+        communicates = table["name"].map(phase_of) == "communication"
+        return table.loc[~communicates, _OPERATORS].reset_index(drop=True)
     table = analysis.kernels(trace)
     spent = table["total_ns"]
     return table.assign(self_ns=spent, device_ns=spent)[_OPERATORS]
 
 
 def idle_sums(trace: Trace) -> pd.DataFrame:
-    """Idle time of each device and step, by cause; see `notebook_prof.analysis.device_idle`."""
+    """Sum the idle time of each device and step, by cause; see `notebook_prof.analysis.device_idle`."""
     gaps = analysis.device_idle(trace)
     causes = [name for name in gaps if name.endswith("_ns")]
     return gaps.groupby(["device", "step"], as_index=False, dropna=False)[["dur", *causes]].sum()
 
 
 def work_sums(trace: Trace) -> pd.DataFrame:
-    """FLOPs and bytes of each step, as far as shapes tell them; see `notebook_prof.analysis.work`.
+    """Sum FLOPs and bytes of each step, as far as shapes tell them; see `notebook_prof.analysis.work`.
 
     Returns
     -------
@@ -110,18 +110,18 @@ class RankTables(RankSet[T]):
 
     def _shared(self, name: str) -> pd.DataFrame:
         if self._between is None:
-            found = matched(self._frame("collectives")) if len(self._frame("collectives")) else _nothing()
-            clocks = clock_offsets(found, self._hosts())
+            matches = matched(self._frame("collectives")) if len(self._frame("collectives")) else _nothing()
+            clocks = clock_offsets(matches, self._hosts())
             clocks = _with_all(clocks, list(self._facts))
-            self._between = {"matched": found, "clocks": clocks, "arrivals": arrivals(found, clocks)}
-            self._tell_between(found, clocks, self._between["arrivals"])
+            self._between = {"matched": matches, "clocks": clocks, "arrivals": arrivals(matches, clocks)}
+            self._tell_between(matches, clocks, self._between["arrivals"])
         return self._between[name].copy(deep=False)
 
     def _hosts(self) -> dict[int, str]:
         hosts = {rank: facts.get("host", "") for rank, facts in self._facts.items()}
         return {rank: str(host) for rank, host in hosts.items() if host and host != "localhost"}
 
-    def _tell_between(self, found: pd.DataFrame, clocks: pd.DataFrame, arrived: pd.DataFrame) -> None:
+    def _tell_between(self, matches: pd.DataFrame, clocks: pd.DataFrame, arrived: pd.DataFrame) -> None:
         refused = clocks[~clocks["aligned"]]
         self._report.add(
             "clock-not-aligned",
@@ -130,15 +130,15 @@ class RankTables(RankSet[T]):
             example=str(refused["reason"].iloc[0]) if len(refused) else "",
             effect="these ranks have no arrivals and are not among the stragglers",
         )
-        alone = int(found["match"].isna().sum()) if len(clocks) > 1 else 0
+        alone = int(matches["match"].isna().sum()) if len(clocks) > 1 else 0
         self._report.add(
             "collective-not-matched",
             "info",
             alone,
             effect="other ranks have none or not equally many, so waiting is not told from transfer",
         )
-        impossible = int(found["match"].nunique()) - int(arrived["match"].nunique())
-        usable = found[found["rank"].isin(clocks.loc[clocks["aligned"], "rank"])]
+        impossible = int(matches["match"].nunique()) - int(arrived["match"].nunique())
+        usable = matches[matches["rank"].isin(clocks.loc[clocks["aligned"], "rank"])]
         impossible = min(impossible, int(usable["match"].nunique()))
         self._report.add(
             "collective-not-the-same",

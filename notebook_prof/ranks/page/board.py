@@ -29,14 +29,14 @@ _BUBBLES: Final = ("compute_ns", "other_ns", "warmup_ns", "between_ns", "drain_n
 
 
 def page_sums(ranks: RankAnswers[Any]) -> PageSums:
-    """Sums by rank, step and process group; see `notebook_prof.ranks.page.PageSums`."""
+    """Sum by rank, step and process group; see `notebook_prof.ranks.page.PageSums`."""
     made = importlib.import_module("notebook_prof.ranks.page").PageSums  # loads Bokeh
     matched, arrived = ranks.collectives(), ranks.arrivals()
-    shared = _known_steps(arrived[~arrived["operation"].isin(POINT_TO_POINT)])
+    shared = _with_step_numbers(arrived[~arrived["operation"].isin(POINT_TO_POINT)])
     late = shared.groupby(["rank", "step", "group"], as_index=False)[["match", "late_ns", "last"]]
     late = late.agg({"match": "size", "late_ns": "sum", "last": "sum"})
     last = shared[shared["last"] & shared["before"].notna()]
-    found: PageSums = made(
+    sums: PageSums = made(
         steps=_steps(ranks),
         talk=_talk(matched, arrived),
         late=late.rename(columns={"match": "collectives", "last": "last_count"}),
@@ -45,30 +45,30 @@ def page_sums(ranks: RankAnswers[Any]) -> PageSums:
         bubbles=ranks.pipeline()[["rank", "stage", "step", *_BUBBLES]],
         ranks=_facts(ranks),
     )
-    return found
+    return sums
 
 
-def _known_steps(table: pd.DataFrame) -> pd.DataFrame:
-    """With -1 for times outside steps."""
+def _with_step_numbers(table: pd.DataFrame) -> pd.DataFrame:
+    """Number steps, with -1 for times outside of them."""
     step = table["step"].astype("Int64").fillna(-1).to_numpy(np.int64)
     return table.assign(step=step)
 
 
 def _steps(ranks: RankAnswers[Any]) -> pd.DataFrame:
     table = ranks.breakdown()[["rank", "step", *_STEP]]
-    table = _known_steps(table.merge(ranks.steps(), on=["rank", "step"], how="left"))
+    table = _with_step_numbers(table.merge(ranks.steps(), on=["rank", "step"], how="left"))
     return table.astype({"start_ns": "float64", "end_ns": "float64"})
 
 
 def _talk(matched: pd.DataFrame, arrived: pd.DataFrame) -> pd.DataFrame:
     by = ["rank", "step", "operation", "group"]
-    table = _known_steps(communication(matched, arrived, by=by))
-    rest = table["total_ns"] - table["wait_ns"] - table["transfer_ns"]
-    return table.assign(rest_ns=rest)[[*by, "count", "wait_ns", "transfer_ns", "rest_ns"]]
+    table = _with_step_numbers(communication(matched, arrived, by=by))
+    other_ns = table["total_ns"] - table["wait_ns"] - table["transfer_ns"]
+    return table.assign(rest_ns=other_ns)[[*by, "count", "wait_ns", "transfer_ns", "rest_ns"]]
 
 
 def _links(matched: pd.DataFrame, arrived: pd.DataFrame) -> pd.DataFrame:
-    table = _known_steps(links(matched, arrived, by=("step", "group")))
+    table = _with_step_numbers(links(matched, arrived, by=("step", "group")))
     size = table["bytes"].to_numpy(np.float64, na_value=np.nan)
     return table.assign(bytes=size)[["src", "dst", "step", "group", "count", "bytes", "transfer_ns"]]
 
@@ -122,7 +122,7 @@ class RankBoard:
     @property
     def headline(self) -> str:
         """What the ranks show, and what is wrong with them, in lines."""
-        return "\n".join([_found(self.ranks), *map(str, self.ranks.report)])
+        return "\n".join([_sentence(self.ranks), *map(str, self.ranks.report)])
 
     def timeline(self, ranks: Sequence[int] | None = None) -> Profile:
         """Stack the timelines of some ranks."""
@@ -142,7 +142,7 @@ class RankBoard:
     def to_html(self, path: str | os.PathLike[str], timelines: Sequence[int] | None = None) -> None:
         """Write the page into one HTML file; see `Ranks.to_html`."""
         page = importlib.import_module("notebook_prof.ranks.page.report")
-        opened, note = self._kept(timelines)
+        opened, note = self._timelines_in_file(timelines)
         content = page.rank_report(self, opened, note)
         with atomic_text(path) as file:
             file.write(content)
@@ -151,7 +151,7 @@ class RankBoard:
         return self.headline
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """Text and static HTML, for front-ends without widgets and notebooks reopened without a kernel."""
+        """Return text and static HTML, for front-ends without widgets and notebooks without a kernel."""
         static = importlib.import_module("notebook_prof.ranks.page.report").rank_fragment
         return {"text/plain": repr(self), "text/html": static(self.frames({}), self.headline)}
 
@@ -159,9 +159,9 @@ class RankBoard:
         """Show the page where there is a front-end for it; see `Profile._ipython_display_`."""
         display(self, **kwargs)
 
-    def _kept(self, asked: Sequence[int] | None) -> tuple[Profile | None, str]:
+    def _timelines_in_file(self, numbers: Sequence[int] | None) -> tuple[Profile | None, str]:
         """Return the timelines that a file holds, and a sentence about them."""
-        ranks, why = (list(asked), "those asked for") if asked is not None else self._worth()
+        ranks, why = (list(numbers), "those asked for") if numbers is not None else self._worth()
         if not ranks:
             return None, "This file holds no timelines: open the run in a notebook to see them."
         try:
@@ -171,8 +171,8 @@ class RankBoard:
         if len(ranks) == len(self.ranks):
             return opened, ""
         named = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
-        held = f"This file holds the timelines of {named}: {why}."
-        return opened, f"{held} Open the run in a notebook for the others."
+        sentence = f"This file holds the timelines of {named}: {why}."
+        return opened, f"{sentence} Open the run in a notebook for the others."
 
     def _worth(self) -> tuple[list[int], str]:
         files = self.ranks.files
@@ -182,22 +182,22 @@ class RankBoard:
 
 
 def _groups(folded: pd.DataFrame) -> list[tuple[str, str, list[int]]]:
-    """Groups of ranks, where there are several, and the outliers."""
-    found = []
+    """Return groups of ranks, where there are several, and the outliers."""
+    groups = []
     for group, part in folded.groupby("group"):
         like = int(part.loc[part["representative"], "rank"].iloc[0])
         label = f"{len(part)} rank{'' if len(part) == 1 else 's'} like rank {like}"
-        found.append((label, f"group {group}: these run nearly the same operators", part["rank"].tolist()))
-    found = found[:_MOST_GROUPS] if len(found) > 1 else []
+        groups.append((label, f"group {group}: these run nearly the same operators", part["rank"].tolist()))
+    groups = groups[:_MOST_GROUPS] if len(groups) > 1 else []
     odd = folded[folded["outlier"]]
     if len(odd):
         why = "; ".join(f"rank {r}: {text}" for r, text in zip(odd["rank"], odd["why"], strict=True))
         count = f"{len(odd)} outlier{'' if len(odd) == 1 else 's'}"
-        found.append((count, why[:600], odd["rank"].tolist()))
-    return found
+        groups.append((count, why[:600], odd["rank"].tolist()))
+    return groups
 
 
-def _found(ranks: RankAnswers[Any]) -> str:
+def _sentence(ranks: RankAnswers[Any]) -> str:
     table, count = ranks.stragglers(), len(ranks)
     text = f"{count} rank{'' if count == 1 else 's'}"
     if not len(table):
@@ -205,7 +205,7 @@ def _found(ranks: RankAnswers[Any]) -> str:
     first = table.iloc[0]
     if first["mean_late_ns"] <= 0:
         return f"{text}; all come to shared collectives at the same time"
-    told = f"rank {first['rank']} is the latest: {format_ns(first['mean_late_ns'])} on average, "
-    told += f"last in {format_share(first['last_share'])} of {first['collectives']} shared collectives"
+    latest = f"rank {first['rank']} is the latest: {format_ns(first['mean_late_ns'])} on average, "
+    latest += f"last in {format_share(first['last_share'])} of {first['collectives']} shared collectives"
     before = first["before"]
-    return f"{text}; {told}" + (f", mostly after {before}" if isinstance(before, str) else "")
+    return f"{text}; {latest}" + (f", mostly after {before}" if isinstance(before, str) else "")

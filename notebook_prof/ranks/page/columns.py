@@ -35,7 +35,7 @@ Drawn = dict[str, Any]
 
 
 def page_columns(frames: PageFrames, state: Mapping[str, Any]) -> dict[str, Drawn]:
-    """Everything that the figures show.
+    """Return everything that the figures show.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def page_columns(frames: PageFrames, state: Mapping[str, Any]) -> dict[str, Draw
         Ranks and steps that are not selected are pale in figures that have them on an axis; figures without
         them are of what is selected.
     """
-    state = {**state, "rank": frames.wanted}
+    state = {**state, "rank": frames.emphasised}
     drawn = {
         "bars": _bars(frames, state),
         "late": _late(frames, state),
@@ -100,10 +100,10 @@ def _cell(name: str, value: Any) -> str:
     return format_ns(float(value))
 
 
-def _alpha(values: Any, wanted: Any) -> list[float]:
-    if wanted is None:
+def _alpha(values: Any, chosen: Any) -> list[float]:
+    if chosen is None:
         return [1.0] * len(values)
-    alpha: list[float] = np.where(np.isin(np.asarray(values), wanted), 1.0, FADED).tolist()
+    alpha: list[float] = np.where(np.isin(np.asarray(values), chosen), 1.0, FADED).tolist()
     return alpha
 
 
@@ -112,7 +112,7 @@ def _both(a: list[float], b: list[float]) -> list[float]:
 
 
 def _whole(values: Any) -> list[int]:
-    """As whole numbers, which are shorter to write."""
+    """Round to whole numbers, which are shorter to write."""
     numbers: list[int] = np.rint(values).astype(np.int64).tolist()
     return numbers
 
@@ -133,7 +133,7 @@ def _stacked(table: pd.DataFrame, parts: Mapping[str, tuple[str, str]], ends: tu
     return {**columns, "_most": float(sums.max()) if len(sums) else 1.0}
 
 
-def _parts_told(table: pd.DataFrame, parts: Mapping[str, tuple[str, str]]) -> list[str]:
+def _part_texts(table: pd.DataFrame, parts: Mapping[str, tuple[str, str]]) -> list[str]:
     texts = [
         [f"{label} {format_ns(float(value))}" for value in table[name].tolist()]
         for name, (label, _) in parts.items()
@@ -142,12 +142,12 @@ def _parts_told(table: pd.DataFrame, parts: Mapping[str, tuple[str, str]]) -> li
 
 
 def _of_ranks(panel: str, table: pd.DataFrame, parts: Mapping[str, tuple[str, str]], state: Any) -> Drawn:
-    """Stacked bars with a rank a bar."""
+    """Stack bars with a rank a bar."""
     rank = table["rank"].tolist()
     columns = _stacked(table, parts, ("bottom", "top"))
     most = columns.pop("_most")
     columns |= {"rank": rank, "alpha": _alpha(rank, state.get("rank"))}
-    tips = [f"rank {r}\n{text}" for r, text in zip(rank, _parts_told(table, parts), strict=True)]
+    tips = [f"rank {r}\n{text}" for r, text in zip(rank, _part_texts(table, parts), strict=True)]
     return {"sources": {f"{panel}_data": columns}, "x": _around(rank), "y": [0, ROOM * max(most, 1)],
             "tips": tips, "rank": rank}  # fmt: skip
 
@@ -169,8 +169,8 @@ def _late(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
     tips = []
     rows = zip(rank, top.tolist(), table["last_share"].tolist(), table["before"].tolist(), strict=True)
     for number, late, share, before in rows:
-        told = f"rank {number}\nlate by {format_ns(late)}\ncomes last in {format_share(share)}"
-        tips.append(told + (f"\nbefore that: {before}" if isinstance(before, str) and share else ""))
+        tip = f"rank {number}\nlate by {format_ns(late)}\ncomes last in {format_share(share)}"
+        tips.append(tip + (f"\nbefore that: {before}" if isinstance(before, str) and share else ""))
     at = list(range(len(rank)))
     columns = {"at": at, "top": top.tolist(), "alpha": _alpha(rank, state.get("rank"))}
     most = max(float(top.max()) if len(top) else 0.0, 1_000.0)
@@ -198,14 +198,14 @@ def _scale(value: Any, write: Any) -> Drawn:
 
 
 def _marey(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
-    known = frames.steps[frames.steps["start_ns"].notna()].sort_values(["step", "rank"]).head(MAX_CELLS)
-    start, end = (known[name].to_numpy(np.float64) for name in ("start_ns", "end_ns"))
-    rank, step = known["rank"].tolist(), known["step"].astype("int64").tolist()
-    alpha = _both(_alpha(rank, state.get("rank")), np.where(known["kept"], 1.0, FADED).tolist())
+    steps = frames.steps[frames.steps["start_ns"].notna()].sort_values(["step", "rank"]).head(MAX_CELLS)
+    start, end = (steps[name].to_numpy(np.float64) for name in ("start_ns", "end_ns"))
+    rank, step = steps["rank"].tolist(), steps["step"].astype("int64").tolist()
+    alpha = _both(_alpha(rank, state.get("rank")), np.where(steps["kept"], 1.0, FADED).tolist())
     pale = (0.45 * np.array(alpha)).round(3).tolist()
     spans = {"y": rank, "step": step, "left": _whole(start), "right": _whole(end), "alpha": pale}
     lines: Drawn = {"xs": [], "ys": [], "alpha": []}
-    for number, part in list(known.groupby("step", sort=True))[:MAX_LINES]:
+    for number, part in list(steps.groupby("step", sort=True))[:MAX_LINES]:
         lines["xs"].append(_whole(part["start_ns"].to_numpy(np.float64)))
         lines["ys"].append(part["rank"].tolist())
         lines["alpha"].append(_alpha([number], state.get("step"))[0])
@@ -219,10 +219,10 @@ def _talk(frames: PageFrames) -> Drawn:
     most = columns.pop("_most")
     labels = [_group_label(*pair) for pair in zip(table["operation"], table["group"], strict=True)]
     at = list(range(len(table)))
-    told = _parts_told(table, TALK)
+    texts = _part_texts(table, TALK)
     tips = [
         f"{label}\n{format_count(int(count))} on {_ranks(members)}\n{text}\n{CLICK}"
-        for label, count, members, text in zip(labels, table["count"], table["members"], told, strict=True)
+        for label, count, members, text in zip(labels, table["count"], table["members"], texts, strict=True)
     ]
     columns |= {"at": at, "alpha": np.where(table["chosen"], 1.0, FADED).tolist()}
     return {"sources": {"talk_data": columns}, "x": [0, ROOM * max(most, 1)], "y": _around(at)[::-1],
@@ -246,8 +246,8 @@ def _links(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
     size = table["bytes"].astype("Float64").to_numpy(np.float64, na_value=np.nan)
     value = np.where(np.isfinite(size), size, table["count"].to_numpy(np.float64))
     src, dst = table["src"].tolist(), table["dst"].tolist()
-    wanted = state.get("rank")
-    alpha = np.maximum(_alpha(src, wanted), _alpha(dst, wanted)).tolist() if src else []
+    chosen = state.get("rank")
+    alpha = np.maximum(_alpha(src, chosen), _alpha(dst, chosen)).tolist() if src else []
     tips = [
         f"from rank {s} to rank {d}\n{format_count(n)} messages"
         + (f", {format_bytes(int(b))}" if np.isfinite(b) else "")

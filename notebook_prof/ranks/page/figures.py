@@ -56,7 +56,7 @@ def page_document(panels: list[str]) -> str:
 
 
 def page_settings(panels: list[str]) -> list[dict[str, Any]]:
-    """Title, axes and legend of each panel."""
+    """Return title, axes and legend of each panel."""
     return [
         {
             "name": name,

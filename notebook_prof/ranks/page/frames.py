@@ -49,7 +49,7 @@ class PageFrames:
 
     Attributes
     ----------
-    wanted : list of int or None
+    emphasised : list of int or None
         The ranks that stand out: the selected ones, of the selected process groups; None for all.
     steps : DataFrame
         A row a rank and step, as in `PageSums`, and ``kept`` bool: inside the selected steps and window.
@@ -70,7 +70,7 @@ class PageFrames:
         units as for analyses (``step_ns``, ``peak_bytes``, ``last_share``, ``flops_per_s``).
     """
 
-    wanted: list[int] | None
+    emphasised: list[int] | None
     steps: pd.DataFrame
     heat: pd.DataFrame
     late: pd.DataFrame

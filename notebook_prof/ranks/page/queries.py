@@ -52,7 +52,7 @@ class RankSource(Protocol):
         """What all of it is added up from."""
 
     def frames(self, state: Mapping[str, Any]) -> PageFrames:
-        """Everything that is drawn, under a selection."""
+        """Return everything that is drawn, under a selection."""
 
     def timeline(self, ranks: Sequence[int] | None = None) -> Opened:
         """Read some ranks and stack them."""
@@ -78,10 +78,10 @@ class RankProtocol:
         return page_document(self.panels)
 
     def settings(self) -> dict[str, Any]:
-        """Small facts for the page."""
-        told = page_settings(self.panels)
+        """Return small facts for the page."""
+        panels = page_settings(self.panels)
         facts = {"verdict": self.source.headline, "groups": self.source.groups}
-        return {"page": "ranks", "bokeh": bokeh.__version__, "panels": told, **facts}
+        return {"page": "ranks", "bokeh": bokeh.__version__, "panels": panels, **facts}
 
     def answer(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         """Answer one question.

@@ -38,14 +38,14 @@ def rank_fragment(frames: PageFrames, headline: str, uid: str = "") -> str:
         Marks the fragment, so that a live view beside it can hide it.
     """
     table = rank_rows(frames.ranks, _ROWS)
-    first, *rest = headline.split("\n")
+    first, *further = headline.split("\n")
     mark = f"nbp-static nbp-static-{escape(uid, quote=True)}" if uid else "nbp-static"
     lines = ["".join(f'<th style="{_CELL}">{escape(head)}</th>' for head in ["rank", *table["heads"]])]
     for rank, cells in zip(table["ranks"], table["rows"], strict=True):
         lines.append("".join(f'<td style="{_CELL}">{escape(cell)}</td>' for cell in [str(rank), *cells]))
     rows = "".join(f"<tr>{line}</tr>" for line in lines)
     more = f"<p>and {table['more']} more</p>" if table["more"] else ""
-    said = f"<p><b>{escape(first)}</b>{''.join('<br>' + escape(line) for line in rest)}</p>"
+    said = f"<p><b>{escape(first)}</b>{''.join('<br>' + escape(line) for line in further)}</p>"
     again = "<p>Run the cell again for the linked figures.</p>" if uid else ""
     alone = without_kernel(uid) if uid else ""
     return f'{alone}<div class="{mark}" style="font-size:13px">{said}<table>{rows}</table>{more}{again}</div>'
@@ -80,8 +80,8 @@ def rank_report(source: RankSource, timelines: Opened | None = None, note: str =
     allows only its own scripts, by their hashes.
     """
     page = RankProtocol(source)
-    given = {**_limits(), "panels": page.panels, **_columns(source.sums)}
-    packed = zlib.compress(json.dumps(given, separators=(",", ":")).encode("utf-8"), 9)
+    settings = {**_limits(), "panels": page.panels, **_columns(source.sums)}
+    packed = zlib.compress(json.dumps(settings, separators=(",", ":")).encode("utf-8"), 9)
     shown = timelines is not None and len(timelines.trace.slices) > 0
     inside = list(timelines.trace.metadata.get("ranks", ())) if timelines is not None and shown else []
     state = {**source.selection.to_state(), "track": None, "focus": None}  # those of some timeline
@@ -97,8 +97,10 @@ def rank_report(source: RankSource, timelines: Opened | None = None, note: str =
     scripts = [part.decode("utf-8") for part in bokehjs()]
     look = _STYLE + stylesheet() + stylesheet("ranks")
     if timelines is not None and shown:
-        taken = sum(len(t.encode()) for t in (*scripts, script("rank_report"), look, static, *data.values()))
-        room = MOST_BYTES - _AROUND - taken
+        used_bytes = sum(
+            len(t.encode()) for t in (*scripts, script("rank_report"), look, static, *data.values())
+        )
+        room = MOST_BYTES - _AROUND - used_bytes
         data |= trace_blocks(timelines.trace, timelines.headline, room, _TIMELINES)
     body = f'<div id="nbp-report" class="nbp-host nbp-report"></div><div id="nbp-static">{static}</div>'
     return html_page(scripts, [script("rank_report")], body + data_blocks(data), look, "notebook_prof: ranks")
@@ -122,7 +124,7 @@ def _columns(sums: PageSums) -> dict[str, dict[str, list[Any]]]:
 
 
 def _listed(table: pd.DataFrame) -> dict[str, list[Any]]:
-    """Columns as JSON carries them; None where a number is missing."""
+    """Return columns as JSON carries them; None where a number is missing."""
     return {str(name): _values(table[name]) for name in table}
 
 

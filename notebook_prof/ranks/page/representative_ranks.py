@@ -55,7 +55,7 @@ def worth_showing(
     if len(slices) <= most_ranks and sum(slices.values()) <= most_slices:
         return sorted(slices), "all ranks"
     behind = late[late["mean_late_ns"] > 0]["rank"].tolist()
-    wanted = {
+    candidates = {
         "the selected": list(chosen),
         "the latest": behind[:_LATEST],
         "the earliest": late["rank"].tolist()[-1:] if behind else [],
@@ -64,18 +64,18 @@ def worth_showing(
         .loc[lambda table: table["representative"].astype(bool), "rank"]
         .tolist(),
     }
-    taken: list[int] = []
+    shown: list[int] = []
     parts = []
     room = most_slices
-    for what, ranks in wanted.items():
+    for what, ranks in candidates.items():
         own = []
         for rank in ranks:
             size = slices.get(rank)
-            if size is None or rank in taken or len(taken) == most_ranks or (taken and size > room):
+            if size is None or rank in shown or len(shown) == most_ranks or (shown and size > room):
                 continue
-            taken.append(rank)
+            shown.append(rank)
             own.append(rank)
             room -= size
         if own:
             parts.append(f"{what} ({', '.join(map(str, own))})")
-    return sorted(taken), ", ".join(parts)
+    return sorted(shown), ", ".join(parts)

@@ -30,16 +30,16 @@ def frames_under(sums: PageSums, state: Mapping[str, Any]) -> PageFrames:
     A process group stands for its ranks: figures with ranks on an axis show others pale, lateness, messages
     and the heat map are of its collectives. Messages are kept where one of both ends is.
     """
-    steps = sums.steps.assign(kept=_kept(sums.steps, state))
+    steps = sums.steps.assign(kept=_inside_selection(sums.steps, state))
     pairs = None if steps["kept"].all() else _key(steps["rank"], steps["step"])[steps["kept"].to_numpy()]
-    groups, wanted = state.get("group"), _wanted(sums, state)
+    groups, emphasised = state.get("group"), _emphasised(sums, state)
     late = _late(_inside(sums.late, pairs, groups), _inside(sums.before, pairs, groups))
     return PageFrames(
-        wanted=wanted,
+        emphasised=emphasised,
         steps=steps,
         heat=_heat(steps, sums.talk, groups),
         late=late,
-        talk=_talk(sums, _inside(sums.talk, pairs), wanted, groups),
+        talk=_talk(sums, _inside(sums.talk, pairs), emphasised, groups),
         links=_links(sums.links, pairs, groups),
         bubbles=_inside(sums.bubbles, pairs).groupby(["rank", "stage"], as_index=False)[list(BUBBLES)].mean(),
         ranks=_table(sums, steps, late),
@@ -47,12 +47,12 @@ def frames_under(sums: PageSums, state: Mapping[str, Any]) -> PageFrames:
 
 
 def medians(steps: pd.DataFrame) -> pd.DataFrame:
-    """Parts of each rank's median step, each by itself, over what is kept."""
+    """Return parts of each rank's median step, each by itself, over what is kept."""
     return steps[steps["kept"]].groupby("rank")[list(PARTS)].median().reset_index()
 
 
-def _kept(steps: pd.DataFrame, state: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
-    """Rows inside the selected steps, and touching the selected window."""
+def _inside_selection(steps: pd.DataFrame, state: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
+    """Return rows inside the selected steps, and touching the selected window."""
     keep = np.ones(len(steps), bool)
     if state.get("step") is not None:
         keep &= steps["step"].isin(state["step"]).to_numpy()
@@ -62,7 +62,7 @@ def _kept(steps: pd.DataFrame, state: Mapping[str, Any]) -> npt.NDArray[np.bool_
     return keep
 
 
-def _wanted(sums: PageSums, state: Mapping[str, Any]) -> list[int] | None:
+def _emphasised(sums: PageSums, state: Mapping[str, Any]) -> list[int] | None:
     rank, group = state.get("rank"), state.get("group")
     if group is None:
         return None if rank is None else list(rank)
@@ -71,7 +71,7 @@ def _wanted(sums: PageSums, state: Mapping[str, Any]) -> list[int] | None:
 
 
 def _key(rank: Any, step: Any) -> npt.NDArray[np.int64]:
-    """Rank and step in one number."""
+    """Return the rank and step in one number."""
     made: npt.NDArray[np.int64] = (np.asarray(rank, np.int64) << 32) + np.asarray(step, np.int64) + 1
     return made
 
@@ -79,7 +79,7 @@ def _key(rank: Any, step: Any) -> npt.NDArray[np.int64]:
 def _inside(
     table: pd.DataFrame, pairs: npt.NDArray[np.int64] | None, groups: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """Rows of ranks and steps that are kept (all, also outside steps, for None), and of the groups."""
+    """Return rows of ranks and steps that are kept (all for None, also outside steps), and of the groups."""
     if pairs is not None:
         table = table[np.isin(_key(table["rank"], table["step"]), pairs)]
     return table if groups is None else table[table["group"].isin(groups)]
@@ -106,10 +106,10 @@ def _late(late: pd.DataFrame, before: pd.DataFrame) -> pd.DataFrame:
 
 
 def _talk(
-    sums: PageSums, talk: pd.DataFrame, wanted: list[int] | None, groups: Sequence[str] | None
+    sums: PageSums, talk: pd.DataFrame, emphasised: list[int] | None, groups: Sequence[str] | None
 ) -> pd.DataFrame:
     by = ["operation", "group"]
-    own = talk if wanted is None else talk[talk["rank"].isin(wanted)]
+    own = talk if emphasised is None else talk[talk["rank"].isin(emphasised)]
     table = own.groupby(by, as_index=False)[["count", *TALK]].sum()
     members: dict[tuple[str, str], list[int]] = {
         key: sorted(part.unique().tolist()) for key, part in sums.talk.groupby(by)["rank"]

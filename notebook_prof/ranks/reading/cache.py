@@ -18,7 +18,7 @@ Cache: TypeAlias = str | os.PathLike[str] | bool | None
 FOLDER: Final = ".notebook_prof"
 
 
-def place_of(file: RankFile, cache: Cache) -> Path | None:
+def twin_path(file: RankFile, cache: Cache) -> Path | None:
     """Return where the native twin of a file is kept; None without a cache, and for native files.
 
     The name holds the size and the time of change, so that a file that was written again is read again.
@@ -46,18 +46,18 @@ def open_rank(file: RankFile, cache: Cache = None) -> tuple[Trace, ImportReport]
         If the file cannot be read.
     """
     report = ImportReport()
-    place = place_of(file, cache)
-    if place is not None and place.exists():
+    twin = twin_path(file, cache)
+    if twin is not None and twin.exists():
         try:
-            return read_trace(place), report
+            return read_trace(twin), report
         except (NotebookProfError, OSError) as error:
             report.add("cache-damaged", "info", example=str(error), effect="the original was read again")
-            _take_away(place)
+            _take_away(twin)
     trace = read_trace(file.path)
-    if place is not None:
+    if twin is not None:
         try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            _keep(trace, place)
+            twin.parent.mkdir(parents=True, exist_ok=True)
+            _keep(trace, twin)
         except (NotebookProfError, OSError) as error:
             report.add(
                 "cache-not-written",
@@ -69,26 +69,26 @@ def open_rank(file: RankFile, cache: Cache = None) -> tuple[Trace, ImportReport]
     return trace, report
 
 
-def _keep(trace: Trace, place: Path) -> None:
+def _keep(trace: Trace, twin: Path) -> None:
     """Leave a twin, unless another thread or process has left one meanwhile: nobody's is taken away."""
-    own = _beside(place)
+    own = _temporary_path(twin)
     try:
         trace.save(own, "native")
         try:
-            own.rename(place)
+            own.rename(twin)
         except OSError:
-            if not place.exists():
+            if not twin.exists():
                 raise
     finally:
         shutil.rmtree(own, ignore_errors=True)
 
 
-def _take_away(place: Path) -> None:
-    aside = _beside(place)
+def _take_away(twin: Path) -> None:
+    aside = _temporary_path(twin)
     with suppress(OSError):  # somebody else has done it
-        place.rename(aside)
+        twin.rename(aside)
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def _beside(place: Path) -> Path:
-    return place.with_name(f".{secrets.token_hex(6)}.{place.name}")
+def _temporary_path(twin: Path) -> Path:
+    return twin.with_name(f".{secrets.token_hex(6)}.{twin.name}")

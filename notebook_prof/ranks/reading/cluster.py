@@ -16,24 +16,24 @@ from typing import Any, Final
 from ...optional import require
 from ...trace import ImportReport
 from .cache import Cache
-from .files import RankFile, listed, looked_at
+from .files import RankFile, inspected, listed
 from .reduction import Analyses, Reduction, reduce_rank
 
 _TRIM_THRESHOLD: Final = -1
 _MMAP_THRESHOLD: Final = -3
 """Numbers of glibc's ``mallopt``."""
-_ASKED: Final = "MALLOC_TRIM_THRESHOLD_"
-_ASKED_MMAP: Final = "MALLOC_MMAP_THRESHOLD_"
+_TRIM_VARIABLE: Final = "MALLOC_TRIM_THRESHOLD_"
+_MMAP_VARIABLE: Final = "MALLOC_MMAP_THRESHOLD_"
 _MMAP_BYTES: Final = 128 << 10
 """glibc's own; it stays so wherever the other threshold was asked for."""
-_KEPT: Final = 256 << 20
-_KEPT_MMAP: Final = 32 << 20
+_RAISED_TRIM_BYTES: Final = 256 << 20
+_RAISED_MMAP_BYTES: Final = 32 << 20
 _lock = threading.Lock()
 _inside = 0
 
 
 @contextmanager
-def heap_kept() -> Iterator[None]:
+def raised_heap_limits() -> Iterator[None]:
     """Give freed memory back at the end, not at every call, where the environment asks for the latter.
 
     Dask's nanny sets ``MALLOC_TRIM_THRESHOLD_`` for its workers, so that glibc gives every array back when it
@@ -42,15 +42,15 @@ def heap_kept() -> Iterator[None]:
     free is given back, so that the process holds no more than before. Does nothing where the variable is
     not set, or there is no glibc.
     """
-    library, asked = _glibc(), os.environ.get(_ASKED, "")
-    if library is None or not asked.isdecimal():
+    library, threshold = _glibc(), os.environ.get(_TRIM_VARIABLE, "")
+    if library is None or not threshold.isdecimal():
         yield
         return
     _enter(library)
     try:
         yield
     finally:
-        _leave(library, int(asked))
+        _leave(library, int(threshold))
 
 
 def _enter(library: Any) -> None:
@@ -58,19 +58,19 @@ def _enter(library: Any) -> None:
     with _lock:
         _inside += 1
         if _inside == 1:
-            library.mallopt(_TRIM_THRESHOLD, _KEPT)
-            library.mallopt(_MMAP_THRESHOLD, _KEPT_MMAP)
+            library.mallopt(_TRIM_THRESHOLD, _RAISED_TRIM_BYTES)
+            library.mallopt(_MMAP_THRESHOLD, _RAISED_MMAP_BYTES)
 
 
-def _leave(library: Any, asked: int) -> None:
-    """The last thread that leaves sets what was asked for."""
+def _leave(library: Any, threshold: int) -> None:
+    """Set what was asked for, in the last thread that leaves."""
     global _inside
     with _lock:
         _inside -= 1
         if _inside:
             return
-        mmap = os.environ.get(_ASKED_MMAP, "")
-        library.mallopt(_TRIM_THRESHOLD, asked)
+        mmap = os.environ.get(_MMAP_VARIABLE, "")
+        library.mallopt(_TRIM_THRESHOLD, threshold)
         library.mallopt(_MMAP_THRESHOLD, int(mmap) if mmap.isdecimal() else _MMAP_BYTES)
         library.malloc_trim(0)
 
@@ -107,13 +107,13 @@ def find_there(paths: Sequence[str], client: Any) -> list[RankFile]:
     list of RankFile
         `workers` names those that see a file, unless all do, as on a shared file system.
     """
-    seen: dict[str, list[str]] = {}
+    workers_of_file: dict[str, list[str]] = {}
     by_worker = client.run(listed, list(paths))
     for address, names in by_worker.items():
         for name in names:
-            seen.setdefault(name, []).append(address)
+            workers_of_file.setdefault(name, []).append(address)
     groups: dict[tuple[str, ...], list[str]] = {}
-    for name, addresses in seen.items():
+    for name, addresses in workers_of_file.items():
         everywhere = len(addresses) == len(by_worker)
         groups.setdefault(() if everywhere else tuple(addresses), []).append(name)
     futures = []
@@ -121,15 +121,15 @@ def find_there(paths: Sequence[str], client: Any) -> list[RankFile]:
         chunks = [own[i : i + _CHUNK] for i in range(0, len(own), _CHUNK)]
         mapped = client.map(_look, chunks, workers=list(where) or None, pure=False)
         futures += [(future, where) for future in mapped]
-    found = [replace(file, workers=where) for future, where in futures for file in future.result()]
-    order = {name: i for i, name in enumerate(listed(list(seen)))}
-    return sorted(found, key=lambda file: order.get(file.path, 0))
+    files = [replace(file, workers=where) for future, where in futures for file in future.result()]
+    order = {name: i for i, name in enumerate(listed(list(workers_of_file)))}
+    return sorted(files, key=lambda file: order.get(file.path, 0))
 
 
 def run_there(
     files: Iterable[RankFile], analyses: Analyses, cache: Cache, client: Any, report: ImportReport
 ) -> Iterator[Reduction]:
-    """Reductions in the order in which they are ready.
+    """Yield reductions in the order in which they are ready.
 
     Dask itself runs a lost worker's tasks again on another one that sees the file, and `report` is told
     (``worker-lost``). Where it gives up, or its scheduler goes away, the rank comes back as not read, with
@@ -161,7 +161,7 @@ def run_there(
 
 
 def _reduce_there(file: RankFile, analyses: Analyses, cache: Cache) -> Reduction:
-    with heap_kept():
+    with raised_heap_limits():
         return reduce_rank(file, analyses, cache)
 
 
@@ -177,7 +177,7 @@ def _tell_lost(workers: set[str], report: ImportReport) -> None:
 
 
 def _ready(completed: Any, client: Any) -> Iterator[Any]:
-    """Futures as they end; stops early when nobody is left who could end them."""
+    """Yield futures as they end; stop early when nobody is left who could end them."""
     alone_since: float | None = None
     while not completed.is_empty():
         if completed.has_ready():
@@ -220,4 +220,4 @@ def _gone(file: RankFile, why: str, code: str) -> Reduction:
 
 
 def _look(names: Sequence[str]) -> list[RankFile]:
-    return [looked_at(name) for name in names]
+    return [inspected(name) for name in names]

@@ -31,7 +31,7 @@ _IN_NAME: Final = re.compile(r"(?:rank|worker|(?<![a-z])r)[-_ ]?(\d+)(?!\d)", re
 
 
 def facts_of(path: Path) -> dict[str, Any]:
-    """Rank, number of ranks, host and versions, as far as the head of a file tells.
+    """Return the rank, number of ranks, host and versions, as far as the head of a file tells.
 
     Parameters
     ----------
@@ -68,8 +68,8 @@ def rank_in_name(path: str) -> int | None:
     (3, 7, None)
     """
     for part in reversed(Path(path).parts):
-        if found := _IN_NAME.search(part):
-            return int(found[1])
+        if match := _IN_NAME.search(part):
+            return int(match[1])
     return None
 
 
@@ -84,12 +84,12 @@ def _native(text: bytes) -> dict[str, Any]:
 
 def _kineto(head: str) -> dict[str, Any]:
     facts: dict[str, Any] = {}
-    if found := _DISTRIBUTED.search(head):
+    if match := _DISTRIBUTED.search(head):
         try:
-            told, _ = json.JSONDecoder().raw_decode(head, found.end() - 1)
+            values, _ = json.JSONDecoder().raw_decode(head, match.end() - 1)
         except ValueError:
-            told = {}
-        facts = {key: told[key] for key in ("rank", "world_size") if isinstance(told.get(key), int)}
+            values = {}
+        facts = {key: values[key] for key in ("rank", "world_size") if isinstance(values.get(key), int)}
     top = head.partition('"traceEvents"')[0]
     if host := _HOST.search(top):
         facts["host"] = host[1]
@@ -156,23 +156,23 @@ def listed(paths: Paths) -> list[str]:
     """
     if isinstance(paths, Mapping):
         return [os.fspath(path) for path in paths.values()]
-    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    found: list[str] = []
-    for one in [os.fspath(path) for path in given]:
+    entries = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    files: list[str] = []
+    for one in [os.fspath(path) for path in entries]:
         path = Path(one)
         if path.is_dir() and not (path / "metadata.json").exists():
             inside = [os.fspath(inner) for inner in path.iterdir() if not inner.name.startswith(".")]
-            found += [name for name in inside if not name.lower().endswith(_NO_TRACES)]
+            files += [name for name in inside if not name.lower().endswith(_NO_TRACES)]
         elif glob.has_magic(one) and not path.exists():
-            found += [
+            files += [
                 name for name in glob.glob(one, recursive=True) if not name.lower().endswith(_NO_TRACES)
             ]
         else:
-            found.append(one)
-    return sorted(dict.fromkeys(found), key=_natural)
+            files.append(one)
+    return sorted(dict.fromkeys(files), key=_natural)
 
 
-def looked_at(path: str) -> RankFile:
+def inspected(path: str) -> RankFile:
     """Return a file with what its head tells; rank -1 where neither that nor the name tells one."""
     facts = facts_of(Path(path))
     try:
@@ -220,8 +220,8 @@ def arranged(files: Sequence[RankFile], report: ImportReport) -> dict[int, RankF
     return dict(sorted(chosen.items()))
 
 
-def given(paths: Mapping[int, Any]) -> list[RankFile]:
-    """Files whose ranks the user told.
+def numbered(paths: Mapping[int, Any]) -> list[RankFile]:
+    """Return files whose ranks the user told.
 
     Raises
     ------
@@ -232,7 +232,7 @@ def given(paths: Mapping[int, Any]) -> list[RankFile]:
     for rank, path in paths.items():
         if not isinstance(rank, int) or rank < 0:
             raise OptionError(f"{rank!r} is not a rank: give a mapping of whole numbers from 0 to files")
-        files.append(replace(looked_at(os.fspath(path)), rank=rank, source="given"))
+        files.append(replace(inspected(os.fspath(path)), rank=rank, source="given"))
     return files
 
 
@@ -247,11 +247,11 @@ def _tell(chosen: Mapping[int, RankFile], unknown: Sequence[RankFile], report: I
     )
     sizes = Counter(file.facts["world_size"] for file in chosen.values() if "world_size" in file.facts)
     if len(sizes) > 1:
-        seen = ", ".join(f"{count} of {size}" for size, count in sorted(sizes.items()))
+        sizes_in_words = ", ".join(f"{count} of {size}" for size, count in sorted(sizes.items()))
         report.add(
             "runs-mixed",
             "loss",
-            example=f"ranks of jobs of different size: {seen}",
+            example=f"ranks of jobs of different size: {sizes_in_words}",
             effect="figures across ranks may mix jobs",
         )
     if sizes:

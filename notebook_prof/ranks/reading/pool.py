@@ -25,11 +25,11 @@ WORTH_BYTES: Final = 8 << 20
 """Below this many bytes for each process, starting processes takes longer than reading."""
 
 
-def processes_for(files: Iterable[RankFile], asked: int | None) -> int:
+def processes_for(files: Iterable[RankFile], processes: int | None) -> int:
     """Return how many processes to use: as many as asked for, or as many cores as are worth it."""
     sizes = [file.bytes for file in files]
-    if asked is not None:
-        return max(1, min(asked, len(sizes)))
+    if processes is not None:
+        return max(1, min(processes, len(sizes)))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(cores, len(sizes), sum(sizes) // WORTH_BYTES))
 
@@ -37,7 +37,7 @@ def processes_for(files: Iterable[RankFile], asked: int | None) -> int:
 def run_here(
     files: Iterable[RankFile], work: Work, processes: int, report: ImportReport
 ) -> Iterator[Reduction]:
-    """Reductions in the order in which they are ready.
+    """Yield reductions in the order in which they are ready.
 
     Parameters
     ----------

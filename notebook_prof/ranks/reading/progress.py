@@ -32,7 +32,7 @@ class Bar:
         self._drawn = False
 
     def advance(self) -> None:
-        """One more rank is done."""
+        """Note that one more rank is done."""
         self._done += 1
         if self._call is not None:
             self._call(self._done, self._total)

@@ -79,7 +79,7 @@ def reduce_rank(file: RankFile, analyses: Analyses, cache: Cache = None) -> Redu
 
 @sharing
 def _apply(trace: Trace, analyses: Analyses, result: Reduction) -> None:
-    """All of the analyses; what several of them need is worked out once."""
+    """Run all of the analyses; what several of them need is worked out once."""
     for name, (analysis, arguments) in analyses.items():
         try:
             result.frames[name] = with_rank(analysis(trace, **arguments), result.rank)

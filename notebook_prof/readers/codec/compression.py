@@ -57,7 +57,7 @@ _BROKEN_ZIP: Final = (
 )
 
 Pieces = Generator[bytes, None, None]
-Wanted = Callable[[bytes], bool]
+Accepts = Callable[[bytes], bool]
 
 
 def limit_for(packed_bytes: int, max_bytes: int | None) -> int:
@@ -84,7 +84,7 @@ def limit_for(packed_bytes: int, max_bytes: int | None) -> int:
 
 
 def decompress(
-    raw: bytes, report: ImportReport, *, max_bytes: int | None = None, wanted: Wanted | None = None
+    raw: bytes, report: ImportReport, *, max_bytes: int | None = None, accepts: Accepts | None = None
 ) -> bytes:
     """Undo gzip, zstd, xz and zip; anything else comes back as it is.
 
@@ -94,7 +94,7 @@ def decompress(
     report : ImportReport
     max_bytes : int, optional
         Limit of the result's size; `limit_for` when not given.
-    wanted : callable, optional
+    accepts : callable, optional
         See `decompressed_pieces`.
 
     Returns
@@ -118,11 +118,11 @@ def decompress(
         return raw
     with ExitStack() as stack:
         limit = limit_for(len(raw), max_bytes)
-        return b"".join(decompressed_pieces(io.BytesIO(raw), report, limit, wanted, stack))
+        return b"".join(decompressed_pieces(io.BytesIO(raw), report, limit, accepts, stack))
 
 
 def decompressed_pieces(
-    file: BinaryIO, report: ImportReport, limit: int, wanted: Wanted | None, stack: ExitStack
+    file: BinaryIO, report: ImportReport, limit: int, accepts: Accepts | None, stack: ExitStack
 ) -> Iterator[bytes]:
     """Undo the layers of gzip, zstd, xz and zip around a file, as in a zip of a ``.json.gz``.
 
@@ -136,7 +136,7 @@ def decompressed_pieces(
     report : ImportReport
     limit : int
         How large each layer may become.
-    wanted : callable, optional
+    accepts : callable, optional
         Whether the first 64 KiB of a file in an archive of several are those of a trace; the first
         such file is taken, and further ones are counted as ``archive-files-not-read``. Without it, the
         largest file is taken.
@@ -170,7 +170,7 @@ def decompressed_pieces(
         elif magic.startswith(_XZ):
             layer = _unxz(window, report, limit)
         elif magic.startswith(_ZIP):
-            member = _zip_member(archive or io.BytesIO(b"".join(window.pieces())), report, wanted)
+            member = _zip_member(archive or io.BytesIO(b"".join(window.pieces())), report, accepts)
             layer = _unzip(stack.enter_context(member), limit)
         else:
             break
@@ -354,13 +354,13 @@ def _unxz(window: _Window, report: ImportReport, limit: int) -> Pieces:
 
 
 @contextmanager
-def _zip_member(file: BinaryIO, report: ImportReport, wanted: Wanted | None) -> Iterator[_Source]:
+def _zip_member(file: BinaryIO, report: ImportReport, accepts: Accepts | None) -> Iterator[_Source]:
     """Open the file of a zip archive that is a trace."""
     with _readable_zip(), zipfile.ZipFile(file) as archive:
         members = [info for info in archive.infolist() if not info.is_dir() and info.file_size]
         if not members:
             raise FormatError("it is a zip archive without files")
-        chosen = members[0] if len(members) == 1 else _choose(archive, members, report, wanted)
+        chosen = members[0] if len(members) == 1 else _choose(archive, members, report, accepts)
         with archive.open(chosen) as member:
             yield member
 
@@ -387,20 +387,20 @@ def _readable_zip() -> Iterator[None]:
 
 
 def _choose(
-    archive: zipfile.ZipFile, members: list[zipfile.ZipInfo], report: ImportReport, wanted: Wanted | None
+    archive: zipfile.ZipFile, members: list[zipfile.ZipInfo], report: ImportReport, accepts: Accepts | None
 ) -> zipfile.ZipInfo:
     """Return the file of an archive that is a trace. Nothing is written to disk, so names do no harm."""
     members = sorted(members[:_MAX_MEMBERS], key=lambda info: -info.file_size)
-    traces = members if wanted is None else [info for info in members if wanted(_head(archive, info))]
+    traces = members if accepts is None else [info for info in members if accepts(_head(archive, info))]
     if not traces:
         names = ", ".join(repr(info.filename) for info in members[:5])
         raise FormatError(f"none of the {len(members)} files in the zip archive is a trace: {names}")
     report.add(
         "archive-files-not-read",
-        "loss" if wanted is not None and len(traces) > 1 else "info",
+        "loss" if accepts is not None and len(traces) > 1 else "info",
         len(members) - 1,
         example=f"{traces[0].filename!r} is read",
-        effect="one trace is one file" if wanted is not None else "the largest file is read",
+        effect="one trace is one file" if accepts is not None else "the largest file is read",
         advice="unpack the archive and read each file",
     )
     return traces[0]

@@ -88,18 +88,18 @@ class EventText:
 
         It grows by at least a half, so that an event of any length is copied few times.
         """
-        kept = max(self._at - 1, 0)
-        parts: list[bytes | bytearray] = [self._buffer[kept:]] if self._buffer else []
-        wanted = max((len(self._buffer) - kept) // 2, at_least)
+        first = max(self._at - 1, 0)
+        parts: list[bytes | bytearray] = [self._buffer[first:]] if self._buffer else []
+        missing = max((len(self._buffer) - first) // 2, at_least)
         while (piece := next(self._pieces, None)) is not None:
             parts.append(piece)  # one that is empty changes nothing
-            wanted -= len(piece)
-            if wanted <= 0:
+            missing -= len(piece)
+            if missing <= 0:
                 break
         if len(parts) == bool(self._buffer):
             return False
         self._buffer = bytearray().join(parts)
-        self._at -= kept
+        self._at -= first
         self._next = self._at
         self._closed = (-1, 0)
         return True

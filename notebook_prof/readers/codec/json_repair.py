@@ -198,7 +198,7 @@ def add_broken_row(report: ImportReport, error: Exception, row: bytes) -> None:
 
 
 def _closing_bracket(text: str, at: int) -> int:
-    """Behind the bracket that closes the one at a position; 0 if there is none."""
+    """Return the position behind the bracket that closes the one at a position; 0 if there is none."""
     depth = 0
     for token in _BRACKETS.finditer(text, at):
         sign = token[0]

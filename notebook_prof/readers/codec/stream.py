@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from ...trace.report import ImportReport
 from ..progress import Progress
-from .compression import PIECE_BYTES, Pieces, Wanted, decompressed_pieces, limit_for
+from .compression import PIECE_BYTES, Accepts, Pieces, decompressed_pieces, limit_for
 
 
 def in_pieces(
@@ -17,7 +17,7 @@ def in_pieces(
     report: ImportReport,
     max_bytes: int | None = None,
     *,
-    wanted: Wanted | None = None,
+    accepts: Accepts | None = None,
     progress: Progress | None = None,
 ) -> Pieces:
     """Open a file, and return its content piece by piece, without its layers of compression.
@@ -29,7 +29,7 @@ def in_pieces(
         Told of streams that break off; see `compression.decompressed_pieces`.
     max_bytes : int, optional
         Limit of what a compressed file may become; `limit_for` when not given.
-    wanted : callable, optional
+    accepts : callable, optional
         Which file of an archive is a trace; see `compression.decompressed_pieces`.
     progress : Progress, optional
         Is told how far the file has been read.
@@ -47,7 +47,7 @@ def in_pieces(
     limit = limit_for(path.stat().st_size, max_bytes)
     with ExitStack() as stack:
         file = stack.enter_context(path.open("rb"))
-        pieces = decompressed_pieces(file, report, limit, wanted, stack)
+        pieces = decompressed_pieces(file, report, limit, accepts, stack)
         return _until_closed(pieces, file, progress, stack.pop_all())
 
 

@@ -52,12 +52,12 @@ def assemble(space: Space, builder: TraceBuilder, *, rank: int | None = None) ->
     """
     base = _base(space)
     parts: list[tuple[IntArray, pd.DataFrame]] = []
-    told: list[pd.DataFrame] = []
+    tables: list[pd.DataFrame] = []
     with_streams = {line.plane for line in space.lines if _STREAM.match(line.name)}
     for number, line in enumerate(space.lines):
         if len(line.ts):
-            parts.append(_line(line, number, base, line.plane in with_streams, builder, space, rank, told))
-    _arguments(told, builder)
+            parts.append(_line(line, number, base, line.plane in with_streams, builder, space, rank, tables))
+    _arguments(tables, builder)
     _facts(space, builder, rank)
     if parts:
         rows = pd.concat([part.assign(handle=handles) for handles, part in parts], ignore_index=True)
@@ -79,7 +79,7 @@ def _line(
     builder: TraceBuilder,
     space: Space,
     rank: int | None,
-    told: list[pd.DataFrame],
+    tables: list[pd.DataFrame],
 ) -> tuple[IntArray, pd.DataFrame]:
     n = len(line.ts)
     ts = line.ts + (base if int(line.ts.max()) < _RELATIVE_NS else 0)
@@ -114,7 +114,7 @@ def _line(
         stack=stack,
     )
     if line.args is not None:
-        told.append(argument_rows(track, ts, line.dur, names, line.args))
+        tables.append(argument_rows(track, ts, line.dur, names, line.args))
     rows = pd.DataFrame({"ts": ts, "dur": line.dur, "category": category, "correlation": correlation})
     is_step = step.notna() & (step.abs() < 2**31) & (not match)
     return handles, rows.assign(step=step.where(is_step), hlo_op=hlo, hlo_module=module, device=bool(match))
@@ -168,7 +168,7 @@ def _stream(
 
 
 def _python(names: Coded, builder: TraceBuilder) -> tuple[Coded, IntArray | None]:
-    """Names without the ``$`` of Python's frames, and a stack of one frame for each."""
+    """Take the ``$`` of Python's frames off names, and make a stack of one frame for each."""
     texts, stacks = [], []
     stack_of = builder.stack
     for name in names.values:
@@ -188,19 +188,19 @@ def _steps(rows: pd.DataFrame, builder: TraceBuilder) -> None:
 
 
 def _launches(rows: pd.DataFrame, builder: TraceBuilder) -> None:
-    """A launch for each piece of device work whose correlation a call of the runtime has."""
+    """Put a launch for each piece of device work whose correlation a call of the runtime has."""
     with_id = rows[rows["correlation"] > 0]
     calls = with_id[~with_id["device"] & with_id["category"].isin(["launch", "sync"])]
     calls = calls.drop_duplicates("correlation").set_index("correlation")["handle"]
     work = with_id[with_id["device"] & (with_id["category"] != "annotation")]
     source = calls.reindex(work["correlation"])
-    known = source.notna().to_numpy()
-    builder.flows("launch", source.to_numpy()[known].astype(np.int64), work["handle"].to_numpy()[known])
+    launched = source.notna().to_numpy()
+    builder.flows("launch", source.to_numpy()[launched].astype(np.int64), work["handle"].to_numpy()[launched])
     on_device = rows["device"] & (rows["category"] != "annotation")
     builder.report.add(
         "device-work-without-launch",
         "info",
-        int(on_device.sum()) - int(known.sum()),
+        int(on_device.sum()) - int(launched.sum()),
         effect="kernels and copies without a call of the runtime have no step from it",
     )
 
@@ -222,19 +222,19 @@ def _table(rows: pd.DataFrame, builder: TraceBuilder) -> None:
     tables["hlo_ops"] = table if earlier is None else pd.concat([earlier, table], ignore_index=True)
 
 
-def _arguments(told: list[pd.DataFrame], builder: TraceBuilder) -> None:
+def _arguments(parts: list[pd.DataFrame], builder: TraceBuilder) -> None:
     tables = builder.metadata.setdefault("tables", {})
     earlier = [tables[NAME]] if NAME in tables else []
-    if (table := argument_table([*earlier, *told])) is not None:
+    if (table := argument_table([*earlier, *parts])) is not None:
         tables[NAME] = table
 
 
 def _facts(space: Space, builder: TraceBuilder, rank: int | None) -> None:
-    found = {plane: dict(facts) for plane, facts in space.facts.items()}
-    for facts in found.values():
+    facts_by_plane = {plane: dict(facts) for plane, facts in space.facts.items()}
+    for facts in facts_by_plane.values():
         facts.pop("profile_options", None)
-    if found:
-        builder.metadata["planes" if rank is None else f"planes_of_rank_{rank}"] = found
+    if facts_by_plane:
+        builder.metadata["planes" if rank is None else f"planes_of_rank_{rank}"] = facts_by_plane
     for key in ("jax_version", "jaxlib_version"):
-        if isinstance(value := found.get("/host:metadata", {}).get(key), str):
+        if isinstance(value := facts_by_plane.get("/host:metadata", {}).get(key), str):
             builder.metadata[key] = value

@@ -13,7 +13,7 @@ from ...errors import FormatError
 from ...trace.report import ImportReport
 from ..codec.numbers import to_ns
 from ..codec.tolerant_json import decode_events
-from .columns import WANTED, Line, Space, as_arguments, coded
+from .columns import STATISTICS, Line, Space, as_arguments, coded
 
 Scalar = int | float | str | None
 _NOTHING: Final = Raw(b"")
@@ -60,27 +60,40 @@ def read_space(data: bytes, report: ImportReport) -> Space:
     report.add_where(
         "broken-row", "loss", ~good, lambda i: rows[i].name, "rows without a time or a name are left out"
     )
-    kept = np.flatnonzero(good)
-    ids = [[_id(rows[i].pid) for i in kept], [_id(rows[i].tid) for i in kept]]
-    place = pd.MultiIndex.from_arrays([np.array(part, np.int64) for part in ids])
-    codes, places = pd.factorize(place)
+    usable = np.flatnonzero(good)
+    ids = [[_id(rows[i].pid) for i in usable], [_id(rows[i].tid) for i in usable]]
+    pairs = pd.MultiIndex.from_arrays([np.array(part, np.int64) for part in ids])
+    codes, threads = pd.factorize(pairs)
     order = np.argsort(codes, kind="stable")
-    found = []
+    parsed_lines = []
     for chosen in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(order) else []:
-        pid, tid = places[codes[chosen[0]]]
-        mine = kept[chosen]
-        args = [rows[i].args or {} for i in mine]
-        columns: dict[str, list[Any]] = {name: [_scalar(own.get(name)) for own in args] for name in WANTED}
+        pid, tid = threads[codes[chosen[0]]]
+        rows_of_line = usable[chosen]
+        args = [rows[i].args or {} for i in rows_of_line]
+        columns: dict[str, list[Any]] = {
+            name: [_scalar(own.get(name)) for own in args] for name in STATISTICS
+        }
         stats = {name: values for name, values in columns.items() if any(v is not None for v in values)}
-        names = coded([str(rows[i].name) for i in mine])
+        names = coded([str(rows[i].name) for i in rows_of_line])
         line = lines.get((pid, tid), f"thread {tid}")
-        told = as_arguments(args)
-        found.append(Line(planes.get(pid, ""), line, int(tid), ts[mine], dur[mine], names, stats, told))
-    return Space(found)
+        arguments = as_arguments(args)
+        parsed_lines.append(
+            Line(
+                planes.get(pid, ""),
+                line,
+                int(tid),
+                ts[rows_of_line],
+                dur[rows_of_line],
+                names,
+                stats,
+                arguments,
+            )
+        )
+    return Space(parsed_lines)
 
 
 def _id(number: int | None) -> int:
-    """Of a process or thread; 0 for none, and for what no system gives."""
+    """Return the id of a process or thread; 0 for none, and for what no system gives."""
     return number if number is not None and abs(number) < 1 << 63 else 0
 
 

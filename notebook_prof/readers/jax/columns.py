@@ -11,19 +11,19 @@ import numpy as np
 from ...trace.arrays import IntArray
 from ...trace.strings import Coded
 
-WANTED: Final = ("step_num", "hlo_op", "hlo_module", "correlation_id", "tf_op", "memcpy_details")
+STATISTICS: Final = ("step_num", "hlo_op", "hlo_module", "correlation_id", "tf_op", "memcpy_details")
 """Statistics of events that the tables are made of."""
 _ELSEWHERE: Final = frozenset({"step_num", "hlo_module", "correlation_id"})
 """Told by columns of the slices."""
 _SOURCE: Final = "_src"
 
 
-def is_told(name: str) -> bool:
+def is_argument(name: str) -> bool:
     """Return whether a statistic of an event is more than what joins threads, as ``_pt`` does.
 
     Examples
     --------
-    >>> is_told("batch"), is_told("_src"), is_told("_pt")
+    >>> is_argument("batch"), is_argument("_src"), is_argument("_pt")
     (True, True, False)
     """
     return name == _SOURCE or not name.startswith("_")
@@ -34,8 +34,10 @@ def as_arguments(own: list[dict[str, Any]]) -> Coded | None:
     texts: dict[str, int] = {}
     codes = np.full(len(own), -1, np.int64)
     for row, stats in enumerate(own):
-        if rest := {name: _plain(v) for name, v in stats.items() if name not in _ELSEWHERE and is_told(name)}:
-            codes[row] = texts.setdefault(msgspec.json.encode(rest).decode(errors="replace"), len(texts))
+        if others := {
+            name: _plain(v) for name, v in stats.items() if name not in _ELSEWHERE and is_argument(name)
+        }:
+            codes[row] = texts.setdefault(msgspec.json.encode(others).decode(errors="replace"), len(texts))
     return Coded(codes, list(texts)) if texts else None
 
 
@@ -57,7 +59,7 @@ class Line:
         Nanoseconds; `ts` on the clock of the file.
     names : Coded
     stats : dict of str to list
-        A value or None for each event, by the names in `WANTED`; absent where no event has it.
+        A value or None for each event, by the names in `STATISTICS`; absent where no event has it.
     args : Coded or None
         From `as_arguments`.
     """
@@ -93,6 +95,6 @@ class Space:
 
 def coded(texts: list[str]) -> Coded:
     """Intern a list of names."""
-    known: dict[str, int] = {}
-    codes = np.fromiter((known.setdefault(text, len(known)) for text in texts), np.int64, len(texts))
-    return Coded(codes, list(known))
+    code_of: dict[str, int] = {}
+    codes = np.fromiter((code_of.setdefault(text, len(code_of)) for text in texts), np.int64, len(texts))
+    return Coded(codes, list(code_of))

@@ -11,7 +11,7 @@ from ...optional import installed, require
 from ...trace.report import ImportReport
 from ..codec.protobuf import WireError
 from . import xplane
-from .columns import WANTED, Line, Space, as_arguments, coded
+from .columns import STATISTICS, Line, Space, as_arguments, coded
 
 _EXACT: Final = 1 << 53
 """JAX gives times as doubles of ns: whole only below this."""
@@ -65,7 +65,7 @@ def _line(plane: str, line: Any) -> Line | None:
     ts, dur = np.array(starts, np.float64), np.array(durations, np.float64)
     if len(ts) and max(np.abs(ts).max(), np.abs(dur).max()) >= _EXACT:
         return None
-    kept = {name: [own.get(name) for own in stats] for name in WANTED}
+    kept = {name: [own.get(name) for own in stats] for name in STATISTICS}
     kept = {name: values for name, values in kept.items() if any(value is not None for value in values)}
     # lines have no id here; the number at the end of a stream's name tells streams apart
     return Line(

@@ -88,7 +88,7 @@ def _space(data: bytes, builder: TraceBuilder) -> Space:
 
 
 def _starts_with_plane(head: bytes) -> bool:
-    """Whether the first field is a plane (1) whose first fields are an id (1) and a name (2) of a plane."""
+    """Return whether the first field is a plane (1) that begins with an id (1) and a name (2)."""
     try:
         if head[:1] != b"\x0a":
             return False

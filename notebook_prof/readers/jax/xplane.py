@@ -16,7 +16,7 @@ import numpy as np
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from ..codec.protobuf import Span, WireError, fields, float64, signed, text
-from .columns import WANTED, Line, Space, as_arguments, is_told
+from .columns import STATISTICS, Line, Space, as_arguments, is_argument
 
 _PS: Final = 1000
 _LIMIT: Final = 1 << 62
@@ -90,11 +90,11 @@ def _plane(data: bytes, span: Span, space: Space, report: ImportReport) -> None:
     except WireError as error:
         _broken(report, f"plane {name!r}: {error}")
     space.planes.append(name)
-    wanted = {key: stat_name for key, stat_name in stat_names.items() if is_told(stat_name)}
+    argument_names = {key: stat_name for key, stat_name in stat_names.items() if is_argument(stat_name)}
     metadata: dict[int, tuple[str, dict[str, Any]]] = {}
     for event in events:
         try:
-            key, event_name, own = _entry(data, event, wanted, stat_names)
+            key, event_name, own = _entry(data, event, argument_names, stat_names)
         except WireError as error:
             _broken(report, f"plane {name!r}: {error}")
             continue
@@ -105,7 +105,7 @@ def _plane(data: bytes, span: Span, space: Space, report: ImportReport) -> None:
     if plane_stats:
         space.facts[name] = plane_stats
     for line in lines:
-        space.lines.append(_line(data, line, name, metadata, wanted, stat_names, report))
+        space.lines.append(_line(data, line, name, metadata, argument_names, stat_names, report))
 
 
 def _broken(report: ImportReport, example: str) -> None:
@@ -113,7 +113,7 @@ def _broken(report: ImportReport, example: str) -> None:
 
 
 def _entry(
-    data: bytes, span: Span, wanted: dict[int, str], refs: dict[int, str] | None = None
+    data: bytes, span: Span, argument_names: dict[int, str], refs: dict[int, str] | None = None
 ) -> tuple[int, str, dict[str, Any]]:
     """Return key, name and wanted statistics of an entry of one of the two tables of metadata."""
     key, name, stats = 0, "", dict[str, Any]()
@@ -124,13 +124,13 @@ def _entry(
             for inner, part in fields(data, value):
                 if inner == 2 and isinstance(part, tuple):
                     name = text(data, part)
-                elif inner == 5 and isinstance(part, tuple) and wanted:
-                    _stat(data, part, wanted, refs or {}, stats)
+                elif inner == 5 and isinstance(part, tuple) and argument_names:
+                    _stat(data, part, argument_names, refs or {}, stats)
     return key, name, stats
 
 
 def _stat(
-    data: bytes, span: Span, wanted: dict[int, str], refs: dict[int, str], into: dict[str, Any]
+    data: bytes, span: Span, argument_names: dict[int, str], refs: dict[int, str], into: dict[str, Any]
 ) -> None:
     name = ""
     stat: Any = None
@@ -138,9 +138,9 @@ def _stat(
         for number, value in fields(data, span):
             if isinstance(value, int):
                 if number == 1:
-                    if value not in wanted:
+                    if value not in argument_names:
                         return
-                    name = wanted[value]
+                    name = argument_names[value]
                 elif number == 2:
                     stat = float64(value)
                 elif number == 7:
@@ -162,7 +162,7 @@ def _line(
     span: Span,
     plane: str,
     metadata: dict[int, tuple[str, dict[str, Any]]],
-    wanted: dict[int, str],
+    argument_names: dict[int, str],
     refs: dict[int, str],
     report: ImportReport,
 ) -> Line:
@@ -183,14 +183,14 @@ def _line(
                 start = value
     except WireError as error:
         _broken(report, f"line {name!r}: {error}")
-    rows, event_stats = _events(data, events, metadata, wanted, refs, report)
+    rows, event_stats = _events(data, events, metadata, argument_names, refs, report)
     ids, offset, dur = (
         np.array(column, np.int64) for column in (zip(*rows, strict=True) if rows else ((),) * 3)
     )
     distinct, codes = np.unique(ids, return_inverse=True)
     names = [metadata.get(int(key), (f"event {key}", {}))[0] for key in distinct]
     start = start if start < _LIMIT else 0
-    stats = {key: [own.get(key) for own in event_stats] for key in WANTED}
+    stats = {key: [own.get(key) for own in event_stats] for key in STATISTICS}
     stats = {key: values for key, values in stats.items() if any(value is not None for value in values)}
     return Line(
         plane,
@@ -208,7 +208,7 @@ def _events(
     data: bytes,
     spans: list[Span],
     metadata: dict[int, tuple[str, dict[str, Any]]],
-    wanted: dict[int, str],
+    argument_names: dict[int, str],
     refs: dict[int, str],
     report: ImportReport,
 ) -> tuple[list[tuple[int, int, int]], list[dict[str, Any]]]:
@@ -227,8 +227,8 @@ def _events(
                         offset = value
                     elif number == 3:
                         dur = value
-                elif number == 4 and wanted:
-                    _stat(data, value, wanted, refs, own)
+                elif number == 4 and argument_names:
+                    _stat(data, value, argument_names, refs, own)
         except WireError as error:
             _broken(report, str(error))
             continue

@@ -156,11 +156,11 @@ def attribute_tables(columns: KinetoColumns) -> dict[str, pd.DataFrame]:
         return {}
     distinct = [_in_our_units(msgspec.json.decode(text)) for text in extra.values]
     tables: dict[str, pd.DataFrame] = {}
-    for name, wanted, start in (
+    for name, kinds, start in (
         ("device_events", _LAUNCH, "start_unix_ns"),
         ("collectives", _COLLECTIVE, "start_ns"),
     ):
-        rows, facts = _facts(extra, distinct, wanted)
+        rows, facts = _facts(extra, distinct, kinds)
         if name == "device_events":
             facts, rows = facts[columns.device[rows] >= 0], rows[columns.device[rows] >= 0]
         if not len(rows):
@@ -213,14 +213,14 @@ def _share(percent: Any) -> float | None:
 
 
 def _facts(
-    extra: Coded, distinct: list[dict[str, Any]], wanted: Mapping[str, str]
+    extra: Coded, distinct: list[dict[str, Any]], kinds: Mapping[str, str]
 ) -> tuple[IntArray, pd.DataFrame]:
     """Return rows that tell any of the fields wanted, and these; each distinct value is read once."""
-    tells = np.array([not wanted.keys().isdisjoint(each) for each in distinct] + [False])
+    tells = np.array([not kinds.keys().isdisjoint(each) for each in distinct] + [False])
     codes = np.asarray(extra.codes)
     rows = np.flatnonzero(tells[codes])
     facts: dict[str, Any] = {}
-    for name, kind in wanted.items():
+    for name, kind in kinds.items():
         values = [each.get(name) for each in distinct]
         if any(value is not None for value in values):
             facts[name] = _text(values) if kind == "text" else _number(values, kind)

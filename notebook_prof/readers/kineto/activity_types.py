@@ -128,9 +128,9 @@ def concrete_matters(name: str) -> bool:
     return _CONCRETE.search(name) is not None
 
 
-def rows_of(column: Coded, wanted: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return which rows of a coded column have one of the values marked in `wanted`; missing is False."""
-    return np.asarray(np.append(wanted, False)[column.codes])
+def rows_of(column: Coded, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return which rows of a coded column have one of the values marked in `chosen`; missing is False."""
+    return np.asarray(np.append(chosen, False)[column.codes])
 
 
 def categories(columns: KinetoColumns) -> Coded:

@@ -222,9 +222,9 @@ def _totals(memory: MemoryColumns, order: IntArray) -> tuple[IntArray, IntArray]
     size, device = memory.size[order], memory.device[order]
     allocated, reserved = memory.allocated[order].copy(), memory.reserved[order].copy()
     for number in pd.unique(device):
-        mine = device == number
-        if number < 0 or (allocated[mine] < 0).any():
-            running = np.cumsum(size[mine])
-            allocated[mine] = running + max(0, -int(running.min()))
-            reserved[mine] = 0
+        of_device = device == number
+        if number < 0 or (allocated[of_device] < 0).any():
+            running = np.cumsum(size[of_device])
+            allocated[of_device] = running + max(0, -int(running.min()))
+            reserved[of_device] = 0
     return allocated, reserved

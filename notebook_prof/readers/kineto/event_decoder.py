@@ -73,18 +73,18 @@ class EventDecoder:
 
     def read(self, text: EventText) -> bytes:
         """Decode all events of a file, and return what follows their list."""
-        wanted = CHUNK_BYTES
+        chunk_bytes = CHUNK_BYTES
         while True:
-            chunk, last = text.peek(wanted)
+            chunk, last = text.peek(chunk_bytes)
             decoded = decode(chunk, last, self._is_array, self._variant, self._report)
             if decoded is None:
-                wanted *= 2
+                chunk_bytes *= 2
                 continue
             self._add(decoded)
             if decoded.tail is not None:
                 return decoded.tail + b"".join(text.remaining())
             text.skip()
-            wanted = CHUNK_BYTES
+            chunk_bytes = CHUNK_BYTES
 
     def _add(self, decoded: Decoded) -> None:
         while (needed := self.columns.add_events(decoded.events, decoded.variant)) != decoded.variant:

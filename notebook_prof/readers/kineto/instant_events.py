@@ -85,8 +85,8 @@ class InstantEvents:
         for name, pid, at, value in self._counters:
             rows.setdefault((name, pid), []).append((at, value))
         tables = []
-        for (name, pid), mine in rows.items():
-            times, values = zip(*mine, strict=True)
+        for (name, pid), samples in rows.items():
+            times, values = zip(*samples, strict=True)
             ts = np.array(times, np.int64) + base_ns
             tables.append(CounterColumns(name, pid, ts, np.array(values, np.float64)))
         return tables

@@ -80,14 +80,19 @@ def _forward_tid(columns: KinetoColumns, forward: IntArray, backward: IntArray) 
     result = np.full(len(backward), -1, np.int64)
     numbers = columns.fwd_thread[backward]
     tids = pd.unique(columns.tid[forward])
-    seen = {int(tid): pd.unique(columns.sequence[forward[columns.tid[forward] == tid]]) for tid in tids}
+    sequences_of_tid = {
+        int(tid): pd.unique(columns.sequence[forward[columns.tid[forward] == tid]]) for tid in tids
+    }
     for number in pd.unique(numbers):
-        mine = numbers == number
+        of_thread = numbers == number
         tid = tid_of.get(int(number))
         if tid is None:
-            wanted = columns.sequence[backward[mine]]
-            tid = max(seen, key=lambda candidate: int(np.isin(wanted, seen[candidate]).sum()))
-        result[mine] = tid
+            sequences = columns.sequence[backward[of_thread]]
+            tid = max(
+                sequences_of_tid,
+                key=lambda candidate: int(np.isin(sequences, sequences_of_tid[candidate]).sum()),
+            )
+        result[of_thread] = tid
     return result
 
 

@@ -61,10 +61,10 @@ def phases(
     evaluates = _evaluates(columns, track, differentiable, forward)
     rows = np.flatnonzero(weak)
     for number in pd.unique(track[rows]):
-        mine = rows[track[rows] == number]
+        of_track = rows[track[rows] == number]
         inside = strong & (track == number)
-        taken = union(columns.ts[inside], (columns.ts + columns.dur)[inside])
-        free = mine[~contains(taken, columns.ts[mine])]
+        occupied = union(columns.ts[inside], (columns.ts + columns.dur)[inside])
+        free = of_track[~contains(occupied, columns.ts[of_track])]
         result[free] = code["forward"]
         judged = evaluates & (track == number)
         if judged.any():

@@ -121,15 +121,15 @@ def range_counters(ranges: RangeColumns) -> list[CounterColumns]:
     """Return a counter for each metric of each device: what a range measured while it lasts, else 0."""
     counters = []
     for device in np.unique(ranges.device).tolist():
-        mine = np.flatnonzero(ranges.device == device)
-        mine = mine[np.argsort(ranges.ts[mine], kind="stable")]
-        start = ranges.ts[mine]
-        end = start + ranges.dur[mine]
+        of_device = np.flatnonzero(ranges.device == device)
+        of_device = of_device[np.argsort(ranges.ts[of_device], kind="stable")]
+        start = ranges.ts[of_device]
+        end = start + ranges.dur[of_device]
         gap = np.append(end[:-1] < start[1:], True)
         ts = np.concatenate([start, end[gap]])
         order = np.argsort(ts, kind="stable")
         for name in ranges.values.columns:
-            values = ranges.values[name].to_numpy()[mine]
+            values = ranges.values[name].to_numpy()[of_device]
             if not np.isnan(values).all():
                 value = np.concatenate([np.nan_to_num(values), np.zeros(int(gap.sum()))])
                 counters.append(CounterColumns(str(name), -1, ts[order], value[order], device))

@@ -67,7 +67,7 @@ def counters(events: Timed, nodes: Nodes, builder: TraceBuilder) -> dict[str, st
 def _allocations(
     events: Timed, at: IntArray, totals: npt.NDArray[np.float64], device: int, builder: TraceBuilder
 ) -> None:
-    """The allocator's total as allocations; the first value is the level at the start."""
+    """Put the allocator's total as allocations; the first value is the level at the start."""
     if not len(at):
         return
     order = np.lexsort((np.arange(len(at)), events.ts[at]))

@@ -25,13 +25,13 @@ class Times:
     """A row for each operator and place (computing node or host thread); ns from the profile's start."""
 
     operator: list[str]
-    place: list[str]
+    node: list[str]
     start: IntArray
     kern: IntArray
     end: IntArray
 
     def longest(self) -> pd.DataFrame:
-        """``ns kern_ns`` Int64 of each operator, by id: the longest over its places."""
+        """Return ``ns kern_ns`` Int64 of each operator, by id: the longest over its places."""
         table = pd.DataFrame(
             {"id": self.operator, "ns": self.end - self.start, "kern_ns": self.kern - self.start}
         )
@@ -53,13 +53,13 @@ def read_times(entries: dict[str, Any], report: ImportReport) -> Times:
     >>> times.operator, times.end.tolist()
     (['7'], [750000000])
     """
-    operator, place, values = [], [], []
-    for key, places in entries.items():
-        for where, times in places.items() if isinstance(places, dict) else ():
+    operator, node, values = [], [], []
+    for key, times_of_node in entries.items():
+        for where, times in times_of_node.items() if isinstance(times_of_node, dict) else ():
             row = [times.get(part) for part in ("start", "kern", "end")] if isinstance(times, dict) else []
             if len(row) == 3 and all(isinstance(t, int | float) and abs(t) < _LATEST_S for t in row):
                 operator.append(key)
-                place.append(where)
+                node.append(where)
                 values.append(row)
             else:
                 report.add(
@@ -67,7 +67,7 @@ def read_times(entries: dict[str, Any], report: ImportReport) -> Times:
                 )
     seconds = np.array(values, np.float64).reshape(-1, 3)
     start, kern, end = np.rint(seconds * _NS).astype(np.int64).T
-    return Times(operator, place, start, kern, end)
+    return Times(operator, node, start, kern, end)
 
 
 _SCOPE: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
@@ -120,8 +120,8 @@ def read_graph(data: bytes, builder: TraceBuilder) -> None:
 
 
 def _part(value: Any, key: str) -> dict[str, Any]:
-    found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, dict) else {}
+    part = value.get(key) if isinstance(value, dict) else None
+    return part if isinstance(part, dict) else {}
 
 
 def _table(graph: dict[str, Any], profiler: dict[str, Any], device: Times, host: Times) -> pd.DataFrame:
@@ -144,10 +144,10 @@ def _table(graph: dict[str, Any], profiler: dict[str, Any], device: Times, host:
 
 
 def times_nodes(times: Times) -> dict[str, str]:
-    """Computing nodes of each operator, as text."""
+    """Return computing nodes of each operator, as text."""
     nodes: dict[str, str] = {}
-    for key, place in zip(times.operator, times.place, strict=True):
-        nodes[key] = f"{nodes[key]} {short_name(place)}" if key in nodes else short_name(place)
+    for key, node in zip(times.operator, times.node, strict=True):
+        nodes[key] = f"{nodes[key]} {short_name(node)}" if key in nodes else short_name(node)
     return nodes
 
 
@@ -183,8 +183,8 @@ def _operator(
 
 
 def _count(value: Any) -> int | None:
-    known = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1 << 63
-    return int(value) if known else None
+    valid = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1 << 63
+    return int(value) if valid else None
 
 
 def _json(value: Any) -> str | None:
@@ -192,22 +192,22 @@ def _json(value: Any) -> str | None:
 
 
 def _dtypes(keys: Any, var: dict[str, Any]) -> list[str | None]:
-    """Element types of an operator's inputs or outputs, which only planned memory tells."""
-    found: list[str | None] = []
+    """Return the element types of an operator's inputs or outputs, which only planned memory tells."""
+    dtypes: list[str | None] = []
     for key in keys if isinstance(keys, list) else []:
         dtype = _part(_part(_part(var, str(key)), "mem_plan"), "layout").get("dtype")
-        found.append(dtype if isinstance(dtype, str) else None)
-    return found
+        dtypes.append(dtype if isinstance(dtype, str) else None)
+    return dtypes
 
 
 def _slices(times: Times, table: pd.DataFrame, builder: TraceBuilder, *, on_device: bool) -> IntArray:
     nodes = Nodes(builder)
-    code, places = pd.factorize(np.array(times.place, dtype=object))
+    code, node_names = pd.factorize(np.array(times.node, dtype=object))
     tracks = [
-        nodes.track(place) if on_device else builder.track(place.removeprefix("comp_node_dispatch:"))
-        for place in map(str, places)
+        nodes.track(node) if on_device else builder.track(node.removeprefix("comp_node_dispatch:"))
+        for node in map(str, node_names)
     ]
-    devices = [nodes.device(str(place)) if on_device else -1 for place in places]
+    devices = [nodes.device(str(node)) if on_device else -1 for node in node_names]
     row = pd.Index(table["id"]).get_indexer(pd.Index(times.operator, dtype=object))
     names = table["name"].to_numpy()[row]
     shapes = [shapes_text(msgspec.json.decode(text)) if text else None for text in table["in_shapes"]]
@@ -230,7 +230,7 @@ def _slices(times: Times, table: pd.DataFrame, builder: TraceBuilder, *, on_devi
 
 
 def _scope(name: str, kind: str) -> tuple[str | None, str | None]:
-    """Module and phase that an operator's name tells: ``conv1.Convolution``, ``backward.MatrixMul``."""
+    """Return the module and phase by an operator's name: ``conv1.Convolution``, ``backward.MatrixMul``."""
     phase = "backward" if "Backward" in kind else None
     if not _SCOPE.fullmatch(name) or "." not in name:
         return None, phase
@@ -245,5 +245,5 @@ def _flows(device: Times, host: Times, launched: IntArray, calls: IntArray, buil
     for key, handle in zip(host.operator, calls.tolist(), strict=True):
         first.setdefault(key, handle)
     src = np.array([first.get(key, -1) for key in device.operator], np.int64)
-    known = src >= 0
-    builder.flows("launch", src[known], launched[known])
+    has_call = src >= 0
+    builder.flows("launch", src[has_call], launched[has_call])

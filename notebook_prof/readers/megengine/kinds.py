@@ -33,27 +33,27 @@ def is_device(name: str) -> bool:
 
 
 def categories(ranges: Ranges, on_device: npt.NDArray[np.bool_]) -> npt.NDArray[np.object_]:
-    """Category of every range.
+    """Return the category of every range.
 
     On a device: kernels, copies, fills, collectives. On a thread: what carries an operator's id is an
     operator, bookkeeping of tensors is overhead, waiting for the device is sync, and the rest are scopes
     (module; see `scopes`).
     """
-    found = [
+    words = [
         _on_device(name, cat) if device else _on_host(name, "__id__" in args)
         for name, cat, args, device in zip(
             ranges.name, ranges.cat, ranges.args, on_device.tolist(), strict=True
         )
     ]
-    result = np.empty(len(found), object)
-    result[:] = found
+    result = np.empty(len(words), object)
+    result[:] = words
     return result
 
 
 def scopes(
     ranges: Ranges, category: npt.NDArray[np.object_]
 ) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]]:
-    """Module and phase of the scopes; what is inside inherits them.
+    """Return the module and phase of the scopes; what is inside inherits them.
 
     ``backward`` and ``XBackward`` prove the backward phase, ``step`` and ``clear_grad`` the optimizer's.
     A scope around any of these (a whole iteration) is an annotation. The others are modules, called in

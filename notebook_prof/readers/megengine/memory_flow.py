@@ -47,8 +47,8 @@ def read_memory_flow(data: bytes, builder: TraceBuilder) -> None:
     FormatError
         If there is no tensor in it.
     """
-    found = [dict(_TAG.findall(rect)) for rect in _RECT.findall(data.decode(errors="replace"))]
-    tagged = [tags for tags in found if tags.get("type", "tensor") == "tensor" and "address" in tags]
+    rectangles = [dict(_TAG.findall(rect)) for rect in _RECT.findall(data.decode(errors="replace"))]
+    tagged = [tags for tags in rectangles if tags.get("type", "tensor") == "tensor" and "address" in tags]
     if not tagged:
         raise FormatError("there is no tensor in this drawing: it is no memory_flow.svg of MegEngine")
     if not data.rstrip(b"\x00 \r\n\t").endswith(b"</svg>"):

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ...trace.builder import TraceBuilder
 
 _COMP_NODE: Final = re.compile(r'CompNode\("([^"]*)" from "([^"]*)"\)')
-_PLACE: Final = re.compile(r"([A-Za-z_]+?)(\d{1,4}|x)?(?::(\d{1,9}))?$")
+_NODE: Final = re.compile(r"([A-Za-z_]+?)(\d{1,4}|x)?(?::(\d{1,9}))?$")
 
 
 class Nodes:
@@ -37,36 +37,36 @@ class Nodes:
         self._devices: dict[tuple[str, str], int] = {}
 
     def track(self, node: str) -> int:
-        """Track of a computing node, written in full or short."""
+        """Return the track of a computing node, written in full or short."""
         name = short_name(node)
-        match = _PLACE.match(self._physical.get(name, name))
+        match = _NODE.match(self._physical.get(name, name))
         stream = match[3] if match else None
         return self._builder.track(name, "stream", device=self.device(node), stream=int(stream or 0))
 
     def device(self, node: str) -> int:
-        """Device number of a computing node."""
+        """Return the device number of a computing node."""
         name = short_name(node)
-        match = _PLACE.match(self._physical.get(name, name))
+        match = _NODE.match(self._physical.get(name, name))
         kind, number = (match[1], match[2] or "x") if match else (name, "x")
         if (kind, number) not in self._devices:
-            taken = set(self._devices.values())
-            wanted = int(number) if number.isdecimal() else 0
-            while wanted in taken:
-                wanted += 1
-            self._devices[kind, number] = wanted
+            numbers = set(self._devices.values())
+            index = int(number) if number.isdecimal() else 0
+            while index in numbers:
+                index += 1
+            self._devices[kind, number] = index
         return self._devices[kind, number]
 
 
 def physical_nodes(texts: Iterable[str]) -> dict[str, str]:
-    """Physical node of each logical one that texts like ``CompNode("cpu0:0" from "xpux:0")`` name.
+    """Return the physical node of each logical one that texts like ``CompNode("cpu0:0" from "xpux:0")`` name.
 
     Examples
     --------
     >>> physical_nodes(['CompNode("cpu0:0" from "xpux:0")'])
     {'xpux:0': 'cpu0:0'}
     """
-    found = (_COMP_NODE.search(text) for text in dict.fromkeys(texts))
-    return {match[2]: match[1] for match in found if match}
+    matches = (_COMP_NODE.search(text) for text in dict.fromkeys(texts))
+    return {match[2]: match[1] for match in matches if match}
 
 
 def short_name(node: str) -> str:
@@ -93,7 +93,7 @@ def shape_list(text: str) -> str:
 
 
 def shapes_text(shapes: Any) -> str | None:
-    """A list of shapes as text, as `slices.shapes` holds them; None for an empty one, and for anything else.
+    """Write a list of shapes as `slices.shapes` holds them; None for an empty one, and for anything else.
 
     Examples
     --------

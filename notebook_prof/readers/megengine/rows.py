@@ -89,15 +89,15 @@ def timed(rows: list[Row], base_ns: int, report: ImportReport) -> Timed:
         example = f"{broken.name!r}: ts {bytes(broken.ts)!r}"
         report.add("broken-row", "loss", int((~ok).sum()), example, "these rows are left out")
         rows = [row for row, good in zip(rows, ok.tolist(), strict=True) if good]
-    places = [(_number(row.pid), _number(row.tid)) for row in rows]
-    known = {key: i for i, key in enumerate(dict.fromkeys([*names, *places]))}
-    thread = np.fromiter((known[key] for key in places), np.int64, len(rows))
-    labels = {known[key]: name for key, name in names.items()}
-    return Timed(rows, ts[ok] + base_ns, thread, list(known), labels)
+    threads = [(_number(row.pid), _number(row.tid)) for row in rows]
+    code_of = {key: i for i, key in enumerate(dict.fromkeys([*names, *threads]))}
+    thread = np.fromiter((code_of[key] for key in threads), np.int64, len(rows))
+    labels = {code_of[key]: name for key, name in names.items()}
+    return Timed(rows, ts[ok] + base_ns, thread, list(code_of), labels)
 
 
 def thread_track(events: Timed, thread: int, builder: TraceBuilder) -> int:
-    """Track of a host thread, by its position in `Timed.keys`."""
+    """Return the track of a host thread, by its position in `Timed.keys`."""
     pid, tid = events.keys[thread]
     return builder.track(events.names.get(thread, f"thread {tid}"), pid=pid, tid=tid)
 
@@ -145,7 +145,7 @@ def ranges(events: Timed, report: ImportReport) -> Ranges:
 
 
 def links(events: Timed) -> pd.DataFrame:
-    """The arrows that follow a tensor: ``kind tensor phase start_unix_ns thread``, in the order of the file.
+    """List the arrows that follow a tensor: ``kind tensor phase start_unix_ns thread``, as in the file.
 
     `phase` is s (made), t (used) or f (deleted).
     """

@@ -37,7 +37,7 @@ class Operators(NamedTuple):
 
 
 def operators(ranges: Ranges, category: npt.NDArray[np.object_]) -> Operators:
-    """Numbers, input shapes and parameters of operators.
+    """Return numbers, input shapes and parameters of operators.
 
     An operator's inputs and outputs are the ``Input`` and ``Output`` ranges directly inside its range on
     the worker's thread.
@@ -50,14 +50,14 @@ def operators(ranges: Ranges, category: npt.NDArray[np.object_]) -> Operators:
     """
     key = np.array([_id(args) for args in ranges.args], np.int64)
     _, parent, _ = nest(ranges.thread, ranges.ts, ranges.dur)
-    mine = np.flatnonzero(category == "operator")
+    rows_of_operators = np.flatnonzero(category == "operator")
     parts: dict[str, dict[int, list[dict[str, Any]]]] = {"Input ": {}, "Output ": {}}
-    for word, found in parts.items():
+    for word, args_of_parent in parts.items():
         for i in np.flatnonzero([name.startswith(word) for name in ranges.name]).tolist():
-            found.setdefault(int(parent[i]), []).append(ranges.args[i])
+            args_of_parent.setdefault(int(parent[i]), []).append(ranges.args[i])
     shapes = np.full(len(key), None, object)
     rows = []
-    for i in mine.tolist():
+    for i in rows_of_operators.tolist():
         inputs, outputs = (parts[word].get(i, []) for word in ("Input ", "Output "))
         texts = [_shapes(side) for side in (inputs, outputs)]
         shapes[i] = texts[0]
@@ -83,13 +83,13 @@ def tensors(ranges: Ranges) -> pd.DataFrame:
 
     The name is the last one that is not empty: a tensor is named after the operator that made it.
     """
-    known: dict[int, tuple[Any, ...]] = {}
+    tensors_by_id: dict[int, tuple[Any, ...]] = {}
     for args in ranges.args:
         if "shape" in args and isinstance(args.get("id"), int) and abs(args["id"]) < 1 << 62:
-            before = known.get(args["id"])
+            before = tensors_by_id.get(args["id"])
             name = str(args.get("name", "")) or (before[0] if before else "")
             elements = args.get("nr_elements")
-            known[args["id"]] = (
+            tensors_by_id[args["id"]] = (
                 name,
                 shape_list(str(args["shape"])),
                 str(args.get("dtype", "")),
@@ -97,8 +97,8 @@ def tensors(ranges: Ranges) -> pd.DataFrame:
                 elements if isinstance(elements, int) and abs(elements) < 1 << 62 else None,
             )
     columns = ["name", "shape", "dtype", "device", "elements"]
-    table = pd.DataFrame(list(known.values()), columns=columns).astype({"elements": "Int64"})
-    table.insert(0, "tensor", np.fromiter(known, np.int64, len(known)))
+    table = pd.DataFrame(list(tensors_by_id.values()), columns=columns).astype({"elements": "Int64"})
+    table.insert(0, "tensor", np.fromiter(tensors_by_id, np.int64, len(tensors_by_id)))
     return table
 
 

@@ -34,8 +34,8 @@ def read_timeline(data: bytes, builder: TraceBuilder) -> None:
     FormatError
         If there are no events.
     """
-    file, found = decode_events(data, File, Row, builder.report)
-    rows = found if found is not None else (file.rows if file is not None else [])
+    file, listed = decode_events(data, File, Row, builder.report)
+    rows = listed if listed is not None else (file.rows if file is not None else [])
     events = timed(rows, _base_ns(file, rows), builder.report)
     if not events.rows:
         raise FormatError("there is no event with a time in it")
@@ -45,20 +45,20 @@ def read_timeline(data: bytes, builder: TraceBuilder) -> None:
         builder.report.add("row-not-used", "loss", count, example, "they are not in the tables")
     table = ranges(events, builder.report)
     nodes = Nodes(builder, physical_nodes(str(args["device"]) for args in table.args if "device" in args))
-    known = _slices(table, events, nodes, builder)
-    place = builder.metadata.setdefault("tables", {})
-    place["operators"], place["tensors"] = known.table, tensors(table)
-    place["tensor_links"] = links(events)
-    place["counter_aliases"] = counters(events, nodes, builder)
+    operators_read = _slices(table, events, nodes, builder)
+    tables = builder.metadata.setdefault("tables", {})
+    tables["operators"], tables["tensors"] = operators_read.table, tensors(table)
+    tables["tensor_links"] = links(events)
+    tables["counter_aliases"] = counters(events, nodes, builder)
     _steps(events, builder)
 
 
 def _base_ns(file: File | None, rows: list[Row]) -> int:
-    """Unix time at which the profile started; older files tell it in an event."""
-    told = file.metadata if file is not None else None
-    if not isinstance(told, dict) or "localTime" not in told:
-        told = next((row.args for row in rows if row.name == "Metadata" and row.args), {})
-    text = str(told.get("localTime", ""))
+    """Return the Unix time at which the profile started; older files tell it in an event."""
+    metadata = file.metadata if file is not None else None
+    if not isinstance(metadata, dict) or "localTime" not in metadata:
+        metadata = next((row.args for row in rows if row.name == "Metadata" and row.args), {})
+    text = str(metadata.get("localTime", ""))
     return int(text) if text.isdecimal() and len(text) < 20 and int(text) < 1 << 62 else 0
 
 
@@ -70,7 +70,7 @@ def _slices(table: Ranges, events: Timed, nodes: Nodes, builder: TraceBuilder) -
         tracks.append(nodes.track(name) if is_device(name) else thread_track(events, i, builder))
     device = np.array(devices, np.int64)[table.thread]
     category = categories(table, device >= 0)
-    known = operators(table, category)
+    operators_read = operators(table, category)
     module, phase = scopes(table, category)
     handles = builder.slices(
         ts=table.ts,
@@ -80,12 +80,12 @@ def _slices(table: Ranges, events: Timed, nodes: Nodes, builder: TraceBuilder) -
         category=category,
         phase=phase,
         module=module,
-        correlation=known.id,
+        correlation=operators_read.id,
         device=device,
-        shapes=known.shapes,
+        shapes=operators_read.shapes,
     )
-    _arrows(table, known.id, category, device >= 0, handles, builder)
-    return known
+    _arrows(table, operators_read.id, category, device >= 0, handles, builder)
+    return operators_read
 
 
 def _arrows(
@@ -96,15 +96,15 @@ def _arrows(
     handles: IntArray,
     builder: TraceBuilder,
 ) -> None:
-    """By MegEngine's id: each dispatch on Python's thread → its operator on the worker's → its kernels."""
+    """Link, by MegEngine's id, each dispatch on Python's thread to its operator, and that to its kernels."""
     dispatched = np.array([name == DISPATCH for name in table.name], bool)
     operator = category == "operator"
     for kind, source, target in (("link", dispatched, operator), ("launch", operator, on_device)):
         call, work = np.flatnonzero(source & (key >= 0)), np.flatnonzero(target & (key >= 0))
         call = call[np.argsort(key[call], kind="stable")]
-        found = np.searchsorted(key[call], key[work], side="right") - 1
-        same = (found >= 0) & (np.append(key[call], -1)[found] == key[work])
-        builder.flows(kind, handles[call[found[same]]], handles[work[same]])
+        at = np.searchsorted(key[call], key[work], side="right") - 1
+        same = (at >= 0) & (np.append(key[call], -1)[at] == key[work])
+        builder.flows(kind, handles[call[at[same]]], handles[work[same]])
 
 
 def _steps(events: Timed, builder: TraceBuilder) -> None:
@@ -113,9 +113,9 @@ def _steps(events: Timed, builder: TraceBuilder) -> None:
         return
     thread = events.thread[stops]
     named = [i for i in stops if events.names.get(int(events.thread[i])) in ("interpreter", "channel")]
-    mine = named or [i for i, owner in zip(stops, thread, strict=True) if owner == thread[0]]
-    ends = np.sort(events.ts[mine])
-    own = events.ts[events.thread == events.thread[mine[0]]]
+    chosen = named or [i for i, owner in zip(stops, thread, strict=True) if owner == thread[0]]
+    ends = np.sort(events.ts[chosen])
+    own = events.ts[events.thread == events.thread[chosen[0]]]
     starts = np.concatenate([[own.min()], ends[:-1]])
     builder.steps(np.arange(len(ends)), starts, ends - starts, "file")
     builder.metadata.setdefault("steps_source", "file")

@@ -118,7 +118,7 @@ class File(NamedTuple):
         As `Source.read` wants it.
     rank : int
         Number in the name: device or rank; -1 where there is none.
-    place : str
+    folder : str
         Its folder.
     part : str
         Model and iteration of an msprof file.
@@ -127,7 +127,7 @@ class File(NamedTuple):
     kind: str
     name: str
     rank: int = -1
-    place: str = ""
+    folder: str = ""
     part: str = ""
 
 
@@ -138,24 +138,24 @@ class Source(Protocol):
         """Return all bytes of one file."""
 
 
-def known_files(names: Iterable[str]) -> list[File]:
+def profile_files(names: Iterable[str]) -> list[File]:
     """Return the files that belong to a profiler folder, by name, in the order given.
 
     Examples
     --------
-    >>> known_files(["profiler/framework_raw_3.csv", "notes.txt"])
-    [File(kind='framework', name='profiler/framework_raw_3.csv', rank=3, place='profiler', part='')]
+    >>> profile_files(["profiler/framework_raw_3.csv", "notes.txt"])
+    [File(kind='framework', name='profiler/framework_raw_3.csv', rank=3, folder='profiler', part='')]
     """
-    found = []
+    files = []
     for name in names:
         path = PurePosixPath(name)
         for kind, pattern in _NAME_PATTERNS.items():
             if match := pattern.fullmatch(path.name):
                 groups = match.groupdict()
                 rank, part = int((groups.get("rank") or "-1")[:9]), groups.get("part") or ""
-                found.append(File(kind, name, rank, str(path.parent), part))
+                files.append(File(kind, name, rank, str(path.parent), part))
                 break
-    return found
+    return files
 
 
 def is_profile(files: Iterable[File]) -> bool:
@@ -165,7 +165,7 @@ def is_profile(files: Iterable[File]) -> bool:
 
 
 def kind_of(head: bytes) -> str | None:
-    """Kind of a single file by its first bytes; None if it is nothing of ours.
+    """Return the kind of a single file by its first bytes; None if it is nothing of ours.
 
     Examples
     --------

@@ -76,16 +76,16 @@ def lanes(timeline: Timeline) -> list[Lane]:
     device, or the host where threads are called ``Ops`` or ``HostCpuOps``.
     """
     slices = timeline.slices
-    found = []
+    result = []
     for (pid, tid), rows in slices.groupby(["pid", "tid"], sort=False):
         process = timeline.processes.get(pid, "")
         thread = timeline.threads.get((pid, tid), "")
-        found.append(Lane(_role(pid, tid, process, thread, rows), pid, tid, thread or process, rows))
-    return found
+        result.append(Lane(_role(pid, tid, process, thread, rows), pid, tid, thread or process, rows))
+    return result
 
 
 def number_in(text: str) -> int:
-    """Last number in `text`; 0 if there is none.
+    """Return the last number in `text`; 0 if there is none.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def number_in(text: str) -> int:
 
 
 def device_of(lane: Lane, rank: int) -> int:
-    """Number of the device of a lane: the process of old files, else the file's."""
+    """Return the number of the device of a lane: the process of old files, else the file's."""
     return int(lane.pid) if _DEVICE_NUMBER.fullmatch(lane.pid) and not lane.name else rank
 
 

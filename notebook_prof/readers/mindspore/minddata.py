@@ -69,7 +69,7 @@ def host_queue(data: bytes, report: ImportReport) -> pd.DataFrame:
 
 
 def stage_host_queue(table: pd.DataFrame, staging: Staging, rank: int) -> None:
-    """A slice of category io for each batch, ending when it was handed over, and the queue's fill."""
+    """Stage a slice of category io for each batch, ending when it was handed over, and the queue's fill."""
     times = table["time_ns"].to_numpy()
     # a sample file has the same time in every line, or none: then there is nothing to draw
     drawn = (times >= 0) & table["total_ns"].notna().to_numpy() & (len(np.unique(times)) > 1)
@@ -87,8 +87,8 @@ def stage_host_queue(table: pd.DataFrame, staging: Staging, rank: int) -> None:
         if len(sized):
             fill = builder.track("host queue", "counter", rank=staging.tag(rank))
             builder.counter(fill, sized["time_ns"].to_numpy() + shift, sized["size"].to_numpy())
-        known = table["time_ns"].where(table["time_ns"] < 0, table["time_ns"] + shift)
-        staging.table("minddata_queue", table.assign(time_ns=known), rank)
+        shifted = table["time_ns"].where(table["time_ns"] < 0, table["time_ns"] + shift)
+        staging.table("minddata_queue", table.assign(time_ns=shifted), rank)
 
     if len(rows):
         staging.at("host", ends - dur, ends, emit)
@@ -115,7 +115,7 @@ def next_queue(data: bytes, unit_ns: float, report: ImportReport) -> pd.DataFram
 
 
 def stage_next_queue(table: pd.DataFrame, staging: Staging, rank: int) -> None:
-    """A slice of phase data for each wait of the device for a batch."""
+    """Stage a slice of phase data for each wait of the device for a batch."""
     start, wait = table["start_ns"].to_numpy(), table["wait_ns"].to_numpy()
 
     def emit(shift: int) -> None:
@@ -251,7 +251,7 @@ def processor(data: bytes, report: ImportReport, name: str) -> tuple[pd.DataFram
 
 
 def stage_samples(operators: pd.DataFrame, cpu: pd.DataFrame, staging: Staging, rank: int) -> None:
-    """Counters of the queues and of the processor, and their tables.
+    """Stage counters of the queues and of the processor, and their tables.
 
     Queues are sampled by the thread that samples the processor, but only the latter's file has times: they
     are used where the numbers of samples agree, else the queues have no counters.

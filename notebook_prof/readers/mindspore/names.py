@@ -83,7 +83,7 @@ def is_collective(name: str) -> bool:
 
 
 def distinct_parts(names: Sequence[str]) -> list[Parts]:
-    """`split` of each of some distinct names."""
+    """Do `split` for each of some distinct names."""
     return [split(name) for name in names]
 
 

@@ -19,7 +19,7 @@ _MS: Final = 1e6
 
 
 def host_executions(data: bytes, report: ImportReport) -> pd.DataFrame:
-    """Executions on the host, from ``cpu_op_execute_timestamp_<id>.txt``.
+    """Read executions on the host, from ``cpu_op_execute_timestamp_<id>.txt``.
 
     A line is ``<full name>;HostCpuOps;<start ns>,<ms>,<thread> <start ns>,<ms>,<thread> …``.
 
@@ -53,7 +53,7 @@ def host_executions(data: bytes, report: ImportReport) -> pd.DataFrame:
 
 
 def device_executions(data: bytes, report: ImportReport) -> pd.DataFrame:
-    """Executions on the device, from ``output_timeline_data_<id>.txt``: as `host_executions`."""
+    """Read executions on the device, from ``output_timeline_data_<id>.txt``: as `host_executions`."""
     frame = csv_frame(data, report)
     if frame.shape[1] < 4:
         return pd.DataFrame({"full": [], "ts": [], "dur": [], "lane": []}).astype({"full": "object"})
@@ -128,13 +128,13 @@ def stage_device(runs: pd.DataFrame, shapes: dict[str, str], staging: Staging, r
 
 
 def stream_track(staging: Staging, rank: int, stream: int) -> int:
-    """Track of a stream of the device with the number of the rank."""
+    """Return the track of a stream of the device with the number of the rank."""
     name = f"NPU {rank} stream {stream}"
     return staging.builder.track(name, "stream", device=rank, stream=stream, rank=staging.tag(rank))
 
 
 def described(fulls: pd.Series) -> tuple[Coded, Coded, Coded]:
-    """Short name, phase and module of a column of full names."""
+    """Return the short name, phase and module of a column of full names."""
     codes, distinct = pd.factorize(fulls)
     parts = distinct_parts([str(full) for full in distinct])
     return (
@@ -145,7 +145,7 @@ def described(fulls: pd.Series) -> tuple[Coded, Coded, Coded]:
 
 
 def clock_of(ts: npt.NDArray[np.int64]) -> str:
-    """``unix`` for times after 2001, else ``host``: MindSpore 2.0 writes a monotonic clock."""
+    """Return ``unix`` for times after 2001, else ``host``: MindSpore 2.0 writes a monotonic clock."""
     return "unix" if len(ts) and int(ts.min()) > 10**18 else "host"
 
 

@@ -68,41 +68,41 @@ def place_timeline(timeline: Timeline, staging: Staging, how: Placement) -> None
     What the tool worked out itself (computing, communication, free) is a table ``overlap`` with the columns
     ``name start_ns dur_ns``, in the clock of ``metadata["start_unix_ns"]``.
     """
-    found = [lane for lane in lanes(timeline) if lane.role not in how.skip]
-    if not found:
+    all_lanes = [lane for lane in lanes(timeline) if lane.role not in how.skip]
+    if not all_lanes:
         return
-    rows = pd.concat([lane.rows for lane in found])
+    rows = pd.concat([lane.rows for lane in all_lanes])
     starts = rows["ts"].to_numpy() + how.offset_ns
     ends = starts + np.maximum(rows["dur"].to_numpy(), 0)
-    staging.at(how.clock, starts, ends, _emitter(timeline, found, staging, how))
+    staging.at(how.clock, starts, ends, _emitter(timeline, all_lanes, staging, how))
 
 
 def _emitter(
-    timeline: Timeline, found: list[Lane], staging: Staging, how: Placement
+    timeline: Timeline, all_lanes: list[Lane], staging: Staging, how: Placement
 ) -> Callable[[int], None]:
     def emit(shift: int) -> None:
         handles = np.full(len(timeline.slices), -1, np.int64)
         # scopes first: of slices that start and end together, the first is the outer one
-        for lane in sorted(found, key=lambda lane: (lane.role != "scopes", lane.number)):
+        for lane in sorted(all_lanes, key=lambda lane: (lane.role != "scopes", lane.number)):
             move = shift + how.offset_ns
             if lane.role == "result":
                 table = pd.DataFrame({"name": lane.rows["name"], "start_ns": lane.rows["ts"] + move})
                 staging.table("overlap", table.assign(dur_ns=lane.rows["dur"]), how.rank)
                 continue
-            handles[lane.rows.index] = _lane(lane, found, staging, how, move)
+            handles[lane.rows.index] = _lane(lane, all_lanes, staging, how, move)
             _steps(lane, staging.builder, move)
         _flows(timeline, handles, staging.builder)
 
     return emit
 
 
-def _lane(lane: Lane, found: list[Lane], staging: Staging, how: Placement, move: int) -> IntArray:
+def _lane(lane: Lane, all_lanes: list[Lane], staging: Staging, how: Placement, move: int) -> IntArray:
     rows = lane.rows
     category, phase, module, name = _words(lane, rows)
     shapes = None
     if how.shapes and lane.role in ("device", "host"):
         shapes = rows["full"].map(how.shapes)
-    device, track, streams = _track(lane, found, staging, how)
+    device, track, streams = _track(lane, all_lanes, staging, how)
     _keep_arguments(rows, name, track, move, staging)
     return staging.builder.slices(
         ts=rows["ts"].to_numpy() + move,
@@ -119,23 +119,23 @@ def _lane(lane: Lane, found: list[Lane], staging: Staging, how: Placement, move:
 
 
 def _keep_arguments(rows: pd.DataFrame, name: Any, track: Any, move: int, staging: Staging) -> None:
-    """Everything that the events told, as the table ``event_arguments`` that generic trace events have."""
+    """Keep what the events told, as the table ``event_arguments`` that generic trace events have."""
     has = np.flatnonzero((rows["args"] != "").to_numpy())
     if not len(has):
         return
     words = np.array(name.values, dtype=object)[name.codes] if isinstance(name, Coded) else name.to_numpy()
-    place = {
+    columns = {
         "track": np.broadcast_to(np.asarray(track, np.int32), len(rows))[has],
         "start_unix_ns": rows["ts"].to_numpy()[has] + move,
         "dur_ns": np.maximum(rows["dur"].to_numpy()[has], 0),
         "name": words[has],
         "arguments": rows["args"].to_numpy()[has],
     }
-    staging.tables.setdefault("event_arguments", []).append(pd.DataFrame(place))
+    staging.tables.setdefault("event_arguments", []).append(pd.DataFrame(columns))
 
 
 def _words(lane: Lane, rows: pd.DataFrame) -> tuple[Any, Any, Any, Any]:
-    """Category, phase, module and name of a lane's rows, worked out once a distinct name."""
+    """Return the category, phase, module and name of a lane's rows, worked out once a distinct name."""
     codes, fulls = pd.factorize(rows["full"])
     parts = distinct_parts([str(full) for full in fulls])
     if lane.role == "python":
@@ -181,10 +181,12 @@ def _coded(codes: Any, values: list[str | None]) -> Coded:
     return Coded(lookup[codes], list(kept))
 
 
-def _track(lane: Lane, found: list[Lane], staging: Staging, how: Placement) -> tuple[int | None, Any, Any]:
+def _track(
+    lane: Lane, all_lanes: list[Lane], staging: Staging, how: Placement
+) -> tuple[int | None, Any, Any]:
     builder, rank, tag = staging.builder, how.rank, staging.tag(how.rank)
     if lane.role in ("host", "scopes"):
-        hosts = [other.number for other in found if other.role == "host"]
+        hosts = [other.number for other in all_lanes if other.role == "host"]
         hosts += [how.host] if how.host is not None else []
         # scopes are worked out from one thread's operators; with several threads nobody knows which
         tid = lane.number if lane.role == "host" else (hosts[0] if len(hosts) == 1 else -1 - lane.number)
@@ -192,7 +194,7 @@ def _track(lane: Lane, found: list[Lane], staging: Staging, how: Placement) -> t
         return None, builder.track(name, pid=rank, tid=tid, rank=tag), None
     if lane.role in ("python", "runtime"):
         pid = number_in(lane.pid)
-        pythons = {number_in(other.pid) for other in found if other.role == "python"}
+        pythons = {number_in(other.pid) for other in all_lanes if other.role == "python"}
         if lane.role == "runtime" and pid // 100 in pythons:
             pid //= 100  # CANN's number of a process is its own with 02 behind it
         return (
@@ -234,7 +236,7 @@ def _steps(lane: Lane, builder: TraceBuilder, move: int) -> None:
 
 
 def _flows(timeline: Timeline, handles: IntArray, builder: TraceBuilder) -> None:
-    """Arrows whose both ends are the starts of slices; a device slice gets one launch."""
+    """Put arrows whose both ends are the starts of slices; a device slice gets one launch."""
     ends = timeline.ends
     if not len(ends):
         return
@@ -242,9 +244,13 @@ def _flows(timeline: Timeline, handles: IntArray, builder: TraceBuilder) -> None
     slices = slices[slices["handle"] >= 0]
     missing, launched = 0, np.empty(0, np.int64)
     for cat, kind in _FLOWS:
-        mine = ends[ends["cat"] == cat]
-        source = _open_slices(mine[mine["ph"] == "s"].drop_duplicates("id"), slices).set_index("id")["handle"]
-        target = _open_slices(mine[mine["ph"] == "f"], slices, started=True).drop_duplicates("handle")
+        of_category = ends[ends["cat"] == cat]
+        source = _open_slices(of_category[of_category["ph"] == "s"].drop_duplicates("id"), slices).set_index(
+            "id"
+        )["handle"]
+        target = _open_slices(of_category[of_category["ph"] == "f"], slices, started=True).drop_duplicates(
+            "handle"
+        )
         src = source.reindex(target["id"]).fillna(-1).to_numpy(np.int64)
         dst = target["handle"].to_numpy(np.int64)
         new = ~np.isin(dst, launched)
@@ -257,7 +263,7 @@ def _flows(timeline: Timeline, handles: IntArray, builder: TraceBuilder) -> None
 
 
 def _open_slices(ends: pd.DataFrame, slices: pd.DataFrame, *, started: bool = False) -> pd.DataFrame:
-    """Handle of the slice of the same thread in which each end of an arrow lies; -1 if there is none.
+    """Return the handle of the slice of the same thread in which each end of an arrow lies; -1 without one.
 
     That is the longest that starts at that instant or else, unless `started` is set, the latest to start
     before it, if it is still open.
@@ -265,7 +271,7 @@ def _open_slices(ends: pd.DataFrame, slices: pd.DataFrame, *, started: bool = Fa
     starts = slices.sort_values("dur", ascending=False, kind="stable").drop_duplicates(["pid", "tid", "ts"])
     starts = starts[["pid", "tid", "ts", "dur", "handle"]].sort_values("ts", kind="stable")
     starts["end"] = starts["ts"] + starts["dur"]
-    found = pd.merge_asof(
+    merged = pd.merge_asof(
         ends.sort_values("ts", kind="stable"),
         starts,
         on="ts",
@@ -273,5 +279,5 @@ def _open_slices(ends: pd.DataFrame, slices: pd.DataFrame, *, started: bool = Fa
         direction="backward",
         tolerance=0 if started else None,
     )
-    inside = found["handle"].notna() & (found["ts"] <= found["end"])
-    return found.assign(handle=found["handle"].where(inside, -1))
+    inside = merged["handle"].notna() & (merged["ts"] <= merged["end"])
+    return merged.assign(handle=merged["handle"].where(inside, -1))

@@ -67,7 +67,7 @@ class Rank:
         )
 
     def _other_aicpu(self) -> None:
-        """The AI CPU's executions from the files from which MindSpore makes its table, if that is missing."""
+        """Read the AI CPU's executions from the files behind MindSpore's table, if that is missing."""
         if "aicpu" in self.files:
             return
         for kind, read in (("aicpu_text", raw.aicpu_lines), ("raw_aicpu", raw.aicpu_records)):
@@ -121,7 +121,7 @@ class Rank:
 
     def _executions(self) -> pd.DataFrame:
         """Stage operators; what ran, for the points of the step trace."""
-        found = []
+        parts = []
         drawn = {
             kind: timeline(self._data(kind), self.report)
             for kind in ("timeline", "cpu_timeline", "gpu_timeline", "trace_view", "msprof")
@@ -130,7 +130,7 @@ class Rank:
         skip: set[str] = {"aicpu"} if "aicpu" in self.files else set()
         host = self._host_runs([*drawn.values()])
         if len(host):
-            found.append(host[["full", "ts", "dur"]])
+            parts.append(host[["full", "ts", "dur"]])
             skip.add("host")
             threads = host["lane"].unique()
             self._host = int(threads[0]) if len(threads) == 1 else None
@@ -139,30 +139,30 @@ class Rank:
             device = device_executions(self._data("operator_times"), self.report)
         if len(device):
             stage_device(device, self.shapes, self.staging, self.rank)
-            found.append(device[["full", "ts", "dur"]])
+            parts.append(device[["full", "ts", "dur"]])
             skip |= {"device"}
         if "step_trace" in self.files:
             skip |= {"communication", "steps"}
         for kind, lines in drawn.items():
-            found.append(
+            parts.append(
                 self._timeline(kind, lines, skip if kind == "timeline" else skip - {"device"}, device)
             )
         if len(host):
             # after the timelines: of slices that start and end together, the scope is the outer one
             stage_host(host, self._data("cpu_framework"), self.staging, self.rank)
         return (
-            pd.concat(found, ignore_index=True) if found else pd.DataFrame({"full": [], "ts": [], "dur": []})
+            pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({"full": [], "ts": [], "dur": []})
         )
 
     def _host_runs(self, drawn: list[Timeline]) -> pd.DataFrame:
-        """Executions on the host, unless a timeline tells more about them."""
+        """Return executions on the host, unless a timeline tells more about them."""
         if "cpu_times" not in self.files:
             return pd.DataFrame()
         runs = host_executions(self._data("cpu_times"), self.report)
         return runs[:0] if _tells_more(drawn, len(runs)) else runs
 
     def _msprof_parts(self, whole: bool) -> None:
-        """Parts of msprof's timeline; its steps cover all iterations, the rest is in the whole one too."""
+        """Put parts of msprof's timeline; its steps cover all iterations, the others are in the whole one."""
         for kind, skip in (
             ("msprof_steps", ()),
             ("msprof_tasks", ("device",) if whole else ()),
@@ -199,15 +199,15 @@ class Rank:
     def _clock(
         self, kind: str, slices: pd.DataFrame, roles: pd.Series, device: pd.DataFrame
     ) -> tuple[str, int]:
-        """Clock and offset of a timeline: on Ascend it starts near 0 and another file knows when that was."""
+        """Return the clock and offset of a timeline: on Ascend it starts near 0; another file has it."""
         if kind == "msprof":
             return "msprof", 0
         if not roles.isin(["device", "aicpu", "communication"]).any() or roles.isin(["python", "host"]).any():
             return clock_of(slices["ts"].to_numpy()), 0
         if len(slices) and int(slices["ts"].min()) > 10**18:
             return "unix", 0
-        count, known = ns_of([self._data("min_cycle").decode(errors="replace").strip()], _COUNT_NS)
-        if known[0]:
+        count, valid = ns_of([self._data("min_cycle").decode(errors="replace").strip()], _COUNT_NS)
+        if valid[0]:
             return "device", int(count[0])
         drawn = slices["ts"][roles == "device"]
         if len(device) and len(drawn):

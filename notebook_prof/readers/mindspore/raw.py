@@ -35,8 +35,8 @@ def training_trace(data: bytes, report: ImportReport) -> tuple[pd.DataFrame, pd.
     steps, reduces : DataFrame
         As `steps.step_trace` gives them.
     """
-    n, rest = divmod(len(data), _RECORD.itemsize)
-    report.add("broken-row", "loss", int(rest > 0), f"{rest} bytes", "the last record is cut off")
+    n, leftover = divmod(len(data), _RECORD.itemsize)
+    report.add("broken-row", "loss", int(leftover > 0), f"{leftover} bytes", "the last record is cut off")
     records = np.frombuffer(data, _RECORD, n)
     ns = (records["count"].astype(np.float64) < 4e17) * records["count"].astype(np.int64) * int(COUNT_NS)
     stream = records["stream"].astype(np.int64)
@@ -45,10 +45,10 @@ def training_trace(data: bytes, report: ImportReport) -> tuple[pd.DataFrame, pd.
     owner = np.searchsorted(ends, np.arange(n))
     inside = owner < len(ends)
     table = pd.DataFrame({"step": np.arange(1, len(ends) + 1), "end_ns": ns[ends]})
-    for name, wanted in (("fp_ns", _FP), ("bp_ns", _BP)):
-        rows = np.flatnonzero((tag == wanted) & inside)
+    for name, code in (("fp_ns", _FP), ("bp_ns", _BP)):
+        rows = np.flatnonzero((tag == code) & inside)
         first = pd.Series(ns[rows], index=owner[rows])
-        table[name] = first.groupby(level=0).agg("min" if wanted == _FP else "max").reindex(table.index)
+        table[name] = first.groupby(level=0).agg("min" if code == _FP else "max").reindex(table.index)
     whole = table["fp_ns"].notna() & table["bp_ns"].notna()
     report.add_where(
         "broken-row",

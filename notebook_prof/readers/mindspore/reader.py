@@ -11,7 +11,7 @@ from ...errors import FormatError, OptionError, nearest
 from ...trace.builder import TraceBuilder
 from ..base import Probe, Reader
 from ..folder import Folder, FolderReader
-from .files import File, Source, is_profile, kind_of, known_files
+from .files import File, Source, is_profile, kind_of, profile_files
 from .ranks import Rank
 from .staging import Staging
 
@@ -57,7 +57,7 @@ class MindSporeReader(FolderReader):
         self._points = dict(points or {})
 
     def configured(self, **options: object) -> Reader:
-        """This reader with ``fp_point`` and ``bp_point`` set."""
+        """Return this reader with ``fp_point`` and ``bp_point`` set."""
         for key, value in options.items():
             if key not in _OPTIONS:
                 raise OptionError(f"no option {key!r} of the reader 'mindspore': {nearest(key, _OPTIONS)}")
@@ -71,7 +71,7 @@ class MindSporeReader(FolderReader):
 
     def recognises_folder(self, folder: Folder) -> bool:
         """Return whether files have names that only these profilers give."""
-        return is_profile(known_files(folder.names))
+        return is_profile(profile_files(folder.names))
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
         """Put what a single file tells into `builder`."""
@@ -88,20 +88,20 @@ class MindSporeReader(FolderReader):
         FormatError
             If there are several profiles below the folder.
         """
-        files = known_files(folder.names)
-        places: dict[tuple[str, int, str], list[File]] = {}
+        files = profile_files(folder.names)
+        files_by_part: dict[tuple[str, int, str], list[File]] = {}
         for file in files:
-            places.setdefault((file.kind, file.rank, file.part), []).append(file)
-        apart = sorted({file.place for same in places.values() for file in same if _apart(same)})
+            files_by_part.setdefault((file.kind, file.rank, file.part), []).append(file)
+        apart = sorted({file.folder for same in files_by_part.values() for file in same if _apart(same)})
         if apart:
             raise FormatError(
                 f"there are several MindSpore profiles in it; open one of them: {', '.join(apart[:8])}"
                 + (" …" if len(apart) > 8 else "")
             )
-        used = [same[0] for same in places.values()]
+        used = [same[0] for same in files_by_part.values()]
         self._read(used, folder, builder)
-        known = {file.name for file in used}
-        others = [name for name in folder.names if name not in known]
+        used_names = {file.name for file in used}
+        others = [name for name in folder.names if name not in used_names]
         builder.report.add(
             "file-not-used",
             "info",
@@ -116,8 +116,10 @@ class MindSporeReader(FolderReader):
         lowest = min(numbers, default=0)
         staging = Staging(builder, numbered=bool(numbers), **self._named())
         for rank in sorted(numbers or {0}):
-            mine = [file for file in files if file.rank == rank or (file.rank < 0 and rank == lowest)]
-            Rank({file.kind: file for file in mine}, source, staging, rank).read()
+            files_of_rank = [
+                file for file in files if file.rank == rank or (file.rank < 0 and rank == lowest)
+            ]
+            Rank({file.kind: file for file in files_of_rank}, source, staging, rank).read()
         staging.pour()
         if not staging.used:
             raise FormatError("nothing that can be read is in it")
@@ -125,14 +127,14 @@ class MindSporeReader(FolderReader):
     def _named(self) -> dict[str, Any]:
         if self._points:
             return {**self._points, "named_by": "argument"}
-        told = {
+        options = {
             option: value
             for option, names in _ENVIRONMENT.items()
             if (value := next((os.environ[name] for name in names if os.environ.get(name)), ""))
         }
-        return {**told, "named_by": "environment"} if told else {}
+        return {**options, "named_by": "environment"} if options else {}
 
 
 def _apart(files: list[File]) -> bool:
     """Return whether files of one kind and rank lie in different folders."""
-    return len({file.place for file in files}) > 1
+    return len({file.folder for file in files}) > 1

@@ -39,12 +39,12 @@ class Described(NamedTuple):
     ----------
     text : str
         A compact JSON object; empty for none.
-    known : Args
+    fields : Args
         Those that matter.
     """
 
     text: str
-    known: Args
+    fields: Args
 
 
 class Row(Struct, gc=False):
@@ -68,7 +68,7 @@ class Envelope(Struct):
     traceEvents: list[Row]
 
 
-_NOT_TOLD: Final = Described("", Args())
+_NO_ARGUMENTS: Final = Described("", Args())
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,48 +116,48 @@ def timeline(data: bytes, report: ImportReport) -> Timeline:
     """
     envelope, listed = decode_events(data, Envelope, Row, report)
     rows = listed if listed is not None else (envelope.traceEvents if envelope else [])
-    known: dict[bytes, Described] = {}
+    cache: dict[bytes, Described] = {}
     named = [row for row in rows if row.ph == "M"]
-    labels = _names(named, "process_labels", "labels", known)
-    processes = {pid: name for (pid, _), name in [*labels, *_names(named, "process_name", "name", known)]}
-    threads = dict(_names(named, "thread_name", "name", known))
+    labels = _names(named, "process_labels", "labels", cache)
+    processes = {pid: name for (pid, _), name in [*labels, *_names(named, "process_name", "name", cache)]}
+    threads = dict(_names(named, "thread_name", "name", cache))
     other = sum(row.ph not in "XMstf" or not row.ph for row in rows)
     report.add("row-not-used", "info", other, effect="rows of a kind that these tools do not write")
-    return Timeline(_slices(rows, known, report), _ends(rows, report), processes, threads)
+    return Timeline(_slices(rows, cache, report), _ends(rows, report), processes, threads)
 
 
 def _names(
-    rows: list[Row], kind: str, word: str, known: dict[bytes, Described]
+    rows: list[Row], kind: str, word: str, cache: dict[bytes, Described]
 ) -> list[tuple[tuple[str, str], str]]:
     """Return what the rows of a kind call their process and thread; the last one counts."""
     return [
-        ((_text(row.pid), _text(row.tid)), _text(getattr(_told(row.args, known).known, word)))
+        ((_text(row.pid), _text(row.tid)), _text(getattr(_described(row.args, cache).fields, word)))
         for row in rows
         if row.name == kind and len(row.args) > 2
     ]
 
 
-def _told(raw: Raw, known: dict[bytes, Described]) -> Described:
-    """Arguments, each distinct text taken apart once."""
+def _described(raw: Raw, cache: dict[bytes, Described]) -> Described:
+    """Take arguments apart, each distinct text once."""
     if len(raw) <= 2:
-        return _NOT_TOLD
+        return _NO_ARGUMENTS
     text = bytes(raw)
-    if (found := known.get(text)) is None:
+    if (described := cache.get(text)) is None:
         try:
             plain = msgspec.json.format(text, indent=-1)
-            found = Described(plain.decode(errors="replace"), msgspec.json.decode(plain, type=Args))
+            described = Described(plain.decode(errors="replace"), msgspec.json.decode(plain, type=Args))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            found = _NOT_TOLD
-        known[text] = found
-    return found
+            described = _NO_ARGUMENTS
+        cache[text] = described
+    return described
 
 
-def _slices(rows: list[Row], known: dict[bytes, Described], report: ImportReport) -> pd.DataFrame:
+def _slices(rows: list[Row], cache: dict[bytes, Described], report: ImportReport) -> pd.DataFrame:
     rows = [row for row in rows if row.ph == "X"]
     ts, timed = to_ns([row.ts for row in rows])
     dur, lasting = to_ns([row.dur for row in rows])
-    told = [_told(row.args, known) for row in rows]
-    args = [each.known for each in told]
+    described = [_described(row.args, cache) for row in rows]
+    args = [each.fields for each in described]
     frame = pd.DataFrame(
         {
             "ts": ts,
@@ -170,7 +170,7 @@ def _slices(rows: list[Row], known: dict[bytes, Described], report: ImportReport
             "tid": _texts([row.tid for row in rows]),
             "stream": _texts([a.stream for a in args]),
             "iteration": _texts([a.iteration for a in args]),
-            "args": pd.Series([each.text for each in told], dtype="object"),
+            "args": pd.Series([each.text for each in described], dtype="object"),
             "scope": np.fromiter((row.scope_level is not None for row in rows), bool, len(rows)),
         }
     )

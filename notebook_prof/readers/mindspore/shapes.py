@@ -17,7 +17,7 @@ _DIMS: Final = re.compile(r"-?\d+")
 
 
 def input_shapes(info: Any) -> str:
-    """Shapes of the inputs in the ``op_info`` of a framework file or the ``args`` of a timeline row.
+    """Return shapes of the inputs in the ``op_info`` of a framework file or the ``args`` of a timeline row.
 
     Examples
     --------
@@ -26,15 +26,15 @@ def input_shapes(info: Any) -> str:
     """
     if not isinstance(info, dict):
         return ""
-    found = []
+    shapes = []
     for key, value in info.items():
         if str(key).startswith("input_") and isinstance(value, dict):
-            found.append("[" + ", ".join(_DIMS.findall(str(value.get("shape", "")))) + "]")
-    return "[" + ", ".join(found) + "]" if found else ""
+            shapes.append("[" + ", ".join(_DIMS.findall(str(value.get("shape", "")))) + "]")
+    return "[" + ", ".join(shapes) + "]" if shapes else ""
 
 
 def executed_shapes(data: bytes, name: list[str], ts: IntArray, report: ImportReport) -> Coded:
-    """Shapes of executions on the host.
+    """Return shapes of executions on the host.
 
     The file has one line an execution, ``type;name;graph;input_1:[16, 3];input_2:NoShape;``, in the order in
     which they ran; the n-th line of a name belongs to the n-th execution of it.
@@ -60,13 +60,13 @@ def executed_shapes(data: bytes, name: list[str], ts: IntArray, report: ImportRe
         return Coded(np.full(len(ts), -1), [])
     codes, texts = pd.factorize(parts[3].fillna(""))
     spelled = ["[" + ", ".join(_spell(match) for match in _INPUT.findall(text)) + "]" for text in texts]
-    told = pd.DataFrame({"name": parts[1], "nth": parts.groupby(1).cumcount(), "code": codes})
+    executions = pd.DataFrame({"name": parts[1], "nth": parts.groupby(1).cumcount(), "code": codes})
     run = pd.DataFrame({"name": pd.Series(name, dtype="object"), "ts": ts}).sort_values("ts", kind="stable")
     run["nth"] = run.groupby("name").cumcount()
-    merged = run.reset_index().merge(told, on=["name", "nth"], how="left").set_index("index")
-    found = merged["code"].reindex(range(len(ts))).fillna(-1).to_numpy(np.int64)
-    report.add("shapes-missing", "info", int((found < 0).sum()), effect="these operators have no shapes")
-    return Coded(found, spelled)
+    merged = run.reset_index().merge(executions, on=["name", "nth"], how="left").set_index("index")
+    shape_code = merged["code"].reindex(range(len(ts))).fillna(-1).to_numpy(np.int64)
+    report.add("shapes-missing", "info", int((shape_code < 0).sum()), effect="these operators have no shapes")
+    return Coded(shape_code, spelled)
 
 
 def _spell(text: str) -> str:

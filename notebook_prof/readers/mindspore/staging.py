@@ -92,8 +92,8 @@ class Staging:
                 effect="drawn from the recording's start: where they lie beside the operators is not known",
             )
         tables = {name: pd.concat(frames, ignore_index=True) for name, frames in self.tables.items()}
-        if (told := tables.get("event_arguments")) is not None:
-            tables["event_arguments"] = told.astype({"name": "category", "arguments": "category"})
+        if (events := tables.get("event_arguments")) is not None:
+            tables["event_arguments"] = events.astype({"name": "category", "arguments": "category"})
         builder.metadata.setdefault("tables", {}).update(tables)
 
 
@@ -103,7 +103,7 @@ def _shift(main: tuple[int, int], other: tuple[int, int]) -> int:
 
 
 def ns_of(values: Any, unit_ns: float) -> tuple[IntArray, Any]:
-    """Numbers of some unit as whole nanoseconds.
+    """Convert numbers of some unit to whole nanoseconds.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def ns_of(values: Any, unit_ns: float) -> tuple[IntArray, Any]:
 
 
 def _exact(column: pd.Series, values: Any, unit_ns: float) -> IntArray:
-    """A double is too short for whole counts beyond 2**53 and for milliseconds since 1970."""
+    """Read numbers exactly: a double is too short for counts beyond 2**53 and for milliseconds since 1970."""
     if float(unit_ns).is_integer() and np.abs(values).max(initial=0) * unit_ns > 2**52:
         text = column.astype(str).str.strip()
         parts = text.str.extract(r"^([+-]?\d+)(?:\.(\d*))?$")

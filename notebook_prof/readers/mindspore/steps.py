@@ -138,44 +138,44 @@ def named_points(
     OptionError
         If an operator that was named by argument is in no step.
     """
-    told = "fp_ns" in steps
+    from_file = "fp_ns" in steps
     begin, end = steps["start_ns"].to_numpy(), steps["end_ns"].to_numpy()
     order = np.argsort(begin, kind="stable")
     at = np.searchsorted(begin[order], runs["ts"].to_numpy(), side="right") - 1
     step = np.where(at >= 0, order[np.maximum(at, 0)], -1)
     inside = (step >= 0) & (runs["ts"].to_numpy() < end[np.maximum(step, 0)]) if len(steps) else step >= 0
     backward = np.array([phase == "backward" for phase in phases], bool)
-    result = steps.assign(points="file" if told else "names")
-    for column, wanted, first in (("fp_ns", staging.fp_point, True), ("bp_ns", staging.bp_point, False)):
-        if wanted:
-            rows = _named(runs["full"], wanted) & inside
+    result = steps.assign(points="file" if from_file else "names")
+    for column, operator, first in (("fp_ns", staging.fp_point, True), ("bp_ns", staging.bp_point, False)):
+        if operator:
+            rows = _named(runs["full"], operator) & inside
             if not rows.any():
-                _unknown(wanted, runs["full"], staging)
-        elif told:
+                _unknown(operator, runs["full"], staging)
+        elif from_file:
             continue
         else:
             rows = inside if first else inside & backward
         value = _edge(runs, step, rows, len(steps), first)
-        known = value >= 0
-        old = steps[column].to_numpy() if told else (begin if first else end)
-        result[column] = np.where(known, value, old)
-        if wanted:
-            result.loc[known, "points"] = staging.named_by
+        has_value = value >= 0
+        old = steps[column].to_numpy() if from_file else (begin if first else end)
+        result[column] = np.where(has_value, value, old)
+        if operator:
+            result.loc[has_value, "points"] = staging.named_by
     result["bp_ns"] = result[["bp_ns", "fp_ns"]].max(axis=1)
     return parted(result)
 
 
-def _named(fulls: pd.Series, wanted: str) -> BoolArray:
-    exact: BoolArray = (fulls == wanted).to_numpy(bool)
-    last: BoolArray = (fulls.str.rpartition("/")[2] == wanted).to_numpy(bool)
+def _named(fulls: pd.Series, operator: str) -> BoolArray:
+    exact: BoolArray = (fulls == operator).to_numpy(bool)
+    last: BoolArray = (fulls.str.rpartition("/")[2] == operator).to_numpy(bool)
     return exact if exact.any() else last
 
 
-def _unknown(wanted: str, fulls: pd.Series, staging: Staging) -> None:
+def _unknown(operator: str, fulls: pd.Series, staging: Staging) -> None:
     distinct = [str(name) for name in fulls.unique()[:2000]]
     # the short names are the ones to mistype; with a / the full ones are asked for
-    names = distinct if "/" in wanted else [name.rpartition("/")[2] for name in distinct]
-    message = f"no operator {wanted!r} runs in any step: {nearest(wanted, names)[:400]}"
+    names = distinct if "/" in operator else [name.rpartition("/")[2] for name in distinct]
+    message = f"no operator {operator!r} runs in any step: {nearest(operator, names)[:400]}"
     if staging.named_by == "argument":
         raise OptionError(message)
     staging.builder.report.add(
@@ -189,13 +189,13 @@ def _unknown(wanted: str, fulls: pd.Series, staging: Staging) -> None:
 
 def _edge(runs: pd.DataFrame, step: IntArray, rows: BoolArray, n: int, first: bool) -> IntArray:
     ts = runs["ts"].to_numpy()[rows]
-    found = np.full(n, np.iinfo(np.int64).max if first else -1, np.int64)
+    edge = np.full(n, np.iinfo(np.int64).max if first else -1, np.int64)
     if first:
-        np.minimum.at(found, step[rows], ts)
-        found[found == np.iinfo(np.int64).max] = -1
+        np.minimum.at(edge, step[rows], ts)
+        edge[edge == np.iinfo(np.int64).max] = -1
     else:
-        np.maximum.at(found, step[rows], ts + runs["dur"].to_numpy()[rows])
-    return found
+        np.maximum.at(edge, step[rows], ts + runs["dur"].to_numpy()[rows])
+    return edge
 
 
 def stage_steps(steps: pd.DataFrame, reduces: pd.DataFrame, staging: Staging, rank: int, clock: str) -> None:

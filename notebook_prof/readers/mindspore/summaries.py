@@ -70,7 +70,7 @@ def _flat(value: dict[str, object]) -> dict[str, object]:
 
 
 def _plain(frame: pd.DataFrame) -> pd.DataFrame:
-    """Columns of numbers as numbers; blanks and the tabulators of MindStudio's times are cut off."""
+    """Read columns of numbers; blanks and the tabulators of MindStudio's times are cut off."""
     ready = {}
     for name in frame:
         text = frame[name].str.strip()

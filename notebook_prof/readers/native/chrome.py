@@ -43,7 +43,7 @@ _LIMIT: Final = 16 << 20
 _MOST_NS: Final = 1 << 61
 _MOST_LOOPS: Final = 1 << 31
 _MOST_NUMBER: Final = {"step": (1 << 31) - 1, "device": (1 << 15) - 1}
-_PLACE: Final = {"pid": 1 << 63, "tid": 1 << 63, "device": 1 << 15, "stream": 1 << 63, "rank": 1 << 31}
+_TRACK_IDS: Final = {"pid": 1 << 63, "tid": 1 << 63, "device": 1 << 15, "stream": 1 << 63, "rank": 1 << 31}
 _WORD: Final = (1 << 64) - 1
 _DIGITS: Final = 18
 _ARROWS: Final = {"ac2g": "launch", "fwdbwd": "fwdbwd", "flow": "link"}
@@ -70,29 +70,29 @@ class OwnChromeReader(PiecesReader):
             raise FormatError(f"it does not start as Trace.to_chrome writes it ({error})") from error
         if not text.has_list or abs(head.base) >= 1 << 62:
             raise FormatError("there is no list 'traceEvents' in it: not written by Trace.to_chrome")
-        known = {key: value for key, value in head.metadata.items() if key not in ("file", "tables")}
-        builder.metadata.update(known)
+        metadata = {key: value for key, value in head.metadata.items() if key not in ("file", "tables")}
+        builder.metadata.update(metadata)
         _Rows(head, builder).take(_parts(text, builder.report))
 
 
 def _parts(text: EventText, report: ImportReport) -> Iterator[list[Any]]:
     """Yield the events, a handful at a time."""
-    wanted = CHUNK_BYTES
+    chunk_bytes = CHUNK_BYTES
     while True:
-        part, last = text.peek(wanted)
+        part, last = text.peek(chunk_bytes)
         listed = bytes(part)
         try:
             rows = list_decoder.decode(listed[: listed.rfind(b"]") + 1] if last else listed)
         except UNDECODABLE as error:
             if not last and "truncated" in str(error) and len(listed) < _LIMIT:
-                wanted *= 2
+                chunk_bytes *= 2
                 continue
             rows = _one_by_one(listed, last, report)
         yield rows
         if last:
             return
         text.skip()
-        wanted = CHUNK_BYTES
+        chunk_bytes = CHUNK_BYTES
 
 
 def _one_by_one(listed: bytes, last: bool, report: ImportReport) -> list[Any]:
@@ -118,11 +118,11 @@ class _Rows:
     """Gives typed rows to a builder."""
 
     def __init__(self, head: Head, builder: TraceBuilder) -> None:
-        self._base, self._builder, self._told = head.base, builder, EventTables()
+        self._base, self._builder, self._tables = head.base, builder, EventTables()
         self._head = head
         self._handles: list[IntArray] = []
         self._arrows: dict[type[Any], list[tuple[int, int, str]]] = {Source: [], Target: []}
-        self._places: dict[tuple[int, int], int] = {}
+        self._tracks_by_thread: dict[tuple[int, int], int] = {}
         self._counters: dict[tuple[str, int], int] = {}
         self._tracks = self._named_tracks(head.tables)
         self._frames = _stacks(head.frames, builder)
@@ -132,7 +132,7 @@ class _Rows:
             builder.window = self._base + window[0], self._base + window[1]
 
     def take(self, parts: Iterable[list[Any]]) -> None:
-        """All rows of the file."""
+        """Take all rows of the file."""
         for rows in parts:
             # steps are told by the tables; for other readers they are slices without a category
             self._slices([row for row in rows if type(row) is Slice and row.args.category])
@@ -146,7 +146,7 @@ class _Rows:
         self._flows()
         # rows of slices mean nothing any more if one is lost
         sound = "broken-row" not in self._builder.report
-        self._told.put(self._builder, self._head.tables.metadata if sound else {}, self._base)
+        self._tables.put(self._builder, self._head.tables.metadata if sound else {}, self._base)
         for issue in self._head.tables.report:
             self._builder.report.add(*astuple(issue))
 
@@ -155,21 +155,21 @@ class _Rows:
         steps = [(*step, loop) for step, loop in zip(tables.steps, loops, strict=True)]
         steps = [step for step in steps if max(map(abs, step[:3])) < _MOST_NS and 0 <= step[4] < _MOST_LOOPS]
         for source in STEP_SOURCES:
-            if mine := [(*step[:3], step[4]) for step in steps if step[3] == source]:
-                number, ts, dur, loop = np.array(mine, np.int64).T
+            if of_source := [(*step[:3], step[4]) for step in steps if step[3] == source]:
+                number, ts, dur, loop = np.array(of_source, np.int64).T
                 self._builder.steps(number, ts + self._base, dur, source, loop=loop)
 
     def _named_tracks(self, tables: Tables) -> list[int]:
         tracks = []
         for row in tables.tracks:
-            place = {key: getattr(row, key) for key in _PLACE}
-            sound = {k: v for k, v in place.items() if v is not None and -_PLACE[k] <= v < _PLACE[k]}
+            ids = {key: getattr(row, key) for key in _TRACK_IDS}
+            sound = {k: v for k, v in ids.items() if v is not None and -_TRACK_IDS[k] <= v < _TRACK_IDS[k]}
             kind = row.kind if row.kind in TRACK_KINDS else "thread"
             tracks.append(self._builder.track(row.name, kind, unit=row.unit, **sound))
             if kind in ("counter", "memory"):
                 self._counters[row.name, row.place[0]] = tracks[-1]
             else:
-                self._places[row.place] = tracks[-1]
+                self._tracks_by_thread[row.place] = tracks[-1]
         return tracks
 
     def _slices(self, rows: list[Slice]) -> None:
@@ -186,7 +186,7 @@ class _Rows:
         track = np.array([self._track(row) for row in rows], np.int64)
         names = _coded([_name(row) for row in rows])
         number = first + np.flatnonzero(ok)
-        self._told.take(args, number, track, ts[ok] + self._base, dur[ok], names, numbers)
+        self._tables.take(args, number, track, ts[ok] + self._base, dur[ok], names, numbers)
         handles[ok] = self._builder.slices(
             ts=ts[ok] + self._base,
             dur=dur[ok],
@@ -204,14 +204,14 @@ class _Rows:
         )
 
     def _track(self, row: Slice) -> int:
-        if (known := self._known_track(row)) < 0:
-            known = self._places[row.pid, row.tid] = self._builder.track(f"thread {row.tid}")
-        return known
+        if (track := self._existing_track(row)) < 0:
+            track = self._tracks_by_thread[row.pid, row.tid] = self._builder.track(f"thread {row.tid}")
+        return track
 
-    def _known_track(self, row: Slice | Memory) -> int:
+    def _existing_track(self, row: Slice | Memory) -> int:
         if 0 <= row.args.track < len(self._tracks):
             return self._tracks[row.args.track]
-        return self._places.get((row.pid, row.tid), -1)
+        return self._tracks_by_thread.get((row.pid, row.tid), -1)
 
     def _memory(self, rows: list[Memory]) -> None:
         ts, ok = to_ns([row.ts for row in rows])
@@ -226,7 +226,7 @@ class _Rows:
                 device=np.clip(integers([each.device for each in args]), -1, np.iinfo(np.int16).max),
                 allocated=integers([each.allocated for each in args]),
                 reserved=integers([each.reserved for each in args]),
-                track=np.array([self._known_track(row) for row in rows], np.int64),
+                track=np.array([self._existing_track(row) for row in rows], np.int64),
             )
 
     def _values(self, rows: list[Value]) -> None:
@@ -242,13 +242,13 @@ class _Rows:
             self._builder.counter(track, ts[ok] + self._base, [row.args.value for row in rows])
 
     def _odd_values(self, tables: Tables) -> None:
-        """Values of counters that JSON's numbers cannot be."""
+        """Put values of counters that JSON's numbers cannot be."""
         for track, ts, value in tables.values:
             if 0 <= track < len(self._tracks) and abs(ts) < _MOST_NS and value in ("nan", "inf", "-inf"):
                 self._builder.counter(self._tracks[track], self._base + ts, float(value))
 
     def _flows(self) -> None:
-        """Links, told by row numbers; these mean nothing any more if a row is lost."""
+        """Put links, told by row numbers; these mean nothing any more if a row is lost."""
         handles = np.concatenate([np.empty(0, np.int64), *self._handles])
         sound = "broken-row" not in self._builder.report
         ends = {number: row for number, row, _ in self._arrows[Target]}
@@ -278,7 +278,7 @@ class _Rows:
 
 
 def _stacks(frames: Mapping[str, FrameRow], builder: TraceBuilder) -> dict[int, int]:
-    """Keys of call stacks by their number in the file; a frame comes behind the one that called it."""
+    """Return keys of call stacks by their number in the file; a frame comes behind the one that called it."""
     keys: dict[int, int] = {}
     for number, frame in frames.items():
         if number.isdecimal() and len(number) < _DIGITS:

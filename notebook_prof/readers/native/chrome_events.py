@@ -65,7 +65,7 @@ def frame_of(columns: list[ColumnPart]) -> pd.DataFrame:
 
 
 def typed(values: list[Any], dtype: str, categories: list[Any] | None = None) -> Any:
-    """Values as a column of this dtype; with `categories`, they are codes of these.
+    """Return values as a column of this dtype; with `categories`, they are codes of these.
 
     Raises
     ------
@@ -134,21 +134,21 @@ class EventTables:
             rows = argument_rows(track, ts, dur, name, Coded(codes, words))
             self._arguments.append(rows.assign(**{_ROW: row[codes >= 0]}))
         for table, when in DEVICE_TABLES.items():
-            told = attrgetter(table)
-            for i in [i for i, each in enumerate(args) if told(each) is not NOTHING]:
-                place: dict[str, Any] = {key: int(numbers[key][i]) for key in ("device", "stream")}
-                place |= {when: int(ts[i]), "correlation": int(numbers["correlation"][i])}
-                place |= {"name": name.values[name.codes[i]], _ROW: int(row[i])}
-                self._attributes[table].append((place, bytes(told(args[i]))))
+            facts_of = attrgetter(table)
+            for i in [i for i, each in enumerate(args) if facts_of(each) is not NOTHING]:
+                columns: dict[str, Any] = {key: int(numbers[key][i]) for key in ("device", "stream")}
+                columns |= {when: int(ts[i]), "correlation": int(numbers["correlation"][i])}
+                columns |= {"name": name.values[name.codes[i]], _ROW: int(row[i])}
+                self._attributes[table].append((columns, bytes(facts_of(args[i]))))
 
-    def put(self, builder: TraceBuilder, known: Mapping[str, TablePart], base: int) -> None:
-        """Put the tables into `builder`; `known` is what the file says, `base` its start in Unix ns."""
-        told = {ARGUMENTS: argument_table(self._arguments)}
-        told |= {name: self._table(name, builder) for name in DEVICE_TABLES}
-        found: dict[str, Any] = {}
-        for name in (*known, *(name for name in told if name not in known)):
+    def put(self, builder: TraceBuilder, parts: Mapping[str, TablePart], base: int) -> None:
+        """Put the tables into `builder`; `parts` is what the file says, `base` its start in Unix ns."""
+        from_events = {ARGUMENTS: argument_table(self._arguments)}
+        from_events |= {name: self._table(name, builder) for name in DEVICE_TABLES}
+        tables: dict[str, Any] = {}
+        for name in (*parts, *(name for name in from_events if name not in parts)):
             try:
-                table = _whole(known.get(name), told.get(name))
+                table = _whole(parts.get(name), from_events.get(name))
             except (FormatError, TypeError, ValueError, OverflowError) as error:
                 builder.report.add(
                     "broken-table",
@@ -159,18 +159,18 @@ class EventTables:
                 )
                 continue
             if table is not None:
-                found[name] = table
+                tables[name] = table
         for name, times in _times(builder.metadata.pop("table_times", None)).items():
-            if isinstance(table := found.get(name), pd.DataFrame) and _are_times(table, times):
+            if isinstance(table := tables.get(name), pd.DataFrame) and _are_times(table, times):
                 moved = {column: table[column] + base for column in times}
                 builder.table(name, table.assign(**moved), times=times)
-        if found:
-            builder.metadata.setdefault("tables", {}).update(found)
+        if tables:
+            builder.metadata.setdefault("tables", {}).update(tables)
 
     def _table(self, name: str, builder: TraceBuilder) -> pd.DataFrame | None:
         distinct: dict[bytes, dict[str, Any] | None] = {}
         rows = []
-        for place, text in self._attributes[name]:
+        for columns, text in self._attributes[name]:
             if text not in distinct:
                 distinct[text] = _decoded(text)
             facts = distinct[text]
@@ -179,15 +179,15 @@ class EventTables:
                     "broken-arguments", "loss", example=name, effect="these rows of the table are left out"
                 )
             else:
-                rows.append({**place, **facts})
+                rows.append({**columns, **facts})
         return pd.DataFrame(rows, dtype=object) if rows else None
 
 
-def _times(told: Any) -> dict[str, list[str]]:
+def _times(times_of_table: Any) -> dict[str, list[str]]:
     """Return which columns of which tables are times."""
     return (
-        {str(k): list(map(str, v)) for k, v in told.items() if isinstance(v, list)}
-        if isinstance(told, dict)
+        {str(k): list(map(str, v)) for k, v in times_of_table.items() if isinstance(v, list)}
+        if isinstance(times_of_table, dict)
         else {}
     )
 
@@ -199,24 +199,30 @@ def _are_times(table: pd.DataFrame, columns: list[str]) -> bool:
     )
 
 
-def _whole(part: TablePart | None, told: pd.DataFrame | None) -> Any:
+def _whole(part: TablePart | None, from_events: pd.DataFrame | None) -> Any:
     """Return a table of what events tell and of what the file holds beside them."""
     if part is None:
-        return None if told is None else _guessed(told.drop(columns=_ROW))
+        return None if from_events is None else _guessed(from_events.drop(columns=_ROW))
     if part.columns is None:
         return value_of(part)
-    rest = frame_of(part.columns)
+    beside = frame_of(part.columns)
     if part.slices is None:
-        return rest
+        return beside
     where = np.asarray(part.slices, np.int64)
-    place = pd.Series(np.flatnonzero(where >= 0), index=where[where >= 0])
-    mine = pd.DataFrame(columns=[_ROW]) if told is None else told[told[_ROW].isin(place.index)]
-    at = np.concatenate([np.flatnonzero(where < 0)[: len(rest)], place[mine[_ROW].astype(np.int64)]])
+    position = pd.Series(np.flatnonzero(where >= 0), index=where[where >= 0])
+    in_events = (
+        pd.DataFrame(columns=[_ROW])
+        if from_events is None
+        else from_events[from_events[_ROW].isin(position.index)]
+    )
+    at = np.concatenate(
+        [np.flatnonzero(where < 0)[: len(beside)], position[in_events[_ROW].astype(np.int64)]]
+    )
     order = np.argsort(at, kind="stable")
     columns = {}
     for column in part.columns:
-        values = rest[column.name].astype(object).tolist()
-        values += mine[column.name].tolist() if column.name in mine else [None] * len(mine)
+        values = beside[column.name].astype(object).tolist()
+        values += in_events[column.name].tolist() if column.name in in_events else [None] * len(in_events)
         values = [None if _missing(values[i]) else values[i] for i in order.tolist()]
         columns[column.name] = typed(values, column.dtype)
     return pd.DataFrame(columns)
@@ -227,7 +233,7 @@ def _missing(value: Any) -> bool:
 
 
 def _guessed(table: pd.DataFrame) -> pd.DataFrame:
-    """With the dtypes that readers give these columns, where the file does not say them."""
+    """Give columns the dtypes that readers give them, where the file does not say them."""
     if "arguments" in table:
         return table
     if "start_ns" in table:
@@ -243,11 +249,11 @@ def _decoded(text: bytes) -> dict[str, Any] | None:
 
 
 def _dtype(column: pd.Series[Any]) -> str:
-    known = column.dropna()
-    kinds = set(map(type, known))
+    present = column.dropna()
+    kinds = set(map(type, present))
     if column.name in ("device", "stream", "correlation", *DEVICE_TABLES.values()):
-        return "int64" if kinds == {int} and len(known) == len(column) else "object"
-    if kinds <= {int} and all(abs(value) < 1 << 63 for value in known):
+        return "int64" if kinds == {int} and len(present) == len(column) else "object"
+    if kinds <= {int} and all(abs(value) < 1 << 63 for value in present):
         return "Int64"
     if kinds <= {int, float}:
         return "float64"

@@ -116,7 +116,9 @@ def _object(items: list[Any]) -> Any:
 
 
 def _time(dtype: str) -> np.dtype[Any]:
-    found = np.dtype(dtype) if dtype.startswith(("datetime64[", "timedelta64[")) and len(dtype) < 20 else None
-    if found is None:
+    result = (
+        np.dtype(dtype) if dtype.startswith(("datetime64[", "timedelta64[")) and len(dtype) < 20 else None
+    )
+    if result is None:
         raise FormatError(f"no column has the dtype {dtype[:40]!r}")
-    return found
+    return result

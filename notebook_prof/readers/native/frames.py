@@ -22,12 +22,12 @@ class Frames:
 
     Parameters
     ----------
-    place : Storage
+    storage : Storage
     """
 
-    def __init__(self, place: Storage) -> None:
-        self._place = place
-        described = place.content.get("frames")
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        described = storage.content.get("frames")
         if not isinstance(described, Mapping):
             raise FormatError("the list of tables is damaged")
         self._described = described
@@ -92,12 +92,12 @@ class Frames:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        buffer = self._place.buffer(file)
+        buffer = self._storage.buffer(file)
         try:
             parquet = pq.ParquetFile(pa.BufferReader(buffer), pre_buffer=False)
             about = parquet.metadata
             size = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
-            self._place.take(max(size, 0) + rows * _NUMBER_BYTES * len(columns))
+            self._storage.take(max(size, 0) + rows * _NUMBER_BYTES * len(columns))
             if columns and (about.num_rows != rows or about.num_columns != len(columns)):
                 raise FormatError(
                     f"{file!r} is damaged: {about.num_rows} rows of {about.num_columns} columns instead of "

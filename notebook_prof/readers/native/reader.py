@@ -73,8 +73,8 @@ class NativeReader(MmapReader):
             raise FormatError(f"{path.name}: the recording is damaged: {error}") from error
 
 
-def _trace(place: Storage) -> Trace:
-    frames = Frames(place)
+def _trace(storage: Storage) -> Trace:
+    frames = Frames(storage)
     tables = {table.name: frames.read(table.name) for table in TABLES}
     steps = tables[STEPS.name]
     if "loop" not in steps:  # older versions knew one loop
@@ -82,12 +82,15 @@ def _trace(place: Storage) -> Trace:
             {**{name: steps[name] for name in steps}, "loop": np.zeros(len(steps), np.int32)}
         )
     check_rows(tables)
-    metadata = frames.values.decode(place.content["metadata"])
+    metadata = frames.values.decode(storage.content["metadata"])
     if not isinstance(metadata, dict):
         raise FormatError("the metadata is damaged")
-    start, end = place.content["span"]
+    start, end = storage.content["span"]
     return Trace(
-        tables, metadata=metadata, report=_report(place.content["report"]), span=Window(int(start), int(end))
+        tables,
+        metadata=metadata,
+        report=_report(storage.content["report"]),
+        span=Window(int(start), int(end)),
     )
 
 

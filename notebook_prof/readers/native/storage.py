@@ -99,16 +99,16 @@ class Storage:
         FormatError
             If it is not there, or not what was written.
         """
-        known = self._files.get(name)
-        if not isinstance(known, Mapping):
+        entry = self._files.get(name)
+        if not isinstance(entry, Mapping):
             raise FormatError(f"{LAST!r} does not know the file {name!r}")
         if not self._has(name):
             raise FormatError(f"the file {name!r} is missing: copy the recording again")
         data = self._raw(name)
-        if data.size != known.get("bytes") or (zlib.crc32(data) if data.size else 0) != known.get("crc32"):
+        if data.size != entry.get("bytes") or (zlib.crc32(data) if data.size else 0) != entry.get("crc32"):
             raise FormatError(
                 f"{name!r} is damaged: it has {data.size:,} bytes, or other bytes, than the "
-                f"{known.get('bytes')} that were written. Copy the recording again"
+                f"{entry.get('bytes')} that were written. Copy the recording again"
             )
         return data
 
@@ -167,7 +167,7 @@ class Storage:
             raise FormatError(f"it is a zip archive that cannot be read ({error})") from error
 
     def _member(self, info: zipfile.ZipInfo) -> Any:
-        """Bytes of a file in the zip: those of the archive itself, unless somebody compressed them."""
+        """Return bytes of a file in the zip: those of the archive itself, unless somebody compressed them."""
         import pyarrow as pa
 
         if info.compress_type == zipfile.ZIP_STORED:

@@ -55,8 +55,8 @@ def allocations(columns: PaddleColumns, builder: TraceBuilder) -> dict[str, pd.D
             reserved=rows["reserved"].to_numpy(),
             track=thread_tracks(rows, columns, builder),
         )
-    places = memory.assign(device=device).groupby("place", sort=False)
-    peaks = places[["device", "peak_allocated", "peak_reserved"]].max().reset_index()
+    by_place = memory.assign(device=device).groupby("place", sort=False)
+    peaks = by_place[["device", "peak_allocated", "peak_reserved"]].max().reset_index()
     return {
         "memory_places": peaks.rename(
             columns={"peak_allocated": "peak_allocated_bytes", "peak_reserved": "peak_reserved_bytes"}
@@ -65,12 +65,12 @@ def allocations(columns: PaddleColumns, builder: TraceBuilder) -> dict[str, pd.D
     }
 
 
-def _devices(place: pd.Series) -> IntArray:
-    """Device of each place; -1 for the host, -2 for pinned memory and places that are not known."""
-    code, places = pd.factorize(place.to_numpy())
+def _devices(column: pd.Series) -> IntArray:
+    """Return the device of each place; -1 for the host, -2 for pinned memory and unknown places."""
+    code, texts = pd.factorize(column.to_numpy())
     numbers = [
         -1 if text == _HOST else int(match[1]) if (match := _DEVICE.fullmatch(str(text))) else -2
-        for text in places
+        for text in texts
     ]
     return np.asarray(np.array([*numbers, -2], np.int64)[code])
 
@@ -139,13 +139,13 @@ def assemble(columns: PaddleColumns, builder: TraceBuilder) -> None:
 
 def _words(codes: npt.NDArray[Any], values: list[str | None]) -> Coded:
     """Return a column of words of which some are missing."""
-    known = [value for value in values if value is not None]
-    number = [known.index(value) if value is not None else -1 for value in values]
-    return Coded(np.array([*number, -1], np.int64)[codes], known)
+    words = [value for value in values if value is not None]
+    number = [words.index(value) if value is not None else -1 for value in values]
+    return Coded(np.array([*number, -1], np.int64)[codes], words)
 
 
 def _modules(rows: pd.DataFrame, track: IntArray) -> Coded:
-    """Path of class names for each Forward event; what is inside inherits it."""
+    """Return the path of class names for each Forward event; what is inside inherits it."""
     result = np.full(len(rows), -1, np.int64)
     calls = np.flatnonzero((rows["type"] == "Forward").to_numpy())
     name, names = pd.factorize(rows["name"].to_numpy()[calls])
@@ -153,14 +153,14 @@ def _modules(rows: pd.DataFrame, track: IntArray) -> Coded:
     paths: list[str] = []
     code = np.full(len(calls), -1, np.int64)
     for level in range(int(depth.max()) + 1 if len(calls) else 0):
-        mine = np.flatnonzero(depth == level)
-        outer = np.append(code, -1)[parent[mine]]
-        found, distinct = pd.factorize((outer + 1) * len(names) + name[mine])
+        of_level = np.flatnonzero(depth == level)
+        outer = np.append(code, -1)[parent[of_level]]
+        path_code, distinct = pd.factorize((outer + 1) * len(names) + name[of_level])
         first = len(paths)
         for pair in distinct.tolist():
             above, own = pair // len(names) - 1, str(names[pair % len(names)])
             paths.append(f"{paths[above]}.{own}" if above >= 0 else own)
-        code[mine] = found + first
+        code[of_level] = path_code + first
     result[calls] = code
     return Coded(result, paths)
 
@@ -172,14 +172,14 @@ def _stacks(callstack: npt.NDArray[Any], builder: TraceBuilder) -> IntArray:
 
 
 def _launches(rows: pd.DataFrame, handles: IntArray, builder: TraceBuilder) -> None:
-    """Runtime call of each kernel, copy and fill, by correlation number."""
+    """Link each kernel, copy and fill with its runtime call, by correlation number."""
     correlation = rows["correlation"].to_numpy()
     call = np.flatnonzero(rows["type"].isin(RUNTIME_TYPES).to_numpy() & (correlation >= 0))
     work = np.flatnonzero((rows["device"] >= 0).to_numpy())
     call = call[np.argsort(correlation[call], kind="stable")]
-    found = np.searchsorted(correlation[call], correlation[work], side="right") - 1
-    linked = (found >= 0) & (np.append(correlation[call], -1)[found] == correlation[work])
-    builder.flows("launch", handles[call[found[linked]]], handles[work[linked]])
+    at = np.searchsorted(correlation[call], correlation[work], side="right") - 1
+    linked = (at >= 0) & (np.append(correlation[call], -1)[at] == correlation[work])
+    builder.flows("launch", handles[call[at[linked]]], handles[work[linked]])
     builder.report.add(
         "device-work-without-launch",
         "info",
@@ -191,10 +191,10 @@ def _launches(rows: pd.DataFrame, handles: IntArray, builder: TraceBuilder) -> N
 def _steps(rows: pd.DataFrame, builder: TraceBuilder) -> None:
     marks = rows[(rows["type"] == "ProfileStep").to_numpy()]
     number = [int(match[1]) if (match := _STEP.fullmatch(text)) else -1 for text in marks["name"]]
-    known = np.array(number, np.int64) >= 0
-    if known.any():
-        ts, dur = marks["ts"].to_numpy()[known], marks["dur"].to_numpy()[known]
-        builder.steps(np.array(number, np.int64)[known], ts, dur, "file")
+    is_step = np.array(number, np.int64) >= 0
+    if is_step.any():
+        ts, dur = marks["ts"].to_numpy()[is_step], marks["dur"].to_numpy()[is_step]
+        builder.steps(np.array(number, np.int64)[is_step], ts, dur, "file")
         builder.metadata.setdefault("steps_source", "file")
 
 

@@ -15,7 +15,7 @@ from ...trace.report import ImportReport
 from ..codec.numbers import to_ns
 from ..codec.tolerant_json import decode_events
 from .columns import DEVICE_COLUMNS, INPUT_COLUMNS, MEMORY_COLUMNS, ROW_COLUMNS, PaddleColumns, frame
-from .kinds import DEVICE_TYPES, MEMORY_TYPES, RUNTIME_TYPES, known
+from .kinds import DEVICE_TYPES, MEMORY_TYPES, RUNTIME_TYPES, has_category
 from .settle import settle, starts_in_ns
 from .shapes import shapes_text
 
@@ -102,11 +102,11 @@ def read_json(data: bytes, report: ImportReport) -> PaddleColumns:
     FormatError
         If there are no events.
     """
-    file, found = decode_events(data, File, Row, report)
+    file, listed = decode_events(data, File, Row, report)
     file = file or File()
-    if found is None and file.rows is UNSET:
+    if listed is None and file.rows is UNSET:
         raise FormatError("there is no list 'traceEvents' in it: this is no trace of paddle.profiler")
-    rows = found if found is not None else file.rows or []
+    rows = listed if listed is not None else file.rows or []
     events = _usable([row for row in rows if row.ph == "X"], report, "dur")
     memory = _usable([row for row in rows if row.ph == "i"], report, "ts")
     unused = Counter(row.ph for row in rows if row.ph and row.ph not in ("X", "i", "M", "s", "f"))
@@ -134,7 +134,7 @@ def read_json(data: bytes, report: ImportReport) -> PaddleColumns:
 
 
 def _usable(rows: list[Row], report: ImportReport, what: str) -> list[Row]:
-    """Rows with times that are numbers; the others are counted."""
+    """Return rows with times that are numbers; the others are counted."""
     ok = np.ones(len(rows), bool)
     for part in ("ts", what):
         ok &= to_ns([getattr(row, part) for row in rows])[1]
@@ -150,7 +150,7 @@ def _usable(rows: list[Row], report: ImportReport, what: str) -> list[Row]:
             example=f"{broken.name!r} of {broken.cat!r}: ts {bytes(broken.ts)!r}, dur {bytes(broken.dur)!r}",
             effect="these rows are left out",
         )
-    strange = {row.cat for row in rows if what == "dur" and not known(row.cat or "")}
+    strange = {row.cat for row in rows if what == "dur" and not has_category(row.cat or "")}
     report.add(
         "unknown-category",
         "info",
@@ -166,7 +166,7 @@ def _ns(rows: list[Row], part: str) -> Any:
 
 
 def _owners(rows: list[Row], events: list[Row], memory: list[Row]) -> Any:
-    """For each memory event, the last host event that the file names before it: the one it belongs to."""
+    """Return the last host event that the file names before each memory event: the one it belongs to."""
     position = {id(row): i for i, row in enumerate(rows)}
     host = [i for i, row in enumerate(events) if row.cat not in DEVICE_TYPES and row.cat not in RUNTIME_TYPES]
     named = np.array([position[id(events[i])] for i in host], np.int64)
@@ -175,7 +175,7 @@ def _owners(rows: list[Row], events: list[Row], memory: list[Row]) -> Any:
 
 
 def _offsets(rows: list[Row]) -> Any:
-    """``start_time`` in ns, -1 where there is none."""
+    """Return ``start_time`` in ns, -1 where there is none."""
     texts = [((row.args or _NO_ARGS).start_time or "").removesuffix(" us").encode() for row in rows]
     ns, ok = to_ns(texts)
     return np.where(ok, ns, -1)
@@ -186,14 +186,14 @@ def _row(row: Row) -> tuple[Any, ...]:
     name = _DURATION.sub("", row.name or "")
     correlation = _fit(args.correlation)
     if word in DEVICE_TYPES:
-        return (0, 0, name, word, -1, -1, *_place(row), correlation, None, None)
+        return (0, 0, name, word, -1, -1, *_device_and_stream(row), correlation, None, None)
     shapes = _shapes(args)
-    place = (_thread(row.pid), _thread(row.tid))
+    thread = (_thread(row.pid), _thread(row.tid))
     text = shapes_text(shapes) if shapes else None
-    return (0, 0, name, word, *place, -1, -1, correlation, text, args.callstack or None)
+    return (0, 0, name, word, *thread, -1, -1, correlation, text, args.callstack or None)
 
 
-def _place(row: Row) -> tuple[int, int]:
+def _device_and_stream(row: Row) -> tuple[int, int]:
     args = row.args or _NO_ARGS
     device = args.device if args.device is not None else _thread(row.pid)
     return _fit(device), _fit(args.stream if args.stream is not None else _thread(row.tid))
@@ -205,7 +205,7 @@ def _device_event(row: Row) -> tuple[Any, ...]:
     nan = float("nan")
     return (
         _fit(a.correlation),
-        *_place(row),
+        *_device_and_stream(row),
         0,
         name,
         word,
@@ -273,7 +273,7 @@ def _facts(file: File) -> dict[str, Any]:
 
 
 def _thread(value: int | str | None) -> int:
-    """Thread number out of ``24588(Python)``; both spellings are one thread."""
+    """Return the thread number out of ``24588(Python)``; both spellings are one thread."""
     if isinstance(value, str):
         match = _THREAD.fullmatch(value)
         value = int(match[1]) if match and len(match[1]) < 20 else -1

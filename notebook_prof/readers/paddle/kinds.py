@@ -67,7 +67,7 @@ _WAITS: Final = ("DeviceSynchronize", "StreamSynchronize", "EventSynchronize", "
 
 
 def event_type(number: int, name: str) -> str:
-    """Paddle's word for a type number; ``Unknown <n>`` beyond the known ones.
+    """Return Paddle's word for a type number; ``Unknown <n>`` beyond the known ones.
 
     Some states of 2022 and 2023 used 15 for the runtime calls of MLU devices; Paddle 3's kernel
     launches are told from them by their names.
@@ -82,25 +82,25 @@ def event_type(number: int, name: str) -> str:
     return EVENT_TYPES[number] if 0 <= number < len(EVENT_TYPES) else f"Unknown {number}"
 
 
-def known(word: str) -> bool:
+def has_category(word: str) -> bool:
     """Return whether the type has a category of its own."""
     return word in _CATEGORY
 
 
 def category(word: str, name: str) -> str:
-    """Category of an event; unknown types are operators.
+    """Return the category of an event; unknown types are operators.
 
     Examples
     --------
     >>> category("Kernel", "ncclKernel_AllReduce_RING_LL_Sum_float"), category("Forward", "Linear")
     ('collective', 'module')
     """
-    found = _CATEGORY.get(word, "operator")
-    if found == "kernel" and (is_collective_kernel(name) or "xccl" in name.lower()):
+    word_category = _CATEGORY.get(word, "operator")
+    if word_category == "kernel" and (is_collective_kernel(name) or "xccl" in name.lower()):
         return "collective"
-    return "sync" if found == "launch" and name.endswith(_WAITS) else found
+    return "sync" if word_category == "launch" and name.endswith(_WAITS) else word_category
 
 
 def phase(word: str) -> str | None:
-    """Phase that a type proves; None for types inside phases."""
+    """Return the phase that a type proves; None for types inside phases."""
     return _PHASE.get(word)

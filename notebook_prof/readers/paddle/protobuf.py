@@ -172,9 +172,9 @@ class _File:
             if number == 1:
                 call = mapping(self.data, value)
                 start, end = _time(call, 2), _time(call, 3)
-                name, place = text(self.data, call.get(1)), (_int(call, 4), _int(call, 5))
+                name, thread = text(self.data, call.get(1)), (_int(call, 4), _int(call, 5))
                 self.rows.append(
-                    [start, end - start, name, "CudaRuntime", *place, -1, -1, _int(call, 6), None, None]
+                    [start, end - start, name, "CudaRuntime", *thread, -1, -1, _int(call, 6), None, None]
                 )
             elif number == 2:
                 for inner, event in fields(self.data, value):

@@ -91,25 +91,25 @@ def starts_in_ns(ts: IntArray, owner: IntArray, tid: IntArray, rows: pd.DataFram
 
 
 def _kinds(rows: pd.DataFrame) -> IntArray:
-    """1 for runtime calls, which the file lists between the levels; 0 for the levels' own events."""
+    """Return 1 for runtime calls, which the file lists between the levels; 0 for the levels' own events."""
     return np.asarray(rows["type"].isin(RUNTIME_TYPES), dtype=np.int64)
 
 
 def _bounds(ts: IntArray, offset: IntArray) -> tuple[IntArray, IntArray]:
-    """Earliest and latest start that the two spellings of the time allow."""
+    """Return the earliest and latest start that the two spellings of the time allow."""
     low, high = ts.copy(), ts + _CUT
-    known = np.flatnonzero(offset >= 0)
-    if not len(known):
+    has_offset = np.flatnonzero(offset >= 0)
+    if not len(has_offset):
         return low, high
-    s = offset[known]
+    s = offset[has_offset]
     # rounded twice, to float32 and by the division, and printed with whole nanoseconds
     slack = np.ceil(2 * np.spacing(s.astype(np.float32)).astype(np.float64)).astype(np.int64) + 1
-    first = int((ts[known] - s - slack).max())
-    last = int((ts[known] + _CUT - s + slack).min())
+    first = int((ts[has_offset] - s - slack).max())
+    last = int((ts[has_offset] + _CUT - s + slack).min())
     if first > last:
         return low, high
-    low[known] = np.maximum(low[known], first + s - slack)
-    high[known] = np.minimum(high[known], last + s + slack)
+    low[has_offset] = np.maximum(low[has_offset], first + s - slack)
+    high[has_offset] = np.minimum(high[has_offset], last + s + slack)
     return low, np.maximum(low, high)
 
 
@@ -146,7 +146,7 @@ def _follow(low: IntArray, high: IntArray, dur: IntArray, tid: IntArray, kind: I
 
 
 def _fit(start: IntArray, high: IntArray, dur: IntArray, parent: IntArray) -> IntArray:
-    """Children start no earlier than their parents, parents end no earlier than their children."""
+    """Let children start no earlier than their parents, and parents end no earlier than their children."""
     inside = np.flatnonzero(parent >= 0)
     above = parent[inside]
     needed = np.full(len(start), np.iinfo(np.int64).min)

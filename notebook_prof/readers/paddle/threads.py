@@ -11,7 +11,7 @@ from .columns import PaddleColumns
 
 
 def thread_tracks(rows: pd.DataFrame, columns: PaddleColumns, builder: TraceBuilder) -> IntArray:
-    """Track of each row's thread, by its ``pid`` and ``tid``, named as ``ExtraInfo`` tells."""
+    """Return the track of each row's thread, by its ``pid`` and ``tid``, named as ``ExtraInfo`` tells."""
     code, distinct = pd.factorize(pd.MultiIndex.from_frame(rows[["pid", "tid"]]))
     keys = [
         builder.track(columns.extra.get(str(tid), f"thread {tid}"), pid=int(pid), tid=int(tid))
@@ -21,7 +21,7 @@ def thread_tracks(rows: pd.DataFrame, columns: PaddleColumns, builder: TraceBuil
 
 
 def stream_tracks(rows: pd.DataFrame, builder: TraceBuilder) -> IntArray:
-    """Track of each row's stream, by its ``device`` and ``stream``."""
+    """Return the track of each row's stream, by its ``device`` and ``stream``."""
     code, distinct = pd.factorize(pd.MultiIndex.from_frame(rows[["device", "stream"]]))
     keys = [
         builder.track(f"GPU {device} stream {stream}", "stream", device=int(device), stream=int(stream))

@@ -42,7 +42,7 @@ def has_header(data: bytes) -> bool:
 
 
 def facts(data: bytes) -> dict[str, str]:
-    """What header and footer say: ``version``, ``mode``, ``interval`` and ``duration`` in µs, and so on.
+    """Return what header and footer say: ``version``, ``mode``, ``interval`` and ``duration`` in µs, ….
 
     Raises
     ------
@@ -54,14 +54,14 @@ def facts(data: bytes) -> dict[str, str]:
     >>> facts(b"# austin: 3.7.0\\n# mode: wall\\n\\nP1;T0:1;a.py:f:3 9\\n\\n# duration: 9\\n")
     {'version': '3.7.0', 'mode': 'wall', 'duration': '9'}
     """
-    found = [(key.decode(), value.decode(errors="replace").strip()) for key, value in _FACT.findall(data)]
-    if ("mode", "memory") in found:
+    pairs = [(key.decode(), value.decode(errors="replace").strip()) for key, value in _FACT.findall(data)]
+    if ("mode", "memory") in pairs:
         raise FormatError(f"Austin recorded memory ('# mode: memory'): {_BYTES}")
-    return {"version" if key == "austin" else key: value for key, value in found}
+    return {"version" if key == "austin" else key: value for key, value in pairs}
 
 
 def check_times(
-    told: Mapping[str, str], lines: Sequence[bytes], unit_given: bool, builder: TraceBuilder
+    header: Mapping[str, str], lines: Sequence[bytes], unit_given: bool, builder: TraceBuilder
 ) -> None:
     """Tell where neither the file nor the caller says that the numbers are microseconds.
 
@@ -70,7 +70,7 @@ def check_times(
     FormatError
         If some are negative, as only changes of memory are.
     """
-    mode = told.get("mode", "")
+    mode = header.get("mode", "")
     if mode in _TIMED:
         return
     if (lost := next(filter(is_negative, lines), None)) is not None:
@@ -116,7 +116,7 @@ def times(numbers: Sequence[bytes], builder: TraceBuilder) -> list[bytes]:
     return [part[0] for part in parts]
 
 
-def in_order(told: Mapping[str, str], paths: Sequence[bytes]) -> bool:
+def in_order(header: Mapping[str, str], paths: Sequence[bytes]) -> bool:
     """Return whether samples follow one another without gaps.
 
     They do unless idle threads are left out, or every path is there once, as austin-compress leaves them.
@@ -126,4 +126,4 @@ def in_order(told: Mapping[str, str], paths: Sequence[bytes]) -> bool:
     >>> in_order({"mode": "wall"}, [b"P1;T1;f", b"P1;T1;g", b"P1;T1;f"]), in_order({}, [b"P1;T1;f"])
     (True, False)
     """
-    return told.get("mode") != "cpu" and len(set(paths)) < len(paths)
+    return header.get("mode") != "cpu" and len(set(paths)) < len(paths)

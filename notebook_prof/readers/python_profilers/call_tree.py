@@ -33,8 +33,12 @@ class Frame(NamedTuple):
         """
         if not self.file:
             return self.function
-        place = "/".join(self.file.replace("\\", "/").rsplit("/", 2)[-2:])
-        return f"{self.function} ({place}:{self.line})" if self.line > 0 else f"{self.function} ({place})"
+        short_path = "/".join(self.file.replace("\\", "/").rsplit("/", 2)[-2:])
+        return (
+            f"{self.function} ({short_path}:{self.line})"
+            if self.line > 0
+            else f"{self.function} ({short_path})"
+        )
 
 
 class Sampled(NamedTuple):
@@ -57,7 +61,7 @@ class Sampled(NamedTuple):
 
 
 def add_samples(
-    builder: TraceBuilder, track: int | IntArray, samples: Sampled, known: Sequence[Frame]
+    builder: TraceBuilder, track: int | IntArray, samples: Sampled, frames_seen: Sequence[Frame]
 ) -> None:
     """Make slices of samples: neighbours that agree in the outer frames share their slices.
 
@@ -68,7 +72,7 @@ def add_samples(
     track : int or ndarray of int64, shape (n,)
         One for all or one a sample; those of a track stand one behind another.
     samples : Sampled
-    known : sequence of Frame
+    frames_seen : sequence of Frame
 
     Examples
     --------
@@ -81,8 +85,8 @@ def add_samples(
     n = len(samples.ts)
     tracks = track if isinstance(track, np.ndarray) else None
     offset = np.cumsum(samples.lengths) - samples.lengths
-    end, width = samples.ts + samples.dur, len(known)
-    names = [frame.label() for frame in known]
+    end, width = samples.ts + samples.dur, len(frames_seen)
+    names = [frame.label() for frame in frames_seen]
     node, alive = np.zeros(n, np.int64), np.arange(n)
     keys: IntArray = np.array([-1], np.int64)
     for depth in range(depth_limit(samples.lengths, builder)):
@@ -91,7 +95,7 @@ def add_samples(
         above, frame = np.divmod(np.asarray(paths, np.int64), width)
         keys = np.fromiter(
             (
-                builder.stack([known[f]], above=k)  # noqa: PD013
+                builder.stack([frames_seen[f]], above=k)  # noqa: PD013
                 for k, f in zip(keys[above].tolist(), frame.tolist(), strict=True)
             ),
             np.int64,
@@ -116,7 +120,7 @@ def add_samples(
 
 
 def depth_limit(lengths: IntArray, builder: TraceBuilder) -> int:
-    """How many outer frames of each stack can be used, so that all together stay within `MAX_FRAMES`."""
+    """Return how many outer frames of each stack can be used, so that all stay within `MAX_FRAMES`."""
     limit = deepest = int(lengths.max(initial=0))
     limit = min(limit, MAX_DEPTH)
     while int(np.minimum(lengths, limit).sum()) > MAX_FRAMES:

@@ -48,7 +48,7 @@ class CollapsedReader(Reader):
         self._sample_ns = sample_ns
 
     def configured(self, **options: object) -> Reader:
-        """This reader with ``sample_ns``.
+        """Return this reader with ``sample_ns``.
 
         Raises
         ------
@@ -64,7 +64,7 @@ class CollapsedReader(Reader):
         return CollapsedReader(float(sample_ns))
 
     def recognises(self, probe: Probe) -> bool:
-        """Whether it has Austin's header, or only paths with weights, of which some path has two frames."""
+        """Return whether it has Austin's header, or only paths with weights, one of which has two frames."""
         lines = _lines(probe.head)
         if has_header(probe.head):
             return True
@@ -78,7 +78,7 @@ class CollapsedReader(Reader):
             raise FormatError(f"it is no text but {BINARY_IS}")
         lines = _lines(data)
         kind = kind_of(lines, has_header(data))
-        told = self._told(kind, data, lines, builder)
+        header = self._header_facts(kind, data, lines, builder)
         good = [line for line in lines if kind.line.fullmatch(line)]
         if not good:
             short = "; Austin writes one at the end of each interval: record for longer"
@@ -98,9 +98,9 @@ class CollapsedReader(Reader):
             effect="lines that are no path with a weight are left out",
         )
         paths = [path for (path, _), ok in zip(parts, usable.tolist(), strict=True) if ok]
-        ordered = kind is AUSTIN and in_order(told, paths)
+        ordered = kind is AUSTIN and in_order(header, paths)
         if not ordered:
-            self._report_totals(kind, told, builder)
+            self._report_totals(kind, header, builder)
         stacks = _stacks(kind, paths)
         if kind is not PLAIN:
             add_tracks(builder, stacks, weight[usable], kind.labels(stacks.heads), ordered)
@@ -111,56 +111,63 @@ class CollapsedReader(Reader):
             builder,
             builder.track("main"),
             Sampled(ts, end - ts, stacks.frames, stacks.lengths),
-            stacks.known,
+            stacks.distinct,
         )
 
-    def _told(self, kind: Kind, data: bytes, lines: list[bytes], builder: TraceBuilder) -> dict[str, str]:
+    def _header_facts(
+        self, kind: Kind, data: bytes, lines: list[bytes], builder: TraceBuilder
+    ) -> dict[str, str]:
         """Return what the file says of itself; into the metadata."""
         if kind.tool:
             builder.metadata["exporter"] = kind.tool
         if kind is not AUSTIN:
             return {}
-        builder.metadata["austin"] = told = facts(data)
-        check_times(told, lines, self._sample_ns is not None, builder)
-        return told
+        builder.metadata["austin"] = header = facts(data)
+        check_times(header, lines, self._sample_ns is not None, builder)
+        return header
 
-    def _report_totals(self, kind: Kind, told: dict[str, str], builder: TraceBuilder) -> None:
+    def _report_totals(self, kind: Kind, header: dict[str, str], builder: TraceBuilder) -> None:
         sampled = "totals are exact" if kind is PLAIN else "totals are estimates from samples"
         builder.report.add(
             "no-time-line",
             "info",
-            example="time on the CPU" if told.get("mode") == "cpu" else "totals by call path",
+            example="time on the CPU" if header.get("mode") == "cpu" else "totals by call path",
             effect=f"{sampled}; when and how often a function ran is not known",
             advice=kind.advice if self._sample_ns in (None, 1) else "",
         )
 
 
 def _lines(data: bytes) -> list[bytes]:
-    """Lines that say something; comments and padding do not."""
+    """Return lines that say something; comments and padding do not."""
     return [
         line for line in data.strip(b"\x00").splitlines() if line.strip() and not line.startswith(_SKIPPED)
     ]
 
 
 def _stacks(kind: Kind, paths: list[bytes]) -> Stacks:
-    """Paths, without what tells the thread, as numbers of frames."""
-    heads: dict[bytes, int] = {}
+    """Return paths as numbers of frames, without what tells the thread."""
+    code_of_head: dict[bytes, int] = {}
     thread = np.zeros(len(paths), np.int64)
     if kind is PLAIN:
         split = [path.split(b";") for path in paths]
     else:
         match = kind.head.match
-        ends = [0 if (found := match(path)) is None else found.end() for path in paths]
+        ends = [0 if (match_of_head := match(path)) is None else match_of_head.end() for path in paths]
         starts = [path[:end] for path, end in zip(paths, ends, strict=True)]
-        thread = np.fromiter((heads.setdefault(start, len(heads)) for start in starts), np.int64)
+        thread = np.fromiter(
+            (code_of_head.setdefault(start, len(code_of_head)) for start in starts), np.int64
+        )
         rests = [path[end:] for path, end in zip(paths, ends, strict=True)]
         if kind is AUSTIN:
-            rests = [joined_lines(rest) if b";L" in rest else rest for rest in rests]
-        split = [rest.split(b";") if rest else [] for rest in rests]
-    known: dict[bytes, int] = {}
+            rests = [
+                joined_lines(frames_text) if b";L" in frames_text else frames_text for frames_text in rests
+            ]
+        split = [frames_text.split(b";") if frames_text else [] for frames_text in rests]
+    code_of_frame: dict[bytes, int] = {}
     frames = np.fromiter(
-        (known.setdefault(frame, len(known)) for frame in chain.from_iterable(split)), np.int64
+        (code_of_frame.setdefault(frame, len(code_of_frame)) for frame in chain.from_iterable(split)),
+        np.int64,
     )
     lengths = np.fromiter(map(len, split), np.int64, len(split))
-    names = [kind.frame(text.decode(errors="replace")) for text in known]
-    return Stacks(frames, lengths, names, thread, list(heads))
+    names = [kind.frame(text.decode(errors="replace")) for text in code_of_frame]
+    return Stacks(frames, lengths, names, thread, list(code_of_head))

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from .call_tree import Frame
 from .viztracer import frame_of
 
-_LOOKED_AT: Final = 200
+_HEAD_LINES: Final = 200
 _LARGEST: Final = 2**63
 _MOST_DIGITS: Final = 6
 """Of a count: a million samples of one path are hours, and a million nanoseconds are 1 ms."""
@@ -27,7 +27,7 @@ _THREAD: Final = rb"thread \((?:\d+|0x[0-9A-Fa-f]+)\)(?:: [^;]*)?(?:;|$)"
 _PY_SPY_HEAD: Final = re.compile(rb'(?:process \d{1,18}:".*?"(?:;|$))*(?:' + _THREAD + rb")?")
 _PROCESS: Final = re.compile(r'process (\d+):"(.*?)"(?:;|$)')
 _NAMED_THREAD: Final = re.compile(r"thread \((\w+)\)(?:: ([^;]*))?;?$")
-_NATIVE_PLACE: Final = re.compile(r"((?:[A-Za-z]:)?[^:]*):(?!:)(.*)", re.DOTALL)
+_NATIVE_LOCATION: Final = re.compile(r"((?:[A-Za-z]:)?[^:]*):(?!:)(.*)", re.DOTALL)
 
 
 class ThreadLabel(NamedTuple):
@@ -90,7 +90,7 @@ def kind_of(lines: Sequence[bytes], header: bool) -> Kind:
     """
     if header:
         return AUSTIN
-    sound = [line for line in lines[:_LOOKED_AT] if is_path(line)]
+    sound = [line for line in lines[:_HEAD_LINES] if is_path(line)]
     whole = all(_AUSTIN_LINE.fullmatch(line) or is_negative(line) for line in sound)
     for kind in (AUSTIN, TACHYON, PY_SPY) if whole else (TACHYON, PY_SPY):
         if sound and all(map(kind.start.match, sound)):
@@ -99,7 +99,7 @@ def kind_of(lines: Sequence[bytes], header: bool) -> Kind:
 
 
 def _all_labels(lines: Sequence[bytes]) -> bool:
-    """Whether all frames have a place, as py-spy writes them without threads, and weights may be counts.
+    """Return whether all frames have a place, as py-spy writes them, and weights may be counts.
 
     We write such frames too, with weights in nanoseconds.
     """
@@ -123,7 +123,7 @@ def is_negative(line: bytes) -> bool:
 
 
 def joined_lines(path: bytes) -> bytes:
-    """Frames of Austin's alternative format, ``file:function;L12``, as in its usual one.
+    """Write frames of Austin's alternative format, ``file:function;L12``, as in its usual one.
 
     Examples
     --------
@@ -152,14 +152,14 @@ def py_spy_frame(text: str) -> Frame:
     >>> py_spy_frame("deflate (libz.so)"), py_spy_frame("<idle>").function
     (Frame(function='deflate', file='libz.so', line=0), '<idle>')
     """
-    if (known := frame_of(text)) is not None:
-        return known
+    if (frame := frame_of(text)) is not None:
+        return frame
     function, _, file = text.removesuffix(")").rpartition(" (")
     return Frame(function, file, 0) if text.endswith(")") and function and file else Frame(text, "", 0)
 
 
 def colon_frame(text: str) -> Frame:
-    """A frame like ``train.py:step:9``, as Austin and Tachyon write it; ``:GC:`` and ``<GC>`` have no place.
+    """Read a frame like ``train.py:step:9``, as Austin and Tachyon write it; ``:GC:`` has no place.
 
     Examples
     --------
@@ -170,23 +170,23 @@ def colon_frame(text: str) -> Frame:
     """
     if len(text) > 2 and text.startswith(":") and text.endswith(":"):
         return Frame(text.strip(":") or text, "", 0)
-    place, _, number = text.rpartition(":")
+    path, _, number = text.rpartition(":")
     if not (digits := number.removeprefix("-")).isdecimal() or len(digits) > 9:
         return Frame(text, "", 0)
-    if "::" in place and (found := _NATIVE_PLACE.fullmatch(place)):
-        file, function = found[1], found[2]
+    if "::" in path and (match := _NATIVE_LOCATION.fullmatch(path)):
+        file, function = match[1], match[2]
     else:
-        file, _, function = place.rpartition(":")
+        file, _, function = path.rpartition(":")
     if file.startswith("native@"):  # an address; the number is an offset
         return Frame(function, "", 0)
     return Frame(function or text, file, max(int(number), 0))
 
 
-def _austin_labels(heads: Sequence[bytes]) -> list[ThreadLabel]:
-    """``P<process>;T<interpreter>:<thread>``; Austin writes identifiers in hex on Windows."""
-    parts = [head.decode(errors="replace").rstrip(";").partition(";T") for head in heads]
-    told = [thread.partition(":") for _, _, thread in parts]
-    inside = [(first, last) if colon else ("0", first) for first, colon, last in told]
+def _austin_labels(thread_heads: Sequence[bytes]) -> list[ThreadLabel]:
+    """Read ``P<process>;T<interpreter>:<thread>``; Austin writes identifiers in hex on Windows."""
+    parts = [head.decode(errors="replace").rstrip(";").partition(";T") for head in thread_heads]
+    identifiers = [thread.partition(":") for _, _, thread in parts]
+    inside = [(first, last) if colon else ("0", first) for first, colon, last in identifiers]
     threads = [thread for _, thread in inside]
     base = 10 if all(map(_is_decimal, threads)) else 16 if all(map(_is_hex, threads)) else 0
     labels = []
@@ -200,7 +200,7 @@ def _austin_labels(heads: Sequence[bytes]) -> list[ThreadLabel]:
 
 
 def _tachyon_labels(heads: Sequence[bytes]) -> list[ThreadLabel]:
-    """``tid:<thread>``."""
+    """Read ``tid:<thread>``."""
     numbers = [head.decode().rstrip(";").removeprefix("tid:") for head in heads]
     return [
         ThreadLabel(
@@ -210,29 +210,29 @@ def _tachyon_labels(heads: Sequence[bytes]) -> list[ThreadLabel]:
     ]
 
 
-def _py_spy_labels(heads: Sequence[bytes]) -> list[ThreadLabel]:
-    """``process 7:"python a.py"``, parents first, and ``thread (7): MainThread``."""
-    found, numbers = [], []
-    for head in heads:
+def _py_spy_labels(thread_heads: Sequence[bytes]) -> list[ThreadLabel]:
+    """Read ``process 7:"python a.py"``, parents first, and ``thread (7): MainThread``."""
+    labels, numbers = [], []
+    for head in thread_heads:
         text = head.decode(errors="replace")
         *_, (process, command) = [("", ""), *_PROCESS.findall(text)]
         thread = _NAMED_THREAD.search(_PROCESS.sub("", text))
         number = thread[1] if thread else ""
         base = 16 if number.startswith("0x") else 10
         numbers.append(number)
-        known = _is_hex(number[2:]) if base == 16 else _is_decimal(number)
+        readable = _is_hex(number[2:]) if base == 16 else _is_decimal(number)
         whole = f"process {process}" if process else "main"
         name = whole if thread is None else thread[2] or ""
-        found.append(
+        labels.append(
             ThreadLabel(
-                name, int(process) if process else None, int(number, base) if known else None, command
+                name, int(process) if process else None, int(number, base) if readable else None, command
             )
         )
     # a thread has no name before Python has begun to run in it
-    names = {(place.pid, place.tid): place.name for place in reversed(found) if place.name}
+    names = {(label.pid, label.tid): label.name for label in reversed(labels) if label.name}
     return [
-        place._replace(name=place.name or names.get((place.pid, place.tid)) or f"thread {number}")
-        for place, number in zip(found, numbers, strict=True)
+        label._replace(name=label.name or names.get((label.pid, label.tid)) or f"thread {number}")
+        for label, number in zip(labels, numbers, strict=True)
     ]
 
 

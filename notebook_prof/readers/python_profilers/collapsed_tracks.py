@@ -20,10 +20,10 @@ class Stacks(NamedTuple):
     Attributes
     ----------
     frames : ndarray of int64
-        Root first: positions in `known`.
+        Root first: positions in `distinct`.
     lengths : ndarray of int64, shape (n,)
         Frames of each stack.
-    known : list of Frame
+    distinct : list of Frame
     thread : ndarray of int64, shape (n,)
         Position in `heads`.
     heads : list of bytes
@@ -32,7 +32,7 @@ class Stacks(NamedTuple):
 
     frames: IntArray
     lengths: IntArray
-    known: list[Frame]
+    distinct: list[Frame]
     thread: IntArray
     heads: list[bytes]
 
@@ -62,17 +62,17 @@ def add_tracks(
     Examples
     --------
     >>> b = TraceBuilder()
-    >>> heads, known = [b"tid:1;", b"tid:2;"], [Frame("f", "", 0)]
-    >>> two = Stacks(np.array([0, 0]), np.array([1, 1]), known, np.array([0, 1]), heads)
+    >>> heads, distinct = [b"tid:1;", b"tid:2;"], [Frame("f", "", 0)]
+    >>> two = Stacks(np.array([0, 0]), np.array([1, 1]), distinct, np.array([0, 1]), heads)
     >>> labels = [ThreadLabel("a", None, 1), ThreadLabel("b", None, 2)]
     >>> add_tracks(b, two, np.array([5.0, 3.0]), labels, False)
     >>> b.seal().slices[["track", "dur"]].values.tolist()
     [[0, 5], [1, 3]]
     """
-    if commands := {str(place.pid): place.command for place in labels if place.command}:
+    if commands := {str(label.pid): label.command for label in labels if label.command}:
         builder.metadata["processes"] = commands
-    tracks = np.array([builder.track(place.name, pid=place.pid, tid=place.tid) for place in labels], np.int64)
-    process = np.array([-1 if place.pid is None else place.pid for place in labels], np.int64)[stacks.thread]
+    tracks = np.array([builder.track(label.name, pid=label.pid, tid=label.tid) for label in labels], np.int64)
+    process = np.array([-1 if label.pid is None else label.pid for label in labels], np.int64)[stacks.thread]
     # two heads of one thread are one track
     track = tracks[stacks.thread]
     order = np.argsort(track, kind="stable")
@@ -93,4 +93,4 @@ def add_tracks(
     offset = np.cumsum(stacks.lengths) - stacks.lengths
     frames = stacks.frames[np.repeat(offset[order], lengths) + inside]
     samples = Sampled(begin[order], end[order] - begin[order], frames, lengths)
-    add_samples(builder, track[order], samples, stacks.known)
+    add_samples(builder, track[order], samples, stacks.distinct)

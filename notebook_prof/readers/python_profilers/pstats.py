@@ -86,22 +86,22 @@ def _add(table: pd.DataFrame, builder: TraceBuilder) -> None:
 def _rows(stats: dict[Any, Any]) -> tuple[list[list[Any]], list[list[Any]], int]:
     functions, callers, broken = [], [], 0
     for key, value in stats.items():
-        place = _place(key)
+        function = _function(key)
         numbers = _numbers(value[:4]) if isinstance(value, tuple) and len(value) == 5 else None
-        if place is None or numbers is None:
+        if function is None or numbers is None:
             broken += 1
             continue
-        functions.append([*place, *numbers])
+        functions.append([*function, *numbers])
         for caller, counts in value[4].items() if isinstance(value[4], dict) else ():
-            above = _place(caller)
+            above = _function(caller)
             # before Python 2.5 a caller had a single count
             numbers = _numbers(counts[:4]) if isinstance(counts, tuple) and len(counts) == 4 else None
             if above is not None and numbers is not None:
-                callers.append([*place, *above, *numbers])
+                callers.append([*function, *above, *numbers])
     return functions, callers, broken
 
 
-def _place(key: Any) -> tuple[str, str, int] | None:
+def _function(key: Any) -> tuple[str, str, int] | None:
     if not (isinstance(key, tuple) and len(key) == 3):
         return None
     file, line, name = key
@@ -112,7 +112,7 @@ def _place(key: Any) -> tuple[str, str, int] | None:
 
 
 def _numbers(values: tuple[Any, ...]) -> tuple[int, int, int, int] | None:
-    """Calls, primitive calls, own and cumulative ns, from (primitive, calls, own s, cumulative s)."""
+    """Return calls, primitive calls, own and cumulative ns, from (primitive, calls, own s, cumulative s)."""
     if not all(isinstance(value, int | float) and math.isfinite(value) for value in values):
         return None
     primitive, calls, own, total = values

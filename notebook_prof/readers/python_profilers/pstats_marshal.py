@@ -101,7 +101,7 @@ class _Source:
         return item
 
     def _dict(self, depth: int) -> dict[Any, Any]:
-        found: dict[Any, Any] = {}
+        items: dict[Any, Any] = {}
         while (key := self.value(depth + 1)) is not _NULL:
             parts = key if isinstance(key, tuple) else (key,)
             # flat keys only: hashing tuples that share tuples can take for ever
@@ -109,8 +109,8 @@ class _Source:
                 raise FormatError(
                     "a key of the marshalled data is neither text, a number, nor a tuple of them"
                 )
-            found[key] = self._item(depth)
-        return found
+            items[key] = self._item(depth)
+        return items
 
     def _reference(self) -> Any:
         number = self.count(True)

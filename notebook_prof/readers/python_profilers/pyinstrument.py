@@ -71,7 +71,7 @@ class PyinstrumentReader(MarkedJsonReader):
 
 
 def _add_tree(root: _Node, start: int, track: int, builder: TraceBuilder) -> None:
-    """Level by level: a child begins where the sibling before it ends."""
+    """Put the tree level by level: a child begins where the sibling before it ends."""
     builder.report.add(
         "no-time-line",
         "info",
@@ -119,7 +119,7 @@ def _report_times(ok: npt.NDArray[np.bool_], nodes: list[_Node], builder: TraceB
 
 
 def _add_records(records: list[tuple[list[str], float]], start: int, builder: TraceBuilder) -> None:
-    """Samples: a stack, whose root may be a thread, and the time since the sample before."""
+    """Put samples: a stack, whose root may be a thread, and the time since the sample before."""
     dur, ok = _ns([record[1] for record in records])
     builder.report.add_where(
         "broken-row", "loss", ~ok, lambda i: records[i][1], "samples without a usable time"
@@ -134,11 +134,15 @@ def _add_records(records: list[tuple[list[str], float]], start: int, builder: Tr
         number = number.partition("\x01")[0]
         tid = int(number) if number.isdecimal() and len(number) < 19 else None
         stacks = [records[i][0][1 if root else 0 :] for i in rows]
-        known: dict[str, int] = {}
-        flat = np.array([known.setdefault(text, len(known)) for stack in stacks for text in stack], np.int64)
+        code_of_text: dict[str, int] = {}
+        flat = np.array(
+            [code_of_text.setdefault(text, len(code_of_text)) for stack in stacks for text in stack], np.int64
+        )
         lengths = np.fromiter(map(len, stacks), np.int64, len(stacks))
         track = builder.track(name or "main", tid=tid)
-        add_samples(builder, track, Sampled(ts[rows], dur[rows], flat, lengths), list(map(_parsed, known)))
+        add_samples(
+            builder, track, Sampled(ts[rows], dur[rows], flat, lengths), list(map(_parsed, code_of_text))
+        )
 
 
 def _parsed(text: str) -> Frame:

@@ -19,7 +19,7 @@ _MARKS: Final = re.compile(
     rb'"(?:n_cpu_percent_python|combined_stacks|elapsed_time_sec|entrypoint_dir|max_footprint_mb)"\s*:'
 )
 _ALSO: Final = re.compile(rb'"(?:alloc_samples|args|files|growth_rate|memory|stacks|gpu|filename)"\s*:')
-_PLACE: Final = re.compile(r"(.*) (\S+):(\d{1,9});?", re.DOTALL)
+_LOCATION: Final = re.compile(r"(.*) (\S+):(\d{1,9});?", re.DOTALL)
 _SHARES: Final = ("n_cpu_percent_python", "n_cpu_percent_c", "n_sys_percent")
 _MIB: Final = 2**20
 _LONGEST_S: Final = 4e9
@@ -119,8 +119,8 @@ def _stacks(stacks: Any, builder: TraceBuilder) -> _Paths:
 
 
 def _frame(text: str) -> Frame:
-    """``file function:line;`` as a frame."""
-    if (match := _PLACE.fullmatch(text)) is None:
+    """Read ``file function:line;`` as a frame."""
+    if (match := _LOCATION.fullmatch(text)) is None:
         return Frame(str(text).rstrip(";"), "", 0)
     return Frame(match[2], match[1], int(match[3]))
 
@@ -131,20 +131,22 @@ def _from_lines(lines: pd.DataFrame) -> _Paths:
         return [], empty, empty, np.empty(0)
     numbers = lines[list(_SHARES)].apply(pd.to_numeric, errors="coerce").fillna(0.0)
     share = numbers.sum(axis=1).clip(lower=0).to_numpy(np.float64)
-    place = pd.to_numeric(lines["lineno"], errors="coerce").fillna(0).clip(0, 2**31 - 1).to_numpy(np.int64)
+    line_number = (
+        pd.to_numeric(lines["lineno"], errors="coerce").fillna(0).clip(0, 2**31 - 1).to_numpy(np.int64)
+    )
     text = lines.get("line", pd.Series("", index=lines.index)).astype(str).str.strip()
     used = np.flatnonzero((share > 0) & np.isfinite(share))
     frames = [
         Frame(words, file, line)
         for words, file, line in zip(
-            text.iloc[used], lines["file"].iloc[used], place[used].tolist(), strict=True
+            text.iloc[used], lines["file"].iloc[used], line_number[used].tolist(), strict=True
         )
     ]
     return frames, np.arange(len(used)), np.ones(len(used), np.int64), share[used]
 
 
 def _footprint(samples: Any, start: int, builder: TraceBuilder) -> None:
-    """``[[seconds, MB], …]``"""
+    """Read ``[[seconds, MB], …]`` as a counter."""
     pairs = [
         pair
         for pair in (samples if isinstance(samples, list) else [])

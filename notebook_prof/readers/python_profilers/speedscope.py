@@ -181,7 +181,7 @@ def _add_sampled(
 
 
 def _times(values: list[int | float], scale: int) -> tuple[IntArray, np.ndarray[Any, np.dtype[np.bool_]]]:
-    """Nanoseconds, to the nearest; not ok where they do not fit."""
+    """Convert times to the nearest nanosecond; not ok where they do not fit."""
     number = np.array([float(value) for value in values]) * scale
     ok = np.isfinite(number) & (np.abs(number) < _LARGEST)
     ns = np.rint(np.where(ok, number, 0)).astype(np.int64)

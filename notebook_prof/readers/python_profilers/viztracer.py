@@ -11,7 +11,7 @@ from ..trace_event import read_events
 from .call_tree import Frame
 
 _MARKS: Final = re.compile(rb'"viztracer_metadata"\s*:|"cat"\s*:\s*"(?:FEE|fee)"')
-_PLACE: Final = re.compile(r"(.*?) \((.*):(\d{1,9})\)", re.DOTALL)
+_LOCATION: Final = re.compile(r"(.*?) \((.*):(\d{1,9})\)", re.DOTALL)
 
 
 class VizTracerReader(Reader):
@@ -60,6 +60,6 @@ def frame_of(name: str) -> Frame | None:
     >>> frame_of("builtins.exec") is None
     True
     """
-    if not name.endswith(")") or (match := _PLACE.fullmatch(name)) is None:
+    if not name.endswith(")") or (match := _LOCATION.fullmatch(name)) is None:
         return None
     return Frame(match[1], match[2], int(match[3]))

@@ -115,8 +115,8 @@ def _checked_end(data: bytes) -> int:
 
 def _refusal(data: bytes, at: int) -> str:
     # the opcode before may be part of what is refused, as in a tuple of tuples
-    known = {ord(code.code): code.name for code in pickletools.opcodes}
-    name = known.get(data[at], hex(data[at]))
+    opcode_names = {ord(code.code): code.name for code in pickletools.opcodes}
+    name = opcode_names.get(data[at], hex(data[at]))
     if len(data) - at < 16 and data[at] not in (0x93, 0x52, 0x63):
         return f"the pickle is cut off or damaged at byte {at:,} ({name}): copy the file again"
     return (

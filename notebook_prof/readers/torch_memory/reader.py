@@ -33,7 +33,7 @@ class TorchMemoryReader(Reader):
         self._device = device
 
     def configured(self, **options: object) -> TorchMemoryReader:
-        """This reader for a timeline of another device: ``device=-1`` for the host."""
+        """Return this reader for a timeline of another device: ``device=-1`` for the host."""
         device = options.pop("device", self._device)
         super().configured(**options)
         if not isinstance(device, int) or not -1 <= device < 2**15:

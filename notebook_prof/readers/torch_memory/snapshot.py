@@ -33,18 +33,18 @@ class Stacks:
 
     def __init__(self, builder: TraceBuilder) -> None:
         self._builder = builder
-        self._seen: dict[int, tuple[int, str]] = {}
+        self._cache: dict[int, tuple[int, str]] = {}
 
     def of(self, frames: Any) -> tuple[int, str]:
-        """Key of a stack, and the label of its most telling frame; -1 and empty without frames."""
+        """Return the key of a stack, and the label of its most telling frame; -1 and empty without frames."""
         if not isinstance(frames, list) or not frames:
             return -1, ""
-        known = self._seen.get(id(frames))
-        if known is None:
+        stack = self._cache.get(id(frames))
+        if stack is None:
             usable = [_frame(frame) for frame in frames[:_MOST] if isinstance(frame, dict)]
-            known = self._builder.stack(usable[::-1]), _label(usable)  # noqa: PD013 (no pandas here)
-            self._seen[id(frames)] = known
-        return known
+            stack = self._builder.stack(usable[::-1]), _label(usable)  # noqa: PD013 (no pandas here)
+            self._cache[id(frames)] = stack
+        return stack
 
 
 def _frame(frame: dict[Any, Any]) -> tuple[str, str, int]:
@@ -63,8 +63,8 @@ def _label(frames: list[tuple[str, str, int]]) -> str:
     for choice in (own, python, frames):
         if choice:
             name, file, line = choice[0]
-            place = os.path.basename(file.replace("\\", "/"))
-            return f"{name} ({place}:{line})" if place and line >= 0 else name
+            file_name = os.path.basename(file.replace("\\", "/"))
+            return f"{name} ({file_name}:{line})" if file_name and line >= 0 else name
     return ""
 
 
@@ -156,30 +156,30 @@ def _parts(content: Any) -> tuple[list[Any], list[list[Any]]]:
 
 def _blocks(segments: list[Any], stacks: Stacks, builder: TraceBuilder) -> pd.DataFrame:
     """Return a row a block, by segment and address."""
-    known = _dicts(segments, "segment", builder)
-    nested = [segment.get("blocks") for segment in known]
+    segment_rows = _dicts(segments, "segment", builder)
+    nested = [segment.get("blocks") for segment in segment_rows]
     inner = [_dicts(rows if isinstance(rows, list) else [], "block", builder) for rows in nested]
     blocks = [block for rows in inner for block in rows]
-    home = np.repeat(np.arange(len(known)), [len(rows) for rows in inner]).astype(np.int64)
+    home = np.repeat(np.arange(len(segment_rows)), [len(rows) for rows in inner]).astype(np.int64)
     size = _ints(blocks, "size", 0)
     requested = _ints(blocks, "requested_size", -1)
-    found = [stacks.of(_frames(block)) for block in blocks]
+    stacks_of_blocks = [stacks.of(_frames(block)) for block in blocks]
     sizes = np.array([len(rows) for rows in inner], np.int64)
     addresses = _addresses(blocks)
     if len(blocks) and not (addresses > 0).any():
-        addresses = _laid_out(_addresses(known), home, size, sizes)
+        addresses = _laid_out(_addresses(segment_rows), home, size, sizes)
     frame = {
-        "device": _ints(known, "device", 0)[home].astype(np.int16),
-        "stream": _ints(known, "stream", 0)[home],
-        "segment": _addresses(known)[home],
-        "segment_bytes": _ints(known, "total_size", 0)[home],
-        "segment_type": _texts(known, "segment_type")[home],
+        "device": _ints(segment_rows, "device", 0)[home].astype(np.int16),
+        "stream": _ints(segment_rows, "stream", 0)[home],
+        "segment": _addresses(segment_rows)[home],
+        "segment_bytes": _ints(segment_rows, "total_size", 0)[home],
+        "segment_type": _texts(segment_rows, "segment_type")[home],
         "addr": addresses,
         "bytes": size,
         "requested_bytes": np.where(requested < 0, size, requested),
         "state": _texts(blocks, "state"),
-        "stack": pd.array([key for key, _ in found], dtype="Int64"),
-        "label": _objects([label for _, label in found]),
+        "stack": pd.array([key for key, _ in stacks_of_blocks], dtype="Int64"),
+        "label": _objects([label for _, label in stacks_of_blocks]),
     }
     table = pd.DataFrame(frame)
     table["stack"] = table["stack"].where(table["stack"] >= 0)
@@ -187,7 +187,7 @@ def _blocks(segments: list[Any], stacks: Stacks, builder: TraceBuilder) -> pd.Da
 
 
 def _frames(block: dict[Any, Any]) -> Any:
-    """Frames of a block; before PyTorch 2.1 they are in its history."""
+    """Return frames of a block; before PyTorch 2.1 they are in its history."""
     history = block.get("history")
     if "frames" not in block and isinstance(history, list) and history and isinstance(history[0], dict):
         return history[0].get("frames")
@@ -195,7 +195,7 @@ def _frames(block: dict[Any, Any]) -> Any:
 
 
 def _laid_out(starts: Any, home: IntArray, size: IntArray, counts: IntArray) -> Any:
-    """Addresses of blocks that do not tell them: one after another from the start of their segment."""
+    """Lay out blocks that do not tell their addresses, one after another from the start of their segment."""
     before = np.cumsum(size) - size
     first = np.minimum(np.cumsum(counts) - counts, max(0, len(size) - 1))
     return starts[home] + (before - before[first][home]).astype(np.uint64)
@@ -204,16 +204,16 @@ def _laid_out(starts: Any, home: IntArray, size: IntArray, counts: IntArray) -> 
 def _events(rows: list[Any], device: int, stacks: Stacks, builder: TraceBuilder) -> pd.DataFrame:
     """Return the history of one device, oldest first."""
     events = _dicts(rows, "event", builder)
-    known = {action: i for i, action in enumerate(ACTIONS)}
+    code_of_action = {action: i for i, action in enumerate(ACTIONS)}
     actions = [event.get("action") for event in events]
     codes = np.array(
-        [known.get(action, -1) if isinstance(action, str) else -1 for action in actions], np.int8
+        [code_of_action.get(action, -1) if isinstance(action, str) else -1 for action in actions], np.int8
     )
     if (unknown := int((codes < 0).sum())) > 0:
         example = str(actions[int((codes < 0).argmax())])
         builder.report.add("unknown-action", "info", unknown, example=example, effect="left aside")
-    found = [stacks.of(event.get("frames")) for event in events]
-    stack = np.array([key for key, _ in found], np.int64)
+    stacks_of_events = [stacks.of(event.get("frames")) for event in events]
+    stack = np.array([key for key, _ in stacks_of_events], np.int64)
     return pd.DataFrame(
         {
             "unix_ns": _times(events, builder),
@@ -223,13 +223,13 @@ def _events(rows: list[Any], device: int, stacks: Stacks, builder: TraceBuilder)
             "bytes": _ints(events, "size", 0),
             "stream": _ints(events, "stream", 0),
             "stack": pd.arrays.IntegerArray(stack, stack < 0),
-            "label": _objects([label for _, label in found]),
+            "label": _objects([label for _, label in stacks_of_events]),
         }
     )
 
 
 def _times(events: list[dict[Any, Any]], builder: TraceBuilder) -> IntArray:
-    """Microseconds as ns; events of one microsecond stay in order, a nanosecond apart."""
+    """Convert microseconds to ns; events of one microsecond stay in order, a nanosecond apart."""
     micros = _ints(events, "time_us", -1)
     count = np.arange(len(events), dtype=np.int64)
     if not (micros >= 0).any():
@@ -253,21 +253,21 @@ def _times(events: list[dict[Any, Any]], builder: TraceBuilder) -> IntArray:
 
 
 def _fill(device: int, events: pd.DataFrame, blocks: pd.DataFrame, builder: TraceBuilder) -> None:
-    """Allocations, slices and levels of one device."""
+    """Put allocations, slices and levels of one device."""
     ts = events["unix_ns"].to_numpy()
     action = events["action"].astype(object)
     size = events["bytes"].to_numpy()
     change = action.map(_ALLOCATED).fillna(0).to_numpy(np.int64) * size
-    held = action.map(_RESERVED).fillna(0).to_numpy(np.int64) * size
+    reserved_change = action.map(_RESERVED).fillna(0).to_numpy(np.int64) * size
     live = blocks[blocks["state"] == "active_allocated"]
     segments = blocks.drop_duplicates("segment")
     old_addr, old_bytes, old_labels = _from_before(events, live)
     begin = int(ts[0]) - _BEFORE_NS if len(ts) else 0
     level = np.concatenate([old_bytes, change])
-    reserved = np.concatenate([np.zeros(len(old_bytes), np.int64), held])
+    reserved = np.concatenate([np.zeros(len(old_bytes), np.int64), reserved_change])
     end_allocated, end_reserved = int(live["requested_bytes"].sum()), int(segments["segment_bytes"].sum())
     allocated = end_allocated - (level.sum() - np.cumsum(level))
-    kept = end_reserved - (reserved.sum() - np.cumsum(reserved))
+    reserved_level = end_reserved - (reserved.sum() - np.cumsum(reserved))
     started = int(allocated[0] - level[0]) if len(level) else 0
     if started:
         builder.report.add(
@@ -280,14 +280,14 @@ def _fill(device: int, events: pd.DataFrame, blocks: pd.DataFrame, builder: Trac
     labels = np.concatenate([old_labels, events["label"].to_numpy()])
     track = builder.track(f"allocator of device {device}", device=device)
     _slices(times, labels, [*["alloc"] * len(old_bytes), *action], events, len(old_bytes), track, builder)
-    told = np.flatnonzero((level != 0) | (reserved != 0))
+    changes = np.flatnonzero((level != 0) | (reserved != 0))
     builder.allocations(
-        ts=times[told],
-        addr=np.concatenate([old_addr, events["addr"].to_numpy()])[told],
-        bytes=level[told],
+        ts=times[changes],
+        addr=np.concatenate([old_addr, events["addr"].to_numpy()])[changes],
+        bytes=level[changes],
         device=device,
-        allocated=allocated[told],
-        reserved=kept[told],
+        allocated=allocated[changes],
+        reserved=reserved_level[changes],
         track=track,
     )
     ooms = events[(action == "oom").to_numpy()]
@@ -297,11 +297,11 @@ def _fill(device: int, events: pd.DataFrame, blocks: pd.DataFrame, builder: Trac
 
 
 def _from_before(events: pd.DataFrame, live: pd.DataFrame) -> tuple[Any, IntArray, Any]:
-    """Blocks from before the history: those freed without an allocation, and live ones without an event."""
-    told = events[events["action"].isin(list(_ALLOCATED))]
-    first = told.drop_duplicates("addr")
+    """Return blocks from before the history: freed without an allocation, or live without an event."""
+    events_of_blocks = events[events["action"].isin(list(_ALLOCATED))]
+    first = events_of_blocks.drop_duplicates("addr")
     freed = first[first["action"] == "free_requested"]
-    silent = live[~live["addr"].isin(told["addr"])]
+    silent = live[~live["addr"].isin(events_of_blocks["addr"])]
     return (
         np.concatenate([freed["addr"].to_numpy(np.uint64), silent["addr"].to_numpy(np.uint64)]),
         np.concatenate([freed["bytes"].to_numpy(), silent["requested_bytes"].to_numpy()]).astype(np.int64),
@@ -344,7 +344,7 @@ def _slices(
 
 
 def _annotations(rows: Any, builder: TraceBuilder) -> None:
-    """Ranges of ``record_function`` that newer snapshots keep."""
+    """Put ranges of ``record_function`` that newer snapshots keep."""
     events = _dicts(rows, "annotation", builder) if isinstance(rows, list) else []
     events = [event for event in events if event.get("stage") in ("START", "END")]
     times = _ints(events, "time_us", -1)

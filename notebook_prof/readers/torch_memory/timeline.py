@@ -133,8 +133,8 @@ def _raw(content: list[Any], builder: TraceBuilder, device: int) -> None:
             raise FormatError(f"no row of it is [time, action, bytes, category]: {str(content[0])[:80]}")
         return
     ts, action, size, category = table.T
-    known = ts[ts >= 0]
-    ts = np.where(ts < 0, known.min() if len(known) else 0, ts)
+    valid = ts[ts >= 0]
+    ts = np.where(ts < 0, valid.min() if len(valid) else 0, ts)
     order = np.argsort(ts, kind="stable")
     builder.report.add("unsorted-events", "info", int((np.diff(ts) < 0).sum()), effect="sorted")
     ts, action, size, category = (column[order] for column in (ts, action, size, category))
@@ -179,17 +179,17 @@ def _levels(times: list[Any], rows: list[Any], builder: TraceBuilder, device: in
     _counters(ts, levels, builder)
     total = levels.sum(axis=1)
     change = np.diff(total, prepend=0)
-    told = np.flatnonzero(change)
+    changes = np.flatnonzero(change)
     builder.report.add(
         "blocks-not-told",
         "loss",
-        len(told),
+        len(changes),
         example=f"{width - 1} categories, without blocks",
         effect="the curve and its peak are right; which blocks were live cannot be said",
         advice="export the timeline as .raw.json.gz",
     )
     builder.allocations(
-        ts=ts[told], addr=0, bytes=change[told], device=device, allocated=total[told], reserved=0
+        ts=ts[changes], addr=0, bytes=change[changes], device=device, allocated=total[changes], reserved=0
     )
 
 
@@ -198,14 +198,14 @@ def _fits(value: Any) -> bool:
 
 
 def _counters(ts: IntArray, levels: npt.NDArray[np.int64], builder: TraceBuilder) -> None:
-    """A counter a category, where it changes, and a table of the peak."""
+    """Put a counter a category, where it changes, and a table of the peak."""
     last = np.append(ts[1:] != ts[:-1], True)  # of several rows of one instant, the last one holds
     ts, levels = ts[last], levels[last]
     for i, name in enumerate(CATEGORIES):
-        told = np.flatnonzero(np.diff(levels[:, i], prepend=0))
-        if len(told):
+        changes = np.flatnonzero(np.diff(levels[:, i], prepend=0))
+        if len(changes):
             track = builder.track(f"memory: {name}", "counter", unit="bytes")
-            builder.counter(track, ts[told], levels[told, i])
+            builder.counter(track, ts[changes], levels[changes, i])
     peak = int(levels.sum(axis=1).argmax())
     builder.metadata.setdefault("tables", {})["memory_categories"] = pd.DataFrame(
         {"category": list(CATEGORIES), "at_peak_bytes": levels[peak], "most_bytes": levels.max(axis=0)}

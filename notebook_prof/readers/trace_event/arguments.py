@@ -48,33 +48,33 @@ class Arguments:
         dur : ndarray of int64, shape (n,)
             Nanoseconds; negative ones become 0, as in the slices.
         """
-        told = np.fromiter((len(row.given()) > 2 for row in events.rows), bool, len(events.rows))
-        late = (end >= 0) & told[end]
-        has = np.flatnonzero(told[begin] | late)
+        has_arguments = np.fromiter((len(row.arguments()) > 2 for row in events.rows), bool, len(events.rows))
+        late = (end >= 0) & has_arguments[end]
+        has = np.flatnonzero(has_arguments[begin] | late)
         if not len(has):
             return
         rows = events.rows
         code = np.fromiter(
             (
-                self._code(rows[b].given(), rows[e].given() if e >= 0 else _NOTHING)
+                self._code(rows[b].arguments(), rows[e].arguments() if e >= 0 else _NOTHING)
                 for b, e in zip(begin[has].tolist(), end[has].tolist(), strict=True)
             ),
             np.int64,
             len(has),
         )
-        self.count += int(told[begin].sum() + late.sum())
+        self.count += int(has_arguments[begin].sum() + late.sum())
         has, code = has[code >= 0], code[code >= 0]
         words = np.array(name.values, dtype=object)[name.codes[has]]
-        place = {
+        columns = {
             "track": track[has].astype(np.int32),
             "start_unix_ns": events.ts[begin[has]],
             "dur_ns": np.maximum(dur[has], 0),
             "name": words,
         }
-        self._parts.append(pd.DataFrame({**place, "arguments": code}))
+        self._parts.append(pd.DataFrame({**columns, "arguments": code}))
 
     def table(self) -> pd.DataFrame | None:
-        """For ``metadata["tables"]["event_arguments"]``.
+        """Make the table for ``metadata["tables"]["event_arguments"]``.
 
         Returns
         -------
@@ -86,33 +86,33 @@ class Arguments:
             return None
         table = pd.concat(self._parts, ignore_index=True)
         texts = pd.Index(list(self._texts), dtype="object")
-        found = pd.Categorical.from_codes(table["arguments"].to_numpy(), categories=texts)
-        return table.assign(name=table["name"].astype("category"), arguments=found)
+        categorical = pd.Categorical.from_codes(table["arguments"].to_numpy(), categories=texts)
+        return table.assign(name=table["name"].astype("category"), arguments=categorical)
 
     def _code(self, begin: Raw, end: Raw) -> int:
         key = bytes(begin), bytes(end)
-        if (known := self._codes.get(key)) is None:
+        if (code := self._codes.get(key)) is None:
             text = _merged(*key)
-            known = -1 if text is None else self._texts.setdefault(text, len(self._texts))
-            self._codes[key] = known
-        return known
+            code = -1 if text is None else self._texts.setdefault(text, len(self._texts))
+            self._codes[key] = code
+        return code
 
 
 def _merged(begin: bytes, end: bytes) -> str | None:
-    """Arguments of a begin and its end as one compact object, the end's over the begin's; None for none.
+    """Merge the arguments of a begin and its end into a compact object, the end's over the begin's, or None.
 
     Examples
     --------
     >>> _merged(b'{"a": 1, "b": 2}', b'{"b": 3.50}'), _merged(b"{}", b"null")
     ('{"a":1,"b":3.50}', None)
     """
-    found: dict[str, Raw] = {}
+    merged: dict[str, Raw] = {}
     for text in (begin, end):
         if len(text) <= 2 or text == b"null":
             continue
         try:
             plain = msgspec.json.format(text, indent=-1)
-            found |= _OBJECT.decode(plain) if plain.startswith(b"{") else {"args": Raw(plain)}
+            merged |= _OBJECT.decode(plain) if plain.startswith(b"{") else {"args": Raw(plain)}
         except _UNDECODABLE:
             continue
-    return msgspec.json.encode(found).decode(errors="replace") if found else None
+    return msgspec.json.encode(merged).decode(errors="replace") if merged else None

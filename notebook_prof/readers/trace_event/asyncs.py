@@ -56,14 +56,14 @@ def add_asyncs(events: Events, tracks: Tracks, arguments: Arguments, builder: Tr
 
 
 def _trees(events: Events, rows: IntArray) -> IntArray:
-    """Which events have one id: by category and id, the old kind by its name too, and process-local ids."""
+    """Tell which events have one id: by category and id, the old kind by its name too, and local ids."""
     chosen = [events.rows[i] for i in rows.tolist()]
     ids = texts(
         f"{row.scope}/{row.id}" if row.id2 is None else f"{row.scope}//{row.id2}" for row in chosen
     ).codes
     local = np.array([isinstance(row.id2, dict) and "local" in row.id2 for row in chosen], bool)
     old = np.isin(events.phase[rows], list("STpF"))
-    process = texts(events.places[place][0] for place in events.place[rows].tolist()).codes
+    process = texts(events.thread_ids[code][0] for code in events.thread_code[rows].tolist()).codes
     key = np.stack(
         [
             ids,
@@ -92,7 +92,7 @@ def _tracks(
     np.maximum.at(last, code, end)
     home = np.unique(code, return_index=True)[1]
     # the place and category where the tree was first seen
-    process = [tracks.process(place) for place in events.place[rows[home]].tolist()]
+    process = [tracks.process(thread) for thread in events.thread_code[rows[home]].tolist()]
     label = [events.cat.values[c] or "async" for c in events.cat.codes[rows[home]].tolist()]
     group, groups = pd.factorize(
         np.array([f"{p}\0{n}\0{c}" for (p, n), c in zip(process, label, strict=True)])
@@ -101,12 +101,14 @@ def _tracks(
     order = np.argsort(group, kind="stable")
     bounds = np.searchsorted(group[order], np.arange(len(groups) + 1))
     for lo, hi in itertools.pairwise(bounds):
-        mine = order[lo:hi]
-        lane = lanes(first[mine], last[mine])
-        pid, process_name = process[mine[0]]
-        names = [f"{label[mine[0]]} (async)" + (f" {i + 1}" if i else "") for i in range(int(lane.max()) + 1)]
+        of_process = order[lo:hi]
+        lane = lanes(first[of_process], last[of_process])
+        pid, process_name = process[of_process[0]]
+        names = [
+            f"{label[of_process[0]]} (async)" + (f" {i + 1}" if i else "") for i in range(int(lane.max()) + 1)
+        ]
         if pid is None and process_name:
             names = [f"{process_name} · {name}" for name in names]
         numbers = np.array([builder.track(name, "process", pid=pid) for name in names], np.int64)
-        result[mine] = numbers[lane]
+        result[of_process] = numbers[lane]
     return np.asarray(result[code])

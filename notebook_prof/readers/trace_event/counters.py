@@ -24,14 +24,14 @@ def add_counters(events: Events, tracks: Tracks, builder: TraceBuilder) -> None:
     rows = events.where("C")
     if not len(rows):
         return
-    given = _arguments([events.rows[i] for i in rows.tolist()])
-    counts = np.fromiter(map(len, given), np.int64, len(given))
+    values_of_row = _arguments([events.rows[i] for i in rows.tolist()])
+    counts = np.fromiter(map(len, values_of_row), np.int64, len(values_of_row))
     builder.report.add_where(
         "empty-counter", "loss", counts == 0, lambda i: events.rows[rows[i]].name, "no value, left out"
     )
     row = np.repeat(np.arange(len(rows)), counts)
-    series = texts(chain.from_iterable(given))
-    value, ok = _numbers(list(chain.from_iterable(each.values() for each in given)))
+    series = texts(chain.from_iterable(values_of_row))
+    value, ok = _numbers(list(chain.from_iterable(each.values() for each in values_of_row)))
     builder.report.add_where(
         "counter-not-a-number",
         "loss",
@@ -40,7 +40,7 @@ def add_counters(events: Events, tracks: Tracks, builder: TraceBuilder) -> None:
         "these values are left out",
     )
     ids = texts("" if events.rows[i].id is None else events.rows[i].id for i in rows.tolist())
-    process = texts(events.places[place][0] for place in events.place[rows].tolist())
+    process = texts(events.thread_ids[thread][0] for thread in events.thread_code[rows].tolist())
     key = np.stack([process.codes[row], events.name.codes[rows[row]], ids.codes[row], series.codes])
     if not key.shape[1]:
         return
@@ -48,7 +48,7 @@ def add_counters(events: Events, tracks: Tracks, builder: TraceBuilder) -> None:
     track = np.empty(distinct.shape[1], np.int64)
     for number, (_, name, own, word) in enumerate(distinct.T.tolist()):
         text = _label(events.name.values[name], ids.values[own], series.values[word])
-        pid, process_name = tracks.process(int(events.place[rows[row[first[number]]]]))
+        pid, process_name = tracks.process(int(events.thread_code[rows[row[first[number]]]]))
         if pid is None and process_name:
             text = f"{process_name} · {text}"
         track[number] = builder.track(text, "counter", pid=pid)

@@ -32,9 +32,9 @@ class Events:
         One letter.
     ts, dur : ndarray of int64, shape (n,)
         Nanoseconds; `dur` is 0 for what has none.
-    place : ndarray of int64, shape (n,)
-        Position in `places`.
-    places : list of tuple
+    thread_code : ndarray of int64, shape (n,)
+        Position in `thread_ids`.
+    thread_ids : list of tuple
         Process and thread as the file writes them.
     name, cat : Coded
     """
@@ -43,18 +43,18 @@ class Events:
     phase: npt.NDArray[np.str_]
     ts: IntArray
     dur: IntArray
-    place: IntArray
-    places: list[tuple[Any, Any]]
+    thread_code: IntArray
+    thread_ids: list[tuple[Any, Any]]
     name: Coded
     cat: Coded
 
     def where(self, letters: str) -> IntArray:
-        """Rows of these phases."""
+        """Return rows of these phases."""
         return np.flatnonzero(np.isin(self.phase, list(letters)))
 
 
 def columns(rows: list[Row], base_ns: int, builder: TraceBuilder) -> Events:
-    """Columns of the events that have a time; others are counted as ``broken-row``.
+    """Make columns of the events that have a time; others are counted as ``broken-row``.
 
     Metadata events need none.
     """
@@ -83,15 +83,15 @@ def columns(rows: list[Row], base_ns: int, builder: TraceBuilder) -> Events:
         phase=phase,
         ts=ts + base_ns,
         dur=_durations(rows, phase, builder),
-        place=np.asarray(pair, np.int64),
-        places=[(processes[p // (len(threads) + 1)], threads[p % (len(threads) + 1)]) for p in pairs],
+        thread_code=np.asarray(pair, np.int64),
+        thread_ids=[(processes[p // (len(threads) + 1)], threads[p % (len(threads) + 1)]) for p in pairs],
         name=texts(UNNAMED if row.name is None else row.name for row in rows),
         cat=texts("" if row.cat is None else row.cat for row in rows),
     )
 
 
 def _durations(rows: list[Row], phase: npt.NDArray[np.str_], builder: TraceBuilder) -> IntArray:
-    """Of complete events; some writers give only the time on the CPU."""
+    """Return durations of complete events; some writers give only the time on the CPU."""
     at = np.flatnonzero(phase == "X")
     dur, ok = to_ns([rows[i].dur or rows[i].tdur for i in at])
     builder.report.add(
@@ -132,7 +132,7 @@ def texts(values: Iterable[Any]) -> Coded:
 
 
 def _coded(values: Iterable[Any]) -> tuple[IntArray, Sequence[Any]]:
-    known: dict[Any, int] = {}
+    code_of: dict[Any, int] = {}
     # type and value: 1, 1.0 and True are one key of a dict
-    codes = [known.setdefault((type(v), v), len(known)) for v in map(atom, values)]
-    return np.array(codes, np.int64), [value for _, value in known]
+    codes = [code_of.setdefault((type(v), v), len(code_of)) for v in map(atom, values)]
+    return np.array(codes, np.int64), [value for _, value in code_of]

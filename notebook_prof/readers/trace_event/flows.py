@@ -58,7 +58,7 @@ def _written(
 
 
 def _marked(events: Events, placed: Placed) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Slices with ``bind_id`` and ``flow_in`` or ``flow_out``; groups are negative."""
+    """Return slices with ``bind_id`` and ``flow_in`` or ``flow_out``; groups are negative."""
     rows = [events.rows[i] for i in placed.row.tolist()]
     at = np.array([i for i, row in enumerate(rows) if row.bind_id is not None], np.int64)
     into = np.array([rows[i].flow_in is True for i in at.tolist()], bool)
@@ -70,7 +70,7 @@ def _marked(events: Events, placed: Placed) -> tuple[IntArray, IntArray, IntArra
 
 
 def _enclosing(placed: Placed, track: IntArray, ts: IntArray) -> IntArray:
-    """Position of the innermost slice that is open at each instant, -1 for none."""
+    """Return the position of the innermost slice that is open at each instant, -1 for none."""
     n = len(placed.row)
     parent = nest(
         np.concatenate([placed.track, track]),
@@ -82,15 +82,15 @@ def _enclosing(placed: Placed, track: IntArray, ts: IntArray) -> IntArray:
 
 
 def _following(placed: Placed, track: IntArray, ts: IntArray) -> IntArray:
-    """Position of the next slice that begins on the track, -1 for none."""
+    """Return the position of the next slice that begins on the track, -1 for none."""
     n = len(placed.row)
     both_track, both_ts = np.concatenate([placed.track, track]), np.concatenate([placed.ts, ts])
     is_slice = np.concatenate([np.ones(n, bool), np.zeros(len(ts), bool)])
     # instants before the slices that begin with them, then read from the end
     order = np.lexsort((is_slice, both_ts, both_track))[::-1]
     latest = np.maximum.accumulate(np.where(is_slice[order], np.arange(len(order)), -1))
-    found = np.full(n + len(ts), -1, np.int64)
-    found[order] = np.where(latest >= 0, order[np.maximum(latest, 0)], -1)
-    result = found[n:]
+    following = np.full(n + len(ts), -1, np.int64)
+    following[order] = np.where(latest >= 0, order[np.maximum(latest, 0)], -1)
+    result = following[n:]
     same = (result >= 0) & (placed.track[np.minimum(result, n - 1)] == track) if n else result >= 0
     return np.where(same, result, -1)

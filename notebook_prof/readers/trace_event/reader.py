@@ -112,7 +112,7 @@ def _count_unused(events: Events, arguments: Arguments, builder: TraceBuilder) -
             builder.report.add(
                 "row-not-used", "loss", count, example=example, effect="they are not in the tables"
             )
-    bare = sum(len(row.given()) > 2 for row in events.rows if row.ph not in ("C", "M")) - arguments.count
+    bare = sum(len(row.arguments()) > 2 for row in events.rows if row.ph not in ("C", "M")) - arguments.count
     builder.report.add(
         "arguments-not-kept",
         "info",

@@ -38,8 +38,8 @@ class Row(Struct, gc=False):
     sf: Any = None
     weight: Any = None
 
-    def given(self) -> Raw:
-        """Its arguments; IBM's writers call them ``attr``."""
+    def arguments(self) -> Raw:
+        """Return its arguments; IBM's writers call them ``attr``."""
         return self.args if len(self.args) > 2 else self.attr
 
 
@@ -100,9 +100,9 @@ def _samples(text: Raw, report: ImportReport) -> list[Row]:
 
 
 def _lines(text: bytes, report: ImportReport) -> list[Row] | None:
-    """Events of a file with an object a line; None if it is not one."""
-    first, _, rest = text.partition(b"\n")
-    if not rest.lstrip().startswith(b"{"):
+    """Return events of a file with an object a line; None if it is not one."""
+    first, _, further = text.partition(b"\n")
+    if not further.lstrip().startswith(b"{"):
         return None
     try:
         if not msgspec.json.decode(first, type=Row).ph:

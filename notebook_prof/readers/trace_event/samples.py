@@ -38,26 +38,26 @@ class Stacks:
         return len(self.frames)
 
     def path(self, leaf: Any) -> list[int]:
-        """Positions in `frames`, root first; cut where a frame is its own ancestor."""
-        found: dict[int, None] = {}
+        """Return positions in `frames`, root first; cut where a frame is its own ancestor."""
+        positions: dict[int, None] = {}
         key = str(leaf)
-        while (number := self._number.get(key)) is not None and number not in found:
-            found[number] = None
-            if len(found) >= MAX_DEPTH:
+        while (number := self._number.get(key)) is not None and number not in positions:
+            positions[number] = None
+            if len(positions) >= MAX_DEPTH:
                 break
             key = str(self._entries[key].get("parent"))
-        return list(found)[::-1]
+        return list(positions)[::-1]
 
     def keys(self, leaves: Iterable[Any], builder: TraceBuilder) -> dict[str, int]:
         """Return the builder's stack of each of these ids; those without one are not in it."""
-        found: dict[str, int] = {}
+        stack_of: dict[str, int] = {}
         room = _MAX_PATHS
         for leaf in leaves:
-            path = self.path(leaf) if room > 0 and str(leaf) not in found else []
+            path = self.path(leaf) if room > 0 and str(leaf) not in stack_of else []
             if path:
-                found[str(leaf)] = builder.stack([self.frames[i] for i in path])
+                stack_of[str(leaf)] = builder.stack([self.frames[i] for i in path])
             room -= len(path)
-        return found
+        return stack_of
 
 
 def add_sampled(events: Events, tracks: Tracks, stacks: Stacks, builder: TraceBuilder) -> None:
@@ -81,21 +81,21 @@ def add_sampled(events: Events, tracks: Tracks, stacks: Stacks, builder: TraceBu
     track = tracks.of(rows[lengths > 0])
     rows, leaf, lengths = rows[lengths > 0], leaf[lengths > 0], lengths[lengths > 0]
     for number in np.unique(track):
-        mine = np.flatnonzero(track == number)
-        mine = mine[np.argsort(events.ts[rows[mine]], kind="stable")]
-        ts = events.ts[rows[mine]]
-        flat = np.concatenate([flat_of[i] for i in leaf[mine].tolist()])
-        samples = Sampled(ts, np.diff(ts, append=ts[-1:]), flat, lengths[mine])
+        of_track = np.flatnonzero(track == number)
+        of_track = of_track[np.argsort(events.ts[rows[of_track]], kind="stable")]
+        ts = events.ts[rows[of_track]]
+        flat = np.concatenate([flat_of[i] for i in leaf[of_track].tolist()])
+        samples = Sampled(ts, np.diff(ts, append=ts[-1:]), flat, lengths[of_track])
         add_samples(builder, int(number), samples, stacks.frames)
 
 
 def _paths(leaves: list[Any], stacks: Stacks) -> tuple[IntArray, list[list[int]]]:
     """Return which path each sample has, and the distinct paths."""
-    known: dict[str, int] = {}
-    leaf = np.array([known.setdefault(str(atom(value)), len(known)) for value in leaves], np.int64)
+    code_of: dict[str, int] = {}
+    leaf = np.array([code_of.setdefault(str(atom(value)), len(code_of)) for value in leaves], np.int64)
     paths: list[list[int]] = []
     room = _MAX_PATHS
-    for key in known:
+    for key in code_of:
         paths.append(stacks.path(key) if room > 0 else [])
         room -= len(paths[-1])
     return leaf, paths

@@ -92,7 +92,7 @@ def add_slices(
     category = categories(events, row)
     category[np.isin(events.phase[row], list("iIR"))] = CATEGORIES.index("annotation")
     track = tracks.of(row)
-    words, places = _functions(events.name.values, frame_of, builder)
+    words, function_stack = _functions(events.name.values, frame_of, builder)
     name = Coded(events.name.codes[row], words)
     stack = _stack_keys([events.rows[i] for i in row.tolist()], stacks)
     handle = builder.slices(
@@ -102,7 +102,7 @@ def add_slices(
         name=name,
         category=Coded(category, CATEGORIES),
         phase=_phases(events, row),
-        stack=np.where(stack >= 0, stack, places[events.name.codes[row]]),
+        stack=np.where(stack >= 0, stack, function_stack[events.name.codes[row]]),
     )
     arguments.add(events, row, shut, track, name, dur)
     _steps(events, row, dur, builder)
@@ -110,7 +110,7 @@ def add_slices(
 
 
 def categories(events: Events, row: IntArray) -> IntArray:
-    """Codes into `CATEGORIES`, from the event's own word."""
+    """Return codes into `CATEGORIES`, from the event's own word."""
     words = [_CATEGORY.get(word.lower(), "operator") for word in events.cat.values]
     codes = np.array([CATEGORIES.index(word) for word in words], np.int64)
     return np.asarray(codes[events.cat.codes[row]])
@@ -140,9 +140,9 @@ def _count_unmatched(events: Events, unclosed: IntArray, unopened: IntArray, bui
 
 
 def _phases(events: Events, row: IntArray) -> Coded:
-    found = [phase_of(name) for name in events.name.values]
-    words = sorted({word for word in found if word is not None})
-    codes = np.array([-1 if word is None else words.index(word) for word in found], np.int64)
+    phases = [phase_of(name) for name in events.name.values]
+    words = sorted({word for word in phases if word is not None})
+    codes = np.array([-1 if word is None else words.index(word) for word in phases], np.int64)
     return Coded(codes[events.name.codes[row]], words)
 
 
@@ -164,7 +164,7 @@ def _stack_keys(rows: list[Row], stacks: Mapping[str, int]) -> IntArray:
 
 def _steps(events: Events, row: IntArray, dur: IntArray, builder: TraceBuilder) -> None:
     numbers = [
-        int(rest) if (rest := name.removeprefix(STEP_PREFIX)) != name and rest[:9].isdecimal() else -1
+        int(digits) if (digits := name.removeprefix(STEP_PREFIX)) != name and digits[:9].isdecimal() else -1
         for name in (value[:25] for value in events.name.values)
     ]
     step = np.array(numbers, np.int64)[events.name.codes[row]]

@@ -34,29 +34,29 @@ class Tracks:
             builder.metadata["processes"] = {str(pid): name for pid, name in self.processes.items()}
 
     def of(self, rows: IntArray) -> IntArray:
-        """Track of each of these events."""
-        places, inverse = np.unique(self._events.place[rows], return_inverse=True)
-        tracks = np.array([self._of_place(int(place)) for place in places], np.int64)
+        """Return the track of each of these events."""
+        codes, inverse = np.unique(self._events.thread_code[rows], return_inverse=True)
+        tracks = np.array([self._of_thread(int(code)) for code in codes], np.int64)
         return tracks[inverse.ravel()] if len(rows) else np.empty(0, np.int64)
 
-    def process(self, place: int) -> tuple[int | None, str]:
-        """Process id, where it is a number, and what the process is called."""
-        pid = self._events.places[place][0]
-        known = number(pid)
-        word = pid if isinstance(pid, str) and known is None else "" if pid is None else f"process {pid}"
-        return known, self.processes.get(pid) or word
+    def process(self, code: int) -> tuple[int | None, str]:
+        """Return the process id, where it is a number, and what the process is called."""
+        pid = self._events.thread_ids[code][0]
+        pid_number = number(pid)
+        word = pid if isinstance(pid, str) and pid_number is None else "" if pid is None else f"process {pid}"
+        return pid_number, self.processes.get(pid) or word
 
-    def _of_place(self, place: int) -> int:
-        if (known := self._track.get(place)) is not None:
-            return known
-        pid, tid = self._events.places[place]
+    def _of_thread(self, code: int) -> int:
+        if (track := self._track.get(code)) is not None:
+            return track
+        pid, tid = self._events.thread_ids[code]
         name = self._threads.get((pid, tid)) or (f"thread {tid}" if tid is not None else "")
         pid_number, tid_number = number(pid), number(tid)
         if tid_number is None or (pid_number is None and pid is not None):
             # ids that are words: they tell the tracks apart by name
-            word = self.process(place)[1] if pid_number is None else ""
+            word = self.process(code)[1] if pid_number is None else ""
             name = " · ".join(part for part in (word, name) if part) or "events"
-        self._track[place] = track = self._builder.track(name, pid=pid_number, tid=tid_number)
+        self._track[code] = track = self._builder.track(name, pid=pid_number, tid=tid_number)
         return track
 
 
@@ -70,7 +70,7 @@ def _names(events: Events, builder: TraceBuilder) -> tuple[dict[Any, str], dict[
             continue
         args = _decoded(row.args)
         name = args.get(_USED[kind]) if kind in _USED and isinstance(args, dict) else None
-        pid, tid = events.places[events.place[i]]
+        pid, tid = events.thread_ids[events.thread_code[i]]
         if kind == "thread_name" and name is not None:
             threads[pid, tid] = str(name)
         elif kind == "process_name" and name is not None:

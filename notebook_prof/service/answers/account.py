@@ -15,7 +15,7 @@ from ...trace.arrays import IntArray
 from ..packing import Answer, pack
 from ..store import ViewStore
 
-MOST_STRETCHES: Final = 1000
+MOST_SPANS_DRAWN: Final = 1000
 """About as many as a strip has pixels."""
 _LONGEST_TEXT: Final = 300
 _WHOLE: Final = ("line", "dur", "steps", "cpu_ns", "wait_ns", "device_ns", "loop")
@@ -23,7 +23,7 @@ _SPANS: Final = ("ts", "dur", "part", "steps")
 
 
 def account(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Parts of the cell, or of the span of a file, in order of time.
+    """Return parts of the cell, or of the span of a file, in order of time.
 
     Returns
     -------
@@ -41,9 +41,9 @@ def account(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, An
 def _account(store: ViewStore) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     parts, spans = analysis.account(store.trace), account_spans(store.trace)
     ts, dur, part, steps = joined_spans(*(spans[name].to_numpy(np.int64) for name in _SPANS))
-    too_many = len(ts) > MOST_STRETCHES
+    too_many = len(ts) > MOST_SPANS_DRAWN
     if too_many:
-        ts, dur, part = thinned(ts, dur, part, MOST_STRETCHES)
+        ts, dur, part = thinned(ts, dur, part, MOST_SPANS_DRAWN)
         steps = np.zeros(len(ts), np.int64)
     columns: dict[str, npt.NDArray[Any]] = {
         "ts": ts.astype(np.float64),
@@ -51,9 +51,9 @@ def _account(store: ViewStore) -> tuple[dict[str, Any], dict[str, npt.NDArray[An
         "part": part.astype(np.uint32),
         "steps": steps.astype(np.uint32),
     }
-    told = parts["line"].notna() | parts["kind"].isin(["steps", "outside-window"])
+    with_code = parts["line"].notna() | parts["kind"].isin(["steps", "outside-window"])
     rows = [_row(row) for row in parts.to_dict("records")]
-    return {"parts": rows, "shown": len(rows) > 1 and bool(told.any()), "thinned": too_many}, columns
+    return {"parts": rows, "shown": len(rows) > 1 and bool(with_code.any()), "thinned": too_many}, columns
 
 
 def joined_spans(

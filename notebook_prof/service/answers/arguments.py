@@ -19,7 +19,7 @@ _LONGEST: Final = 200
 
 
 def arguments_of(trace: Trace, row: int) -> list[list[str]]:
-    """Names and values of the arguments of one slice.
+    """Return names and values of the arguments of one slice.
 
     Parameters
     ----------
@@ -41,12 +41,14 @@ def arguments_of(trace: Trace, row: int) -> list[list[str]]:
     tables = trace.metadata.get("tables") or {}
     info = trace.slices.iloc[row]
     start = int(info["ts"]) + int(trace.metadata.get("start_unix_ns", 0))
-    found: dict[str, Any] = {}
-    if (told := _frame(tables, "event_arguments")) is not None:
-        mine = told[(told["track"] == info["track"]) & (told["start_unix_ns"] == start)]
-        mine = mine[(mine["dur_ns"] == info["dur"]) & (mine["name"].astype(str) == str(info["name"]))]
-        for text in mine["arguments"].head(1):
-            found.update(json.loads(text))
+    values: dict[str, Any] = {}
+    if (events := _frame(tables, "event_arguments")) is not None:
+        matches = events[(events["track"] == info["track"]) & (events["start_unix_ns"] == start)]
+        matches = matches[
+            (matches["dur_ns"] == info["dur"]) & (matches["name"].astype(str) == str(info["name"]))
+        ]
+        for text in matches["arguments"].head(1):
+            values.update(json.loads(text))
     if not pd.isna(info["device"]) and not pd.isna(info["stream"]):
         for name, when in _DEVICE_TABLES:
             if (table := _frame(tables, name)) is None or when not in table:
@@ -57,19 +59,19 @@ def arguments_of(trace: Trace, row: int) -> list[list[str]]:
                 & (table[when] == start)
             )
             for facts in table[at].head(1).to_dict("records"):
-                found.update({str(key): value for key, value in facts.items() if key not in OF_SLICE})
-    return pairs(found)
+                values.update({str(key): value for key, value in facts.items() if key not in OF_SLICE})
+    return pairs(values)
 
 
-def pairs(found: Mapping[str, Any]) -> list[list[str]]:
-    """Names and values of what is told, as text; at most 30.
+def pairs(values: Mapping[str, Any]) -> list[list[str]]:
+    """Return names and values of what is told, as text; at most 30.
 
     Examples
     --------
     >>> pairs({"grid": "[4, 1, 1]", "occupancy": 0.12345678, "group": None})
     [['grid', '[4, 1, 1]'], ['occupancy', '0.123457']]
     """
-    return [[name, _text(value)] for name, value in found.items() if _told(value)][:_MOST]
+    return [[name, _text(value)] for name, value in values.items() if _has_value(value)][:_MOST]
 
 
 def _frame(tables: Any, name: str) -> pd.DataFrame | None:
@@ -77,7 +79,7 @@ def _frame(tables: Any, name: str) -> pd.DataFrame | None:
     return table if isinstance(table, pd.DataFrame) and len(table) else None
 
 
-def _told(value: Any) -> bool:
+def _has_value(value: Any) -> bool:
     return isinstance(value, list | dict) or (value is not None and not pd.isna(value))
 
 

@@ -13,7 +13,7 @@ from ..store import ViewStore
 
 
 def memory(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Allocated and reserved bytes, and what the selected slices have allocated of them.
+    """Return allocated and reserved bytes, and what the selected slices have allocated of them.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ _MOST: Final = 24
 
 
 def counters(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Values of some counters in a window.
+    """Return values of some counters in a window.
 
     Parameters
     ----------
@@ -91,8 +91,8 @@ def counters(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, A
         track after the other. A value holds until the next one; see `StepCurve.sample`.
     """
     a, b, width = float(request["a"]), float(request["b"]), max(1, min(int(request.get("px", 1000)), 4000))
-    known = {drawn.track for drawn in store.counters}
-    tracks = [int(key) for key in request.get("tracks", ()) if int(key) in known][:_MOST]
+    drawn_tracks = {drawn.track for drawn in store.counters}
+    tracks = [int(key) for key in request.get("tracks", ()) if int(key) in drawn_tracks][:_MOST]
     parts = [store.counter_curve(key).sample(a, b, width) for key in tracks]
     empty = np.empty(0)
     columns = {

@@ -82,8 +82,8 @@ def _links(store: ViewStore, row: int) -> list[dict[str, Any]]:
     src, dst = flows["src"].to_numpy(), flows["dst"].to_numpy()
     kinds = flows["kind"].astype("str").to_numpy()
     out: list[dict[str, Any]] = []
-    for mine, other, direction in ((src, dst, "to"), (dst, src, "from")):
-        for k in np.flatnonzero(mine == row)[:_MOST_LINKS].tolist():
+    for own, other, direction in ((src, dst, "to"), (dst, src, "from")):
+        for k in np.flatnonzero(own == row)[:_MOST_LINKS].tolist():
             end = int(other[k])
             out.append(
                 {

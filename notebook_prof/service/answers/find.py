@@ -19,7 +19,7 @@ _MOST_MARKS: Final = 4000
 
 
 def find(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """The slice of the same name after (``by`` = 1) or before (-1) the one with row ``id``, on its track.
+    """Find the slice of this name after (``by`` = 1) or before (-1) that with row ``id``, on its track.
 
     Returns
     -------
@@ -33,11 +33,11 @@ def find(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
     named = store.rows.order[store.choices.members.chosen([int(c.name[row])]).first]
     same = np.sort(named[c.track[named] == c.track[row]])
     at = int(np.searchsorted(same, row)) + by
-    return _place(store, int(same[at]) if 0 <= at < len(same) else None)
+    return _location(store, int(same[at]) if 0 <= at < len(same) else None)
 
 
 def neighbour(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """The slice beside the one with row ``id``: ``to`` is ``next``, ``previous``, ``parent`` or ``child``.
+    """Find the slice beside that with row ``id``: ``to`` is ``next``, ``previous``, ``parent`` or ``child``.
 
     Without a slice ``id`` the first one of row ``row`` that ends after ``at`` (ns).
 
@@ -51,28 +51,28 @@ def neighbour(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, 
     if not 0 <= row < c.n:
         lane, at = int(request.get("row", 0)), int(request.get("at", 0))
         first, _ = index.stretch(np.array([lane]), at, at + 1) if 0 <= lane < c.n_rows else (None, None)
-        found = None if first is None or first[0] >= index.pointer[lane + 1] else int(index.order[first[0]])
-        return _place(store, found)
+        nearest = None if first is None or first[0] >= index.pointer[lane + 1] else int(index.order[first[0]])
+        return _location(store, nearest)
     if to == "parent":
-        return _place(store, int(store.parent[row]) if store.parent[row] >= 0 else None)
+        return _location(store, int(store.parent[row]) if store.parent[row] >= 0 else None)
     lane = int(c.row[row])
     if to == "child":
         below = int(c.row_below[lane])
         if below < 0:
-            return _place(store, None)
+            return _location(store, None)
         stops = index.started_before(np.array([below]), np.array([c.ts[row], c.ts[row] + c.dur[row]]))[0]
         inside = [int(index.order[p]) for p in range(int(stops[0]), min(int(stops[1]), int(stops[0]) + 1))]
-        return _place(store, inside[0] if inside and store.parent[inside[0]] == row else None)
+        return _location(store, inside[0] if inside and store.parent[inside[0]] == row else None)
     start = index.started_before(np.array([lane]), np.array([c.ts[row]]))[0, 0]
     while start < len(index) - 1 and index.order[start] != row:  # instants that begin together
         start += 1
     start += 1 if to == "next" else -1
     inside_row = index.pointer[lane] <= start < index.pointer[lane + 1]
-    return _place(store, int(index.order[start]) if inside_row else None)
+    return _location(store, int(index.order[start]) if inside_row else None)
 
 
 def search(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Slices whose name matches a text, and where on the recording they are.
+    """Search slices whose name matches a text, and where on the recording they are.
 
     Parameters
     ----------
@@ -91,23 +91,25 @@ def search(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any
     bins = max(1, min(int(request.get("px", 1000)), _MOST_MARKS))
     nothing = {"count": 0, "place": None, "id": None, "error": ""}
     try:
-        found = store.keep(("search", text), lambda: _matches(store, text)) if text else np.empty(0, np.int64)
+        matches = (
+            store.keep(("search", text), lambda: _matches(store, text)) if text else np.empty(0, np.int64)
+        )
     except OptionError as error:
         return pack({**nothing, "error": str(error)}, {"marks": np.zeros(bins, np.uint8)})
-    if not len(found):
+    if not len(matches):
         return pack(nothing, {"marks": np.zeros(bins, np.uint8)})
     ts, span = store.columns.ts, store.trace.span
-    share = (ts[found] - span.start) / max(span.dur, 1)
+    share = (ts[matches] - span.start) / max(span.dur, 1)
     marks = np.zeros(bins, np.uint8)
     marks[np.minimum((share * bins).astype(np.int64), bins - 1)] = 1
     if request.get("id") is None:
-        at = int(np.searchsorted(ts[found], int(request.get("at", 0))))
+        at = int(np.searchsorted(ts[matches], int(request.get("at", 0))))
     else:
         here, by = int(request["id"]), int(request.get("by", 1))
-        at = int(np.searchsorted(found, here, "right" if by > 0 else "left")) - (by < 0)
-    at %= len(found)
-    place = _place(store, int(found[at])).content
-    return pack({**nothing, **place, "count": len(found), "place": at}, {"marks": marks})
+        at = int(np.searchsorted(matches, here, "right" if by > 0 else "left")) - (by < 0)
+    at %= len(matches)
+    location = _location(store, int(matches[at])).content
+    return pack({**nothing, **location, "count": len(matches), "place": at}, {"marks": marks})
 
 
 def _matches(store: ViewStore, text: str) -> IntArray:
@@ -116,12 +118,12 @@ def _matches(store: ViewStore, text: str) -> IntArray:
         return np.flatnonzero(slices_passing(store, query))
     names = store.columns.names
     fits = passing(pd.DataFrame({"name": pd.Series(names, dtype=object)}), query)
-    wanted = tuple(name for name, fit in zip(names, fits.tolist(), strict=True) if fit)
-    found = store.choices.slices((("name", wanted),))
-    return np.empty(0, np.int64) if found is None else found
+    matching = tuple(name for name, fit in zip(names, fits.tolist(), strict=True) if fit)
+    slices = store.choices.slices((("name", matching),))
+    return np.empty(0, np.int64) if slices is None else slices
 
 
-def _place(store: ViewStore, row: int | None) -> Answer:
+def _location(store: ViewStore, row: int | None) -> Answer:
     if row is None:
         return pack({"id": None}, {})
     c = store.columns

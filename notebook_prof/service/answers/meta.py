@@ -19,7 +19,7 @@ _MOST_STEPS: Final = 20_000
 
 
 def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Span, tracks with their rows and busy shares, steps, categories, colours.
+    """Return span, tracks with their rows and busy shares, steps, categories, colours.
 
     Parameters
     ----------
@@ -110,11 +110,11 @@ def names(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
         ``content["names"]``, ``content["short"]`` (what to write for each, empty where it is the name),
         ``content["next"]`` (None at the end) and the column ``colour``.
     """
-    known = store.columns.names
+    every = store.columns.names
     start = int(request.get("start", 0))
     page: list[str] = []
     room = _NAME_BYTES
-    for name in known[start:]:
+    for name in every[start:]:
         page.append(name[:_LONGEST_NAME])
         room -= len(page[-1]) + 3
         if room < 0:
@@ -123,7 +123,7 @@ def names(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     labels = store.short_names[start:stop]
     short = ["" if label == name else label for label, name in zip(labels, page, strict=True)]
     return pack(
-        {"start": start, "names": page, "short": short, "next": stop if stop < len(known) else None},
+        {"start": start, "names": page, "short": short, "next": stop if stop < len(every) else None},
         {"colour": store.name_colours[start:stop]},
     )
 

@@ -17,7 +17,7 @@ _MOST_BARS: Final = 300
 
 
 def phases(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Host time of every step by phase, and the part of it that the other views have selected.
+    """Return the host time of every step by phase, and the part of it that the other views have selected.
 
     Returns
     -------
@@ -55,20 +55,20 @@ def phases(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any
 
 
 def _phase_times(store: ViewStore, number: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
-    """Host ns, shape (steps, phases)."""
+    """Return host ns, shape (steps, phases)."""
     frame = analysis.phases(store.trace)
     out = np.zeros((len(number), len(PHASES)))
     frame = frame[frame["step"].notna()]
     step = frame["step"].to_numpy(np.int64)
     at = np.searchsorted(number, step)
-    known = (at < len(number)) & (number[np.minimum(at, len(number) - 1)] == step)
+    matched = (at < len(number)) & (number[np.minimum(at, len(number) - 1)] == step)
     phase = np.array([PHASES.index(str(name)) for name in frame["phase"]], np.int64)
-    np.add.at(out, (at[known], phase[known]), frame["host_ns"].to_numpy(np.float64)[known])
+    np.add.at(out, (at[matched], phase[matched]), frame["host_ns"].to_numpy(np.float64)[matched])
     return out
 
 
 def _selected_times(store: ViewStore, number: np.ndarray[Any, np.dtype[np.int64]], key: Key) -> Any:
-    """Self ns of the selected slices, shape (steps, phases); host slices if any match, else device ones."""
+    """Return self ns of selected slices, shape (steps, phases); of the host if any match, else of devices."""
     c = store.columns
     chosen = store.choices.slices(store.choices.effective(key))
     chosen = np.arange(c.n) if chosen is None else chosen
@@ -76,10 +76,10 @@ def _selected_times(store: ViewStore, number: np.ndarray[Any, np.dtype[np.int64]
     chosen = chosen[on_host] if on_host.any() else chosen
     chosen = chosen[c.step[chosen] >= 0]
     at = np.minimum(np.searchsorted(number, c.step[chosen]), len(number) - 1)
-    known = number[at] == c.step[chosen]
-    place = np.array(
+    matched = number[at] == c.step[chosen]
+    phase_column = np.array(
         [PHASES.index(name) if name in PHASES else len(PHASES) - 1 for name in c.phases] + [len(PHASES) - 1]
     )
-    cell = at[known] * len(PHASES) + place[c.phase[chosen[known]]]
-    flat = np.bincount(cell, weights=c.self_ns[chosen[known]], minlength=len(number) * len(PHASES))
+    cell = at[matched] * len(PHASES) + phase_column[c.phase[chosen[matched]]]
+    flat = np.bincount(cell, weights=c.self_ns[chosen[matched]], minlength=len(number) * len(PHASES))
     return flat.reshape(len(number), len(PHASES))

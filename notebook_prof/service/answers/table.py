@@ -79,9 +79,9 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
         "error": "",
     }
     (query, narrow, left), content["error"] = _filter(store, str(request.get("filter", "")), state, own)
-    asked = matching_key(narrow, without=left)
-    same = scope == "all" and asked == key
-    rows = everything if same else _rows(store, by, asked, SCOPES[scope], window)
+    table_key = matching_key(narrow, without=left)
+    same = scope == "all" and table_key == key
+    rows = everything if same else _rows(store, by, table_key, SCOPES[scope], window)
     chosen = np.arange(len(rows.group))
     try:
         chosen = chosen[passing(_frame(by, rows, labels, details), query)] if query else chosen
@@ -155,10 +155,10 @@ def _rows(store: ViewStore, by: str, key: Key, sides: tuple[str, ...], window: t
 def _side(store: ViewStore, by: str, key: Key, side: str, window: tuple[int, int]) -> _Rows:
     groups = store.groups(by, key, side)
     totals = groups.totals(int(window[0]), int(window[1]), store.columns.row_below)
-    seen = totals.touched > 0
+    present = totals.touched > 0
     if not any(dimension == "category" for dimension, _ in key):
-        seen |= totals.device_ns > 0
-    group = np.flatnonzero(seen)
+        present |= totals.device_ns > 0
+    group = np.flatnonzero(present)
     own = totals.self_ns[group]
     return _Rows(
         group,

@@ -26,7 +26,7 @@ _NOT_FILTERED_BY: Final = ("window", "track")
 
 
 def lod(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Slices of some rows in a window of time.
+    """Return slices of some rows in a window of time.
 
     Parameters
     ----------
@@ -48,12 +48,12 @@ def lod(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) 
     a, b = float(request["a"]), float(request["b"])
     width = max(1, min(int(request.get("px", 1000)), 8000))
     limit = max(1, min(int(request.get("max_quads", MAX_QUADS)), MAX_QUADS))
-    asked = [int(row) for row in request.get("rows", ())][:MAX_ROWS]
-    rows = np.array([row for row in asked if 0 <= row < store.columns.n_rows], np.int64)
+    numbers = [int(row) for row in request.get("rows", ())][:MAX_ROWS]
+    rows = np.array([row for row in numbers if 0 <= row < store.columns.n_rows], np.int64)
     tint = str(request.get("tint", "name"))
     key = matching_key(state, without=_NOT_FILTERED_BY)
     drawn = store.drawn(rows, key)
-    where = ("lod", a, b, width, limit, tuple(asked), tint)
+    where = ("lod", a, b, width, limit, tuple(numbers), tint)
     number, picture = store.pictures.get(
         where, drawn.rows, lambda: _picture(store, drawn, rows, (a, b), width, limit)
     )
@@ -62,12 +62,12 @@ def lod(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) 
     if request.get("picture") == number:
         return pack({**content, "same": True}, marks)
     slot_of = np.zeros(store.columns.n_rows + 1, np.uint16)
-    slot_of[rows] = [asked.index(row) for row in rows.tolist()]
+    slot_of[rows] = [numbers.index(row) for row in rows.tolist()]
     columns = _quads(store, picture, slot_of, tint)
     if picture.density is None:
         return pack({**content, "mode": "all", "bins": 0}, {**columns, **marks})
     cells = _cells(store, picture.index, picture.density, tint)
-    return pack({**content, **_place(picture.density)}, {**columns, **cells, **marks})
+    return pack({**content, **_bins(picture.density)}, {**columns, **cells, **marks})
 
 
 def strip(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
@@ -106,7 +106,7 @@ def strip(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
         return pack({**content, "same": True}, marks)
     cells = _cells(store, picture.index, d, tint)
     del cells["count"]
-    return pack({**content, **_place(d)}, {**cells, **marks})
+    return pack({**content, **_bins(d)}, {**cells, **marks})
 
 
 def _telling_rows(track: DrawnTrack) -> range:
@@ -138,7 +138,7 @@ def _density(drawn: DrawnIndex, rows: IntArray, window: tuple[float, float], bin
     return density(drawn.rows, drawn.blocks, rows, window, bins)
 
 
-def _place(d: Density) -> dict[str, Any]:
+def _bins(d: Density) -> dict[str, Any]:
     return {"mode": "dense", "bins": d.busy_ns.shape[1], "bin_start": d.start, "bin_ns": d.width}
 
 
@@ -185,7 +185,7 @@ def _marks(store: ViewStore, picture: Picture, key: Key) -> dict[str, npt.NDArra
 
 
 def _bright(store: ViewStore, index: RowIndex, d: Density, key: Key) -> npt.NDArray[np.uint8]:
-    """Selected part of the busy time of every cell, 0–255."""
+    """Return selected part of the busy time of every cell, 0–255."""
     any_ = (d.count > 0).ravel()
     chosen = store.chosen(key)
     if chosen is None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ...trace.arrays import BoolArray, IntArray
 from .rows import RowIndex, running_sum, spread
 
-Places = npt.NDArray[np.integer]
+RowPositions = npt.NDArray[np.integer]
 
 
 class Chosen:
@@ -35,7 +35,7 @@ class Chosen:
     [False, True, True]
     """
 
-    def __init__(self, index: RowIndex, first: Places, stop: Places) -> None:
+    def __init__(self, index: RowIndex, first: RowPositions, stop: RowPositions) -> None:
         self._index = index
         self.first, self.stop = first, stop
 
@@ -83,13 +83,13 @@ class Chosen:
         at = spread(a, b)
         return Chosen(self._index, self.first[at], self.stop[at])
 
-    def busy_until(self, stops: IntArray, rest: IntArray) -> IntArray:
-        """Selected ns before the edges of bins, all rows together: differences within a row are exact.
+    def busy_until(self, stops: IntArray, open_ns: IntArray) -> IntArray:
+        """Return selected ns before the edges of bins, all rows together: differences within a row are exact.
 
         Parameters
         ----------
-        stops, rest : ndarray of int64, shape (r, e)
-            `RowIndex.started_before` and `RowIndex.rest` of the edges.
+        stops, open_ns : ndarray of int64, shape (r, e)
+            `RowIndex.started_before` and `RowIndex.open_ns` of the edges.
         """
         if not len(self):
             return np.zeros(stops.shape, np.int64)
@@ -98,7 +98,7 @@ class Chosen:
         k = np.searchsorted(self.first, stops.astype(self.first.dtype), "left")
         end = self.stop[np.maximum(k - 1, 0)]
         over = np.where((k > 0) & (end > stops), busy(end) - busy(stops), 0)
-        return sums[k] - over - np.where((k > 0) & (end >= stops), rest, 0)
+        return sums[k] - over - np.where((k > 0) & (end >= stops), open_ns, 0)
 
     def __and__(self, other: Chosen) -> Chosen:
         few, many = (self, other) if len(self) <= len(other) else (other, self)
@@ -124,7 +124,7 @@ class Members:
         Where each value begins in it; the first is the missing one (-1).
     """
 
-    def __init__(self, index: RowIndex, order: Places, pointer: IntArray) -> None:
+    def __init__(self, index: RowIndex, order: RowPositions, pointer: IntArray) -> None:
         self._index, self._order, self._pointer = index, order, pointer
 
     @property
@@ -133,7 +133,7 @@ class Members:
         return int(self._order.nbytes + self._pointer.nbytes)
 
     def count(self, values: Iterable[int]) -> int:
-        """Slices that have one of some values."""
+        """Return slices that have one of some values."""
         return sum(int(self._pointer[v + 2] - self._pointer[v + 1]) for v in values)
 
     def chosen(self, values: Iterable[int]) -> Chosen:
@@ -157,7 +157,7 @@ class Runs:
         Its value.
     """
 
-    def __init__(self, index: RowIndex, first: Places, value: npt.NDArray[np.integer]) -> None:
+    def __init__(self, index: RowIndex, first: RowPositions, value: npt.NDArray[np.integer]) -> None:
         self._index, self._first, self._value = index, first, value
 
     @property

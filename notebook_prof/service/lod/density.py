@@ -38,7 +38,7 @@ class Density:
     longest : ndarray of int64
         Position (in the RowIndex) of the longest slice that touches the bin; -1 where there is none.
     stops, rest : ndarray of int64, shape (rows, bins + 1)
-        `RowIndex.started_before` and `RowIndex.rest` of the edges.
+        `RowIndex.started_before` and `RowIndex.open_ns` of the edges.
     """
 
     start: float
@@ -48,11 +48,11 @@ class Density:
     count: IntArray
     longest: IntArray
     stops: IntArray
-    rest: IntArray
+    open_ns: IntArray
 
     def matched(self, chosen: Chosen) -> IntArray:
         """Return the part of `busy_ns` that is selected: all that another selection changes."""
-        return np.asarray(np.diff(chosen.near(self.stops).busy_until(self.stops, self.rest), axis=1))
+        return np.asarray(np.diff(chosen.near(self.stops).busy_until(self.stops, self.open_ns), axis=1))
 
 
 class LongestBlocks:
@@ -74,7 +74,7 @@ class LongestBlocks:
             self._levels.append(best)
 
     def longest(self, first: IntArray, stop: IntArray) -> IntArray:
-        """Position of the longest slice of every stretch ``first:stop``; -1 where it is empty."""
+        """Return the position of the longest slice of every stretch ``first:stop``; -1 where it is empty."""
         lo, hi = first.ravel(), stop.ravel()
         out = np.full(len(lo), -1, np.int64)
         full = np.flatnonzero(hi > lo)
@@ -125,24 +125,24 @@ def density(
         With ``rows`` empty, arrays of shape (0, bins).
     """
     start, end = window
-    wanted = max(1, min(bins, MAX_CELLS // max(len(rows), 1) - 2))
-    width = max((end - start) / wanted, 1.0)
+    bin_count = max(1, min(bins, MAX_CELLS // max(len(rows), 1) - 2))
+    width = max((end - start) / bin_count, 1.0)
     origin = np.floor(start / width) * width
     n = max(1, int(np.ceil((end - origin) / width)))
     edges = np.rint(origin + width * np.arange(n + 1)).astype(np.int64)
     stops = index.started_before(rows, edges)
-    rest = index.rest(stops, rows, edges)
-    busy = np.diff(index.busy_before(stops) - rest, axis=1)
+    open_ns = index.open_ns(stops, rows, edges)
+    busy = np.diff(index.busy_before(stops) - open_ns, axis=1)
     first, stop = stops[:, :-1], stops[:, 1:]
-    carried = rest[:, :-1] > 0
+    carried = open_ns[:, :-1] > 0
     longest = _longer(index, blocks.longest(first, stop), carried, first)
     count = (stop - first) + carried
-    made = Density(float(origin), float(width), busy, None, count, longest, stops, rest)
+    made = Density(float(origin), float(width), busy, None, count, longest, stops, open_ns)
     return made if chosen is None else replace(made, matched_ns=made.matched(chosen))
 
 
 def _longer(index: RowIndex, inside: IntArray, carried: BoolArray, first: IntArray) -> IntArray:
-    """The longest slice of every bin: of those that begin inside, and the one that is carried into it."""
+    """Return the longest slice of every bin: of those that begin inside, and the one carried into it."""
     into, a = first[carried] - 1, inside[carried]
     inside[carried] = np.where((a < 0) | (index.lengths(into) > index.lengths(a)), into, a)
     return inside

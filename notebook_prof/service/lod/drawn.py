@@ -35,7 +35,7 @@ class WideSlices:
         return int(self._order.nbytes + self._pointer.nbytes)
 
     def find(self, first: IntArray, stop: IntArray, minimum_ns: float, limit: int) -> IntArray:
-        """Positions in the stretches ``first:stop`` of the widest slices.
+        """Find positions in the stretches ``first:stop`` of the widest slices.
 
         Parameters
         ----------
@@ -52,7 +52,7 @@ class WideSlices:
             Ascending.
         """
         lowest = int(np.frexp(float(max(minimum_ns, 0)))[1])
-        found: list[IntArray] = []
+        parts: list[IntArray] = []
         count = 0
         for exponent in range(64, lowest - 1, -1):
             members = self._order[self._pointer[exponent] : self._pointer[exponent + 1]]
@@ -61,11 +61,11 @@ class WideSlices:
             a = np.searchsorted(members, first.astype(members.dtype))  # of one dtype: no copy of the members
             b = np.searchsorted(members, stop.astype(members.dtype))
             part = members[spread(a, b)].astype(np.int64)
-            found.append(part)
+            parts.append(part)
             count += len(part)
             if count > limit:
                 break
-        at = np.concatenate(found) if found else np.empty(0, np.int64)
+        at = np.concatenate(parts) if parts else np.empty(0, np.int64)
         length = self._index.lengths(at)
         at, length = at[length >= minimum_ns], length[length >= minimum_ns]
         if len(at) > limit:
@@ -112,21 +112,21 @@ class Pictures:
     """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Hashable, tuple[int, Picture]] = OrderedDict()
+        self._cache: OrderedDict[Hashable, tuple[int, Picture]] = OrderedDict()
         self._made = 0
         self._lock = threading.Lock()
 
     def get(self, where: Hashable, index: RowIndex, make: Callable[[], Picture]) -> tuple[int, Picture]:
-        """The picture at a place and its number; one of another index is made anew, under another number."""
+        """Return the picture at a place and its number; for another index it is made anew, with a new one."""
         with self._lock:
-            found = self._kept.get(where)
-            if found is None or found[1].index is not index:
+            entry = self._cache.get(where)
+            if entry is None or entry[1].index is not index:
                 self._made += 1
-                found = self._kept[where] = (self._made, make())
-            self._kept.move_to_end(where)
-            while len(self._kept) > _REMEMBERED:
-                self._kept.popitem(last=False)
-            return found
+                entry = self._cache[where] = (self._made, make())
+            self._cache.move_to_end(where)
+            while len(self._cache) > _REMEMBERED:
+                self._cache.popitem(last=False)
+            return entry
 
 
 class DrawnIndex(NamedTuple):
@@ -152,10 +152,10 @@ class EarlyIndex:
     ----------
     ts, dur : ndarray of int64, shape (n,)
     row : ndarray of int, shape (n,)
-    held : ndarray of bool, shape (n_rows,)
+    indexed : ndarray of bool, shape (n_rows,)
         Rows to index.
     slices : ndarray of int64, optional
-        Those of `held`, ascending, if they are known.
+        Those of `indexed`, ascending, if they are known.
 
     Examples
     --------
@@ -169,15 +169,15 @@ class EarlyIndex:
         ts: IntArray,
         dur: IntArray,
         row: npt.NDArray[np.integer],
-        held: BoolArray,
+        indexed: BoolArray,
         slices: IntArray | None = None,
     ) -> None:
-        self._held = held
-        slices = np.flatnonzero(held[row]) if slices is None else slices
-        rows = RowIndex(ts[slices], dur[slices], row[slices], len(held))
+        self._indexed = indexed
+        slices = np.flatnonzero(indexed[row]) if slices is None else slices
+        rows = RowIndex(ts[slices], dur[slices], row[slices], len(indexed))
         rows.order = slices[rows.order].astype(rows.order.dtype)
         self.drawn = DrawnIndex.of(rows)
 
     def holds(self, rows: IntArray) -> bool:
         """Return whether all these rows are here."""
-        return bool(self._held[rows].all())
+        return bool(self._indexed[rows].all())

@@ -18,7 +18,7 @@ Codes = npt.NDArray[np.integer]
 def late_inside(
     codes: Codes, around: Codes, ts: IntArray, dur: IntArray, chosen: IntArray | None = None
 ) -> tuple[Codes, IntArray]:
-    """Slices that earlier ones of their group and track cover at first, and until when.
+    """Return slices that earlier ones of their group and track cover at first, and until when.
 
     Whatever is open on a track when a slice begins is among the slices around it: the parent is the
     latest-started open one, its parent the latest-started one open then, and so on. So nothing has to be
@@ -59,11 +59,11 @@ def late_inside(
     ends: list[IntArray] = []
     while len(rows):
         same = np.flatnonzero(group[up] == own)
-        mine, over = rows[same], up[same]
+        inner, over = rows[same], up[same]
         until = ts[over] + dur[over]
-        open_ = until > ts[mine]
-        slices.append(mine[open_])
-        ends.append(np.minimum(until[open_], ts[mine[open_]] + dur[mine[open_]]))
+        open_ = until > ts[inner]
+        slices.append(inner[open_])
+        ends.append(np.minimum(until[open_], ts[inner[open_]] + dur[inner[open_]]))
         up = around[up]
         inside = np.flatnonzero(up >= 0)
         rows, up, own = rows[inside], up[inside], own[inside]
@@ -153,10 +153,12 @@ class GroupIndex:
         elif chosen is not None:
             chosen = chosen[codes[chosen] >= 0]
         self._chosen = chosen
-        mine = codes if chosen is None else codes[chosen]
-        order = grouped_order(mine, n_groups)
+        group_codes = codes if chosen is None else codes[chosen]
+        order = grouped_order(group_codes, n_groups)
         order = order if chosen is None else chosen[order]
-        count = np.bincount(mine, minlength=n_groups) if len(mine) else np.zeros(n_groups, np.int64)
+        count = (
+            np.bincount(group_codes, minlength=n_groups) if len(group_codes) else np.zeros(n_groups, np.int64)
+        )
         self._key = np.repeat(np.arange(n_groups) * index.stride - index.origin, count)
         self._key += ts[order]
         if around is None:
@@ -192,7 +194,7 @@ class GroupIndex:
         return sum(part.nbytes for part in parts) + (0 if self._chosen is None else self._chosen.nbytes)
 
     def totals(self, start: int, end: int, row_below: IntArray) -> GroupTotals:
-        """Totals of every group in ``[start, end)``.
+        """Return totals of every group in ``[start, end)``.
 
         Parameters
         ----------
@@ -255,12 +257,12 @@ class GroupIndex:
         return slices[kept], self._index.row_at(at[kept])
 
     def _from(self, slices: IntArray) -> IntArray:
-        """Start of the fresh stretch of some slices."""
+        """Return the start of the fresh stretch of some slices."""
         fresh = self._ts[slices].copy()
         if len(self._late):
             at = np.minimum(np.searchsorted(self._late, slices), len(self._late) - 1)
-            found = self._late[at] == slices
-            fresh[found] = self._fresh[at[found]]
+            is_late = self._late[at] == slices
+            fresh[is_late] = self._fresh[at[is_late]]
         return fresh
 
     def _lengths(self, slices: IntArray) -> IntArray:
@@ -284,7 +286,7 @@ def _late(
     ts: IntArray,
     dur: IntArray,
 ) -> tuple[IntArray, IntArray]:
-    """Slices that earlier ones of their group and track cover at first, and until when.
+    """Return slices that earlier ones of their group and track cover at first, and until when.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ class LaunchedIndex:
         self._sum = running_sum(dur[at])
 
     def totals(self, start: int, end: int, n_groups: int) -> IntArray:
-        """Device ns in ``[start, end)`` of every group; work is clipped at the edges."""
+        """Return the device ns in ``[start, end)`` of every group; work is clipped at the edges."""
         stride = self._index.stride
         at = np.clip(np.array([start, end], np.int64) - self._index.origin, 0, stride - 1)
         base = np.arange(n_groups, dtype=np.int64)[:, None] * stride
@@ -83,14 +83,14 @@ def _pairs(
     """Return each group around a launcher once: (group, device slice)."""
     groups: list[IntArray] = []
     slices: list[IntArray] = []
-    mine, row = work, np.asarray(launcher, parent.dtype)
+    device_row, row = work, np.asarray(launcher, parent.dtype)
     inner = nested_in_own_group(codes.astype(np.int64), parent.astype(np.int64), launcher)
     while len(row):
         counted = (codes[row] >= 0) & ~inner[row]
         groups.append(codes[row[counted]].astype(np.int64))
-        slices.append(mine[counted])
+        slices.append(device_row[counted])
         row = parent[row]
-        mine, row = mine[row >= 0], row[row >= 0]
+        device_row, row = device_row[row >= 0], row[row >= 0]
     if not groups:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     return np.concatenate(groups), np.concatenate(slices)

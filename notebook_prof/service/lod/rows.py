@@ -104,27 +104,27 @@ class RowIndex:
         return sum(part.nbytes for part in parts)
 
     def starts(self, at: IntArray) -> IntArray:
-        """Start of the slices at some positions, ns."""
+        """Return the start of the slices at some positions, ns."""
         return np.asarray(self._key[at] % self.stride + self.origin)
 
     def lengths(self, at: IntArray) -> IntArray:
-        """Length of the slices at some positions, ns."""
+        """Return the length of the slices at some positions, ns."""
         return np.asarray(self._busy[at + 1] - self._busy[at])
 
     def all_lengths(self) -> IntArray:
-        """Length of every slice by position, ns."""
+        """Return the length of every slice by position, ns."""
         return np.diff(self._busy)
 
     def busy_before(self, at: npt.NDArray[np.integer]) -> IntArray:
-        """Lengths of all slices before some positions, ns, over all rows."""
+        """Return lengths of all slices before some positions, ns, over all rows."""
         return np.asarray(self._busy[at])
 
     def ends(self, at: IntArray) -> IntArray:
-        """End of the slices at some positions, ns."""
+        """Return the end of the slices at some positions, ns."""
         return self.starts(at) + self.lengths(at)
 
     def started_before(self, rows: IntArray, instants: IntArray) -> IntArray:
-        """Position of the first slice of a row that starts at or after an instant.
+        """Find the position of the first slice of a row that starts at or after an instant.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ class RowIndex:
         return out
 
     def stretch(self, rows: IntArray, start: int, end: int) -> tuple[IntArray, IntArray]:
-        """Positions ``first:stop`` of the slices of every row that touch ``[start, end)``.
+        """Return positions ``first:stop`` of the slices of every row that touch ``[start, end)``.
 
         An instant (a slice of no length) touches the window that holds its start.
         """
@@ -159,7 +159,7 @@ class RowIndex:
         reaches = (first > self.pointer[rows]) & (self.ends(before) > start) if len(self) else first < 0
         return first - reaches, np.maximum(stop, first - reaches)
 
-    def rest(self, stop: IntArray, rows: IntArray, instants: IntArray) -> IntArray:
+    def open_ns(self, stop: IntArray, rows: IntArray, instants: IntArray) -> IntArray:
         """Return what the slice that is open at each instant still has to go, ns; 0 where none is.
 
         Parameters
@@ -181,7 +181,7 @@ class RowIndex:
         return np.where(stop > self.pointer[rows][:, None], np.maximum(ends, 0, out=ends), 0)
 
     def busy_until(self, rows: IntArray, instants: IntArray) -> IntArray:
-        """Busy ns of every row from its beginning to each instant.
+        """Return busy ns of every row from its beginning to each instant.
 
         Parameters
         ----------
@@ -194,10 +194,10 @@ class RowIndex:
             Differences of two columns are the exact busy time between the two instants.
         """
         stop = self.started_before(rows, instants)
-        return self._busy[stop] - self._busy[self.pointer[rows]][:, None] - self.rest(stop, rows, instants)
+        return self._busy[stop] - self._busy[self.pointer[rows]][:, None] - self.open_ns(stop, rows, instants)
 
     def covered(self, rows: IntArray, left: IntArray, right: IntArray) -> IntArray:
-        """Time between two instants of its own during which anything of a row, or inside it, is open.
+        """Return the time between two instants of its own during which anything of a row, or in it, is open.
 
         Parameters
         ----------
@@ -218,12 +218,12 @@ class RowIndex:
             stop = np.searchsorted(self._key, row * self.stride + at, side="left")
             last = np.maximum(stop - 1, 0)
             until = self.starts(last) + self._extent_before(last + 1) - self._extent_before(last)
-            rest = np.where(stop > self.pointer[row], np.maximum(until - instants, 0), 0)
-            sides.append(self._extent_before(stop) - self._extent_before(self.pointer[row]) - rest)
+            open_ns = np.where(stop > self.pointer[row], np.maximum(until - instants, 0), 0)
+            sides.append(self._extent_before(stop) - self._extent_before(self.pointer[row]) - open_ns)
         return np.where(rows >= 0, sides[1] - sides[0], 0)
 
     def crossing(self, instant: int) -> IntArray:
-        """Positions of the slices that are open at an instant and began before it: at most one a row."""
+        """Return positions of slices that are open at an instant and began before it: at most one a row."""
         if not len(self):
             return np.empty(0, np.int64)
         rows = np.arange(self.n_rows, dtype=np.int64)
@@ -232,12 +232,12 @@ class RowIndex:
         return last[(stop > self.pointer[rows]) & (self.ends(last) > instant)]
 
     def row_at(self, at: IntArray) -> IntArray:
-        """Row of some positions."""
+        """Return the row of some positions."""
         return np.asarray(self._key[at] // self.stride)
 
 
 def grouped_order(group: npt.NDArray[np.integer], n_groups: int) -> npt.NDArray[np.integer]:
-    """Stable order that sorts by group (0 … n_groups - 1): one radix sort (linear) for every 16 bits."""
+    """Sort by group (0 … n_groups - 1), stably: one radix sort (linear) for every 16 bits."""
     keys = np.asarray(group)
     order = np.argsort(keys.astype(np.uint16), kind="stable")  # the lower 16 bits
     narrow = np.int32 if len(order) < 2**31 else np.int64
@@ -247,7 +247,7 @@ def grouped_order(group: npt.NDArray[np.integer], n_groups: int) -> npt.NDArray[
 
 
 def running_sum(values: npt.NDArray[np.integer]) -> IntArray:
-    """Sums of the first 0, 1, … n values, shape (n + 1,)."""
+    """Sum the first 0, 1, … n values, shape (n + 1,)."""
     out = np.zeros(len(values) + 1, np.int64)
     np.cumsum(values, out=out[1:])
     return out

@@ -81,11 +81,11 @@ def operators_figure(
         "alpha": opacity(values, selection.name if by == "name" else None),
         "select": patches(by, values) if by in _SELECTABLE else [""] * len(first),
     }
-    told = {"calls": counts(first["count"])}
+    tooltips = {"calls": counts(first["count"])}
     others = len(table) - len(first)
     what = "Self time on the host" if side == "host" else "Device time"
     title = f"{what} of {format_count(len(table))} operators: {format_ns(whole)}"
-    return _drawn(columns, told, whole, others, title)
+    return _drawn(columns, tooltips, whole, others, title)
 
 
 def kernels_figure(
@@ -131,46 +131,46 @@ def kernels_figure(
         "alpha": opacity(names, selection.name),
         "select": patches("name", names),
     }
-    told = {"calls": counts(first["count"]), "mean": [format_ns(value) for value in first["mean_ns"]]}
+    tooltips = {"calls": counts(first["count"]), "mean": [format_ns(value) for value in first["mean_ns"]]}
     if "occupancy" in first:
-        told["occupancy"] = [format_share(value) for value in first["occupancy"]]
+        tooltips["occupancy"] = [format_share(value) for value in first["occupancy"]]
     if by == "launch":
-        told["launched with"] = _launches(first)
+        tooltips["launched with"] = _launches(first)
     used = float(table.loc[table["tensor_cores"], "total_ns"].sum()) / max(whole, 1)
     title = f"{format_count(len(table))} kernels: {format_ns(whole)} · {format_share(used)} on tensor cores"
     legend = {"tensor cores": _TENSOR, "others": NAMES[1]} if used else {}
-    return _drawn(columns, told, whole, len(table) - len(first), title, legend)
+    return _drawn(columns, tooltips, whole, len(table) - len(first), title, legend)
 
 
 def _drawn(
     columns: dict[str, Any],
-    told: dict[str, list[str]],
+    tooltips: dict[str, list[str]],
     whole: int,
     others: int,
     title: str,
     legend: dict[str, str] | None = None,
 ) -> Drawn:
-    """Bars of `columns`; the title tells what is left out."""
+    """Draw bars of `columns`; the title tells what is left out."""
     length = [int(value) for value in columns["length"]]
     if others:
         title += f" · these {len(length)} are {format_share(sum(length) / max(whole, 1))} of it"
     share = shares(length, whole)
-    told = {
+    tooltips = {
         "": [shortened(name, 200) for name in columns["name"]],
         "in all": [format_ns(value) for value in length],
         "of all": share,
-        **told,
+        **tooltips,
     }
     scale, unit = time_unit(max(length))
     columns |= {"length": np.array(length) / scale, "place": np.arange(len(length)), "share": share}
-    data = source(columns | tip_columns(told))
+    data = source(columns | tip_columns(tooltips))
     plot = row_figure([_plain(name) for name in columns["name"]], unit, max(length) / scale * 1.12)
     bars = plot.hbar(
         y="place", right="length", height=0.8, source=data, fill_color="colour", fill_alpha="alpha",
         line_color=None,
     )  # fmt: skip
     bar_ends(plot, data)
-    tell(plot, bars, told)
+    tell(plot, bars, tooltips)
     return Drawn(plot, title, legend or {})
 
 

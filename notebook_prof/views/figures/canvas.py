@@ -81,7 +81,7 @@ def add_veils(plot: figure, name: str) -> None:
 
 
 def bytes_axis(plot: figure, name: str) -> None:
-    """Ticks at powers of two, written by the page in binary units."""
+    """Put ticks at powers of two, written by the page in binary units."""
     for part in plot.yaxis:
         part.formatter = BasicTickFormatter(name=f"{name}_bytes")
         part.ticker = AdaptiveTicker(
@@ -98,7 +98,7 @@ def empty_source(name: str, columns: str) -> ColumnDataSource:
 
 
 def add_boxes(plot: figure, source: str, columns: str = "", **look: object) -> None:
-    """Boxes from (x0, y0) to (x1, y1) that the page fills; `columns` are further ones that `look` names."""
+    """Add boxes from (x0, y0) to (x1, y1) that the page fills; `columns` are further ones for `look`."""
     plot.quad(
         left="x0",
         right="x1",

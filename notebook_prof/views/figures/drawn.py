@@ -140,7 +140,7 @@ def name_axis(axis: Sequence[Axis], names: Sequence[str], most: int = 40) -> Non
     for part in axis:
         part.ticker = FixedTicker(ticks=list(range(len(names))))
         part.major_label_overrides = {
-            place: PlainText(text=shortened(name, most)) for place, name in enumerate(names)
+            position: PlainText(text=shortened(name, most)) for position, name in enumerate(names)
         }
         part.major_tick_line_color = None
 
@@ -161,7 +161,7 @@ def shortened(name: object, most: int) -> str:
 
 
 def patches(dimension: str, values: Iterable[Any]) -> list[str]:
-    """What a click sets, a JSON patch of the selection for each value; empty where there is nothing to set.
+    """Return what a click sets, a JSON patch of the selection a value; empty where nothing is to be set.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def patches(dimension: str, values: Iterable[Any]) -> list[str]:
 
 
 def windows(start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> list[str]:
-    """Patches that select stretches of time.
+    """Return patches that select stretches of time.
 
     Examples
     --------
@@ -191,13 +191,13 @@ def scope(selection: Selection, *dimensions: str) -> dict[str, Any]:
     >>> scope(Selection(step=[3], name="mm"), "step", "window")
     {'step': (3,)}
     """
-    found = {dimension: getattr(selection, dimension) for dimension in dimensions}
-    return {dimension: value for dimension, value in found.items() if value is not None}
+    clauses = {dimension: getattr(selection, dimension) for dimension in dimensions}
+    return {dimension: value for dimension, value in clauses.items() if value is not None}
 
 
-def opacity(values: Iterable[Any], wanted: Sequence[Any] | None) -> npt.NDArray[np.float64]:
+def opacity(values: Iterable[Any], chosen: Sequence[Any] | None) -> npt.NDArray[np.float64]:
     """Return how opaque each is drawn: 1, or less where others are selected."""
-    return np.array([1.0 if wanted is None or value in wanted else PALE for value in values])
+    return np.array([1.0 if chosen is None or value in chosen else PALE for value in values])
 
 
 def source(columns: Mapping[str, Any]) -> ColumnDataSource:
@@ -210,14 +210,14 @@ def source(columns: Mapping[str, Any]) -> ColumnDataSource:
     )
 
 
-def tip_columns(told: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
-    """Columns of a source for what `tell` tells, in the same order."""
-    return {f"tip{place}": values for place, values in enumerate(told.values())}
+def tip_columns(tooltips: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    """Return columns of a source for what `tell` tells, in the same order."""
+    return {f"tip{number}": values for number, values in enumerate(tooltips.values())}
 
 
-def tell(plot: figure, renderer: Any, told: Iterable[str]) -> None:
+def tell(plot: figure, renderer: Any, tooltips: Iterable[str]) -> None:
     """Show the columns of `tip_columns` beside the pointer, with their labels: text, which Bokeh escapes."""
-    rows = [(label, f"@{{tip{place}}}") for place, label in enumerate(told)]
+    rows = [(label, f"@{{tip{number}}}") for number, label in enumerate(tooltips)]
     plot.add_tools(HoverTool(tooltips=rows, renderers=[renderer], visible=False))
 
 
@@ -247,5 +247,5 @@ def shares(values: Iterable[float], whole: float) -> list[str]:
 
 
 def counts(values: Iterable[Any]) -> list[str]:
-    """Whole numbers with their digits in groups."""
+    """Write whole numbers with their digits in groups."""
     return [format_count(int(value)) for value in values]

@@ -105,7 +105,7 @@ def _draw(shown: pd.DataFrame, selection: Selection, metric: str, whole: int, ti
     start, total, depth = (shown[name].to_numpy() for name in ("start", "total", "depth"))
     room = (total / whole * _CHARACTERS).astype(int).tolist()
     unnamed = (shown["category"].isna() | (shown["name"] == MERGED_STEPS)).tolist()
-    told = {
+    tooltips = {
         "": [shortened(name, 160) for name in names],
         "with what it calls": [_amount(value, metric) for value in total.tolist()],
         "itself": [_amount(value, metric) for value in shown["value"].tolist()],
@@ -123,7 +123,7 @@ def _draw(shown: pd.DataFrame, selection: Selection, metric: str, whole: int, ti
             "select": patches("name", [None if no else n for n, no in zip(names, unnamed, strict=True)]),
             "text": [shortened(n, fit) if fit >= 4 else "" for n, fit in zip(names, room, strict=True)],
             "middle": depth + 0.5,
-            **tip_columns(told),
+            **tip_columns(tooltips),
         }
     )
     boxes = plot.quad(
@@ -134,12 +134,12 @@ def _draw(shown: pd.DataFrame, selection: Selection, metric: str, whole: int, ti
         x="left", y="middle", text="text", source=frames, text_font_size="11px", text_baseline="middle",
         text_color="#000000", x_offset=3,
     )  # fmt: skip
-    tell(plot, boxes, told)
+    tell(plot, boxes, tooltips)
     return Drawn(plot, title)
 
 
 def _working(trace: Trace) -> list[int] | None:
-    """Threads on which operators run, where there are any: others mostly wait; None for all threads."""
+    """Return threads on which operators run, where there are any: others mostly wait; None for all."""
     tracks, slices = trace.tracks, trace.slices
     threads = tracks.loc[tracks["kind"] == "thread", "track"].tolist()
     work = slices["category"].isin(["operator", "launch", "collective"]).to_numpy()

@@ -57,7 +57,7 @@ def idle_figure(trace: Trace, selection: Selection) -> Drawn | None:
         for number, cause in zip(rows["device"], rows["cause"], strict=True)
     ]
     share = shares(spent.tolist(), whole)
-    told = {
+    tooltips = {
         "": names,
         "in all": [format_ns(value) for value in spent.tolist()],
         "of the idle time": share,
@@ -71,7 +71,7 @@ def idle_figure(trace: Trace, selection: Selection) -> Drawn | None:
             "colour": [NAMES[CAUSES.index(cause) % len(NAMES)] for cause in rows["cause"]],
             "share": share,
             "select": windows(rows["start"].to_numpy(), rows["end"].to_numpy()),
-            **tip_columns(told),
+            **tip_columns(tooltips),
         }
     )
     measured = int(analysis.device(trace, **scope(selection, "window"))["window_ns"].sum())
@@ -79,12 +79,12 @@ def idle_figure(trace: Trace, selection: Selection) -> Drawn | None:
     plot = row_figure(names, unit, int(spent.max()) / scale * 1.12)
     bars = plot.hbar(y="place", right="length", height=0.8, source=data, fill_color="colour", line_color=None)
     bar_ends(plot, data)
-    tell(plot, bars, told)
+    tell(plot, bars, tooltips)
     return Drawn(plot, title)
 
 
 def _causes(own: pd.DataFrame, device: object) -> pd.DataFrame:
-    """A row a cause: its time, the gaps in which it is the largest part, and the gap with most of it."""
+    """Make a row a cause: its time, the gaps in which it is the largest part, and the gap with most of it."""
     start, end = own["ts"].to_numpy(), (own["ts"] + own["dur"]).to_numpy()
     rows = []
     for cause in CAUSES:

@@ -68,23 +68,23 @@ def queues_figure(trace: Trace, selection: Selection) -> Drawn | None:
     label_axis(plot.xaxis, "samples of each queue in their order, %")
     label_axis(plot.yaxis, "filled, %")
     legend = {}
-    for place, (name, (sizes, capacity)) in enumerate(lines.items()):
-        colour, n = NAMES[place % len(NAMES)], len(sizes)
-        told = {
+    for number, (name, (sizes, capacity)) in enumerate(lines.items()):
+        colour, n = NAMES[number % len(NAMES)], len(sizes)
+        tooltips = {
             "": [shortened(name, 80)] * n,
             "filled": [f"{size:g} of {capacity:g}" for size in sizes.tolist()],
         }
         spots = {"x": 100 * (np.arange(n) + 0.5) / n, "y": 100 * sizes / max(capacity, 1)}
-        data = source({**spots, **tip_columns(told)})
+        data = source({**spots, **tip_columns(tooltips)})
         plot.step("x", "y", source=data, mode="center", line_color=colour, line_width=1.5)
         dots = plot.scatter("x", "y", source=data, size=4, fill_color=colour, line_color=None)
-        tell(plot, dots, told)
+        tell(plot, dots, tooltips)
         legend[shortened(name, 40)] = colour
     return Drawn(plot, "How full the queues were", legend)
 
 
 def _lines(trace: Trace, selection: Selection) -> dict[str, tuple[Any, float]]:
-    """Name → sizes in the order of time, and the capacity."""
+    """Return name → sizes in the order of time, and the capacity."""
     lines: dict[str, tuple[Any, float]] = {}
     for name, key in (("before the device", "minddata_queue"), ("on the device", "minddata_next")):
         table = recorded_table(trace, key)
@@ -142,7 +142,7 @@ def pipeline_figure(trace: Trace, selection: Selection, *, rule: str = "2.3.1") 
     if not len(table):
         return None
     table = table[table["rank"] == table["rank"].min()].reset_index(drop=True)
-    x, y = places(table)
+    x, y = operator_positions(table)
     plot = canvas(
         20 + _ROW_PX * int(y.max() + 1), x_range=Range1d(-0.6, x.max() + 0.6),
         y_range=Range1d(y.max() + 0.6, -0.6),
@@ -168,8 +168,8 @@ def pipeline_figure(trace: Trace, selection: Selection, *, rule: str = "2.3.1") 
         middle, level + 0.28, [format_share(value, 0) for value in full.tolist()], text_align="center",
         text_font_size="11px", text_baseline="middle", name="themed",
     )  # fmt: skip
-    told = _told(table)
-    data = source({**_boxes(table, x, y), **tip_columns(told)})
+    tooltips = _tooltips(table)
+    data = source({**_boxes(table, x, y), **tip_columns(tooltips)})
     boxes = plot.rect(
         "x", "y", width=0.6, height=0.5, source=data, fill_color=NAMES[0], line_color="frame",
         line_width="width",
@@ -178,14 +178,14 @@ def pipeline_figure(trace: Trace, selection: Selection, *, rule: str = "2.3.1") 
         "x", "y", text="label", source=data, text_align="center", text_baseline="middle",
         text_font_size="11px", text_color="#000000",
     )  # fmt: skip
-    tell(plot, boxes, told)
+    tell(plot, boxes, tooltips)
     legend = {"operator": NAMES[0], "how full its queue was": PHASES["data"]}
     if table["suspect"].any():
         legend["suspected bottleneck"] = _SUSPECT
     return Drawn(plot, "The data pipeline", legend)
 
 
-def _told(table: pd.DataFrame) -> dict[str, list[str]]:
+def _tooltips(table: pd.DataFrame) -> dict[str, list[str]]:
     lengths = zip(table["queue_mean"], table["queue_length"], strict=True)
     return {
         "": [str(name) for name in table["name"]],
@@ -207,8 +207,8 @@ def _boxes(table: pd.DataFrame, x: Any, y: Any) -> dict[str, Any]:
     }
 
 
-def places(table: pd.DataFrame) -> tuple[Any, Any]:
-    """Where each operator stands: the root at the right, what feeds it to its left, a row for each source.
+def operator_positions(table: pd.DataFrame) -> tuple[Any, Any]:
+    """Return where each operator stands: the root at the right, its feeders to its left, a row a source.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def places(table: pd.DataFrame) -> tuple[Any, Any]:
 
     Examples
     --------
-    >>> x, y = places(pd.DataFrame({"op_id": [0, 1, 2], "parent": [-1, 0, 0]}))
+    >>> x, y = operator_positions(pd.DataFrame({"op_id": [0, 1, 2], "parent": [-1, 0, 0]}))
     >>> x.tolist(), y.tolist()
     ([1.0, 0.0, 0.0], [0.0, 0.0, 1.0])
     """
@@ -231,16 +231,16 @@ def places(table: pd.DataFrame) -> tuple[Any, Any]:
     far = {number: len(_way(number, above)) for number in ids}
     feeds = set(above.values())
     row: dict[int, int] = {}
-    for place, first in enumerate(number for number in ids if number not in feeds):
+    for lane, first in enumerate(number for number in ids if number not in feeds):
         for number in _way(first, above):
-            row.setdefault(number, place)
+            row.setdefault(number, lane)
     most = max(far.values())
     columns = np.array([most - far[number] for number in ids], dtype=np.float64)
     return columns, np.array([row.get(number, 0) for number in ids], dtype=np.float64)
 
 
 def _way(number: int, above: dict[int, int]) -> list[int]:
-    """From an operator to the root; ends where a file goes round in a circle."""
+    """Follow an operator to the root; the way ends where a file goes round in a circle."""
     way: list[int] = []
     while number in above and number not in way:
         way.append(number)

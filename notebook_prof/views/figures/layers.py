@@ -51,7 +51,7 @@ def layers_figure(trace: Trace, selection: Selection, *, depth: int | None = Non
 
 
 def _draw(table: pd.DataFrame, columns: dict[str, str], title: str) -> Drawn:
-    told = {
+    tooltips = {
         "": [str(module) for module in table["module"]],
         **{part: [format_ns(value) for value in table[column]] for part, column in columns.items()},
         "of all": [format_share(value) for value in table["share"]],
@@ -60,7 +60,7 @@ def _draw(table: pd.DataFrame, columns: dict[str, str], title: str) -> Drawn:
         "of it kept": [format_bytes(value) for value in table["kept_bytes"]],
     }
     if "parameters" in table and table["parameters"].notna().any():
-        told["parameters"] = [
+        tooltips["parameters"] = [
             format_count(int(value)) if pd.notna(value) else "–" for value in table["parameters"]
         ]
     named = zip(table["module"], table["parent"], table["depth"], strict=True)
@@ -72,12 +72,12 @@ def _draw(table: pd.DataFrame, columns: dict[str, str], title: str) -> Drawn:
         value = table[column].to_numpy(dtype=np.float64) / scale
         if not value.any():
             continue
-        bars = {"place": np.arange(len(table)), "left": left, "right": left + value, **tip_columns(told)}
+        bars = {"place": np.arange(len(table)), "left": left, "right": left + value, **tip_columns(tooltips)}
         drawn = plot.hbar(
             y="place", left="left", right="right", height=0.8, source=source(bars), fill_color=PHASES[part],
             line_color=None,
         )  # fmt: skip
-        tell(plot, drawn, told)
+        tell(plot, drawn, tooltips)
         left, legend[part] = left + value, PHASES[part]
     return Drawn(plot, title, legend)
 

@@ -63,10 +63,10 @@ def levels_figure(trace: Trace, selection: Selection) -> Drawn | None:
     label_axis(plot.yaxis, size_unit)
     legend: dict[str, str] = {}
     curves = table.groupby(["device", "source"], sort=True, observed=True)
-    for place, ((device, kind), own) in enumerate(curves):
-        colour = NAMES[place % len(NAMES)]
+    for number, ((device, kind), own) in enumerate(curves):
+        colour = NAMES[number % len(NAMES)]
         where = f"GPU {device}" if int(str(device)) >= 0 else "host"
-        taken = "resident" if kind == "rss" else "allocated"
+        measure = "resident" if kind == "rss" else "allocated"
         ts = own["ts"].to_numpy()
         for column, dash in {"reserved_bytes": "dashed", "allocated_bytes": "solid"}.items():
             if column == "allocated_bytes" or (own[column] > 0).any():
@@ -74,16 +74,16 @@ def levels_figure(trace: Trace, selection: Selection) -> Drawn | None:
                 style = {"line_color": colour, "line_width": 1.4, "line_dash": dash}
                 plot.step(x / time, y / size, mode="after", **style)
         reserved = " (dashed: reserved)" if (own["reserved_bytes"] > 0).any() else ""
-        legend[f"{where} {taken}{reserved}"] = colour
+        legend[f"{where} {measure}{reserved}"] = colour
         level = own["allocated_bytes"].to_numpy()
         top = int(np.argmax(level))
-        told = {"": [f"peak, {where}"], taken: [format_bytes(int(level[top]))]}
-        mark = {"x": [int(ts[top]) / time], "y": [int(level[top]) / size], **tip_columns(told)}
+        tooltips = {"": [f"peak, {where}"], measure: [format_bytes(int(level[top]))]}
+        mark = {"x": [int(ts[top]) / time], "y": [int(level[top]) / size], **tip_columns(tooltips)}
         peak = plot.scatter(
             "x", "y", source=source(mark), marker="inverted_triangle", size=10,
             fill_color=MEMORY["peak"], line_color=None,
         )  # fmt: skip
-        tell(plot, peak, told)
+        tell(plot, peak, tooltips)
     return Drawn(plot, "Memory over time", legend)
 
 
@@ -144,7 +144,7 @@ def memory_flow_figure(
 
 
 def compacted(addr: npt.NDArray[np.uint64], size: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Addresses without the gaps between them.
+    """Return addresses without the gaps between them.
 
     Parameters
     ----------
@@ -168,9 +168,9 @@ def compacted(addr: npt.NDArray[np.uint64], size: npt.NDArray[np.int64]) -> npt.
     start = (addr[order] - addr[order[0]]).astype(np.int64)
     reach = np.maximum.accumulate(start + size[order])
     gap = np.maximum(start[1:] - reach[:-1], 0)
-    place = np.empty(len(addr), np.int64)
-    place[order] = start - np.append(0, np.cumsum(gap))
-    return place
+    offset = np.empty(len(addr), np.int64)
+    offset[order] = start - np.append(0, np.cumsum(gap))
+    return offset
 
 
 def _draw(shown: pd.DataFrame, selection: Selection, title: str, cut: tuple[Any, ...]) -> Drawn:
@@ -178,7 +178,7 @@ def _draw(shown: pd.DataFrame, selection: Selection, title: str, cut: tuple[Any,
     bottom = compacted(shown["addr"].to_numpy(), size)
     birth = shown["birth_ts"].to_numpy(dtype=np.int64, na_value=0)
     kinds = shown["kind"].astype(str).tolist()
-    told = {
+    tooltips = {
         "": _words(shown["operator"]),
         "size": [format_bytes(value) for value in size.tolist()],
         "kind": kinds,
@@ -198,9 +198,9 @@ def _draw(shown: pd.DataFrame, selection: Selection, title: str, cut: tuple[Any,
             "bottom": bottom / memory,
             "top": (bottom + size) / memory,
             "colour": [KINDS[kind] for kind in kinds],
-            "alpha": 0.85 * opacity(told[""], selection.name),
+            "alpha": 0.85 * opacity(tooltips[""], selection.name),
             "select": windows(birth, birth + life),
-            **tip_columns(told),
+            **tip_columns(tooltips),
         }
     )
     plot = canvas(
@@ -213,7 +213,7 @@ def _draw(shown: pd.DataFrame, selection: Selection, title: str, cut: tuple[Any,
     )  # fmt: skip
     label_axis(plot.xaxis, unit)
     label_axis(plot.yaxis, f"addresses without gaps, {memory_unit}")
-    tell(plot, boxes, told)
+    tell(plot, boxes, tooltips)
     return Drawn(plot, title, {kind: colour for kind, colour in KINDS.items() if kind in kinds})
 
 

@@ -61,9 +61,9 @@ def roofline_figure(
     """
     narrowed = scope(selection, "window", "step", "phase")
     table = analysis.roofline(trace, by=by, flops_per_s=flops_per_s, bytes_per_s=bytes_per_s, **narrowed)
-    known = (table["flops"] > 0) & (table["bytes"] > 0) & (table["time_ns"] > 0)
-    silent = int((~known).sum())
-    table = table[known].nlargest(_MOST, "time_ns")
+    has_work = (table["flops"] > 0) & (table["bytes"] > 0) & (table["time_ns"] > 0)
+    silent = int((~has_work).sum())
+    table = table[has_work].nlargest(_MOST, "time_ns")
     if not len(table):
         return None
     title = f"{format_count(len(table))} operators of known work"
@@ -93,7 +93,7 @@ def _draw_points(plot: figure, table: pd.DataFrame, by: str, selection: Selectio
     colours = [NAMES[code % len(NAMES)] for code in range(len(words))]
     spent = table["time_ns"].to_numpy(dtype=np.float64)
     attained = zip(table["attained_share"], table["bound"], strict=True)
-    told = {
+    tooltips = {
         "": [shortened(name, 160) for name in names],
         "kind": [str(words[code]) for code in kinds.tolist()],
         "in all": [format_ns(value) for value in spent.tolist()],
@@ -113,7 +113,7 @@ def _draw_points(plot: figure, table: pd.DataFrame, by: str, selection: Selectio
             "alpha": 0.85 * opacity(names, selection.name if by == "name" else None),
             "label": _labels(plot, table, names),
             "select": patches("name", names) if by == "name" else [""] * len(names),
-            **tip_columns(told),
+            **tip_columns(tooltips),
         }
     )
     points = plot.scatter(
@@ -123,24 +123,24 @@ def _draw_points(plot: figure, table: pd.DataFrame, by: str, selection: Selectio
     plot.text(
         "x", "y", text="label", source=data, text_font_size="11px", x_offset=8, y_offset=-5, name="themed"
     )
-    tell(plot, points, told)
+    tell(plot, points, tooltips)
     return {str(word): colour for word, colour in zip(words, colours, strict=True)}
 
 
 def _labels(plot: figure, table: pd.DataFrame, names: list[str]) -> list[str]:
-    """Names of the points that take most time, except where one would lie on another."""
+    """Name the points that take most time, except where one would lie on another."""
     width = np.log10(plot.x_range.end / plot.x_range.start)
     height = np.log10(plot.y_range.end / plot.y_range.start)
     left = np.log10(table["intensity"].to_numpy() / plot.x_range.start) / width
     up = np.log10(table["flops_per_s"].to_numpy() / _GIGA / plot.y_range.start) / height
-    taken: list[tuple[float, float, float]] = []
+    boxes: list[tuple[float, float, float]] = []
     out = [""] * len(names)
-    for place in range(min(_LABELLED, len(names))):
-        text = shortened(names[place], 26)
-        box = (float(left[place]), float(left[place]) + len(text) / _CHARACTERS, float(up[place]))
-        if not any(box[0] < b[1] and b[0] < box[1] and abs(box[2] - b[2]) < _LINE for b in taken):
-            taken.append(box)
-            out[place] = text
+    for i in range(min(_LABELLED, len(names))):
+        text = shortened(names[i], 26)
+        box = (float(left[i]), float(left[i]) + len(text) / _CHARACTERS, float(up[i]))
+        if not any(box[0] < b[1] and b[0] < box[1] and abs(box[2] - b[2]) < _LINE for b in boxes):
+            boxes.append(box)
+            out[i] = text
     return out
 
 
@@ -153,7 +153,7 @@ def _rate(value: float, unit: str) -> str:
 
 
 def _ranges(table: pd.DataFrame, flops: float | None, moved: float | None) -> tuple[Range1d, Range1d]:
-    """Some air around the points and the ceilings; room for labels at the right."""
+    """Leave some air around the points and the ceilings, and room for labels at the right."""
     ridge = [flops / moved] if flops and moved else []
     x = [*table["intensity"], *ridge]
     y = [value / _GIGA for value in (*table["flops_per_s"], *([flops] if flops else []))]

@@ -114,7 +114,7 @@ def distributed_figure(trace: Trace, selection: Selection) -> Drawn | None:
 def stacked(
     table: pd.DataFrame, parts: Mapping[str, tuple[str, str]], selection: Selection, title: str
 ) -> Drawn | None:
-    """Bars over the column ``step``, one piece a column of ns; pieces without any time are left out.
+    """Draw bars over the column ``step``, one piece a column of ns; pieces without any time are left out.
 
     Parameters
     ----------
@@ -131,13 +131,13 @@ def stacked(
         None without steps, or without time in any of them.
     """
     table = table.drop_duplicates("step")
-    found = len(table)
+    step_count = len(table)
     table = table.head(_MOST)
     used = {column: part for column, part in parts.items() if int(table[column].sum()) > 0}
     if not used:
         return None
-    if found > len(table):
-        title += f" · the first {len(table)} of {found} steps"
+    if step_count > len(table):
+        title += f" · the first {len(table)} of {step_count} steps"
     total = table[list(used)].sum(axis=1).to_numpy(dtype=np.float64)
     steps = table["step"].to_numpy(dtype=np.int64)
     left = int(steps.min()) - 0.6
@@ -153,17 +153,17 @@ def stacked(
     bottom = np.zeros(len(steps))
     for column, (name, colour) in used.items():
         value = table[column].to_numpy(dtype=np.float64)
-        told = {
+        tooltips = {
             "": [f"step {number}: {name}" for number in steps.tolist()],
             "time": [format_ns(part) for part in value.tolist()],
             "of the bar": shares(value / np.maximum(total, 1), 1.0),
         }
-        place = {"step": steps, "bottom": bottom / scale, "top": (bottom + value) / scale}
-        data = source({**place, "alpha": alpha, "select": select, **tip_columns(told)})
+        geometry = {"step": steps, "bottom": bottom / scale, "top": (bottom + value) / scale}
+        data = source({**geometry, "alpha": alpha, "select": select, **tip_columns(tooltips)})
         bars = plot.vbar(
             x="step", bottom="bottom", top="top", width=0.82, source=data, fill_color=colour,
             fill_alpha="alpha", line_color=None,
         )  # fmt: skip
-        tell(plot, bars, told)
+        tell(plot, bars, tooltips)
         bottom = bottom + value
     return Drawn(plot, title, dict(used.values()))

@@ -27,20 +27,20 @@ def has_strip(store: ViewStore) -> bool:
 
 
 def account_colours(parts: list[dict[str, Any]]) -> list[tuple[str, float]]:
-    """Colour and alpha of every part: one a loop of steps, neutral tones for statements, else greys.
+    """Return the colour and alpha of every part: one a loop of steps, neutral for statements, else greys.
 
     Examples
     --------
     >>> account_colours([{"kind": "steps"}, {"kind": "code"}, {"kind": "steps"}])
     [('#77AADD', 1.0), ('#D9CDB8', 1.0), ('#44BB99', 1.0)]
     """
-    seen = dict.fromkeys(ACCOUNT, 0)
+    counts = dict.fromkeys(ACCOUNT, 0)
     out = []
     for part in parts:
         kind = part["kind"]
         if kind in ACCOUNT:
-            out.append((ACCOUNT[kind][seen[kind] % len(ACCOUNT[kind])], 1.0))
-            seen[kind] += 1
+            out.append((ACCOUNT[kind][counts[kind] % len(ACCOUNT[kind])], 1.0))
+            counts[kind] += 1
         else:
             out.append(_GREYS.get(kind, (FADED, 1.0)))
     return out
@@ -71,7 +71,7 @@ def account_strip(
             scene.parts.append(Text(a + _PAD, 2 + _HIGH / 2, text, ink))
 
 
-def stretch_words(part: dict[str, Any], steps: int) -> str:
+def span_words(part: dict[str, Any], steps: int) -> str:
     """Return the part in words, for one of its stretches: an interrupted loop has steps here and there."""
     if not steps or steps == part["steps"]:
         return str(part["part"])
@@ -80,10 +80,10 @@ def stretch_words(part: dict[str, Any], steps: int) -> str:
 
 
 def _label(part: dict[str, Any], steps: int, dur: float, room: float) -> str:
-    """As much as has room: what and how long, or what."""
+    """Say as much as has room: what and how long, or what."""
     if part["kind"] in ("not-recorded", "profiler"):
         return ""
-    words = stretch_words(part, steps)
+    words = span_words(part, steps)
     timed = f"{words} · {format_ns(dur)}"
     for text in ([f"{timed} · {part['text']}"] if part["kind"] == "code" and part["text"] else []) + [timed]:
         if fit(text, room) == text:

@@ -51,12 +51,12 @@ def dots(text: str) -> npt.NDArray[np.bool_]:
     >>> dots("1")[:7, :5].astype(int).sum(axis=0).tolist()
     [0, 2, 7, 1, 0]
     """
-    places = [
+    glyph_codes = [
         ord(letter) - _FIRST if " " <= letter <= "~" else _ALSO.get(letter, _UNKNOWN) for letter in text
     ]
-    if not places:
+    if not glyph_codes:
         return np.zeros((HEIGHT, 0), bool)
-    return np.asarray(_glyphs()[places].transpose(1, 0, 2).reshape(HEIGHT, -1))
+    return np.asarray(_glyphs()[glyph_codes].transpose(1, 0, 2).reshape(HEIGHT, -1))
 
 
 Image = npt.NDArray[np.uint8]

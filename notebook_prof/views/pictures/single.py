@@ -40,7 +40,7 @@ _BYTES_CODE: Final = (
 
 
 def timeline(trace: Trace, selection: Selection) -> figure:
-    """Tracks over time, a lane for each depth; what is not selected is faded.
+    """Draw tracks over time, a lane for each depth; what is not selected is faded.
 
     Drawn are at most 4,000 slices that touch the selected window, the longest ones; the title says if
     there are more.
@@ -127,7 +127,7 @@ def _of_tracks(trace: Trace, selection: Selection) -> Trace:
 
 
 def memory_curve(trace: Trace, selection: Selection) -> figure:
-    """Allocated and reserved bytes over time, a line a device, with the peak."""
+    """Draw allocated and reserved bytes over time, a line a device, with the peak."""
     curve = analysis.memory(trace, window=selection.window)
     peaks = analysis.memory_peak(trace, window=selection.window)
     title = "; ".join(
@@ -205,10 +205,10 @@ def _span(trace: Trace, selection: Selection) -> tuple[int, int]:
 
 
 def _thinned(part: pd.DataFrame, column: str) -> pd.DataFrame:
-    """At most a few thousand points of a curve: of each stretch the highest and the last."""
+    """Keep at most a few thousand points of a curve: of each stretch the highest and the last."""
     if len(part) <= _MAX_POINTS:
         return part
-    stretch = np.arange(len(part)) * (_MAX_POINTS // 2) // len(part)
-    high = part.reset_index(drop=True).groupby(stretch)[column].idxmax().to_numpy()
-    last = np.flatnonzero(np.append(stretch[1:] != stretch[:-1], True))
+    part_number = np.arange(len(part)) * (_MAX_POINTS // 2) // len(part)
+    high = part.reset_index(drop=True).groupby(part_number)[column].idxmax().to_numpy()
+    last = np.flatnonzero(np.append(part_number[1:] != part_number[:-1], True))
     return part.iloc[np.unique(np.concatenate([high, last]))]

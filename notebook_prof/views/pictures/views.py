@@ -53,7 +53,7 @@ _LEVELS: Final = 5
 
 
 def timeline(store: ViewStore, selection: Selection, width: int) -> Scene:
-    """The account, and tracks over time, a lane for each depth; at most 120, what is not selected is grey."""
+    """Draw the account, and at most 120 tracks over time, a lane a depth; what is not selected is grey."""
     c, (start, end) = store.columns, _window(store, selection)
     if not c.n_rows:
         return _nothing(width, "nothing was recorded")
@@ -131,7 +131,7 @@ def operators(store: ViewStore, selection: Selection, width: int) -> Scene:
 
 
 def memory_curve(store: ViewStore, selection: Selection, width: int) -> Scene:
-    """Allocated and reserved memory of the device with the highest peak."""
+    """Draw allocated and reserved memory of the device with the highest peak."""
     start, end = _window(store, selection)
     room, base, top = width - GUTTER - MARGIN, 154, 20
     answer = memory(store, selection.to_state(), {"a": start, "b": end, "px": room})
@@ -140,7 +140,7 @@ def memory_curve(store: ViewStore, selection: Selection, width: int) -> Scene:
     scene = Scene(width, 180)
     data, high = answer.arrays(), max(answer.content["highest"], 1.0)
 
-    def place(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    def curve_points(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         at = GUTTER + (np.clip(x, start, end) - start) / (end - start) * room
         level = base - (base - top) * y / high
         return np.repeat(at, 2)[1:], np.repeat(level, 2)[:-1]  # a value holds until the next one
@@ -162,7 +162,7 @@ def memory_curve(store: ViewStore, selection: Selection, width: int) -> Scene:
         (("sx", "sy"), "selected" if chosen else "blocks", MEMORY["selected"]),
     ):
         if len(data[names[0]]):
-            points = place(data[names[0]], data[names[1]])
+            points = curve_points(data[names[0]], data[names[1]])
             scene.parts.append(Line(*points, colour, names[0] == "rx"))
             legend.append((what, colour))
     for k, (what, colour) in enumerate(legend):
@@ -231,7 +231,7 @@ def _window(store: ViewStore, selection: Selection) -> tuple[float, float]:
 
 
 def time_axis(scene: Scene, start: float, end: float, y: float) -> None:
-    """Ticks and times between the gutter and the margin of a scene."""
+    """Draw ticks and times between the gutter and the margin of a scene."""
     room = scene.width - GUTTER - MARGIN
     step = tick_step_ns((end - start) / _TICKS)
     as_clock = end >= CLOCK_FROM_NS

@@ -23,7 +23,7 @@ _MOST_DISTINCT: Final = 40_000
 
 
 def arguments_in_file(trace: Trace, keep: npt.NDArray[np.bool_] | None) -> dict[str, Any] | None:
-    """Arguments of the slices of a file, each distinct set of them once.
+    """Return arguments of the slices of a file, each distinct set of them once.
 
     Parameters
     ----------
@@ -52,8 +52,8 @@ def arguments_in_file(trace: Trace, keep: npt.NDArray[np.bool_] | None) -> dict[
     most = int(np.searchsorted(np.cumsum(is_new), _MOST_DISTINCT, side="right"))
     while True:
         chosen = np.sort(order[:most])
-        found = _packed(rows[chosen], codes[chosen], facts)
-        size = sum(len(text) for text in (found["texts"], *(c["data"] for c in found["columns"].values())))
+        packed = _packed(rows[chosen], codes[chosen], facts)
+        size = sum(len(text) for text in (packed["texts"], *(c["data"] for c in packed["columns"].values())))
         if size <= MOST_BYTES or most <= 1:
             break
         most = max(1, int(most * min(0.9, 0.95 * MOST_BYTES / size)))
@@ -61,8 +61,8 @@ def arguments_in_file(trace: Trace, keep: npt.NDArray[np.bool_] | None) -> dict[
     note = (
         "Arguments of the {} longest of {} slices are in this file: open the profile in a notebook for all."
     )
-    found["left"] = note.format(format_count(most), format_count(len(rows))) if left > 0 else ""
-    return found
+    packed["left"] = note.format(format_count(most), format_count(len(rows))) if left > 0 else ""
+    return packed
 
 
 def _packed(rows: IntArray, codes: IntArray, facts: list[tuple[Any, ...]]) -> dict[str, Any]:
@@ -80,42 +80,42 @@ def _packed(rows: IntArray, codes: IntArray, facts: list[tuple[Any, ...]]) -> di
 
 def _pairs(parts: tuple[Any, ...]) -> list[list[str]]:
     text, *tables = parts
-    found: dict[str, Any] = json.loads(text) if text else {}
+    values: dict[str, Any] = json.loads(text) if text else {}
     for facts in tables:
-        found |= facts
-    return pairs(found)
+        values |= facts
+    return pairs(values)
 
 
 def _coded(trace: Trace) -> tuple[IntArray, IntArray, list[tuple[Any, ...]]]:
-    """Slices that have arguments, which of the distinct sets each has, and these sets."""
+    """Return slices that have arguments, which of the distinct sets each has, and these sets."""
     n = len(trace.slices)
     parts: list[IntArray] = []
     words: list[list[Any]] = []
     for name in (ARGUMENTS, *DEVICE_TABLES):
         code = np.zeros(n, np.int64)
-        told: list[Any] = ["" if name == ARGUMENTS else {}]
+        facts_of_part: list[Any] = ["" if name == ARGUMENTS else {}]
         if (table := event_table(trace, name)) is not None:
             rows = slice_rows_of(trace, name)
             if name == ARGUMENTS:
                 column = table["arguments"].astype("category")
-                place, distinct = column.cat.codes.to_numpy(), column.cat.categories.tolist()
+                fact_code, distinct = column.cat.codes.to_numpy(), column.cat.categories.tolist()
             else:
-                place, distinct = distinct_facts(table, OF_SLICE)
-            known = rows >= 0
-            code[rows[known]] = place[known].astype(np.int64) + 1
-            told += distinct
+                fact_code, distinct = distinct_facts(table, OF_SLICE)
+            has_row = rows >= 0
+            code[rows[has_row]] = fact_code[has_row].astype(np.int64) + 1
+            facts_of_part += distinct
         parts.append(code)
-        words.append(told)
+        words.append(facts_of_part)
     rows = np.flatnonzero(np.logical_or.reduce([code > 0 for code in parts]))
     key = np.zeros(len(rows), np.int64)
-    for code, told in zip(parts, words, strict=True):
-        key = key * len(told) + code[rows]
+    for code, facts_of_part in zip(parts, words, strict=True):
+        key = key * len(facts_of_part) + code[rows]
     distinct_keys, code = np.unique(key, return_inverse=True)
     facts = []
-    for rest in distinct_keys.tolist():
+    for remainder in distinct_keys.tolist():
         each = []
-        for told in reversed(words):
-            rest, place = divmod(rest, len(told))
-            each.append(told[place])
+        for facts_of_part in reversed(words):
+            remainder, i = divmod(remainder, len(facts_of_part))
+            each.append(facts_of_part[i])
         facts.append(tuple(reversed(each)))
     return rows, np.asarray(code, np.int64), facts

@@ -42,7 +42,7 @@ def html_page(scripts: Sequence[str], modules: Sequence[str], body: str, style: 
 
 
 def data_blocks(parts: Mapping[str, str]) -> str:
-    """Texts of `json_text` by id, as elements that a script finds by ``getElementById``.
+    """Write texts of `json_text` by id, as elements that a script finds by ``getElementById``.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def data_blocks(parts: Mapping[str, str]) -> str:
 
 
 def json_text(value: object) -> str:
-    """JSON that can stand in a script element: nothing in it ends the element."""
+    """Write JSON that can stand in a script element: nothing in it ends the element."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 

@@ -44,9 +44,9 @@ def longest_slices(store: ViewStore, most: int) -> npt.NDArray[np.bool_]:
         return np.ones(c.n, bool)
     keep = _longest_of_tracks(c.track, c.dur, int(_SHARED * most))
     left = most - int(keep.sum())
-    rest = np.flatnonzero(~keep)
-    if 0 < left < len(rest):
-        keep[rest[np.argpartition(-c.dur[rest], left)[:left]]] = True
+    others = np.flatnonzero(~keep)
+    if 0 < left < len(others):
+        keep[others[np.argpartition(-c.dur[others], left)[:left]]] = True
     around = store.parent[keep]
     while len(around := np.unique(around[around >= 0])) and not keep[around].all():
         around = around[~keep[around]]
@@ -65,10 +65,10 @@ def note_of(store: ViewStore, keep: npt.NDArray[np.bool_], cell_ns: int) -> str:
     cell_ns : int
         Width of the cells that hold the sums of the others.
     """
-    held, n, least = int(keep.sum()), len(keep), int(store.columns.dur[~keep].max())
+    kept, n, least = int(keep.sum()), len(keep), int(store.columns.dur[~keep].max())
     return (
-        f"This file holds {format_count(held)} of {format_count(n)} slices one by one: all of more than "
-        f"{format_ns(least)}, and the longest of every track. Of the other {format_count(n - held)} it holds "
+        f"This file holds {format_count(kept)} of {format_count(n)} slices one by one: all of more than "
+        f"{format_ns(least)}, and the longest of every track. Of the other {format_count(n - kept)} it holds "
         f"how busy they keep every row, in cells of {format_ns(cell_ns)}, and the totals of every name. "
         "Numbers of the whole recording are exact; those of a part of it are estimates, marked ≈, and "
         "find walks the slices that are in the file. Every slice is in the trace itself: open it in a "

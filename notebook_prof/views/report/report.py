@@ -26,7 +26,7 @@ MOST_BYTES: Final = 15_000_000
 """No report is longer, but for one of very many names."""
 MOST_EVENTS: Final = 100_000
 """Of a device's memory events, where all would be too many; of the others the extremes are kept."""
-_BESIDE_SUMS: Final = 750_000
+_MOST_WITH_SUMS: Final = 750_000
 """Slices to begin with where the file holds sums of others too."""
 _FEWEST: Final = 10_000
 _AROUND: Final = 4_000
@@ -67,12 +67,12 @@ def report_page(
         return _page([], [], f'<main class="nbp-nothing">{static}</main>')
     scripts = [part.decode("utf-8") for part in bokehjs()]
     state = json_text(selection.to_state())
-    taken = sum(
+    used_bytes = sum(
         len(text.encode()) for text in (*scripts, script("profile_report"), stylesheet(), static, state)
     )
     data = {
         "nbp-selection": state,
-        **trace_blocks(trace, verdict, MOST_BYTES - _AROUND - taken, claims=claims),
+        **trace_blocks(trace, verdict, MOST_BYTES - _AROUND - used_bytes, claims=claims),
     }
     body = f'<div id="nbp-report" class="nbp-host nbp-report"></div><div id="nbp-static">{static}</div>'
     return _page(scripts, [script("profile_report")], body + data_blocks(data))
@@ -110,9 +110,9 @@ def _page(scripts: list[str], modules: list[str], body: str) -> str:
 
 
 def _fitting(store: ViewStore, room: int) -> tuple[str, str, bool]:
-    """As much of the columns as has room, as JSON; what is left out; whether every slice is in it."""
+    """Return as much of the columns as has room, as JSON; what is left out; whether every slice is in it."""
     n = store.columns.n
-    most, events = n if n <= MOST_SLICES else min(_BESIDE_SUMS, MOST_SLICES), MOST_SLICES
+    most, events = n if n <= MOST_SLICES else min(_MOST_WITH_SUMS, MOST_SLICES), MOST_SLICES
     while True:
         part = Part.of(store, most) if most < n else None
         columns = json_text(payload(store, part, events))

@@ -21,13 +21,13 @@ from .residual_aggregates import (
     BusyGrid,
     TotalsGrid,
     cells_left_out,
-    crumbs_left_out,
     kinds_of,
+    totals_grid_left_out,
     totals_left_out,
 )
 
 _CELLS: Final = 0.6
-_CRUMBS: Final = 0.4
+_TOTALS_SHARE: Final = 0.4
 """Entries of the two grids for each slice that is in the file."""
 
 
@@ -41,14 +41,14 @@ class Part:
     cells : BusyGrid
     crumbs : TotalsGrid
     kinds : ndarray of int64
-        A slice of every kind that `crumbs` tell apart.
+        A slice of every kind that `totals_grid` tell apart.
     kind_of_cell : ndarray of int64
         Kind of the longest slice that was left out of every cell.
     """
 
     keep: npt.NDArray[np.bool_]
     cells: BusyGrid
-    crumbs: TotalsGrid
+    totals_grid: TotalsGrid
     kinds: npt.NDArray[np.int64]
     kind_of_cell: npt.NDArray[np.int64]
 
@@ -59,8 +59,8 @@ class Part:
         cells = cells_left_out(store, keep, int(_CELLS * most))
         out = np.flatnonzero(~keep)
         kind, kinds = kinds_of(store, out)
-        crumbs = crumbs_left_out(store, keep, cells, kind, int(_CRUMBS * most))
-        return cls(keep, cells, crumbs, kinds, kind[np.searchsorted(out, cells.longest)])
+        totals = totals_grid_left_out(store, keep, cells, kind, int(_TOTALS_SHARE * most))
+        return cls(keep, cells, totals, kinds, kind[np.searchsorted(out, cells.longest)])
 
     @property
     def number(self) -> npt.NDArray[np.int64]:
@@ -118,15 +118,15 @@ def payload(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
 
 
 def _relations(store: ViewStore, part: Part | None) -> dict[str, Any]:
-    """Pairs of slices: launches, calls passed on, links; of those that are both in the file."""
+    """Return pairs of slices that are both in the file: launches, calls passed on, links."""
     flows = store.trace.flows
     src, dst = flows["src"].to_numpy(), flows["dst"].to_numpy()
     kind, _ = coded(flows["kind"])
     (work, launcher), (again, _) = store.launches, store.again
     if part is not None:
         number = part.number
-        known = part.keep[work] & part.keep[launcher]
-        work, launcher = number[work[known]], number[launcher[known]]
+        both_kept = part.keep[work] & part.keep[launcher]
+        work, launcher = number[work[both_kept]], number[launcher[both_kept]]
         again = number[again[part.keep[again]]]
         ends = part.keep[src] & part.keep[dst]
         src, dst, kind = number[src[ends]], number[dst[ends]], kind[ends]
@@ -141,15 +141,15 @@ def _relations(store: ViewStore, part: Part | None) -> dict[str, Any]:
 
 
 def _left_out(store: ViewStore, part: Part, groupings: list[str]) -> dict[str, Any]:
-    c, cells, crumbs = store.columns, part.cells, part.crumbs
+    c, cells, grid = store.columns, part.cells, part.totals_grid
     columns = {
         "at": deflated(cells.at, delta=True),
         "busy": deflated(cells.busy_ns),
         "count": deflated(cells.count),
         "kind": deflated(part.kind_of_cell),
-        "crumb_at": deflated(crumbs.at, delta=True),
-        "crumb_kind": deflated(crumbs.kind),
-        "crumb_weight": deflated(crumbs.weight),
+        "crumb_at": deflated(grid.at, delta=True),
+        "crumb_kind": deflated(grid.kind),
+        "crumb_weight": deflated(grid.weight),
     }
     kinds = {"name": c.name, "category": c.category, "phase": c.phase, "module": store.grouping("module")[0]}
     names = ("count", "total_ns", "self_ns", "device_ns", "touched")
@@ -164,9 +164,9 @@ def _left_out(store: ViewStore, part: Part, groupings: list[str]) -> dict[str, A
         "origin": cells.origin,
         "cell": cells.width_ns,
         "cells": cells.per_row,
-        "fine": crumbs.fine,
-        "coarse": crumbs.per_place,
-        "placeOfRow": crumbs.place_of_row.tolist(),
+        "fine": grid.fine,
+        "coarse": grid.per_group,
+        "placeOfRow": grid.group_of_row.tolist(),
         "slices": int((~part.keep).sum()),
         "columns": columns,
         "kinds": {name: deflated(codes[part.kinds].astype(np.int64)) for name, codes in kinds.items()},
@@ -187,8 +187,8 @@ def _memory(store: ViewStore, part: Part | None, device: int, most: int) -> dict
     rows = extremes(allocated.value, most) if len(allocated.ts) > most else slice(None)
     # which slice allocated a block is told only where every event is there
     blocks = curves.get("blocks", allocated)
-    known = len(blocks.ts) <= most
-    owner, size = store.memory_owners(device) if known else (none, none)
+    with_blocks = len(blocks.ts) <= most
+    owner, size = store.memory_owners(device) if with_blocks else (none, none)
     top = int(allocated.value.argmax())
     return {
         "device": device,
@@ -208,7 +208,7 @@ def _memory(store: ViewStore, part: Part | None, device: int, most: int) -> dict
 
 
 def _blocks(curve: StepCurve | None, most: int) -> dict[str, Any]:
-    """Blocks inside of resident memory, at times of their own."""
+    """Return blocks inside of resident memory, at times of their own."""
     if curve is None or not len(curve.ts):
         return {}
     rows = extremes(curve.value, most) if len(curve.ts) > most else slice(None)
@@ -219,21 +219,21 @@ def _blocks(curve: StepCurve | None, most: int) -> dict[str, Any]:
 
 
 def _owners(part: Part | None, owner: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Numbers in the file; after its last slice come the entries of `TotalsGrid`."""
+    """Return numbers in the file; after its last slice come the entries of `TotalsGrid`."""
     if part is None:
         return owner
     number = part.number
-    number[~part.keep] = int(part.keep.sum()) + part.crumbs.of_slice
+    number[~part.keep] = int(part.keep.sum()) + part.totals_grid.of_slice
     return np.where(owner >= 0, number[np.maximum(owner, 0)], -1)
 
 
 def extremes(values: npt.NDArray[Any], most: int) -> npt.NDArray[np.int64]:
-    """Rows of the lowest, the highest and the last value of each stretch, about `most` in all."""
+    """Return rows of the lowest, the highest and the last value of each stretch, about `most` in all."""
     wide = -(-len(values) // (most // 3))
     full = len(values) // wide * wide
-    stretches = values[:full].reshape(-1, wide)
+    parts = values[:full].reshape(-1, wide)
     first = np.arange(0, full, wide)
-    chosen = (first + stretches.argmin(axis=1), first + stretches.argmax(axis=1), first + wide - 1)
+    chosen = (first + parts.argmin(axis=1), first + parts.argmax(axis=1), first + wide - 1)
     return np.unique(np.concatenate([*chosen, np.arange(full, len(values))]))
 
 

@@ -47,8 +47,8 @@ def totals_left_out(store: ViewStore, keep: npt.NDArray[np.bool_], by: str, side
     window = (int(span.start), int(span.end) + 1)
     whole = store.groups(by, (), side).totals(*window, below)
     work, launcher = store.launches
-    known = keep[work] & keep[launcher]
-    launches = (work[known], launcher[known]) if side == "host" else None
+    both_kept = keep[work] & keep[launcher]
+    launches = (work[both_kept], launcher[both_kept]) if side == "host" else None
     there = grouped(store, by, np.flatnonzero(keep & store.side(side)), launches).totals(*window, below)
     parts = ("count", "total_ns", "self_ns", "device_ns", "touched")
     return GroupTotals(*(getattr(whole, part) - getattr(there, part) for part in parts))
@@ -88,14 +88,14 @@ class BusyGrid:
 
 @dataclass(frozen=True, slots=True)
 class TotalsGrid:
-    """Weight of what was left out, by place, stretch of time and kind; one entry each, ascending.
+    """Weight of what was left out, by group of rows, stretch of time and kind; one entry each, ascending.
 
     Attributes
     ----------
     per_place, fine : int
-        Coarse cells of a place, and fine cells in each of them.
+        Coarse cells of a group of rows, and fine cells in each of them.
     place_of_row : ndarray of int64
-        Rows are a place each or, where that were too many entries, tracks or the tracks of a kind.
+        Rows are a group each or, where that were too many entries, tracks or the tracks of a kind.
     at : ndarray of int64
         ``place * per_place + coarse cell`` in which the slices begin.
     kind : ndarray of int64
@@ -105,9 +105,9 @@ class TotalsGrid:
         The entry of every slice that was left out, in the order of ``np.flatnonzero(~keep)``.
     """
 
-    per_place: int
+    per_group: int
     fine: int
-    place_of_row: IntArray
+    group_of_row: IntArray
     at: IntArray
     kind: IntArray
     weight: IntArray
@@ -167,22 +167,22 @@ def kinds_of(store: ViewStore, slices: IntArray) -> tuple[IntArray, IntArray]:
     """
     c = store.columns
     key = c.name[slices].astype(np.int64) + 1
-    for codes, known in ((c.category, c.categories), (c.phase, c.phases)):
-        key = key * (len(known) + 1) + codes[slices] + 1
-    kind, found = pd.factorize(key)
+    for codes, values in ((c.category, c.categories), (c.phase, c.phases)):
+        key = key * (len(values) + 1) + codes[slices] + 1
+    kind, keys = pd.factorize(key)
     modules, _, labels = store.grouping("module")
-    finer, told = pd.factorize(kind * (len(labels) + 1) + modules[slices] + 1)
-    if len(told) <= _MOST_KINDS:
-        kind, found = finer, told
-    first = np.full(len(found), len(kind), np.int64)
+    finer, finer_keys = pd.factorize(kind * (len(labels) + 1) + modules[slices] + 1)
+    if len(finer_keys) <= _MOST_KINDS:
+        kind, keys = finer, finer_keys
+    first = np.full(len(keys), len(kind), np.int64)
     np.minimum.at(first, kind, np.arange(len(kind)))
     return kind.astype(np.int64), slices[first]
 
 
-def crumbs_left_out(
+def totals_grid_left_out(
     store: ViewStore, keep: npt.NDArray[np.bool_], cells: BusyGrid, kind: IntArray, most: int
 ) -> TotalsGrid:
-    """Totals of kinds spread over time, in at most about `most` entries.
+    """Sum kinds over time, in at most about `most` entries.
 
     Parameters
     ----------
@@ -197,25 +197,25 @@ def crumbs_left_out(
     fine = -(-cells.per_row // _COARSE)
     cell = (c.ts[out] - cells.origin) // cells.width_ns // fine
     every = _Entries(c.row[out].astype(np.int64), cell, kind, (c.dur[out] + 1).astype(np.float64))
-    rows = every.merged(every.place, every.cell)
-    for places, coarsest in zip(_places(store), (_ENOUGH, _ENOUGH, 1), strict=True):
-        per, found = _COARSE, rows.merged(places[rows.place], rows.cell)
-        while len(found.kind) > most and per > coarsest:
-            per, found = per // 2, found.merged(found.place, found.cell // 2)
-        if len(found.kind) <= most:
+    rows = every.merged(every.group, every.cell)
+    for groups, coarsest in zip(_row_groups(store), (_ENOUGH, _ENOUGH, 1), strict=True):
+        per, entries = _COARSE, rows.merged(groups[rows.group], rows.cell)
+        while len(entries.kind) > most and per > coarsest:
+            per, entries = per // 2, entries.merged(entries.group, entries.cell // 2)
+        if len(entries.kind) <= most:
             break
-    at = found.place * per + found.cell
-    order = np.lexsort((found.kind, at))
+    at = entries.group * per + entries.cell
+    order = np.lexsort((entries.kind, at))
     number = np.empty_like(order)
     number[order] = np.arange(len(order))
-    weight = np.rint(found.weight[order]).astype(np.int64)
+    weight = np.rint(entries.weight[order]).astype(np.int64)
     return TotalsGrid(
-        per, fine * (_COARSE // per), places, at[order], found.kind[order], weight, number[found.of_slice]
+        per, fine * (_COARSE // per), groups, at[order], entries.kind[order], weight, number[entries.of_slice]
     )
 
 
-def _places(store: ViewStore) -> tuple[IntArray, IntArray, IntArray]:
-    """Place of every row: the row itself, its track, the tracks of one kind and rank."""
+def _row_groups(store: ViewStore) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the group of every row: the row itself, its track, the tracks of one kind and rank."""
     c = store.columns
     tracks = np.repeat(np.arange(len(c.tracks)), [track.depths for track in c.tracks])
     kinds = pd.factorize(pd.Series([f"{track.kind} {track.rank}" for track in c.tracks], dtype=object))[0]
@@ -223,17 +223,17 @@ def _places(store: ViewStore) -> tuple[IntArray, IntArray, IntArray]:
 
 
 class _Entries:
-    """Weights by place, coarse cell and kind; entries that are the same become one."""
+    """Weights by group of rows, coarse cell and kind; entries that are the same become one."""
 
     def __init__(
         self,
-        place: IntArray,
+        group: IntArray,
         cell: IntArray,
         kind: IntArray,
         weight: npt.NDArray[np.float64],
         of_slice: IntArray | None = None,
     ) -> None:
-        self.place, self.cell, self.kind, self.weight = place, cell, kind, weight
+        self.group, self.cell, self.kind, self.weight = group, cell, kind, weight
         self._of_slice = of_slice
 
     @property
@@ -241,10 +241,10 @@ class _Entries:
         """The entry of every slice."""
         return np.arange(len(self.kind)) if self._of_slice is None else self._of_slice
 
-    def merged(self, place: IntArray, cell: IntArray) -> _Entries:
-        """With other places and cells."""
+    def merged(self, group: IntArray, cell: IntArray) -> _Entries:
+        """Return the entries with other groups and cells."""
         kinds = int(self.kind.max()) + 1
-        entry, key = pd.factorize((place * _COARSE + cell) * kinds + self.kind)
+        entry, key = pd.factorize((group * _COARSE + cell) * kinds + self.kind)
         weight = np.bincount(entry, weights=self.weight).astype(np.float64)
         return _Entries(
             key // kinds // _COARSE, key // kinds % _COARSE, key % kinds, weight, entry[self.of_slice]

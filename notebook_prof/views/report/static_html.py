@@ -33,7 +33,7 @@ _FEW: Final = 16
 
 
 def thumbnail(store: ViewStore, width: int = 1000) -> npt.NDArray[np.uint8]:
-    """The timeline as an image: `density_picture`, with names at its left, times and the account on top.
+    """Draw the timeline as an image: `density_picture`, names at its left, times and the account on top.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ _CELL: Final = "padding:2px 10px;text-align:right;white-space:nowrap"
 def fragment(
     trace: Trace, selection: Selection, *, verdict: str = "", uid: str = "", store: ViewStore | None = None
 ) -> str:
-    """The verdict, a picture, the account, the longest lines and operators, as HTML without script or SVG.
+    """Write verdict, picture, account, longest lines and operators, as HTML without script or SVG.
 
     What untrusted notebooks, GitHub, nbviewer and nbconvert keep: a table, an image as data URI, inline
     styles; nothing is lost with the one rule of `without_kernel`. Every text of the trace is escaped.
@@ -98,9 +98,9 @@ def fragment(
     parts = [f'{without_kernel(uid) if uid else ""}<div class="{mark}" style="font-size:13px">']
     if not store.columns.n:
         return "".join([*parts, _nothing(verdict), "</div>"])
-    first, *rest = [line for line in verdict.split("\n") if line] or [""]
+    first, *further = [line for line in verdict.split("\n") if line] or [""]
     if first:
-        parts.append(f"<p><b>{escape(first)}</b>{''.join('<br>' + escape(line) for line in rest)}</p>")
+        parts.append(f"<p><b>{escape(first)}</b>{''.join('<br>' + escape(line) for line in further)}</p>")
     parts += [_picture(store), _account(store), _lines(store), _operators(store, selection)]
     if uid:
         parts.append("<p>Run the cell again for the interactive views.</p>")
@@ -123,10 +123,10 @@ def _nothing(verdict: str) -> str:
     """Return what is said of a trace without slices: what may have been the reason, and what to do."""
     lines = [line for line in verdict.split("\n") if line]
     first = next((k for k, line in enumerate(lines) if line.startswith(("!", "✗"))), len(lines))
-    told = "".join(f"<p>{escape(line)}</p>" for line in lines[first:])
+    advice = "".join(f"<p>{escape(line)}</p>" for line in lines[first:])
     return (
         '<p style="font-size:16px"><b>Nothing was recorded: the trace has no slices.</b></p>'
-        f"{told}<p>Did the code run while it was recorded? Put <code>%%profile</code> on top of the cell "
+        f"{advice}<p>Did the code run while it was recorded? Put <code>%%profile</code> on top of the cell "
         "that trains, or <code>with nbp.profile() as p:</code> around the code. With <code>steps=</code> or "
         "a schedule, the loop must come as far as the first step that is recorded.</p>"
         "<p><code>p.trace.report</code> lists what was found and could not be used.</p>"
@@ -184,16 +184,16 @@ def _account(store: ViewStore) -> str:
         return ""
     parts = account(store, {}, {}).content["parts"]
     least = sorted((part["dur"] for part in parts), reverse=True)[:_PARTS][-1]
-    told: list[str] = []
+    sentences: list[str] = []
     for part, (colour, _) in zip(parts, account_colours(parts), strict=True):
-        if part["dur"] >= least and len(told) < _PARTS:
+        if part["dur"] >= least and len(sentences) < _PARTS:
             mark, ink = ("&#9640;", MUTED) if part["kind"] == "outside-window" else ("&#9632;", colour)
             text = f" ({_cut(part['text'])})" if part["kind"] == "code" and part["text"] else ""
             words = f"{part['part']}{text}: {format_ns(part['dur'])}, {format_share(part['share'])}"
-            told.append(f'<span style="color:{ink}">{mark}</span> {escape(words)}')
-    if len(parts) > len(told):
-        told.append(f"and {format_items(len(parts) - len(told), 'more part')}")
-    return f"<p>{'<br>'.join(told)}</p>"
+            sentences.append(f'<span style="color:{ink}">{mark}</span> {escape(words)}')
+    if len(parts) > len(sentences):
+        sentences.append(f"and {format_items(len(parts) - len(sentences), 'more part')}")
+    return f"<p>{'<br>'.join(sentences)}</p>"
 
 
 def _lines(store: ViewStore) -> str:
@@ -207,8 +207,8 @@ def _lines(store: ViewStore) -> str:
     rows = [f'<th style="{left}">line</th>' + f'<th style="{_CELL}">total</th><th style="{_CELL}">self</th>'
             + f'<th style="{left}">of all</th>']  # fmt: skip
     for row in table.head(_LINES).to_dict("records"):
-        place = f"{row['file'].replace(chr(92), '/').rpartition('/')[2]}:{row['line']}"
-        source = f"<code>{escape(place)}&nbsp; {escape(_cut(row['text'].strip()))}</code>"
+        location = f"{row['file'].replace(chr(92), '/').rpartition('/')[2]}:{row['line']}"
+        source = f"<code>{escape(location)}&nbsp; {escape(_cut(row['text'].strip()))}</code>"
         bar = f'<span style="color:{NAMES[0]}">{_bar(row["share"])}</span>'
         share = f"{bar} {escape(format_share(row['share']))}"
         times = "".join(

@@ -47,10 +47,10 @@ def _embedded(name: str, tab: Tab, trace: Trace) -> dict[str, str]:
 def _fitting(answer: Answer) -> str:
     parts = answer.content["parts"]
     while len(text := _text(answer)) > MOST_BYTES:
-        drawn = [place for place, part in enumerate(parts) if part["kind"] == "picture"]
+        drawn = [i for i, part in enumerate(parts) if part["kind"] == "picture"]
         if not drawn:
             break
-        largest = max(drawn, key=lambda place: len(parts[place]["document"]))
+        largest = max(drawn, key=lambda i: len(parts[i]["document"]))
         note = (
             f"{parts[largest]['title']}: too large for this file; open the profile in a notebook to see it."
         )

@@ -14,9 +14,7 @@ from .base import Absent, Card, Cards, Fact, Facts, Note, Panel, Picture, Tab, T
 
 
 def _declared() -> dict[str, Tab]:
-    modules = {
-        found.name: import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)
-    }
+    modules = {info.name: import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__)}
     tabs = {name: module.TAB for name, module in modules.items() if hasattr(module, "TAB")}
     return dict(sorted(tabs.items(), key=lambda item: item[1].place))
 

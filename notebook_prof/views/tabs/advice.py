@@ -15,7 +15,7 @@ from .base import Absent, Card, Cards, Note, Panel, Tab
 
 
 def advice(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """Cards of `analysis.advice`, the largest gain first, and what was not judged and why."""
+    """Show cards of `analysis.advice`, the largest gain first, and what was not judged and why."""
     table = filtered(analysis.advice, trace, state)
     under = followed(analysis.advice)
     withheld = table.attrs.get("withheld", {})

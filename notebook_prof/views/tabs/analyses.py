@@ -83,7 +83,7 @@ def selection_of(state: Mapping[str, Any]) -> Selection:
 
 
 def arguments(analysis: Callable[..., Any], state: Mapping[str, Any]) -> dict[str, Any]:
-    """Clauses of a selection that an analysis has parameters for.
+    """Return the clauses of a selection that an analysis has parameters for.
 
     Parameters
     ----------
@@ -97,11 +97,11 @@ def arguments(analysis: Callable[..., Any], state: Mapping[str, Any]) -> dict[st
     >>> arguments(analysis.steps, Selection(step=4, name="mm").to_state())
     {'step': [4]}
     """
-    known = inspect.signature(analysis).parameters
-    return {name: state[name] for name in ARGUMENTS if name in known and state.get(name) is not None}
+    parameters = inspect.signature(analysis).parameters
+    return {name: state[name] for name in ARGUMENTS if name in parameters and state.get(name) is not None}
 
 
 def followed(*analyses: Callable[..., Any]) -> tuple[str, ...]:
-    """Dimensions that any of the analyses has a parameter for, for `Panel.under`."""
-    known = {name for analysis in analyses for name in inspect.signature(analysis).parameters}
-    return tuple(name for name in ARGUMENTS if name in known)
+    """Return the dimensions that any of the analyses has a parameter for, for `Panel.under`."""
+    names = {name for analysis in analyses for name in inspect.signature(analysis).parameters}
+    return tuple(name for name in ARGUMENTS if name in names)

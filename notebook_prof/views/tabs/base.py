@@ -190,5 +190,5 @@ class Tab:
 
 
 def pictures(*drawn: Drawn | None) -> tuple[Picture, ...]:
-    """Pictures of what could be drawn, in this order."""
+    """Make pictures of what could be drawn, in this order."""
     return tuple(Picture(one.figure, one.title, one.legend) for one in drawn if one is not None)

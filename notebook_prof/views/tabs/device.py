@@ -20,7 +20,7 @@ _MOST_GAPS = 100
 
 
 def device(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """Utilisation of `analysis.overview`, busy and idle time, and the longest gaps with their causes."""
+    """Show utilisation of `analysis.overview`, busy and idle time, and the longest gaps with their causes."""
     busy = filtered(analysis.device, trace, state)
     if not len(busy):
         return Absent(without_device(trace) or "No device work lies in what is selected.")
@@ -45,19 +45,19 @@ def device(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
 
 def _facts(trace: Trace, state: Mapping[str, Any], busy: pd.DataFrame) -> Facts:
     facts: list[Fact] = []
-    known = analysis.overview(trace, window=state.get("window")).devices
+    devices = analysis.overview(trace, window=state.get("window")).devices
     columns = {
         "utilization": "utilisation",
         "sm_efficiency": "SM efficiency",
         "occupancy": "occupancy",
         "tensor_core_share": "on tensor cores",
     }
-    for row in known.to_dict("records"):
+    for row in devices.to_dict("records"):
         if row["device"] < 0:
             continue
         where = f"GPU {row['device']}" if str(row["name"]).startswith("device") else str(row["name"])
-        told = {label: row[key] for key, label in columns.items() if pd.notna(row[key])}
-        facts += [Fact(label, format_share(value), where) for label, value in told.items()]
+        shares = {label: row[key] for key, label in columns.items() if pd.notna(row[key])}
+        facts += [Fact(label, format_share(value), where) for label, value in shares.items()]
     if not facts:
         whole = max(int(busy["window_ns"].sum()), 1)
         facts.append(Fact("busy", format_share(int(busy["busy_ns"].sum()) / whole)))

@@ -19,7 +19,7 @@ _SHOWN = ("operation", "name", "group", "group_size", "bytes", "dtype", "ts", "d
 
 
 def distributed(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """`analysis.distributed` by step with its picture, and the collectives."""
+    """Show `analysis.distributed` by step with its picture, and the collectives."""
     calls, table = filtered(analysis.collectives, trace, state), filtered(analysis.distributed, trace, state)
     if not len(calls) and not int(table["communication_ns"].sum()):
         return Absent(without_collectives(trace) or "No communication lies in what is selected.")

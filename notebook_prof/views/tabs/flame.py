@@ -17,7 +17,7 @@ _SOME: Final = 1 << 20
 
 
 def flame(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """Two icicles, by host and by device time; the second only where device work has a known launch."""
+    """Show two icicles, by host and by device time; the second only where device work has a known launch."""
     selection = selection_of(state)
     drawn = pictures(
         figures.flame_figure(trace, selection), figures.flame_figure(trace, selection, metric="device_ns")

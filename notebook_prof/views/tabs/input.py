@@ -33,7 +33,7 @@ def input_data(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         figures.queues_figure(trace, selection),
         figures.input_figure(trace, selection),
     )
-    parts: list[Part] = [_facts(table), *_found(queues, stages), *pictures(*drawn)]
+    parts: list[Part] = [_facts(table), *_bottleneck_notes(queues, stages), *pictures(*drawn)]
     if len(stages):
         parts.append(_stages(stages))
     if len(queues):
@@ -68,7 +68,7 @@ def _facts(table: pd.DataFrame) -> Facts:
     return Facts(tuple(facts))
 
 
-def _found(queues: pd.DataFrame, stages: pd.DataFrame) -> list[Note]:
+def _bottleneck_notes(queues: pd.DataFrame, stages: pd.DataFrame) -> list[Note]:
     """Return what holds the pipeline up, by MindData's rules."""
     out = [
         Note(f"Queue {name}: {_FINDINGS[finding]}", finding == "data_process")
@@ -77,9 +77,9 @@ def _found(queues: pd.DataFrame, stages: pd.DataFrame) -> list[Note]:
     ]
     slow = [str(name) for name in stages.loc[stages["suspect"], "name"]]
     if slow:
-        held = ", ".join(slow)
+        names = ", ".join(slow)
         out.append(
-            Note(f"The pipeline is held up at {held}: full queues before it, empty ones behind.", True)
+            Note(f"The pipeline is held up at {names}: full queues before it, empty ones behind.", True)
         )
     return out
 

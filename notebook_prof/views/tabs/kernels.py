@@ -31,7 +31,7 @@ _LAUNCHED = (
 
 
 def kernels(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """Bars of the longest kernels, the table by name, and the table by name and launch attributes."""
+    """Show bars of the longest kernels, the table by name, and the table by name and launch attributes."""
     table = filtered(analysis.kernels, trace, state)
     if not len(table):
         return Absent(without_device(trace) or "No kernel lies in what is selected.")

@@ -16,7 +16,7 @@ from .base import Absent, Panel, Tab, Table, pictures
 
 
 def layers(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """Bars of the modules, and the table of all of them."""
+    """Show bars of the modules, and the table of all of them."""
     table = filtered(analysis.layers, trace, state)
     if not len(table):
         return Absent(without_modules(trace) or "No module lies in what is selected.")

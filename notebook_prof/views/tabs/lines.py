@@ -45,13 +45,13 @@ def lines(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
 
 
 def _useless(table: pd.DataFrame) -> list[str]:
-    """Columns that say the same in every row."""
-    known = {
+    """Return columns that say the same in every row."""
+    constant = {
         "file": (table["file"] == CELL).all(),
         "count": table["count"].isna().all(),
         "threads": (table["threads"] == 1).all(),
     }
-    return [name for name, same in known.items() if same]
+    return [name for name, same in constant.items() if same]
 
 
 def names_of_lines(trace: Trace, table: pd.DataFrame) -> list[dict[str, Any] | None]:
@@ -66,13 +66,13 @@ def names_of_lines(trace: Trace, table: pd.DataFrame) -> list[dict[str, Any] | N
     >>> names_of_lines(trace, analysis.lines(trace))
     [{'name': ['cell:2  f()']}]
     """
-    known: dict[int, list[tuple[str, str]]] = {}
+    names_by_line: dict[int, list[tuple[str, str]]] = {}
     for name in trace.slices["name"].cat.categories.astype("str"):
-        if found := LINE.fullmatch(name):
-            known.setdefault(int(found["line"]), []).append((found["file"], name))
+        if match := LINE.fullmatch(name):
+            names_by_line.setdefault(int(match["line"]), []).append((match["file"], name))
     out: list[dict[str, Any] | None] = []
     for file, line in zip(table["file"], table["line"], strict=True):
-        names = [name for short, name in known.get(int(line), []) if _is_file(file, short)]
+        names = [name for short, name in names_by_line.get(int(line), []) if _is_file(file, short)]
         out.append({"name": names} if names else None)
     return out
 

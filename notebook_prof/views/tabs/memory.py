@@ -19,7 +19,7 @@ _BLOCKS = ("operator", "module", "kind", "bytes", "birth_ts", "death_ts", "step"
 
 
 def memory(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """Peaks and curves, blocks at the peak by category and operator, increase by operator, growth a step."""
+    """Show peaks and curves, blocks at the peak by category and operator, and growth a step."""
     peaks = analysis.memory_peak(trace, **arguments(analysis.memory_peak, state))
     if not len(peaks):
         return Absent(without_memory(trace) or "No memory event lies in what is selected.")
@@ -30,8 +30,8 @@ def memory(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         *pictures(figures.levels_figure(trace, selection), figures.memory_flow_figure(trace, selection)),
     ]
     if len(trace.allocations):
-        taken = peaks[peaks["source"] == "allocator"]
-        at = int((taken if len(taken) else peaks).sort_values("peak_bytes")["ts"].iloc[-1])
+        allocated = peaks[peaks["source"] == "allocator"]
+        at = int((allocated if len(allocated) else peaks).sort_values("peak_bytes")["ts"].iloc[-1])
         parts += _live(trace, at)
         operators = filtered(analysis.memory_operators, trace, state)
         select = [{"name": str(name)} for name in operators["name"]]
@@ -60,7 +60,7 @@ def _growth(trace: Trace) -> list[Part]:
         return []
     most = int(table["growth_bytes"].max())
     note = f"Memory grows by {format_bytes(most)} in every step: these blocks stay." if most > 0 else ""
-    told = [Note(note, True)] if note else []
+    notes = [Note(note, True)] if note else []
     select = [
         {"name": str(name) if isinstance(name, str) else None, "focus": None if pd.isna(row) else int(row)}
         for name, row in zip(table["operator"], table["first_slice"], strict=True)
@@ -68,7 +68,7 @@ def _growth(trace: Trace) -> list[Part]:
     empty = [name for name in ("operator", "module") if table[name].isna().all()]
     shown = table.drop(columns=["first_slice", *empty])
     units = {"blocks_per_step": "number", "device": "text", "bytes_per_step": "bytes"}
-    return [*told, Table(shown, units, select=select, title="Growth a step", call="p.memory.growth()")]
+    return [*notes, Table(shown, units, select=select, title="Growth a step", call="p.memory.growth()")]
 
 
 def _live(trace: Trace, at: int) -> list[Part]:

@@ -19,25 +19,31 @@ _EMPTY_PHASES = ("calls", "device_ns", "device_mean_ns", "device_min_ns", "devic
 
 def overview(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     """Return the tables of `analysis.overview`, its most telling numbers on top."""
-    found = analysis.overview(trace, window=state.get("window"))
+    tables = analysis.overview(trace, window=state.get("window"))
     drawn = figures.operators_figure(trace, selection_of({**state, "name": None}), top=8)
-    parts: list[Part] = [_facts(trace, found), *pictures(drawn)]
-    if len(found.devices):
-        parts.append(Table(found.devices, _DEVICE_UNITS, title="Devices", call="p.overview().devices"))
-    if len(found.phases):
-        parts.append(_phases(found.phases))
-    if len(found.events):
-        events = found.events
+    parts: list[Part] = [_facts(trace, tables), *pictures(drawn)]
+    if len(tables.devices):
+        parts.append(Table(tables.devices, _DEVICE_UNITS, title="Devices", call="p.overview().devices"))
+    if len(tables.phases):
+        parts.append(_phases(tables.phases))
+    if len(tables.events):
+        events = tables.events
         select = [_of_event(side, category, phase) for side, category, phase in zip(
             events["side"], events["category"], events["phase"], strict=True)]  # fmt: skip
         parts.append(
             Table(events, select=select, title="Time by category and phase", call="p.overview().events")
         )
-    if len(found.annotations):
-        select = [{"name": str(name)} for name in found.annotations["name"]]
-        parts.append(Table(found.annotations, select=select, title="Your own ranges",
+    if len(tables.annotations):
+        select = [{"name": str(name)} for name in tables.annotations["name"]]
+        parts.append(Table(tables.annotations, select=select, title="Your own ranges",
                            call="p.overview().annotations"))  # fmt: skip
-    parts.append(Table(_told(found.configuration), title="Configuration", call="p.overview().configuration"))
+    parts.append(
+        Table(
+            _without_facts(tables.configuration),
+            title="Configuration",
+            call="p.overview().configuration",
+        )
+    )
     return Panel("Overview", tuple(parts), followed(analysis.overview))
 
 
@@ -50,7 +56,7 @@ _DEVICE_UNITS = {
 }
 
 
-def _facts(trace: Trace, found: analysis.Overview) -> Facts:
+def _facts(trace: Trace, tables: analysis.Overview) -> Facts:
     facts = [
         Fact("recorded", format_ns(trace.span.dur)),
         Fact("slices", format_count(len(trace.slices))),
@@ -62,7 +68,7 @@ def _facts(trace: Trace, found: analysis.Overview) -> Facts:
     for row in peaks.sort_values("peak_bytes", ascending=False).head(2).to_dict("records"):
         where = f"GPU {row['device']}" if row["device"] >= 0 else "host"
         facts.append(Fact("peak memory", format_bytes(row["peak_bytes"]), where))
-    for row in found.devices.to_dict("records"):
+    for row in tables.devices.to_dict("records"):
         if row["device"] >= 0 and pd.notna(row["busy_share"]):
             name = row["name"] if isinstance(row["name"], str) else ""
             facts.append(Fact(f"GPU {row['device']} busy", format_share(row["busy_share"]), name))
@@ -78,15 +84,15 @@ def _phases(phases: pd.DataFrame) -> Table:
                  call="p.overview().phases")  # fmt: skip
 
 
-def _told(configuration: pd.DataFrame) -> pd.DataFrame:
-    """Without what the facts on top say in better units."""
+def _without_facts(configuration: pd.DataFrame) -> pd.DataFrame:
+    """Leave out what the facts on top say in better units."""
     return configuration[~configuration["item"].isin(["recorded_ns", "slices", "steps"])]
 
 
 def _of_event(side: str, category: object, phase: object) -> dict[str, Any]:
-    known = {"category": category, "phase": phase}
+    values = {"category": category, "phase": phase}
     return {
-        name: str(value) if value != "none" and pd.notna(value) else None for name, value in known.items()
+        name: str(value) if value != "none" and pd.notna(value) else None for name, value in values.items()
     }
 
 

@@ -30,14 +30,14 @@ _UNITS = {
 
 def roofline(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     """Return the picture with the ceilings that are known, and the table."""
-    known = ceilings_of(trace)
-    limits: dict[str, Any] = dict(known.limits) if known is not None else {}
+    ceilings = ceilings_of(trace)
+    limits: dict[str, Any] = dict(ceilings.limits) if ceilings is not None else {}
     table = filtered(analysis.roofline, trace, state, **limits)
     if not len(table):
         return Absent(without_shapes(trace) or "No operator of known work lies in what is selected.")
     note = (
-        Note(f"Ceilings of {known.name}, measured here ({known.how}).")
-        if known is not None
+        Note(f"Ceilings of {ceilings.name}, measured here ({ceilings.how}).")
+        if ceilings is not None
         else Note(_UNKNOWN.format("" if "file" in trace.metadata else ", and draws them here from then on"))
     )
     shown = table.dropna(axis=1, how="all").assign(

@@ -20,7 +20,7 @@ _POINTS = ("fp_point", "bp_point", "points")
 
 
 def steps(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """Averages, a stacked bar a step, and the tables of `analysis.step_trace` and `step_breakdown`."""
+    """Show averages, a stacked bar a step, and the tables of `analysis.step_trace` and `step_breakdown`."""
     table, parts = (
         filtered(analysis.step_trace, trace, state),
         filtered(analysis.step_breakdown, trace, state),

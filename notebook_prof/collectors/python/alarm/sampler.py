@@ -17,7 +17,7 @@ from ....trace.clocks import Clock
 from ....trace.report import ImportReport
 from ..engine import Recorded, ThreadSamples, join, with_gaps
 from ..frames import cell_runner, context_of, decode
-from ..thread_stacks import Seen, ThreadStacks
+from ..thread_stacks import ObservedThread, ThreadStacks
 from . import delayed_tick, poll, timer
 from .delayed_tick import DelayedTickWatcher
 from .poll import PollTicker
@@ -52,7 +52,7 @@ class Sampler:
         self._parts: list[_Part] = []
         self._context = Samples()
         self._ticker: AlarmTicker | PollTicker | None = None
-        self._latecomer: DelayedTickWatcher | None = None
+        self._tick_watcher: DelayedTickWatcher | None = None
         self._ticks = 0
         self._interval_ns = round(timer.INTERVAL_S * 1e9)
         self._target = threading.current_thread()
@@ -63,22 +63,22 @@ class Sampler:
         atexit.register(self.stop)  # a timer that outlives the interpreter's handlers kills the process
         self._clock = clock
         if not timer.refusal() and delayed_tick.supported():
-            self._latecomer = DelayedTickWatcher(clock.now_ns, LATE_NS)
-            self._latecomer.prepare()
+            self._tick_watcher = DelayedTickWatcher(clock.now_ns, LATE_NS)
+            self._tick_watcher.prepare()
 
     def start(self, clock: Clock) -> None:
         """Begin to tick."""
         if self._clock is not clock:
             self.prepare(clock)
-        self.place()
+        self.note_thread()
         self._interval_ns = round(timer.INTERVAL_S * 1e9)
-        refusal = timer.refusal() or ("" if self._latecomer else "this system has no timerfd")
+        refusal = timer.refusal() or ("" if self._tick_watcher else "this system has no timerfd")
         if refusal:
             self._poll(refusal)
         else:
             self._alarm()
 
-    def place(self) -> None:
+    def note_thread(self) -> None:
         """Remember this thread as the one whose cell is recorded, and where in it the recording began."""
         self._target = threading.current_thread()
         self._context.add(0, sys._getframe())
@@ -88,11 +88,11 @@ class Sampler:
         """Take samples only when what is returned is called, about every `interval_ns`, by another thread."""
         self._clock = clock
         self._interval_ns = interval_ns
-        self.place()
+        self.note_thread()
         return self._thread_stacks().look
 
     def take_over(self) -> None:
-        """After `by_hand`, tick by a thread of its own from now on; called in any thread."""
+        """Tick by a thread of its own from now on, after `by_hand`; called in any thread."""
         atexit.register(self.stop)
         self._poll("")
 
@@ -100,8 +100,8 @@ class Sampler:
         """End; nothing stays behind. Safe to repeat."""
         if self._ticker is not None:
             self._ticker.stop()
-        if self._latecomer is not None:
-            self._latecomer.stop()
+        if self._tick_watcher is not None:
+            self._tick_watcher.stop()
         self._below = None
         for part in self._parts:
             part.let_go()
@@ -127,24 +127,24 @@ class Sampler:
         return self._ticks
 
     @property
-    def looked(self) -> IntArray:
+    def look_ns(self) -> IntArray:
         """When all threads were looked at."""
         looks = [looks.ts for part in self._parts for looks in part.looks]
         return np.sort(np.concatenate([np.empty(0, np.int64), *looks]))
 
     @property
-    def seen(self) -> list[Seen]:
+    def all_threads(self) -> list[ObservedThread]:
         """All threads that these looks saw, the kernel's and ours without stacks."""
-        return [seen for part in self._parts for looks in part.looks for seen in looks.all_threads]
+        return [thread for part in self._parts for looks in part.looks for thread in looks.all_threads]
 
     def _alarm(self) -> None:
-        assert self._latecomer is not None
+        assert self._tick_watcher is not None
         ident, now_ns = self._target.ident or 0, self._clock.now_ns
         part = _Part(now_ns(), self._target, self._below)
         part.looks = [ThreadStacks(now_ns, without=(ident,)) for _ in range(2)]
-        in_tick, in_latecomer = (looks.look for looks in part.looks)
+        in_tick, in_watcher = (looks.look for looks in part.looks)
         self._parts.append(part)
-        postpone = self._latecomer.postpone
+        postpone = self._tick_watcher.postpone
 
         def each_tick(now: int) -> None:
             postpone()
@@ -154,7 +154,7 @@ class Sampler:
 
         ticker = AlarmTicker(part.ticks, now_ns, each_tick, self._yielded)
         self._ticker = ticker
-        self._latecomer.watch(part.late, ident, in_latecomer)
+        self._tick_watcher.watch(part.late, ident, in_watcher)
         ticker.start()
 
     def _poll(self, why: str) -> None:
@@ -177,15 +177,15 @@ class Sampler:
         self._parts.append(part)
         return looks
 
-    def _yielded(self, asked: str) -> None:
-        if self._latecomer is not None:
-            self._latecomer.stop()
-        self._poll(f"the cell uses the alarm itself ({asked})")
+    def _yielded(self, called: str) -> None:
+        if self._tick_watcher is not None:
+            self._tick_watcher.stop()
+        self._poll(f"the cell uses the alarm itself ({called})")
 
     def _tell(self) -> None:
         if self._ticker is None:
             return
-        late = self._latecomer.failures if self._latecomer is not None else []
+        late = self._tick_watcher.failures if self._tick_watcher is not None else []
         for failure in (*self._ticker.failures, *late):
             self._report.add("ticks-failed", "loss", example=repr(failure), effect="samples are missing")
         if isinstance(self._ticker, AlarmTicker) and self._ticker.lost:
@@ -232,27 +232,25 @@ class _Part:
             bounds = np.maximum.accumulate(np.concatenate([[self.start_ns], ts]).astype(np.int64))
             tid = self.target.native_id or 0
             threads.append(ThreadSamples(os.getpid(), tid, self.target.name, "", bounds, stack))
-        looked = np.sort(np.concatenate([looks.ts for looks in self.looks]))
-        by_tid: dict[int, list[Seen]] = {}
+        look_ns = np.sort(np.concatenate([looks.ts for looks in self.looks]))
+        by_tid: dict[int, list[ObservedThread]] = {}
         for looks in self.looks:
-            for seen in looks.threads:
-                by_tid.setdefault(seen.tid, []).append(seen)
+            for one in looks.threads:
+                by_tid.setdefault(one.tid, []).append(one)
         for seens in by_tid.values():
-            threads.append(self._thread(seens, looked, len(packed)))
-            packed += [key for seen in seens for key in seen.samples.packed]
+            threads.append(self._thread(seens, look_ns, len(packed)))
+            packed += [key for one in seens for key in one.samples.packed]
         return Recorded(threads, decode(packed, codes), 0)
 
-    def _thread(self, seens: Sequence[Seen], looked: IntArray, first: int) -> ThreadSamples:
-        """One thread; a sample stands for the time since the look before, if it was seen at that too."""
-        shifts = np.cumsum([first, *(len(seen.samples.packed) for seen in seens)])
-        ts = np.concatenate([seen.samples.ts for seen in seens])
-        stack = np.concatenate(
-            [seen.samples.stack + shift for seen, shift in zip(seens, shifts, strict=False)]
-        )
+    def _thread(self, seens: Sequence[ObservedThread], look_ns: IntArray, first: int) -> ThreadSamples:
+        """Return one thread; a sample stands for the time since the look before, if seen at that too."""
+        shifts = np.cumsum([first, *(len(one.samples.packed) for one in seens)])
+        ts = np.concatenate([one.samples.ts for one in seens])
+        stack = np.concatenate([one.samples.stack + shift for one, shift in zip(seens, shifts, strict=False)])
         order = np.argsort(ts, kind="stable")
         ts, stack = ts[order], stack[order]
-        at = np.searchsorted(looked, ts)
-        begin = np.where(at > 0, looked[np.maximum(at, 1) - 1], self.start_ns)
+        at = np.searchsorted(look_ns, ts)
+        begin = np.where(at > 0, look_ns[np.maximum(at, 1) - 1], self.start_ns)
         begin = np.maximum(begin, np.concatenate([begin[:1], ts[:-1]]))
         bounds, stack = with_gaps(begin, ts, stack)
         return ThreadSamples(os.getpid(), seens[0].tid, seens[0].name, "", bounds, stack)
@@ -261,7 +259,7 @@ class _Part:
 def _recorded_thread(
     ticks: Samples, late: Samples, codes: dict[int, CodeType]
 ) -> tuple[IntArray, IntArray, list[bytes]]:
-    """Samples of the recorded thread in order of time, late ticks charged to what ran before them."""
+    """Return samples of the recorded thread in order of time, late ticks charged to what ran before them."""
     packed = [*ticks.packed, *late.packed]
     ts = np.concatenate([ticks.ts, late.ts])
     stack = np.concatenate([ticks.stack, late.stack + len(ticks.packed)])

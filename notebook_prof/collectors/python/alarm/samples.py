@@ -32,13 +32,13 @@ class Samples:
     def add(self, ts: int, frame: FrameType | None) -> None:
         """Note that `frame` was running at `ts` (absolute ns)."""
         codes: list[CodeType] = []
-        places: list[int] = []
-        code_is, place_is, below = codes.append, places.append, self._below
+        instructions: list[int] = []
+        code_is, instruction_is, below = codes.append, instructions.append, self._below
         while frame is not None and frame is not below:
             code_is(frame.f_code)
-            place_is(frame.f_lasti)
+            instruction_is(frame.f_lasti)
             frame = frame.f_back
-        packed = array("q", map(id, codes)).tobytes() + array("q", places).tobytes()
+        packed = array("q", map(id, codes)).tobytes() + array("q", instructions).tobytes()
         stack = self._numbers.get(packed)
         if stack is None:
             self._numbers[packed] = stack = len(self._numbers)

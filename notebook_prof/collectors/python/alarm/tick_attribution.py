@@ -33,7 +33,7 @@ _SLOW: Final = (
 _LOOKS: Final = ("CALL", "JUMP_BACKWARD", "POP_JUMP_BACKWARD", "JUMP_ABSOLUTE", "RESUME")
 
 
-class _Places(NamedTuple):
+class _Instructions(NamedTuple):
     """Instructions that can take long or look for signals, in order."""
 
     offsets: list[int]
@@ -53,7 +53,7 @@ class TickAttribution:
 
     def __init__(self, codes: Mapping[int, CodeType]) -> None:
         self._codes = codes
-        self._places: dict[int, _Places] = {}
+        self._instructions: dict[int, _Instructions] = {}
 
     def charged(self, packed: bytes) -> bytes:
         """Return the stack that ran before a late tick.
@@ -76,41 +76,46 @@ class TickAttribution:
             depth -= 1
         if depth == 0:
             return packed
-        code, place = numbers[0], numbers[depth]
-        if place <= self._of(code).first:
+        code, offset = numbers[0], numbers[depth]
+        if offset <= self._of(code).first:
             if depth == 1:
                 return packed
             del numbers[depth], numbers[0]
             depth -= 1
-            code, place = numbers[0], numbers[depth]
-        elif not self._is_jump(code, place):
+            code, offset = numbers[0], numbers[depth]
+        elif not self._is_jump(code, offset):
             return packed
-        before = self._before(code, place)
+        before = self._before(code, offset)
         if before is not None:
             numbers[depth] = before
         return numbers.tobytes()
 
-    def _before(self, code: int, place: int) -> int | None:
-        """Return the slow instruction since the last look for signals before the one at `place`."""
-        known = self._of(code)
-        at = bisect_right(known.offsets, place) - 2
-        if at >= 0 and not known.looks[at]:
-            return known.offsets[at]
+    def _before(self, code: int, offset: int) -> int | None:
+        """Return the slow instruction since the last look for signals before the one at `offset`."""
+        instructions = self._of(code)
+        at = bisect_right(instructions.offsets, offset) - 2
+        if at >= 0 and not instructions.looks[at]:
+            return instructions.offsets[at]
         return None
 
-    def _is_jump(self, code: int, place: int) -> bool:
+    def _is_jump(self, code: int, offset: int) -> bool:
         """Return whether signals are looked for here, and not since a call has just ended."""
-        known = self._of(code)
-        at = bisect_right(known.offsets, place) - 1
-        return at >= 0 and known.offsets[at] == place and known.looks[at] and not known.calls[at]
+        instructions = self._of(code)
+        at = bisect_right(instructions.offsets, offset) - 1
+        return (
+            at >= 0
+            and instructions.offsets[at] == offset
+            and instructions.looks[at]
+            and not instructions.calls[at]
+        )
 
-    def _of(self, code: int) -> _Places:
-        if (known := self._places.get(code)) is None:
-            known = self._places[code] = _places(self._codes[code])
-        return known
+    def _of(self, code: int) -> _Instructions:
+        if (instructions := self._instructions.get(code)) is None:
+            instructions = self._instructions[code] = _instructions(self._codes[code])
+        return instructions
 
 
-def _places(code: CodeType) -> _Places:
+def _instructions(code: CodeType) -> _Instructions:
     offsets, looks, calls = [], [], []
     first = -1
     for instruction in dis.get_instructions(code):
@@ -121,4 +126,4 @@ def _places(code: CodeType) -> _Places:
             offsets.append(instruction.offset)
             looks.append(look)
             calls.append(instruction.opname.startswith("CALL"))
-    return _Places(offsets, looks, calls, max(first, 0))
+    return _Instructions(offsets, looks, calls, max(first, 0))

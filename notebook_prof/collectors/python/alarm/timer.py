@@ -138,11 +138,11 @@ class AlarmTicker:
                 signal.raise_signal(signal.SIGALRM)
         self._taken = False
 
-    def give_way(self, asked: str) -> None:
-        """Give the alarm back in the middle of a recording, because the user called `asked`."""
+    def give_way(self, called: str) -> None:
+        """Give the alarm back in the middle of a recording, because the user called `called`."""
         if self._running:
             self.stop()
-            self._on_yield(asked)
+            self._on_yield(called)
 
     def _tick(self, signum: int, frame: FrameType | None) -> None:
         if self._restore_in_handler:
@@ -169,7 +169,7 @@ class AlarmTicker:
 
 
 def _restore() -> None:
-    """Default action again. Ignoring comes first, since it drops a signal that another thread was given
+    """Restore the default action. Ignoring comes first, since it drops a signal that another thread was given
     and has not taken yet: by default it would end the process."""
     signal.signal(signal.SIGALRM, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)

@@ -69,9 +69,9 @@ _alive: list[Attachment] = []
 
 
 def binary() -> str | None:
-    """Path of the program; None if it is not installed."""
-    beside = os.path.join(sysconfig.get_path("scripts"), "py-spy")
-    return beside if os.access(beside, os.X_OK) else shutil.which("py-spy")
+    """Return the path of the program; None if it is not installed."""
+    script = os.path.join(sysconfig.get_path("scripts"), "py-spy")
+    return script if os.access(script, os.X_OK) else shutil.which("py-spy")
 
 
 def refusal() -> str:
@@ -257,8 +257,8 @@ class Attachment:
             raise FileNotFoundError("py-spy is not installed")
         # it waits until it may look at this process, then becomes py-spy
         log = f"/dev/fd/{self._log.fileno()}"
-        taken = (self._result.fileno(), self._log.fileno())
-        spare = next(number for number in range(3, 10) if number not in taken)
+        descriptors = (self._result.fileno(), self._log.fileno())
+        spare = next(number for number in range(3, 10) if number not in descriptors)
         script = _WAIT_THEN_RUN.format(spare=spare)
         command = ["sh", "-c", script, "sh", log, program, "record", "--format", "chrometrace"]
         command += ["--rate", str(self.rate_hz), "--nonblocking", "--threads", "--idle", "--subprocesses"]
@@ -270,14 +270,14 @@ class Attachment:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
-            pass_fds=taken,
+            pass_fds=descriptors,
         )
         own_processes.add(between.pid)
         assert between.stdin is not None
         assert between.stdout is not None
-        with between.stdin as line, between.stdout as told:
+        with between.stdin as line, between.stdout as output:
             try:
-                self._process = Process(int(told.readline()))
+                self._process = Process(int(output.readline()))
                 own_processes.add(self._process.pid)
                 _allow(self._process.pid)
                 with contextlib.suppress(BrokenPipeError):
@@ -456,7 +456,7 @@ def _end_all() -> None:
 
 
 def _forget() -> None:
-    """A forked child has none of this: neither the threads nor the children of its parent."""
+    """Forget everything in a forked child, which has neither the threads nor the children of its parent."""
     global _warm
     _warm = None
     _alive.clear()

@@ -68,7 +68,7 @@ class PySpy:
         self._children = Children(Clock().now_ns)
         self._look: Callable[[], None] = lambda: None
         self._window_ns = (0, 0)
-        self._looked_ns = self._died_ns = 0
+        self._look_ns = self._died_ns = 0
         self._ended = False
         self._lock = threading.Lock()
 
@@ -102,14 +102,14 @@ class PySpy:
         """Return what was seen within the recording, of all processes."""
         inside = self._net.recorded()
         ends = [segment.begin_ns for segment in self._segments[1:]] + [self._died_ns or self._window_ns[1]]
-        looked, children = self._net.looked, self._children.ends()
+        look_ns, children = self._net.look_ns, self._children.ends()
         parts = []
         for segment, end_ns in zip(self._segments, ends, strict=True):
             window = (segment.begin_ns, end_ns)
-            seen = self._read(segment.attachment, window, inside.context)
-            alive = self._children.seen
+            part = self._read(segment.attachment, window, inside.context)
+            alive = self._children.seen_pids
             within = inside.within(*window)
-            parts.append(within if seen is None else ended(seen, inside, looked, children, alive, window[0]))
+            parts.append(within if part is None else ended(part, inside, look_ns, children, alive, window[0]))
         if self._died_ns:
             parts.append(inside.within(self._died_ns, self._window_ns[1]))
         _kill(self._launched)
@@ -118,8 +118,8 @@ class PySpy:
     def _beat(self) -> None:
         """Look from inside, and let a calmer py-spy follow in time; called in a watching thread."""
         now = self._clock.now_ns()
-        if now - self._looked_ns >= NET_NS * 3 // 4:  # not at every quick beat
-            self._looked_ns = now
+        if now - self._look_ns >= NET_NS * 3 // 4:  # not at every quick beat
+            self._look_ns = now
             self._look()
             self._children.look()
         due = CALMER[len(self._segments) - 1 : len(self._segments)]
@@ -149,7 +149,7 @@ class PySpy:
             self._tell_lost(attachment.last_words())
             return None
         first_us = min(int(change.ts_us[0]) for change in changes)
-        ts, number = _seen_beats(changes, paths, attachment.thread_id)
+        ts, number = _noticed_beats(changes, paths, attachment.thread_id)
         beats_ns = attachment.heartbeat.monotonic_ns
         offset = align(ts, number, beats_ns, attachment.banner_ns - first_us * 1000)
         during = self._clock.from_monotonic(ts + offset.ns) >= window_ns[0]
@@ -160,12 +160,12 @@ class PySpy:
             if offset.spread_ns > NET_NS:
                 return None
         shift_ns = offset.ns - interval_ns // 2
-        seen = self._placed(changes, paths, shift_ns, window_ns, interval_ns)
+        recorded = self._recorded_threads(changes, paths, shift_ns, window_ns, interval_ns)
         functions = Functions()
         spelt = [functions.frame(frame.function, frame.file, frame.line) for frame in context]
-        return replace(seen, context=spelt)
+        return replace(recorded, context=spelt)
 
-    def _placed(
+    def _recorded_threads(
         self,
         changes: list[Changes],
         paths: CallPaths,
@@ -173,13 +173,13 @@ class PySpy:
         window_ns: tuple[int, int],
         interval_ns: int,
     ) -> Recorded:
-        """Stacks of all threads that are the user's, within a window."""
-        threads, inside, looked = [], self._net.seen, self._net.looked
+        """Return stacks of all threads that are the user's, within a window."""
+        threads, inside, look_ns = [], self._net.all_threads, self._net.look_ns
         for change in changes:
             bounds = self._clock.from_monotonic(change.ts_us * 1000 + shift_ns)
-            threads += samples_by_thread(change, bounds, paths, inside, looked)
-        seen = Recorded(threads, Recorded.nothing(0).stacks, interval_ns).within(*window_ns)
-        nodes = np.unique(np.concatenate([np.array([0]), *(thread.stack for thread in seen.threads)]))
+            threads += samples_by_thread(change, bounds, paths, inside, look_ns)
+        recorded = Recorded(threads, Recorded.nothing(0).stacks, interval_ns).within(*window_ns)
+        nodes = np.unique(np.concatenate([np.array([0]), *(thread.stack for thread in recorded.threads)]))
         nodes = nodes[nodes >= 0]
         threads = [
             replace(
@@ -187,12 +187,12 @@ class PySpy:
                 command="" if one.pid == os.getpid() else one.command,
                 stack=np.where(one.stack >= 0, np.searchsorted(nodes, one.stack), -1),
             )
-            for one in seen.threads
+            for one in recorded.threads
         ]
         return Recorded(threads, stacks_of(paths, nodes, Functions()), interval_ns)
 
     def _died(self) -> None:
-        """It has ended in the middle; called in its own watching thread."""
+        """Note that it has ended in the middle; called in its own watching thread."""
         with self._lock:
             if not self._ended:  # else nobody would stop what takes over
                 self._died_ns = self._clock.now_ns()
@@ -224,10 +224,10 @@ def _kill(launched: list[Attachment]) -> None:
         attachment.kill()
 
 
-def _seen_beats(changes: list[Changes], paths: CallPaths, tid: int) -> tuple[IntArray, IntArray]:
+def _noticed_beats(changes: list[Changes], paths: CallPaths, tid: int) -> tuple[IntArray, IntArray]:
     """Return when py-spy noticed a new beat of a thread, in ns on its clock, and which."""
-    mine = np.array([home.tid == tid for home in paths.home], dtype=bool)
-    beat = np.where(mine, np.array(paths.beat, dtype=np.int64), -1)
+    of_thread = np.array([home.tid == tid for home in paths.home], dtype=bool)
+    beat = np.where(of_thread, np.array(paths.beat, dtype=np.int64), -1)
     ts, number = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for change in changes:
         which = beat[change.node]

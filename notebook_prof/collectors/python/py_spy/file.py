@@ -48,13 +48,13 @@ class CallPaths:
     frame: list[tuple[str, str, int]] = field(default_factory=lambda: [("", "", 0)])
     home: list[Home] = field(default_factory=lambda: [_NOWHERE])
     beat: list[int] = field(default_factory=lambda: [-1])
-    _known: dict[tuple[int, str, str, int], int] = field(default_factory=dict)
+    _nodes: dict[tuple[int, str, str, int], int] = field(default_factory=dict)
 
     def below(self, parent: int, function: str, file: str, line: int) -> int:
         """Return the path that goes on from `parent` to a frame."""
         key = (parent, function, file, line)
-        if (node := self._known.get(key)) is None:
-            self._known[key] = node = len(self.parent)
+        if (node := self._nodes.get(key)) is None:
+            self._nodes[key] = node = len(self.parent)
             self.parent.append(parent)
             self.frame.append((function, file, line))
             self.home.append(self.home[parent] if file else _home(self.home[parent], function))
@@ -62,7 +62,7 @@ class CallPaths:
         return node
 
     def path(self, node: int) -> list[tuple[str, str, int]]:
-        """Frames of a node, root first; those that name its process and thread are left out."""
+        """Return frames of a node, root first; those that name its process and thread are left out."""
         frames = []
         while node:
             if self.frame[node][1]:
@@ -130,8 +130,8 @@ def parse(data: bytes) -> tuple[list[Changes], CallPaths]:
         if event["ts"] != thread.at:
             thread.put(event["ts"])
         if event["ph"] == "B":
-            place = event["args"]
-            thread.now = below(thread.now, event["name"], place["filename"] or "", place["line"] or 0)
+            location = event["args"]
+            thread.now = below(thread.now, event["name"], location["filename"] or "", location["line"] or 0)
         else:
             thread.now = parent[thread.now]
     return [thread.changes(*key) for key, thread in threads.items()], paths
@@ -149,7 +149,7 @@ class _Thread:
         self.nodes: list[int] = []
 
     def put(self, ts: int) -> None:
-        """All events of the instant before have been read."""
+        """Put all events of the instant before, which have been read."""
         if self.at is not None:
             self.ts.append(self.at)
             self.nodes.append(self.now)
@@ -162,14 +162,14 @@ class _Thread:
 
 def stacks_of(paths: CallPaths, nodes: IntArray, functions: Functions) -> Stacks:
     """Return the stacks of some call paths, in the same order."""
-    known: dict[Frame, int] = {}
+    code_of: dict[Frame, int] = {}
     frames: list[int] = []
     lengths = []
     for node in nodes.tolist():
         path = paths.path(node)
-        frames += [known.setdefault(functions.frame(*frame), len(known)) for frame in path]
+        frames += [code_of.setdefault(functions.frame(*frame), len(code_of)) for frame in path]
         lengths.append(len(path))
-    return Stacks(np.array(frames, dtype=np.int64), np.array(lengths, dtype=np.int64), list(known))
+    return Stacks(np.array(frames, dtype=np.int64), np.array(lengths, dtype=np.int64), list(code_of))
 
 
 def _home(outer: Home, text: str) -> Home:

@@ -59,11 +59,11 @@ class Functions:
         Frame
         """
         key = (function, file, line)
-        if (known := self._frames.get(key)) is None:
+        if (existing := self._frames.get(key)) is None:
             span = self._find(function, file, line)
-            known = Frame(span.qualified_name, file, span.first_line, line, owner_of(file))
-            self._frames[key] = known
-        return known
+            existing = Frame(span.qualified_name, file, span.first_line, line, owner_of(file))
+            self._frames[key] = existing
+        return existing
 
     def _find(self, function: str, file: str, line: int) -> Span:
         if (spans := self._spans.get(file)) is None:
@@ -77,7 +77,7 @@ class Functions:
 
 def spans_of(file: str) -> dict[str, list[Span]]:
     """Return every function of a file, by its plain name; empty for a file that cannot be read."""
-    found: defaultdict[str, list[Span]] = defaultdict(list)
+    spans: defaultdict[str, list[Span]] = defaultdict(list)
     if (code := _code(file)) is not None:
         waiting = [(code, "")]
         while waiting:
@@ -85,11 +85,11 @@ def spans_of(file: str) -> dict[str, list[Span]]:
             lines = [line for _, _, line in code.co_lines() if line]
             name = getattr(code, "co_qualname", f"{outer}{code.co_name}")
             last = max(lines, default=code.co_firstlineno)
-            found[code.co_name].append(Span(code.co_firstlineno, last, name))
+            spans[code.co_name].append(Span(code.co_firstlineno, last, name))
             inner = f"{name}.<locals>." if code.co_flags & 1 else f"{name}."  # 1: CO_OPTIMIZED, a function
             inner = "" if code.co_name == "<module>" else inner
             waiting += [(part, inner) for part in code.co_consts if isinstance(part, CodeType)]
-    return dict(found)
+    return dict(spans)
 
 
 def _code(file: str) -> CodeType | None:

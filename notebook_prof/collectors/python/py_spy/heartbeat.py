@@ -47,7 +47,7 @@ def _wait(event: Event, seconds: float) -> bool:
 
 
 def _named(name: str) -> Callable[[Event, float], bool]:
-    """`_wait` under another name, which is all that a sampler tells of it."""
+    """Make `_wait` under another name, which is all that a sampler tells of it."""
     code = _wait.__code__.replace(co_name=name)
     if sys.version_info >= (3, 11):
         code = code.replace(co_qualname=name)

@@ -22,7 +22,7 @@ class Children:
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
         self._now_ns = now_ns
-        self._looked: list[int] = []
+        self._look_ns: list[int] = []
         self._last: dict[int, int] = {}
 
     def look(self) -> None:
@@ -31,23 +31,23 @@ class Children:
         for _ in range(3):
             waiting = [child for pid in waiting for child in _children(pid)]
             self._last.update(dict.fromkeys(waiting, now))
-        self._looked.append(now)
+        self._look_ns.append(now)
 
     @property
-    def seen(self) -> frozenset[int]:
+    def seen_pids(self) -> frozenset[int]:
         """Children that were alive at a look."""
         return frozenset(self._last)
 
     def ends(self) -> dict[int, tuple[int, int]]:
-        """For every child that was missed at a later look: when it was last seen, and that look's time."""
-        looked = np.array(self._looked, dtype=np.int64)
-        return {pid: pair for pid, last in self._last.items() if (pair := _missed(looked, last)) is not None}
+        """Return when every child that was missed at a later look was last seen, and that look's time."""
+        look_ns = np.array(self._look_ns, dtype=np.int64)
+        return {pid: pair for pid, last in self._last.items() if (pair := _missed(look_ns, last)) is not None}
 
 
 def ended(
-    seen: Recorded,
+    recorded: Recorded,
     inside: Recorded,
-    looked: IntArray,
+    look_ns: IntArray,
     children: Mapping[int, tuple[int, int]],
     alive: Container[int],
     begin_ns: int,
@@ -58,44 +58,44 @@ def ended(
 
     Parameters
     ----------
-    seen : Recorded
+    recorded : Recorded
         In which the last stack of a thread that has ended stays to the end.
     inside : Recorded
         What looks from inside saw of this process's threads.
-    looked : ndarray of int64
+    look_ns : ndarray of int64
         When these looks were.
     children : mapping of int to (int, int)
         `Children.ends`.
     alive : container of int
-        `Children.seen`.
+        `Children.seen_pids`.
     begin_ns : int
-        Of the recording, or of the part of it that `seen` holds.
+        Of the recording, or of the part of it that `recorded` holds.
     """
     last_seen = {thread.tid: int(thread.bounds[-1]) for thread in inside.threads}
     threads = []
-    for thread in seen.threads:
+    for thread in recorded.threads:
         changed = int(thread.bounds[-2])  # it was alive when its last stack began
-        known = thread.tid in last_seen if thread.pid == os.getpid() else thread.pid in alive
-        if changed <= begin_ns and not known and len(looked):
+        is_alive = thread.tid in last_seen if thread.pid == os.getpid() else thread.pid in alive
+        if changed <= begin_ns and not is_alive and len(look_ns):
             continue
         if thread.pid == os.getpid():
-            missed = _missed(looked, max(last_seen.get(thread.tid, 0), changed))
+            missed = _missed(look_ns, max(last_seen.get(thread.tid, 0), changed))
         else:
             missed = children.get(thread.pid)
         if missed is not None:
             end = (max(missed[0], changed) + max(missed[1], changed)) // 2
             thread = thread.inside(int(thread.bounds[0]), max(end, changed + 1))
         threads.append(thread)
-    return Recorded(threads, seen.stacks, seen.interval_ns, seen.context)
+    return Recorded(threads, recorded.stacks, recorded.interval_ns, recorded.context)
 
 
-def _missed(looked: IntArray, last: int) -> tuple[int, int] | None:
-    later = int(np.searchsorted(looked, last, side="right"))
-    return (last, int(looked[later])) if later < len(looked) else None
+def _missed(look_ns: IntArray, last: int) -> tuple[int, int] | None:
+    later = int(np.searchsorted(look_ns, last, side="right"))
+    return (last, int(look_ns[later])) if later < len(look_ns) else None
 
 
 def _has_children() -> bool:
-    """Whether this process has any, alive or not waited for: one system call instead of three a thread."""
+    """Return whether this process has any, alive or not waited for: one system call, not three a thread."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -106,11 +106,11 @@ def _has_children() -> bool:
 
 
 def _children(pid: int) -> list[int]:
-    found: list[int] = []
+    children: list[int] = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{task}/children", "rb") as stream:
-                found += map(int, stream.read().split())
+                children += map(int, stream.read().split())
     except OSError:
-        return found
-    return found
+        return children
+    return children

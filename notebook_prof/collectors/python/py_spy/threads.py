@@ -14,14 +14,14 @@ import numpy as np
 
 from ....trace.arrays import IntArray
 from ..engine import ThreadSamples, with_gaps
-from ..thread_stacks import Seen, is_servant
+from ..thread_stacks import ObservedThread, is_servant
 from .file import CallPaths, Changes, Home
 
 
 def samples_by_thread(
-    changes: Changes, bounds: IntArray, paths: CallPaths, inside: Sequence[Seen], looked: IntArray
+    changes: Changes, bounds: IntArray, paths: CallPaths, inside: Sequence[ObservedThread], look_ns: IntArray
 ) -> list[ThreadSamples]:
-    """Samples of the threads that had one identifier in turn, without those of the kernel and of ours.
+    """Return samples of the threads that had one identifier in turn, without those of the kernel and of ours.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def samples_by_thread(
     paths : CallPaths
     inside : sequence of Seen
         Threads of this process that were seen from inside.
-    looked : ndarray of int64
+    look_ns : ndarray of int64
         When these looks were, absolute ns, ascending.
 
     Returns
@@ -43,9 +43,9 @@ def samples_by_thread(
     tid = np.array([home.tid for home in homes], dtype=np.int64)
     names = _names(homes)
     if changes.pid == os.getpid():
-        mine = [seen for seen in inside if seen.ident == changes.ident]
-        tid = np.where(tid > 0, _owners(tid, bounds[:-1], mine, looked), 0)
-        names |= {seen.tid: seen.name for seen in mine if seen.name}
+        with_ident = [thread for thread in inside if thread.ident == changes.ident]
+        tid = np.where(tid > 0, _owners(tid, bounds[:-1], with_ident, look_ns), 0)
+        names |= {thread.tid: thread.name for thread in with_ident if thread.name}
     threads = []
     for number in dict.fromkeys(tid[tid > 0].tolist()):
         name = names.get(number, "")
@@ -62,18 +62,20 @@ def _names(homes: Sequence[Home]) -> dict[int, str]:
     return {home.tid: home.name for home in dict.fromkeys(homes) if home.name}
 
 
-def _owners(told: IntArray, begin: IntArray, mine: Sequence[Seen], looked: IntArray) -> IntArray:
-    """Numbers of threads, where those that py-spy told are of threads before them.
+def _owners(
+    tids: IntArray, begin: IntArray, with_ident: Sequence[ObservedThread], look_ns: IntArray
+) -> IntArray:
+    """Return numbers of threads, where those that py-spy told are of threads before them.
 
     A stack belongs to the thread that was seen both before and after its begin. Where only one of the two
     looks saw a thread, py-spy is believed if it ever told that thread's number.
     """
-    at_look = np.zeros(len(looked) + 2, dtype=np.int64)  # one before the first and one after the last
-    for seen in mine:
-        at_look[np.searchsorted(looked, seen.samples.ts) + 1] = seen.tid
-    later = np.searchsorted(looked, begin, side="right") + 1
+    at_look = np.zeros(len(look_ns) + 2, dtype=np.int64)  # one before the first and one after the last
+    for thread in with_ident:
+        at_look[np.searchsorted(look_ns, thread.samples.ts) + 1] = thread.tid
+    later = np.searchsorted(look_ns, begin, side="right") + 1
     before, after = at_look[later - 1], at_look[later]
     either = np.where(after > 0, after, before)
     sure = (before == after) & (after > 0)
-    unknown = (either > 0) & ~np.isin(either, told)
-    return np.where(sure | unknown, either, told)
+    unknown = (either > 0) & ~np.isin(either, tids)
+    return np.where(sure | unknown, either, tids)

@@ -137,13 +137,13 @@ class MonitoringBackend:
             return
         tid = threading.get_native_id()
         if tid not in self._threads:
-            known = {thread.native_id: thread.name for thread in threading.enumerate()}
-            self._threads[tid] = known.get(tid, f"thread {tid}")
+            name_of = {thread.native_id: thread.name for thread in threading.enumerate()}
+            self._threads[tid] = name_of.get(tid, f"thread {tid}")
         self._events.append((time.time_ns(), tid, code))
 
 
 def _pairs(tid: IntArray, ts: IntArray, opens: Any, end_ns: int) -> tuple[IntArray, IntArray]:
-    """Positions of begins, and the times at which they end; calls that are still open end with the trace."""
+    """Return positions of begins, and the times at which they end; open calls end with the trace."""
     pairs = pair(tid, ts, opens)
     begin = np.concatenate([pairs.begin, pairs.unclosed]).astype(np.int64)
     still = np.full(len(pairs.unclosed), end_ns, np.int64)

@@ -84,8 +84,8 @@ class CallTracer:
         keep = ~foreign & (calls.dur >= self._min_duration_ns)
         for tid, name in calls.threads.items():
             if not is_servant(name):
-                mine = calls.tid == tid
-                _put(builder, calls, keep & mine & _in_cells(calls, cells & mine), tid, name)
+                of_thread = calls.tid == tid
+                _put(builder, calls, keep & of_thread & _in_cells(calls, cells & of_thread), tid, name)
 
 
 def _put(builder: TraceBuilder, calls: Calls, keep: BoolArray, tid: int, name: str) -> None:
@@ -119,5 +119,5 @@ def _in_cells(calls: Calls, cells: BoolArray) -> BoolArray:
 def _label(function: Function) -> str:
     if not function.file:
         return function.name
-    place = "cell" if owner_of(function.file) == CELL else os.path.basename(function.file)
-    return f"{function.name} ({place})"
+    file = "cell" if owner_of(function.file) == CELL else os.path.basename(function.file)
+    return f"{function.name} ({file})"

@@ -18,7 +18,7 @@ from .calls import Calls, Function
 ENTRIES: Final = 1_000_000
 """The latest so many calls are kept."""
 
-_PLACE: Final = re.compile(r"(.*) \((.*):(\d+)\)$", re.DOTALL)
+_LOCATION: Final = re.compile(r"(.*) \((.*):(\d+)\)$", re.DOTALL)
 
 
 def refusal() -> str:
@@ -91,6 +91,6 @@ def _column(events: list[dict[str, Any]], key: str, dtype: Any) -> Any:
 
 
 def _function(text: str) -> Function:
-    if (match := _PLACE.match(text)) is None:
+    if (match := _LOCATION.match(text)) is None:
         return Function(text, "", 0)
     return Function(match[1], match[2], int(match[3]))
