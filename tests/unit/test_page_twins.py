@@ -41,6 +41,8 @@ REQUESTS: list[dict[str, Any]] = [
     {"t": "table", "by": "name"},
     {"t": "table", "by": "module", "sort": "total_ns"},
     {"t": "table", "by": "category"},
+    {"t": "table", "by": "name", "sort": "device_ns", "apart": True},
+    {"t": "table", "by": "name", "sort": "total_ns", "apart": True, "descending": False},
     {"t": "table", "by": "name", "filter": "conv self>1ms", "scope": "host"},
     {"t": "table", "by": "name", "filter": "/^aten::(add|copy)_$/", "sort": "label", "descending": False},
     {"t": "memory", "a": 0.0, "b": 2e8, "px": 900},

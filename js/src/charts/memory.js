@@ -1,9 +1,13 @@
 // The memory curve, on the timeline's axis.
 import {paintSource, renew} from '../figures/document.js';
+import {recall, remember} from '../page/remembered.js';
 import {textElement} from '../shared/elements.js';
 import {DIMENSIONS} from '../shared/store.js';
 import {formatBytes} from '../shared/units.js';
 import {followCurve, paintSteps, valueOf} from '../timeline/curves.js';
+
+const OPEN_PX = 150,
+  CLOSED_PX = 50;
 
 /** Curves of one device: allocated, reserved, and what the selection holds. */
 export class Memory {
@@ -22,7 +26,8 @@ export class Memory {
     this.ctx = ctx;
     this.element = element;
     this.range = ctx.range;
-    this.view = host.viewOf(host.model('memory'));
+    this.figure = host.model('memory');
+    this.view = host.viewOf(this.figure);
     this.peakMark = host.model('peak');
     this.label = host.model('peak_label');
     /** @type {BokehRange} */
@@ -72,7 +77,7 @@ export class Memory {
       title = textElement('div', 'nbp-figure-title', ''),
       head = textElement('strong', '', `Memory${devices.length === 1 ? ` · ${this.textOf(devices[0])}` : ''}`);
     title.style.width = `${this.ctx.settings.gutter - 62}px`;
-    title.append(head, this.note);
+    title.append(this.opener(), head, this.note);
     if (devices.length > 1) {
       const select = document.createElement('select');
       select.setAttribute('aria-label', 'device');
@@ -84,6 +89,31 @@ export class Memory {
       title.append(select);
     }
     return title;
+  }
+
+  /** The button that makes a lane of the curve, or a curve with axes of the lane. */
+  opener() {
+    const {figure, element} = this,
+      button = document.createElement('button');
+    button.className = 'nbp-fold';
+    /** @param {boolean} open */
+    const show = (open) => {
+      figure.height = open ? OPEN_PX : CLOSED_PX;
+      for (const axis of [...figure.below, ...figure.left]) axis.visible = open;
+      element.classList.toggle('nbp-lane', !open);
+      this.label.setv({visible: open && this.last !== null});
+      button.textContent = open ? '▾' : '▸';
+      button.title = open ? 'make a lane of the memory curve' : 'open the memory curve';
+      button.setAttribute('aria-label', button.title);
+      button.setAttribute('aria-expanded', String(open));
+    };
+    button.addEventListener('click', () => {
+      const open = element.classList.contains('nbp-lane');
+      remember('memory', open ? 'open' : 'lane');
+      show(open);
+    });
+    show(recall('memory') === 'open');
+    return button;
   }
 
   /** @returns {QuestionOf<'memory'>} */
@@ -110,7 +140,7 @@ export class Memory {
     if (answer.device === null) return;
     this.bytes.setv({start: answer.lowest * 1.08, end: Math.max(answer.highest, 1) * 1.22});
     renew(this.peakMark, {x: [peak.ts], y: [peak.bytes]});
-    this.label.setv({x: peak.ts, y: peak.bytes, text: `peak ${formatBytes(peak.bytes)}`, visible: true});
+    this.label.setv({x: peak.ts, y: peak.bytes, text: `peak ${formatBytes(peak.bytes)}`, visible: !this.element.classList.contains('nbp-lane')});
     this.placeLabel();
     for (const ask of this.asks) ask();
     this.note.replaceChildren(...this.notes(answer));
@@ -138,7 +168,7 @@ export class Memory {
     const out = [line(resident ? 'resident (RSS)' : 'allocated', colours.allocated)];
     if (data.rx.length) out.push(line(resident ? 'at the start' : 'reserved', colours.reserved));
     if (data.sx.length) out.push(line(part === 'blocks' ? 'recorded blocks' : 'of the selection', colours.selected));
-    out.push(line(`peak ${formatBytes(peak.bytes)}`, colours.peak));
+    out.push(Object.assign(line(`peak ${formatBytes(peak.bytes)}`, colours.peak), {className: 'nbp-peak'}));
     if (inWindow) out.push(line(`window ${formatBytes(inWindow.bytes)}`));
     return out;
   }

@@ -24,8 +24,8 @@ export function skeleton(el, settings, json) {
   const overview = element('div', 'nbp-figure nbp-overview', root),
     timeline = element('div', 'nbp-figure nbp-timeline', root);
   timeline.dataset.loading = 'drawing the timeline …';
-  const detail = element('div', 'nbp-detail', root),
-    memory = element('div', 'nbp-figure nbp-memory', root),
+  const memory = element('div', 'nbp-figure nbp-memory', root),
+    detail = element('div', 'nbp-detail', root),
     row = element('div', 'nbp-row', root);
   const parts = {root, head, trouble, bar, account, overview, timeline, detail, memory, row, ...phasesIn(row), ...tabsIn(row)};
   reserve(parts, settings, json);
@@ -68,6 +68,8 @@ function reserve(parts, settings, json) {
   });
   for (const [view, reason] of Object.entries(settings.empty)) {
     parts[view].hidden = true;
+    if (view === 'phases') parts.row.classList.add('nbp-no-phases');
+    if (view !== 'timeline') continue; // the tab of the same name says why
     const note = document.createElement('p');
     note.className = 'nbp-empty';
     note.textContent = reason;

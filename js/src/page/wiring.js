@@ -1,6 +1,6 @@
 // What the figures need from the page: tick texts, pointer gestures, and the selected window drawn in all of them.
 import {formatTicks} from '../figures/document.js';
-import {formatBytes, formatCount, formatInstant, formatQuantity, formatShare, formatTime} from '../shared/units.js';
+import {byteTicks, formatBytes, formatCount, formatInstant, formatQuantity, formatShare, formatTime} from '../shared/units.js';
 import {attachTimeGestures} from '../timeline/gestures.js';
 
 /**
@@ -16,7 +16,7 @@ export function writeTicks(ctx, phases) {
     return ticks.map((t) => (t === 0 ? '0' : formatInstant(t, step, largest)));
   };
   for (const name of ['overview_time', 'timeline_time', 'memory_time', 'phases_duration']) formatTicks(host.model(name), times);
-  formatTicks(host.model('memory_bytes'), (ticks) => ticks.map((t) => (t === 0 ? '0' : formatBytes(t))));
+  formatTicks(host.model('memory_bytes'), byteTicks);
   formatTicks(host.model('phases_step'), (ticks) => ticks.map((t) => (Number.isInteger(t) ? phases.labelOf(t) : '')));
 }
 

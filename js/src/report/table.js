@@ -125,6 +125,7 @@ export function createLocalTable(report) {
         by,
         count: sum('touched'),
         self_ns: sum('self_ns'),
+        device_self_ns: everything.reduce((s, row) => s + (row.side ? row.self_ns : 0), 0),
         ...(left?.isPart(state, own) ? {estimate: true} : {}),
         error,
         rows: rows.length,
@@ -146,10 +147,15 @@ function sortRows(rows, q, group) {
   const sort = TOTAL_NAMES.find((name) => name === q.sort) ?? 'self_ns',
     up = q.descending === false ? 1 : -1,
     label = (/** @type {Row} */ row) => folded(group.labels[row.g]);
+  /** @param {Row} row */
+  const value = (row) => {
+    if (!q.apart || !row.side || sort === 'count') return row[sort];
+    return sort === 'device_ns' ? row.self_ns : 0;
+  };
   rows.sort(
     q.sort === 'label'
       ? (p, r) => (label(p) < label(r) ? -1 : label(p) > label(r) ? 1 : 0) * (q.descending ? -1 : 1)
-      : (p, r) => up * (p[sort] - r[sort]),
+      : (p, r) => up * (value(p) - value(r)),
   );
 }
 

@@ -81,10 +81,21 @@ export function formatBytes(count, digits = 3) {
   const sign = count < 0 ? '−' : '';
   let size = Math.abs(count);
   for (const unit of ['B', 'KiB', 'MiB', 'GiB', 'TiB']) {
-    if (Number(size.toPrecision(digits)) < 1024 || unit === 'TiB') return `${sign}${significant(size, digits)} ${unit}`;
+    if (size < 1023.5 || unit === 'TiB') return `${sign}${significant(size, digits)} ${unit}`;
     size /= 1024;
   }
   return '';
+}
+
+/**
+ * Ticks of an axis, all in the unit of the largest.
+ * @param {number[]} ticks bytes
+ */
+export function byteTicks(ticks) {
+  const largest = Math.max(...ticks.map(Math.abs), 1),
+    power = Math.min(4, Math.floor(Math.log2(largest) / 10)),
+    unit = ['B', 'KiB', 'MiB', 'GiB', 'TiB'][power];
+  return ticks.map((t) => (t === 0 ? '0' : `${significant(t / 1024 ** power, 3)} ${unit}`));
 }
 
 const COUNTS = new Intl.NumberFormat('en-US', {maximumFractionDigits: 0}); // made once: toLocaleString makes one a number

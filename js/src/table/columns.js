@@ -1,26 +1,50 @@
-// The columns of the operator table.
+// The columns of the operator table: times of the host and of the device, each with its own share.
 import {formatCount, formatShare, formatTimeCell} from '../shared/units.js';
 
 /**
+ * @typedef {'label' | 'count' | 'total' | 'self' | 'share' | 'device' | 'device_share'} ColumnKey
  * @typedef {object} TableColumn
- * @property {'label' | TableNumber} key
+ * @property {ColumnKey} key
+ * @property {string} sort what it is sorted by
  * @property {string} text
- * @property {boolean} numeric
+ * @property {string} title
+ * @property {(answer: TableAnswer, row: number) => number | null} value null where the row has none
  * @property {(value: number) => string} format
- * @property {string} [title]
  */
 
-const asText = (/** @type {number} */ value) => String(value);
+/**
+ * @param {TableNumber} name
+ * @returns {TableColumn['value']}
+ */
+const ofHost = (name) => ({data}, i) => (data.side[i] ? null : data[name][i]);
+
+/**
+ * Device time of a row: a kernel's own, or what an operator launched.
+ * @param {TableAnswer} answer
+ * @param {number} i
+ */
+const deviceTime = ({data}, i) => (data.side[i] ? data.self_ns[i] : data.device_ns[i]) || null;
 
 /** @type {TableColumn[]} */
 export const COLUMNS = [
-  {key: 'label', text: 'name', numeric: false, format: asText},
-  {key: 'count', text: 'count', numeric: true, format: formatCount},
-  {key: 'total_ns', text: 'total', numeric: true, format: formatTimeCell, title: 'time from start to end, children included'},
-  {key: 'self_ns', text: 'self', numeric: true, format: formatTimeCell, title: 'time not spent in slices inside it'},
-  {key: 'device_ns', text: 'device', numeric: true, format: formatTimeCell, title: 'device time that it launched'},
-  {key: 'share', text: 'self share', numeric: true, format: formatShare, title: 'of the self time of all rows'},
+  {key: 'label', sort: 'label', text: 'name', title: '', value: () => null, format: String},
+  {key: 'count', sort: 'count', text: 'count', title: 'how many slices', value: ({data}, i) => data.count[i], format: formatCount},
+  {key: 'total', sort: 'total_ns', text: 'total', title: 'host time from start to end, children included', value: ofHost('total_ns'), format: formatTimeCell},
+  {key: 'self', sort: 'self_ns', text: 'self', title: 'host time not spent in slices inside it', value: ofHost('self_ns'), format: formatTimeCell},
+  {key: 'share', sort: 'self_ns', text: 'self %', title: 'of the self time of all rows of the host', value: ofHost('share'), format: formatShare},
+  {key: 'device', sort: 'device_ns', text: 'device', title: 'device time: of the kernel, or of what the operator launched', value: deviceTime, format: formatTimeCell},
+  {
+    key: 'device_share',
+    sort: 'device_ns',
+    text: 'device %',
+    title: 'of the time of all kernels',
+    value: (answer, i) => (deviceTime(answer, i) ?? 0) / Math.max(answer.device_self_ns, 1) || null,
+    format: formatShare,
+  },
 ];
+
+/** Columns of a bar behind their number. */
+export const SHARES = new Set(['share', 'device_share']);
 
 /** @type {Record<Grouping, string>} */
 export const GROUP_TEXTS = {name: 'name', shapes: 'name and shapes', module: 'module', category: 'category'};

@@ -1,5 +1,5 @@
 // A row of the operator table.
-import {NO_NAME} from './columns.js';
+import {NO_NAME, SHARES} from './columns.js';
 
 const TAIL = 16, // characters of a long name's end
   LONGEST_SHOWN = 500; // characters: more than any cell has room for
@@ -30,7 +30,7 @@ export class TableRow {
     this.columns = columns;
     this.cells = columns.map((column) => {
       const cell = document.createElement('td');
-      cell.className = column.key === 'label' ? 'nbp-name-cell' : column.key === 'share' ? 'nbp-number nbp-share-cell' : 'nbp-number';
+      cell.className = column.key === 'label' ? 'nbp-name-cell' : SHARES.has(column.key) ? 'nbp-number nbp-share-cell' : 'nbp-number';
       this.row.append(cell);
       return cell;
     });
@@ -51,7 +51,7 @@ export class TableRow {
    * Show a row of an answer.
    * @param {TableAnswer} answer
    * @param {number} i
-   * @param {number} most the largest share
+   * @param {Map<string, number>} most the largest share, by column
    */
   fill(answer, i, most) {
     const {data, label, detail, by} = answer;
@@ -62,13 +62,14 @@ export class TableRow {
     });
     this.columns.forEach((column, k) => {
       if (column.key === 'label') return;
-      const value = data[column.key][i],
+      const value = column.value(answer, i),
         cell = this.cells[k];
-      this.put(k, value || column.key !== 'device_ns' ? column.format(value) : '', (text) => {
+      this.put(k, value === null ? '' : column.format(value), (text) => {
         cell.textContent = text;
       });
-      if (column.key === 'share')
-        this.put('share', `${((100 * value) / most).toFixed(1)}%`, (text) => cell.style.setProperty('--nbp-share', text));
+      const largest = most.get(column.key);
+      if (largest !== undefined)
+        this.put(column.key, `${((100 * (value ?? 0)) / largest).toFixed(1)}%`, (text) => cell.style.setProperty('--nbp-share', text));
     });
   }
 

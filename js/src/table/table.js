@@ -1,7 +1,7 @@
 // The operator table: plain HTML (a grid that screen readers know), sorted and filtered where the data are.
 import {activeElement, targetOf, textElement} from '../shared/elements.js';
 import {DIMENSIONS} from '../shared/store.js';
-import {COLUMNS, FIRST_ROWS, GROUP_TEXTS, NO_NAME} from './columns.js';
+import {COLUMNS, FIRST_ROWS, GROUP_TEXTS, NO_NAME, SHARES} from './columns.js';
 import {TableFoot} from './foot.js';
 import {TableRow} from './row.js';
 
@@ -21,6 +21,13 @@ function select(label, choices, changed) {
   box.addEventListener('change', () => changed(box.value));
   return box;
 }
+
+/**
+ * The largest value of a column.
+ * @param {TableAnswer} answer
+ * @param {import('./columns.js').TableColumn} column
+ */
+const highest = (answer, column) => answer.label.reduce((most, _, i) => Math.max(most, column.value(answer, i) ?? 0), 1e-9);
 
 /** The table of operators, with its choices above and the number of its rows below. */
 export class Table {
@@ -43,7 +50,8 @@ export class Table {
    */
   constructor(ctx, section) {
     this.ctx = ctx;
-    this.columns = COLUMNS.filter((column) => column.key !== 'device_ns' || ctx.meta.device);
+    this.columns = COLUMNS.filter((column) => column.sort !== 'device_ns' || ctx.meta.device);
+    if (ctx.meta.device) Object.assign(this.state, {sort: 'device_ns', apart: true});
     this.channel = ctx.asker.channel(
       () => ({t: 'table', ...this.state}),
       (answer) => {
@@ -84,7 +92,10 @@ export class Table {
             ['host', 'host'],
             ['device', 'device'],
           ],
-          (value) => this.ask({scope: /** @type {TableRequest['scope']} */ (value)}),
+          (value) => {
+            const scope = /** @type {TableRequest['scope']} */ (value);
+            this.ask({scope, sort: scope === 'host' ? 'self_ns' : 'device_ns', descending: true, start: 0});
+          },
         ),
       );
     filter.type = 'search';
@@ -134,17 +145,17 @@ export class Table {
     const {state} = this,
       cell = document.createElement('th'),
       button = document.createElement('button'),
-      key = column.key === 'share' ? 'self_ns' : column.key,
-      active = state.sort === key && column.key !== 'share';
+      key = column.sort,
+      active = state.sort === key && !SHARES.has(column.key);
     cell.scope = 'col';
-    cell.className = column.numeric ? `nbp-number nbp-col-${column.key}` : '';
+    cell.className = column.key !== 'label' ? `nbp-number nbp-col-${column.key}` : '';
     cell.setAttribute('aria-sort', active ? (state.descending ? 'descending' : 'ascending') : 'none');
     button.textContent = `${column.key === 'label' ? GROUP_TEXTS[state.by] : column.text}${active ? (state.descending ? ' ▾' : ' ▴') : ''}`;
     if (column.title) button.title = column.title;
     button.dataset.sort = key;
     button.addEventListener('click', () => {
       if (state.sort === key) this.ask({start: 0, descending: !state.descending});
-      else this.ask({start: 0, sort: key, descending: column.numeric});
+      else this.ask({start: 0, sort: key, descending: column.key !== 'label'});
     });
     cell.append(button);
     return cell;
@@ -183,8 +194,8 @@ export class Table {
   draw(answer) {
     this.drawHeads();
     const {body, rows, problem} = this,
-      {data, label} = answer,
-      most = Math.max(1e-9, ...data.share);
+      {label} = answer,
+      most = new Map(this.columns.filter(({key}) => SHARES.has(key)).map((column) => [column.key, highest(answer, column)]));
     const focused = body.contains(document.activeElement) ? (activeElement()?.dataset.name ?? '') : null;
     while (rows.length < label.length) {
       const made = new TableRow(this.ctx, this.columns);

@@ -10,6 +10,7 @@ const OPERATORS = 'operators';
 export class Rail {
   serial = `nbp-${Math.random().toString(36).slice(2, 8)}`;
   /** @type {Map<string, HTMLButtonElement>} */ buttons = new Map();
+  more = document.createElement('button');
   /** @type {Set<Dimension>} dimensions that the open tab has set itself: they do not filter it */ own = new Set();
 
   /**
@@ -50,11 +51,37 @@ export class Rail {
       rail.append(button);
       this.buttons.set(name, button);
     }
+    this.addMore(rail);
+  }
+
+  /**
+   * Tabs with nothing to show fold under one entry.
+   * @param {HTMLElement} rail
+   */
+  addMore(rail) {
+    const missing = [...this.known.values()].filter((tab) => tab.missing),
+      {more} = this;
+    rail.classList.add('nbp-rail-folded');
+    if (!missing.length) return;
+    more.className = 'nbp-more';
+    more.title = missing.map((tab) => `${tab.title}: ${tab.missing}`).join('\n');
+    more.addEventListener('click', () => this.unfold(rail.classList.contains('nbp-rail-folded')));
+    rail.append(more, ...missing.flatMap((tab) => this.buttons.get(tab.name) ?? []));
+    this.unfold(Boolean(this.known.get(this.open)?.missing));
+  }
+
+  /** @param {boolean} open */
+  unfold(open) {
+    const {more} = this,
+      count = [...this.known.values()].filter((tab) => tab.missing).length;
+    more.parentElement?.classList.toggle('nbp-rail-folded', !open);
+    more.textContent = `${open ? '▾' : '▸'} not recorded (${count})`;
+    more.setAttribute('aria-expanded', String(open));
   }
 
   /** @param {KeyboardEvent} event */
   keyed(event) {
-    const names = [...this.buttons.keys()],
+    const names = [...this.buttons].filter(([, button]) => button.offsetParent).map(([name]) => name),
       at = names.indexOf(targetOf(event).dataset?.tab ?? '');
     /** @type {Record<string, number>} */
     const steps = {ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, Home: -names.length, End: names.length},

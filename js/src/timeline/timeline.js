@@ -1,17 +1,21 @@
 // The timeline: what is in view, drawn and found under the pointer. The picture moves with the hand in the next frame; fresh
 // data follow where it does not reach (pictures.js).
 import {frameOf, renew} from '../figures/document.js';
+import {recall, remember} from '../page/remembered.js';
 import {densityColours, parseColour, textOn} from './colours.js';
 import {createCounters} from './counters.js';
 import {drawFocus} from './focus.js';
 import {Gutter} from './gutter.js';
+import {createHandle} from './handle.js';
 import {hitAt} from './hit.js';
 import {Lanes} from './lanes.js';
 import {Painter} from './painter.js';
 import {Pictures} from './pictures.js';
 
 const SETTLE_MS = 120;
-const MOST_LANES_SHOWN = 24;
+const LANES_SHOWN = 13, // with the headline, the memory curve and ten rows of the table on a screen
+  FEWEST_LANES = 3,
+  MOST_LANES = 60;
 const MOST_STEPS = 600;
 const ANNOTATION_INSET = 0.24; // annotations are thin: they mark what runs below them
 
@@ -19,7 +23,7 @@ const ANNOTATION_INSET = 0.24; // annotations are thin: they mark what runs belo
  * How many lanes have room.
  * @param {Lanes} lanes
  */
-export const shownLanes = (lanes) => Math.max(3, Math.min(lanes.count(), MOST_LANES_SHOWN));
+export const shownLanes = (lanes) => Math.max(FEWEST_LANES, Math.min(lanes.count(), Number(recall('lanes')) || LANES_SHOWN));
 
 /** The figure of the slices, with the names of the tracks beside it. */
 export class Timeline {
@@ -48,6 +52,7 @@ export class Timeline {
       else this.scrolled();
     });
     element.append(this.gutter.box, this.gutter.top);
+    createHandle(element, {lanes: () => shownLanes(this.lanes), lane: ctx.settings.lane, set: (lanes) => this.setHeight(lanes)});
     this.painter = new Painter(this.view, this.range, this.laneRange);
     this.counters = createCounters(ctx, this.view, this.lanes, () => this.lanes.all().slice(...this.visibleSpan()));
     this.pictures = new Pictures(this);
@@ -69,6 +74,12 @@ export class Timeline {
     this.figure.height = settings.axis + shown * settings.lane;
     this.gutter.box.style.height = `${shown * settings.lane}px`;
     this.scrolled();
+  }
+
+  /** @param {number} lanes */
+  setHeight(lanes) {
+    remember('lanes', Math.max(FEWEST_LANES, Math.min(lanes, MOST_LANES, this.lanes.count())));
+    this.relayout();
   }
 
   scrolled() {

@@ -226,6 +226,8 @@ interface TableRequest {
   filter: string;
   sort: string;
   descending: boolean;
+  /** Sort by total and self as times of the host, by kernels' own times as times of the device. */
+  apart?: boolean;
   start: number;
   top: number;
 }
@@ -233,6 +235,8 @@ interface TableAnswer {
   by: Grouping;
   count: number;
   self_ns: number;
+  /** Own time of all kernels. */
+  device_self_ns: number;
   estimate?: boolean;
   error: string;
   rows: number;

@@ -1,6 +1,6 @@
 import {describe, expect, test} from 'vitest';
 
-import {formatBytes, formatClock, formatInstant, formatNumbers, formatQuantity, formatShare, formatTime, formatTimeCell} from '../../src/shared/units.js';
+import {byteTicks, formatBytes, formatClock, formatInstant, formatNumbers, formatQuantity, formatShare, formatTime, formatTimeCell} from '../../src/shared/units.js';
 
 describe('units', () => {
   test.each([
@@ -28,7 +28,8 @@ describe('units', () => {
   });
 
   test('bytes, shares and counters', () => {
-    expect([0, 1023, 3 * 2 ** 20].map((n) => formatBytes(n))).toEqual(['0 B', '1023 B', '3 MiB']);
+    expect([0, 1023, 1024, 1023.6, 3 * 2 ** 20].map((n) => formatBytes(n))).toEqual(['0 B', '1023 B', '1 KiB', '1 KiB', '3 MiB']);
+    expect(byteTicks([0, 2 ** 30, 3 * 2 ** 30, 2 ** 29])).toEqual(['0', '1 GiB', '3 GiB', '0.5 GiB']); // one unit an axis
     expect([0, 1e-6, 1].map(formatShare)).toEqual(['0.0 %', '<0.1 %', '100.0 %']);
     expect(formatQuantity(70, 'W')).toBe('70 W');
     expect(formatQuantity(0.5, '1')).toBe('50.0 %');

@@ -50,7 +50,8 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
         ``by`` (``name shapes module category``), ``scope`` (``all host device``), ``filter`` (as
         `notebook_prof.selection.Query` reads it, the same as ``p.operators(where=…)``), ``sort`` (``label
         count total_ns self_ns device_ns``), ``descending``, ``start`` and ``top`` (which rows, at most
-        1,000).
+        1,000). With ``apart`` total and self are sorted by as times of the host; a kernel's own time counts as
+        time of the device.
 
     Returns
     -------
@@ -58,7 +59,8 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
         ``label``, ``detail`` in content; columns ``name`` (code, u4; 0xffffffff none) ``count total_ns
         self_ns device_ns share`` and ``side`` (u1, 1 on a device). ``share`` is of the self time of all
         rows of the same side, before the filter. Also ``rows`` (how many pass), ``start``, ``count`` and
-        ``self_ns`` of all slices that are selected, and ``error`` (a sentence) where the filter cannot be
+        ``self_ns`` of all slices that are selected, ``device_self_ns`` of all kernels, and
+        ``error`` (a sentence) where the filter cannot be
         understood.
     """
     scope = str(request.get("scope", "all"))
@@ -76,6 +78,7 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
         "by": by,
         "count": int(everything.touched[picked].sum()),
         "self_ns": int(everything.self_ns[picked].sum()),
+        "device_self_ns": int(everything.self_ns[everything.on_device].sum()),
         "error": "",
     }
     (query, narrow, left), content["error"] = _filter(store, str(request.get("filter", "")), state, own)
@@ -185,5 +188,12 @@ def _order(
         keys = [labels[k].casefold() for k in rows.group[chosen].tolist()]
         order = np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
         return order[::-1] if request.get("descending", False) else order
-    values = getattr(rows, sort if sort in _SORTS else "self_ns")[chosen]
+    sort = sort if sort in _SORTS else "self_ns"
+    values = getattr(rows, sort)[chosen]
+    if request.get("apart"):
+        device = rows.on_device[chosen]
+        if sort == "device_ns":
+            values = np.where(device, rows.self_ns[chosen], values)
+        elif sort in ("total_ns", "self_ns"):
+            values = np.where(device, 0, values)
     return np.argsort(-values if request.get("descending", True) else values, kind="stable")

@@ -190,7 +190,7 @@ def memory_figure(view: Range1d) -> figure:
     view : Range1d
         The timeline's.
     """
-    plot = bare_figure("memory", 150, view, Range1d(0, 1, name="bytes"))
+    plot = bare_figure("memory", 50, view, Range1d(0, 1, name="bytes"))
     bytes_axis(plot, "memory")
     plot.ygrid.visible = True
     plot.ygrid.grid_line_alpha = 0.5

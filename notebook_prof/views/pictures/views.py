@@ -122,7 +122,7 @@ def operators(store: ViewStore, selection: Selection, width: int) -> Scene:
             format_share(float(data["share"][k])),
         )
         ink = INK if selection.name is None or label in selection.name else MUTED
-        scene.parts.append(Text(24, y, fit(label, right[0] - 80), ink))
+        scene.parts.append(Text(24, y, fit(store.short_names[code], right[0] - 80), ink))
         scene.parts += [Text(x, y, cell, ink, "end") for x, cell in zip(right, cells, strict=True)]
     more = answer.content["rows"] - len(labels)
     if more > 0:

@@ -241,10 +241,10 @@ def _operators(store: ViewStore, selection: Selection) -> str:
             f'<th style="{_CELL}{";text-align:left" if head == "name" else ""}">{head}</th>' for head in heads
         )
     ]
-    for k, label in enumerate(answer.content["label"]):
+    for k in range(len(answer.content["label"])):
         colour = NAMES[int(store.name_colours[codes[k]])]
         swatch = f'<span style="color:{colour}">&#9632;</span> '
-        name = _cut(label)
+        name = _cut(store.short_names[codes[k]])
         cells = [format_count(int(count[k])), format_ns(total[k]), format_ns(own[k])]
         cells += [format_ns(device[k]) if device[k] else ""] if with_device else []
         cells.append(format_share(share[k]))
