@@ -45,6 +45,15 @@ def expected() -> dict[str, dict[str, Any]]:
     return json.loads(EXPECTED.read_text()) if EXPECTED.exists() else {}
 
 
+def kinds() -> frozenset[str]:
+    """One sample of each kind: the first of those of a format that hold the same tables and miss the same."""
+    first: dict[tuple[Any, ...], str] = {}
+    for sample, told in expected().items():
+        held = (tuple(told[part]) for part in ("rows", "tables", "report"))
+        first.setdefault((told["source"], *held), sample)
+    return frozenset(first.values())
+
+
 def files() -> Iterator[str]:
     """All files beside and in the repository that may be samples, in order."""
     for name, root in ROOTS.items():

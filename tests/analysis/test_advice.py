@@ -23,7 +23,6 @@ from notebook_prof.readers import read_trace
 from notebook_prof.selection import Selection
 from notebook_prof.testing import draw, traces
 from notebook_prof.trace import TraceBuilder
-from tests.samples import expected, path_of
 
 US = 1000
 MOST_BYTES = 3_000_000
@@ -500,13 +499,3 @@ def test_advice_is_sound_for_loaders_threads_and_pools():
         optimizers("aten::addcmul_"),
     ):
         assert check(trace)["claims"].iloc[0]
-
-
-@pytest.mark.parametrize("sample", sorted(expected()))
-def test_advice_is_sound_for_every_sample(sample):
-    path = path_of(sample)
-    if not path.exists():
-        pytest.skip("this sample is not here")
-    if path.is_file() and path.stat().st_size > MOST_BYTES:
-        pytest.skip("large: others of its format are read")
-    check(read_trace(path))

@@ -1,7 +1,8 @@
-"""speedscope's four checks for every sample of every format.
+"""What holds for every sample of every format.
 
-The figures are those expected; a copy called ``unknown``, however packed, gives the same; what is exported
-and read again is the same; and what is exported from that is the same to the byte.
+speedscope's four checks: the figures are those expected; a copy called ``unknown``, however packed, gives the
+same; what is exported and read again is the same; and what is exported from that is the same to the byte.
+Beside them names of collectives, what the verdict says, and advice.
 
 ``NBP_UPDATE_SAMPLES=1`` writes the expectations anew: look at the difference before you keep it.
 """
@@ -13,6 +14,7 @@ import os
 import shutil
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,17 +24,15 @@ from notebook_prof.readers.codec.compression import decompress
 from notebook_prof.trace import ImportReport, Trace
 
 from .. import samples
+from ..properties.test_verdict_claims import check_verdict
 from ..round_trip import changes
+from ..unit.test_collective_names import check_names
+from .test_advice import MOST_BYTES
+from .test_advice import check as check_advice
 
 KNOWN = samples.expected()
+KINDS = KNOWN if "NBP_EXPLORE" in os.environ else samples.kinds()
 LARGE = 1_500
-
-
-def opened(sample: str) -> Path:
-    path = samples.path_of(sample)
-    if sample.startswith("shared/") and not samples.ROOTS["shared"].is_dir():
-        pytest.skip("the shared recordings are not here")
-    return path
 
 
 def packing_of(sample: str) -> str:
@@ -41,12 +41,26 @@ def packing_of(sample: str) -> str:
 
 
 @pytest.mark.parametrize("sample", KNOWN)
-def test_four_checks(sample: str, tmp_path: Path) -> None:
-    path = opened(sample)
+def test_a_sample_is_read_judged_and_written(sample: str, tmp_path: Path) -> None:
+    """Each is read once for all that holds of it; what costs more is asked of one of each kind."""
+    path = samples.path_of(sample)
+    if sample.startswith("shared/") and not samples.ROOTS["shared"].is_dir():
+        pytest.skip("the shared recordings are not here")
     trace = read_trace(path)
     known = samples.figures(trace)
     assert known == KNOWN[sample]
-    unknown = tmp_path / "unknown"
+    check_names(trace)
+    if sample not in KINDS:
+        return
+    check_verdict(trace)
+    if path.is_dir() or path.stat().st_size <= MOST_BYTES:
+        check_advice(trace)
+    check_copies(sample, trace, known, tmp_path)
+
+
+def check_copies(sample: str, trace: Trace, known: dict[str, Any], folder: Path) -> None:
+    """A copy called ``unknown``, however packed, gives the same; so does what is written and read again."""
+    path, unknown = samples.path_of(sample), folder / "unknown"
     if path.is_dir():
         shutil.copytree(path, unknown)
     else:
@@ -56,14 +70,14 @@ def test_four_checks(sample: str, tmp_path: Path) -> None:
     assert samples.figures(read_trace(unknown)) == known, packing_of(sample)
     if len(trace.slices) > LARGE:
         return
-    first, second = tmp_path / "first.nbprof", tmp_path / "second.nbprof"
+    first, second = folder / "first.nbprof", folder / "second.nbprof"
     trace.save(first)
     again = read_trace(first)
     assert samples.figures(again) == known
     again.save(second)
     for file in sorted(first.iterdir()):
         assert (second / file.name).read_bytes() == file.read_bytes(), file.name
-    check_chrome(trace, tmp_path / "chrome.json")
+    check_chrome(trace, folder / "chrome.json")
 
 
 def check_chrome(trace: Trace, path: Path) -> None:

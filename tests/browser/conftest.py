@@ -1,15 +1,20 @@
-"""Fixtures: a server, a browser, and an open notebook that shows a drawn Profile."""
+"""Fixtures: a server, a browser, an open notebook that shows a drawn Profile, and reports."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import ViewportSize
 
+from notebook_prof.profiles.profile import Profile
+
+from .dashboard import Report
 from .jupyter_page import Browser, NotebookPage, Server, find_chromium, write_notebook
 
 SETUP = "from drawn import drawn_profile\np = drawn_profile(gpu=True)"
+SIZE: ViewportSize = {"width": 1400, "height": 1250}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -58,20 +63,46 @@ def _opened(browser: Browser, lab: Server, root: Path) -> NotebookPage:
 @pytest.fixture
 def shown(_opened: NotebookPage) -> Iterator[NotebookPage]:
     """A notebook with one dashboard, nothing selected, the whole recording in view; no complaint may come."""
-    page = _opened.page
-    if "views.ipynb" not in page.url:
+    if "views.ipynb" not in _opened.page.url:
+        _opened.page.set_viewport_size(SIZE)
         _opened.open()
         _opened.run_all()
-        page.evaluate("() => window.jupyterapp.commands.execute('application:toggle-left-area')")
+        _opened.command("application:toggle-left-area")
         _opened.wait_ready()
-        page.evaluate("() => document.querySelector('.nbp-host').scrollIntoView()")
-    _opened.kernel("p.selection.clear()")
-    _opened.wait_views("v.store.isEmpty() && v.store.get().focus == null")
-    _opened.views("v.setView(...v.meta.span)")
-    page.mouse.move(5, 5)
-    page.keyboard.press("Escape")
-    _opened.settle()
+        _opened.to_views()
+    start_over(_opened)
     _opened.browser.forget()
     yield _opened
     assert _opened.browser.errors == []
     assert _opened.browser.elsewhere == []
+
+
+def start_over(shown: NotebookPage) -> None:
+    """Select nothing, show the whole recording and the table, and put the pointer away."""
+    shown.kernel("p.selection.clear()")
+    shown.wait_views("v.store.isEmpty() && v.store.get().focus == null")
+    shown.views("(v.panels.show('operators'), v.setView(...v.meta.span))")
+    shown.page.mouse.move(5, 5)
+    shown.page.keyboard.press("Escape")
+    shown.settle()
+
+
+@pytest.fixture
+def report(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Report]]:
+    """Opens the report of a Profile, or a file; no complaint may come."""
+    page = Report(browser.page)
+
+    def show(shown: Profile | Path) -> Report:
+        path = tmp_path / "report.html"
+        if isinstance(shown, Path):
+            path = shown
+        else:
+            shown.export.html(path)
+        browser.blank()
+        page.page.set_viewport_size(SIZE)
+        return page.show(path)
+
+    yield show
+    assert browser.errors == []
+    assert browser.elsewhere == []
+    browser.page.goto("about:blank")

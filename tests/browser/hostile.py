@@ -32,7 +32,7 @@ def hostile_trace() -> Any:
         dur=[10**6, 10**5, 2 * 10**5],
         name=["outer " + EVIL, "launch " + EVIL, "backward " + EVIL],
         category=["operator", "launch", "python"],
-        phase=["forward", "forward", "backward"],
+        phase=["forward", "data", "backward"],
         track=main,
         shapes="shapes " + EVIL,
         module="module " + EVIL,
@@ -42,9 +42,10 @@ def hostile_trace() -> Any:
     many = np.arange(6_000)  # so many that they are drawn as density
     builder.slices(ts=2 * 10**6 + 100 * many, dur=50 + 0 * many, name="bin " + EVIL, track=main, step=1)
     work = builder.slices(
-        ts=[2 * 10**5], dur=[10**5], name="kernel " + EVIL, category="kernel", track=stream, shapes=EVIL
-    )
-    builder.flows("launch", host[1:2], work)
+        ts=[2 * 10**5, 6 * 10**5], dur=[10**5, 10**5], name=["kernel " + EVIL, "all " + EVIL],
+        category=["kernel", "collective"], track=stream, shapes=EVIL, device=0, stream=7,
+    )  # fmt: skip
+    builder.flows("launch", host[1:2], work[:1])
     builder.flows("fwdbwd", host[:1], host[2:])
     builder.steps(step=[0, 1], ts=[0, 2 * 10**6], dur=[10**6, 7 * 10**5], source="loop")
     builder.counter(counter, [0, 5 * 10**5, 2 * 10**6], [1.0, 2.0, 3.0])
@@ -66,7 +67,7 @@ VIEWS = "document.querySelector('.nbp-host').nbp"
 
 def touch_everything(page: Any) -> list[str]:
     """Hover, click, select, find, filter and open whatever there is; the texts that were shown meanwhile."""
-    from .jupyter_page import settle  # not above: the notebook's kernel imports this file by itself
+    from .dashboard import settle  # not above: the notebook's kernel imports this file by itself
 
     def wait(expression: str) -> None:
         page.wait_for_function(f"() => {{ const v = {VIEWS}; return v && ({expression}); }}")

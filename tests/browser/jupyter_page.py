@@ -19,6 +19,8 @@ from typing import Any
 
 from playwright.sync_api import Page, sync_playwright
 
+from .dashboard import Dashboard
+
 CHROMIUM_FLAGS = [
     "--headless=new",
     "--no-sandbox",
@@ -34,22 +36,6 @@ CHROMIUM_FLAGS = [
 PATIENCE_MS = 120_000
 """For whatever a page waits: two loaded cores need a minute for what takes a second otherwise."""
 
-SETTLE = """async ([index, most]) => {
-    const until = performance.now() + most;
-    let before = '', since = performance.now();
-    while (performance.now() < until) {
-        await new Promise((done) => setTimeout(done, 50));
-        const v = document.querySelectorAll('.nbp-host')[index]?.nbp;
-        if (!v) continue;
-        const {asked, answered, never = 0} = v.log;
-        const now = [asked, answered, v.range.start, v.range.end].join(), open = asked - answered;
-        if (now !== before) since = performance.now();
-        before = now;
-        const quiet = performance.now() - since;
-        if (quiet > 3000) v.log.never = open; // nobody waits for these any more
-        if (quiet > (open <= never ? 140 : 3000)) return;
-    }
-}"""
 LOCAL = ("http://127.0.0.1", "ws://127.0.0.1", "http://localhost", "blob:", "data:", "about:", "file:")
 
 
@@ -61,11 +47,6 @@ def find_chromium() -> str | None:
     with sync_playwright() as driver:
         path = driver.chromium.executable_path
     return path if os.path.exists(path) else None
-
-
-def settle(page: Page, index: int = 0) -> None:
-    """Wait until a dashboard has its answers and its view stands still."""
-    page.evaluate(SETTLE, [index, 20_000])
 
 
 class Server:
@@ -200,12 +181,12 @@ def write_notebook(path: Path, cells: Sequence[str]) -> None:
     path.write_text(json.dumps(notebook))
 
 
-class NotebookPage:
+class NotebookPage(Dashboard):
     """An open notebook: run it, ask its kernel, find the views in it."""
 
     def __init__(self, browser: Browser, server: Server, notebook: str) -> None:
+        super().__init__(browser.page)
         self.browser, self.server, self.notebook = browser, server, notebook
-        self.page = browser.page
 
     def open(self) -> NotebookPage:
         """Open (or reload) and wait until the kernel is connected."""
@@ -225,14 +206,6 @@ class NotebookPage:
                  .every(m => m.type !== 'code' || !m.sharedModel.source
                      || m.sharedModel.execution_count !== null)""",
             timeout=patience_ms,
-        )
-
-    def wait_ready(self, views: int = 1) -> None:
-        """Wait until that many dashboards have drawn all their views."""
-        self.page.wait_for_function(
-            """(n) => [...document.querySelectorAll('.nbp-host')].filter(
-                 h => h.nbp && h.nbp.counts.table && h.nbp.counts.timeline).length === n""",
-            arg=views,
         )
 
     def kernel(self, code: str) -> str:
@@ -260,29 +233,36 @@ class NotebookPage:
             time.sleep(0.05)
         raise AssertionError(f"{code} printed {found!r}, not {expected!r}")
 
-    def views(self, expression: str, index: int = 0) -> Any:
-        """Evaluate JavaScript with ``v``, what the dashboard tells about itself."""
-        return self.page.evaluate(
-            f"(i) => {{ const v = document.querySelectorAll('.nbp-host')[i].nbp; return {expression}; }}",
-            index,
+    def command(self, name: str, **arguments: Any) -> None:
+        """Have JupyterLab execute a command."""
+        self.page.evaluate(
+            "([name, args]) => window.jupyterapp.commands.execute(name, args)", [name, arguments]
         )
 
-    def wait_views(self, expression: str, index: int = 0) -> None:
-        """Wait until the JavaScript expression is true."""
-        self.page.wait_for_function(
-            f"(i) => {{ const v = document.querySelectorAll('.nbp-host')[i]?.nbp;"
-            f" return v && ({expression}); }}",
-            arg=index,
-        )
+    def kernel_command(self, what: str) -> None:
+        """Have the session do something with its kernel: ``shutdown()``, ``session.kernel.restart()``."""
+        self.page.evaluate(f"() => window.jupyterapp.shell.currentWidget.context.sessionContext.{what}")
 
-    def settle(self, index: int = 0) -> None:
-        """Wait until the dashboard has its answers and its view stands still."""
-        settle(self.page, index)
+    def outputs(self, cell: int) -> list[dict[str, Any]]:
+        """What a cell has shown, as it is saved."""
+        told = "(cell) => window.jupyterapp.shell.currentWidget.content.widgets[cell].model.outputs.toJSON()"
+        found: list[dict[str, Any]] = self.page.evaluate(told, cell)
+        return found
 
-    def wait_place(self, expression: str) -> tuple[float, float]:
-        """Where on the page something is, as soon as it is drawn."""
-        self.wait_views(f"{expression} !== null")
-        self.settle()
-        self.wait_views(f"{expression} !== null")
-        at = self.views(expression)
-        return at["x"], at["y"]
+    def count_cells(self) -> int:
+        """Number of the notebook's cells."""
+        return int(self.page.evaluate("() => window.jupyterapp.shell.currentWidget.content.widgets.length"))
+
+    def to_views(self) -> None:
+        """Scroll until the first dashboard begins at the top."""
+        self.page.evaluate("() => document.querySelector('.nbp-host').scrollIntoView()")
+
+    def save(self) -> None:
+        """Save the notebook and wait until it is saved."""
+        self.command("docmanager:save")
+        self.page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
+
+    def change_theme(self, name: str) -> None:
+        """Change to ``Light`` or ``Dark`` and wait until the first dashboard has it."""
+        self.command("apputils:change-theme", theme=f"JupyterLab {name}")
+        self.theme({"Light": "rgb(255, 255, 255)", "Dark": "rgb(17, 17, 17)"}[name])

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
+from notebook_prof.analysis import Claim
+from notebook_prof.profiles.profile import Profile
+from notebook_prof.views.report.static_html import write_report
 
+from .conftest import SIZE
+from .dashboard import Report
+from .drawn_cell import drawn_cell
 from .hostile import EVIL, assert_harmless, hostile_profile, touch_everything
 from .jupyter_page import Browser, NotebookPage, Server, write_notebook
+
+HACKED = "() => window.hacked"
+# what is not of the file, whichever way it comes in
+INTRUDE = """() => { const s = document.createElement('script'); s.textContent = 'window.hacked = 1';
+    document.body.append(s); const d = document.createElement('div');
+    d.innerHTML = '<img src=x onerror="window.hacked=1">'; document.body.append(d);
+    return new Promise((done) => { const image = d.firstChild;
+        image.addEventListener('error', () => setTimeout(done, 0)); }); }"""
 
 
 def test_the_live_views_are_harmless(browser: Browser, lab: Server, root: Path) -> None:
@@ -19,61 +32,67 @@ def test_the_live_views_are_harmless(browser: Browser, lab: Server, root: Path) 
     notebook.open()
     notebook.run_all()
     notebook.wait_ready()
-    browser.page.evaluate("() => document.querySelector('.nbp-host').scrollIntoView()")
+    notebook.to_views()
     assert_harmless(browser.page, touch_everything(browser.page), stacks=True)
     notebook.kernel("import ipywidgets\nipywidgets.Widget.close_all()")
-    static = browser.page.locator(".nbp-static")
-    static.locator("img").wait_for(state="visible")
-    assert "<img src=x onerror='window.hacked=1'>" in static.inner_text()
-    assert static.locator("img").count() == 1, "the picture is the only one"
-    assert browser.page.evaluate("() => window.hacked") is None
+    notebook.static.locator("img").wait_for(state="visible")
+    assert "<img src=x onerror='window.hacked=1'>" in notebook.static.inner_text()
+    assert notebook.static.locator("img").count() == 1, "the picture is the only one"
+    assert browser.page.evaluate(HACKED) is None
     assert browser.errors == []
-    assert browser.elsewhere == []
+    assert browser.elsewhere == [], "mathematics would be fetched"
+    notebook.kernel_command("shutdown()")
     browser.page.goto("about:blank")
 
 
-@pytest.fixture
-def report(browser: Browser, tmp_path: Path) -> Browser:
-    """An open report of hostile texts."""
-    hostile_profile().export.html(tmp_path / "evil.html")
+def test_the_report_is_harmless_with_and_without_its_scripts(browser: Browser, tmp_path: Path) -> None:
+    """Under the policy that it brings along, which no other script passes."""
+    path, page = tmp_path / "evil.html", browser.page
+    hostile_profile().export.html(path)
     browser.blank()
-    browser.page.set_viewport_size({"width": 1400, "height": 1250})
-    browser.page.goto((tmp_path / "evil.html").as_uri())
-    return browser
-
-
-def test_the_report_is_harmless_under_its_own_policy(report: Browser) -> None:
-    page = report.page
-    shown = touch_everything(page)
-    assert_harmless(page, shown, stacks=False)
-    assert report.errors == [], "its own scripts satisfy its policy"
-    assert report.elsewhere == []
+    page.set_viewport_size(SIZE)
+    page.goto(path.as_uri())
+    assert_harmless(page, touch_everything(page), stacks=False)
+    assert browser.errors == [], "its own scripts satisfy its policy"
+    assert browser.elsewhere == []
     policy = page.locator("meta[http-equiv=Content-Security-Policy]").get_attribute("content") or ""
     assert "default-src 'none'" in policy
     script = next(part for part in policy.split(";") if part.strip().startswith("script-src"))
     assert "unsafe" not in script
     assert "'sha256-" in script
-    # what is not of the file does not run, whichever way it comes in
-    page.evaluate(
-        "() => { const s = document.createElement('script'); s.textContent = 'window.hacked = 1';"
-        " document.body.append(s); const d = document.createElement('div');"
-        " d.innerHTML = '<img src=x onerror=\"window.hacked=1\">'; document.body.append(d); }"
-    )
-    page.wait_for_timeout(200)
-    assert page.evaluate("() => window.hacked") is None
-    assert any("Content Security Policy" in error for error in report.errors)
-    page.goto("about:blank")
-    report.forget()
-
-
-def test_the_report_without_scripts_is_harmless(browser: Browser, tmp_path: Path) -> None:
-    hostile_profile().export.html(tmp_path / "evil.html")
-    text = (tmp_path / "evil.html").read_text(encoding="utf-8")
-    body = text.partition('id="nbp-static">')[2].partition("<script")[0]
+    page.evaluate(INTRUDE)
+    assert page.evaluate(HACKED) is None
+    assert any("Content Security Policy" in error for error in browser.errors)
+    body = path.read_text(encoding="utf-8").partition('id="nbp-static">')[2].partition("<script")[0]
     assert body, "the static form"
-    browser.page.goto("about:blank")
-    browser.page.set_content(f"<div>{body}</div>")
-    assert browser.page.evaluate("() => window.hacked") is None
-    assert EVIL[:40] in browser.page.locator("table").inner_text()
-    assert browser.page.locator("script, svg, iframe").count() == 0
+    page.goto("about:blank")
+    page.set_content(f"<div>{body}</div>")
+    assert page.evaluate(HACKED) is None
+    assert EVIL[:40] in page.locator("table").inner_text()
+    assert page.locator("script, svg, iframe").count() == 0
+    browser.blank()
+
+
+def test_account_lines_and_headline_are_harmless(browser: Browser, tmp_path: Path) -> None:
+    text = f"Most of it: {EVIL} 50 %."
+    claim = Claim(EVIL, "lines", {}, "share", 1, select={"name": EVIL}, start=12)
+    profile = Profile(drawn_cell(steps=False, evil=EVIL))
+    path = tmp_path / "evil.html"
+    write_report(profile.trace, profile.selection, path, verdict=text, claims=(claim,))
+    browser.blank()
+    shown = Report(browser.page).show(path)
+    shown.wait_tab("Lines")
+    assert shown.claims.inner_text() == EVIL
+    for stretch in range(8):
+        at = shown.views(f"v.account.locate({stretch})")
+        shown.page.mouse.move(at["x"], at["y"])
+    shown.tooltip.wait_for()
+    shown.account.focus()
+    shown.page.keyboard.press("End")
+    shown.claims.click()
+    shown.tab_rows.first.click()
+    assert shown.page.evaluate(HACKED) is None
+    assert shown.part(".nbp img, .nbp script, .nbp svg").count() == 0
+    assert browser.errors == []
+    assert browser.elsewhere == []
     browser.blank()

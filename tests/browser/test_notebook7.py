@@ -31,17 +31,17 @@ def test_gestures_and_keys(notebook7: NotebookPage) -> None:
     notebook7.open().run_all()
     notebook7.wait_ready()
     page = notebook7.page
-    page.evaluate("() => document.querySelector('.nbp-host').scrollIntoView()")
-    page.mouse.dblclick(*notebook7.wait_place("v.timeline.locate('aten::conv2d')"))
+    notebook7.to_views()
+    page.mouse.dblclick(*notebook7.slice("aten::conv2d"))
     notebook7.wait_kernel("print(p.selection.name)", "('aten::conv2d',)")
     notebook7.wait_views("v.phases.snapshot().filtered && v.table.snapshot().chosen.length === 1")
-    cells = page.evaluate("() => window.jupyterapp.shell.currentWidget.content.widgets.length")
+    cells = notebook7.count_cells()
     width = notebook7.views("v.range.end - v.range.start")
     for key in "ddx":
         page.keyboard.press(key)
     page.keyboard.down("w")
     notebook7.wait_views(f"v.range.end - v.range.start < {0.8 * width}")
     page.keyboard.up("w")
-    assert page.evaluate("() => window.jupyterapp.shell.currentWidget.content.widgets.length") == cells
+    assert notebook7.count_cells() == cells
     assert [e for e in notebook7.browser.errors if KNOWN not in e] == []
     assert notebook7.browser.elsewhere == []

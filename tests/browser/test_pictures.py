@@ -1,29 +1,36 @@
-"""Pictures: golden screenshots that tolerate fonts, and the real thing for the documentation.
+"""Pictures: a report and odd traces as they have always looked, and a real training loop.
 
 ``NBP_UPDATE_GOLDEN=1`` writes the golden pictures anew, ``NBP_UPDATE_IMAGES=1`` those in ``docs/images``.
 """
 
 from __future__ import annotations
 
-import io
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final, Literal
 
 import numpy as np
-import pytest
-from PIL import Image, ImageFilter
 
+from notebook_prof.profiles.profile import Profile
+from notebook_prof.trace import TraceBuilder
+
+from .dashboard import Report
 from .drawn import drawn_profile
-from .jupyter_page import Browser, NotebookPage, Server, settle, write_notebook
+from .goldens import REPOSITORY, compare
+from .jupyter_page import Browser, NotebookPage, Server, write_notebook
 
-HERE = Path(__file__).parent
-REPOSITORY = HERE.parent.parent
-GOLDEN = HERE / "golden"
-TOLERANCE = 6.0
-"""Mean difference of grey levels (0–255) after blurring away letters; a missing view gives 15 and more."""
-
+SCHEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
+SELECTIONS: Final = {
+    "nothing": "{}",
+    "name": "{name: ['aten::conv2d']}",
+    "window": "{window: [5e7, 9e7]}",
+    "step": "{step: [5, 6]}",
+}
+TICKS: Final = """() => {
+    const models = Bokeh.documents.flatMap((d) => [...d._all_models.values()]),
+        axis = models.find((m) => m.formatter?.name === 'timeline_time');
+    return axis.formatter.doFormat(axis.ticker.get_ticks(0, 3000e9, null, NaN).major); }"""
 TRAINING = """\
 %%profile --steps 3:14
 import torch
@@ -45,68 +52,120 @@ for images, labels in loader:
 """
 
 
+def _empty(builder: TraceBuilder) -> None:
+    builder.metadata["source"] = "recording"
+
+
+def _one_slice(builder: TraceBuilder) -> None:
+    builder.slices(ts=[5], dur=[10**6], name="only", track=builder.track("MainThread", pid=1, tid=1))
+
+
+def _many_tracks(builder: TraceBuilder) -> None:
+    rng = np.random.default_rng(0)
+    for k in range(300):
+        ts = np.cumsum(rng.integers(10_000, 60_000, 60))
+        track = builder.track(f"worker {k}", pid=k // 100, tid=k + 1)
+        builder.slices(ts=ts, dur=rng.integers(1_000, 9_000, 60), name=f"task {k % 7}", track=track)
+
+
+def _long_names(builder: TraceBuilder) -> None:
+    word = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>"
+    names = [f"{word * 12} {k}" for k in range(20)]
+    ts = np.arange(20) * 10**6
+    builder.slices(
+        ts=ts,
+        dur=np.full(20, 900_000),
+        name=names,
+        track=builder.track("thread " * 30, pid=1, tid=1),
+        module=word,
+        shapes=word,
+    )
+
+
+def _instants(builder: TraceBuilder) -> None:
+    track = builder.track("MainThread", pid=1, tid=1)
+    builder.slices(ts=np.arange(50) * 1_000, dur=np.zeros(50, int), name="mark", track=track)
+
+
+def _two_hours(builder: TraceBuilder) -> None:
+    second = 10**9
+    ts = np.arange(0, 7200, 60) * second
+    track = builder.track("MainThread", pid=1, tid=1)
+    builder.slices(ts=ts, dur=np.full(120, 50 * second), name=["train", "validate"] * 60, track=track)
+    builder.steps(step=np.arange(120), ts=ts, dur=np.full(120, 60 * second), source="loop")
+
+
+def _two_microseconds(builder: TraceBuilder) -> None:
+    track = builder.track("MainThread", pid=1, tid=1)
+    builder.slices(ts=[0, 100, 900], dur=[2_000, 700, 1_000], name=["all", "a", "b"], track=track)
+
+
+ODD: Final[dict[str, Callable[[TraceBuilder], None]]] = {
+    "empty": _empty,
+    "one-slice": _one_slice,
+    "300-tracks": _many_tracks,
+    "long-names": _long_names,
+    "instants": _instants,
+    "two-hours": _two_hours,
+    "two-microseconds": _two_microseconds,
+}
+
+Open = Callable[..., Report]
+
+
+def test_a_report_looks_as_before(report: Open) -> None:
+    """Whatever is selected, in light and in dark, also where the system changes its mind."""
+    shown = report(drawn_profile(gpu=True))
+    page = shown.page
+    page.set_viewport_size({"width": 1280, "height": 880})
+    try:
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            for name, state in SELECTIONS.items():
+                shown.views(f"(v.store.clear('test'), void v.store.set({state}, 'test'))")
+                shown.settle()
+                compare(f"report-{name}-{scheme}", page.screenshot)
+    finally:
+        page.emulate_media(color_scheme="light")
+
+
+def test_odd_traces_are_drawn(report: Open, browser: Browser, tmp_path: Path) -> None:
+    """None may break a view; what has nothing to show says why, and long times have whole minutes."""
+    page = browser.page
+    try:
+        for case, fill in ODD.items():
+            builder, path = TraceBuilder(), tmp_path / f"{case}.html"
+            fill(builder)
+            Profile(builder.seal()).export.html(path)
+            if case == "empty":
+                page.set_viewport_size({"width": 1280, "height": 880})
+                page.goto(path.as_uri())
+                assert "Nothing was recorded" in page.locator("body").inner_text()
+            else:
+                shown = report(path)
+                page.set_viewport_size({"width": 1280, "height": 880})
+            for scheme in SCHEMES:
+                page.emulate_media(color_scheme=scheme)
+                if case != "empty":
+                    shown.settle()
+                compare(f"odd-{case}-{scheme}", page.screenshot)
+            if case == "one-slice":
+                memory, steps = shown.empty.all_inner_texts()
+                assert "--memory" in memory
+                assert "nbp.step()" in steps
+                assert shown.views("v.table.snapshot().labels") == ["only"]
+            if case == "two-hours":
+                told = ["0", "10:00 min", "20:00 min", "30:00 min", "40:00 min", "50:00 min"]
+                assert page.evaluate(TICKS) == told
+            assert browser.errors == [], case
+    finally:
+        page.emulate_media(color_scheme="light")
+
+
 def _place(name: str) -> Path:
     folder = REPOSITORY / ("docs/images" if os.environ.get("NBP_UPDATE_IMAGES") else "test-output")
     folder.mkdir(parents=True, exist_ok=True)
     return folder / name
-
-
-def _shape(png: bytes) -> np.ndarray:
-    """The picture small, grey and blurred: layout and colours remain, letters go."""
-    image = Image.open(io.BytesIO(png)).convert("L").filter(ImageFilter.GaussianBlur(6))
-    return np.asarray(image.resize((160, 110), Image.Resampling.BOX), float)
-
-
-def _compare(name: str, shoot: Callable[[], bytes]) -> None:
-    """Take the picture until it looks as it should: a loaded machine draws late."""
-    (REPOSITORY / "test-output").mkdir(exist_ok=True)
-    until = time.monotonic() + 40
-    while True:
-        png = shoot()
-        (REPOSITORY / "test-output" / f"{name}.png").write_bytes(png)
-        found, golden = _shape(png), GOLDEN / f"{name}.png"
-        if os.environ.get("NBP_UPDATE_GOLDEN"):
-            GOLDEN.mkdir(exist_ok=True)
-            Image.fromarray(found.astype(np.uint8)).save(golden, optimize=True)
-        expected = np.asarray(Image.open(golden), float)
-        difference = float(np.abs(found - expected).mean())
-        if difference < TOLERANCE or time.monotonic() > until:
-            break
-        time.sleep(0.5)
-    assert difference < TOLERANCE, (
-        f"{name} differs by {difference:.1f} grey levels: see test-output/{name}.png"
-    )
-
-
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report of the drawn profile."""
-    path = tmp_path_factory.mktemp("report") / "report.html"
-    drawn_profile(gpu=True).export.html(path)
-    return path
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("selection", ["nothing", "name", "window", "step"])
-def test_report_looks_as_before(browser: Browser, file: Path, scheme: str, selection: str) -> None:
-    page = browser.page
-    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-    page.set_viewport_size({"width": 1280, "height": 880})
-    try:
-        page.goto(file.as_uri())
-        page.wait_for_function("() => document.querySelector('.nbp-host')?.nbp?.counts.table")
-        patch = {
-            "nothing": "{}",
-            "name": "{name: ['aten::conv2d']}",
-            "window": "{window: [5e7, 9e7]}",
-            "step": "{step: [5, 6]}",
-        }
-        page.evaluate(f"() => document.querySelector('.nbp-host').nbp.store.set({patch[selection]}, 'test')")
-        settle(page)
-        _compare(f"report-{selection}-{scheme}", page.screenshot)
-    finally:
-        page.emulate_media(color_scheme="light")
-        page.goto("about:blank")
 
 
 def test_a_real_training_loop_in_lab(browser: Browser, lab: Server, root: Path) -> None:
@@ -116,7 +175,7 @@ def test_a_real_training_loop_in_lab(browser: Browser, lab: Server, root: Path) 
     page.set_viewport_size({"width": 1400, "height": 1330})
     browser.blank()
     shown = NotebookPage(browser, lab, "training.ipynb").open()
-    page.evaluate("() => window.jupyterapp.commands.execute('application:toggle-left-area')")
+    shown.command("application:toggle-left-area")
     shown.run_all()
     shown.wait_ready()
     steps = [int(step) for step in shown.views("Array.from(v.meta.stepColumns.step)")]
@@ -126,25 +185,23 @@ def test_a_real_training_loop_in_lab(browser: Browser, lab: Server, root: Path) 
     assert any("conv" in label for label in labels)
     page.evaluate("() => document.querySelector('.nbp-host').scrollIntoView({block: 'end'})")
     page.mouse.move(3, 3)
-    page.evaluate("() => new Promise(done => setTimeout(done, 400))")
+    shown.settle()
     page.screenshot(path=_place("lab-light.png"))
-    host = page.locator(".nbp-host")
+    host = shown.host
     host.screenshot(path=_place("views-light.png"))
     name = next(label for label in labels if "convolution_backward" in label)
     shown.views(f"v.store.set({{name: [{name!r}], step: [6]}}, 'table')")
     shown.views("v.setView(v.meta.stepColumns.ts[2], v.meta.stepColumns.ts[5])")
     shown.wait_views("v.timeline.snapshot().filtered && v.phases.snapshot().filtered")
-    page.evaluate("() => new Promise(done => setTimeout(done, 600))")
+    shown.settle()
     host.screenshot(path=_place("views-selected.png"))
     shown.kernel("_profile.selection.clear()")
     shown.wait_views("v.store.isEmpty()")
-    change = "name => window.jupyterapp.commands.execute('apputils:change-theme', {theme: name})"
-    page.evaluate(change, "JupyterLab Dark")
-    shown.wait_views("v.theme().background === 'rgb(17, 17, 17)'")
-    page.evaluate("() => new Promise(done => setTimeout(done, 600))")
+    shown.change_theme("Dark")
+    shown.settle()
     host.screenshot(path=_place("views-dark.png"))
-    page.evaluate(change, "JupyterLab Light")
-    page.evaluate("() => new Promise(done => setTimeout(done, 300))")
+    shown.change_theme("Light")
     assert browser.errors == []
     assert browser.elsewhere == []
+    shown.kernel_command("shutdown()")
     page.goto("about:blank")

@@ -12,7 +12,8 @@ from notebook_prof.ranks.profiles import Ranks
 from notebook_prof.selection import Selection
 from notebook_prof.views.page_queries import PageQueries
 
-from ..ranks.strange import EVIL, write_strange
+from ..ranks.strange import write_strange
+from .conftest import SIZE
 from .jupyter_page import Browser
 
 PAGE = "document.getElementById('nbp-report').nbpRanks"
@@ -23,14 +24,20 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Ranks:
     return nbp.read_ranks(write_strange(tmp_path_factory.mktemp("strange")), progress=False)
 
 
+@pytest.fixture(scope="module")
+def file(ranks: Ranks, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report, with two timelines in it."""
+    path = tmp_path_factory.mktemp("ranks") / "ranks.html"
+    ranks.to_html(path, timelines=[1, 4])
+    return path
+
+
 @pytest.fixture
-def report(browser: Browser, ranks: Ranks, tmp_path: Path) -> Iterator[Browser]:
+def report(browser: Browser, file: Path) -> Iterator[Browser]:
     """The open report."""
-    ranks.selection.clear()
-    ranks.to_html(tmp_path / "ranks.html", timelines=[1, 4])
     browser.blank()
-    browser.page.set_viewport_size({"width": 1400, "height": 1250})
-    browser.page.goto((tmp_path / "ranks.html").as_uri())
+    browser.page.set_viewport_size(SIZE)
+    browser.page.goto(file.as_uri())
     browser.page.wait_for_function(f"() => {PAGE}?.draws > 0", timeout=60_000)
     yield browser
     assert browser.errors == []
@@ -49,6 +56,7 @@ def place(report: Browser, panel: str, x: float, y: float) -> list[float]:
 
 
 def test_a_click_selects_a_group_and_nothing_strange_runs(report: Browser) -> None:
+    """A figure that then has nothing to show says why."""
     page = report.page
     labels = page.evaluate(f"() => {PAGE}.panels.talk.drawn().labels")
     at = labels.index("send · 1")
@@ -61,6 +69,12 @@ def test_a_click_selects_a_group_and_nothing_strange_runs(report: Browser) -> No
     assert page.locator(".nbp-chip[data-dimension=group]").inner_text().startswith("process group 1")
     page.locator(".nbp-chip[data-dimension=group] button").click()
     page.locator(".nbp-chip[data-dimension=rank] button").click()
+    page.evaluate(f"() => {PAGE}.store.set({{step: [77]}}, 'test')")
+    note = page.locator(".nbp-rank-note", has_text="No step is in what is selected.").first
+    note.wait_for(state="visible")
+    page.evaluate(f"() => {PAGE}.store.set({{step: null}}, 'test')")
+    note.wait_for(state="hidden")
+    assert "at the same time" in page.locator(".nbp-rank-note:visible").inner_text()
     for panel in ("late", "talk"):
         for y in range(3):
             page.mouse.move(*place(report, panel, y, y))
@@ -100,24 +114,3 @@ def test_timelines_in_the_file_are_opened_and_others_are_told(report: Browser, r
     ours, _ = PageQueries(ranks.timeline([1, 4]).trace, Selection()).answer({"t": "meta"})
     assert page.evaluate(f"() => {PAGE}.timeline.meta.span") == ours["span"]
     assert page.evaluate(f"() => {PAGE}.timeline.meta.tracks") == ours["tracks"]
-
-
-def test_an_empty_figure_says_why(report: Browser) -> None:
-    page = report.page
-    page.evaluate(f"() => {PAGE}.store.set({{step: [77]}}, 'test')")
-    note = page.locator(".nbp-rank-note", has_text="No step is in what is selected.").first
-    note.wait_for(state="visible")
-    page.evaluate(f"() => {PAGE}.store.set({{step: null}}, 'test')")
-    note.wait_for(state="hidden")
-    assert "at the same time" in page.locator(".nbp-rank-note:visible").inner_text()
-
-
-def test_the_file_without_scripts(ranks: Ranks, tmp_path: Path) -> None:
-    ranks.selection.update(rank=5)
-    ranks.to_html(tmp_path / "ranks.html")
-    text = (tmp_path / "ranks.html").read_text(encoding="utf-8")
-    assert EVIL not in text
-    static = text.partition('<div id="nbp-static">')[2].partition("<script")[0]
-    assert static.count("<tr>") == 7
-    assert '"rank":[5]' in text
-    assert len(text) < 2_000_000 + 5 * len(static)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from .conftest import SETUP
+from .dashboard import Dashboard
 from .jupyter_page import Browser, NotebookPage, Server, write_notebook
 
 SIZE = "image => [image.naturalWidth, image.naturalHeight, image.getBoundingClientRect().width]"
@@ -30,10 +31,9 @@ def saved(browser: Browser, lab: Server, root: Path) -> Iterator[Path]:
     notebook = NotebookPage(browser, lab, "saved.ipynb").open()
     notebook.run_all()
     notebook.wait_ready()
-    page.locator(".nbp-static img").wait_for(state="attached")  # it comes after the views
-    page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
-    page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
-    page.evaluate("() => window.jupyterapp.shell.currentWidget.context.sessionContext.shutdown()")
+    notebook.static.locator("img").wait_for(state="attached")  # it comes after the views
+    notebook.save()
+    notebook.kernel_command("shutdown()")
     page.goto("about:blank")
     yield root / "saved.ipynb"
     browser.forget()
@@ -45,7 +45,7 @@ def _outputs(path: Path) -> list[dict[str, Any]]:
 
 def _assert_readable(page: Any) -> None:
     """Verdict, picture, table and advice can be seen, and nothing of the live views is in the way."""
-    static = page.locator(".nbp-static").first
+    static = Dashboard(page).static.first
     static.locator("img").wait_for(state="visible")
     image = static.locator("img")
     assert (image.get_attribute("src") or "").startswith("data:image/png;base64,")
@@ -59,10 +59,13 @@ def _assert_readable(page: Any) -> None:
     assert "Run the cell again for the interactive views." in text
     assert static.locator("tr").count() == 13
     assert static.locator("tr").nth(1).inner_text().split("\t")[0].strip().endswith("Tensor.backward")
-    assert page.locator(".nbp-host .nbp").count() == 0
+    assert Dashboard(page).host.locator(".nbp").count() == 0
 
 
-def test_what_is_saved_is_small_and_static(saved: Path) -> None:
+def test_a_saved_notebook_is_small_and_static_wherever_it_is_read(
+    browser: Browser, saved: Path, tmp_path: Path
+) -> None:
+    """No script and no live data in the file; converted to text and to HTML it says the same."""
     first, second = _outputs(saved)
     assert sorted(first["data"]) == ["text/html", "text/plain"]
     html = "".join(first["data"]["text/html"])
@@ -71,33 +74,9 @@ def test_what_is_saved_is_small_and_static(saved: Path) -> None:
     assert "Sync-bound" in "".join(first["data"]["text/plain"])
     assert set(second["data"]) <= {"application/vnd.jupyter.widget-view+json", "text/plain"}
     assert saved.stat().st_size < 300_000
-
-
-@pytest.mark.parametrize("trusted", [True, False], ids=["trusted", "untrusted"])
-def test_reopened(browser: Browser, lab: Server, saved: Path, trusted: bool) -> None:
-    """Who trusts nothing sees the same as who trusts: what a sanitiser keeps is enough."""
-    page = browser.page
-    name = "saved.ipynb"
-    if not trusted:
-        notebook = json.loads(saved.read_text())
-        notebook["cells"][0]["source"] = "'not what was signed'"
-        name = "stranger.ipynb"
-        (saved.parent / name).write_text(json.dumps(notebook))
-    page.goto("about:blank")
-    page.goto(lab.url(name))
-    page.wait_for_function("() => window.jupyterapp?.shell?.currentWidget?.content?.widgets?.length > 1")
-    page.locator(".nbp-static").first.wait_for(state="visible")
-    assert page.evaluate(TRUSTED) is trusted
-    _assert_readable(page)
-    if trusted:  # Jupyter's word on the widget that is gone comes late, and is hidden
-        page.wait_for_function(f"() => {WORDS}.some(word => word.textContent.includes('model not found'))")
-        assert page.evaluate(f"() => {WORDS}.map(word => word.offsetHeight)") == [0]
-    page.evaluate("() => window.jupyterapp.shell.currentWidget.context.sessionContext.shutdown()")
-    page.goto("about:blank")
-
-
-def test_converted_to_html(browser: Browser, saved: Path, tmp_path: Path) -> None:
     nbconvert = pytest.importorskip("nbconvert", reason="nbconvert is not installed")
+    body, _ = nbconvert.MarkdownExporter().from_filename(str(saved))
+    assert "Sync-bound" in body
     body, _ = nbconvert.HTMLExporter().from_filename(str(saved))
     (tmp_path / "saved.html").write_text(body, encoding="utf-8")
     page = browser.page
@@ -110,7 +89,25 @@ def test_converted_to_html(browser: Browser, saved: Path, tmp_path: Path) -> Non
         page.goto("about:blank")
 
 
-def test_converted_to_text(saved: Path) -> None:
-    nbconvert = pytest.importorskip("nbconvert", reason="nbconvert is not installed")
-    body, _ = nbconvert.MarkdownExporter().from_filename(str(saved))
-    assert "Sync-bound" in body
+@pytest.mark.parametrize("trusted", [True, False], ids=["trusted", "untrusted"])
+def test_a_saved_notebook_is_opened_again(browser: Browser, lab: Server, saved: Path, trusted: bool) -> None:
+    """Who trusts nothing sees the same as who trusts: what a sanitiser keeps is enough."""
+    page = browser.page
+    name = "saved.ipynb"
+    if not trusted:
+        notebook = json.loads(saved.read_text())
+        notebook["cells"][0]["source"] = "'not what was signed'"
+        name = "stranger.ipynb"
+        (saved.parent / name).write_text(json.dumps(notebook))
+    page.goto("about:blank")
+    opened = NotebookPage(browser, lab, name)
+    page.goto(lab.url(name))
+    page.wait_for_function("() => window.jupyterapp?.shell?.currentWidget?.content?.widgets?.length > 1")
+    opened.static.first.wait_for(state="visible")
+    assert page.evaluate(TRUSTED) is trusted
+    _assert_readable(page)
+    if trusted:  # Jupyter's word on the widget that is gone comes late, and is hidden
+        page.wait_for_function(f"() => {WORDS}.some(word => word.textContent.includes('model not found'))")
+        assert page.evaluate(f"() => {WORDS}.map(word => word.offsetHeight)") == [0]
+    opened.kernel_command("shutdown()")
+    page.goto("about:blank")

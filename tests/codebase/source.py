@@ -26,6 +26,12 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
+def modules() -> frozenset[str]:
+    """Dotted names of all files of the package."""
+    return frozenset(module_name(path) for path in FILES)
+
+
 def room(module: str) -> str:
     """First part of a module's name below the package; empty for the package itself."""
     return module.split(".")[1] if "." in module else ""
@@ -54,12 +60,13 @@ def imports(path: Path) -> Iterator[tuple[int, str, bool]]:
                 yield node.lineno, f"{target}.{alias.name}" if known else target, node in typing_only
 
 
-def imported(path: Path, *, at_start: bool = False) -> set[str]:
+@cache
+def imported(path: Path, *, at_start: bool = False) -> frozenset[str]:
     """Modules of the package that a file imports; at its start only, or wherever in it."""
-    known = {module_name(each) for each in FILES}
+    known = modules()
     here = module_name(path)
     package = here if path.name == "__init__.py" else here.rpartition(".")[0]
-    found = set()
+    found: set[str] = set()
     for node in _at_start(tree(path).body) if at_start else ast.walk(tree(path)):
         if isinstance(node, ast.ImportFrom):
             base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
@@ -67,7 +74,7 @@ def imported(path: Path, *, at_start: bool = False) -> set[str]:
             for alias in node.names:
                 inner = f"{target}.{alias.name}"
                 found.add(inner if inner in known and not _binds(target, alias.name) else target)
-    return found & known
+    return known & found
 
 
 def _at_start(body: list[ast.stmt]) -> Iterator[ast.stmt]:

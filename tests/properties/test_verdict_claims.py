@@ -1,4 +1,7 @@
-"""What a verdict says, over every sample of every format and over drawn traces: its tables must carry it."""
+"""What a verdict says of drawn traces: its tables must carry it.
+
+Samples of every format are asked in ``tests/analysis/test_samples.py``.
+"""
 
 from __future__ import annotations
 
@@ -15,27 +18,14 @@ from hypothesis import given, settings
 from notebook_prof import analysis
 from notebook_prof.analysis.time.host_waits import judged_span
 from notebook_prof.analysis.verdict.claims import Claim
-from notebook_prof.errors import NotebookProfError
-from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw, traces
 from notebook_prof.trace import Trace, TraceBuilder
-
-from .. import samples
 
 NUMBER = re.compile(r"(?<![\w.])<?\d[\d,]*(?:\.\d+)? (?:%|ns|µs|ms|s|min|h)(?!\w)")
 """Shares and durations, as verdicts write them."""
 CONSTANTS = ("less than 10 µs", "under 10 µs", "takes 1 % of")
 ANOTHER_WHOLE = re.compile(r" of (?:its|their|that|what|the device's) ")
 """Words that name another whole than the sentence's."""
-
-
-def opened(sample: str) -> Trace:
-    if sample.startswith("shared/") and not samples.ROOTS["shared"].is_dir():
-        pytest.skip("the shared recordings are not here")
-    try:
-        return read_trace(samples.path_of(sample))
-    except NotebookProfError:
-        pytest.skip("no recording")
 
 
 def tables_of(trace: Trace) -> Callable[..., pd.DataFrame]:
@@ -158,9 +148,8 @@ def check_kind(trace: Trace, found: analysis.Verdict) -> None:
         assert (trace.slices["category"] == "python").any()
 
 
-@pytest.mark.parametrize("sample", samples.expected())
-def test_what_is_said_of_a_sample(sample: str) -> None:
-    trace = opened(sample)
+def check_verdict(trace: Trace) -> None:
+    """All that holds of what is said of a recording."""
     found, wholes = check_claims(trace)
     check_words(found, wholes)
     check_kind(trace, found)

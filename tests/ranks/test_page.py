@@ -19,6 +19,7 @@ from notebook_prof.ranks.profiles import Ranks
 
 from .drawn import write_rank, write_run
 from .piped import write_gpipe
+from .strange import EVIL, write_strange
 
 
 @pytest.fixture(scope="module")
@@ -234,3 +235,15 @@ def test_a_report_of_ranks_from_the_command_line(
     assert main(["report", *files, "-o", files[1]]) == 2
     assert main(["report", *files, "--from", "kineto"]) == 2
     assert "--from is for one file" in capsys.readouterr().err
+
+
+def test_the_file_says_the_same_without_scripts(tmp_path: Path):
+    ranks = nbp.read_ranks(write_strange(tmp_path), progress=False)
+    ranks.selection.update(rank=5)
+    ranks.to_html(tmp_path / "ranks.html")
+    text = (tmp_path / "ranks.html").read_text(encoding="utf-8")
+    assert EVIL not in text
+    static = text.partition('<div id="nbp-static">')[2].partition("<script")[0]
+    assert static.count("<tr>") == 7
+    assert '"rank":[5]' in text
+    assert len(text) < 2_000_000 + 5 * len(static)

@@ -1,15 +1,15 @@
-"""Which kernels, ranges and operators talk to other ranks, by names that libraries really give them."""
+"""Which kernels, ranges and operators talk to other ranks, by names that libraries really give them.
+
+Samples of every format are asked in ``tests/analysis/test_samples.py``.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from notebook_prof.analysis.distributed.collectives import operation_of
-from notebook_prof.errors import NotebookProfError
-from notebook_prof.readers import read_trace
+from notebook_prof.trace import Trace
 from notebook_prof.trace.taxonomy import function_name, is_collective_kernel, is_collective_range, phase_of
-
-from .. import samples
 
 TALK = {
     "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)": "all_reduce",
@@ -112,15 +112,8 @@ def test_function_names() -> None:
     assert function_name("void f<g<h>(1)>(int)") == "f"
 
 
-@pytest.mark.parametrize("sample", samples.expected())
-def test_what_talks_in_every_sample(sample: str) -> None:
+def check_names(trace: Trace) -> None:
     """On streams: what is called a collective's name is one, and products and copies never are."""
-    if sample.startswith("shared/") and not samples.ROOTS["shared"].is_dir():
-        pytest.skip("the shared recordings are not here")
-    try:
-        trace = read_trace(samples.path_of(sample))
-    except NotebookProfError:
-        pytest.skip("no recording")
     streams = trace.tracks.loc[trace.tracks["kind"] == "stream", "track"]
     rows = trace.slices[trace.slices["track"].isin(streams)]
     kinds = rows[["name", "category"]].drop_duplicates().astype(str)

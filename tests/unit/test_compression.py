@@ -206,16 +206,13 @@ def test_mutated_packings_never_crash(kind: str, data: st.DataObject) -> None:
         decompress(short, ImportReport(), max_bytes=1 << 22)
 
 
-@pytest.mark.parametrize("layers", [1, 2, 3])
-def test_a_bomb_is_refused_by_its_ratio(tmp_path: Path, layers: int) -> None:
+def test_a_bomb_is_refused_by_its_ratio(tmp_path: Path) -> None:
     """A gigabyte in a megabyte, or in some kilobytes: no recording becomes 300 times larger."""
     text = TRACE.replace(b'"name": "a"', b'"name": "' + b"a" * (270 << 20) + b'"')
-    packed = gzip.compress(text)
-    for _ in range(layers - 1):
+    packed, path = text, tmp_path / "bomb.json.gz"
+    for asked in ({}, {"format": "kineto"}, {}):
         packed = gzip.compress(packed)
-    path = tmp_path / "bomb.json.gz"
-    path.write_bytes(packed)
-    for asked in ({}, {"format": "kineto"}):
+        path.write_bytes(packed)
         with pytest.raises(FormatError, match="becomes larger than 256 MiB"):
             read_trace(path, **asked)  # type: ignore[arg-type]
 
@@ -261,4 +258,4 @@ def test_a_trace_in_xz_is_read(tmp_path: Path) -> None:
     (tmp_path / "run.json.xz").write_bytes(lzma.compress(TRACE))
     assert read_trace(tmp_path / "run.json.xz").slices["name"].tolist() == ["a"]
     with pytest.raises(FormatError, match="becomes larger than 256 MiB"):
-        decompress(lzma.compress(b" " * (257 << 20), preset=0), ImportReport())
+        decompress(lzma.compress(b" " * (1 << 20), preset=0) * 257, ImportReport())

@@ -158,6 +158,7 @@ def test_the_views_go_out_before_the_trace_is_there(monkeypatch: pytest.MonkeyPa
         return drawn.trace
 
     _use(monkeypatch, _Shell())
+    monkeypatch.setattr(executor, "FIRST_PICTURE_S", 0.1)  # this page never asks for a picture
     profile = Profile(DeferredTrace(build))
     show(profile)
     (widget,), sent = _widgets(), []

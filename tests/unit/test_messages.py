@@ -54,7 +54,7 @@ def asked(widget: Heard, message: Any) -> list[Any]:
     return widget.sent
 
 
-@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(message=QUESTION | SEVERAL | JSON)
 def test_every_question_gets_an_answer(widget: Heard, message: Any) -> None:
     """What is no mapping is no question: it has no number by which it could be answered."""

@@ -162,8 +162,19 @@ def _case(
     """A report and what the kernel answers to each request under each state."""
     protocol = PageQueries(profile.trace, profile.selection)
     questions = [each for state, requests in asked for each in _asked(profile, state, requests, protocol)]
-    profile.export.html(folder / f"{name}.html")
-    return {"name": name, "file": str(folder / f"{name}.html"), "questions": questions}
+    path = folder / f"{name}.html"
+    most = report.MOST_SLICES
+    if len(profile.trace.slices) > most:
+        profile.export.html(path)
+    else:
+        _write_blocks(profile.trace, path)
+    return {"name": name, "file": str(path), "questions": questions}
+
+
+def _write_blocks(trace: Trace, path: Path) -> None:
+    """The data of a report, without the tabs, which take longer than all the rest."""
+    blocks = {"nbp-given": json_text(payload(ViewStore(trace), None, len(trace.slices) + 1))}
+    path.write_text(data_blocks({**blocks, "nbp-panels": json_text({"tabs": {}, "focus": True})}))
 
 
 def _requests_of(trace: Trace, rng: random.Random) -> list[dict[str, Any]]:
@@ -204,9 +215,7 @@ def _drawn_case(number: int, folder: Path) -> dict[str, Any]:
     profile, path = Profile(trace), folder / f"drawn{number}.html"
     protocol = PageQueries(trace, profile.selection)
     questions = [each for state in states for each in _asked(profile, state, requests, protocol)]
-    # without the tabs, which take longer than all the rest
-    blocks = {"nbp-given": json_text(payload(ViewStore(trace), None, len(trace.slices) + 1))}
-    path.write_text(data_blocks({**blocks, "nbp-panels": json_text({"tabs": {}, "focus": True})}))
+    _write_blocks(trace, path)
     return {"name": f"drawn {number}", "file": str(path), "questions": questions}
 
 

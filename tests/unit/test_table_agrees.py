@@ -114,7 +114,7 @@ def tangled_traces(draw: st.DrawFn) -> Trace:
 windows = st.tuples(st.integers(-5, 60), st.integers(1, 50)).map(lambda w: (w[0], w[0] + w[1]))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(tangled_traces(), windows, st.sampled_from(["name", "module"]))
 def test_any_trace_and_window(trace: Trace, window: tuple[int, int], by: str) -> None:
     store = ViewStore(trace)

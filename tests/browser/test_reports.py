@@ -1,0 +1,136 @@
+"""The report: the same views without a kernel. What it answers is in ``tests/unit/test_page_twins.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from notebook_prof.profiles.profile import Profile
+from notebook_prof.service.answers.arguments import arguments_of
+from notebook_prof.testing import draw
+from notebook_prof.views.dashboard import AXIS_PX, LANE_PX
+from notebook_prof.views.report import arguments as arguments_in_file
+from notebook_prof.views.report import report as report_module
+
+from ..many import KEPT, many_slices
+from ..unit.test_arguments_in_file import made
+from .dashboard import Report
+from .drawn import drawn_profile
+
+ASK = """async (ids) => {
+    const v = document.querySelector('.nbp-host').nbp, out = [];
+    for (const id of ids) out.push((await v.transport.request({t: 'detail', id})).content);
+    return out;
+}"""
+
+Open = Callable[..., Report]
+
+
+def test_a_report_links_its_views_and_has_its_tabs(report: Open) -> None:
+    """What was selected in Python is selected; rows, slices and tabs answer without a kernel."""
+    profile = drawn_profile(gpu=True)
+    profile.selection.update(step=5, name="aten::relu")
+    opened = report(profile)
+    page = opened.page
+    assert opened.chips.all_inner_texts() == ["aten::relu\n×", "step 5\n×"]
+    assert not opened.part("#nbp-static").is_visible()
+    assert opened.account.bounding_box() is None, "one part is no strip"
+    opened.clear.click()
+    opened.wait_views("v.store.isEmpty()")
+    opened.row("aten::add_").click()
+    opened.wait_views("v.timeline.snapshot().filtered && v.phases.snapshot().filtered")
+    page.keyboard.press("Escape")
+    opened.wait_views("!v.timeline.snapshot().filtered")
+    page.mouse.click(*opened.slice("aten::conv2d"))
+    opened.wait_views("v.detail()?.name === 'aten::conv2d'")
+    opened.open_tab("steps", "Steps")
+    assert opened.tab_rows.count() == 20
+    opened.views("void v.store.set({phase: ['forward']}, 'test')")
+    opened.wait_views("v.panels.snapshot().scope.startsWith('of the whole recording')")
+    opened.tab_rows.nth(3).click()
+    assert opened.views("v.store.get().step") == [6]
+    assert opened.is_missing("distributed")
+
+
+def test_a_report_tells_what_a_slice_was_called_with(
+    report: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the live view does; what there is no room for is told to be left out."""
+    trace = made(300, 40)
+    Profile(trace).export.html(tmp_path / "all.html")
+    monkeypatch.setattr(arguments_in_file, "MOST_BYTES", 300)
+    Profile(trace).export.html(tmp_path / "some.html")
+    opened, ids = report(tmp_path / "all.html"), list(range(40))
+    row = next(row for row in ids if len(arguments_of(trace, row)) == 2)
+    opened.views(f"void v.store.set({{focus: {row}}}, 'timeline')")
+    opened.detail.filter(has_text="occupancy 0.5").wait_for()
+    opened.show(tmp_path / "some.html")
+    missing = [each for each in opened.page.evaluate(ASK, ids) if not each["arguments"]]
+    assert missing[0]["left"].endswith("open the profile in a notebook for all.")
+    opened.views(f"void v.store.set({{focus: {missing[0]['id']}}}, 'timeline')")
+    absent = opened.detail.locator(".nbp-absent-part")
+    absent.wait_for()
+    assert absent.inner_text() == "arguments"
+
+
+def test_a_report_of_too_much_says_what_is_a_sum_and_what_an_estimate(
+    report: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_module, "MOST_SLICES", KEPT)
+    opened = report(Profile(many_slices()))
+    page = opened.page
+    page.set_viewport_size({"width": 1280, "height": 900})
+    notice = opened.notice.inner_text()
+    assert "holds 8,000 of 33,600 slices one by one" in notice
+    assert "how busy they keep every row" in notice
+    for zoomed in (False, True):
+        if zoomed:
+            opened.views("v.setView(4.0e7, 4.04e7)")
+        opened.wait_views("v.timeline.snapshot().mode === 'dense'")
+        opened.settle()
+        box = opened.timeline.bounding_box()
+        assert box is not None
+        y = box["y"] + AXIS_PX + (opened.views("v.timeline.lanes.placeOfRow(2)") + 0.5) * LANE_PX
+        words = ""
+        for share in np.linspace(0.4, 0.6, 21):
+            page.mouse.move(box["x"] + box["width"] * share, y)
+            words = opened.part(".nbp-tooltip").inner_text()
+            if "longest: operator_" in words:
+                break
+        assert "slices in" in words
+        assert "busy" in words
+        assert ("this file holds them as a sum only" in words) == zoomed
+    opened.views("void v.store.set({step: [1, 2]}, 'test')")
+    opened.part(".nbp-totals").filter(has_text="≈").wait_for()
+    assert opened.part(".nbp-totals").inner_text().startswith("≈")
+    assert "≈ estimates" in opened.table.inner_text()
+
+
+def test_what_cannot_be_trusted_is_a_line_that_opens(report: Open) -> None:
+    """And a good recording has none."""
+
+    def recording(lost: str) -> Profile:
+        trace = draw(
+            f"""
+            main: [mm                                     ]
+            main:  [cudaLaunchKernel]   {lost}
+            stream 7:     [gemm      ]
+            """,
+            categories={"cudaLaunchKernel": "launch", "cuLaunchKernel": "launch"},
+            launches=[("cudaLaunchKernel", "gemm")],
+        )
+        return Profile(trace)
+
+    opened = report(recording("[cuLaunchKernel]"))
+    summary, advice = opened.trust.locator("summary"), opened.trust.locator("div").first
+    assert summary.inner_text().startswith("! Trust: kernels-lost-at-end")
+    assert not advice.is_visible()
+    summary.click()
+    assert "record fewer steps" in advice.inner_text()
+    assert "Trust" not in opened.verdict.inner_text()
+    report(recording(""))
+    assert opened.trust.count() == 0
+    assert opened.part(".nbp-verdict").count() == 1
