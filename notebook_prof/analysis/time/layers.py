@@ -82,7 +82,7 @@ def module_tree(trace: Trace) -> ModuleTree:
     code = slices["module"].cat.codes.to_numpy().astype(np.int64)
     words = np.array(slices["module"].cat.categories, dtype=object)
     called = (slices["category"] == "module").to_numpy() & (code >= 0)
-    around = _around(ints(slices["parent"]), code, called)
+    around = _enclosing_module(ints(slices["parent"]), code, called)
     first = _firsts(code, called, len(words))
     parent = np.where(first < len(code), np.append(around, -1)[np.minimum(first, len(code))], -1)
     used = np.zeros(len(words) + 1, dtype=bool)
@@ -90,7 +90,7 @@ def module_tree(trace: Trace) -> ModuleTree:
     return _ordered(words, first, parent, used[:-1])
 
 
-def _around(parent: IntArray, code: IntArray, called: npt.NDArray[np.bool_]) -> IntArray:
+def _enclosing_module(parent: IntArray, code: IntArray, called: npt.NDArray[np.bool_]) -> IntArray:
     """Return the code of another module that is being called around each module call; -1 without one."""
     nearest = inherit(parent, np.where(called, code, -1))
     up = parent.copy()
