@@ -202,7 +202,9 @@ def _drawn_tracks(
         info = table.loc[key]
         kind, depths = str(info["kind"]), int(deepest[key]) + 1
         name = str(info["name"]) or f"{kind} {key}"
-        label = track_label(name, _int_or_missing(info["pid"]), _int_or_missing(info["tid"]), key in evaluating)
+        label = track_label(
+            name, _int_or_missing(info["pid"]), _int_or_missing(info["tid"]), key in evaluating
+        )
         rests = kind == "thread" and quiet[key] and (label != "main" or _int_or_missing(info["pid"]) in still)
         rank = _int_or_missing(info["rank"])
         out.append(DrawnTrack(key, name, _group(info), kind, row, depths, rank, label, 0, rests))
@@ -238,7 +240,11 @@ def _with_stems(
 
 def _quiet_processes(table: pd.DataFrame, quiet: dict[int, bool]) -> set[int]:
     """Return the processes all of whose threads wait, where another works."""
-    pids = {key: _int_or_missing(table.loc[key, "pid"]) for key in quiet if str(table.loc[key, "kind"]) == "thread"}
+    pids = {
+        key: _int_or_missing(table.loc[key, "pid"])
+        for key in quiet
+        if str(table.loc[key, "kind"]) == "thread"
+    }
     busy = {pid for key, pid in pids.items() if not quiet[key]}
     return {pid for pid in pids.values() if pid not in busy} if busy else set()
 

@@ -27,8 +27,8 @@ class ModuleTree:
     names : ndarray of str, shape (size,)
     parent, depth : ndarray of int64, shape (size,)
         Place of the module that calls it, -1 for roots.
-    place_of_code : ndarray of int64
-        Place of each category of ``slices.module``; the last entry is for code -1.
+    position_of_code : ndarray of int64
+        Position of each category of ``slices.module``; the last entry is for code -1.
     """
 
     size: int
@@ -38,7 +38,7 @@ class ModuleTree:
     position_of_code: IntArray
 
     def positions(self, codes: npt.NDArray[Any]) -> IntArray:
-        """Return places of codes of ``slices.module``."""
+        """Return positions of codes of ``slices.module``."""
         return as_ints(self.position_of_code[codes])
 
     def with_children(self, own: IntArray) -> IntArray:

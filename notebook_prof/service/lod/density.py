@@ -37,7 +37,7 @@ class Density:
         Slices that touch the bin.
     longest : ndarray of int64
         Position (in the RowIndex) of the longest slice that touches the bin; -1 where there is none.
-    stops, rest : ndarray of int64, shape (rows, bins + 1)
+    stops, open_ns : ndarray of int64, shape (rows, bins + 1)
         `RowIndex.started_before` and `RowIndex.open_ns` of the edges.
     """
 
