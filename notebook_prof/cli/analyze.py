@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
         if options.dump_only_opr:
             texts.append("\n".join(_line(row) for row in frame.to_dict("records")))
         elif options.confluence:
-            texts.append(_wiki(frame, bool(options.aggregate or options.aggregate_by)))
+            texts.append(_wiki_table(frame, bool(options.aggregate or options.aggregate_by)))
         else:
             texts.append(drawn(shape, [f"{part} self time", *_HEADS], _cells(frame, shape == "grid")))
     say("\n\n".join(texts))
@@ -166,7 +166,7 @@ def _cell(rank: int, row: dict[Any, Any], spell: Callable[[str], str]) -> list[s
     ]
 
 
-def _wiki(frame: pd.DataFrame, aggregated: bool) -> str:
+def _wiki_table(frame: pd.DataFrame, aggregated: bool) -> str:
     heads = ["#", "time", "ratio", "time bar", "cum-time", "cum-time ratio"]
     heads += ["opr type", "opr count", "opr id"] if aggregated else ["opr name", "opr type", "opr id"]
     heads += [

@@ -31,7 +31,7 @@ def grid(heads: Sequence[str], rows: Rows) -> str:
     def block(row: Sequence[Sequence[str]]) -> str:
         height = max(map(len, row))
         lines = [
-            "│ " + " │ ".join(_at(cell, i).ljust(w) for cell, w in zip(row, widths, strict=True)) + " │"
+            "│ " + " │ ".join(_line_at(cell, i).ljust(w) for cell, w in zip(row, widths, strict=True)) + " │"
             for i in range(height)
         ]
         return "\n".join(lines)
@@ -59,7 +59,7 @@ def markdown(heads: Sequence[str], rows: Rows) -> str:
     | 1 | x |
     """
     flat = [
-        [_at(cell.split("\n"), i) for cell in row]
+        [_line_at(cell.split("\n"), i) for cell in row]
         for row in rows
         for i in range(max(len(cell.split("\n")) for cell in row))
     ]
@@ -88,5 +88,5 @@ def plain(heads: Sequence[str], rows: Rows) -> str:
     )
 
 
-def _at(lines: Sequence[str], at: int) -> str:
+def _line_at(lines: Sequence[str], at: int) -> str:
     return lines[at] if at < len(lines) else ""

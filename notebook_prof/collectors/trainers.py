@@ -35,7 +35,7 @@ def trainer_ticks(callback: Callable[[Any], None]) -> Remove:
     --------
     >>> trainer_ticks(print)()
     """
-    undo = [_after(kind, method, who, callback) for kind, method, who in _classes()]
+    undo = [_call_after(kind, method, who, callback) for kind, method, who in _classes()]
 
     def remove() -> None:
         while undo:
@@ -53,7 +53,7 @@ def _classes() -> list[tuple[type, str, str]]:
     return classes
 
 
-def _after(kind: type, method: str, who: str, callback: Callable[[Any], None]) -> Remove:
+def _call_after(kind: type, method: str, who: str, callback: Callable[[Any], None]) -> Remove:
     original = vars(kind)[method]
 
     @functools.wraps(original)

@@ -96,7 +96,7 @@ class CellTransformer:
         except Exception:
             return tree
         try:
-            return self._armed(tree, line)
+            return self._recording_tree(tree, line)
         except Exception as error:
             return _begin(tree, line, problem=f"the loops of the cell could not be read: {error}")
 
@@ -116,7 +116,7 @@ class CellTransformer:
         weak = magic_options.steps is not None or magic_options.step_by == "loop"
         return loops.find_loops(tree, magic_options.loop_line, weak=weak, namespace=self._namespace())
 
-    def _armed(self, tree: ast.Module, line: str) -> ast.Module:
+    def _recording_tree(self, tree: ast.Module, line: str) -> ast.Module:
         magic_options = options.parse(line)
         self._waiting = None
         interactivity = self._interactivity()

@@ -127,19 +127,19 @@ class _Cell:
             return [statement]
         if not _ticks_inside(statement, functions=True):
             return [statement]
-        return _listed(_Ticking(self._stop_after, loops).visit(statement))
+        return _as_list(_Ticking(self._stop_after, loops).visit(statement))
 
     def _body(self, body: list[ast.stmt], loops: int) -> list[ast.stmt]:
         out: list[ast.stmt] = []
         for statement in body:
             ticks = _ticks_inside(statement)
             out += self._mark(statement, loops)
-            out += self._statement(self._opened(statement, loops), loops)
+            out += self._statement(self._with_inner_marks(statement, loops), loops)
             if ticks and loops and self._stop_after:
                 out += _leave(statement.end_lineno or 1)
         return out
 
-    def _opened(self, statement: ast.stmt, loops: int) -> ast.stmt:
+    def _with_inner_marks(self, statement: ast.stmt, loops: int) -> ast.stmt:
         """Put marks in ``if``, ``with`` and ``try``; loops and functions are one statement."""
         if self._marks and isinstance(statement, _ENCLOSING) and not _ticks_inside(statement, functions=True):
             self._marked_lists(statement, loops)
@@ -158,30 +158,32 @@ class _Cell:
         line, end, name = loop.lineno, loop.end_lineno or loop.lineno, _name(loops)
         token = getattr(loop, "nbp_token", 0)
         remainder = _Ticking(self._stop_after, loops + 1).remainder_of(copy.deepcopy(loop))
-        begin = _at(f"{name} = {_MARKED_LOOP.format(token=token, line=line)}", line)
+        begin = _statements_at(f"{name} = {_MARKED_LOOP.format(token=token, line=line)}", line)
         if not isinstance(loop, ast.While):
             iterable = loop.iter
             word = "iter" if isinstance(loop, ast.For) else "aiter"
-            take = cast("ast.Assign", _at(f"{name}.items = __import__('builtins').{word}(0)", line)[0])
+            take = cast(
+                "ast.Assign", _statements_at(f"{name}.items = __import__('builtins').{word}(0)", line)[0]
+            )
             cast("ast.Call", take.value).args = [iterable]
             ast.copy_location(take.value, iterable)
             begin.append(take)
             for one in (loop, cast("ast.For", remainder)):
-                one.iter = cast("ast.Expr", _at(f"{name}.items", line)[0]).value
+                one.iter = cast("ast.Expr", _statements_at(f"{name}.items", line)[0]).value
                 for node in ast.walk(one.iter):
                     ast.copy_location(node, iterable)
         first = loop.body[0].lineno
-        ticking = cast("ast.With", _at(f"with {name}: pass", first)[0])
+        ticking = cast("ast.With", _statements_at(f"with {name}: pass", first)[0])
         after = loop.body[-1].end_lineno or first
         ticking.body = self._body(loop.body, loops + 1)
         leave = _leave(first) if token and self._stop_after else []
-        given_up = _at(f"if {name}.fast:\n    {name}.leave()\n    break", after)
+        given_up = _statements_at(f"if {name}.fast:\n    {name}.leave()\n    break", after)
         loop.body = [*leave, ticking, *given_up]
         loop.orelse = self._body(loop.orelse, loops)
-        going_on = cast("ast.If", _at(f"if {name}.left: pass", end)[0])
+        going_on = cast("ast.If", _statements_at(f"if {name}.left: pass", end)[0])
         going_on.body = [remainder]
-        whole = cast("ast.If", _at("if True: pass", line)[0])
-        whole.body = [*begin, loop, going_on, *_at(f"{name}.items = None\ndel {name}", end)]
+        whole = cast("ast.If", _statements_at("if True: pass", line)[0])
+        whole.body = [*begin, loop, going_on, *_statements_at(f"{name}.items = None\ndel {name}", end)]
         return whole
 
 
@@ -213,7 +215,7 @@ class _Ticking(ast.NodeTransformer):
             made = node
         self._around = around
         if around and isinstance(node, LOOPS) and _ticks_inside(node):
-            return [*_listed(made), *self._leave(node.end_lineno or 1)]
+            return [*_as_list(made), *self._leave(node.end_lineno or 1)]
         return made
 
     def _leave(self, line: int) -> list[ast.stmt]:
@@ -221,9 +223,11 @@ class _Ticking(ast.NodeTransformer):
 
     def _wrapped(self, loop: Loop) -> list[ast.stmt]:
         token = getattr(loop, "nbp_token", 0)
-        begin = _at(_call("begin", token), loop.lineno)
-        end = _at(_call("end", token), loop.end_lineno or loop.lineno)
-        ticking = cast("ast.With", _at(f"with {_call('body', token)}: pass", loop.body[0].lineno)[0])
+        begin = _statements_at(_call("begin", token), loop.lineno)
+        end = _statements_at(_call("end", token), loop.end_lineno or loop.lineno)
+        ticking = cast(
+            "ast.With", _statements_at(f"with {_call('body', token)}: pass", loop.body[0].lineno)[0]
+        )
         ticking.body = loop.body
         loop.body = [*self._leave(loop.body[0].lineno), ticking]
         return [*begin, loop, *end]
@@ -234,7 +238,7 @@ def _call(name: str, token: int) -> str:
 
 
 def _leave(line: int) -> list[ast.stmt]:
-    return _at(f"if {_FIND.format(module=_TICKS, name='past', instead='int')}(): break", line)
+    return _statements_at(f"if {_FIND.format(module=_TICKS, name='past', instead='int')}(): break", line)
 
 
 def _name(loops: int) -> str:
@@ -243,13 +247,13 @@ def _name(loops: int) -> str:
 
 
 def _mark(line: int, at: int, where: str = _JOURNAL) -> list[ast.stmt]:
-    return _at(_MARK.format(where=where, line=line), at)
+    return _statements_at(_MARK.format(where=where, line=line), at)
 
 
 def _note_the_end(shown: ast.Expr) -> None:
     """Mark when the value of an expression is known: what follows is its display."""
     both = cast(
-        "ast.Expr", _at(f"(0, {_MARK.format(where=_JOURNAL, line=SHOWING)})[0]", shown.lineno)[0]
+        "ast.Expr", _statements_at(f"(0, {_MARK.format(where=_JOURNAL, line=SHOWING)})[0]", shown.lineno)[0]
     ).value
     cast("ast.Tuple", cast("ast.Subscript", both).value).elts[0] = shown.value
     shown.value = ast.copy_location(both, shown.value)
@@ -269,11 +273,11 @@ def is_future(node: ast.stmt) -> bool:
     return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
-def _listed(made: Any) -> list[ast.stmt]:
+def _as_list(made: Any) -> list[ast.stmt]:
     return made if isinstance(made, list) else [made]
 
 
-def _at(source: str, line: int) -> list[ast.stmt]:
+def _statements_at(source: str, line: int) -> list[ast.stmt]:
     """Make statements that claim to stand on this line."""
     statements = ast.parse(source).body
     for statement in statements:

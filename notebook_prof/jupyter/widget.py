@@ -119,7 +119,7 @@ class LinkedWidget(anywidget.AnyWidget):
     def _receive(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:
         self._telling = threading.get_ident()
         try:
-            for together in _parcels(_questions(message)):
+            for together in _answer_groups(_questions(message)):
                 self._tell(together)
         finally:
             self._telling = None
@@ -223,7 +223,7 @@ def _questions(message: object) -> list[Mapping[str, Any]]:
     )
 
 
-def _parcels(messages: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
+def _answer_groups(messages: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
     """Return what is answered together: selections with the first question, then all others."""
     first = next((k for k, one in enumerate(messages) if one.get("t") != "select"), len(messages)) + 1
     for together in (messages[:first], messages[first:]):

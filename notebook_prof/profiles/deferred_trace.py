@@ -108,7 +108,7 @@ class DeferredTrace:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(_LEAVES_S)
 
-    def _lost(self) -> None:
+    def _lose_in_fork(self) -> None:
         """Give up in the child of a fork: the thread stayed with the parent."""
         self._error = NotRecordedError(
             "the recording is put together in the process that was forked: ask there"
@@ -126,12 +126,12 @@ def _leave() -> None:
         deferred._leave()
 
 
-def _lost() -> None:
+def _lose_in_fork() -> None:
     for deferred in list(_unfinished):
-        deferred._lost()
+        deferred._lose_in_fork()
     _unfinished.clear()
 
 
 atexit.register(_leave)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_lost)
+    os.register_at_fork(after_in_child=_lose_in_fork)

@@ -74,25 +74,27 @@ class RankPlot:
 
     def matrix(self) -> UIElement:
         """Draw messages from rank to rank."""
-        return self._more().rank_matrix(self._ranks.links())
+        return self._message_pictures().rank_matrix(self._ranks.links())
 
     def bubbles(self) -> UIElement:
         """Draw pipeline bubbles of each rank."""
-        return self._more().rank_bubbles(self._ranks.pipeline())
+        return self._message_pictures().rank_bubbles(self._ranks.pipeline())
 
     def spread(self) -> UIElement:
         """Draw groups of ranks that do the same, each with spread, representative and outliers."""
         folded = self._ranks.fold()
         metrics = list(dict.fromkeys(folded.bands["metric"]))
         middle = self._ranks.breakdown().groupby("rank")[metrics].median().reset_index()
-        return self._more().rank_spread(folded.ranks, folded.bands, middle.melt("rank", var_name="metric"))
+        return self._message_pictures().rank_spread(
+            folded.ranks, folded.bands, middle.melt("rank", var_name="metric")
+        )
 
     def dashboard(self) -> UIElement:
         """Draw four of them, linked in any page; ``ranks.dashboard()`` is linked with Python too."""
         ranks = self._ranks
         return self._views().rank_dashboard(ranks.breakdown(), ranks.steps(), ranks.stragglers())
 
-    def _more(self) -> Any:
+    def _message_pictures(self) -> Any:
         return importlib.import_module("notebook_prof.ranks.message_pictures")
 
     def _views(self) -> Any:

@@ -52,9 +52,9 @@ def passing(table: pd.DataFrame, query: Query) -> BoolArray:
     """
     keep = np.ones(len(table), dtype=bool)
     for condition in query.conditions:
-        keep &= _holds(table, condition)
+        keep &= _satisfies(table, condition)
     if query.words or query.patterns:
-        keep &= _finds(table, query)
+        keep &= _contains_words(table, query)
     return keep
 
 
@@ -64,7 +64,7 @@ def column_for(table: pd.DataFrame, field: str) -> str | None:
     return next((name for name in candidates if name in table.columns), None)
 
 
-def _holds(table: pd.DataFrame, condition: Condition) -> BoolArray:
+def _satisfies(table: pd.DataFrame, condition: Condition) -> BoolArray:
     name = column_for(table, condition.field)
     if name is None:
         raise OptionError(
@@ -107,7 +107,7 @@ def _among(column: pd.Series[Any], condition: Condition) -> BoolArray:
     return mask if condition.operator == "=" else ~mask & (code >= 0)
 
 
-def _finds(table: pd.DataFrame, query: Query) -> BoolArray:
+def _contains_words(table: pd.DataFrame, query: Query) -> BoolArray:
     names = [name for name in _TEXT if name in table.columns]
     if not names:
         raise OptionError(f"there is no text in this table: its columns are {', '.join(table.columns)}")

@@ -202,9 +202,11 @@ def _drawn_tracks(
         info = table.loc[key]
         kind, depths = str(info["kind"]), int(deepest[key]) + 1
         name = str(info["name"]) or f"{kind} {key}"
-        label = track_label(name, _whole(info["pid"]), _whole(info["tid"]), key in evaluating)
-        rests = kind == "thread" and quiet[key] and (label != "main" or _whole(info["pid"]) in still)
-        rank = _whole(info["rank"])
+        label = track_label(
+            name, _int_or_missing(info["pid"]), _int_or_missing(info["tid"]), key in evaluating
+        )
+        rests = kind == "thread" and quiet[key] and (label != "main" or _int_or_missing(info["pid"]) in still)
+        rank = _int_or_missing(info["rank"])
         out.append(DrawnTrack(key, name, _group(info), kind, row, depths, rank, label, 0, rests))
         row += depths
     return _told_apart(out)
@@ -238,7 +240,11 @@ def _with_stems(
 
 def _quiet_processes(table: pd.DataFrame, quiet: dict[int, bool]) -> set[int]:
     """Return the processes all of whose threads wait, where another works."""
-    pids = {key: _whole(table.loc[key, "pid"]) for key in quiet if str(table.loc[key, "kind"]) == "thread"}
+    pids = {
+        key: _int_or_missing(table.loc[key, "pid"])
+        for key in quiet
+        if str(table.loc[key, "kind"]) == "thread"
+    }
     busy = {pid for key, pid in pids.items() if not quiet[key]}
     return {pid for pid in pids.values() if pid not in busy} if busy else set()
 
@@ -249,12 +255,12 @@ def _order(
     info = table.loc[key]
     kinds = ("stream", "thread", "process")
     kind = kinds.index(str(info["kind"])) if str(info["kind"]) in kinds else len(kinds)
-    rank, pid, device, stream = (_whole(info[c]) for c in ("rank", "pid", "device", "stream"))
+    rank, pid, device, stream = (_int_or_missing(info[c]) for c in ("rank", "pid", "device", "stream"))
     level = -round(
         _BUSY_LEVELS * float(busy[key]) / max(float(busy.max()), 1.0)
     )  # about equally busy: by name
     if kind == 1:
-        main = _whole(info["tid"]) != pid
+        main = _int_or_missing(info["tid"]) != pid
         return rank, kind, pid in quiet_processes, pid, main, quiet, level, _natural(str(info["name"])), key
     return rank, kind, device, stream, level, _natural(str(info["name"])), key
 
@@ -274,7 +280,7 @@ def _group(info: pd.Series[Any]) -> str:
     return rank + str(info["kind"])
 
 
-def _whole(value: Any) -> int:
+def _int_or_missing(value: Any) -> int:
     return -1 if pd.isna(value) else int(value)
 
 

@@ -78,7 +78,7 @@ class QueryService:
         try:
             if (ask := self.questions.get(kind)) is None:
                 raise NotebookProfError(f"no question {kind!r}: {nearest(kind, self.questions)}")
-            made = self._made(kind, ask, state, request) if self.prefetcher.ready(kind) else None
+            made = self._make_answer(kind, ask, state, request) if self.prefetcher.ready(kind) else None
             if made is None:
                 return {"pending": True, "columns": [], "seq": request.get("seq")}, []
             result = made
@@ -88,7 +88,7 @@ class QueryService:
         header = {"seq": request.get("seq"), "revision": state["revision"]}
         return {**result.content, **header, "ms": (time.perf_counter() - began) * 1e3}, result.buffers
 
-    def _made(
+    def _make_answer(
         self, kind: str, ask: answers.Ask, state: Mapping[str, Any], request: Mapping[str, Any]
     ) -> Answer | None:
         if self._slow(kind, state, request):

@@ -76,7 +76,7 @@ class OptimizerLoops:
         me = self._number(optimizer)
         leader = self._leader()
         if self._run is None or leader is None or line != self._line:
-            self._lead(optimizer, me, line, text, since_ns)
+            self._become_leader(optimizer, me, line, text, since_ns)
             self._end_step(self._run)
         elif optimizer is leader:
             self._members.update(self._once)
@@ -85,7 +85,7 @@ class OptimizerLoops:
         elif me in self._once:
             first_ns = self._once.pop(me)
             if self._steps_of_run > 1:
-                self._lead(optimizer, me, line, text, since_ns)
+                self._become_leader(optimizer, me, line, text, since_ns)
             else:  # it was no loop yet: the leader only came first
                 self._members.add(self._number(leader))
                 self._leader = _reference(optimizer)
@@ -94,7 +94,7 @@ class OptimizerLoops:
         elif me not in self._members:
             self._once[me] = self._now()
 
-    def _lead(self, optimizer: Any, me: int, line: int, text: str, since_ns: int) -> None:
+    def _become_leader(self, optimizer: Any, me: int, line: int, text: str, since_ns: int) -> None:
         begin_ns = max(self._last_ns, since_ns)
         if self.first_forward_ns > begin_ns:
             begin_ns = self.first_forward_ns

@@ -114,11 +114,11 @@ class profile(Profile):
         self._session: Session | None = None
         self._plan = Plan(
             collectors=collectors,
-            schedule=schedule or _when(steps, warmup, measure_overhead),
+            schedule=schedule or _schedule_of(steps, warmup, measure_overhead),
             step_by=step_by,
             options=recorded,
             stop_after=stop_after,
-            on_cycle=None if on_trace_ready is None else self._ready,
+            on_cycle=None if on_trace_ready is None else self._deliver_trace,
             title="started by nbp.profile(...)",
         )
         Session(self._plan)  # says now, not in start(), what cannot be understood
@@ -261,7 +261,7 @@ class profile(Profile):
         current.remember(self)
         return self._cycles[already:]
 
-    def _ready(self, trace: Trace) -> None:
+    def _deliver_trace(self, trace: Trace) -> None:
         assert self._on_trace_ready is not None
         self._on_trace_ready(self._add(trace))
 
@@ -271,7 +271,7 @@ class profile(Profile):
         return made
 
 
-def _when(steps: StepsLike | None, warmup: int, measure_overhead: bool) -> ScheduleFunction:
+def _schedule_of(steps: StepsLike | None, warmup: int, measure_overhead: bool) -> ScheduleFunction:
     chosen = None if steps is None else step_range(steps, warmup)
     if measure_overhead:
         return interleave(chosen)

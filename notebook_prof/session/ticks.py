@@ -89,9 +89,9 @@ class LoopTicker:
                 del rows[self._at :]
         self._count += 1
         if self.fast or not self._count & _ROUND_MASK:
-            self._pace()
+            self._check_pace()
 
-    def _pace(self) -> None:
+    def _check_pace(self) -> None:
         """Look whether the last iterations were too short."""
         now = time.time_ns()
         if self.fast:

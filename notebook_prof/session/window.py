@@ -251,7 +251,7 @@ class StepWindow:
             if run is not None:
                 run.end_ns = self._now() if at_ns is None else at_ns
             return
-        if self.closed or (source is not self.source and not self._admit(source)):
+        if self.closed or (source is not self.source and not self._counts(source)):
             return
         now = self._now() if at_ns is None else at_ns
         if run is not self._run:
@@ -297,7 +297,7 @@ class StepWindow:
     def _state_of(self, step: int) -> RecordingState:
         return as_state(self._schedule(step))
 
-    def _admit(self, source: Source) -> bool:
+    def _counts(self, source: Source) -> bool:
         """Return whether this source counts from now on; decides when a source ticks that did not so far."""
         current = self.source
         weaker = source < self._floor or (current is not None and source < current)
@@ -346,9 +346,9 @@ class StepWindow:
     def _move(self, state: RecordingState) -> None:
         __tracebackhide__ = True
         with DelayedInterrupt():  # an interrupt waits until the collectors have started or stopped as a whole
-            self._moved(state)
+            self._change_state(state)
 
-    def _moved(self, state: RecordingState) -> None:
+    def _change_state(self, state: RecordingState) -> None:
         self._flush()
         before, self._state = self._state, state
         if state is before is RecordingState.NONE:

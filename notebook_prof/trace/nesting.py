@@ -228,14 +228,14 @@ def _self_times(starts: IntArray, durs: IntArray, parent: IntArray, depth: npt.N
     above = parent[child]
     reach = ends
     if (ends[child] > ends[above]).any():
-        reach = _reach(ends, parent, depth)
+        reach = _latest_end(ends, parent, depth)
     covered = np.minimum(reach[child], ends[above]) - starts[child]
     # sums of whole nanoseconds stay exact in float64 below 2**53 (104 days)
     covered_ns = np.bincount(above, weights=covered, minlength=len(starts))
     return np.asarray(durs - covered_ns.astype(np.int64), dtype=np.int64)
 
 
-def _reach(ends: IntArray, parent: IntArray, depth: npt.NDArray[np.int16]) -> IntArray:
+def _latest_end(ends: IntArray, parent: IntArray, depth: npt.NDArray[np.int16]) -> IntArray:
     """Return the latest end among a slice and everything below it, level by level from the bottom."""
     reach = ends.copy()
     by_depth = np.argsort(depth, kind="stable")

@@ -253,8 +253,8 @@ class Trace:
         flows = flows[both].assign(src=new_row[src[both]], dst=new_row[dst[both]]).reset_index(drop=True)
         allocations, counters, steps = (self._tables[name] for name in ("allocations", "counters", "steps"))
         if window is not None:
-            allocations = _inside(allocations, window)
-            counters = _inside(counters, window)
+            allocations = _rows_inside(allocations, window)
+            counters = _rows_inside(counters, window)
             ends = steps["ts"] + steps["dur"]
             steps = steps[(steps["ts"] < window.end) & (ends > window.start)].reset_index(drop=True)
         home = allocations["slice"].to_numpy(dtype=np.int64, na_value=-1)
@@ -294,7 +294,7 @@ def _optional(values: npt.NDArray[np.int64]) -> pd.arrays.IntegerArray:
     return pd.arrays.IntegerArray(values, values < 0)
 
 
-def _inside(frame: pd.DataFrame, window: Window) -> pd.DataFrame:
+def _rows_inside(frame: pd.DataFrame, window: Window) -> pd.DataFrame:
     ts = frame["ts"].to_numpy()
     return frame[(ts >= window.start) & (ts < window.end)].reset_index(drop=True)
 

@@ -68,10 +68,12 @@ def _shorter(trace: Trace, table: pd.DataFrame, rows: IntArray) -> pd.DataFrame:
 def _attributes(table: pd.DataFrame, name: str) -> npt.NDArray[np.object_]:
     """Write each distinct row once."""
     code, facts = distinct_facts(table, _OF_SLICE)
-    texts = [f',"{name}":{msgspec.json.encode(each).decode()}' if _sayable(each) else "" for each in facts]
+    texts = [
+        f',"{name}":{msgspec.json.encode(each).decode()}' if _is_writable(each) else "" for each in facts
+    ]
     return np.array([*texts, ""], dtype=object)[code]
 
 
-def _sayable(facts: dict[str, Any]) -> bool:
+def _is_writable(facts: dict[str, Any]) -> bool:
     """Return whether there is something, and JSON has words for it."""
     return bool(facts) and all(math.isfinite(v) for v in facts.values() if isinstance(v, float))

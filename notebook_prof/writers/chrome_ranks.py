@@ -73,7 +73,7 @@ def write_chrome_ranks(ranks: Iterable[Shifted], path: str | os.PathLike[str], *
     [0, 7]
     """
     count = devices = flows = 0
-    with _opened(Path(path)) as file:
+    with _open_file(Path(path)) as file:
         top = {"schemaVersion": 1, "displayTimeUnit": "ns", "baseTimeNanoseconds": base_unix_ns}
         file.write((json.dumps(top)[:-1] + ', "traceEvents": [\n').encode())
         for rank, trace, shift in ranks:
@@ -89,7 +89,7 @@ def write_chrome_ranks(ranks: Iterable[Shifted], path: str | os.PathLike[str], *
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[_Sink]:
+def _open_file(path: Path) -> Iterator[_Sink]:
     with atomic_file(path, private=True) as raw:
         if path.name.endswith(".gz"):
             with gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=5, mtime=0, filename="") as packed:

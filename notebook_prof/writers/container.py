@@ -97,13 +97,13 @@ class Container:
     @contextmanager
     def open(self, name: str) -> Iterator[IO[bytes]]:
         """Write a file; its size and checksum are in `files` afterwards."""
-        with self._raw(name) as raw:
+        with self._open_member(name) as raw:
             counted = _Counted(raw)
             yield cast("IO[bytes]", counted)
         self.files[name] = {"bytes": counted.size, "crc32": counted.crc32}
 
     @contextmanager
-    def _raw(self, name: str) -> Iterator[IO[bytes]]:
+    def _open_member(self, name: str) -> Iterator[IO[bytes]]:
         if self._archive is not None:
             with self._archive.open(name, "w", force_zip64=True) as member:
                 yield member
@@ -134,21 +134,21 @@ class _Counted:
     closed = False
 
     def __init__(self, raw: IO[bytes]) -> None:
-        self._raw = raw
+        self._open_member = raw
         self.size = self.crc32 = 0
 
     def write(self, data: Any) -> int:
         view = memoryview(data).cast("B")
         self.size += len(view)
         self.crc32 = zlib.crc32(view, self.crc32)
-        self._raw.write(view)
+        self._open_member.write(view)
         return len(view)
 
     def tell(self) -> int:
         return self.size
 
     def flush(self) -> None:
-        self._raw.flush()
+        self._open_member.flush()
 
     def close(self) -> None:
         """Leave the file to who opened it."""

@@ -40,7 +40,7 @@ def json_tables(trace: Trace, texts: EventTexts) -> dict[str, Any]:
     tables, encoded = trace.metadata.get("tables") or {}, {}
     encoder = ValueEncoder(lambda frame: "")
     for name, table in tables.items() if isinstance(tables, Mapping) else ():
-        if not isinstance(table, pd.DataFrame) or not _plain(table):
+        if not isinstance(table, pd.DataFrame) or not _is_plain(table):
             encoded[str(name)] = {"value": encoder.encode(_without_frames(table))}
             continue
         encoded[str(name)] = {}
@@ -51,7 +51,7 @@ def json_tables(trace: Trace, texts: EventTexts) -> dict[str, Any]:
     return encoded
 
 
-def _plain(table: pd.DataFrame) -> bool:
+def _is_plain(table: pd.DataFrame) -> bool:
     return all(type(name) is str for name in table.columns) and table.columns.is_unique
 
 

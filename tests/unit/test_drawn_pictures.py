@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 from notebook_prof.errors import OptionError
+from notebook_prof.labels import family, family_code
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.selection import Selection
-from notebook_prof.labels import family, family_code
 from notebook_prof.service.palette import MEMORY, NAMES, PHASES, rgba
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.pictures import CHOICES, scene, write_png, write_svg

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from notebook_prof.errors import FormatError, NotebookProfError, OptionError
 from notebook_prof.readers import read_trace
 from notebook_prof.readers.codec import json_repair
-from notebook_prof.readers.codec.numbers import _single, to_ns
+from notebook_prof.readers.codec.numbers import _one_number, to_ns
 from notebook_prof.trace import ImportReport, Trace
 from tests.frames import differences
 
@@ -152,7 +152,7 @@ def test_repairs_stay_linear(hostile: bytes) -> None:
 )
 def test_numbers_are_read_alike_together_and_alone(texts: list[str]) -> None:
     raw = [text.encode() for text in texts]
-    alone = [_single(text) for text in raw]
+    alone = [_one_number(text) for text in raw]
     values, ok = to_ns(raw)
     assert ok.tolist() == [value is not None for value in alone]
     assert values.tolist() == [value or 0 for value in alone]

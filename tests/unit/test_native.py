@@ -431,7 +431,7 @@ import os, sys
 from notebook_prof import read_trace
 from notebook_prof.readers.native import storage
 
-raw = storage.Storage._raw
+raw = storage.Storage._raw_bytes
 
 def cut(self, name):
     found = raw(self, name)
@@ -440,7 +440,7 @@ def cut(self, name):
             os.truncate(os.path.join(folder, file), 0)
     return found
 
-storage.Storage._raw = cut
+storage.Storage._raw_bytes = cut
 try:
     read_trace(os.path.join(sys.argv[1], sys.argv[2]))
 except Exception as error:

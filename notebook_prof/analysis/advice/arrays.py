@@ -49,8 +49,8 @@ _COPY: Final = re.compile(r"\.copy\((?!\s*deep\s*=\s*False)")
 def apply_rows(run: Run) -> Finding | None:
     """Find `DataFrame.apply`, which calls Python for every row."""
     calls = run.line_calls
-    by_row = _of(calls, "pandas.core.apply", "series_generator")
-    whole = _of(calls, "pandas.core.frame", "apply")
+    by_row = _calls_of(calls, "pandas.core.apply", "series_generator")
+    whole = _calls_of(calls, "pandas.core.frame", "apply")
     keys = set(zip(by_row["file"], by_row["line"], strict=True))
     keep = [
         (file, line) in keys or _AXIS.search(text) is not None
@@ -68,13 +68,13 @@ def apply_rows(run: Run) -> Finding | None:
 
 def iterate_rows(run: Run) -> Finding | None:
     """Find `iterrows`, which makes a Series of every row, and looks a label up at each access to it."""
-    loops = _of(run.line_calls, "pandas.core.frame", "iterrows")
+    loops = _calls_of(run.line_calls, "pandas.core.frame", "iterrows")
     if not len(loops):
         return None
     loop = loops.iloc[0]
     row = _LOOP_OF_ROWS.search(loop["text"])
     name = row["names"].split(",")[-1].strip(" ()") if row else ""
-    reads = _of(run.line_calls, "pandas.core.series", "__getitem__")
+    reads = _calls_of(run.line_calls, "pandas.core.series", "__getitem__")
     reads = reads[(reads["file"] == loop["file"]) & (reads["line"] >= loop["line"])]
     named = [
         bool(name) and re.search(rf"\b{re.escape(name)}\s*\[", text) is not None for text in reads["text"]
@@ -93,8 +93,8 @@ def python_function(run: Run) -> Finding | None:
     """Find `Series.map`, `Series.apply` or `GroupBy.apply`, which call Python for each element or group."""
     calls = pd.concat(
         [
-            _of(run.line_calls, "pandas.core.series", "map", "apply"),
-            _of(run.line_calls, "pandas.core.groupby", "apply", "transform", "aggregate", "agg"),
+            _calls_of(run.line_calls, "pandas.core.series", "map", "apply"),
+            _calls_of(run.line_calls, "pandas.core.groupby", "apply", "transform", "aggregate", "agg"),
         ]
     ).sort_values("total_ns", ascending=False, kind="stable")
     if not len(calls) or not _calls_back(run, ("pandas.core.series", "pandas.core.groupby")):
@@ -111,7 +111,7 @@ def python_function(run: Run) -> Finding | None:
 
 def scalar_access(run: Run) -> Finding | None:
     """Find elements of a Series or DataFrame that are read one by one."""
-    single = _of(run.line_calls, "pandas.core.indexing", "__getitem__")
+    single = _calls_of(run.line_calls, "pandas.core.indexing", "__getitem__")
     single = single[
         (single["count"] >= _OFTEN)
         & single["text"].str.contains(r"\.(?:i?loc|i?at)\[[^:\]]*\]", regex=True)
@@ -133,9 +133,9 @@ def object_column(run: Run) -> Finding | None:
     """Find a column of Python objects that is compared, grouped or searched object by object."""
     calls = pd.concat(
         [
-            _of(run.line_calls, "pandas.core.ops.array_ops", "comp_method_OBJECT_ARRAY"),
-            _of(run.line_calls, "pandas.core.strings.object_array", "_str_map"),
-            _of(run.line_calls, "pandas.core.arrays.numpy_", "_str_map"),
+            _calls_of(run.line_calls, "pandas.core.ops.array_ops", "comp_method_OBJECT_ARRAY"),
+            _calls_of(run.line_calls, "pandas.core.strings.object_array", "_str_map"),
+            _calls_of(run.line_calls, "pandas.core.arrays.numpy_", "_str_map"),
         ]
     ).sort_values("total_ns", ascending=False, kind="stable")
     return _finding(
@@ -152,9 +152,9 @@ def growing_array(run: Run) -> Finding | None:
     """Find an array or table that is copied to add a little to it, again and again."""
     calls = run.line_calls
     grows = np.array([_adds_to_itself(text) for text in calls["text"]], dtype=bool)
-    numpy = _which(calls, "numpy", "append", "concatenate", "vstack", "hstack", "insert", "column_stack")
-    joining = numpy | _which(calls, "pandas.core.reshape.concat", "concat")
-    enlarges = _which(calls, "pandas.core.indexing", "_setitem_with_indexer_missing")
+    numpy = _called_in(calls, "numpy", "append", "concatenate", "vstack", "hstack", "insert", "column_stack")
+    joining = numpy | _called_in(calls, "pandas.core.reshape.concat", "concat")
+    enlarges = _called_in(calls, "pandas.core.indexing", "_setitem_with_indexer_missing")
     growing = calls[((joining & grows) | enlarges) & (calls["count"] >= _OFTEN).to_numpy()]
     return _finding(
         run,
@@ -169,7 +169,7 @@ def growing_array(run: Run) -> Finding | None:
 
 def repeated_copies(run: Run) -> Finding | None:
     """Find a table that is copied whole, again and again."""
-    copies = _of(run.line_calls, "pandas.core.generic", "copy")
+    copies = _calls_of(run.line_calls, "pandas.core.generic", "copy")
     keep = (copies["count"] >= _OFTEN) & copies["text"].str.contains(_COPY.pattern, regex=True)
     return _finding(
         run,
@@ -183,7 +183,7 @@ def repeated_copies(run: Run) -> Finding | None:
 
 def vectorized_function(run: Run) -> Finding | None:
     """Find `np.vectorize` and `np.apply_along_axis`, which are loops over a Python function."""
-    calls = _of(run.line_calls, "numpy", "_vectorize_call", "apply_along_axis")
+    calls = _calls_of(run.line_calls, "numpy", "_vectorize_call", "apply_along_axis")
     return _finding(
         run,
         "numpy-vectorize",
@@ -230,7 +230,7 @@ def _finding(
     )
 
 
-def _which(calls: pd.DataFrame, module: str, *functions: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _called_in(calls: pd.DataFrame, module: str, *functions: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
     inside = (calls["module"] == module) | calls["module"].str.startswith(f"{module}.")
     if module == "pandas.core.arrays.numpy_":
         inside = calls["module"] == module
@@ -238,9 +238,9 @@ def _which(calls: pd.DataFrame, module: str, *functions: str) -> np.ndarray[Any,
     return np.asarray((inside & last.isin(functions)).to_numpy(), dtype=bool)
 
 
-def _of(calls: pd.DataFrame, module: str, *functions: str) -> pd.DataFrame:
+def _calls_of(calls: pd.DataFrame, module: str, *functions: str) -> pd.DataFrame:
     """Return calls of these functions of a module or of one below it, longest first."""
-    return calls[_which(calls, module, *functions)]
+    return calls[_called_in(calls, module, *functions)]
 
 
 def _whole_lines(run: Run, calls: pd.DataFrame) -> pd.DataFrame:

@@ -55,11 +55,11 @@ def threads_take_turns(run: Run) -> Finding | None:
         return None
     times = used[used["pid"] == own.get("pid")]
     of = {int(tid): times[times["tid"] == tid] for tid in spans["tid"]}
-    each = {tid: _spent(rows, "cpu_ns", begin, end) for tid, rows in of.items()}
+    each = {tid: _increase(rows, "cpu_ns", begin, end) for tid, rows in of.items()}
     computing = [tid for tid, spent in each.items() if spent >= _BUSY * sum(each.values())]
     work = sum(each[tid] for tid in computing)
     # other programs may hold the cores: a thread that is ready to run has work too
-    ready = sum(_spent(of[tid], "wait_ns", begin, end) for tid in computing)
+    ready = sum(_increase(of[tid], "wait_ns", begin, end) for tid in computing)
     if len(computing) < 2 or work + ready < 0.5 * together or work > _ALONE * together:
         return None
     side_by_side = min(len(computing), run.cpus)
@@ -132,7 +132,7 @@ def cpu_table(run: Run) -> pd.DataFrame | None:
     return table if table is not None and {"pid", "tid", "ts", "cpu_ns"} <= set(table.columns) else None
 
 
-def _spent(readings: pd.DataFrame, column: str, begin: int, end: int) -> int:
+def _increase(readings: pd.DataFrame, column: str, begin: int, end: int) -> int:
     if not len(readings) or column not in readings:
         return 0
     ordered = readings.sort_values("ts")

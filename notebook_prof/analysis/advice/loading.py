@@ -79,8 +79,8 @@ class Loading:
 
 def input_bound(run: Run) -> Finding | None:
     """Find steps that wait for batches from workers, or from something else than PyTorch's loader."""
-    spent = _spent(run)
-    if spent is None or _in_process(run) or _cheap(run, spent):
+    spent = _waited_ns(run)
+    if spent is None or _in_process(run) or _is_cheap(run, spent):
         return None
     each = spent / run.step_count
     finding = _finding_of(run, spent, f"Each step waits {format_ns(each)} for its data")
@@ -116,8 +116,8 @@ def input_bound(run: Run) -> Finding | None:
 
 def loader_workers(run: Run) -> Finding | None:
     """Find a thread of the steps that makes its batches itself."""
-    spent = _spent(run)
-    if spent is None or not _in_process(run) or _cheap(run, spent):
+    spent = _waited_ns(run)
+    if spent is None or not _in_process(run) or _is_cheap(run, spent):
         return None
     finding = _finding_of(
         run,
@@ -151,8 +151,8 @@ def loader_workers(run: Run) -> Finding | None:
 
 def items_one_by_one(run: Run) -> Finding | None:
     """Find data in memory that is taken item by item."""
-    spent = _spent(run)
-    if spent is None or not _cheap(run, spent):
+    spent = _waited_ns(run)
+    if spent is None or not _is_cheap(run, spent):
         return None
     finding = _finding_of(
         run, spent, f"Each step spends {format_ns(spent / run.step_count)} on taking items one by one"
@@ -166,7 +166,7 @@ def items_one_by_one(run: Run) -> Finding | None:
     )
 
 
-def _spent(run: Run) -> int | None:
+def _waited_ns(run: Run) -> int | None:
     spent = run.facts.phase_ns.get("data", 0)
     return spent if spent >= WAITS * run.total_ns else None
 
@@ -179,7 +179,7 @@ def _cost(run: Run) -> int:
     return min(run.cost_ns(run.host.among("phase", ("data",))), run.facts.phase_ns.get("data", 0) // 2)
 
 
-def _cheap(run: Run, spent: int) -> bool:
+def _is_cheap(run: Run, spent: int) -> bool:
     """Return whether all loaders give items that lie in memory, or take no time to speak of."""
     used = run.loader_facts
     if not len(used) or used["batched"].any():

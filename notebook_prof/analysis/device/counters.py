@@ -154,13 +154,13 @@ def device_counters(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     counter_names = {counter for counter, _ in _COLUMNS.values()}
     devices = sorted({device for device, name in values if name in counter_names})
     rows = {
-        column: [_made(values.get((device, counter)), how) for device in devices]
+        column: [_reduced(values.get((device, counter)), how) for device in devices]
         for column, (counter, how) in _COLUMNS.items()
     }
     return pd.DataFrame(rows, index=pd.Index(devices, dtype="int64", name="device"), dtype="float64")
 
 
-def _made(readings: pd.Series[float] | None, how: str) -> float:
+def _reduced(readings: pd.Series[float] | None, how: str) -> float:
     if readings is None or not len(readings):
         return float("nan")
     if how == "grown":

@@ -107,14 +107,14 @@ def kernel_origin(name: str) -> Origin:
     'gemm'
     """
     if is_collective_kernel(name):
-        return Origin("nccl", _bare(name), "collective")
+        return Origin("nccl", _base_name(name), "collective")
     if match := _CUPY.fullmatch(name):
         types = tuple(re.findall(_TYPES, match["types"] or ""))
         return Origin("cupy", *_cupy(match["name"]), types)
     for pattern, library, kind in _LIBRARIES:
         if pattern.search(name):
-            return Origin(library, _bare(name), kind)
-    return Origin("other", _bare(name), "raw")
+            return Origin(library, _base_name(name), kind)
+    return Origin("other", _base_name(name), "raw")
 
 
 def _cupy(name: str) -> tuple[str, str]:
@@ -129,7 +129,7 @@ def _cupy(name: str) -> tuple[str, str]:
     return operator, "random" if _RANDOM.fullmatch(name) else "elementwise"
 
 
-def _bare(name: str) -> str:
+def _base_name(name: str) -> str:
     """Return a C++ kernel's name without result, namespaces, templates and arguments."""
     match = _BARE.match(name.split("<", 1)[0].split("(", 1)[0] if "anonymous" not in name else name)
     return match[1] if match else name

@@ -41,7 +41,7 @@ def exposed_communication(work: Scope) -> Intervals:
     >>> starts.tolist(), ends.tolist()
     ([10], [14])
     """
-    return subtract(_during(work, "collective"), _during(work, "kernel"))
+    return subtract(_intervals_of(work, "collective"), _intervals_of(work, "kernel"))
 
 
 def blocked_by_communication(trace: Trace, stepping: int) -> Intervals:
@@ -115,6 +115,6 @@ def _waits(trace: Trace, stepping: int, call: IntArray) -> Intervals:
     return union(waiters.ts[keep], waiters.end[keep])
 
 
-def _during(work: Scope, category: str) -> Intervals:
+def _intervals_of(work: Scope, category: str) -> Intervals:
     keep: BoolArray = work.among("category", (category,))
     return union(work.ts[keep], work.end[keep])

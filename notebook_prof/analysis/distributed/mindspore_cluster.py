@@ -200,9 +200,9 @@ def cluster_advice(trace: Trace, *, stages: int = 1) -> pd.DataFrame:
         _slow_link(cluster_links(trace)),
     ]
     if stages > 1:
-        rows += [_between(steps), _within(steps, stages), _stage_flops(flops, stages)]
+        rows += [_stage_finding(steps), _parallel_finding(steps, stages), _stage_flops(flops, stages)]
     else:
-        rows.append(_above("communication", _share(steps, "communication_alone_ns")))
+        rows.append(_finding_above("communication", _share(steps, "communication_alone_ns")))
     table = pd.DataFrame([row for row in rows if row], columns=list(_KINDS))
     return table.astype(_KINDS)
 
@@ -254,20 +254,20 @@ def _share(steps: pd.DataFrame, column: str) -> float:
     return float(steps[column].sum() / whole) if whole > 0 else 0.0
 
 
-def _above(rule: str, share: float, **facts: Any) -> dict[str, Any]:
+def _finding_above(rule: str, share: float, **facts: Any) -> dict[str, Any]:
     return {"rule": rule, "value": share, "share": share, **facts} if share > _SHARE else {}
 
 
-def _between(steps: pd.DataFrame) -> dict[str, Any]:
-    return _above("between-stages", _share(steps, "receive_alone_ns"))
+def _stage_finding(steps: pd.DataFrame) -> dict[str, Any]:
+    return _finding_above("between-stages", _share(steps, "receive_alone_ns"))
 
 
-def _within(steps: pd.DataFrame, stages: int) -> dict[str, Any]:
+def _parallel_finding(steps: pd.DataFrame, stages: int) -> dict[str, Any]:
     if not len(steps):
         return {}
     whole = steps["computation_ns"] + steps["communication_alone_ns"]
     share = (steps["collective_communication_alone_ns"] / whole).groupby(_stage(steps, stages)).mean()
-    return _above("within-stage", float(share.max()), stage=int(share.idxmax()))
+    return _finding_above("within-stage", float(share.max()), stage=int(share.idxmax()))
 
 
 def _stage_flops(flops: pd.DataFrame | None, stages: int) -> dict[str, Any]:

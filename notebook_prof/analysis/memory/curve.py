@@ -144,12 +144,12 @@ def memory_peak(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         }
     )
     keys = pd.MultiIndex.from_arrays([table["device"], table["source"].astype("object")])
-    table["base_bytes"] = _before(trace).reindex(keys, fill_value=0).to_numpy(dtype=np.int64)
+    table["base_bytes"] = _level_before(trace).reindex(keys, fill_value=0).to_numpy(dtype=np.int64)
     table["step"] = _step_at(trace, table["ts"].to_numpy())
     return table
 
 
-def _before(trace: Trace) -> pd.Series:
+def _level_before(trace: Trace) -> pd.Series:
     """Return the level before the first event, by device and source."""
     curve = memory(trace).drop_duplicates(["device", "source"])
     keys = pd.MultiIndex.from_arrays([curve["device"], curve["source"].astype("object")])

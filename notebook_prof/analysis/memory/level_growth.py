@@ -86,7 +86,7 @@ def level_growth(trace: Trace, spans: pd.DataFrame | None = None) -> pd.DataFram
             trend = rising(_level(part, ends)[1:], own)
         else:
             level = _lowest(part, starts, ends)[1:]
-            trend = _exact(level)
+            trend = _exact_trend(level)
             trend = trend if trend.grows else rising(level)
         rows.append((device, trend.slope_bytes, trend.steps, trend.grows, trend.grown, source))
     names = ["device", "growth_bytes", "steps", "grows", "grown", "source"]
@@ -199,7 +199,7 @@ def rising(level: npt.NDArray[np.integer[Any]], own_bytes: int = 0) -> Trend:
     return Trend(round(slope), grown, len(added), bool(certain))
 
 
-def _exact(level: IntArray) -> Trend:
+def _exact_trend(level: IntArray) -> Trend:
     added = np.diff(level)
     grown = int((added > 0).sum())
     median = int(np.median(added)) if len(added) else 0

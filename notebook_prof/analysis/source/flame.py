@@ -46,7 +46,7 @@ def stack_nodes(trace: Trace, scope: Scope, by_thread: bool) -> StackNodes:
     """
     slices = trace.slices
     count = len(slices)
-    parent = _kept_parent(_inside(slices), scope.rows, count)
+    parent = _kept_parent(_enclosing(slices), scope.rows, count)
     name = _merged_steps(slices["name"])
     kind = slices["category"].cat.codes.to_numpy().astype(np.int64)
     label = name * (len(slices["category"].cat.categories) + 1) + kind
@@ -91,7 +91,7 @@ def _merged_steps(column: pd.Series[Any]) -> IntArray:
     return as_ints(code[column.cat.codes.to_numpy()])
 
 
-def _inside(slices: pd.DataFrame) -> IntArray:
+def _enclosing(slices: pd.DataFrame) -> IntArray:
     """Return what each slice is inside of: the nearest around it that it does not outlast by half of itself.
 
     A step that begins inside the call which marks it lasts long after that call: it is not in its stack, and

@@ -85,7 +85,7 @@ def host_waits(trace: Trace, *, window: WindowLike = None, step: Numbers = None)
         rows += [(kind, *row) for row in named]
     for kind, categories in (("communication", ("collective",)), ("computing", _COMPUTES)):
         keep = thread.among("category", categories) & ~waits & ~calls
-        spent, explained = _spend(thread, keep, explained, start, end)
+        spent, explained = _explain(thread, keep, explained, start, end)
         rows.append((kind, "", _begun(thread, keep, start, end), spent))
     left = total - sum(row[3] for row in rows)
     rows.append(("other", "", 0, left))
@@ -127,12 +127,12 @@ def _by_name(
     rows = []
     for name in np.argsort(-longest, kind="stable")[: int((longest > 0).sum())]:
         own = keep & (code == name)
-        spent, explained = _spend(thread, own, explained, start, end)
+        spent, explained = _explain(thread, own, explained, start, end)
         rows.append((str(words[name]), _begun(thread, own, start, end), spent))
     return rows, explained
 
 
-def _spend(
+def _explain(
     thread: Scope, keep: BoolArray, explained: Intervals, start: IntArray, end: IntArray
 ) -> tuple[int, Intervals]:
     """Return the time of these slices in the span that is not taken yet, and what is taken then."""

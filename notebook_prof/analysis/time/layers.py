@@ -27,8 +27,8 @@ class ModuleTree:
     names : ndarray of str, shape (size,)
     parent, depth : ndarray of int64, shape (size,)
         Place of the module that calls it, -1 for roots.
-    place_of_code : ndarray of int64
-        Place of each category of ``slices.module``; the last entry is for code -1.
+    position_of_code : ndarray of int64
+        Position of each category of ``slices.module``; the last entry is for code -1.
     """
 
     size: int
@@ -38,7 +38,7 @@ class ModuleTree:
     position_of_code: IntArray
 
     def positions(self, codes: npt.NDArray[Any]) -> IntArray:
-        """Return places of codes of ``slices.module``."""
+        """Return positions of codes of ``slices.module``."""
         return as_ints(self.position_of_code[codes])
 
     def with_children(self, own: IntArray) -> IntArray:
@@ -82,7 +82,7 @@ def module_tree(trace: Trace) -> ModuleTree:
     code = slices["module"].cat.codes.to_numpy().astype(np.int64)
     words = np.array(slices["module"].cat.categories, dtype=object)
     called = (slices["category"] == "module").to_numpy() & (code >= 0)
-    around = _around(ints(slices["parent"]), code, called)
+    around = _enclosing_module(ints(slices["parent"]), code, called)
     first = _firsts(code, called, len(words))
     parent = np.where(first < len(code), np.append(around, -1)[np.minimum(first, len(code))], -1)
     used = np.zeros(len(words) + 1, dtype=bool)
@@ -90,7 +90,7 @@ def module_tree(trace: Trace) -> ModuleTree:
     return _ordered(words, first, parent, used[:-1])
 
 
-def _around(parent: IntArray, code: IntArray, called: npt.NDArray[np.bool_]) -> IntArray:
+def _enclosing_module(parent: IntArray, code: IntArray, called: npt.NDArray[np.bool_]) -> IntArray:
     """Return the code of another module that is being called around each module call; -1 without one."""
     nearest = inherit(parent, np.where(called, code, -1))
     up = parent.copy()

@@ -96,9 +96,9 @@ def one_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     explained = _NOTHING
     for kind, (slices, spent) in _by_kind(trace).items():
         own = int(length_within(subtract(spent, explained), start, end).sum())
-        explained = _both(explained, spent)
+        explained = _union_of(explained, spent)
         if own:
-            rows.append((kind, *_named(slices), own))
+            rows.append((kind, *_longest_name(slices), own))
     if (first := _first_step(trace, window, explained)) is not None:
         rows.append(first)
     rows.sort(key=lambda row: -row[4])
@@ -138,7 +138,7 @@ def steady_steps(trace: Trace, window: WindowLike = None) -> list[int]:
     start, end = steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy()
     once = _NOTHING
     for _, spent in _by_kind(trace).values():
-        once = _both(once, spent)
+        once = _union_of(once, spent)
     clean = length_within(once, start, end) < MUCH * np.maximum(end - start, 1)
     if len(steps) and _excess(steps):
         clean[0] = False
@@ -163,7 +163,7 @@ def _by_kind(trace: Trace) -> dict[str, tuple[Scope, Intervals]]:
     captures = _captures(stepping)
     if len(captures[0]):
         ends = stepping.only(_matches(stepping, _INSTANTIATE) | _matches(stepping, _CAPTURE))
-        whole["graph-capture"] = (ends, _both(whole["graph-capture"][1], captures))
+        whole["graph-capture"] = (ends, _union_of(whole["graph-capture"][1], captures))
     return whole
 
 
@@ -204,11 +204,11 @@ def _captures(stepping: Scope) -> Intervals:
         begins, ends = stepping.ts[here & (kind == "Begin")], np.sort(stepping.end[here & (kind == "End")])
         at = np.searchsorted(ends, begins)
         closed = at < len(ends)
-        captures = _both(captures, union(begins[closed], ends[at[closed]]))
+        captures = _union_of(captures, union(begins[closed], ends[at[closed]]))
     return captures
 
 
-def _named(slices: Scope) -> tuple[str, int, int]:
+def _longest_name(slices: Scope) -> tuple[str, int, int]:
     """Return the name that takes most, how many slices, and where the first begins."""
     names, code = slices.slices["name"].cat.categories, slices.codes("name")
     most = int(np.bincount(code, slices.end - slices.ts).argmax())
@@ -241,5 +241,5 @@ def _first_step(
     )
 
 
-def _both(a: Intervals, b: Intervals) -> Intervals:
+def _union_of(a: Intervals, b: Intervals) -> Intervals:
     return union(np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]]))

@@ -131,7 +131,7 @@ def _operators(
     groups = group(host.slices, by)
     parent = ints(host.slices["parent"])
     table = groups.keys.copy()
-    table["count"] = groups.sum(host.rows) - groups.sum(_again(trace, host, groups, parent))
+    table["count"] = groups.sum(host.rows) - groups.sum(_redispatching(trace, host, groups, parent))
     thread = host.ints("track")
     open_ns = covered(groups.code[host.rows] * (thread.max(initial=0) + 1) + thread, host.ts, host.end)
     table["total_ns"] = groups.sum(host.rows, open_ns)
@@ -150,7 +150,7 @@ def _operators(
     return table[present].sort_values(order, ascending=False, kind="stable").reset_index(drop=True)
 
 
-def _again(trace: Trace, host: Scope, groups: Groups, parent: IntArray) -> IntArray:
+def _redispatching(trace: Trace, host: Scope, groups: Groups, parent: IntArray) -> IntArray:
     """Return operators that are the only child of an operator of the same group."""
     rows = host.rows[redispatched(trace)[host.rows]]
     return np.asarray(rows[groups.code[rows] == groups.code[parent[rows]]], dtype=np.int64)

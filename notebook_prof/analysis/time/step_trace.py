@@ -81,9 +81,11 @@ def find_points(
         for point_name, how in zip(named[point], ("argument", "environment"), strict=True):
             if point_name is None:
                 continue
-            row = _edge(runs, _called(runs, point_name, how), start, end, first)
+            row = _edge(runs, _named_runs(runs, point_name, how), start, end, first)
             if how == "argument" and len(spans) and not (row >= 0).any():
-                raise OptionError(f"{point}_point={point_name!r} runs in no step: {_near(runs, point_name)}")
+                raise OptionError(
+                    f"{point}_point={point_name!r} runs in no step: {_nearest_name(runs, point_name)}"
+                )
             at[point] = _instant(runs, row, at[point], first)
             names[point] = np.where(row < 0, names[point], _names(runs, row))
             source[row >= 0] = SOURCES.index(how)
@@ -108,14 +110,14 @@ def _phase(runs: Scope, first: bool) -> BoolArray:
     return forward if first or not backward.any() else backward
 
 
-def _called(runs: Scope, point_name: str, how: str) -> BoolArray:
+def _named_runs(runs: Scope, point_name: str, how: str) -> BoolArray:
     words = [str(word) for word in runs.slices["name"].cat.categories]
     exact = [word == point_name for word in words]
     chosen = exact if any(exact) else [word.rpartition("/")[2] == point_name for word in words]
     return np.asarray(np.append(chosen, False)[runs.codes("name")], dtype=bool)
 
 
-def _near(runs: Scope, point_name: str) -> str:
+def _nearest_name(runs: Scope, point_name: str) -> str:
     words = runs.slices["name"].cat.categories[np.unique(runs.codes("name"))]
     return nearest(point_name, [str(word) for word in words[:_LISTED]])
 

@@ -90,7 +90,7 @@ def thread_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         own = overlap(subtract(time, explained), inside)
         spent[state], count[state] = length(own), int(keep.sum())
         explained = union(np.concatenate([explained[0], own[0]]), np.concatenate([explained[1], own[1]]))
-    small = _small(thread, operators, inside=inside)
+    small = _small_operators(thread, operators, inside=inside)
     spent["small operators"] = min(int(thread.self_ns[small].sum()), spent["operators"])
     spent["operators"] -= spent["small operators"]
     count["small operators"] = int(small.sum())
@@ -136,7 +136,7 @@ def _called_by_operators(thread: Scope, operators: BoolArray, python: BoolArray)
     return called
 
 
-def _small(thread: Scope, operators: BoolArray, inside: Intervals) -> BoolArray:
+def _small_operators(thread: Scope, operators: BoolArray, inside: Intervals) -> BoolArray:
     starts, ends = inside
     if not len(starts):
         return np.zeros(len(thread.ts), dtype=bool)

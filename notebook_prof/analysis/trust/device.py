@@ -40,14 +40,14 @@ def device_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding
             "permissions can be the reason: see the chapter on GPUs",
             example="kernels were to be recorded, and there are none",
         )
-    yield from _lost(trace, work, window)
-    yield from _early(trace, work, total)
+    yield from _lost_kernels(trace, work, window)
+    yield from _early_kernels(trace, work, total)
     yield from _unknown(trace, work, total)
     yield from _shifted(trace)
     yield from _overlapping(trace, work, total)
 
 
-def _lost(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Finding]:
+def _lost_kernels(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Finding]:
     """Find calls that must have started a kernel, and have none."""
     host = on_host(trace, window)
     calls = host.only(_names(host, LAUNCHES))
@@ -126,7 +126,7 @@ def _while_capturing(trace: Trace, calls: Scope) -> BoolArray:
     return inside
 
 
-def _early(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
+def _early_kernels(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
     """Find work that began before the call that launched it."""
     ts = trace.slices["ts"].to_numpy()
     src, dst = _launch_flows(trace, work)

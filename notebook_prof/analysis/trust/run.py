@@ -163,11 +163,11 @@ def card_findings(trace: Trace, window: WindowLike) -> Iterator[Finding]:
                 effect=effect,
                 advice=advice,
                 example=f"from {format_ns(int(during[0][0]))} on, {format_ns(length(during))} in all",
-                slices=work.rows[_touch(work, during)],
+                slices=work.rows[_overlaps(work, during)],
             )
 
 
-def _touch(work: Scope, during: Intervals) -> BoolArray:
+def _overlaps(work: Scope, during: Intervals) -> BoolArray:
     """Return which work has a part in these intervals."""
     begin, end = during
     next_interval = np.searchsorted(end, work.ts, side="right")

@@ -58,7 +58,7 @@ def judge_code(facts: Facts) -> Finding | None:
         ")",
         text.replace(", ", ": ", 1) if text else "",
         _outside(facts),
-        doing if doing.parts else _called(facts, calls),
+        doing if doing.parts else _called_lines(facts, calls),
         ".",
     )
     evidence = {"file": str(row["file"]), "line": int(row["line"]), "line_ns": int(row["total_ns"])}
@@ -90,7 +90,7 @@ def _hottest(facts: Facts, part: Any) -> tuple[Any, list[Any]]:
     return hottest.table.iloc[at[-1]], [hottest.table.iloc[row] for row in calls]
 
 
-def _called(facts: Facts, rows: list[Any]) -> Sentence:
+def _called_lines(facts: Facts, rows: list[Any]) -> Sentence:
     """Return the lines that it calls, where no one of them is most of it."""
     big = [row for row in rows if int(row["total_ns"]) >= _WORTH * int(facts.account["dur"].sum())]
     if not big:
@@ -161,9 +161,9 @@ def _doing(facts: Facts, part: Any, row: Any) -> tuple[str, Sentence, dict[str, 
     text = str(row["text"])
     if (imported := _IMPORT.match(text.strip())) is not None:
         return "import-bound", say(f"; it imports {imported['module']}"), {}
-    name, spent, operators, total = _below(facts, row)
+    name, spent, operators, total = _most_below(facts, row)
     if _waits(part, row, text, name[0]):
-        return "wait-bound", say("; it waits") + _meanwhile(facts, part, row), {}
+        return "wait-bound", say("; it waits") + _workers_meanwhile(facts, part, row), {}
     if operators > MOST * max(total, 1):
         return "compute-bound", say("; operators of the framework run most of it"), {}
     file = name[1]
@@ -190,7 +190,7 @@ def _waits(part: Any, row: Any, text: str, below: str) -> bool:
     return waits_by_name(f"cell:1  {text}") or waits_by_name(below)
 
 
-def _meanwhile(facts: Facts, part: Any, row: Any) -> Sentence:
+def _workers_meanwhile(facts: Facts, part: Any, row: Any) -> Sentence:
     """Return which threads and processes worked in the part of the cell in which its thread waited."""
     most = MOST * int(facts.account["dur"].sum())
     if part is None or (part["line"] != row["line"] and part["dur"] < most):
@@ -217,7 +217,7 @@ def _meanwhile(facts: Facts, part: Any, row: Any) -> Sentence:
     return say(", while ", joined(pieces, " and ")) if pieces else say()
 
 
-def _below(facts: Facts, row: Any) -> tuple[tuple[str, str, str], int, int, int]:
+def _most_below(facts: Facts, row: Any) -> tuple[tuple[str, str, str], int, int, int]:
     """Return what has most own time below a line (name, file, function); its time, operators', all of it."""
     trace = facts.trace
     slices = trace.slices

@@ -65,11 +65,15 @@ def judge_once(facts: Facts) -> tuple[Finding | None, Sentence | None]:
         say(
             _ONCE[str(row["kind"])],
             f" ({short(row['name'], 40)})" if row["kind"] != "first-step" else "",
-            *((" ", _once(facts, float(row["share"]), {"kind": str(row["kind"])})) if len(table) > 1 else ()),
+            *(
+                (" ", _one_time_share(facts, float(row["share"]), {"kind": str(row["kind"])}))
+                if len(table) > 1
+                else ()
+            ),
         )
         for row in table[table["share"] >= NOTICEABLE / 10].to_dict("records")
     ]
-    whole = say(_once(facts, share, {}), f" of {facts.whole} happens once: ", joined(kinds, ", "))
+    whole = say(_one_time_share(facts, share, {}), f" of {facts.whole} happens once: ", joined(kinds, ", "))
     if share <= MOST:
         return None, whole + "."
     row = table.iloc[0]
@@ -107,7 +111,7 @@ def judge_device(facts: Facts, *, costly: bool) -> Finding:
     return _waits(facts, busy, evidence) or _idle(facts, busy, evidence, costly=costly)
 
 
-def _once(facts: Facts, share: float, where: dict[str, Any]) -> Claim:
+def _one_time_share(facts: Facts, share: float, where: dict[str, Any]) -> Claim:
     return cite(format_share(share), share, Source("one_time", "share", where, facts.arguments))
 
 

@@ -151,7 +151,7 @@ def gather(trace: Trace, window: WindowLike = None) -> Facts:
     spans = step_spans(trace, window)
     thread = _thread(trace, window)
     if len(spans):
-        thread = thread.only(_inside(spans, thread.ts))
+        thread = thread.only(_inside_spans(spans, thread.ts))
     extent = _extent(trace, window, spans, thread)
     own_operators = thread.only(thread.among("category", OPERATORS))
     tiny = own_operators.self_ns < TINY_NS
@@ -210,7 +210,7 @@ def _thread(trace: Trace, window: WindowLike) -> Scope:
     return host.only(host.ints("track") == stepping_track(trace))
 
 
-def _inside(spans: pd.DataFrame, instants: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _inside_spans(spans: pd.DataFrame, instants: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     ordered = spans.sort_values("ts")
     start, end = ordered["ts"].to_numpy(), (ordered["ts"] + ordered["dur"]).to_numpy()
     row = np.searchsorted(start, instants, side="right") - 1

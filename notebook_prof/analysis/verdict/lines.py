@@ -28,7 +28,7 @@ def supporting_lines(facts: Facts) -> list[Sentence]:
         lines.append(_steps(facts))
     if facts.total_ns and facts.phase_ns:
         lines.append(_phases(facts))
-    if facts.total_ns and (line := _most(facts)):
+    if facts.total_ns and (line := _longest_names(facts)):
         lines.append(line)
     lines.append(_memory(facts))
     return lines
@@ -137,7 +137,7 @@ def _phases(facts: Facts) -> Sentence:
     return say("Phases: ", joined(pieces, " · "))
 
 
-def _most(facts: Facts) -> Sentence | None:
+def _longest_names(facts: Facts) -> Sentence | None:
     if len(facts.kernels):
         rows = facts.kernels.head(_SHOWN)
         arguments = {**facts.in_steps, "category": ("kernel", "collective")}

@@ -73,19 +73,19 @@ def _track(thread: Scope) -> int:
 
 def _own_inside(thread: Scope, busy: Intervals) -> IntArray:
     """Return how much of each slice's own time lies in `busy`: what is in it less what is in its children."""
-    whole: IntArray = _until(busy, thread.end) - _until(busy, thread.ts)
+    whole: IntArray = _length_until(busy, thread.end) - _length_until(busy, thread.ts)
     position = np.full(len(thread.slices), -1, np.int64)
     position[thread.rows] = np.arange(len(thread.rows))
     parent = ints(thread.slices["parent"])[thread.rows]
     parent = np.where(parent >= 0, position[parent], -1)
     child = parent >= 0
     last = np.minimum(thread.end[child], thread.end[parent[child]])
-    inside = np.maximum(_until(busy, last) - _until(busy, thread.ts[child]), 0)
+    inside = np.maximum(_length_until(busy, last) - _length_until(busy, thread.ts[child]), 0)
     covered = np.bincount(parent[child], weights=inside, minlength=len(whole)).astype(np.int64)
     return np.asarray(np.clip(whole - covered, 0, thread.self_ns))
 
 
-def _until(intervals: Intervals, instants: IntArray) -> IntArray:
+def _length_until(intervals: Intervals, instants: IntArray) -> IntArray:
     """Return the time in the intervals up to each instant."""
     starts, ends = intervals
     if not len(starts):

@@ -28,7 +28,7 @@ NO_FRAMEWORK: Final = frozenset({"trace_event", "viztracer", "speedscope", "coll
 def judge_steps(facts: Facts) -> Finding:
     """Say what bounds the steps; the conditions are those of `verdict`."""
     if _ELSEWHERE in facts.trace.report and not facts.calls and not len(facts.device):
-        return _elsewhere(facts)
+        return _judge_unseen_operators(facts)
     costly = _recording_cost(facts)
     once, more = judge_once(facts)
     finding = once or _judge(facts, costly=costly is not None)
@@ -40,7 +40,7 @@ def judge_steps(facts: Facts) -> Finding:
     return replace(finding, sentence=sentence)
 
 
-def _elsewhere(facts: Facts) -> Finding:
+def _judge_unseen_operators(facts: Facts) -> Finding:
     """Say that nobody saw the operators of the steps, and the user's line that took most of them."""
     sentence = say("The steps run in another thread than the cell's, whose operators were not recorded")
     heads = set(facts.account["line"].dropna().tolist()) if facts.is_cell else set()
@@ -209,7 +209,7 @@ def _on_the_cpu(facts: Facts, *, costly: bool) -> Finding:
         return _overhead(facts, overhead, around)
     if operators >= MOST:
         return _compute(facts, operators) if framework else _longest(facts)
-    return _mixed(facts)
+    return _judge_mixed(facts)
 
 
 def _thread(facts: Facts, *states: str) -> Source:
@@ -330,7 +330,7 @@ _IN_WORDS: Final = {
 }
 
 
-def _mixed(facts: Facts) -> Finding:
+def _judge_mixed(facts: Facts) -> Finding:
     thread = facts.thread_time.sort_values("ns", ascending=False, kind="stable").head(3)
     pieces = []
     for state, spent in zip(thread.index, thread["share"], strict=True):

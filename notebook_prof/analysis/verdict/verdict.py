@@ -129,21 +129,21 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
 def _judge(facts: Facts) -> Finding:
     jump_ns = facts.trace.metadata.get("clock_jump_ns", 0)
     if isinstance(jump_ns, int) and abs(jump_ns) >= _JUMP_SHARE * facts.trace.span.dur > 0:
-        return _jumped()
+        return _judge_clock_jump()
     if not facts.total_ns:
         return _nothing(facts)
     if not facts.is_cell:
         return judge_steps(facts) if len(facts.steps) else judge_code(facts) or judge_steps(facts)
     account = facts.account
     if not len(facts.steps) and facts.total_ns < TRIFLE_NS:
-        return _trifle(facts)
+        return _judge_trifle(facts)
     stepping = account["kind"].isin(["steps", "outside-window"])
     if account.loc[stepping, "share"].sum() >= 0.5 and len(facts.steps):
         return judge_steps(facts)
     return judge_code(facts) or judge_steps(facts)
 
 
-def _jumped() -> Finding:
+def _judge_clock_jump() -> Finding:
     what = "The system's clock was set while this was recorded, so its times are wrong: record again."
     return Finding("clock-jumped", say(what), 0.0, nothing_else=True)
 
@@ -156,7 +156,7 @@ def _nothing(facts: Facts) -> Finding:
     )
 
 
-def _trifle(facts: Facts) -> Finding:
+def _judge_trifle(facts: Facts) -> Finding:
     took = cite_ns(facts.total_ns, facts.total)
     return Finding(
         "nothing-recorded", say("Nothing to report: the cell took ", took, "."), 0.0, nothing_else=True

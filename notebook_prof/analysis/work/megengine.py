@@ -73,7 +73,7 @@ def _footprint(row: Any) -> tuple[float, float]:
     inputs, made = _shapes(row["in_shapes"]), _shapes(row["out_shapes"])
     if inputs is None or not made:
         return np.nan, np.nan
-    bytes_moved = _moved(inputs, row.get("in_dtypes")) + _moved(made, row.get("out_dtypes"))
+    bytes_moved = _bytes_of(inputs, row.get("in_dtypes")) + _bytes_of(made, row.get("out_dtypes"))
     out = math.prod(made[0])
     name = str(row["name"])
     if name in ("MatrixMul", "BatchedMatrixMul") and len(inputs) > 1:
@@ -83,7 +83,7 @@ def _footprint(row: Any) -> tuple[float, float]:
         return 2.0 * out * round(inner), bytes_moved
     if name.startswith("Convolution") and len(inputs) > 1:
         weights, result = _convolution(name, inputs, made[0])
-        three = _moved([*inputs[:2], made[0]], _first_types(row))
+        three = _bytes_of([*inputs[:2], made[0]], _first_types(row))
         return 2.0 * math.prod(result) * math.prod(weights[-3:]), three
     if _PLAIN.fullmatch(name):
         return float(out * (max(len(inputs), 2) - 1)), bytes_moved
@@ -111,6 +111,6 @@ def _shapes(value: Any) -> list[Shape] | None:
         return None
 
 
-def _moved(shapes: list[Shape], dtypes: Any) -> float:
+def _bytes_of(shapes: list[Shape], dtypes: Any) -> float:
     words = dtypes if isinstance(dtypes, list | tuple) and len(dtypes) == len(shapes) else [""] * len(shapes)
     return float(sum(math.prod(s) * _BYTES.get(str(w), 4) for s, w in zip(shapes, words, strict=True)))

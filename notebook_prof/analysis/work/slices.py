@@ -97,7 +97,7 @@ def slice_work(trace: Trace, element_bytes: float = 4) -> SliceWork:
     kind = np.full(len(slices), -1, np.int64)
     for column, target in (("flops", flops), ("bytes", bytes_moved), ("kind", kind)):
         target[has_work] = table[column].to_numpy()[table_row[has_work]]
-    return SliceWork(flops, bytes_moved, kind, has_work & ~_inside(has_work, parent))
+    return SliceWork(flops, bytes_moved, kind, has_work & ~_inside_work(has_work, parent))
 
 
 def inclusive_work(
@@ -189,7 +189,7 @@ def _recorded_work(trace: Trace) -> tuple[IntArray, FloatArray, FloatArray] | No
     return rows, flops, bytes_moved
 
 
-def _inside(has_work: BoolArray, parent: IntArray) -> BoolArray:
+def _inside_work(has_work: BoolArray, parent: IntArray) -> BoolArray:
     """Return which slices with known work have one around them."""
     inside = np.zeros(len(has_work), dtype=bool)
     rows = np.flatnonzero(has_work)

@@ -203,7 +203,7 @@ def _kernels(rows: npt.NDArray[Any], devices: Mapping[int, Device]) -> Part:
                 (grid[0], grid[1], grid[2]), (block[0], block[1], block[2]), registers, memory
             )
             text_of_row += f',"blocks_per_sm":{blocks},"warps_per_sm":{warps},"occupancy":{100 * share}'
-        return text_of_row + _more(launched, row[9:]) + "}"
+        return text_of_row + _launch_json(launched, row[9:]) + "}"
 
     return {
         **_on_stream(rows),
@@ -218,18 +218,18 @@ def _launched(rows: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
     return {name: rows[name] for name in _LAUNCHED if name in (rows.dtype.names or ())}
 
 
-def _more(launched: Mapping[str, Any], values: tuple[int, ...]) -> str:
+def _launch_json(launched: Mapping[str, Any], values: tuple[int, ...]) -> str:
     """Return the same in JSON, to be appended; a graph of number 0 is none."""
     pairs = zip(launched, values, strict=True)
     return "".join(f',"{_LAUNCHED[name]}":{value}' for name, value in pairs if value or name == "priority")
 
 
-def _moved(rows: npt.NDArray[Any]) -> Coded:
+def _copy_details(rows: npt.NDArray[Any]) -> Coded:
     """Return the bytes, and the graph that asked for them."""
     launched = _launched(rows)
     return _texts(
         {"bytes": rows["bytes"], **launched},
-        lambda row: f'{{"bytes":{row[0]}{_more(launched, row[1:])}}}',
+        lambda row: f'{{"bytes":{row[0]}{_launch_json(launched, row[1:])}}}',
     )
 
 
@@ -239,7 +239,7 @@ def _copies(rows: npt.NDArray[Any]) -> Part:
         **_on_stream(rows),
         "name": names.coded(code, names.copy_name),
         "kind": "gpu_memcpy",
-        "extra": _moved(rows),
+        "extra": _copy_details(rows),
     }
 
 
@@ -248,7 +248,7 @@ def _fills(rows: npt.NDArray[Any]) -> Part:
         **_on_stream(rows),
         "name": names.coded(rows["memoryKind"], names.memset_name),
         "kind": "gpu_memset",
-        "extra": _moved(rows),
+        "extra": _copy_details(rows),
     }
 
 

@@ -48,23 +48,23 @@ def of_devices(space: Space, devices: Sequence[int] | None, report: ImportReport
     kept = _ids(line for line in lines if _DEVICE.match(line.plane))
     launched = _ids(theirs) - kept
     tell_left_out(report, devices, "device work", sum(len(line.ts) for line in theirs))
-    return replace(space, lines=[_without(line, launched) for line in lines])
+    return replace(space, lines=[_without_launches(line, launched) for line in lines])
 
 
 def _ids(lines: Any) -> set[Any]:
     return {value for line in lines for value in line.stats.get(_ID, ()) if value is not None}
 
 
-def _without(line: Line, ids: set[Any]) -> Line:
+def _without_launches(line: Line, ids: set[Any]) -> Line:
     """Return the line without the events of these launches."""
     values = line.stats.get(_ID)
     if values is None or not ids:
         return line
     keep = np.fromiter((value not in ids for value in values), bool, len(values))
-    return line if keep.all() else _where(line, keep)
+    return line if keep.all() else _subset(line, keep)
 
 
-def _where(line: Line, keep: npt.NDArray[np.bool_]) -> Line:
+def _subset(line: Line, keep: npt.NDArray[np.bool_]) -> Line:
     args = line.args
     return replace(
         line,

@@ -118,7 +118,7 @@ def _throttled(nvml: Any, handle: Any) -> float | None:
     return None
 
 
-def _others(nvml: Any, handle: Any) -> float:
+def _other_processes(nvml: Any, handle: Any) -> float:
     """Return processes with a context on the GPU besides this one.
 
     In containers that hide this process's number from the driver, one of them is taken for it.
@@ -174,7 +174,7 @@ METRICS: Final = (
     ),
     Metric("energy", "J", lambda nvml, gpu: nvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1000, slow=True),
     Metric("throttle reasons", "", _throttled, slow=True),
-    Metric("other processes", "", _others, slow=True),
+    Metric("other processes", "", _other_processes, slow=True),
     Metric("NVLink sent", "bytes/s", _nvlink("NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX"), slow=True, total=True),
     Metric(
         "NVLink received", "bytes/s", _nvlink("NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX"), slow=True, total=True

@@ -223,7 +223,7 @@ def label(
     frames = stacks.frames[expanded]
     labels = np.where(as_line, len(functions) + frames, function_of[frames])
     lengths = np.bincount(home[expanded], minlength=n).astype(np.int64)
-    names = [f"{frame.function} ({_short(frame, cells)})" for frame in functions]
+    names = [f"{frame.function} ({_short_file(frame, cells)})" for frame in functions]
     names += [line_name(frame, cells) for frame in distinct]
     return Stacks(labels, lengths, distinct), Labels(names, [*functions, *distinct], len(functions))
 
@@ -355,7 +355,7 @@ def _stack_keys(builder: TraceBuilder, tree: Tree, labels: Labels) -> list[int]:
     return keys
 
 
-def _short(frame: Frame, cells: Mapping[str, str]) -> str:
+def _short_file(frame: Frame, cells: Mapping[str, str]) -> str:
     if frame.owner == CELL:
         return cells.get(frame.file, "cell")
     return os.path.basename(frame.file)
@@ -396,4 +396,4 @@ def line_name(frame: Frame, cells: Mapping[str, str]) -> str:
     source = as_typed(" ".join(linecache.getline(frame.file, frame.line).split()))
     if len(source) > SOURCE_CHARACTERS:
         source = source[: SOURCE_CHARACTERS - 1] + "…"
-    return f"{_short(frame, cells)}:{frame.line}  {source}".rstrip()
+    return f"{_short_file(frame, cells)}:{frame.line}  {source}".rstrip()

@@ -186,7 +186,7 @@ class PythonCollector(Collector):
         recorded_here = thread.tid == self._tid
         stacks = trim(recorded.stacks, recorded.context) if recorded_here else trim_thread(recorded.stacks)
         statements = self._statements(thread.tid) if recorded_here else None
-        if statements is None and not _ran(thread, stacks):
+        if statements is None and not _has_samples(thread, stacks):
             return
         if not recorded_here and self._only_waited(thread, stacks):
             return
@@ -223,7 +223,7 @@ def _put_children(builder: TraceBuilder, recorded: Recorded, named: dict[int, st
     for pid, name in name_processes(children, named).items():
         threads_of_pid = sorted(by_pid[pid], key=lambda thread: thread.tid != pid)
         for thread in threads_of_pid:
-            if not _ran(thread, stacks):
+            if not _has_samples(thread, stacks):
                 continue
             suffix = "" if thread is threads_of_pid[0] else f": {thread.name or thread.tid}"
             checkpoint()
@@ -239,7 +239,7 @@ def _frames(threads: list[ThreadSamples], stacks: Stacks) -> list[Frame]:
     return [stacks.distinct[i] for i in np.unique(stacks.frames[in_stacks]).tolist()]
 
 
-def _ran(thread: ThreadSamples, stacks: Stacks) -> bool:
+def _has_samples(thread: ThreadSamples, stacks: Stacks) -> bool:
     """Return whether anything is left of a thread's stacks."""
     sampled = thread.stack[thread.stack >= 0]
     return bool((stacks.lengths[sampled] > 0).any())

@@ -157,13 +157,13 @@ def join(parts: Sequence[Recorded]) -> Recorded:
             stack = np.where(thread.stack >= 0, thread.stack + shift, -1)
             shifted = ThreadSamples(thread.pid, thread.tid, thread.name, thread.command, thread.bounds, stack)
             key = (thread.pid, thread.tid)
-            threads[key] = shifted if key not in threads else _behind(threads[key], shifted)
+            threads[key] = shifted if key not in threads else _appended(threads[key], shifted)
     stacks = Stacks(np.concatenate(frames), np.concatenate(lengths), list(code_of))
     interval_ns = max(part.interval_ns for part in parts)
     return Recorded(list(threads.values()), stacks, interval_ns, parts[0].context)
 
 
-def _behind(one: ThreadSamples, other: ThreadSamples) -> ThreadSamples:
+def _appended(one: ThreadSamples, other: ThreadSamples) -> ThreadSamples:
     other = other.inside(int(one.bounds[-1]), max(int(other.bounds[-1]), int(one.bounds[-1])))
     if len(other.stack) == 0:
         return one

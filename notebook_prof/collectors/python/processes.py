@@ -74,7 +74,7 @@ def name_processes(children: Sequence[Process], named: Mapping[int, str] | None 
     for child in sorted(children, key=lambda child: child.pid):
         if any(word in child.command for word in _SILENT):
             continue
-        form, first = _form(child)
+        form, first = _name_form(child)
         if form == "rank {}" and child.rank >= 0:
             names[child.pid] = form.format(child.rank)
             continue
@@ -104,7 +104,7 @@ def short_command(command: str) -> str:
     return text if len(text) <= COMMAND_CHARACTERS else text[: COMMAND_CHARACTERS - 1] + "…"
 
 
-def _form(child: Process) -> tuple[str | None, int]:
+def _name_form(child: Process) -> tuple[str | None, int]:
     functions = {
         (frame.file.replace(os.sep, "/"), frame.function.rpartition(".")[2]) for frame in child.frames
     }

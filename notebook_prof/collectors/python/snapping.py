@@ -133,7 +133,7 @@ def inside_ranges(
     interval_ns : int
         Between looks.
     """
-    around = _around(spans.begin, ranges)
+    around = _innermost_range(spans.begin, ranges)
     change = spans.first_change(node_at)
     fixed = (spans.breaks == 0) | (around < 0) | (change >= len(node_at))
     if len(spans.begin) < 2 or fixed.all():
@@ -170,7 +170,7 @@ def _outermost(begin: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
     return begin[keep], end[keep]
 
 
-def _around(ts: IntArray, ranges: Ranges) -> IntArray:
+def _innermost_range(ts: IntArray, ranges: Ranges) -> IntArray:
     """Return the innermost open range around each time; -1 without one."""
     at = np.searchsorted(ranges.begin, ts, side="left") - 1
     while len(wrong := np.flatnonzero((at >= 0) & ((ranges.end[at] <= ts) | ranges.closed[at]))):

@@ -137,7 +137,7 @@ def cpu_table(records: Records, processes: ProcessFacts) -> pd.DataFrame:
     parts = []
     for (pid, tid), rows in pd.Series(np.arange(len(times))).groupby(keys, sort=True).groups.items():
         own = times[np.asarray(rows)]
-        name, kind = _called(int(pid), int(tid), names, processes)
+        name, kind = _name_and_kind(int(pid), int(tid), names, processes)
         parts.append(_changes(own, passes).assign(pid=pid, tid=tid, name=name, kind=kind))
     table = pd.concat(parts, ignore_index=True)
     if unseen_ns := _ended_unseen(table, records, processes):
@@ -183,7 +183,7 @@ def last_names(records: Records) -> dict[tuple[int, int], str]:
     return {key: name.rstrip(b"\0").decode("utf-8", "replace") for key, name in names.items()}
 
 
-def _called(pid: int, tid: int, names: Mapping[Any, str], processes: ProcessFacts) -> tuple[str, str]:
+def _name_and_kind(pid: int, tid: int, names: Mapping[Any, str], processes: ProcessFacts) -> tuple[str, str]:
     if pid == processes.pid and tid < 0:
         return "process", "process"
     if pid == processes.pid:

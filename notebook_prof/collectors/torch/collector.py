@@ -89,7 +89,7 @@ class TorchCollector(Collector):
             return
         self._take_hooks_away()
         self._running = False
-        if self._overtaken():
+        if self._is_superseded():
             self._session = None
             self.report.add(
                 "profiler-overtaken",
@@ -139,7 +139,7 @@ class TorchCollector(Collector):
         """Stop without a result and take every hook away."""
         self._take_hooks_away()
         session, self._session = self._session, None
-        if session is not None and self._running and not self._overtaken():
+        if session is not None and self._running and not self._is_superseded():
             stop_or_strand(session)
         self._running = self._finished = False
 
@@ -159,7 +159,7 @@ class TorchCollector(Collector):
         )
         return True
 
-    def _overtaken(self) -> bool:
+    def _is_superseded(self) -> bool:
         started = self._conflicts is not None and self._conflicts.count > 0
         return started or not profiling(self._torch)
 

@@ -39,12 +39,12 @@ def users_only(columns: KinetoColumns) -> KinetoColumns:
     KinetoColumns
     """
     python = rows_of(columns.kind, np.array([kind == _PYTHON for kind in columns.kind.values], bool))
-    ours, kernel, cell = (python & _named(columns, test) for test in (_OURS, _KERNEL, _CELL))
+    ours, kernel, cell = (python & _rows_named(columns, test) for test in (_OURS, _KERNEL, _CELL))
     end = columns.ts + columns.dur
     drop = np.zeros(len(columns), bool)
     for tid in pd.unique(columns.tid[python]):
         here = python & (columns.tid == tid)
-        drop |= here & _within(columns, ours & here)
+        drop |= here & _rows_within(columns, ours & here)
         if (cells := cell & here).any():
             inside = (columns.ts >= columns.ts[cells].min()) & (end <= end[cells].max())
             drop |= here & ~inside
@@ -53,12 +53,12 @@ def users_only(columns: KinetoColumns) -> KinetoColumns:
     return columns.where(~drop)
 
 
-def _named(columns: KinetoColumns, pattern: re.Pattern[str]) -> BoolArray:
+def _rows_named(columns: KinetoColumns, pattern: re.Pattern[str]) -> BoolArray:
     matches = [pattern.search(name) is not None for name in columns.name.values]
     return rows_of(columns.name, np.array(matches, bool))
 
 
-def _within(columns: KinetoColumns, outer: BoolArray) -> BoolArray:
+def _rows_within(columns: KinetoColumns, outer: BoolArray) -> BoolArray:
     """Return which rows start inside one of the rows `outer`."""
     starts = columns.ts[outer]
     return contains(union(starts, starts + np.maximum(columns.dur[outer], 1)), columns.ts)

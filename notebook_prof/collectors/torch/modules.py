@@ -111,11 +111,11 @@ class ModuleRanges:
         if self._handles:
             return
         hooks = self._torch.nn.modules.module
-        self._handles.append(hooks.register_module_forward_pre_hook(self._before))
+        self._handles.append(hooks.register_module_forward_pre_hook(self._begin_call))
         try:
-            after = hooks.register_module_forward_hook(self._after, always_call=True)
+            after = hooks.register_module_forward_hook(self._end_call, always_call=True)
         except TypeError:  # torch < 2.1 calls no hook after an exception: _after tidies up
-            after = hooks.register_module_forward_hook(self._after)
+            after = hooks.register_module_forward_hook(self._end_call)
         self._handles.append(after)
         self._ignored = _ignore_warning()
 
@@ -133,7 +133,7 @@ class ModuleRanges:
         self._owner.clear()
         self._containers.clear()
 
-    def _before(self, module: Any, inputs: Any) -> None:
+    def _begin_call(self, module: Any, inputs: Any) -> None:
         if self._compiling() or type(module).__name__ == "OptimizedModule":
             return
         local = self._local
@@ -153,7 +153,7 @@ class ModuleRanges:
         span.__enter__()
         opened.append((module, span))
 
-    def _after(self, module: Any, inputs: Any, output: Any) -> None:
+    def _end_call(self, module: Any, inputs: Any, output: Any) -> None:
         if self._compiling():
             return
         opened = getattr(self._local, "opened", None)

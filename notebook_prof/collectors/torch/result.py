@@ -184,7 +184,7 @@ class _Columns:
             matters = np.array(self.with_concrete, bool)[self.arrays["name"][here]]
             for i in np.flatnonzero(matters & (self.arrays["shapes"][here] >= 0)).tolist():
                 self.arrays["concrete"][here.start + i] = self.concrete[
-                    _spelt(event.concrete_inputs(chunk[i]))
+                    _as_text(event.concrete_inputs(chunk[i]))
                 ]
 
     def _put(self, name: str, here: slice, values: Any, n: int) -> None:
@@ -271,7 +271,7 @@ class _Columns:
         )
 
 
-def _spelt(values: list[Any]) -> str:
+def _as_text(values: list[Any]) -> str:
     """Return the values of arguments as torch's files spell them: text, empty for tensors."""
     return to_json(["" if value is None else str(value) for value in values])
 

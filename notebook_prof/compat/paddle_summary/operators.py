@@ -52,12 +52,14 @@ def operator_table(
     operators = events.order[events.of("Operator")[events.order]]
     threads = events.threads(operators)
     parts = [
-        _one(events, operators[threads == t], sorted_by, op_detail).assign(thread=t)
+        _table_of(events, operators[threads == t], sorted_by, op_detail).assign(thread=t)
         for t in pd.unique(threads)
     ]
     if not thread_sep:
-        parts = [_one(events, operators, sorted_by, op_detail).assign(thread=pd.NA)]
-    table = pd.concat(parts, ignore_index=True) if parts else _one(events, operators, sorted_by, op_detail)
+        parts = [_table_of(events, operators, sorted_by, op_detail).assign(thread=pd.NA)]
+    table = (
+        pd.concat(parts, ignore_index=True) if parts else _table_of(events, operators, sorted_by, op_detail)
+    )
     return table.assign(thread=pd.array(table["thread"].tolist() if "thread" in table else [], dtype="Int64"))
 
 
@@ -128,14 +130,14 @@ def _flops(events: Events, operators: IntArray, table: pd.DataFrame) -> Any:
     return sums.reindex(table["name"]).to_numpy(dtype=np.float64)
 
 
-def _one(events: Events, operators: IntArray, sorted_by: str, op_detail: bool) -> pd.DataFrame:
+def _table_of(events: Events, operators: IntArray, sorted_by: str, op_detail: bool) -> pd.DataFrame:
     table = spread(events.names[operators], events.dur[operators], events.gpu_ns[operators])
     table = ratios(table, float(events.dur[operators].sum()), float(events.gpu_ns[operators].sum()))
     table["flops"] = _flops(events, operators, table)
     table = ranked(table, sorted_by).assign(level=0)
     if not op_detail or table.empty:
         return table
-    groups = _inside(events, operators)
+    groups = _inside_operators(events, operators)
     parts = [
         part
         for i, name in enumerate(table["name"])
@@ -152,7 +154,7 @@ class _Inside(NamedTuple):
     below: dict[str, IntArray]
 
 
-def _inside(events: Events, operators: IntArray) -> dict[str, _Inside]:
+def _inside_operators(events: Events, operators: IntArray) -> dict[str, _Inside]:
     rank = np.full(len(events.ts) + 1, -1, np.int64)
     rank[operators] = np.arange(len(operators))
     code, names = pd.factorize(events.names[operators])

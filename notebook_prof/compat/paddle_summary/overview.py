@@ -199,10 +199,10 @@ def _communication(events: Events) -> tuple[BoolArray, BoolArray]:
     libraries = np.array([is_collective_kernel(word) or "xccl" in word.lower() for word in words] + [False])
     called = events.host & (events.of("Communication") | (events.of("Operator") & named[codes]))
     kernels = events.of("Kernel")
-    return called, kernels & (libraries[codes] | _under(events, called))
+    return called, kernels & (libraries[codes] | _launched_inside(events, called))
 
 
-def _under(events: Events, called: BoolArray) -> BoolArray:
+def _launched_inside(events: Events, called: BoolArray) -> BoolArray:
     """Return which device work was launched inside these host events."""
     below = np.zeros(len(called), dtype=bool)
     rows = np.flatnonzero(events.owner >= 0)

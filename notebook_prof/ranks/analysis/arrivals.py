@@ -111,13 +111,13 @@ def stragglers(arrived: pd.DataFrame) -> pd.DataFrame:
         transfer_ns=("transfer_ns", "sum"),
     ).reset_index()
     table = table.astype({"rank": "int32", "last_count": "int64", "last_share": "float64"})
-    table = table.merge(_before(arrived), on="rank", how="left")
+    table = table.merge(_most_before(arrived), on="rank", how="left")
     table["before_ns"] = table["before_ns"].fillna(0).astype("int64")
     table = table.sort_values(["mean_late_ns", "rank"], ascending=[False, True], kind="stable")
     return table.reset_index(drop=True)
 
 
-def _before(arrived: pd.DataFrame) -> pd.DataFrame:
+def _most_before(arrived: pd.DataFrame) -> pd.DataFrame:
     last = arrived[arrived["last"] & arrived["before"].notna()]
     sums: Any = last.groupby(["rank", "before"], as_index=False)["before_ns"].sum()
     most = sums.sort_values("before_ns", kind="stable").drop_duplicates("rank", keep="last")

@@ -71,28 +71,28 @@ def fit_clocks(instants: pd.DataFrame, count: int) -> ClockFit:
     """
     reference = float(instants["end"].median()) if len(instants) else 0.0
     instants = instants.assign(at=instants["end"] - reference)
-    steady = _solved(instants, count, reference, drifts=False)
-    moving = _solved(instants, count, reference, drifts=True)
-    if not _better(instants, steady, moving):
+    steady = _solve(instants, count, reference, drifts=False)
+    moving = _solve(instants, count, reference, drifts=True)
+    if not _is_better(instants, steady, moving):
         return steady
     return moving
 
 
-def _solved(instants: pd.DataFrame, count: int, reference: float, *, drifts: bool) -> ClockFit:
+def _solve(instants: pd.DataFrame, count: int, reference: float, *, drifts: bool) -> ClockFit:
     offset, drift = np.full(count, np.nan), np.zeros(count)
     if len(instants):
         offset[int(instants["rank"].min())] = 0.0
     while True:
-        new_offset, new_drift = _against(instants, offset, drift, drifts)
+        new_offset, new_drift = _fit_against(instants, offset, drift, drifts)
         newly_solved = np.isnan(offset) & np.isfinite(new_offset)
         if not newly_solved.any():
             break
         offset, drift = np.where(newly_solved, new_offset, offset), np.where(newly_solved, new_drift, drift)
-    offset, drift = _improved(instants, offset, drift, drifts)
+    offset, drift = _refine(instants, offset, drift, drifts)
     solved = np.isfinite(offset)
     if solved.any():
         drift = np.where(solved, drift - np.median(drift[solved]), 0.0)
-        offset, _ = _improved(instants, offset, drift, False)
+        offset, _ = _refine(instants, offset, drift, False)
         offset = offset - np.nanmedian(offset)
     left = _corrected(instants, offset, drift)
     error = (left - left.groupby(instants["match"]).transform("median")).abs()
@@ -100,11 +100,11 @@ def _solved(instants: pd.DataFrame, count: int, reference: float, *, drifts: boo
     return ClockFit(offset, drift, residual, reference)
 
 
-def _improved(
+def _refine(
     instants: pd.DataFrame, offset: FloatArray, drift: FloatArray, drifts: bool
 ) -> tuple[FloatArray, FloatArray]:
     for _ in range(_ROUNDS):
-        new_offset, drift = _against(instants, offset, drift, drifts)
+        new_offset, drift = _fit_against(instants, offset, drift, drifts)
         still = np.allclose(new_offset, offset, atol=1.0, equal_nan=True)
         offset = new_offset
         if still:
@@ -118,7 +118,7 @@ def _corrected(instants: pd.DataFrame, offset: FloatArray, drift: FloatArray) ->
     return value
 
 
-def _against(
+def _fit_against(
     instants: pd.DataFrame, offset: FloatArray, drift: FloatArray, drifts: bool
 ) -> tuple[FloatArray, FloatArray]:
     """Return the offset and drift of every rank against the instants of those that have an offset."""
@@ -146,7 +146,7 @@ def _slopes(instants: pd.DataFrame, ahead: pd.Series[Any], count: int) -> FloatA
     return slope
 
 
-def _better(instants: pd.DataFrame, steady: ClockFit, moving: ClockFit) -> bool:
+def _is_better(instants: pd.DataFrame, steady: ClockFit, moving: ClockFit) -> bool:
     """Return whether some rank's drift stands out of the noise, and is no artefact of it."""
     if not np.isfinite(moving.residual).any():
         return False

@@ -141,7 +141,7 @@ def _group(part: pd.DataFrame, group: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     for i, (rank, values) in enumerate(zip(part.index, part.to_numpy(), strict=True)):
         column = part.columns[metric[i]]
         why.append(
-            _why(column, float(values[metric[i]]), float(middle[column])) if far.loc[rank].any() else ""
+            _reason(column, float(values[metric[i]]), float(middle[column])) if far.loc[rank].any() else ""
         )
     ranks = pd.DataFrame(
         {
@@ -168,7 +168,7 @@ def _group(part: pd.DataFrame, group: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     return ranks, band
 
 
-def _why(column: str, value: float, middle: float) -> str:
+def _reason(column: str, value: float, middle: float) -> str:
     name = column.removesuffix("_ns").replace("_", " ")
     if middle <= 0:
         return f"{name} where others have none"

@@ -99,15 +99,15 @@ def stacked(ranks: Sequence[tuple[int, Trace]], *, start_unix_ns: int) -> Trace:
     first = {"track": 0, "stack": 0, "row": 0}
     for (rank, trace), new_numbers in zip(ranks, devices, strict=True):
         parts.append(_tables_of(rank, trace, new_numbers, first))
-        first["track"] += _after(trace.tracks["track"])
-        first["stack"] += _after(trace.stacks["stack"])
+        first["track"] += _next_key(trace.tracks["track"])
+        first["stack"] += _next_key(trace.stacks["stack"])
         first["row"] += len(trace.slices)
     tables = {table.name: _joined([part[table.name] for part in parts]) for table in TABLES}
     tables["slices"], new_row = _in_order(tables["slices"])
     for name, column in (("flows", "src"), ("flows", "dst"), ("allocations", "slice")):
         tables[name][column] = _translated(tables[name][column], new_row)
     tables["steps"] = _whole_steps(tables["steps"])
-    tables["allocations"] = _together(tables["allocations"])
+    tables["allocations"] = _merged_blocks(tables["allocations"])
     report = ImportReport()
     for rank, trace in ranks:
         for issue in trace.report:
@@ -181,7 +181,7 @@ def _device(column: pd.Series[Any], devices: dict[int, int]) -> Any:
     )
 
 
-def _after(keys: pd.Series[Any]) -> int:
+def _next_key(keys: pd.Series[Any]) -> int:
     return int(keys.max()) + 1 if len(keys) else 0
 
 
@@ -218,7 +218,7 @@ def _whole_steps(steps: pd.DataFrame) -> pd.DataFrame:
     return table.astype(steps.dtypes.to_dict())
 
 
-def _together(blocks: pd.DataFrame) -> pd.DataFrame:
+def _merged_blocks(blocks: pd.DataFrame) -> pd.DataFrame:
     """Sort by time, and sum what several ranks hold on one device (the host)."""
     order = np.argsort(blocks["ts"].to_numpy(), kind="stable")
     blocks = blocks.iloc[order].reset_index(drop=True)

@@ -152,7 +152,7 @@ class RankTables(RankSet[T]):
 def _with_all(clocks: pd.DataFrame, ranks: Sequence[int]) -> pd.DataFrame:
     """Return a row for every rank that was read, also without collectives."""
     missing = sorted(set(ranks) - set(clocks["rank"]))
-    rows = [_alone(rank, len(ranks)) for rank in missing]
+    rows = [_row_of_lone_rank(rank, len(ranks)) for rank in missing]
     if not rows:
         return clocks
     extra = pd.DataFrame(rows, columns=list(clocks.columns)).astype(clocks.dtypes.to_dict())
@@ -160,7 +160,7 @@ def _with_all(clocks: pd.DataFrame, ranks: Sequence[int]) -> pd.DataFrame:
     return both.sort_values("rank", kind="stable").reset_index(drop=True)
 
 
-def _alone(rank: int, ranks: int) -> list[Any]:
+def _row_of_lone_rank(rank: int, ranks: int) -> list[Any]:
     reason = "the only rank" if ranks == 1 else f"rank {rank} shares no collective with another rank"
     return [rank, 0, np.nan, np.nan, 0.0, 0, 0, ranks == 1, reason]
 

@@ -38,7 +38,7 @@ def page_sums(ranks: RankAnswers[Any]) -> PageSums:
     last = shared[shared["last"] & shared["before"].notna()]
     sums: PageSums = made(
         steps=_steps(ranks),
-        talk=_talk(matched, arrived),
+        talk=_communication(matched, arrived),
         late=late.rename(columns={"match": "collectives", "last": "last_count"}),
         before=last.groupby(["rank", "step", "group", "before"], as_index=False)["before_ns"].sum(),
         links=_links(matched, arrived),
@@ -60,7 +60,7 @@ def _steps(ranks: RankAnswers[Any]) -> pd.DataFrame:
     return table.astype({"start_ns": "float64", "end_ns": "float64"})
 
 
-def _talk(matched: pd.DataFrame, arrived: pd.DataFrame) -> pd.DataFrame:
+def _communication(matched: pd.DataFrame, arrived: pd.DataFrame) -> pd.DataFrame:
     by = ["rank", "step", "operation", "group"]
     table = _with_step_numbers(communication(matched, arrived, by=by))
     other_ns = table["total_ns"] - table["wait_ns"] - table["transfer_ns"]
@@ -161,7 +161,9 @@ class RankBoard:
 
     def _timelines_in_file(self, numbers: Sequence[int] | None) -> tuple[Profile | None, str]:
         """Return the timelines that a file holds, and a sentence about them."""
-        ranks, why = (list(numbers), "those asked for") if numbers is not None else self._worth()
+        ranks, why = (
+            (list(numbers), "those asked for") if numbers is not None else self._ranks_worth_showing()
+        )
         if not ranks:
             return None, "This file holds no timelines: open the run in a notebook to see them."
         try:
@@ -174,7 +176,7 @@ class RankBoard:
         sentence = f"This file holds the timelines of {named}: {why}."
         return opened, f"{sentence} Open the run in a notebook for the others."
 
-    def _worth(self) -> tuple[list[int], str]:
+    def _ranks_worth_showing(self) -> tuple[list[int], str]:
         files = self.ranks.files
         slices = files.set_index("rank")["slices"].dropna().astype("int64").to_dict()
         chosen = self._selection.rank or ()

@@ -107,17 +107,17 @@ def _alpha(values: Any, chosen: Any) -> list[float]:
     return alpha
 
 
-def _both(a: list[float], b: list[float]) -> list[float]:
+def _lower_of(a: list[float], b: list[float]) -> list[float]:
     return [min(pair) for pair in zip(a, b, strict=True)]
 
 
-def _whole(values: Any) -> list[int]:
+def _as_integers(values: Any) -> list[int]:
     """Round to whole numbers, which are shorter to write."""
     numbers: list[int] = np.rint(values).astype(np.int64).tolist()
     return numbers
 
 
-def _around(values: Any) -> list[float]:
+def _padded_range(values: Any) -> list[float]:
     if not len(values):
         return [-_HALF, _HALF]
     return [float(np.min(values)) - _HALF, float(np.max(values)) + _HALF]
@@ -148,7 +148,7 @@ def _of_ranks(panel: str, table: pd.DataFrame, parts: Mapping[str, tuple[str, st
     most = columns.pop("_most")
     columns |= {"rank": rank, "alpha": _alpha(rank, state.get("rank"))}
     tips = [f"rank {r}\n{text}" for r, text in zip(rank, _part_texts(table, parts), strict=True)]
-    return {"sources": {f"{panel}_data": columns}, "x": _around(rank), "y": [0, ROOM * max(most, 1)],
+    return {"sources": {f"{panel}_data": columns}, "x": _padded_range(rank), "y": [0, ROOM * max(most, 1)],
             "tips": tips, "rank": rank}  # fmt: skip
 
 
@@ -175,7 +175,7 @@ def _late(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
     columns = {"at": at, "top": top.tolist(), "alpha": _alpha(rank, state.get("rank"))}
     most = max(float(top.max()) if len(top) else 0.0, 1_000.0)
     note = {"note": NOTES["together"]} if rank and not top.any() else {}
-    return {"sources": {"late_data": columns}, "x": _around(at), "y": [0, ROOM * most], "tips": tips,
+    return {"sources": {"late_data": columns}, "x": _padded_range(at), "y": [0, ROOM * most], "tips": tips,
             "rank": rank, "labels": [str(number) for number in rank], **note}  # fmt: skip
 
 
@@ -183,9 +183,9 @@ def _heat(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
     cells = frames.heat.head(MAX_CELLS)
     value = cells["value"].to_numpy(np.float64)
     rank, step = cells["rank"].tolist(), cells["step"].astype("int64").tolist()
-    alpha = _both(_alpha(rank, state.get("rank")), np.where(cells["kept"], 1.0, FADED).tolist())
-    columns = {"x": step, "y": rank, "value": _whole(value), "alpha": alpha}
-    drawn = {"sources": {"heat_data": columns}, "x": _around(step), "y": _around(rank)}
+    alpha = _lower_of(_alpha(rank, state.get("rank")), np.where(cells["kept"], 1.0, FADED).tolist())
+    columns = {"x": step, "y": rank, "value": _as_integers(value), "alpha": alpha}
+    drawn = {"sources": {"heat_data": columns}, "x": _padded_range(step), "y": _padded_range(rank)}
     if state.get("group") is not None:
         drawn["title"] = f"Time in process group {', '.join(state['group'])} by rank and step"
     return drawn | _scale(value, format_ns)
@@ -201,16 +201,16 @@ def _marey(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
     steps = frames.steps[frames.steps["start_ns"].notna()].sort_values(["step", "rank"]).head(MAX_CELLS)
     start, end = (steps[name].to_numpy(np.float64) for name in ("start_ns", "end_ns"))
     rank, step = steps["rank"].tolist(), steps["step"].astype("int64").tolist()
-    alpha = _both(_alpha(rank, state.get("rank")), np.where(steps["kept"], 1.0, FADED).tolist())
+    alpha = _lower_of(_alpha(rank, state.get("rank")), np.where(steps["kept"], 1.0, FADED).tolist())
     pale = (0.45 * np.array(alpha)).round(3).tolist()
-    spans = {"y": rank, "step": step, "left": _whole(start), "right": _whole(end), "alpha": pale}
+    spans = {"y": rank, "step": step, "left": _as_integers(start), "right": _as_integers(end), "alpha": pale}
     lines: Drawn = {"xs": [], "ys": [], "alpha": []}
     for number, part in list(steps.groupby("step", sort=True))[:MAX_LINES]:
-        lines["xs"].append(_whole(part["start_ns"].to_numpy(np.float64)))
+        lines["xs"].append(_as_integers(part["start_ns"].to_numpy(np.float64)))
         lines["ys"].append(part["rank"].tolist())
         lines["alpha"].append(_alpha([number], state.get("step"))[0])
     x = [float(start.min()), float(end.max())] if len(start) else [0.0, 1.0]
-    return {"sources": {"marey_data": spans, "marey_lines": lines}, "x": x, "y": _around(rank)}
+    return {"sources": {"marey_data": spans, "marey_lines": lines}, "x": x, "y": _padded_range(rank)}
 
 
 def _talk(frames: PageFrames) -> Drawn:
@@ -225,7 +225,7 @@ def _talk(frames: PageFrames) -> Drawn:
         for label, count, members, text in zip(labels, table["count"], table["members"], texts, strict=True)
     ]
     columns |= {"at": at, "alpha": np.where(table["chosen"], 1.0, FADED).tolist()}
-    return {"sources": {"talk_data": columns}, "x": [0, ROOM * max(most, 1)], "y": _around(at)[::-1],
+    return {"sources": {"talk_data": columns}, "x": [0, ROOM * max(most, 1)], "y": _padded_range(at)[::-1],
             "tips": tips, "members": table["members"].tolist(), "groups": table["group"].tolist(),
             "labels": labels}  # fmt: skip
 
@@ -257,7 +257,7 @@ def _links(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
         )
     ]
     columns = {"x": dst, "y": src, "value": value.tolist(), "alpha": alpha}
-    reach = _around([*src, *dst])
+    reach = _padded_range([*src, *dst])
     drawn = {"sources": {"links_data": columns}, "x": reach, "y": reach, "tips": tips,
              "members": [[s, d] for s, d in zip(src, dst, strict=True)]}  # fmt: skip
     sized = bool(np.isfinite(size).all()) and len(size) > 0

@@ -120,10 +120,10 @@ def _limits() -> dict[str, Any]:
 
 def _columns(sums: PageSums) -> dict[str, dict[str, list[Any]]]:
     names = ("steps", "talk", "late", "before", "links", "bubbles", "ranks")
-    return {name: _listed(getattr(sums, name)) for name in names}
+    return {name: _json_columns(getattr(sums, name)) for name in names}
 
 
-def _listed(table: pd.DataFrame) -> dict[str, list[Any]]:
+def _json_columns(table: pd.DataFrame) -> dict[str, list[Any]]:
     """Return columns as JSON carries them; None where a number is missing."""
     return {str(name): _values(table[name]) for name in table}
 

@@ -33,15 +33,17 @@ def frames_under(sums: PageSums, state: Mapping[str, Any]) -> PageFrames:
     steps = sums.steps.assign(kept=_inside_selection(sums.steps, state))
     pairs = None if steps["kept"].all() else _key(steps["rank"], steps["step"])[steps["kept"].to_numpy()]
     groups, emphasised = state.get("group"), _emphasised(sums, state)
-    late = _late(_inside(sums.late, pairs, groups), _inside(sums.before, pairs, groups))
+    late = _late(_kept_rows(sums.late, pairs, groups), _kept_rows(sums.before, pairs, groups))
     return PageFrames(
         emphasised=emphasised,
         steps=steps,
         heat=_heat(steps, sums.talk, groups),
         late=late,
-        talk=_talk(sums, _inside(sums.talk, pairs), emphasised, groups),
+        talk=_talk(sums, _kept_rows(sums.talk, pairs), emphasised, groups),
         links=_links(sums.links, pairs, groups),
-        bubbles=_inside(sums.bubbles, pairs).groupby(["rank", "stage"], as_index=False)[list(BUBBLES)].mean(),
+        bubbles=_kept_rows(sums.bubbles, pairs)
+        .groupby(["rank", "stage"], as_index=False)[list(BUBBLES)]
+        .mean(),
         ranks=_table(sums, steps, late),
     )
 
@@ -76,7 +78,7 @@ def _key(rank: Any, step: Any) -> npt.NDArray[np.int64]:
     return made
 
 
-def _inside(
+def _kept_rows(
     table: pd.DataFrame, pairs: npt.NDArray[np.int64] | None, groups: Sequence[str] | None = None
 ) -> pd.DataFrame:
     """Return rows of ranks and steps that are kept (all for None, also outside steps), and of the groups."""

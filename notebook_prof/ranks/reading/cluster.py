@@ -147,13 +147,15 @@ def run_there(
     workers = set(client.nthreads())
     try:
         completed = as_completed(list(waiting))
-        for future in _ready(completed, client):
+        for future in _as_completed(completed, client):
             file = waiting.pop(future)
             yield _result(future, file)
             future.release()
         if client.status == "running":
             _tell_lost(workers - set(client.nthreads()), report)
-        yield from (_gone(file, "the scheduler went away", "scheduler-lost") for file in waiting.values())
+        yield from (
+            _lost_rank(file, "the scheduler went away", "scheduler-lost") for file in waiting.values()
+        )
         waiting.clear()
     finally:
         if waiting and client.status not in _ENDED:
@@ -176,7 +178,7 @@ def _tell_lost(workers: set[str], report: ImportReport) -> None:
     )
 
 
-def _ready(completed: Any, client: Any) -> Iterator[Any]:
+def _as_completed(completed: Any, client: Any) -> Iterator[Any]:
     """Yield futures as they end; stop early when nobody is left who could end them."""
     alone_since: float | None = None
     while not completed.is_empty():
@@ -200,14 +202,14 @@ def _ready(completed: Any, client: Any) -> Iterator[Any]:
 
 def _result(future: Any, file: RankFile) -> Reduction:
     if future.status == "cancelled":
-        return _gone(file, "the cluster gave the task up", "scheduler-lost")
+        return _lost_rank(file, "the cluster gave the task up", "scheduler-lost")
     if future.status == "error":
-        return _gone(file, f"{future.exception()!r}", "rank-lost")
+        return _lost_rank(file, f"{future.exception()!r}", "rank-lost")
     result: Reduction = future.result()  # waits where the result was lost just now
     return result
 
 
-def _gone(file: RankFile, why: str, code: str) -> Reduction:
+def _lost_rank(file: RankFile, why: str, code: str) -> Reduction:
     result = Reduction(file.rank, read=False)
     result.report.add(
         code,

@@ -71,7 +71,7 @@ def run_here(
             )
             if processes == 1:
                 done |= {file.rank for file in culprits}
-                yield from map(_lost, culprits)
+                yield from map(_lost_rank, culprits)
             processes = 1
         todo = [file for file in todo if file.rank not in done]
 
@@ -158,7 +158,7 @@ def _without_main() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-def _lost(file: RankFile) -> Reduction:
+def _lost_rank(file: RankFile) -> Reduction:
     result = Reduction(file.rank, read=False)
     result.report.add(
         "rank-lost",

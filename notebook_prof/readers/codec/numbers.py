@@ -90,9 +90,9 @@ def to_ns(texts: Sequence[bytes]) -> tuple[IntArray, npt.NDArray[np.bool_]]:
     for decimals in (3, 0):
         if (values := _uniform(joined, n, decimals)) is not None:
             return values, np.ones(n, bool)
-    if (values := _mixed(joined, n)) is not None:
+    if (values := _plain_decimals(joined, n)) is not None:
         return values, np.ones(n, bool)
-    parsed = [_single(bytes(text)) for text in texts]
+    parsed = [_one_number(bytes(text)) for text in texts]
     ok = np.fromiter((value is not None for value in parsed), bool, n)
     return np.fromiter((value or 0 for value in parsed), np.int64, n), ok
 
@@ -178,7 +178,7 @@ def _uniform(joined: bytes, n: int, decimals: int) -> IntArray | None:
     return np.asarray(values * scale)
 
 
-def _mixed(joined: bytes, n: int) -> IntArray | None:
+def _plain_decimals(joined: bytes, n: int) -> IntArray | None:
     """Read all at once, digit by digit, if every text is a plain decimal number of moderate length."""
     codes = np.frombuffer(joined, np.uint8)
     ends = np.flatnonzero(codes == _NEWLINE)
@@ -220,7 +220,7 @@ def _mixed(joined: bytes, n: int) -> IntArray | None:
     return np.where(negative, -values, values)
 
 
-def _single(text: bytes) -> int | None:
+def _one_number(text: bytes) -> int | None:
     try:
         value = Decimal(text.strip(b'" ').decode())
         # 1e999999999 is a number too: look at its size before making it an integer

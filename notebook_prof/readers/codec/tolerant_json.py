@@ -54,13 +54,13 @@ def decode_events(
     data = data.rstrip(b"\x00 \t\r\n")
     listed = data.lstrip().startswith(b"[")
     try:
-        return _whole(data, envelope, row, listed)
+        return _decode_whole(data, envelope, row, listed)
     except msgspec.ValidationError:
         pass
     except _UNDECODABLE as error:
         data = json_repair.mend(data, str(error), report)
         try:
-            return _whole(data, envelope, row, listed)
+            return _decode_whole(data, envelope, row, listed)
         except _UNDECODABLE:
             pass
     return _one_by_one(data, envelope, row, report)
@@ -93,7 +93,9 @@ def decode_object(data: bytes, kind: type[E], whose: str) -> E:
         raise FormatError(f"it cannot be read as {whose} JSON ({error})") from error
 
 
-def _whole(data: bytes, envelope: type[E], row: type[R], listed: bool) -> tuple[E | None, list[R] | None]:
+def _decode_whole(
+    data: bytes, envelope: type[E], row: type[R], listed: bool
+) -> tuple[E | None, list[R] | None]:
     if listed:
         return None, msgspec.json.decode(data, type=list[row])  # type: ignore[valid-type]
     return msgspec.json.decode(data, type=envelope), None

@@ -49,8 +49,8 @@ def read_space(data: bytes, report: ImportReport) -> Space:
     rows = listed if listed is not None else (envelope.traceEvents if envelope else [])
     if not rows:
         raise FormatError("there are no events in it")
-    planes = _named(rows, "process_name", lambda row: _id(row.pid))
-    lines = _named(rows, "thread_name", lambda row: (_id(row.pid), _id(row.tid)))
+    planes = _names_of(rows, "process_name", lambda row: _id(row.pid))
+    lines = _names_of(rows, "thread_name", lambda row: (_id(row.pid), _id(row.tid)))
     other = sum(row.ph not in ("X", "M") and bool(row.ph) for row in rows)
     report.add("row-not-used", "info", other, effect="rows of a kind that JAX does not write")
     rows = [row for row in rows if row.ph == "X"]
@@ -97,7 +97,7 @@ def _id(number: int | None) -> int:
     return number if number is not None and abs(number) < 1 << 63 else 0
 
 
-def _named(rows: list[Row], kind: str, key: Callable[[Row], Any]) -> dict[Any, str]:
+def _names_of(rows: list[Row], kind: str, key: Callable[[Row], Any]) -> dict[Any, str]:
     return {
         key(row): str(row.args["name"])
         for row in rows

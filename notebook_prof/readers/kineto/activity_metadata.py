@@ -234,7 +234,7 @@ def _text(values: list[Any]) -> pd.Series[Any]:
 
 def _number(values: list[Any], kind: str) -> pd.Series[Any]:
     if kind == "Int64" and all(value is None or isinstance(value, int) for value in values):
-        return pd.Series([_within(value) for value in values], dtype="Int64")
+        return pd.Series([_int64_or_none(value) for value in values], dtype="Int64")
     numbers = pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").astype("float64")
     if kind == "float64":
         return numbers
@@ -242,7 +242,7 @@ def _number(values: list[Any], kind: str) -> pd.Series[Any]:
     return whole.astype("Int64")
 
 
-def _within(value: int | None) -> int | None:
+def _int64_or_none(value: int | None) -> int | None:
     return value if value is not None and abs(value) < 1 << 63 else None
 
 

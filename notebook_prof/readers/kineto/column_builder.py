@@ -129,7 +129,7 @@ class ColumnBuilder:
         self._flags = int(np.bitwise_or.reduce(flags)) if count else 0
         range_code = self.types.get(ACTIVITY_TYPE, -1)
         self.range_count = int(np.count_nonzero(kind == range_code)) if range_code >= 0 else 0
-        if needed := self._needed(variant):
+        if needed := self._larger_arguments(variant):
             return variant._replace(arguments=needed)
         times = _times(spans, variant)
         if times is None:
@@ -139,14 +139,14 @@ class ColumnBuilder:
             return variant._replace(text_times=True)
         if self._flags & (BOOKKEEPING | NAMELESS) or not (ok is None or ok.all()):
             good = flags & NAMELESS == 0 if ok is None else ok & (flags & NAMELESS == 0)
-            self._lost(count - int(good.sum()))
+            self._report_lost(count - int(good.sum()))
             keep = np.flatnonzero(good & (flags & BOOKKEEPING == 0))
             spans = [spans[i] for i in keep.tolist()]
             name, kind, flags, ts, dur = name[keep], kind[keep], flags[keep], ts[keep], dur[keep]
         if spans:
             chunk: dict[str, Column] = {"name": name, "kind": kind, "flags": flags, "ts": ts, "dur": dur}
-            chunk["pid"] = _single(identifiers([span.pid for span in spans]))
-            chunk["tid"] = _single(identifiers([span.tid for span in spans]))
+            chunk["pid"] = _constant(identifiers([span.pid for span in spans]))
+            chunk["tid"] = _constant(identifiers([span.tid for span in spans]))
             self._add_chunk(chunk | self._arguments(spans, flags), len(spans))
         return variant
 
@@ -186,7 +186,7 @@ class ColumnBuilder:
         self._counts.append(count)
         self._chunks.append(columns)
 
-    def _needed(self, variant: Variant) -> type[Arguments] | None:
+    def _larger_arguments(self, variant: Variant) -> type[Arguments] | None:
         """Return larger arguments, if these events may have more than was decoded."""
         if self._flags & EXTRAS and variant.arguments is not AllArguments:
             return AllArguments
@@ -194,7 +194,7 @@ class ColumnBuilder:
             return self._small
         return None
 
-    def _lost(self, count: int) -> None:
+    def _report_lost(self, count: int) -> None:
         self._report.add(
             "broken-row",
             "loss",
@@ -275,7 +275,7 @@ def _copies(texts: list[Raw]) -> list[bytes]:
     return b"\0".join(texts).split(b"\0") if texts else []  # no valid JSON holds a NUL
 
 
-def _single(values: IntArray) -> Column:
+def _constant(values: IntArray) -> Column:
     """Return the value of all, if they have but one."""
     return int(values[0]) if (values == values[0]).all() else values
 

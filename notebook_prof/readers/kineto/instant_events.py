@@ -100,7 +100,7 @@ class InstantEvents:
         else:
             ts, ok = to_ns([row.ts for row in rows])
         if not ok.all():
-            self._lost(int((~ok).sum()))
+            self._report_lost(int((~ok).sum()))
             rows, ts = [row for row, good in zip(rows, ok.tolist(), strict=True) if good], ts[ok]
         names = [row.name for row in rows]
         if names.count(_MEMORY) < len(names):
@@ -128,7 +128,7 @@ class InstantEvents:
             if row.name and not row.name.startswith(_BOOKKEEPING)
         ]
 
-    def _lost(self, count: int) -> None:
+    def _report_lost(self, count: int) -> None:
         self._report.add("broken-row", "loss", count, effect="these rows are left out")
 
     def _add_counters(self, rows: list[Counter]) -> None:
@@ -148,7 +148,7 @@ class InstantEvents:
                     )
                     for key, value in values
                 ]
-        self._lost(lost)
+        self._report_lost(lost)
 
 
 def add_pairs_and_marks(columns: ColumnBuilder, report: ImportReport) -> None:

@@ -72,7 +72,7 @@ def scopes(
         return module, phase
     depth, parent, _ = nest(ranges.thread[rows], ranges.ts[rows], ranges.dur[rows])
     own = [_scope_phase(ranges.name[i]) for i in rows]
-    around = _holds(parent, np.array([word is not None for word in own]))
+    around = _has_inside(parent, np.array([word is not None for word in own]))
     paths: list[str | None] = [None] * len(rows)
     phases: list[str | None] = list(own)
     for i in np.argsort(depth, kind="stable").tolist():
@@ -90,7 +90,7 @@ def scopes(
     return module, phase
 
 
-def _holds(parent: IntArray, marked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def _has_inside(parent: IntArray, marked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Return which rows have a marked one anywhere inside."""
     result = np.zeros(len(parent), bool)
     up = parent[marked]

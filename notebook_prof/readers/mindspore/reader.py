@@ -92,7 +92,7 @@ class MindSporeReader(FolderReader):
         files_by_part: dict[tuple[str, int, str], list[File]] = {}
         for file in files:
             files_by_part.setdefault((file.kind, file.rank, file.part), []).append(file)
-        apart = sorted({file.folder for same in files_by_part.values() for file in same if _apart(same)})
+        apart = sorted({file.folder for same in files_by_part.values() for file in same if _are_apart(same)})
         if apart:
             raise FormatError(
                 f"there are several MindSpore profiles in it; open one of them: {', '.join(apart[:8])}"
@@ -114,7 +114,7 @@ class MindSporeReader(FolderReader):
         numbers = {file.rank for file in files if file.rank >= 0}
         # files without a number (msprof's of 2.2 and later) belong to the only rank that there is
         lowest = min(numbers, default=0)
-        staging = Staging(builder, numbered=bool(numbers), **self._named())
+        staging = Staging(builder, numbered=bool(numbers), **self._named_points())
         for rank in sorted(numbers or {0}):
             files_of_rank = [
                 file for file in files if file.rank == rank or (file.rank < 0 and rank == lowest)
@@ -124,7 +124,7 @@ class MindSporeReader(FolderReader):
         if not staging.used:
             raise FormatError("nothing that can be read is in it")
 
-    def _named(self) -> dict[str, Any]:
+    def _named_points(self) -> dict[str, Any]:
         if self._points:
             return {**self._points, "named_by": "argument"}
         options = {
@@ -135,6 +135,6 @@ class MindSporeReader(FolderReader):
         return {**options, "named_by": "environment"} if options else {}
 
 
-def _apart(files: list[File]) -> bool:
+def _are_apart(files: list[File]) -> bool:
     """Return whether files of one kind and rank lie in different folders."""
     return len({file.folder for file in files}) > 1

@@ -148,7 +148,7 @@ def named_points(
     result = steps.assign(points="file" if from_file else "names")
     for column, operator, first in (("fp_ns", staging.fp_point, True), ("bp_ns", staging.bp_point, False)):
         if operator:
-            rows = _named(runs["full"], operator) & inside
+            rows = _rows_named(runs["full"], operator) & inside
             if not rows.any():
                 _unknown(operator, runs["full"], staging)
         elif from_file:
@@ -165,7 +165,7 @@ def named_points(
     return parted(result)
 
 
-def _named(fulls: pd.Series, operator: str) -> BoolArray:
+def _rows_named(fulls: pd.Series, operator: str) -> BoolArray:
     exact: BoolArray = (fulls == operator).to_numpy(bool)
     last: BoolArray = (fulls.str.rpartition("/")[2] == operator).to_numpy(bool)
     return exact if exact.any() else last

@@ -57,7 +57,7 @@ def summary_tables(kind: str, data: bytes, name: str, report: ImportReport) -> F
         return {_CSV[kind][0]: _CSV[kind][1](frame, report)} if len(frame) else {}
     if kind in ("kernel_details", "operator_details", "step_trace_time", "cluster_step_trace_time"):
         frame = csv_frame(data, report)
-        return {kind: _plain(frame)} if len(frame) else {}
+        return {kind: _numeric(frame)} if len(frame) else {}
     if kind in _JSON and isinstance(value := json_value(data, report, name), dict):
         if kind == "flops_summary":
             return {kind: pd.DataFrame([_flat(value)])}
@@ -69,7 +69,7 @@ def _flat(value: dict[str, object]) -> dict[str, object]:
     return {key: item for key, item in value.items() if isinstance(item, int | float | str)}
 
 
-def _plain(frame: pd.DataFrame) -> pd.DataFrame:
+def _numeric(frame: pd.DataFrame) -> pd.DataFrame:
     """Read columns of numbers; blanks and the tabulators of MindStudio's times are cut off."""
     ready = {}
     for name in frame:

@@ -175,7 +175,7 @@ class _Rows:
     def _slices(self, rows: list[Slice]) -> None:
         ts, dur, ok = self._times(rows)
         ok &= np.fromiter((row.args.category in CATEGORIES for row in rows), bool, len(rows))
-        self._lost(ok)
+        self._report_lost(ok)
         handles, first = np.full(len(rows), -1, np.int64), sum(map(len, self._handles))
         self._handles.append(handles)
         args = [row.args for row, good in zip(rows, ok.tolist(), strict=True) if good]
@@ -215,7 +215,7 @@ class _Rows:
 
     def _memory(self, rows: list[Memory]) -> None:
         ts, ok = to_ns([row.ts for row in rows])
-        self._lost(ok)
+        self._report_lost(ok)
         rows = [row for row, good in zip(rows, ok.tolist(), strict=True) if good]
         if rows:
             args = [row.args for row in rows]
@@ -231,7 +231,7 @@ class _Rows:
 
     def _values(self, rows: list[Value]) -> None:
         ts, ok = to_ns([row.ts for row in rows])
-        self._lost(ok)
+        self._report_lost(ok)
         rows = [row for row, good in zip(rows, ok.tolist(), strict=True) if good]
         for row in rows:
             key = row.name, row.pid
@@ -267,7 +267,7 @@ class _Rows:
         dur, dur_ok = to_ns([row.dur for row in rows])
         return ts, dur, ts_ok & dur_ok
 
-    def _lost(self, ok: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
+    def _report_lost(self, ok: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
         self._builder.report.add(
             "broken-row",
             "loss",

@@ -148,7 +148,7 @@ class EventTables:
         tables: dict[str, Any] = {}
         for name in (*parts, *(name for name in from_events if name not in parts)):
             try:
-                table = _whole(parts.get(name), from_events.get(name))
+                table = _joined_table(parts.get(name), from_events.get(name))
             except (FormatError, TypeError, ValueError, OverflowError) as error:
                 builder.report.add(
                     "broken-table",
@@ -199,7 +199,7 @@ def _are_times(table: pd.DataFrame, columns: list[str]) -> bool:
     )
 
 
-def _whole(part: TablePart | None, from_events: pd.DataFrame | None) -> Any:
+def _joined_table(part: TablePart | None, from_events: pd.DataFrame | None) -> Any:
     """Return a table of what events tell and of what the file holds beside them."""
     if part is None:
         return None if from_events is None else _guessed(from_events.drop(columns=_ROW))

@@ -30,7 +30,9 @@ def is_ours(path: Path) -> bool:
     """Return whether a folder or a zip says that it is a recording of ours, finished or not."""
     try:
         if path.is_dir():
-            return any(_says_so((path / name).read_bytes()) for name in (FIRST, LAST) if _small(path / name))
+            return any(
+                _says_so((path / name).read_bytes()) for name in (FIRST, LAST) if _is_small_file(path / name)
+            )
         with path.open("rb") as file:
             head = file.read(_START)
         if not head.startswith(_ZIP):
@@ -80,9 +82,9 @@ class Storage:
         self._all: Any = None
         if not path.is_dir():
             self._list_members()
-        first = self._json(FIRST) if self._has(FIRST) else {}
+        first = self._json(FIRST) if self._has_file(FIRST) else {}
         check_version(first or {"schema": SCHEMA})
-        if not self._has(LAST):
+        if not self._has_file(LAST):
             raise FormatError(_UNFINISHED)
         self.content = self._json(LAST)
         check_version(self.content)
@@ -102,9 +104,9 @@ class Storage:
         entry = self._files.get(name)
         if not isinstance(entry, Mapping):
             raise FormatError(f"{LAST!r} does not know the file {name!r}")
-        if not self._has(name):
+        if not self._has_file(name):
             raise FormatError(f"the file {name!r} is missing: copy the recording again")
-        data = self._raw(name)
+        data = self._raw_bytes(name)
         if data.size != entry.get("bytes") or (zlib.crc32(data) if data.size else 0) != entry.get("crc32"):
             raise FormatError(
                 f"{name!r} is damaged: it has {data.size:,} bytes, or other bytes, than the "
@@ -123,21 +125,21 @@ class Storage:
 
     def _json(self, name: str) -> dict[str, Any]:
         try:
-            content = json.loads(self._raw(name).to_pybytes())
+            content = json.loads(self._raw_bytes(name).to_pybytes())
         except (ValueError, RecursionError) as error:
             raise FormatError(f"{name!r} is damaged: {error}") from error
         if not isinstance(content, dict):
             raise FormatError(f"{name!r} is damaged: it holds a {type(content).__name__}")
         return content
 
-    def _has(self, name: str) -> bool:
+    def _has_file(self, name: str) -> bool:
         if not _NAME.fullmatch(name):
             raise FormatError(f"{name!r} is not a name that files of a recording have")
         if self._path.is_dir():
             return (self._path / name).is_file()
         return name in self._members
 
-    def _raw(self, name: str) -> Any:
+    def _raw_bytes(self, name: str) -> Any:
         import pyarrow as pa
 
         try:
@@ -204,7 +206,7 @@ def check_version(content: Mapping[str, Any]) -> None:
         )
 
 
-def _small(path: Path, most: int = 1 << 30) -> bool:
+def _is_small_file(path: Path, most: int = 1 << 30) -> bool:
     return path.is_file() and path.stat().st_size < most
 
 

@@ -184,7 +184,7 @@ def _offsets(rows: list[Row]) -> Any:
 def _row(row: Row) -> tuple[Any, ...]:
     args, word = row.args or _NO_ARGS, row.cat or ""
     name = _DURATION.sub("", row.name or "")
-    correlation = _fit(args.correlation)
+    correlation = _in_range(args.correlation)
     if word in DEVICE_TYPES:
         return (0, 0, name, word, -1, -1, *_device_and_stream(row), correlation, None, None)
     shapes = _shapes(args)
@@ -196,7 +196,7 @@ def _row(row: Row) -> tuple[Any, ...]:
 def _device_and_stream(row: Row) -> tuple[int, int]:
     args = row.args or _NO_ARGS
     device = args.device if args.device is not None else _thread(row.pid)
-    return _fit(device), _fit(args.stream if args.stream is not None else _thread(row.tid))
+    return _in_range(device), _in_range(args.stream if args.stream is not None else _thread(row.tid))
 
 
 def _device_event(row: Row) -> tuple[Any, ...]:
@@ -204,21 +204,21 @@ def _device_event(row: Row) -> tuple[Any, ...]:
     name, word = _DURATION.sub("", row.name or ""), row.cat
     nan = float("nan")
     return (
-        _fit(a.correlation),
+        _in_range(a.correlation),
         *_device_and_stream(row),
         0,
         name,
         word,
-        _maybe(a.context),
+        _in_range_or_none(a.context),
         _list(a.grid),
         _list(a.block),
-        _maybe(a.registers),
-        _maybe(a.shared),
+        _in_range_or_none(a.registers),
+        _in_range_or_none(a.shared),
         nan if a.blocks_per_sm is None else a.blocks_per_sm,
         nan if a.warps_per_sm is None else a.warps_per_sm,
         nan if a.occupancy is None else a.occupancy / 100,
-        _maybe(a.bytes),
-        _maybe(a.value),
+        _in_range_or_none(a.bytes),
+        _in_range_or_none(a.value),
     )
 
 
@@ -231,7 +231,7 @@ def _memory(row: Row) -> tuple[Any, ...]:
         row.cat,
         a.place,
         addr if 0 <= addr < 2 * _MAX else 0,
-        *map(_fit, totals),
+        *map(_in_range, totals),
         _thread(row.pid),
         _thread(row.tid),
     )
@@ -277,14 +277,14 @@ def _thread(value: int | str | None) -> int:
     if isinstance(value, str):
         match = _THREAD.fullmatch(value)
         value = int(match[1]) if match and len(match[1]) < 20 else -1
-    return _fit(value)
+    return _in_range(value)
 
 
-def _fit(value: int | None) -> int:
+def _in_range(value: int | None) -> int:
     return value if value is not None and -_MAX <= value < _MAX else -1
 
 
-def _maybe(value: int | None) -> int | None:
+def _in_range_or_none(value: int | None) -> int | None:
     return value if value is not None and -_MAX <= value < _MAX else None
 
 

@@ -87,7 +87,7 @@ def read_timeline(data: bytes, builder: TraceBuilder, device: int) -> None:
     if len(content) == 2 and _is_levels(content):
         _levels(content[0], content[1], builder, device)
     else:
-        _raw(content, builder, device)
+        _read_events(content, builder, device)
 
 
 def _decoded(data: bytes, builder: TraceBuilder) -> Any:
@@ -121,8 +121,8 @@ def _is_levels(content: list[Any]) -> bool:
     return all(isinstance(row, list) for row in rows[:1]) and len(times) >= len(rows)
 
 
-def _raw(content: list[Any], builder: TraceBuilder, device: int) -> None:
-    rows = [row for row in content if isinstance(row, list) and len(row) == 4 and all(map(_fits, row))]
+def _read_events(content: list[Any], builder: TraceBuilder, device: int) -> None:
+    rows = [row for row in content if isinstance(row, list) and len(row) == 4 and all(map(_is_in_range, row))]
     table = np.array(rows, np.int64).reshape(-1, 4)
     good = np.isin(table[:, 1], (1, 2, 3, 4)) & (table[:, 3] >= 0) & (table[:, 3] < len(CATEGORIES))
     example = f"{int(good.sum()):,} others are sound"
@@ -162,7 +162,7 @@ def _raw(content: list[Any], builder: TraceBuilder, device: int) -> None:
 def _levels(times: list[Any], rows: list[Any], builder: TraceBuilder, device: int) -> None:
     width = len(CATEGORIES) + 1
     usable = [
-        isinstance(row, list) and len(row) == width and _fits(time) and all(map(_fits, row))
+        isinstance(row, list) and len(row) == width and _is_in_range(time) and all(map(_is_in_range, row))
         for time, row in zip(times, rows, strict=False)
     ]
     example = f"{sum(usable):,} others are sound"
@@ -193,7 +193,7 @@ def _levels(times: list[Any], rows: list[Any], builder: TraceBuilder, device: in
     )
 
 
-def _fits(value: Any) -> bool:
+def _is_in_range(value: Any) -> bool:
     return type(value) is int and -_MOST * 1000 < value < _MOST * 1000
 
 

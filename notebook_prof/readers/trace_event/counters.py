@@ -65,11 +65,11 @@ def _arguments(rows: list[Row]) -> list[dict[str, Any]]:
     try:
         decoded = msgspec.json.decode(b"[" + b",".join(row.args or b"null" for row in rows) + b"]")
     except (msgspec.DecodeError, RecursionError):
-        decoded = [_single(bytes(row.args)) for row in rows]
+        decoded = [_decode_value(bytes(row.args)) for row in rows]
     return [value if isinstance(value, dict) else {} for value in decoded]
 
 
-def _single(text: bytes) -> Any:
+def _decode_value(text: bytes) -> Any:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):

@@ -56,8 +56,8 @@ def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
         "names": len(c.names),
         "categories": c.categories,
         "phases": c.phases,
-        "tints": [tint for tint in TINTS if tint == "name" or _used(store, tint)],
-        "groupings": [by for by in GROUPINGS if by == "name" or _used(store, by)],
+        "tints": [tint for tint in TINTS if tint == "name" or _is_used(store, tint)],
+        "groupings": [by for by in GROUPINGS if by == "name" or _is_used(store, by)],
         "device": any(track.kind == "stream" for track in c.tracks),
         "memory": store.memory_devices,
         "resident": store.resident is not None,
@@ -128,7 +128,7 @@ def names(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     )
 
 
-def _used(store: ViewStore, by: str) -> bool:
+def _is_used(store: ViewStore, by: str) -> bool:
     if by == "category":
         return len(store.columns.categories) > 1
     return bool(store.trace.slices[by].notna().any())

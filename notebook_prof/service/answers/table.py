@@ -50,8 +50,8 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
         ``by`` (``name shapes module category``), ``scope`` (``all host device``), ``filter`` (as
         `notebook_prof.selection.Query` reads it, the same as ``p.operators(where=…)``), ``sort`` (``label
         count total_ns self_ns device_ns``), ``descending``, ``start`` and ``top`` (which rows, at most
-        1,000). With ``apart`` total and self are sorted by as times of the host; a kernel's own time counts as
-        time of the device.
+        1,000). With ``apart`` total and self are sorted by as times of the host; a kernel's own time counts
+        as the device's.
 
     Returns
     -------

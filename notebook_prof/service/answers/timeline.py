@@ -101,7 +101,7 @@ def strip(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     d = picture.density
     assert d is not None
     content = {"tracks": [k for k, _ in pairs], "filtered": bool(key), "picture": number}
-    marks = {"bright": _bright(store, picture.index, d, key)}
+    marks = {"bright": _selected_brightness(store, picture.index, d, key)}
     if request.get("picture") == number:
         return pack({**content, "same": True}, marks)
     cells = _cells(store, picture.index, d, tint)
@@ -130,7 +130,7 @@ def _picture(
     if total <= limit:
         return Picture(drawn.rows, total, spread(first, stop), None)
     at = drawn.wide.find(first, stop, _NARROWEST_PX * (b - a) / width, limit)
-    inside, bins = _inside(store, window, width)
+    inside, bins = _recorded_part(store, window, width)
     return Picture(drawn.rows, total, at, _density(drawn, rows, inside, bins))
 
 
@@ -180,11 +180,11 @@ def _marks(store: ViewStore, picture: Picture, key: Key) -> dict[str, npt.NDArra
     slices = picture.index.order[picture.at]
     marks: dict[str, npt.NDArray[Any]] = {"match": store.matches(key, slices).astype(np.uint8)}
     if picture.density is not None:
-        marks["bright"] = _bright(store, picture.index, picture.density, key)
+        marks["bright"] = _selected_brightness(store, picture.index, picture.density, key)
     return marks
 
 
-def _bright(store: ViewStore, index: RowIndex, d: Density, key: Key) -> npt.NDArray[np.uint8]:
+def _selected_brightness(store: ViewStore, index: RowIndex, d: Density, key: Key) -> npt.NDArray[np.uint8]:
     """Return selected part of the busy time of every cell, 0–255."""
     any_ = (d.count > 0).ravel()
     chosen = store.chosen(key)
@@ -197,7 +197,9 @@ def _bright(store: ViewStore, index: RowIndex, d: Density, key: Key) -> npt.NDAr
     return np.clip(np.ceil(share * 255), 0, 255).astype(np.uint8)
 
 
-def _inside(store: ViewStore, window: tuple[float, float], width: int) -> tuple[tuple[float, float], int]:
+def _recorded_part(
+    store: ViewStore, window: tuple[float, float], width: int
+) -> tuple[tuple[float, float], int]:
     """Return the part of a window that lies in the recording, and its share of the pixels."""
     first, last = float(store.trace.span.start), float(max(store.trace.span.end, 1))
     a = min(max(window[0], first), last)

@@ -37,7 +37,7 @@ class Density:
         Slices that touch the bin.
     longest : ndarray of int64
         Position (in the RowIndex) of the longest slice that touches the bin; -1 where there is none.
-    stops, rest : ndarray of int64, shape (rows, bins + 1)
+    stops, open_ns : ndarray of int64, shape (rows, bins + 1)
         `RowIndex.started_before` and `RowIndex.open_ns` of the edges.
     """
 
@@ -135,13 +135,13 @@ def density(
     busy = np.diff(index.busy_before(stops) - open_ns, axis=1)
     first, stop = stops[:, :-1], stops[:, 1:]
     carried = open_ns[:, :-1] > 0
-    longest = _longer(index, blocks.longest(first, stop), carried, first)
+    longest = _longest_of_bins(index, blocks.longest(first, stop), carried, first)
     count = (stop - first) + carried
     made = Density(float(origin), float(width), busy, None, count, longest, stops, open_ns)
     return made if chosen is None else replace(made, matched_ns=made.matched(chosen))
 
 
-def _longer(index: RowIndex, inside: IntArray, carried: BoolArray, first: IntArray) -> IntArray:
+def _longest_of_bins(index: RowIndex, inside: IntArray, carried: BoolArray, first: IntArray) -> IntArray:
     """Return the longest slice of every bin: of those that begin inside, and the one carried into it."""
     into, a = first[carried] - 1, inside[carried]
     inside[carried] = np.where((a < 0) | (index.lengths(into) > index.lengths(a)), into, a)

@@ -163,16 +163,16 @@ class GroupIndex:
         self._key += ts[order]
         if around is None:
             lengths = dur[order]
-            at, until = _late(order, count, track, ts, lengths)
+            at, until = _overlapped(order, count, track, ts, lengths)
             late = order[at]
             lengths[at] -= until - ts[late]
             by_slice = np.argsort(late, kind="stable")
-            self._late, self._fresh = late[by_slice], until[by_slice]
+            self._overlapped, self._fresh = late[by_slice], until[by_slice]
         else:
-            self._late, self._fresh = late_inside(codes, around, ts, dur, chosen)
-            fresh = dur.copy() if len(self._late) else dur
-            if len(self._late):
-                fresh[self._late] -= self._fresh - ts[self._late]
+            self._overlapped, self._fresh = late_inside(codes, around, ts, dur, chosen)
+            fresh = dur.copy() if len(self._overlapped) else dur
+            if len(self._overlapped):
+                fresh[self._overlapped] -= self._fresh - ts[self._overlapped]
             lengths = fresh[order]
         self._total, self._self = running_sum(lengths), running_sum(self_ns[order])
         again = again[codes[again] == codes[parent]]
@@ -190,7 +190,7 @@ class GroupIndex:
     @property
     def nbytes(self) -> int:
         """Memory in bytes, without columns that belong to the trace."""
-        parts = (self._key, self._total, self._self, self._repeats, self._late, self._fresh)
+        parts = (self._key, self._total, self._self, self._repeats, self._overlapped, self._fresh)
         return sum(part.nbytes for part in parts) + (0 if self._chosen is None else self._chosen.nbytes)
 
     def totals(self, start: int, end: int, row_below: IntArray) -> GroupTotals:
@@ -239,7 +239,7 @@ class GroupIndex:
         np.add.at(touched, codes, 1)
         np.add.at(count, codes, ~np.isin(slices, self._again))
         np.add.at(total, codes, self._part(slices, start, end))
-        np.add.at(own, codes, self._own(slices, rows, row_below, start, end))
+        np.add.at(own, codes, self._own_ns(slices, rows, row_below, start, end))
 
     def _leave(self, start: int, end: int, row_below: IntArray, total: IntArray, own: IntArray) -> None:
         """Take away what sticks out at the right edge of slices that start inside."""
@@ -248,7 +248,7 @@ class GroupIndex:
         slices, rows = slices[inside], rows[inside]
         codes = self._codes[slices]
         np.add.at(total, codes, self._part(slices, start, end) - self._lengths(slices))
-        np.add.at(own, codes, self._own(slices, rows, row_below, start, end) - self._self_ns[slices])
+        np.add.at(own, codes, self._own_ns(slices, rows, row_below, start, end) - self._self_ns[slices])
 
     def _crossing(self, edge: int) -> tuple[IntArray, IntArray]:
         at = self._index.crossing(edge)
@@ -259,9 +259,9 @@ class GroupIndex:
     def _from(self, slices: IntArray) -> IntArray:
         """Return the start of the fresh stretch of some slices."""
         fresh = self._ts[slices].copy()
-        if len(self._late):
-            at = np.minimum(np.searchsorted(self._late, slices), len(self._late) - 1)
-            is_late = self._late[at] == slices
+        if len(self._overlapped):
+            at = np.minimum(np.searchsorted(self._overlapped, slices), len(self._overlapped) - 1)
+            is_late = self._overlapped[at] == slices
             fresh[is_late] = self._fresh[at[is_late]]
         return fresh
 
@@ -272,14 +272,16 @@ class GroupIndex:
         right = np.minimum(self._ts[slices] + self._dur[slices], end)
         return np.asarray(np.maximum(right - np.maximum(self._from(slices), start), 0))
 
-    def _own(self, slices: IntArray, rows: IntArray, row_below: IntArray, start: int, end: int) -> IntArray:
+    def _own_ns(
+        self, slices: IntArray, rows: IntArray, row_below: IntArray, start: int, end: int
+    ) -> IntArray:
         left = np.maximum(self._ts[slices], start)
         right = np.minimum(self._ts[slices] + self._dur[slices], end)
         covered = self._index.covered(row_below[rows], left, right)
         return np.asarray(np.maximum(right - left - covered, 0))
 
 
-def _late(
+def _overlapped(
     order: npt.NDArray[np.integer],
     count: IntArray,
     track: npt.NDArray[np.integer],

@@ -66,11 +66,11 @@ class LaunchedIndex:
                 slices = slices[self._ts[slices] >= start]
             last = self._ts[slices] + self._dur[slices]
             part = np.minimum(last, end) - start if sign > 0 else end - last
-            for groups, ns in self._of(slices, part):
+            for groups, ns in self._launched_by(slices, part):
                 np.add.at(out, groups, ns)
         return out
 
-    def _of(self, slices: IntArray, ns: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+    def _launched_by(self, slices: IntArray, ns: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
         first = np.searchsorted(self._slices, slices)
         stop = np.searchsorted(self._slices, slices, side="right")
         for k in np.flatnonzero(stop > first):  # at most one a stream

@@ -164,7 +164,9 @@ def _drawn(
     scale, unit = time_unit(max(length))
     columns |= {"length": np.array(length) / scale, "place": np.arange(len(length)), "share": share}
     data = source(columns | tip_columns(tooltips))
-    plot = row_figure([_plain(name) for name in columns["name"]], unit, max(length) / scale * 1.12)
+    plot = row_figure(
+        [_plain_kernel_name(name) for name in columns["name"]], unit, max(length) / scale * 1.12
+    )
     bars = plot.hbar(
         y="place", right="length", height=0.8, source=data, fill_color="colour", fill_alpha="alpha",
         line_color=None,
@@ -174,7 +176,7 @@ def _drawn(
     return Drawn(plot, title, legend or {})
 
 
-def _plain(name: str) -> str:
+def _plain_kernel_name(name: str) -> str:
     """Return a kernel's name without ``void`` and the types of its arguments, which are alike in most."""
     return _ARGUMENTS.sub("", name.removeprefix("void ")) or name
 

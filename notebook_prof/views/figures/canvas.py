@@ -61,9 +61,9 @@ def bare_figure(name: str, height: int, x_range: Range1d, y_range: Range1d, axis
     for part in plot.xaxis:
         part.formatter = BasicTickFormatter(name=f"{name}_time")
         part.ticker = time_ticker()
-        _thin(part)
+        _thin_lines(part)
     for part in plot.yaxis:
-        _thin(part)
+        _thin_lines(part)
     return plot
 
 
@@ -109,7 +109,7 @@ def add_boxes(plot: figure, source: str, columns: str = "", **look: object) -> N
     )
 
 
-def _thin(axis: LinearAxis) -> None:
+def _thin_lines(axis: LinearAxis) -> None:
     axis.axis_line_alpha = 0.4
     axis.minor_tick_line_color = None
     axis.major_tick_in = 0

@@ -95,17 +95,17 @@ def _lines(trace: Trace, selection: Selection) -> dict[str, tuple[Any, float]]:
         sizes = table["size"].to_numpy(dtype=np.float64, na_value=0)
         top = table["capacity"].max() if "capacity" in table else np.nan
         if len(sizes):
-            lines[name] = _thin(sizes), float(top) if top == top else float(sizes.max())
+            lines[name] = _subsample(sizes), float(top) if top == top else float(sizes.max())
     pipeline = recorded_table(trace, "minddata_pipeline")
     if pipeline is not None:
         columns = ("op_type", "op_id", "sizes", "queue_length")
         for kind, number, sizes, length in zip(*(pipeline[name] for name in columns), strict=True):
             if isinstance(sizes, list | tuple | np.ndarray) and len(sizes) and length == length:
-                lines[f"{kind}_{number}"] = _thin(np.asarray(sizes, dtype=np.float64)), float(length)
+                lines[f"{kind}_{number}"] = _subsample(np.asarray(sizes, dtype=np.float64)), float(length)
     return lines
 
 
-def _thin(sizes: Any) -> Any:
+def _subsample(sizes: Any) -> Any:
     return sizes[:: -(-len(sizes) // _POINTS)]
 
 
@@ -228,18 +228,18 @@ def operator_positions(table: pd.DataFrame) -> tuple[Any, Any]:
     """
     ids = [int(number) for number in table["op_id"]]
     above = dict(zip(ids, (int(number) for number in table["parent"]), strict=True))
-    far = {number: len(_way(number, above)) for number in ids}
+    far = {number: len(_path_to_root(number, above)) for number in ids}
     feeds = set(above.values())
     row: dict[int, int] = {}
     for lane, first in enumerate(number for number in ids if number not in feeds):
-        for number in _way(first, above):
+        for number in _path_to_root(first, above):
             row.setdefault(number, lane)
     most = max(far.values())
     columns = np.array([most - far[number] for number in ids], dtype=np.float64)
     return columns, np.array([row.get(number, 0) for number in ids], dtype=np.float64)
 
 
-def _way(number: int, above: dict[int, int]) -> list[int]:
+def _path_to_root(number: int, above: dict[int, int]) -> list[int]:
     """Follow an operator to the root; the way ends where a file goes round in a circle."""
     way: list[int] = []
     while number in above and number not in way:

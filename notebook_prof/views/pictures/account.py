@@ -65,7 +65,7 @@ def account_strip(
         wide = max(b - a - (1 if b - a > 3 else 0), 0.6)
         scene.parts.append(Rect(a, 2, wide, _HIGH, colour, alpha))
         if part["kind"] == "outside-window":
-            _hatch(scene, a, a + wide)
+            _draw_hatch(scene, a, a + wide)
         if text := _label(part, steps[k], float(dur[k]), wide - 2 * _PAD):
             ink = ON_COLOUR if part["kind"] in ACCOUNT else MUTED
             scene.parts.append(Text(a + _PAD, 2 + _HIGH / 2, text, ink))
@@ -92,7 +92,7 @@ def _label(part: dict[str, Any], steps: int, dur: float, room: float) -> str:
     return short if short == words or len(short) >= _FEWEST_LETTERS else ""
 
 
-def _hatch(scene: Scene, left: float, right: float) -> None:
+def _draw_hatch(scene: Scene, left: float, right: float) -> None:
     for x in np.arange(left - left % _HATCH + _HATCH, right, _HATCH).tolist():
         across = min(_HIGH, x - left)
         scene.parts.append(Line(np.array([x, x - across]), np.array([2, 2 + across]), RULE))

@@ -96,10 +96,10 @@ def trace_blocks(
         What of the verdict selects something.
     """
     tabs = embedded(trace)
-    settings = {**dashboard_settings(trace, verdict, claims), "uid": "", "absent": _absent(trace)}
+    settings = {**dashboard_settings(trace, verdict, claims), "uid": "", "absent": _what_is_missing(trace)}
     document = json_text(json.loads(dashboard_document(trace)))
     room -= sum(len(text.encode()) for text in (document, json_text(settings), json_text(tabs)))
-    columns, settings["notice"], whole = _fitting(ViewStore(trace), room)
+    columns, settings["notice"], whole = _columns_that_fit(ViewStore(trace), room)
     panels = json_text({"tabs": tabs, "focus": whole})
     parts = {"document": document, "given": columns, "settings": json_text(settings), "panels": panels}
     return {f"{prefix}{name}": text for name, text in parts.items()}
@@ -109,7 +109,7 @@ def _page(scripts: list[str], modules: list[str], body: str) -> str:
     return html_page(scripts, modules, body, _PAGE_STYLE + stylesheet(), "notebook_prof report")
 
 
-def _fitting(store: ViewStore, room: int) -> tuple[str, str, bool]:
+def _columns_that_fit(store: ViewStore, room: int) -> tuple[str, str, bool]:
     """Return as much of the columns as has room, as JSON; what is left out; whether every slice is in it."""
     n = store.columns.n
     most, events = n if n <= MOST_SLICES else min(_MOST_WITH_SUMS, MOST_SLICES), MOST_SLICES
@@ -138,7 +138,7 @@ def _thinned(store: ViewStore, most: int) -> str:
     )
 
 
-def _absent(trace: Trace) -> str:
+def _what_is_missing(trace: Trace) -> str:
     """Return what the file does not carry, in a sentence; empty where nothing is missing."""
     if trace.slices["stack"].notna().any():
         return "Stacks are not in this file: open the profile in a notebook to see them."

@@ -39,7 +39,7 @@ class Part:
     ----------
     keep : ndarray of bool, shape (slices,)
     cells : BusyGrid
-    crumbs : TotalsGrid
+    totals_grid : TotalsGrid
     kinds : ndarray of int64
         A slice of every kind that `totals_grid` tell apart.
     kind_of_cell : ndarray of int64

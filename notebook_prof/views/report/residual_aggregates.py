@@ -92,12 +92,12 @@ class TotalsGrid:
 
     Attributes
     ----------
-    per_place, fine : int
+    per_group, fine : int
         Coarse cells of a group of rows, and fine cells in each of them.
-    place_of_row : ndarray of int64
+    group_of_row : ndarray of int64
         Rows are a group each or, where that were too many entries, tracks or the tracks of a kind.
     at : ndarray of int64
-        ``place * per_place + coarse cell`` in which the slices begin.
+        ``group * per_group + coarse cell`` in which the slices begin.
     kind : ndarray of int64
     weight : ndarray of int64
         Their ns, and one more a slice, so that instants weigh something.

@@ -38,13 +38,13 @@ def _embedded(name: str, tab: Tab, trace: Trace) -> dict[str, str]:
     except Exception as error:  # one tab must not cost the file
         return {"missing": f"This tab could not be worked out ({type(error).__name__}: {error})."}
     return (
-        {"data": _fitting(packed(name, made, MOST_ROWS))}
+        {"data": _text_that_fits(packed(name, made, MOST_ROWS))}
         if isinstance(made, Panel)
         else {"missing": made.sentence}
     )
 
 
-def _fitting(answer: Answer) -> str:
+def _text_that_fits(answer: Answer) -> str:
     parts = answer.content["parts"]
     while len(text := _text(answer)) > MOST_BYTES:
         drawn = [i for i, part in enumerate(parts) if part["kind"] == "picture"]
@@ -60,11 +60,11 @@ def _fitting(answer: Answer) -> str:
 
 def _text(answer: Answer) -> str:
     columns = answer.arrays().items()
-    data = {key: [None if x != x else _short(x) for x in values.tolist()] for key, values in columns}
+    data = {key: [None if x != x else _rounded(x) for x in values.tolist()] for key, values in columns}
     content = {key: value for key, value in answer.content.items() if key != "columns"}
     raw = json.dumps({"content": content, "data": data}, separators=(",", ":"), ensure_ascii=False)
     return base64.b64encode(zlib.compress(raw.encode("utf-8"), 9)).decode("ascii")
 
 
-def _short(value: float) -> float | int:
+def _rounded(value: float) -> float | int:
     return int(value) if value == int(value) else float(f"{value:.7g}")

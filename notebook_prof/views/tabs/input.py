@@ -37,7 +37,7 @@ def input_data(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     if len(stages):
         parts.append(_stages(stages))
     if len(queues):
-        parts.append(Table(queues.drop(columns=_single(queues)), title="Queues", call="p.input.queues()",
+        parts.append(Table(queues.drop(columns=_lone_rank(queues)), title="Queues", call="p.input.queues()",
                            units={"usage": "share"}))  # fmt: skip
     parts.append(_steps(table))
     return Panel("Input", tuple(parts), followed(analysis.input_pipeline))
@@ -85,7 +85,7 @@ def _bottleneck_notes(queues: pd.DataFrame, stages: pd.DataFrame) -> list[Note]:
 
 
 def _stages(stages: pd.DataFrame) -> Table:
-    table = stages.drop(columns=[*_single(stages), "parent"])
+    table = stages.drop(columns=[*_lone_rank(stages), "parent"])
     table["suspect"] = table["suspect"].map({True: "bottleneck", False: ""})
     units = {
         "usage": "share",
@@ -112,7 +112,7 @@ def _steps(table: pd.DataFrame) -> Table:
     return Table(keep, heads={"dur": "step takes"}, select=select, title="Steps", call="p.input.pipeline()")
 
 
-def _single(table: pd.DataFrame) -> list[str]:
+def _lone_rank(table: pd.DataFrame) -> list[str]:
     """Return the column of ranks where there is one rank."""
     return ["rank"] if table["rank"].nunique() < 2 else []
 

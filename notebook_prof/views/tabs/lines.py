@@ -26,7 +26,7 @@ def lines(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     table = filtered(analysis.lines, trace, state)
     if not len(table):
         return Absent(without_lines(trace) or "No line of yours ran in what is selected.")
-    gone = _useless(table)
+    gone = _constant_columns(table)
     return Panel(
         "Lines",
         (
@@ -44,7 +44,7 @@ def lines(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     )
 
 
-def _useless(table: pd.DataFrame) -> list[str]:
+def _constant_columns(table: pd.DataFrame) -> list[str]:
     """Return columns that say the same in every row."""
     constant = {
         "file": (table["file"] == CELL).all(),

@@ -152,7 +152,7 @@ class Sampler:
             if self._ticks % OTHERS_EVERY == 0:
                 in_tick()
 
-        ticker = AlarmTicker(part.ticks, now_ns, each_tick, self._yielded)
+        ticker = AlarmTicker(part.ticks, now_ns, each_tick, self._alarm_lost)
         self._ticker = ticker
         self._tick_watcher.watch(part.late, ident, in_watcher)
         ticker.start()
@@ -177,7 +177,7 @@ class Sampler:
         self._parts.append(part)
         return looks
 
-    def _yielded(self, called: str) -> None:
+    def _alarm_lost(self, called: str) -> None:
         if self._tick_watcher is not None:
             self._tick_watcher.stop()
         self._poll(f"the cell uses the alarm itself ({called})")

@@ -77,7 +77,7 @@ class TickAttribution:
         if depth == 0:
             return packed
         code, offset = numbers[0], numbers[depth]
-        if offset <= self._of(code).first:
+        if offset <= self._instructions_of(code).first:
             if depth == 1:
                 return packed
             del numbers[depth], numbers[0]
@@ -85,14 +85,14 @@ class TickAttribution:
             code, offset = numbers[0], numbers[depth]
         elif not self._is_jump(code, offset):
             return packed
-        before = self._before(code, offset)
+        before = self._slow_before(code, offset)
         if before is not None:
             numbers[depth] = before
         return numbers.tobytes()
 
-    def _before(self, code: int, offset: int) -> int | None:
+    def _slow_before(self, code: int, offset: int) -> int | None:
         """Return the slow instruction since the last look for signals before the one at `offset`."""
-        instructions = self._of(code)
+        instructions = self._instructions_of(code)
         at = bisect_right(instructions.offsets, offset) - 2
         if at >= 0 and not instructions.looks[at]:
             return instructions.offsets[at]
@@ -100,7 +100,7 @@ class TickAttribution:
 
     def _is_jump(self, code: int, offset: int) -> bool:
         """Return whether signals are looked for here, and not since a call has just ended."""
-        instructions = self._of(code)
+        instructions = self._instructions_of(code)
         at = bisect_right(instructions.offsets, offset) - 1
         return (
             at >= 0
@@ -109,7 +109,7 @@ class TickAttribution:
             and not instructions.calls[at]
         )
 
-    def _of(self, code: int) -> _Instructions:
+    def _instructions_of(self, code: int) -> _Instructions:
         if (instructions := self._instructions.get(code)) is None:
             instructions = self._instructions[code] = _instructions(self._codes[code])
         return instructions

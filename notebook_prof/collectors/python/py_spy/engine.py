@@ -79,7 +79,7 @@ class PySpy:
         self._children = Children(clock.now_ns)
         self._window_ns = (clock.now_ns(), 0)
         self._segments[0].begin_ns = self._window_ns[0]
-        self._segments[0].attachment.watch(self._beat, self._died)
+        self._segments[0].attachment.watch(self._beat, self._note_death)
 
     def stop(self) -> None:
         """End; the files are read later."""
@@ -134,7 +134,7 @@ class PySpy:
             elif self._next.ready():
                 follower, self._next = self._next, None
                 self._segments.append(_Segment(follower, self._clock.now_ns()))
-                follower.watch(self._beat, self._died)
+                follower.watch(self._beat, self._note_death)
                 self._segments[-2].attachment.interrupt()
 
     def _read(
@@ -191,7 +191,7 @@ class PySpy:
         ]
         return Recorded(threads, stacks_of(paths, nodes, Functions()), interval_ns)
 
-    def _died(self) -> None:
+    def _note_death(self) -> None:
         """Note that it has ended in the middle; called in its own watching thread."""
         with self._lock:
             if not self._ended:  # else nobody would stop what takes over

@@ -46,7 +46,7 @@ def _wait(event: Event, seconds: float) -> bool:
     return event.wait(seconds)
 
 
-def _named(name: str) -> Callable[[Event, float], bool]:
+def _renamed_wait(name: str) -> Callable[[Event, float], bool]:
     """Make `_wait` under another name, which is all that a sampler tells of it."""
     code = _wait.__code__.replace(co_name=name)
     if sys.version_info >= (3, 11):
@@ -54,7 +54,7 @@ def _named(name: str) -> Callable[[Event, float], bool]:
     return cast("Callable[[Event, float], bool]", FunctionType(code, globals()))
 
 
-_CALLS: Final = tuple(_named(f"notebook_prof_beat_{i}") for i in range(NAMES))
+_CALLS: Final = tuple(_renamed_wait(f"notebook_prof_beat_{i}") for i in range(NAMES))
 
 
 class Heartbeat:

@@ -79,8 +79,8 @@ class CallTracer:
             effect="there was no room for all calls",
             advice="record fewer steps, or drop short calls with --min-duration 20us",
         )
-        foreign = _those(calls, lambda function: owner_of(function.file) in (MACHINERY, NOTEBOOK, OURS))
-        cells = _those(calls, lambda function: owner_of(function.file) == CELL)
+        foreign = _calls_of(calls, lambda function: owner_of(function.file) in (MACHINERY, NOTEBOOK, OURS))
+        cells = _calls_of(calls, lambda function: owner_of(function.file) == CELL)
         keep = ~foreign & (calls.dur >= self._min_duration_ns)
         for tid, name in calls.threads.items():
             if not is_servant(name):
@@ -102,7 +102,7 @@ def _put(builder: TraceBuilder, calls: Calls, keep: BoolArray, tid: int, name: s
     )
 
 
-def _those(calls: Calls, is_it: Callable[[Function], bool]) -> BoolArray:
+def _calls_of(calls: Calls, is_it: Callable[[Function], bool]) -> BoolArray:
     """Return which calls are of functions of a kind."""
     kinds = np.array([is_it(function) for function in calls.functions], dtype=bool)
     return np.asarray(kinds[calls.function], dtype=bool)
