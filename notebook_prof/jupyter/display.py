@@ -23,7 +23,7 @@ _SHOWN: Final[dict[str, list[weakref.ref[LinkedWidget]]]] = {}
 """Widgets by the cell that shows them."""
 
 
-def show(profile: Shown | RankBoard, **_options: Any) -> None:
+def show(profile: Shown | RankBoard, *, as_widget: bool = False, **_options: Any) -> LinkedWidget | None:
     """Show a Profile where it is evaluated.
 
     Two outputs are made: a static one (text, and HTML with a picture) that survives without a kernel, and
@@ -33,16 +33,29 @@ def show(profile: Shown | RankBoard, **_options: Any) -> None:
     Parameters
     ----------
     profile : Profile or RankBoard
+    as_widget : bool
+        Display nothing: return the views, for a front-end that displays what it is given (marimo).
     """
+    if as_widget:
+        return _widget(profile)
     shell = get_ipython()
     if shell is None or not has_front_end(shell):
         print(repr(profile))  # noqa: T201 - in a terminal this is the display
-        return
+        return None
     try:
         _show_views(profile, shell)
     except Exception as error:  # the cell has run; a view that fails must not look like its failure
         reason = f"The views could not be made ({type(error).__name__}: {error})."
         display({"text/plain": f"{_text(profile)}\n{reason}"}, raw=True)
+    return None
+
+
+def _widget(shown: Shown | RankBoard) -> LinkedWidget:
+    if _is_board(shown):
+        from .rank_widget import RankWidget
+
+        return RankWidget(shown)
+    return ProfileWidget(cast("Shown", shown))
 
 
 def _show_views(profile: Shown | RankBoard, shell: InteractiveShell) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from base64 import b64encode
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
@@ -130,12 +131,26 @@ class LinkedWidget(anywidget.AnyWidget):
         replies = [(self._reply(one), {"rid": one.get("rid")}) for one in messages]
         buffers = [part for (_, parts), _ in replies for part in parts]
         contents = [{**content, **rid, "buffers": len(parts)} for (content, parts), rid in replies]
+        if any(one.get("text") is True for one in messages):  # a page whose front-end drops buffers
+            for content, ((_, parts), _rid) in zip(contents, replies, strict=True):
+                content["base64"] = [b64encode(part).decode("ascii") for part in parts]
+            buffers = []
         self.send(
             contents[0] if len(contents) == 1 else {"several": contents},
             padded(
                 buffers, max((pad for one in messages if isinstance(pad := one.get("pad"), int)), default=0)
             ),
         )
+
+    def _send(self, msg: Mapping[str, Any], buffers: Any = None) -> None:
+        """Send over the comm, and forget the subshell that ipykernel notes as the one to answer in.
+
+        ipykernel 7 routes every later message of a comm to the subshell of its last one, also after the
+        front-end has connected anew and deleted it: the widget would be deaf for ever.
+        """
+        super()._send(msg, buffers)
+        if self.comm is not None:
+            getattr(self.comm, "__dict__", {}).pop("_reply_subshell_id", None)
 
     def _reply(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         kind = message.get("t")

@@ -8,6 +8,19 @@ from typing import Any, Final
 DISPLAY_GROUP: Final = "notebook_prof.display"
 
 
+def widget_of(shown: Any) -> Any:
+    """Return the live views of something, for a front-end that displays what it is given.
+
+    Raises
+    ------
+    NotImplementedError
+        If nothing is registered that could.
+    """
+    for entry in entry_points(group=DISPLAY_GROUP):
+        return entry.load()(shown, as_widget=True)
+    raise NotImplementedError
+
+
 def display(shown: Any, **options: Any) -> None:
     """Show something where it is evaluated; IPython calls this through ``_ipython_display_``.
 

@@ -13,7 +13,7 @@ from ..selection import Selection
 from ..trace.saving import format_of
 from ..trace.trace import Trace
 from .deferred_trace import DeferredTrace
-from .display import display
+from .display import display, widget_of
 from .export import Export
 from .methods import method
 from .other_tools import Compat
@@ -281,6 +281,10 @@ class Profile(OldNames):
             "text/plain": repr(self),
             "text/html": fragment(self.trace, self.selection, verdict=self.headline),
         }
+
+    def _display_(self) -> Any:
+        """Return the linked views; marimo calls this."""
+        return widget_of(self)
 
     def _ipython_display_(self, **kwargs: Any) -> None:
         """Show the linked views where there is a front-end for them; IPython calls this.

@@ -117,6 +117,18 @@ class Ranks(RankAnswers[Profile]):
         numbers = None if timelines is None else list(self.chosen(list(timelines)))
         self.dashboard().to_html(path, numbers)
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """Return text and static HTML of the dashboard."""
+        return self.dashboard()._repr_mimebundle_()
+
+    def _display_(self) -> Any:
+        """Return the dashboard's page; marimo calls this."""
+        return self.dashboard()._display_()
+
+    def _ipython_display_(self, **kwargs: Any) -> None:
+        """Show the dashboard where there is a front-end for it, as a Profile shows itself."""
+        self.dashboard()._ipython_display_(**kwargs)
+
     def _presented(self, trace: Trace) -> Profile:
         return Profile(trace)
 

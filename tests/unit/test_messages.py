@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from typing import Any
 
@@ -63,6 +64,17 @@ def test_every_question_gets_an_answer(widget: Heard, message: Any) -> None:
     questions = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
     answers = asked(widget, message)
     assert [repr(one.get("rid")) for one in answers] == [repr(one.get("rid")) for one in questions]
+
+
+def test_a_page_without_buffers_gets_them_as_text(widget: Heard) -> None:
+    """Some front-ends drop the buffers of messages; the page then asks for text."""
+    plain = asked(widget, {"t": "names", "rid": "1", "start": 0})[0]
+    coded = asked(widget, {"t": "names", "rid": "1", "start": 0, "text": True})[0]
+    assert "base64" not in plain
+    answer, buffers = widget._reply({"t": "names", "start": 0})
+    assert [base64.b64decode(part) for part in coded["base64"]] == buffers
+    assert coded["buffers"] == len(buffers) == 1
+    assert coded["names"] == answer["names"]
 
 
 @pytest.mark.parametrize(

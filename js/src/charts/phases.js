@@ -195,9 +195,8 @@ export class Phases {
     element.addEventListener('pointerup', (event) => this.released(event));
     element.addEventListener('dblclick', (event) => {
       const {last} = this,
-        i = this.barAt(event),
-        phase = i < 0 || !last ? null : this.phaseAt(last, event, i);
-      if (phase && last) ctx.store.set({step: this.stepsOf(last, i), phase: [phase]}, 'phases');
+        i = this.barAt(event);
+      if (last && i >= 0) ctx.store.set({step: this.stepsOf(last, i), phase: null}, 'phases');
     });
     element.addEventListener('pointermove', (event) => this.hover(event));
     element.addEventListener('pointerleave', () => ctx.tooltip.hide());
@@ -233,11 +232,14 @@ export class Phases {
     const [a, b] = [Math.min(from, to), Math.max(from, to)],
       steps = [];
     for (let i = a; i <= b; i++) steps.push(...this.stepsOf(last, i));
-    const now = store.get().step ?? [];
+    const {step, phase: chosen} = store.get(),
+      now = step ?? [],
+      phase = a === b ? this.phaseAt(last, event, a) : null,
+      again = a === b && now.length === steps.length && steps.every((s) => now.includes(s)) && (chosen?.[0] ?? null) === phase;
     if (event.ctrlKey || event.metaKey || event.shiftKey)
       store.set({step: [...new Set([...now, ...steps])].sort((p, q) => p - q)}, 'phases');
-    else if (a === b && now.length === steps.length && steps.every((s) => now.includes(s))) store.set({step: null}, 'phases');
-    else store.set({step: steps}, 'phases');
+    else if (again) store.set({step: null, phase: null}, 'phases');
+    else store.set({step: steps, phase: phase ? [phase] : null}, 'phases');
   }
 
   /** @param {PointerEvent} event */
@@ -260,7 +262,7 @@ export class Phases {
       ...phases.map((name, k) =>
         row[k] ? `${name === under ? '▸ ' : ''}${name}  ${formatTime(row[k])}  ${formatShare(row[k] / Math.max(all, 1))}` : '',
       ),
-      'click: select the step · double-click: step and phase',
+      'click: select the step and the phase · double-click: the step',
     ]);
   }
 

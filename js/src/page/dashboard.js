@@ -4,6 +4,7 @@ import {Memory} from '../charts/memory.js';
 import {Overview} from '../charts/overview.js';
 import {Phases} from '../charts/phases.js';
 import {Table} from '../table/table.js';
+import {activeElement} from '../shared/elements.js';
 import {Rail} from '../tabs/rail.js';
 import {createPalettes, NO_CODE} from '../timeline/colours.js';
 import {Timeline} from '../timeline/timeline.js';
@@ -18,6 +19,7 @@ import {createTooltip} from './tooltip.js';
 import {showWindow, watchPointer, writeTicks} from './wiring.js';
 
 const HINT_MS = 2500;
+const FROM_TRACKS = new Set(['timeline', 'tracks']); // who selects there sees it
 
 /**
  * @typedef {object} Mounted
@@ -39,6 +41,7 @@ export class Dashboard {
   mode = 'pan';
   /** @type {number | null} */ pointer = null;
   hintTimer = 0;
+  seeking = false;
   closed = false;
 
   /** @param {Mounted} page */
@@ -114,8 +117,12 @@ export class Dashboard {
       },
       trouble,
       hint,
+      matched: (tracks) => {
+        if (this.seeking) this.timeline.seek(tracks);
+        this.seeking = false;
+      },
       takeFocus: () => root.focus({preventScroll: true}),
-      hasFocus: () => root.contains(document.activeElement),
+      hasFocus: () => root.contains(activeElement()),
       mode: () => this.mode,
       pointerTime: () => this.pointer,
       settled: () => {},
@@ -203,7 +210,10 @@ export class Dashboard {
       has = (/** @type {Dimension[]} */ ...keys) => keys.some((key) => key in patch),
       filters = Object.keys(patch).some((key) => key !== 'window' && key !== 'focus');
     // the questions first: the kernel works while the page draws what it knows
-    if (filters) timeline.refresh();
+    if (filters) {
+      this.seeking = !FROM_TRACKS.has(origin);
+      timeline.refresh();
+    }
     if (filters || has('window')) {
       table.refresh();
       if (filters) overview.refresh();

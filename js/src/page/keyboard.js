@@ -2,6 +2,8 @@
 // Lumino walks up from event.target and takes the first element with either the suppress attribute or a matching
 // selector; command mode selectors match ":focus". So the attribute must sit on the focused element itself.
 // It also replays the prefix of a chord as a synthetic keydown: only trusted events count.
+const PAN_STEP = 0.1,
+  ZOOM_STEP = 0.8;
 const HELP = [
   ['W / S', 'zoom in / out at the pointer'],
   ['A / D', 'pan left / right'],
@@ -44,6 +46,14 @@ export function attachKeyboard(ctx, root) {
     ctx.host.frames.flush(); // in this frame, not in the next
     frame = held.size ? requestAnimationFrame(tick) : (previous = 0);
   };
+  // a key that is only tapped moves by a step
+  const step = (/** @type {string} */ key) => {
+    const {range} = ctx,
+      by = {a: -PAN_STEP, d: PAN_STEP}[key],
+      width = range.end - range.start;
+    if (by) ctx.setView(range.start + by * width, range.end + by * width);
+    else ctx.zoom(key === 'w' ? ZOOM_STEP : 1 / ZOOM_STEP, ctx.pointerTime() ?? (range.start + range.end) / 2);
+  };
   /** @type {Record<string, () => void>} */
   const press = {
     f: () => ctx.fitSelection(),
@@ -78,6 +88,7 @@ export function attachKeyboard(ctx, root) {
     }
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if ('wasd'.includes(key) && key.length === 1) {
+      if (!held.has(key)) step(key);
       held.add(key);
       if (!frame) frame = requestAnimationFrame(tick);
     } else if (press[key]) press[key]();

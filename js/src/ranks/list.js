@@ -50,7 +50,7 @@ export class RankList {
     const {table} = this,
       line = document.createElement('tr');
     for (const text of ['rank', ...heads]) element('th', '', line).textContent = text;
-    const held = table.contains(document.activeElement) ? activeElement()?.dataset.rank : null;
+    const held = table.contains(activeElement()) ? activeElement()?.dataset.rank : null;
     table.replaceChildren(line, ...ranks.map((rank, i) => this.rowOf(rank, rows[i])));
     if (more > 0) element('td', '', element('tr', '', table)).textContent = `and ${formatCount(more)} more`;
     if (held != null) /** @type {HTMLElement | null} */ (table.querySelector(`tr[data-rank="${held}"]`))?.focus({preventScroll: true});

@@ -34,8 +34,12 @@ export function textElement(tag, className, text) {
  */
 export const targetOf = (event) => /** @type {HTMLElement} */ (event.target);
 
-/** The element that has the keyboard. */
-export const activeElement = () => /** @type {HTMLElement | null} */ (document.activeElement);
+/** The element that has the keyboard, also inside of shadow roots (marimo mounts views in one). */
+export function activeElement() {
+  let active = document.activeElement;
+  while (active?.shadowRoot?.activeElement) active = active.shadowRoot.activeElement;
+  return /** @type {HTMLElement | null} */ (active);
+}
 
 /**
  * The pen of a canvas.

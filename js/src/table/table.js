@@ -196,7 +196,7 @@ export class Table {
     const {body, rows, problem} = this,
       {label} = answer,
       most = new Map(this.columns.filter(({key}) => SHARES.has(key)).map((column) => [column.key, highest(answer, column)]));
-    const focused = body.contains(document.activeElement) ? (activeElement()?.dataset.name ?? '') : null;
+    const focused = body.contains(activeElement()) ? (activeElement()?.dataset.name ?? '') : null;
     while (rows.length < label.length) {
       const made = new TableRow(this.ctx, this.columns);
       rows.push(made);
@@ -212,7 +212,7 @@ export class Table {
       // who walks the rows by keyboard must not be thrown out by fresh data
       reached = Math.max(0, label.indexOf(focused));
       const again = rows[reached]?.row;
-      if (again && again !== document.activeElement) again.focus({preventScroll: true});
+      if (again && again !== activeElement()) again.focus({preventScroll: true});
     }
     rows.forEach(({row}, i) => {
       if (row.tabIndex !== (i === reached ? 0 : -1)) row.tabIndex = i === reached ? 0 : -1;

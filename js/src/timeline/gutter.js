@@ -235,7 +235,7 @@ export class Gutter {
 
   render() {
     const {box, lanes, settings, showAll: all} = this;
-    const held = box.contains(document.activeElement) ? /** @type {HTMLElement | null | undefined} */ (activeElement()?.closest('[data-key]'))?.dataset.key : null;
+    const held = box.contains(activeElement()) ? /** @type {HTMLElement | null | undefined} */ (activeElement()?.closest('[data-key]'))?.dataset.key : null;
     const inner = document.createElement('div');
     inner.className = 'nbp-gutter-inner';
     inner.style.height = `${lanes.count() * settings.lane}px`;

@@ -263,6 +263,17 @@ export class Timeline {
     if (top < box.scrollTop || top + lane > box.scrollTop + box.clientHeight) box.scrollTop = top - box.clientHeight / 2;
   }
 
+  /**
+   * Scroll to the first of some tracks, unless one of them is in view.
+   * @param {Track[]} tracks
+   */
+  seek(tracks) {
+    if (!tracks.length) return;
+    const [first, last] = [Math.floor(this.laneRange.end), Math.ceil(this.laneRange.start)],
+      seen = new Set(this.lanes.all().slice(first, last).flatMap((lane) => (lane.kind === 'lane' ? [lane.track.track] : [])));
+    if (!tracks.some((track) => seen.has(track.track))) this.showRow(tracks[0].row + tracks[0].stem);
+  }
+
   firstRow() {
     return this.visibleLanes().rows.find((row) => this.lanes.placeOfRow(row) >= this.laneRange.end) ?? 0;
   }

@@ -68,6 +68,8 @@ interface Context {
   trouble(error: Error): void;
   hint(text: string): void;
   reveal(id: number): void;
+  /** Tells which tracks hold what is selected. */
+  matched(tracks: Track[]): void;
   takeFocus(): void;
   hasFocus(): boolean;
   mode(): string;

@@ -1,6 +1,8 @@
 // BokehJS in the page. Another library's BokehJS of another version may live there: ours is taken by its version, never as
 // "Bokeh".
 
+import {MOST_ATTEMPTS, patiently} from './line.js';
+
 /** @param {string} version */
 const findBokeh = (version) => (window.Bokeh?.version === version ? window.Bokeh : window.Bokeh?.[version]) ?? null;
 
@@ -26,8 +28,12 @@ export async function loadBokeh(line, version) {
     key = `__nbp_bokeh_${version}`;
   loads[key] ??= (async () => {
     if (findBokeh(version)) return;
-    const {buffers} = await line.request({t: 'bokehjs'});
-    for (const part of buffers) await runScript(/** @type {BlobPart} */ (part));
+    for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+      const answer = await patiently(line.request({t: 'bokehjs'})); // a message may be lost
+      for (const part of answer?.buffers ?? []) await runScript(/** @type {BlobPart} */ (part));
+      if (answer) return;
+    }
+    throw new Error('the kernel does not answer: BokehJS could not be loaded');
   })();
   try {
     await loads[key];

@@ -3,7 +3,7 @@ import {RESEND_MS} from '../shared/asker.js';
 import {createStore} from '../shared/store.js';
 import {createPadding} from './padding.js';
 
-const MOST_ATTEMPTS = 3;
+export const MOST_ATTEMPTS = 3;
 
 /**
  * What is used of the model that anywidget gives.
@@ -34,6 +34,12 @@ export async function patiently(...answers) {
 }
 
 /**
+ * Bytes of a base64 text, as a buffer of a message would hold them.
+ * @param {string} part
+ */
+const decoded = (part) => new DataView(Uint8Array.from(atob(part), (c) => c.charCodeAt(0)).buffer);
+
+/**
  * The line of a widget model.
  * @param {WidgetModel} model
  */
@@ -44,11 +50,13 @@ export const lineTo = (model) => (model.nbpLine ??= new Line(model));
  * @implements {Transport}
  */
 export class Line {
-  /** @type {Map<string, (answer: RawAnswer, alone: boolean) => void>} */ waiting = new Map();
+  /** @type {Map<string, {done: (answer: RawAnswer, alone: boolean) => void, again: () => void}>} */ waiting = new Map();
   /** @type {Set<() => void>} */ mourners = new Set();
   /** @type {object[]} */ batch = [];
   number = 0;
   lost = false;
+  /** Whether this page gets no binary buffers: answers come as base64 then. */
+  text = false;
   padding = createPadding();
 
   /** @param {WidgetModel} model */
@@ -94,12 +102,18 @@ export class Line {
   listen(content, buffers) {
     let from = 0;
     for (const one of content.several ?? [content]) {
-      const done = this.waiting.get(one.rid),
-        mine = (buffers ?? []).slice(from, from + (one.buffers ?? 0));
+      const asked = this.waiting.get(one.rid),
+        mine = one.base64?.map(decoded) ?? (buffers ?? []).slice(from, from + (one.buffers ?? 0));
       from += one.buffers ?? 0;
-      if (!done) continue;
+      if (!asked) continue;
+      if (mine.length < (one.buffers ?? 0)) {
+        // a front-end that drops buffers: the same question once more, and all that follow, as text
+        this.text = true;
+        asked.again();
+        continue;
+      }
       this.waiting.delete(one.rid);
-      done({content: one, buffers: mine}, !content.several);
+      asked.done({content: one, buffers: mine}, !content.several);
     }
   }
 
@@ -125,12 +139,16 @@ export class Line {
       const rid = `${++this.number}.${Math.random().toString(36).slice(2, 8)}`,
         pad = this.padding.next(),
         began = performance.now();
-      this.waiting.set(rid, (answer, alone) => {
+      const again = () => {
+        this.batch.push({...message, rid, ...(this.text ? {text: true} : {pad})});
+        if (this.batch.length === 1) queueMicrotask(this.flush);
+      };
+      const done = (/** @type {RawAnswer} */ answer, /** @type {boolean} */ alone) => {
         if (alone) this.padding.note(pad, performance.now() - began - (answer.content.ms ?? NaN));
         resolve(answer);
-      });
-      this.batch.push({...message, rid, pad});
-      if (this.batch.length === 1) queueMicrotask(this.flush);
+      };
+      this.waiting.set(rid, {done, again});
+      again();
     });
 
   /**

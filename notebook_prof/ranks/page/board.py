@@ -12,7 +12,7 @@ import pandas as pd
 
 from ...atomic_files import atomic_text
 from ...errors import NotebookProfError
-from ...profiles.display import display
+from ...profiles.display import display, widget_of
 from ...profiles.profile import Profile
 from ...selection import Selection
 from ...units import format_ns, format_share
@@ -154,6 +154,10 @@ class RankBoard:
         """Return text and static HTML, for front-ends without widgets and notebooks without a kernel."""
         static = importlib.import_module("notebook_prof.ranks.page.report").rank_fragment
         return {"text/plain": repr(self), "text/html": static(self.frames({}), self.headline)}
+
+    def _display_(self) -> Any:
+        """Return the page; marimo calls this."""
+        return widget_of(self)
 
     def _ipython_display_(self, **kwargs: Any) -> None:
         """Show the page where there is a front-end for it; see `Profile._ipython_display_`."""

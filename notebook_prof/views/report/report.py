@@ -40,7 +40,13 @@ _PAGE_STYLE: Final = (
 
 
 def report_page(
-    trace: Trace, selection: Selection, *, verdict: str, static: str, claims: Iterable[Claim] = ()
+    trace: Trace,
+    selection: Selection,
+    *,
+    verdict: str,
+    static: str,
+    claims: Iterable[Claim] = (),
+    title: str = "",
 ) -> str:
     """Return the whole HTML file as text.
 
@@ -57,6 +63,8 @@ def report_page(
         HTML shown where scripts do not run.
     claims : iterable of Claim
         What of the verdict selects something.
+    title : str
+        Of the page, as the name of its file.
 
     Notes
     -----
@@ -64,7 +72,7 @@ def report_page(
     Content-Security-Policy allows only the scripts of the file itself, by their hashes.
     """
     if not len(trace.slices):
-        return _page([], [], f'<main class="nbp-nothing">{static}</main>')
+        return _page([], [], f'<main class="nbp-nothing">{static}</main>', title)
     scripts = [part.decode("utf-8") for part in bokehjs()]
     state = json_text(selection.to_state())
     used_bytes = sum(
@@ -75,7 +83,7 @@ def report_page(
         **trace_blocks(trace, verdict, MOST_BYTES - _AROUND - used_bytes, claims=claims),
     }
     body = f'<div id="nbp-report" class="nbp-host nbp-report"></div><div id="nbp-static">{static}</div>'
-    return _page(scripts, [script("profile_report")], body + data_blocks(data))
+    return _page(scripts, [script("profile_report")], body + data_blocks(data), title)
 
 
 def trace_blocks(
@@ -105,8 +113,9 @@ def trace_blocks(
     return {f"{prefix}{name}": text for name, text in parts.items()}
 
 
-def _page(scripts: list[str], modules: list[str], body: str) -> str:
-    return html_page(scripts, modules, body, _PAGE_STYLE + stylesheet(), "notebook_prof report")
+def _page(scripts: list[str], modules: list[str], body: str, title: str) -> str:
+    named = f"{title} · notebook_prof" if title else "notebook_prof report"
+    return html_page(scripts, modules, body, _PAGE_STYLE + stylesheet(), named)
 
 
 def _columns_that_fit(store: ViewStore, room: int) -> tuple[str, str, bool]:

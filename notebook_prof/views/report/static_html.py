@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from html import escape
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -156,7 +157,8 @@ def write_report(
     from .report import report_page  # with it come Bokeh's models, for which no static form should wait
 
     static = fragment(trace, selection, verdict=verdict)
-    page = report_page(trace, selection, verdict=verdict, static=static, claims=claims)
+    title = Path(path).stem
+    page = report_page(trace, selection, verdict=verdict, static=static, claims=claims, title=title)
     with atomic_text(path) as file:
         file.write(page)
 
