@@ -150,9 +150,11 @@ def test_odd_traces_are_drawn(report: Open, browser: Browser, tmp_path: Path) ->
                     shown.settle()
                 compare(f"odd-{case}-{scheme}", page.screenshot)
             if case == "one-slice":
-                memory, steps = shown.empty.all_inner_texts()
-                assert "--memory" in memory
-                assert "nbp.step()" in steps
+                folded = page.locator(".nbp-more")
+                assert "not recorded" in folded.inner_text()
+                reasons = folded.get_attribute("title") or ""
+                assert "--memory" in reasons
+                assert "nbp.step()" in reasons
                 assert shown.views("v.table.snapshot().labels") == ["only"]
             if case == "two-hours":
                 told = ["0", "10:00 min", "20:00 min", "30:00 min", "40:00 min", "50:00 min"]

@@ -76,7 +76,8 @@ export class Memory {
     const {memory: devices} = this.ctx.meta,
       title = textElement('div', 'nbp-figure-title', ''),
       head = textElement('strong', '', `Memory${devices.length === 1 ? ` · ${this.textOf(devices[0])}` : ''}`);
-    title.style.width = `${this.ctx.settings.gutter - 62}px`;
+    title.style.setProperty('--nbp-wide', `${this.ctx.settings.gutter - 12}px`);
+    title.style.setProperty('--nbp-narrow', `${this.ctx.settings.gutter - 62}px`); // the axis has its numbers there
     title.append(this.opener(), head, this.note);
     if (devices.length > 1) {
       const select = document.createElement('select');

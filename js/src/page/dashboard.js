@@ -19,6 +19,7 @@ import {createTooltip} from './tooltip.js';
 import {showWindow, watchPointer, writeTicks} from './wiring.js';
 
 const HINT_MS = 2500;
+const LEAST_SHARE = 0.5; // of the cell
 const FROM_TRACKS = new Set(['timeline', 'tracks']); // who selects there sees it
 
 /**
@@ -78,10 +79,18 @@ export class Dashboard {
     showWindow(ctx);
     parts.root.classList.remove('nbp-loading');
     for (const name of settings.figures) /** @type {Record<string, HTMLElement>} */ (parts)[name].style.minHeight = '';
+    this.openOnWork();
     this.refresh();
     if (store.get().focus != null) this.details.update();
     this.askDoubts(asker);
     this.publish();
+  }
+
+  /** A recording that is short beside its cell opens on what was recorded. */
+  openOnWork() {
+    const {span, work} = this.page.meta,
+      wide = work[1] - work[0];
+    if (wide > 0 && wide < LEAST_SHARE * (span[1] - span[0])) this.ctx.setView(work[0] - 0.02 * wide, work[1] + 0.02 * wide);
   }
 
   /**

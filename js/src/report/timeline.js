@@ -4,7 +4,8 @@ import {createLocalBins} from './density.js';
 
 const MOST_QUADS = 4000;
 const STRIP_ROWS = 14,
-  STREAM_ROWS = 4;
+  STREAM_ROWS = 4,
+  DEEPER_ROWS = 256;
 const NOT_FILTERED_BY = ['window', 'track'];
 const NO_CODE = 255;
 
@@ -98,13 +99,20 @@ export function createTimelineAnswers({columns, given, index, left, matching, le
    */
   function strip(q, state) {
     const {meta} = given,
-      pairs = meta.tracks.slice(0, STRIP_ROWS).flatMap((track, k) => tellingRows(track).map((row) => [k, row])),
-      rows = pairs.map(([, row]) => row),
-      mask = matching(state, NOT_FILTERED_BY);
+      mask = matching(state, NOT_FILTERED_BY),
+      shown = meta.tracks.slice(0, STRIP_ROWS),
+      telling = shown.flatMap((track, k) => tellingRows(track).map((row) => [k, row])),
+      // what is selected may lie deeper
+      deeper = shown.flatMap((track, k) => {
+        const told = tellingRows(track);
+        return Array.from({length: track.depths}, (_, d) => [k, track.row + d]).filter(([, row]) => !told.includes(row));
+      }),
+      pairs = mask ? telling.concat(deeper.slice(0, DEEPER_ROWS)) : telling,
+      rows = pairs.map(([, row]) => row);
     const crumbMask = leftMatching(state, NOT_FILTERED_BY),
       {where, out} = bins(rows, meta.span[0], meta.span[1], q.px, mask, crumbMask, q.tint ?? 'name'),
       {busy, bright, dname, dtint} = out;
-    return reply({tracks: pairs.map(([k]) => k), filtered: mask !== null, ...where}, {busy, bright, dname, dtint});
+    return reply({tracks: pairs.map(([k]) => k), telling: telling.length, filtered: mask !== null, ...where}, {busy, bright, dname, dtint});
   }
   return {lod, strip};
 }

@@ -108,22 +108,23 @@ export function densityColours({data, filtered}, ctx) {
 /**
  * Colours of the overview's cells (tracks × bins): a colour for devices and one for threads, grey where nothing is selected.
  * Of a stream with several rows that counts which holds work: annotations may lie around the kernels.
- * @param {Pick<StripAnswer, 'data' | 'filtered' | 'bins' | 'tracks'>} answer
+ * @param {Pick<StripAnswer, 'data' | 'filtered' | 'bins' | 'tracks' | 'telling'>} answer
  * @param {Pick<Context, 'meta' | 'theme' | 'palettes' | 'colourOfName'>} ctx
  */
-export function resourceColours({data, filtered, bins, tracks}, {meta, theme, palettes, colourOfName}) {
+export function resourceColours({data, filtered, bins, tracks, telling}, {meta, theme, palettes, colourOfName}) {
   const {busy, bright, dname} = data,
     dim = parseColour(theme.dim),
     device = parseColour(meta.colours.resource.device),
     host = parseColour(meta.colours.resource.host),
     pixels = new Uint32Array((Math.max(...tracks, 0) + 1) * bins);
   for (let cell = 0; cell < busy.length; cell++) {
-    const track = tracks[Math.floor(cell / bins)],
+    const row = Math.floor(cell / bins),
+      track = tracks[row],
       at = track * bins + (cell % bins),
       stream = meta.tracks[track]?.kind === 'stream';
-    if (!busy[cell] || pixels[at] || (stream && colourOfName(dname[cell]) === palettes.neutral)) continue;
-    const chosen = filtered && bright[cell] > 0;
-    pixels[at] = imageColour(filtered && !chosen ? dim : stream ? device : host, chosen ? 255 : Math.max(FAINTEST, busy[cell]));
+    if (filtered && bright[cell]) pixels[at] = imageColour(stream ? device : host, 255);
+    else if (row < telling && busy[cell] && !pixels[at] && !(stream && colourOfName(dname[cell]) === palettes.neutral))
+      pixels[at] = imageColour(filtered ? dim : stream ? device : host, Math.max(FAINTEST, busy[cell]));
   }
   return pixels;
 }

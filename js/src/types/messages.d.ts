@@ -87,6 +87,8 @@ interface AccountColours {
 
 interface MetaContent {
   span: [number, number];
+  /** From the first slice to the end of the last. */
+  work: [number, number];
   slices: number;
   tracks: Track[];
   hidden?: number[];
@@ -188,6 +190,8 @@ interface LodAnswer extends DensityPlace {
 interface StripAnswer extends DensityPlace {
   /** Of each row, which track it is of: the first, the second … */
   tracks: number[];
+  /** So many of the first rows tell how busy the tracks are. */
+  telling: number;
   filtered: boolean;
   picture?: number;
   same?: boolean;

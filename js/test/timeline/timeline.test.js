@@ -72,7 +72,7 @@ test('overview: a colour for devices and one for threads, work before annotation
     ctx = {meta, theme: {dim: '#dddddd'}, palettes: {neutral: 9}, colourOfName: (code) => code},
     // rows: the stream's annotations (neutral), its kernels, the thread
     data = {busy: Uint8Array.of(255, 0, 255, 9, 200, 200), bright: Uint8Array.of(0, 0, 255, 0, 0, 255), dname: Uint32Array.of(9, 9, 1, 1, 2, 2)},
-    answer = {data, bins: 2, tracks: [0, 0, 1]},
+    answer = {data, bins: 2, tracks: [0, 0, 1], telling: 3},
     css = (pixel) => `#${[pixel & 255, (pixel >>> 8) & 255, (pixel >>> 16) & 255].map((v) => v.toString(16).padStart(2, '0')).join('')}`;
   expect(Array.from(resourceColours({...answer, filtered: false}, ctx), css)).toEqual(['#ee8866', '#ee8866', '#77aadd', '#77aadd']);
   expect(Array.from(resourceColours({...answer, filtered: true}, ctx), css)).toEqual(['#ee8866', '#dddddd', '#dddddd', '#77aadd']);

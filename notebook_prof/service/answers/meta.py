@@ -36,6 +36,7 @@ def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
     steps = trace.steps.head(_MOST_STEPS)
     content = {
         "span": [int(trace.span.start), int(max(trace.span.end, trace.span.start + 1))],
+        "work": [int(c.ts.min()), int((c.ts + c.dur).max())] if c.n else [0, 1],
         "slices": c.n,
         "tracks": [
             {

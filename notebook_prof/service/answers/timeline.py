@@ -22,6 +22,7 @@ MAX_ROWS: Final = 128
 _NARROWEST_PX: Final = 2.0
 _STRIP_ROWS: Final = 14
 _STREAM_ROWS: Final = 4
+_DEEPER_ROWS: Final = 256
 _NOT_FILTERED_BY: Final = ("window", "track")
 
 
@@ -85,22 +86,31 @@ def strip(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     -------
     Answer
         Columns ``busy bright dname dtint`` as in `lod`; ``content["tracks"]`` says of each row which track it
-        is of. ``bright`` alone where ``same`` is true.
+        is of. The first ``telling`` rows tell how busy the tracks are; where something is selected, others
+        follow. ``bright`` alone where ``same`` is true.
     """
     c = store.columns
-    pairs = [(k, row) for k, track in enumerate(c.tracks[:_STRIP_ROWS]) for row in _telling_rows(track)]
-    rows = np.array([row for _, row in pairs], np.int64)
     key = matching_key(state, without=_NOT_FILTERED_BY)
+    pairs = [(k, row) for k, track in enumerate(c.tracks[:_STRIP_ROWS]) for row in _telling_rows(track)]
+    telling = len(pairs)
+    if key:  # what is selected may lie deeper
+        pairs += [
+            (k, row)
+            for k, track in enumerate(c.tracks[:_STRIP_ROWS])
+            for row in range(track.first_row, track.first_row + track.depths)
+            if row not in _telling_rows(track)
+        ][:_DEEPER_ROWS]
+    rows = np.array([row for _, row in pairs], np.int64)
     span = (float(store.trace.span.start), float(max(store.trace.span.end, 1)))
     drawn, px, tint = store.drawn(rows, key), int(request.get("px", 1000)), str(request.get("tint", "name"))
 
     def make() -> Picture:
         return Picture(drawn.rows, c.n, np.empty(0, np.int64), _density(drawn, rows, span, px))
 
-    number, picture = store.pictures.get(("strip", px, tint), drawn.rows, make)
+    number, picture = store.pictures.get(("strip", px, tint, len(pairs)), drawn.rows, make)
     d = picture.density
     assert d is not None
-    content = {"tracks": [k for k, _ in pairs], "filtered": bool(key), "picture": number}
+    content = {"tracks": [k for k, _ in pairs], "telling": telling, "filtered": bool(key), "picture": number}
     marks = {"bright": _selected_brightness(store, picture.index, d, key)}
     if request.get("picture") == number:
         return pack({**content, "same": True}, marks)
