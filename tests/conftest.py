@@ -41,10 +41,6 @@ def shared_traces() -> Path:
     return folder
 
 
-PURE = {"analysis", "codebase", "fuzz", "properties", "soak"}
-"""Folders whose tests get one try: what fails there has found something."""
-
-
 def pytest_configure() -> None:
     """Take Ctrl-C, which some tests send, also where a shell has jobs in the background ignore it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -52,15 +48,15 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give a second try where processes, kernels and browsers are real; the summary lists it.
+    """Give a second try to tests on a real clock alone; the summary lists it.
 
     Browser tests run last: their driver leaves an event loop running in this thread. Without the plugin that
     gives second tries, as on a bare machine with a card, there are none.
     """
     again = config.pluginmanager.hasplugin("rerunfailures")
     for item in items:
-        marked = item.get_closest_marker("real_clock")
-        assert marked is None or marked.args, f"{item.nodeid}: real_clock needs its reason"
-        if again and (marked or not PURE & set(item.path.relative_to(REPOSITORY).parts)):
-            item.add_marker(pytest.mark.flaky(reruns=1))
+        if marked := item.get_closest_marker("real_clock"):
+            assert marked.args, f"{item.nodeid}: real_clock needs its reason"
+            if again:
+                item.add_marker(pytest.mark.flaky(reruns=1))
     items.sort(key=lambda item: "browser" in item.path.relative_to(REPOSITORY).parts)

@@ -1,4 +1,4 @@
-"""Real kernels: one a module, with an empty IPython directory."""
+"""Real kernels, one of each kind for all modules that leave it as it was, with an empty IPython directory."""
 
 from __future__ import annotations
 
@@ -141,13 +141,13 @@ def _kernel(directory: Any) -> Iterator[Kernel]:
         manager.shutdown_kernel(now=True)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     """A kernel with the extension loaded."""
     yield from _kernel(tmp_path_factory.mktemp("ipython"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def torch_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     """The same with torch and a small model."""
     pytest.importorskip("torch")

@@ -67,10 +67,10 @@ def test_source_can_be_inspected(kernel: Kernel) -> None:
 
 
 def test_no_names_of_ours_are_left(kernel: Kernel) -> None:
-    kernel.must("before = set(globals())")
-    kernel.must("%%profile --quiet --steps 1:2\nfor i in range(3):\n    names = set(globals())")
-    new = kernel.value("sorted(set(globals()) - before)")
-    assert [name for name in new if not name.startswith("_i")] == ["before", "i", "names"]
+    kernel.must("names_before = set(globals())")
+    kernel.must("%%profile --quiet --steps 1:2\nfor new_1 in range(3):\n    new_2 = set(globals())")
+    new = kernel.value("sorted(set(globals()) - names_before)")
+    assert [name for name in new if not name.startswith("_i")] == ["names_before", "new_1", "new_2"]
 
 
 def test_an_exception_keeps_its_line_and_the_profile(kernel: Kernel) -> None:

@@ -14,6 +14,12 @@ from .truth import keep
 
 Play = Callable[..., Run]
 
+COMPARED = {
+    *("checkpoint_customfn", "closures", "dataset_loop", "flax", "func_vmap", "hf_generate"),
+    *("orders", "rf", "sleep", "torchimp_pandas", "trainer_class"),
+}
+"""Workloads whose tests compare with runs without the profiler; the others print their truth themselves."""
+
 
 class Notebooks:
     """Kernels by name, and the last run of each workload."""
@@ -48,12 +54,14 @@ def notebooks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebooks]:
 @pytest.fixture
 def play(notebooks: Notebooks, request: pytest.FixtureRequest) -> Play:
     """Run a workload, or take the run that another test made; a test that runs again gets a new one."""
+    told = "NBP_TRUTH" in os.environ  # docs/truth.md has all bare runs
 
-    def played(name: str, *, kernel: str = "shared", bare: bool = True, fails: bool = False) -> Run:
+    def played(name: str, *, kernel: str = "shared", bare: bool | None = None, fails: bool = False) -> Run:
         asked = (request.node.nodeid, name)
         if name not in notebooks.runs or asked in notebooks.read:
             notebook = notebooks.kernel(kernel)
             try:
+                bare = (told or name in COMPARED) if bare is None else bare
                 notebooks.runs[name] = notebook.play(load(name), bare=bare, fails=fails)
             except Exception:
                 notebooks.open.pop(kernel).close()  # who knows what it still runs

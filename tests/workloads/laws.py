@@ -49,6 +49,7 @@ def check_account(run: Run) -> None:
 
 def check_statements(run: Run) -> None:
     """The account gives every top-level statement the share of time that it takes in a bare run."""
+    assert run.statements_s, f"{run.workload.name} has no bare runs: it belongs to COMPARED in conftest.py"
     whole = sum(run.part_s(first, last) for first, last in run.workload.statements)
     assert whole > 0, run.account.to_string()
     for first, last in run.workload.statements:

@@ -38,6 +38,7 @@ def check_cpu(run: Run) -> None:
     assert 0.9 * least - 0.15 <= told_cpu_s(run) <= 1.1 * most + 0.15, (told_cpu_s(run), run.used)
 
 
+@pytest.mark.real_clock("a sleep of 0.5 s must end within 0.2 s")
 def test_sleep_is_waiting_and_work_is_work(play: Play) -> None:
     run = play("sleep")
     check_statements(run)
@@ -63,6 +64,7 @@ def test_a_pandas_cell_after_torch_was_imported(play: Play) -> None:
     assert "line 2" in run.verdict or "cell:2" in run.verdict
 
 
+@pytest.mark.real_clock("py-spy reads stacks while they change, more so where it waits for a core")
 def test_c_code_is_not_blamed_on_the_next_call(play: Play) -> None:
     run = play("matmul_next_call")
     # the loop prints its own time; `move` is one call of nothing among matrix products of 10 ms
