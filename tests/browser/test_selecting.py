@@ -98,15 +98,22 @@ def test_a_brush_selects_a_window_and_measures_it(shown: NotebookPage) -> None:
 
 
 def test_bars_select_steps_and_the_legend_a_phase(shown: NotebookPage) -> None:
-    """One step by a click, four by a drag, two by keyboard; then a phase."""
+    """A click selects a step and its phase, a double click the step, a drag four; then keys, then a phase."""
     before = shown.views("v.table.snapshot()")
     bar = shown.wait_place("v.phases.locate(5)")
     shown.page.mouse.click(*bar)
     shown.wait_kernel("print(p.selection.step)", "(5,)")
     shown.wait_views(f"v.table.snapshot().count.reduce((a, b) => a + b, 0) < {sum(before['count']) / 5}")
     shown.wait_views("v.timeline.snapshot().filtered")
+    chosen = "(p.trace.slices['step'] == 5) & (p.trace.slices['phase'] == p.selection.phase[0])"
+    count = int(shown.kernel(f"print(int(({chosen}).sum()))"))
+    shown.wait_views(f"v.table.snapshot().count.reduce((a, b) => a + b, 0) === {count}")
+    shown.page.mouse.dblclick(*bar)
+    shown.wait_kernel("print(p.selection.step, p.selection.phase)", "(5,) None")
     count = int(shown.kernel("print(int((p.trace.slices['step'] == 5).sum()))"))
     shown.wait_views(f"v.table.snapshot().count.reduce((a, b) => a + b, 0) === {count}")
+    shown.page.mouse.click(*bar)
+    shown.wait_kernel("print(p.selection.phase is None)", "False")
     shown.page.mouse.click(*bar)
     shown.wait_kernel("print(p.selection.step)", "None")
     shown.drag(shown.wait_place("v.phases.locate(4)"), shown.wait_place("v.phases.locate(7)"))

@@ -312,7 +312,7 @@ export class Table {
       rows: last?.rows ?? 0,
       labels: last?.label ?? [],
       count: last ? Array.from(last.data.count) : [],
-      total: last ? Array.from(last.data.total_ns) : [],
+      total: last ? last.label.map((_, i) => (last.data.side[i] ? 0 : last.data.total_ns[i])) : [],
       self: last ? Array.from(last.data.self_ns) : [],
       chosen: [...chosen].map((r) => r.dataset.name),
     };
