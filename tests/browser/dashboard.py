@@ -215,6 +215,10 @@ class Dashboard:
         """The head of a track."""
         return self.part(f".nbp-track-lane[aria-label^='track {name}']")
 
+    def fold_of(self, track: str) -> Locator:
+        """What folds a track to its outermost level."""
+        return self.track(track).locator(".nbp-fold").first
+
     def mode(self, name: str) -> None:
         """Have drags pan, or select."""
         self.part(f"button[data-mode={name}]").click()
@@ -319,6 +323,11 @@ class Dashboard:
     def rail(self) -> Locator:
         """The names of all tabs."""
         return self.part(".nbp-rail button")
+
+    @property
+    def not_recorded(self) -> Locator:
+        """Unfolds the names of tabs that have nothing to show."""
+        return self.part(".nbp-rail .nbp-more")
 
     def rail_of(self, name: str) -> Locator:
         """The name of a tab in the rail."""

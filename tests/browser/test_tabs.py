@@ -44,6 +44,9 @@ def test_a_tab_is_asked_for_when_it_is_looked_at(shown: NotebookPage) -> None:
     shown.views("v.panels.show('operators')")
     assert shown.page.evaluate(DOCUMENTS) == 1, "and gone with the tab"
     asked = shown.views(ASKED)
+    assert "No communication was recorded" in (shown.not_recorded.get_attribute("title") or "")
+    assert not shown.rail_of("distributed").is_visible()
+    shown.not_recorded.click()
     assert "No communication was recorded" in (shown.rail_of("distributed").get_attribute("title") or "")
     shown.rail_of("distributed").click()
     shown.wait_views("v.panels.snapshot().state === 'absent'")

@@ -124,18 +124,19 @@ def test_tracks_fold_move_hide_and_are_selected(shown: NotebookPage) -> None:
     folded = f"v.timeline.snapshot().lanes < {lanes} && !v.timeline.snapshot().names.includes('{CONV}')"
     unfolded = f"v.timeline.snapshot().lanes === {lanes} && v.timeline.snapshot().names.includes('{CONV}')"
     for wanted in (folded, unfolded):
-        shown.folds.first.click()
+        shown.fold_of("MainThread").click()
         shown.wait_views(wanted)
     shown.track("MainThread").focus()
     for wanted in (folded, unfolded):
         shown.page.keyboard.press("Enter")
         shown.wait_views(wanted)
     before = shown.views(LANES)
+    at = next(number for number, name in enumerate(before) if "autograd" in name)
     shown.track("autograd").focus()
     shown.page.keyboard.press("Alt+ArrowUp")
-    shown.wait_views(f"{LANES}[0] === {before[1]!r}")
+    shown.wait_views(f"{LANES}[{at - 1}] === {before[at]!r}")
     shown.page.keyboard.press("Alt+ArrowDown")
-    shown.wait_views(f"{LANES}[1] === {before[1]!r}")
+    shown.wait_views(f"{LANES}[{at}] === {before[at]!r}")
     shown.page.keyboard.press(" ")
     shown.wait_kernel("print(p.selection.track is not None)", "True")
     shown.page.keyboard.press(" ")
