@@ -16,6 +16,7 @@ from ..selection import Selection
 from ..trace import Trace
 from . import answers
 from .executor import IndexPrefetcher, LatestTaskExecutor
+from .messages import decode
 from .packing import Answer
 from .store import ViewStore
 
@@ -78,6 +79,7 @@ class QueryService:
         try:
             if (ask := self.questions.get(kind)) is None:
                 raise NotebookProfError(f"no question {kind!r}: {nearest(kind, self.questions)}")
+            request = decode(request)
             made = self._make_answer(kind, ask, state, request) if self.prefetcher.ready(kind) else None
             if made is None:
                 return {"pending": True, "columns": [], "seq": request.get("seq")}, []

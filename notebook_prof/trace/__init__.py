@@ -2,7 +2,7 @@
 
 from .builder import TraceBuilder
 from .clocks import Clock, ClockPair
-from .intervals import Intervals, Window, clip, complement, contains, length, overlap, subtract, union
+from .intervals import Intervals, Window, add, clip, complement, contains, length, overlap, subtract, union
 from .nesting import Nesting, inherit, nest
 from .report import ImportReport, Issue
 from .schema import (
@@ -45,6 +45,7 @@ __all__ = [
     "Trace",
     "TraceBuilder",
     "Window",
+    "add",
     "clip",
     "complement",
     "contains",

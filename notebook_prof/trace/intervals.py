@@ -162,6 +162,17 @@ def subtract(a: Intervals, b: Intervals) -> Intervals:
     return overlap(a, complement(b, hull))
 
 
+def add(a: Intervals, b: Intervals) -> Intervals:
+    """Return the instants that are in `a` or in `b`.
+
+    Examples
+    --------
+    >>> [part.tolist() for part in add(union([0], [4]), union([2, 9], [6, 10]))]
+    [[0, 9], [6, 10]]
+    """
+    return union(np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]]))
+
+
 def clip(intervals: Intervals, window: tuple[int, int]) -> Intervals:
     """Cut intervals at the edges of `window`; what lies outside is dropped."""
     start, end = window

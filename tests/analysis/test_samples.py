@@ -27,8 +27,10 @@ from .. import samples
 from ..properties.test_verdict_claims import check_verdict
 from ..round_trip import changes
 from ..unit.test_collective_names import check_names
+from ..unit.test_table_agrees import check_tables
 from .test_advice import MOST_BYTES
 from .test_advice import check as check_advice
+from .test_device import check_busy
 
 KNOWN = samples.expected()
 KINDS = KNOWN if "NBP_EXPLORE" in os.environ else samples.kinds()
@@ -53,6 +55,8 @@ def test_a_sample_is_read_judged_and_written(sample: str, tmp_path: Path) -> Non
     if sample not in KINDS:
         return
     check_verdict(trace)
+    check_busy(trace)
+    check_tables(trace)
     if path.is_dir() or path.stat().st_size <= MOST_BYTES:
         check_advice(trace)
     check_copies(sample, trace, known, tmp_path)

@@ -40,7 +40,7 @@ HOMES = {
     "pynvml": {"collectors"},
     "psutil": {"collectors", "readers"},
     "viztracer": {"collectors"},
-    "msgspec": {"readers", "writers"},
+    "msgspec": {"readers", "service", "writers"},
     "pyarrow": {"readers", "selection", "writers"},
     "dask": {"ranks"},
     "distributed": {"ranks"},

@@ -144,7 +144,7 @@ export class Gutter {
     row.setAttribute('role', 'button');
     row.setAttribute('aria-pressed', String(chosen));
     row.setAttribute('aria-label', `track ${track.name}, busy ${formatShare(track.busy)}`);
-    row.title = `${track.name}\n${track.group}\nbusy ${formatShare(track.busy)} of the recording\nclick: select · Enter: fold · Alt+↑ ↓: move · H: hide`;
+    row.title = `${track.name}\n${track.group}\nbusy ${formatShare(track.busy)} of ${track.kind === 'stream' ? 'the time from its device’s first work to the last' : 'the recording'}\nclick: select · Enter: fold · Alt+↑ ↓: move · H: hide`;
     if (track.depths - track.stem > 1) {
       const fold = button(
         lanes.isFolded(track) ? '▸' : '▾',

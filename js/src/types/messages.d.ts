@@ -1,4 +1,4 @@
-// Questions of the page and their answers; service/answers has the functions of the kernel that give them.
+// Answers to the page's questions; service/answers has the functions of the kernel that give them.
 type NumberArray = Float64Array | Float32Array | Int32Array | Uint32Array | Uint16Array | Uint8Array;
 type ColumnType = 'f8' | 'f4' | 'i4' | 'u4' | 'u2' | 'u1';
 type NumberColumns = Record<string, NumberArray>;
@@ -166,18 +166,6 @@ interface SliceColumns {
   id: Uint32Array;
   match: Uint8Array;
 }
-interface LodRequest {
-  a: number;
-  b: number;
-  px: number;
-  rows: number[];
-  places: number[];
-  zoom: number;
-  tint: Tint;
-  max_quads: number;
-  /** Number of the picture that the page has. */
-  picture?: number;
-}
 interface LodAnswer extends DensityPlace {
   total: number;
   quads: number;
@@ -207,12 +195,6 @@ interface MemoryAnswer {
   lowest: number;
   data: Record<'x' | 'y' | 'rx' | 'ry' | 'sx' | 'sy', Float64Array>;
 }
-/** A stretch of a curve. */
-interface CurveRequest {
-  a: number;
-  b: number;
-  px: number;
-}
 
 interface PhasesAnswer {
   bars: number;
@@ -224,17 +206,6 @@ interface PhasesAnswer {
 }
 
 type TableNumber = 'count' | 'total_ns' | 'self_ns' | 'device_ns' | 'share';
-interface TableRequest {
-  by: Grouping;
-  scope: 'all' | 'host' | 'device';
-  filter: string;
-  sort: string;
-  descending: boolean;
-  /** Sort by total and self as times of the host, by kernels' own times as times of the device. */
-  apart?: boolean;
-  start: number;
-  top: number;
-}
 interface TableAnswer {
   by: Grouping;
   count: number;
@@ -258,13 +229,6 @@ interface FoundSlice {
 }
 /** `id` is null where there is none. */
 type Found = FoundSlice | {id: null; ts?: number; dur?: number; row?: number};
-interface SearchRequest {
-  text: string;
-  px: number;
-  id?: number | null;
-  by?: number;
-  at?: number;
-}
 type SearchAnswer = Found & {count: number; place: number | null; error: string; data: {marks: Uint8Array}};
 
 interface SliceLink extends FoundSlice {
@@ -371,28 +335,25 @@ interface RankPanelAnswer {
   groups?: string[];
 }
 
-/** What is asked with each question beside its name, and what comes back. */
-interface Questions {
-  meta: {ask: {doubts?: 'later'}; answer: MetaContent & {data: StepColumns}};
-  doubts: {ask: {}; answer: {doubts: Doubts}};
-  names: {ask: {start: number}; answer: {names: string[]; short: string[]; next: number | null; data: {colour: Uint8Array}}};
-  account: {ask: {}; answer: AccountAnswer};
-  lod: {ask: LodRequest; answer: LodAnswer};
-  strip: {ask: {px: number; tint: Tint; picture?: number}; answer: StripAnswer};
-  memory: {ask: CurveRequest & {device: number | null}; answer: MemoryAnswer};
-  counters: {
-    ask: CurveRequest & {tracks: number[]};
-    answer: {tracks: number[]; sizes: number[]; data: {x: Float64Array; y: Float64Array}};
-  };
-  phases: {ask: {}; answer: PhasesAnswer};
-  table: {ask: TableRequest; answer: TableAnswer};
-  detail: {ask: {id: number}; answer: DetailAnswer};
-  find: {ask: {id: number; by: number}; answer: Found};
-  neighbour: {ask: {id: number; to: string; row: number; at: number}; answer: Found};
-  search: {ask: SearchRequest; answer: SearchAnswer};
-  panel: {ask: {name: string; own: Dimension[]}; answer: PanelAnswer};
-  ranks: {ask: {}; answer: RanksAnswer};
+/** What comes back; questions.d.ts says what is asked. */
+interface Answers {
+  meta: MetaContent & {data: StepColumns};
+  doubts: {doubts: Doubts};
+  names: {names: string[]; short: string[]; next: number | null; data: {colour: Uint8Array}};
+  account: AccountAnswer;
+  lod: LodAnswer;
+  strip: StripAnswer;
+  memory: MemoryAnswer;
+  counters: {tracks: number[]; sizes: number[]; data: {x: Float64Array; y: Float64Array}};
+  phases: PhasesAnswer;
+  table: TableAnswer;
+  detail: DetailAnswer;
+  find: Found;
+  neighbour: Found;
+  search: SearchAnswer;
+  panel: PanelAnswer;
+  ranks: RanksAnswer;
 }
-type Question = keyof Questions;
-type QuestionOf<Q extends Question> = {t: Q} & Questions[Q]['ask'];
-type AnswerOf<Q extends Question> = Questions[Q]['answer'] & {revision?: number};
+type Question = keyof Asked & keyof Answers;
+type QuestionOf<Q extends Question> = {t: Q} & Asked[Q];
+type AnswerOf<Q extends Question> = Answers[Q] & {revision?: number};

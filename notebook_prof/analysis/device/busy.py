@@ -7,12 +7,13 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...trace import DEVICE_CATEGORIES, Intervals, Trace, Window, complement, length, subtract, union
+from ...trace import DEVICE_CATEGORIES, Intervals, Trace, add, complement, length, subtract, union
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
 from ...trace.schema import Column, Table
+from ..busy_time import BusyTime, busy_time, device_of, device_window
 from ..distributed.exposed import exposed_communication
-from ..scope import Scope, WindowLike, ints, length_within, on_device
+from ..scope import Scope, WindowLike, length_within, on_device
 from ..time.host_states import STATES, host_states
 from .launches import launch_calls
 
@@ -66,34 +67,22 @@ def device(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     return table.astype({"device": "int16"})
 
 
-def device_of(trace: Trace, work: Scope) -> IntArray:
-    """Return the slice's own device or else its stream's; 0 if neither is known."""
-    tracks = trace.tracks
-    of_track = np.zeros(1 + max(tracks["track"].max(), 0) if len(tracks) else 1, dtype=np.int64)
-    of_track[tracks["track"].to_numpy()] = np.maximum(ints(tracks["device"]), 0)
-    own = work.ints("device")
-    return np.asarray(np.where(own >= 0, own, of_track[work.ints("track")]), dtype=np.int64)
-
-
 def _row(work: Scope, here: BoolArray, number: int, window: WindowLike) -> tuple[int, ...]:
-    def during(*categories: str) -> Intervals:
-        chosen = here & work.among("category", categories)
-        return union(work.ts[chosen], work.end[chosen])
+    cut = device_window(work.only(here), window)
+    start, end = as_ints([cut.start]), as_ints([cut.end])
 
-    cut = (
-        Window.of(window)
-        if window is not None
-        else Window(int(work.ts[here].min()), int(work.end[here].max()))
-    )
-    busy = length(during(*DEVICE_CATEGORIES))
+    def during(*categories: str) -> BusyTime:
+        return busy_time(work.only(here & work.among("category", categories)), start, end)
+
+    any_work = during(*DEVICE_CATEGORIES)
     return (
         number,
-        cut.dur,
-        busy,
-        cut.dur - busy,
-        length(during("kernel")),
-        length(during("collective")),
-        length(during("memcpy", "memset")),
+        any_work.window_ns,
+        any_work.busy_ns,
+        any_work.idle_ns,
+        during("kernel").busy_ns,
+        during("collective").busy_ns,
+        during("memcpy", "memset").busy_ns,
         length(exposed_communication(work.only(here))),
     )
 
@@ -184,7 +173,7 @@ def cause_column(cause: str) -> str:
 
 def _gaps(work: Scope, number: int, window: WindowLike) -> tuple[IntArray, ...]:
     """Return device, start, end, and the row of the work that ends each gap (-1 at the end of the window)."""
-    cut = Window.of(window) if window is not None else Window(int(work.ts.min()), int(work.end.max()))
+    cut = device_window(work, window)
     start, end = complement(union(work.ts, work.end), cut)
     # of what begins at the end of a gap, the first that is not empty
     lasting = work.end > work.ts
@@ -217,9 +206,7 @@ def _divide(
         for name, open_ in host_states(trace, int(thread)).items():
             own = length_within(subtract(open_, explained), start[rows], begun[rows])
             spent[name][rows] += own
-            explained = union(
-                np.concatenate([explained[0], open_[0]]), np.concatenate([explained[1], open_[1]])
-            )
+            explained = add(explained, open_)
         busy = length_within(explained, start[rows], begun[rows])
         spent["host-bound"][rows] += begun[rows] - start[rows] - busy
     return spent

@@ -10,8 +10,8 @@ import pandas as pd
 
 from ...errors import OptionError
 from ...trace import Trace, length, union
+from ..busy_time import device_of
 from ..scope import Numbers, Scope, Texts, WindowLike, on_device
-from .busy import device_of
 from .counters import device_attributes
 
 _NAME: Final = re.compile(

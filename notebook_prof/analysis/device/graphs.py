@@ -11,8 +11,8 @@ import pandas as pd
 from ...trace import Trace
 from ...trace.arrays import IntArray
 from ...trace.schema import Column, Table
+from ..busy_time import device_of
 from ..scope import Numbers, Scope, WindowLike, many, on_device, texts
-from .busy import device_of
 from .counters import device_attributes
 from .launches import launch_calls
 

@@ -7,8 +7,8 @@ import pandas as pd
 
 from ...trace import Trace
 from ...trace.arrays import IntArray
+from ..busy_time import device_of
 from ..scope import Numbers, Scope, Texts, WindowLike, ints, on_device, texts
-from .busy import device_of
 from .launches import launch_calls, launching_rows
 
 

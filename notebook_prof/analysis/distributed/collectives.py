@@ -14,7 +14,7 @@ from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
 from ...trace.taxonomy import function_name
-from ..device.busy import device_of
+from ..busy_time import device_of
 from ..scope import Numbers, Scope, WindowLike, ints, on_device, on_host
 from ..time.phases import stepping_track
 from ..time.recorded_steps import recorded_table

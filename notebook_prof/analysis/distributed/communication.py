@@ -12,7 +12,7 @@ from ...errors import OptionError, nearest
 from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
-from ..device.busy import device_of
+from ..busy_time import device_of
 from ..grouping import covered
 from ..scope import Numbers, Scope, WindowLike, on_device, on_host, step_spans
 

@@ -8,12 +8,13 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import union_categoricals
 
-from ...trace import Trace, complement, overlap, subtract, union
+from ...trace import Trace, add, complement, overlap, subtract, union
 from ...trace.arrays import IntArray
 from ...trace.intervals import Intervals, as_ints
 from ...trace.schema import Column, Table
 from ...units import format_items
-from ..scope import length_within, on_device, on_host, step_spans
+from ..busy_time import busy_within
+from ..scope import on_device, on_host, step_spans
 from .cpu import cpu_within
 
 KINDS: Final = ("steps", "code", "outside-window", "profiler", "not-recorded")
@@ -91,8 +92,7 @@ def account(trace: Trace) -> pd.DataFrame:
     size = len(first)
     dur = _sum(number, spans["dur"].to_numpy(), size)
     ts, end = spans["ts"].to_numpy(), (spans["ts"] + spans["dur"]).to_numpy()
-    work = on_device(trace)
-    busy = length_within(union(work.ts, work.end), ts, end)
+    busy = busy_within(on_device(trace), ts, end)
     steps = _sum(number, spans["steps"].to_numpy(), size)
     line, loop = as_ints(first["line"].to_numpy()), as_ints(first["loop"].to_numpy())
     kinds, texts = first["kind"].tolist(), first["text"].tolist()
@@ -162,9 +162,9 @@ def _derived(trace: Trace) -> pd.DataFrame:
         pieces.append(
             _rows(own, "steps", f"steps found by {steps_of_loop['source'].iloc[0]}", int(loop), ends)
         )
-        explained = union(np.concatenate([explained[0], own[0]]), np.concatenate([explained[1], own[1]]))
+        explained = add(explained, own)
     pieces.append(_rows(subtract(busy, explained), "code", "outside of steps" if len(steps) else "all work"))
-    either = union(np.concatenate([busy[0], explained[0]]), np.concatenate([busy[1], explained[1]]))
+    either = add(busy, explained)
     pieces.append(_rows(complement(either, window), "not-recorded", ""))
     text = union_categoricals([piece["text"] for piece in pieces])
     return pd.concat([piece.drop(columns="text") for piece in pieces], ignore_index=True).assign(text=text)
@@ -206,7 +206,7 @@ def _evaluated(trace: Trace, ts: IntArray, end: IntArray, number: IntArray, size
     if "evaluation" not in host.slices["phase"].cat.categories:
         return np.zeros(size, np.int64)
     evaluates = host.among("phase", ("evaluation",))
-    return _sum(number, length_within(union(host.ts[evaluates], host.end[evaluates]), ts, end), size)
+    return _sum(number, busy_within(host.only(evaluates), ts, end), size)
 
 
 def _cpu(trace: Trace, ts: IntArray, end: IntArray) -> tuple[IntArray | None, IntArray | None]:

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ...trace import Intervals, Trace, Window, subtract, union
+from ...trace import Intervals, Trace, Window, add, subtract, union
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.schema import Column, Table
 from ..scope import Numbers, Scope, WindowLike, length_within, on_device, on_host, step_spans
@@ -138,7 +138,7 @@ def _explain(
     """Return the time of these slices in the span that is not taken yet, and what is taken then."""
     open_ = union(thread.ts[keep], thread.end[keep])
     spent = int(length_within(subtract(open_, explained), start, end).sum())
-    both = union(np.concatenate([explained[0], open_[0]]), np.concatenate([explained[1], open_[1]]))
+    both = add(explained, open_)
     return spent, both
 
 

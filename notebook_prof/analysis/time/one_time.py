@@ -8,9 +8,10 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ...trace import Intervals, Trace, subtract, union
+from ...trace import Intervals, Trace, add, subtract, union
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.schema import Column, Table
+from ..busy_time import busy_within
 from ..device.launches import launch_calls
 from ..scope import Scope, WindowLike, length_within, on_device, on_host, step_spans
 from .host_states import copy_calls, waiting
@@ -96,7 +97,7 @@ def one_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     explained = _NOTHING
     for kind, (slices, spent) in _by_kind(trace).items():
         own = int(length_within(subtract(spent, explained), start, end).sum())
-        explained = _union_of(explained, spent)
+        explained = add(explained, spent)
         if own:
             rows.append((kind, *_longest_name(slices), own))
     if (first := _first_step(trace, window, explained)) is not None:
@@ -138,7 +139,7 @@ def steady_steps(trace: Trace, window: WindowLike = None) -> list[int]:
     start, end = steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy()
     once = _NOTHING
     for _, spent in _by_kind(trace).values():
-        once = _union_of(once, spent)
+        once = add(once, spent)
     clean = length_within(once, start, end) < MUCH * np.maximum(end - start, 1)
     if len(steps) and _excess(steps):
         clean[0] = False
@@ -163,7 +164,7 @@ def _by_kind(trace: Trace) -> dict[str, tuple[Scope, Intervals]]:
     captures = _captures(stepping)
     if len(captures[0]):
         ends = stepping.only(_matches(stepping, _INSTANTIATE) | _matches(stepping, _CAPTURE))
-        whole["graph-capture"] = (ends, _union_of(whole["graph-capture"][1], captures))
+        whole["graph-capture"] = (ends, add(whole["graph-capture"][1], captures))
     return whole
 
 
@@ -187,8 +188,7 @@ def _unusual(trace: Trace, thread: Scope) -> BoolArray:
     long[long] &= np.where(
         often, dur[long] >= UNUSUAL * at["median"].to_numpy(), dur[long] >= UNUSUAL * LONG_NS
     )
-    work = on_device(trace)
-    busy = length_within(union(work.ts, work.end), thread.ts[long], thread.end[long])
+    busy = busy_within(on_device(trace), thread.ts[long], thread.end[long])
     long[long] &= 2 * busy < dur[long]
     return long
 
@@ -204,7 +204,7 @@ def _captures(stepping: Scope) -> Intervals:
         begins, ends = stepping.ts[here & (kind == "Begin")], np.sort(stepping.end[here & (kind == "End")])
         at = np.searchsorted(ends, begins)
         closed = at < len(ends)
-        captures = _union_of(captures, union(begins[closed], ends[at[closed]]))
+        captures = add(captures, union(begins[closed], ends[at[closed]]))
     return captures
 
 
@@ -239,7 +239,3 @@ def _first_step(
         if unexplained_ns > 0
         else None
     )
-
-
-def _union_of(a: Intervals, b: Intervals) -> Intervals:
-    return union(np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]]))

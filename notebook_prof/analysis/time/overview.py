@@ -8,12 +8,13 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...trace import CATEGORIES, DEVICE_CATEGORIES, PHASES, Trace, length, union
+from ...trace import CATEGORIES, DEVICE_CATEGORIES, PHASES, Intervals, Trace, union
 from ...trace.arrays import BoolArray, IntArray
-from ..device.busy import device, device_of
+from ...trace.intervals import as_ints
+from ..busy_time import busy_time, device_of, device_window
 from ..device.counters import device_attributes, device_counters, uses_tensor_cores
 from ..grouping import covered
-from ..scope import Scope, WindowLike, on_device, on_host, sharing, step_spans
+from ..scope import Scope, WindowLike, length_within, on_device, on_host, sharing, step_spans
 from .operators import operators
 from .phases import phases
 
@@ -49,12 +50,13 @@ def overview_devices(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame
         - ``device`` int16, -1 for the host; ``name`` str; ``memory_bytes`` float64, NaN where not known;
           ``capability`` str, as ``7.0``, missing where not known;
         - ``window_ns`` int64: what shares refer to: the steps or, without any, the window or the time from
-          the first to the last work;
+          the first to the last work; work outside the steps does not count, so that no share of a device
+          exceeds 1;
         - ``utilization`` float64: time with a kernel (or collective) running; for the host, processors in use
           by this process, which may be over 1; ``busy_share`` float64: time with any work running;
         - ``sm_efficiency`` float64: estimated share of multiprocessors in use, ``Σ min(blocks per SM, 1) ·
-          duration / window``; ``occupancy`` float64: estimated, weighted by duration; both NaN where launch
-          attributes were not recorded;
+          duration in the steps / window``, at most 1; ``occupancy`` float64: estimated, weighted by
+          duration; both NaN where launch attributes were not recorded;
         - ``tensor_core_share`` float64: of the kernels' summed time, by their names;
         - where the `nvml` collector read a card, the columns of `device_counters`: power, energy,
           temperature, clock, memory.
@@ -73,14 +75,19 @@ def overview_devices(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame
     work = on_device(trace, window)
     where = device_of(trace, work)
     attributes = device_attributes(trace, work)
-    busy = device(trace, window=window).set_index("device")
-    steps = int(step_spans(trace, window)["dur"].sum())
-    rows = _host(trace, steps)
+    spans = step_spans(trace, window)
+    start, end = spans["ts"].to_numpy(np.int64), (spans["ts"] + spans["dur"]).to_numpy(np.int64)
+    rows = _host(trace, int((end - start).sum()))
     for number in np.unique(where).tolist():
-        total = steps or int(busy.loc[number, "window_ns"])
-        rows.append({"device": number, **device_properties(trace, number), "window_ns": total})
-        rows[-1] |= _use(work, where == number, attributes, max(total, 1))
-        rows[-1]["busy_share"] = int(busy.loc[number, "busy_ns"]) / max(total, 1)
+        here = where == number
+        whole = (start, end)
+        if not (end > start).any():
+            cut = device_window(work.only(here), window)
+            whole = (as_ints([cut.start]), as_ints([cut.end]))
+        time = busy_time(work.only(here), *whole)
+        rows.append({"device": number, **device_properties(trace, number), "window_ns": time.window_ns})
+        rows[-1] |= _use(work, here, attributes, whole)
+        rows[-1]["busy_share"] = time.share
     table = pd.DataFrame(rows, columns=list(_COLUMNS))
     # astype makes the text "nan" of what is missing in pandas 2
     table["capability"] = pd.Series([row.get("capability") for row in rows], dtype="str")
@@ -89,13 +96,13 @@ def overview_devices(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame
     return table if counters.empty else table.join(counters, on="device")
 
 
-def _use(work: Scope, here: BoolArray, attributes: pd.DataFrame | None, total: int) -> dict[str, float]:
+def _use(work: Scope, here: BoolArray, attributes: pd.DataFrame | None, whole: Intervals) -> dict[str, float]:
     kernel = here & work.among("category", [name for name in DEVICE_CATEGORIES if not name.startswith("mem")])
     spent = (work.end - work.ts)[kernel].astype(np.float64)
     words = [uses_tensor_cores(name) for name in work.slices["name"].cat.categories]
     tensor = np.append(np.array(words, dtype=bool), False)[work.codes("name")[kernel]]
     use = {
-        "utilization": length(union(work.ts[kernel], work.end[kernel])) / total,
+        "utilization": busy_time(work.only(kernel), *whole).share,
         "tensor_core_share": float(spent[tensor].sum() / max(spent.sum(), 1.0)),
     }
     if attributes is None:
@@ -103,7 +110,9 @@ def _use(work: Scope, here: BoolArray, attributes: pd.DataFrame | None, total: i
     own = attributes[kernel]
     if "blocks_per_sm" in own:
         blocks = own["blocks_per_sm"].astype("float64").fillna(0).clip(upper=1).to_numpy()
-        use["sm_efficiency"] = float((blocks * spent).sum() / total)
+        inside = length_within(union(*whole), work.ts[kernel], work.end[kernel])
+        window_ns = max(int((whole[1] - whole[0]).sum()), 1)
+        use["sm_efficiency"] = min(float((blocks * inside).sum()) / window_ns, 1.0)
     if "occupancy" in own:
         value = own["occupancy"].astype("float64").to_numpy()
         measured = ~np.isnan(value)

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...trace import PHASES, Trace, subtract, union
+from ...trace import PHASES, Trace, add, subtract, union
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import Intervals
 from ..distributed.exposed import blocked_by_communication
@@ -122,25 +122,21 @@ def _host_times(trace: Trace, start: IntArray, end: IntArray) -> dict[str, IntAr
     for name in (*PRIORITY, "other"):
         open_ = _union(host, host.among("phase", (name,)) & closed & (stepping | (name == "backward")))
         pieces[name] = subtract(open_, covered_so_far)
-        covered_so_far = _union_of(covered_so_far, open_)
+        covered_so_far = add(covered_so_far, open_)
     python = host.only(stepping & host.among("category", ("python",)))
     for name, gaps in _gaps(pieces, start, end, python).items():
-        pieces[name] = _union_of(pieces[name], gaps)
-        covered_so_far = _union_of(covered_so_far, gaps)
+        pieces[name] = add(pieces[name], gaps)
+        covered_so_far = add(covered_so_far, gaps)
     elsewhere = host.among("category", ("collective",)) & ~stepping
     waits = subtract(_union(host, elsewhere), covered_so_far)
     blocked = blocked_by_communication(trace, stepping_track(trace))
     pieces = {name: subtract(own, blocked) for name, own in pieces.items()}
-    pieces["communication"] = _union_of(_union_of(pieces["communication"], waits), blocked)
+    pieces["communication"] = add(add(pieces["communication"], waits), blocked)
     return {name: length_within(pieces[name], start, end) for name in PRIORITY}
 
 
 def _union(host: Scope, keep: BoolArray) -> Intervals:
     return union(host.ts[keep], host.end[keep])
-
-
-def _union_of(a: Intervals, b: Intervals) -> Intervals:
-    return union(np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]]))
 
 
 def _around_closures(host: Scope) -> BoolArray:

@@ -9,11 +9,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...errors import OptionError, nearest
-from ...trace import Intervals, Trace, overlap, subtract, union
+from ...trace import Intervals, Trace, add, overlap, subtract, union
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
 from ...trace.sealing import step_at
 from ...trace.taxonomy import STEP_PREFIX
+from ..busy_time import busy_within
 from ..scope import Numbers, Scope, WindowLike, length_within, many, on_device, on_host, step_spans
 from ..trust.doubts import mark, step_doubts
 from .phases import stepping_track
@@ -61,8 +62,8 @@ def steps(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> p
     start, end = table["ts"].to_numpy(), (table["ts"] + table["dur"]).to_numpy()
     host, device = on_host(trace), on_device(trace)
     thread = host.only(host.ints("track") == stepping_track(trace))
-    table["host_busy_ns"] = length_within(union(thread.ts, thread.end), start, end)
-    table["device_busy_ns"] = length_within(union(device.ts, device.end), start, end)
+    table["host_busy_ns"] = busy_within(thread, start, end)
+    table["device_busy_ns"] = busy_within(device, start, end)
     number = np.concatenate([host.ints("step"), device.ints("step")])
     values, count = np.unique(number[number >= 0], return_counts=True)
     table["slices"] = table["step"].map(dict(zip(values.tolist(), count.tolist(), strict=True)))
@@ -276,7 +277,7 @@ def step_breakdown(trace: Trace, *, window: WindowLike = None, step: Numbers = N
     explained: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
     for name, own in _intervals(host, device).items():
         columns[f"{name}_ns"] = length_within(subtract(own, explained), start, end)
-        explained = union(np.concatenate([explained[0], own[0]]), np.concatenate([explained[1], own[1]]))
+        explained = add(explained, own)
     columns["other_ns"] = end - start - sum(columns[f"{name}_ns"] for name in PARTS)
     columns["total_ns"] = end - start
     return pd.DataFrame(columns)

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ...trace import Intervals, Trace, Window, length, nest, overlap, subtract, union
+from ...trace import Intervals, Trace, Window, add, length, nest, overlap, subtract, union
 from ...trace.arrays import BoolArray
 from ...trace.schema import Column, Table
 from ..scope import Scope, WindowLike, on_host, step_spans
@@ -89,7 +89,7 @@ def thread_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         time = subtract(time, called) if state == "operators" else time
         own = overlap(subtract(time, explained), inside)
         spent[state], count[state] = length(own), int(keep.sum())
-        explained = union(np.concatenate([explained[0], own[0]]), np.concatenate([explained[1], own[1]]))
+        explained = add(explained, own)
     small = _small_operators(thread, operators, inside=inside)
     spent["small operators"] = min(int(thread.self_ns[small].sum()), spent["operators"])
     spent["operators"] -= spent["small operators"]
@@ -132,7 +132,7 @@ def _called_by_operators(thread: Scope, operators: BoolArray, python: BoolArray)
     for count in np.unique(changes[is_python & (changes > 0)]).tolist():
         at_level, below = is_python & (changes == count), ~is_python & (changes == count + 1)
         own = subtract(union(ts[at_level], end[at_level]), union(ts[below], end[below]))
-        called = union(np.concatenate([called[0], own[0]]), np.concatenate([called[1], own[1]]))
+        called = add(called, own)
     return called
 
 

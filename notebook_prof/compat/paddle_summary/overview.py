@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ...analysis.device.busy import device_of
+from ...analysis.busy_time import device_of
 from ...analysis.scope import on_device
 from ...analysis.time.phases import phases
 from ...trace import Intervals, length, overlap, union

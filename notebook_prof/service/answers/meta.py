@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...analysis.busy_time import stream_busy_times
 from ...analysis.trust.doubts import doubts_by_name
 from .. import palette
 from ..packing import Answer, pack
@@ -29,10 +30,13 @@ def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
     Returns
     -------
     Answer
-        Columns ``step ts dur`` of the first 20,000 steps; ``content["steps"]`` counts all.
+        Columns ``step ts dur`` of the first 20,000 steps; ``content["steps"]`` counts all. ``busy`` of a
+        stream is a share of the window of its device, as in `analysis.device`; ranges drawn around its work
+        do not count. ``busy`` of any other track is a share of the recording.
     """
     c, trace = store.columns, store.trace
     span = max(trace.span.dur, 1)
+    streams = stream_busy_times(trace) if any(t.kind == "stream" for t in c.tracks) else {}
     steps = trace.steps.head(_MOST_STEPS)
     content = {
         "span": [int(trace.span.start), int(max(trace.span.end, trace.span.start + 1))],
@@ -50,7 +54,7 @@ def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
                 "row": t.first_row,
                 "depths": t.depths,
                 "rank": t.rank,
-                "busy": round(float(b) / span, 6),
+                "busy": round(streams[t.track].share if t.track in streams else float(b) / span, 6),
             }
             for t, b in zip(c.tracks, c.busy_ns.tolist(), strict=True)
         ],

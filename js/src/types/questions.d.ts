@@ -1,0 +1,114 @@
+// Written by `python -m notebook_prof.service.messages`: do not change it here.
+/** A stretch of a curve: from `a` to `b` in ns, `px` wide. */
+interface CurveRequest {
+  a: number;
+  b: number;
+  px: number;
+}
+/** The facts of the trace; what is doubtful may come later, as it takes seconds for a long recording. */
+interface MetaRequest {
+  doubts?: 'later';
+}
+/** What is doubtful, by name. */
+interface DoubtsRequest {}
+/** All names from the one with number `start` on, as many as fit into a message. */
+interface NamesRequest {
+  start: number;
+}
+/** The account of the cell. */
+interface AccountRequest {}
+/** The slices of some rows in a window; `picture` is the number of the picture that the page has. */
+interface LodRequest {
+  a: number;
+  b: number;
+  px: number;
+  rows: number[];
+  places: number[];
+  zoom: number;
+  tint: Tint;
+  max_quads: number;
+  picture?: number;
+}
+/** The whole recording in one strip. */
+interface StripRequest {
+  px: number;
+  tint: Tint;
+  picture?: number;
+}
+/** The memory of a device, or of the first that has any. */
+interface MemoryRequest {
+  a: number;
+  b: number;
+  px: number;
+  device: number | null;
+}
+/** The counters with these keys. */
+interface CountersRequest {
+  a: number;
+  b: number;
+  px: number;
+  tracks: number[];
+}
+/** Time by step and phase. */
+interface PhasesRequest {}
+/** A page of the table; `apart` sorts by times of the host, and kernels by times of the device. */
+interface TableRequest {
+  by: Grouping;
+  scope: 'all' | 'host' | 'device';
+  filter: string;
+  sort: string;
+  descending?: boolean;
+  apart?: boolean;
+  start: number;
+  top: number;
+}
+/** The slice with this row. */
+interface DetailRequest {
+  id: number | null;
+}
+/** The slice of the same name after (`by` = 1) or before (-1) that with row `id`, on its track. */
+interface FindRequest {
+  id: number;
+  by: number;
+}
+/** The slice beside that with row `id`. */
+interface NeighbourRequest {
+  id: number;
+  to: string;
+  row: number;
+  at: number;
+}
+/** Slices whose name has this text, from the slice `id` or the time `at` on. */
+interface SearchRequest {
+  text: string;
+  px: number;
+  id?: number | null;
+  by?: number;
+  at?: number;
+}
+/** A tab, not filtered by the dimensions that it set itself. */
+interface PanelRequest {
+  name: string;
+  own: Dimension[];
+}
+/** What the figures of many recordings show. */
+interface RanksRequest {}
+/** What is asked with each question beside its name. */
+interface Asked {
+  meta: MetaRequest;
+  doubts: DoubtsRequest;
+  names: NamesRequest;
+  account: AccountRequest;
+  lod: LodRequest;
+  strip: StripRequest;
+  memory: MemoryRequest;
+  counters: CountersRequest;
+  phases: PhasesRequest;
+  table: TableRequest;
+  detail: DetailRequest;
+  find: FindRequest;
+  neighbour: NeighbourRequest;
+  search: SearchRequest;
+  panel: PanelRequest;
+  ranks: RanksRequest;
+}

@@ -1,0 +1,257 @@
+"""What a page asks, declared once: ``python -m notebook_prof.service.messages`` writes it for TypeScript.
+
+The kernel decodes every question with these, and ``js/src/types/questions.d.ts`` is made of them. A field
+without a default must be there; one that may be `UNSET` need not be; every other is always sent by our page,
+and has the default for whoever leaves it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, Final, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from ..errors import NotebookProfError
+
+DECLARATIONS: Final = Path(__file__).parents[2] / "js" / "src" / "types" / "questions.d.ts"
+
+Tint = Annotated[str, Meta(extra={"ts": "Tint"})]
+Grouping = Annotated[str, Meta(extra={"ts": "Grouping"})]
+Scope = Annotated[str, Meta(extra={"ts": "'all' | 'host' | 'device'"})]
+Dimensions = Annotated[list[str], Meta(extra={"ts": "Dimension[]"})]
+
+
+class Question(msgspec.Struct, kw_only=True):
+    """A question of a page, and beside it what every one may have: its number, and the selection it is of."""
+
+    t: ClassVar[str]
+
+
+class CurveRequest(Question):
+    """A stretch of a curve: from `a` to `b` in ns, `px` wide."""
+
+    a: float
+    b: float
+    px: float = 1000
+
+
+class MetaRequest(Question):
+    """The facts of the trace; what is doubtful may come later, as it takes seconds for a long recording."""
+
+    t = "meta"
+    doubts: Literal["later"] | UnsetType = UNSET
+
+
+class DoubtsRequest(Question):
+    """What is doubtful, by name."""
+
+    t = "doubts"
+
+
+class NamesRequest(Question):
+    """All names from the one with number `start` on, as many as fit into a message."""
+
+    t = "names"
+    start: float = 0
+
+
+class AccountRequest(Question):
+    """The account of the cell."""
+
+    t = "account"
+
+
+class LodRequest(CurveRequest):
+    """The slices of some rows in a window; `picture` is the number of the picture that the page has."""
+
+    t = "lod"
+    rows: list[float] = []
+    places: list[float] = []
+    zoom: float = 1
+    tint: Tint = "name"
+    max_quads: float = 4000
+    picture: float | UnsetType = UNSET
+
+
+class StripRequest(Question):
+    """The whole recording in one strip."""
+
+    t = "strip"
+    px: float = 1000
+    tint: Tint = "name"
+    picture: float | UnsetType = UNSET
+
+
+class MemoryRequest(CurveRequest):
+    """The memory of a device, or of the first that has any."""
+
+    t = "memory"
+    device: float | None = None
+
+
+class CountersRequest(CurveRequest):
+    """The counters with these keys."""
+
+    t = "counters"
+    tracks: list[float] = []
+
+
+class PhasesRequest(Question):
+    """Time by step and phase."""
+
+    t = "phases"
+
+
+class TableRequest(Question):
+    """A page of the table; `apart` sorts by times of the host, and kernels by times of the device."""
+
+    t = "table"
+    by: Grouping = "name"
+    scope: Scope = "all"
+    filter: str = ""
+    sort: str = "self_ns"
+    descending: bool | UnsetType = UNSET
+    apart: bool | UnsetType = UNSET
+    start: float = 0
+    top: float = 200
+
+
+class DetailRequest(Question):
+    """The slice with this row."""
+
+    t = "detail"
+    id: float | None = None
+
+
+class FindRequest(Question):
+    """The slice of the same name after (`by` = 1) or before (-1) that with row `id`, on its track."""
+
+    t = "find"
+    id: float = -1
+    by: float = 1
+
+
+class NeighbourRequest(Question):
+    """The slice beside that with row `id`."""
+
+    t = "neighbour"
+    id: float = -1
+    to: str = "next"
+    row: float = 0
+    at: float = 0
+
+
+class SearchRequest(Question):
+    """Slices whose name has this text, from the slice `id` or the time `at` on."""
+
+    t = "search"
+    text: str = ""
+    px: float = 1000
+    id: float | UnsetType | None = UNSET
+    by: float | UnsetType = UNSET
+    at: float | UnsetType = UNSET
+
+
+class PanelRequest(Question):
+    """A tab, not filtered by the dimensions that it set itself."""
+
+    t = "panel"
+    name: str = ""
+    own: Dimensions = []
+
+
+class RanksRequest(Question):
+    """What the figures of many recordings show."""
+
+    t = "ranks"
+
+
+QUESTIONS: Final[Mapping[str, type[Question]]] = {
+    declared.t: declared
+    for declared in (
+        MetaRequest,
+        DoubtsRequest,
+        NamesRequest,
+        AccountRequest,
+        LodRequest,
+        StripRequest,
+        MemoryRequest,
+        CountersRequest,
+        PhasesRequest,
+        TableRequest,
+        DetailRequest,
+        FindRequest,
+        NeighbourRequest,
+        SearchRequest,
+        PanelRequest,
+        RanksRequest,
+    )
+}
+"""By name."""
+
+
+def decode(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a question with all that it must have, of the declared types; others keep what they are.
+
+    Raises
+    ------
+    NotebookProfError
+        If something is missing or of another type: which, and what it must be.
+
+    Examples
+    --------
+    >>> decode({"t": "names", "seq": 3})
+    {'t': 'names', 'seq': 3, 'start': 0}
+    """
+    declared = QUESTIONS.get(str(request.get("t")))
+    if declared is None:
+        return dict(request)
+    try:
+        read = msgspec.convert(request, declared, strict=False)
+    except msgspec.ValidationError as error:
+        raise NotebookProfError(f"the question {declared.t!r} cannot be read: {error}") from error
+    fields = ((name, getattr(read, name)) for name in read.__struct_fields__)
+    return {**request, **{name: value for name, value in fields if value is not UNSET}}
+
+
+def declarations() -> str:
+    """Return the questions as declarations of TypeScript."""
+    parts = ["// Written by `python -m notebook_prof.service.messages`: do not change it here."]
+    shown: list[type[Question]] = [CurveRequest, *QUESTIONS.values()]
+    for declared in shown:
+        fields = msgspec.structs.fields(declared)
+        hints = get_type_hints(declared, include_extras=True)
+        lines = [f"  {one.name}{_optional(hints[one.name])}: {_written(hints[one.name])};" for one in fields]
+        body = "{\n" + "\n".join(lines) + "\n}" if lines else "{}"
+        parts.append(f"/** {declared.__doc__} */\ninterface {declared.__name__} {body}")
+    asked = "\n".join(f"  {name}: {declared.__name__};" for name, declared in QUESTIONS.items())
+    parts.append(f"/** What is asked with each question beside its name. */\ninterface Asked {{\n{asked}\n}}")
+    return "\n".join(parts) + "\n"
+
+
+_WORDS: Final = {str: "string", float: "number", int: "number", bool: "boolean", NoneType: "null"}
+
+
+def _optional(hint: Any) -> str:
+    return "?" if UnsetType in get_args(hint) else ""
+
+
+def _written(hint: Any) -> str:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return str(hint.__metadata__[0].extra["ts"])
+    if origin in (Union, UnionType):
+        return " | ".join(_written(one) for one in arguments if one is not UnsetType)
+    if origin is Literal:
+        return " | ".join(f"'{one}'" for one in arguments)
+    if origin is list:
+        return f"{_written(arguments[0])}[]"
+    return _WORDS[hint]
+
+
+if __name__ == "__main__":
+    DECLARATIONS.write_text(declarations(), encoding="utf-8")
