@@ -131,7 +131,7 @@ class LinkedWidget(anywidget.AnyWidget):
         replies = [(self._reply(one), {"rid": one.get("rid")}) for one in messages]
         buffers = [part for (_, parts), _ in replies for part in parts]
         contents = [{**content, **rid, "buffers": len(parts)} for (content, parts), rid in replies]
-        if any(one.get("text") is True for one in messages):  # a page whose front-end drops buffers
+        if any(one.get("base64") is True for one in messages):  # a page whose front-end drops buffers
             for content, ((_, parts), _rid) in zip(contents, replies, strict=True):
                 content["base64"] = [b64encode(part).decode("ascii") for part in parts]
             buffers = []

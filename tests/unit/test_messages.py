@@ -69,7 +69,7 @@ def test_every_question_gets_an_answer(widget: Heard, message: Any) -> None:
 def test_a_page_without_buffers_gets_them_as_text(widget: Heard) -> None:
     """Some front-ends drop the buffers of messages; the page then asks for text."""
     plain = asked(widget, {"t": "names", "rid": "1", "start": 0})[0]
-    coded = asked(widget, {"t": "names", "rid": "1", "start": 0, "text": True})[0]
+    coded = asked(widget, {"t": "names", "rid": "1", "start": 0, "base64": True})[0]
     assert "base64" not in plain
     answer, buffers = widget._reply({"t": "names", "start": 0})
     assert [base64.b64decode(part) for part in coded["base64"]] == buffers

@@ -63,9 +63,10 @@ def _wide_trace(rows: int = 300, each: int = 400) -> Trace:
 
 def test_meta_lists_tracks_in_drawing_order(protocol: PageQueries) -> None:
     content, columns = _ask(protocol, t="meta")
-    assert [track["name"] for track in content["tracks"]] == ["MainThread", "autograd thread 0", "stream 7"]
-    assert [track["row"] for track in content["tracks"]] == [0, 3, 5]
-    assert [track["group"] for track in content["tracks"]] == ["process 100", "process 100", "GPU 0"]
+    assert [track["name"] for track in content["tracks"]] == ["stream 7", "MainThread", "autograd thread 0"]
+    assert [track["label"] for track in content["tracks"]] == ["stream 7", "main", "autograd thread 0"]
+    assert [track["row"] for track in content["tracks"]] == [0, 1, 4]
+    assert [track["group"] for track in content["tracks"]] == ["GPU 0", "process 100", "process 100"]
     assert columns["step"].tolist() == list(range(3, 13))
     assert content["groupings"] == ["name", "module", "category"]
 

@@ -140,7 +140,7 @@ export class Line {
         pad = this.padding.next(),
         began = performance.now();
       const again = () => {
-        this.batch.push({...message, rid, ...(this.text ? {text: true} : {pad})});
+        this.batch.push({...message, rid, ...(this.text ? {base64: true} : {pad})});
         if (this.batch.length === 1) queueMicrotask(this.flush);
       };
       const done = (/** @type {RawAnswer} */ answer, /** @type {boolean} */ alone) => {

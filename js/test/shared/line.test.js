@@ -24,10 +24,10 @@ test('an answer whose buffers were dropped is asked for again, as text', async (
     answer = line.request({t: 'names'});
   await null; // the batch goes out
   expect(model.sent[0]).toMatchObject({t: 'names'});
-  expect(model.sent[0].text).toBeUndefined();
+  expect(model.sent[0].base64).toBeUndefined();
   model.tell({rid: model.sent[0].rid, buffers: 1, names: ['mm']}, []);
   await null;
-  expect(model.sent[1]).toMatchObject({t: 'names', rid: model.sent[0].rid, text: true});
+  expect(model.sent[1]).toMatchObject({t: 'names', rid: model.sent[0].rid, base64: true});
   model.tell({rid: model.sent[1].rid, buffers: 1, names: ['mm'], base64: [btoa('\x01\x02')]}, undefined);
   const {content, buffers} = await answer;
   expect(content.names).toEqual(['mm']);
