@@ -228,8 +228,8 @@ def declarations() -> str:
         lines = [f"  {one.name}{_optional(hints[one.name])}: {_written(hints[one.name])};" for one in fields]
         body = "{\n" + "\n".join(lines) + "\n}" if lines else "{}"
         parts.append(f"/** {declared.__doc__} */\ninterface {declared.__name__} {body}")
-    asked = "\n".join(f"  {name}: {declared.__name__};" for name, declared in QUESTIONS.items())
-    parts.append(f"/** What is asked with each question beside its name. */\ninterface Asked {{\n{asked}\n}}")
+    fields = "\n".join(f"  {name}: {declared.__name__};" for name, declared in QUESTIONS.items())
+    parts.append(f"/** What is asked with each question beside its name. */\ninterface Asked {{\n{fields}\n}}")
     return "\n".join(parts) + "\n"
 
 
