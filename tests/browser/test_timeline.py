@@ -189,7 +189,10 @@ def test_slices_are_walked_along_rows_and_arrows(shown: NotebookPage) -> None:
     shown.keys.focus()
     shown.page.keyboard.press("ArrowRight")
     shown.wait_views("v.detail() !== null")
-    first = shown.views("v.detail().id")
+    assert shown.views("v.detail().track_name") == "stream 7", "the row on top"
+    first = int(shown.kernel("s = p.trace.slices; print(s[(s['track'] == 0) & (s['depth'] == 0)].index[0])"))
+    shown.views(f"v.store.set({{focus: {first}}}, 'test')")
+    shown.wait_views(f"v.detail()?.id === {first}")
     shown.page.keyboard.press("ArrowRight")
     shown.wait_views(f"v.detail().id > {first} && v.detail().depth === 0")
     for _ in range(3):
