@@ -229,7 +229,8 @@ def declarations() -> str:
         body = "{\n" + "\n".join(lines) + "\n}" if lines else "{}"
         parts.append(f"/** {declared.__doc__} */\ninterface {declared.__name__} {body}")
     fields = "\n".join(f"  {name}: {declared.__name__};" for name, declared in QUESTIONS.items())
-    parts.append(f"/** What is asked with each question beside its name. */\ninterface Asked {{\n{fields}\n}}")
+    head = "/** What is asked with each question beside its name. */"
+    parts.append(f"{head}\ninterface Asked {{\n{fields}\n}}")
     return "\n".join(parts) + "\n"
 
 
