@@ -228,9 +228,9 @@ def declarations() -> str:
         lines = [f"  {one.name}{_optional(hints[one.name])}: {_written(hints[one.name])};" for one in fields]
         body = "{\n" + "\n".join(lines) + "\n}" if lines else "{}"
         parts.append(f"/** {declared.__doc__} */\ninterface {declared.__name__} {body}")
-    fields = "\n".join(f"  {name}: {declared.__name__};" for name, declared in QUESTIONS.items())
+    entries = "\n".join(f"  {name}: {declared.__name__};" for name, declared in QUESTIONS.items())
     head = "/** What is asked with each question beside its name. */"
-    parts.append(f"{head}\ninterface Asked {{\n{fields}\n}}")
+    parts.append(f"{head}\ninterface Asked {{\n{entries}\n}}")
     return "\n".join(parts) + "\n"
 
 

@@ -51,7 +51,6 @@ export class Table {
   constructor(ctx, section) {
     this.ctx = ctx;
     this.columns = COLUMNS.filter((column) => column.sort !== 'device_ns' || ctx.meta.device);
-    if (ctx.meta.device) Object.assign(this.state, {sort: 'device_ns', apart: true});
     this.channel = ctx.asker.channel(
       () => ({t: 'table', ...this.state}),
       (answer) => {
@@ -94,7 +93,7 @@ export class Table {
           ],
           (value) => {
             const scope = /** @type {TableRequest['scope']} */ (value);
-            this.ask({scope, sort: scope === 'host' ? 'self_ns' : 'device_ns', descending: true, start: 0});
+            this.ask({scope, sort: 'self_ns', apart: false, descending: true, start: 0});
           },
         ),
       );
@@ -134,7 +133,7 @@ export class Table {
 
   drawHeads() {
     const {state} = this,
-      key = [state.by, state.sort, state.descending].join();
+      key = [state.by, state.sort, state.descending, state.apart].join();
     if (key === this.headed) return;
     this.headed = key;
     this.headRow.replaceChildren(...this.columns.map((column) => this.headOf(column)));
@@ -154,8 +153,9 @@ export class Table {
     if (column.title) button.title = column.title;
     button.dataset.sort = key;
     button.addEventListener('click', () => {
-      if (state.sort === key) this.ask({start: 0, descending: !state.descending});
-      else this.ask({start: 0, sort: key, descending: column.key !== 'label'});
+      // at first by own time, wherever it was spent; a column that was chosen sorts by what it shows
+      const again = state.sort === key && (state.apart || !this.ctx.meta.device);
+      this.ask({start: 0, sort: key, apart: this.ctx.meta.device, descending: again ? !state.descending : column.key !== 'label'});
     });
     cell.append(button);
     return cell;
