@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from .conftest import Play
 from .laws import check_statements, margin
 from .runner import Run
@@ -165,6 +167,7 @@ def test_a_backward_written_by_hand_is_backward(play: Play) -> None:
     check_statements(run)
 
 
+@pytest.mark.real_clock("32 sleeps of 2 ms are seen by looks 2.5 ms apart: a tenth may fall between them")
 def test_python_inside_of_an_operator_has_its_line(play: Play) -> None:
     run = play("checkpoint_customfn")
     # backward of Sq sleeps for 2 ms a step, and a look is 2.5 ms from the next
