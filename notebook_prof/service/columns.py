@@ -97,27 +97,31 @@ class SliceColumns:
         self.depth = slices["depth"].to_numpy()
         deepest, busy = _sizes(self.track, self.depth, self.dur)
         tracks = _drawn_tracks(trace.tracks, deepest, busy, self._evaluating(), self._waiting(len(deepest)))
-        self.tracks = _with_stems(tracks, self.track, self.depth, self.dur)
-        self.busy_ns: IntArray = busy[[track.track for track in self.tracks]]
-        self.n_rows = sum(track.depths for track in self.tracks)
+        self.busy_ns: IntArray = busy[[track.track for track in tracks]]
+        self.n_rows = sum(track.depths for track in tracks)
         narrow = np.uint16 if self.n_rows < 1 << 16 else np.int32
         offset = np.zeros(max(len(deepest), 1), narrow)
-        for track in self.tracks:
+        for track in tracks:
             offset[track.track] = track.first_row
         self.row = offset[self.track]
         self.row += self.depth.astype(narrow)
+        self.tracks = _with_stems(tracks, self.row, self.dur)
         self.track_of_row = np.repeat(
             np.array([t.track for t in self.tracks], np.int64), [t.depths for t in self.tracks]
         )
 
     def _evaluating(self) -> set[int]:
         """Return the tracks on which autograd's engine runs operators."""
-        codes = [code for code, name in enumerate(self.names) if evaluates(name)]
-        return set(np.unique(self.track[np.isin(self.name, codes)]).tolist()) if codes else set()
+        runs = np.array([evaluates(name) for name in self.names] + [False])
+        return set(np.unique(self.track[runs[self.name]]).tolist()) if runs.any() else set()
 
     def _waiting(self, tracks: int) -> npt.NDArray[np.float64]:
         """Return the share of each track's own time that functions take which wait by their name."""
-        waits = np.array([waits_by_name(variants(name)[0]) for name in self.names] + [False])[self.name]
+        frames = (variants(name)[0] if ".py(" in name else name for name in self.names)
+        waiting = np.array([*map(waits_by_name, frames), False])
+        if not waiting.any():
+            return np.zeros(tracks)
+        waits = waiting[self.name]
         whole = np.bincount(self.track, weights=self.self_ns, minlength=tracks)
         waited = np.bincount(self.track[waits], weights=self.self_ns[waits], minlength=tracks)
         return np.asarray(waited / np.maximum(whole, 1))
@@ -220,21 +224,18 @@ def _told_apart(tracks: list[DrawnTrack]) -> list[DrawnTrack]:
     ]
 
 
-def _with_stems(
-    tracks: list[DrawnTrack], track: npt.NDArray[Any], depth: npt.NDArray[Any], dur: IntArray
-) -> list[DrawnTrack]:
+def _with_stems(tracks: list[DrawnTrack], row: npt.NDArray[Any], dur: IntArray) -> list[DrawnTrack]:
     """Count the outermost rows of each track that hold a single slice around nearly all that is below."""
+    if not any(track.kind == "thread" and track.depths > _STEM for track in tracks):
+        return tracks
+    count, length = np.bincount(row), np.bincount(row, weights=dur)
     out = []
-    for one in tracks:
-        stem = 0
-        if one.kind == "thread" and one.depths > _STEM:
-            on_track = track == one.track
-            depths, lengths = depth[on_track], dur[on_track]
-            count = np.bincount(depths, minlength=one.depths)
-            length = np.bincount(depths, weights=lengths, minlength=one.depths)
-            around = (count == 1) & (length >= _AROUND * length[0])
-            stem = int(np.argmin(around)) if not around.all() else one.depths - 1
-        out.append(replace(one, stem=stem if stem >= _STEM else 0))
+    for track in tracks:
+        rows = slice(track.first_row, track.first_row + track.depths)
+        around = (count[rows] == 1) & (length[rows] >= _AROUND * length[track.first_row])
+        stem = track.depths - 1 if around.all() else int(np.argmin(around))
+        shown = stem if track.kind == "thread" and stem >= _STEM else 0
+        out.append(replace(track, stem=shown))
     return out
 
 
