@@ -57,18 +57,6 @@ def variants(name: str, kernel: bool = False) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*_shorter(text, kernel), name)))
 
 
-def short_name(name: str, kernel: bool = False, limit: int = 48) -> str:
-    """Return a name for a sentence: its shortest variant, cut where it is still too long.
-
-    Examples
-    --------
-    >>> short_name("void cudnn::detail::dgrad_engine<float, 512, 6>(int)", kernel=True)
-    'conv backward data f32'
-    """
-    text = variants(name, kernel)[0]
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
 def _shorter(name: str, kernel: bool) -> Iterable[str]:
     if name.startswith(EVALUATES):
         inner = variants(name.removeprefix(EVALUATES))[0]
@@ -175,7 +163,7 @@ def _tell_apart(
                 used.add(label)
                 continue
             differing = _rarest(own, frequency, len(group))
-            text = f"{label} · {differing}" if differing else label
+            text = f"{label} ({differing})" if differing else label
             unique, number = text, 1
             while unique in used:
                 number += 1

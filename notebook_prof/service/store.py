@@ -13,8 +13,9 @@ import pandas as pd
 
 from .. import analysis
 from ..analysis.device.launches import launching_rows
+from ..analysis.name_labels import name_labels
 from ..analysis.time.operators import redispatched
-from ..labels import MOST_LABELLED, STEP_MARK, family, short_names
+from ..labels import MOST_LABELLED, STEP_MARK, family
 from ..trace import DEVICE_CATEGORIES, Trace
 from ..trace.arrays import BoolArray, IntArray
 from .cached import is_cached, locked_cached_property
@@ -168,8 +169,8 @@ class ViewStore:
     @locked_cached_property
     def short_names(self) -> list[str]:
         """What to write for every name; no two are the same."""
-        c = self.columns
-        return short_names(c.names, self._named_on(c.on_device()).tolist())
+        labels = name_labels(self.trace)
+        return [labels[name] for name in self.columns.names]
 
     def _named_on(self, slices: BoolArray) -> BoolArray:
         """Return which names some of these slices have."""

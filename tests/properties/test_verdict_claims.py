@@ -108,6 +108,9 @@ def check_words(found: analysis.Verdict, wholes: list[float]) -> None:
             told = [claim for claim in shares(found, number) if claim.start > match.start()]
             assert told, line
             assert told[0].value > 0.5, line
+        if line.startswith("Kernels: "):
+            labels = [piece.rpartition(" ")[0].rpartition(" ")[0] for piece in line[9:].split(" · ")]
+            assert len(set(labels)) == len(labels), line
         if line.startswith("Phases: "):
             assert sum(claim.value for claim in shares(found, number)) <= 1 + 1e-9, line
     of = [(c, whole) for c, whole in zip(found.claims, wholes, strict=True) if c.line == 0 and c.of]

@@ -85,8 +85,8 @@ def test_names_that_would_read_the_same_are_told_apart() -> None:
     assert short_names(names) == [
         "f (a.py:3)",
         "f (a.py:9)",
-        "elementwise add f32 · 2",
-        "elementwise add f32 · 4",
+        "elementwise add f32 (2)",
+        "elementwise add f32 (4)",
         "aten::mm",
         "mm",
     ]

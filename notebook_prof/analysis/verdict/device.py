@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ...labels import short_name
 from ...units import format_items, format_share
 from ..device.busy import device, idle_causes
 from ..time.host_waits import host_waits
@@ -133,7 +132,7 @@ def _busy(facts: Facts, busy: float, when: Sentence, evidence: dict[str, Any]) -
     sentence = say(
         f"Compute-bound: device {evidence['device']} is busy ",
         when,
-        f"; {short_name(str(kernel['name']), kernel=True)} takes ",
+        f"; {facts.label(kernel['name'])} takes ",
         cite(format_share(share), share, source, select=select),
         " of its work.",
     )

@@ -18,6 +18,7 @@ from ..grouping import group
 from ..memory.curve import memory_peak
 from ..memory.growth import memory_growth
 from ..memory.level_growth import level_growth, matters
+from ..name_labels import name_labels
 from ..scope import Scope, WindowLike, on_device, on_host, step_spans
 from ..source.lines import HotLines, hot_lines
 from ..time.account import ACCOUNT, account
@@ -100,6 +101,15 @@ class Facts:
         if len(self.steps):
             return "the steps"
         return "the cell" if self.is_cell else "the time"
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """What is written for each name, here as in the views."""
+        return name_labels(self.trace)
+
+    def label(self, name: object) -> str:
+        """Return what is written for a name: no other name of the trace has the same."""
+        return self.labels.get(str(name), str(name))
 
     @cached_property
     def own(self) -> tuple[int, Source, str]:

@@ -7,7 +7,6 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...labels import short_name
 from ...units import format_bytes, format_items, format_share
 from ..time.phases import stepping_track
 from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
@@ -143,7 +142,7 @@ def _longest_names(facts: Facts) -> Sentence | None:
         arguments = {**facts.in_steps, "category": ("kernel", "collective")}
         pieces = [
             say(
-                f"{short_name(str(name), kernel=True)} ",
+                f"{facts.label(name)} ",
                 cite(
                     format_share(share),
                     share,
