@@ -162,6 +162,10 @@ class Run:
         return {code for code, *_ in self.report}
 
 
+RESTING_S = 0.01
+"""So little CPU time in a tenth of a second is none."""
+
+
 class Notebook:
     """A kernel with the extension loaded, in a folder of its own."""
 
@@ -238,6 +242,7 @@ class Notebook:
             statements = [took for took, _ in found]
             first, bare_s = found[-1][1], min(sum(took.values()) for took in statements)
         asking = f"exec(open({str(ASKED)!r}).read(), _space := {{}}); print(_space['usage']()); del _space"
+        self.rest()
         before, _ = self.must(asking)
         with high_water(self.pid) as mark:
             printed, error, wall_s = self.execute(f"%%profile {workload.options}\n{workload.cell}")
@@ -246,6 +251,15 @@ class Notebook:
         run = Run(workload, bare_s, wall_s, statements, first, printed, error, mark.bytes, said)
         said["used"]["helpers_s"] = min(mark.ended_helpers_s, said["used"]["children_s"])
         return run
+
+    def rest(self, at_most_s: float = 10.0) -> None:
+        """Wait until the kernel has nothing left to do: work of an earlier cell is none of the next one's."""
+        process, until = psutil.Process(self.pid), time.monotonic() + at_most_s
+        used, now = -1.0, 0.0
+        while now - used > RESTING_S and time.monotonic() < until:
+            used = sum(process.cpu_times()[:2])
+            time.sleep(0.1)
+            now = sum(process.cpu_times()[:2])
 
     def _statements(self, workload: Workload) -> tuple[dict[int, float], str]:
         """Seconds of each top-level statement of a bare run, by its line; and what it printed."""

@@ -53,6 +53,7 @@ def test_sleep_is_waiting_and_work_is_work(play: Play) -> None:
     assert rows.loc[9, "cpu_ns"] <= 0.3e9, "asleep; what else runs meanwhile is the kernel's own threads"
 
 
+@pytest.mark.real_clock("compares the shares of two lines with those of another run")
 def test_a_pandas_cell_after_torch_was_imported(play: Play) -> None:
     run = play("torchimp_pandas")
     assert "Nothing was recorded" not in run.verdict
@@ -133,6 +134,9 @@ def test_waiting_for_a_server_is_the_line_that_asks(play: Play) -> None:
     check_cpu(run)
 
 
+@pytest.mark.real_clock(
+    "the system's books hold what else the kernel did meanwhile: 0.48 s once, beside other tests"
+)
 def test_all_threads_are_seen(play: Play) -> None:
     run = play("threads")
     rows = run.lines[run.lines["text"].str.contains("s += i * i", regex=False)]
