@@ -23,7 +23,7 @@ _WAITING: Final = 0.95
 """A thread waits that spends more of its own time so."""
 _IDLE: Final = 0.005
 """A thread does next to nothing that is busy for less of the busiest's time."""
-_STEM: Final = 3
+_FEWEST_OUTER: Final = 3
 _AROUND: Final = 0.9
 
 
@@ -43,7 +43,7 @@ class DrawnTrack:
         -1 where none is told.
     label : str
         What to write beside it under its heading: ``main``, ``autograd``, ``stream 7``.
-    stem : int
+    outer_rows : int
         Outermost rows that hold one slice each around nearly everything: frames of Python that say nothing.
     quiet : bool
         A thread that waits, or does next to nothing.
@@ -57,7 +57,7 @@ class DrawnTrack:
     depths: int
     rank: int = -1
     label: str = ""
-    stem: int = 0
+    outer_rows: int = 0
     quiet: bool = False
 
 
@@ -105,7 +105,7 @@ class SliceColumns:
             offset[track.track] = track.first_row
         self.row = offset[self.track]
         self.row += self.depth.astype(narrow)
-        self.tracks = _with_stems(tracks, self.row, self.dur)
+        self.tracks = _with_outer_rows(tracks, self.row, self.dur)
         self.track_of_row = np.repeat(
             np.array([t.track for t in self.tracks], np.int64), [t.depths for t in self.tracks]
         )
@@ -224,18 +224,18 @@ def _told_apart(tracks: list[DrawnTrack]) -> list[DrawnTrack]:
     ]
 
 
-def _with_stems(tracks: list[DrawnTrack], row: npt.NDArray[Any], dur: IntArray) -> list[DrawnTrack]:
+def _with_outer_rows(tracks: list[DrawnTrack], row: npt.NDArray[Any], dur: IntArray) -> list[DrawnTrack]:
     """Count the outermost rows of each track that hold a single slice around nearly all that is below."""
-    if not any(track.kind == "thread" and track.depths > _STEM for track in tracks):
+    if not any(track.kind == "thread" and track.depths > _FEWEST_OUTER for track in tracks):
         return tracks
     count, length = np.bincount(row), np.bincount(row, weights=dur)
     out = []
     for track in tracks:
         rows = slice(track.first_row, track.first_row + track.depths)
         around = (count[rows] == 1) & (length[rows] >= _AROUND * length[track.first_row])
-        stem = track.depths - 1 if around.all() else int(np.argmin(around))
-        shown = stem if track.kind == "thread" and stem >= _STEM else 0
-        out.append(replace(track, stem=shown))
+        outer_rows = track.depths - 1 if around.all() else int(np.argmin(around))
+        shown = outer_rows if track.kind == "thread" and outer_rows >= _FEWEST_OUTER else 0
+        out.append(replace(track, outer_rows=shown))
     return out
 
 

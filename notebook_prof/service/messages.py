@@ -107,7 +107,7 @@ class PhasesRequest(Question):
 
 
 class TableRequest(Question):
-    """A page of the table; `apart` sorts by times of the host, and kernels by times of the device."""
+    """A page of the table; `by_side` sorts by times of the host, and kernels by times of the device."""
 
     t = "table"
     by: Grouping = "name"
@@ -115,7 +115,7 @@ class TableRequest(Question):
     filter: str = ""
     sort: str = "self_ns"
     descending: bool | UnsetType = UNSET
-    apart: bool | UnsetType = UNSET
+    by_side: bool | UnsetType = UNSET
     start: float = 0
     top: float = 200
 

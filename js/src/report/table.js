@@ -149,7 +149,7 @@ function sortRows(rows, q, group) {
     label = (/** @type {Row} */ row) => folded(group.labels[row.g]);
   /** @param {Row} row */
   const value = (row) => {
-    if (!q.apart || !row.side || sort === 'count') return row[sort];
+    if (!q.by_side || !row.side || sort === 'count') return row[sort];
     return sort === 'device_ns' ? row.self_ns : 0;
   };
   rows.sort(

@@ -30,8 +30,8 @@ export function createTints(columns, given) {
  * The rows of a track that tell how busy it is.
  * @param {Track} track
  */
-function tellingRows({kind, row, depths, stem}) {
-  return kind === 'stream' ? Array.from({length: Math.min(depths, STREAM_ROWS)}, (_, k) => row + k) : [row + stem];
+function rowsOfBusyTime({kind, row, depths, outer_rows}) {
+  return kind === 'stream' ? Array.from({length: Math.min(depths, STREAM_ROWS)}, (_, k) => row + k) : [row + outer_rows];
 }
 
 /**
@@ -101,18 +101,18 @@ export function createTimelineAnswers({columns, given, index, left, matching, le
     const {meta} = given,
       mask = matching(state, NOT_FILTERED_BY),
       shown = meta.tracks.slice(0, STRIP_ROWS),
-      telling = shown.flatMap((track, k) => tellingRows(track).map((row) => [k, row])),
+      busy_rows = shown.flatMap((track, k) => rowsOfBusyTime(track).map((row) => [k, row])),
       // what is selected may lie deeper
       deeper = shown.flatMap((track, k) => {
-        const told = tellingRows(track);
+        const told = rowsOfBusyTime(track);
         return Array.from({length: track.depths}, (_, d) => [k, track.row + d]).filter(([, row]) => !told.includes(row));
       }),
-      pairs = mask ? telling.concat(deeper.slice(0, DEEPER_ROWS)) : telling,
+      pairs = mask ? busy_rows.concat(deeper.slice(0, DEEPER_ROWS)) : busy_rows,
       rows = pairs.map(([, row]) => row);
     const crumbMask = leftMatching(state, NOT_FILTERED_BY),
       {where, out} = bins(rows, meta.span[0], meta.span[1], q.px, mask, crumbMask, q.tint ?? 'name'),
       {busy, bright, dname, dtint} = out;
-    return reply({tracks: pairs.map(([k]) => k), telling: telling.length, filtered: mask !== null, ...where}, {busy, bright, dname, dtint});
+    return reply({tracks: pairs.map(([k]) => k), busy_rows: busy_rows.length, filtered: mask !== null, ...where}, {busy, bright, dname, dtint});
   }
   return {lod, strip};
 }

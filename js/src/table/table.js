@@ -93,7 +93,7 @@ export class Table {
           ],
           (value) => {
             const scope = /** @type {TableRequest['scope']} */ (value);
-            this.ask({scope, sort: 'self_ns', apart: false, descending: true, start: 0});
+            this.ask({scope, sort: 'self_ns', by_side: false, descending: true, start: 0});
           },
         ),
       );
@@ -133,7 +133,7 @@ export class Table {
 
   drawHeads() {
     const {state} = this,
-      key = [state.by, state.sort, state.descending, state.apart].join();
+      key = [state.by, state.sort, state.descending, state.by_side].join();
     if (key === this.headed) return;
     this.headed = key;
     this.headRow.replaceChildren(...this.columns.map((column) => this.headOf(column)));
@@ -154,8 +154,8 @@ export class Table {
     button.dataset.sort = key;
     button.addEventListener('click', () => {
       // at first by own time, wherever it was spent; a column that was chosen sorts by what it shows
-      const again = state.sort === key && (state.apart || !this.ctx.meta.device);
-      this.ask({start: 0, sort: key, apart: this.ctx.meta.device, descending: again ? !state.descending : column.key !== 'label'});
+      const again = state.sort === key && (state.by_side || !this.ctx.meta.device);
+      this.ask({start: 0, sort: key, by_side: this.ctx.meta.device, descending: again ? !state.descending : column.key !== 'label'});
     });
     cell.append(button);
     return cell;

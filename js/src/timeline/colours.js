@@ -108,10 +108,10 @@ export function densityColours({data, filtered}, ctx) {
 /**
  * Colours of the overview's cells (tracks × bins): a colour for devices and one for threads, grey where nothing is selected.
  * Of a stream with several rows that counts which holds work: annotations may lie around the kernels.
- * @param {Pick<StripAnswer, 'data' | 'filtered' | 'bins' | 'tracks' | 'telling'>} answer
+ * @param {Pick<StripAnswer, 'data' | 'filtered' | 'bins' | 'tracks' | 'busy_rows'>} answer
  * @param {Pick<Context, 'meta' | 'theme' | 'palettes' | 'colourOfName'>} ctx
  */
-export function resourceColours({data, filtered, bins, tracks, telling}, {meta, theme, palettes, colourOfName}) {
+export function resourceColours({data, filtered, bins, tracks, busy_rows}, {meta, theme, palettes, colourOfName}) {
   const {busy, bright, dname} = data,
     dim = parseColour(theme.dim),
     device = parseColour(meta.colours.resource.device),
@@ -123,7 +123,7 @@ export function resourceColours({data, filtered, bins, tracks, telling}, {meta, 
       at = track * bins + (cell % bins),
       stream = meta.tracks[track]?.kind === 'stream';
     if (filtered && bright[cell]) pixels[at] = imageColour(stream ? device : host, 255);
-    else if (row < telling && busy[cell] && !pixels[at] && !(stream && colourOfName(dname[cell]) === palettes.neutral))
+    else if (row < busy_rows && busy[cell] && !pixels[at] && !(stream && colourOfName(dname[cell]) === palettes.neutral))
       pixels[at] = imageColour(filtered ? dim : stream ? device : host, Math.max(FAINTEST, busy[cell]));
   }
   return pixels;

@@ -145,7 +145,7 @@ export class Gutter {
     row.setAttribute('aria-pressed', String(chosen));
     row.setAttribute('aria-label', `track ${track.name}, busy ${formatShare(track.busy)}`);
     row.title = `${track.name}\n${track.group}\nbusy ${formatShare(track.busy)} of ${track.kind === 'stream' ? 'the time from its device’s first work to the last' : 'the recording'}\nclick: select · Enter: fold · Alt+↑ ↓: move · H: hide`;
-    if (track.depths - track.stem > 1) {
+    if (track.depths - track.outer_rows > 1) {
       const fold = button(
         lanes.isFolded(track) ? '▸' : '▾',
         lanes.isFolded(track) ? `show all ${track.depths} levels` : 'show the outermost level only',
@@ -160,7 +160,7 @@ export class Gutter {
     tools.append(button('▴', 'move up', act.up), button('▾', 'move down', act.down), button('×', 'hide this track', act.hide));
     row.append(
       span('nbp-track-name', track.label),
-      ...(track.stem ? [this.stemButton(track)] : []),
+      ...(track.outer_rows ? [this.outerRowsButton(track)] : []),
       tools,
       span('nbp-track-busy', `${Math.round(100 * track.busy)} %`),
     );
@@ -171,15 +171,15 @@ export class Gutter {
    * Shows or hides the frames around everything.
    * @param {Track} track
    */
-  stemButton(track) {
+  outerRowsButton(track) {
     const {lanes} = this,
-      shown = lanes.showsStem(track),
-      stem = button(shown ? '⤒' : '⋯', shown ? `hide the ${track.stem} outer frames` : `show the ${track.stem} frames around everything`, () => {
-        lanes.toggleStem(track);
+      shown = lanes.showsOuterRows(track),
+      outer_rows = button(shown ? '⤒' : '⋯', shown ? `hide the ${track.outer_rows} outer frames` : `show the ${track.outer_rows} frames around everything`, () => {
+        lanes.toggleOuterRows(track);
         this.changed(String(track.track));
       });
-    stem.setAttribute('aria-expanded', String(shown));
-    return stem;
+    outer_rows.setAttribute('aria-expanded', String(shown));
+    return outer_rows;
   }
 
   /**

@@ -19,7 +19,7 @@ export class Lanes {
   /** @type {Set<number>} */ folded = new Set();
   /** @type {Set<number>} */ hidden = new Set();
   /** @type {Set<string>} */ closed = new Set();
-  /** @type {Set<number>} */ stems = new Set();
+  /** @type {Set<number>} */ outerShown = new Set();
   /** @type {Map<number, string>} */ quietGroups = new Map();
   filter = '';
   /** @type {Lane[]} */ list = [];
@@ -41,7 +41,7 @@ export class Lanes {
   setQuietApart() {
     const quiet = this.order.filter((t) => t.quiet);
     for (const t of quiet) {
-      if (t.depths - t.stem > 1) this.folded.add(t.track);
+      if (t.depths - t.outer_rows > 1) this.folded.add(t.track);
       const group = `${t.group} · quiet threads`;
       if (quiet.filter((other) => other.group === t.group).length <= MOST_QUIET) continue;
       this.quietGroups.set(t.track, group);
@@ -78,7 +78,7 @@ export class Lanes {
       if (several) this.list.push({kind: 'group', text: group, tracks: tracks.length, open: !closed.has(group)});
       if (several && closed.has(group)) continue;
       for (const track of tracks) {
-        const from = this.stems.has(track.track) ? 0 : track.stem,
+        const from = this.outerShown.has(track.track) ? 0 : track.outer_rows,
           depths = this.folded.has(track.track) ? 1 : track.depths - from;
         for (let d = 0; d < depths; d++) this.list.push({kind: 'lane', row: track.row + from + d, track, first: d === 0, depths});
       }
@@ -138,16 +138,16 @@ export class Lanes {
   }
 
   /** @param {Track} track */
-  showsStem(track) {
-    return this.stems.has(track.track);
+  showsOuterRows(track) {
+    return this.outerShown.has(track.track);
   }
 
   /**
    * Show or hide the frames around everything.
    * @param {Track} track
    */
-  toggleStem(track) {
-    this.toggle(this.stems, track.track);
+  toggleOuterRows(track) {
+    this.toggle(this.outerShown, track.track);
   }
 
   /** @param {string} group */
@@ -202,7 +202,7 @@ export class Lanes {
     this.folded.delete(track.track);
     this.hidden.delete(track.track);
     this.closed.delete(this.groupOf(track));
-    if (row < track.row + track.stem) this.stems.add(track.track);
+    if (row < track.row + track.outer_rows) this.outerShown.add(track.track);
     if (!this.passes(track)) this.filter = '';
     this.layout();
     return true;

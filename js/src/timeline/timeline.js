@@ -271,7 +271,7 @@ export class Timeline {
     if (!tracks.length) return;
     const [first, last] = [Math.floor(this.laneRange.end), Math.ceil(this.laneRange.start)],
       seen = new Set(this.lanes.all().slice(first, last).flatMap((lane) => (lane.kind === 'lane' ? [lane.track.track] : [])));
-    if (!tracks.some((track) => seen.has(track.track))) this.showRow(tracks[0].row + tracks[0].stem);
+    if (!tracks.some((track) => seen.has(track.track))) this.showRow(tracks[0].row + tracks[0].outer_rows);
   }
 
   firstRow() {

@@ -58,7 +58,7 @@ interface Track {
   /** What to write beside it. */
   label: string;
   /** Outermost rows that hold one slice each around nearly everything. */
-  stem: number;
+  outer_rows: number;
   /** A thread that waits, or does next to nothing. */
   quiet: boolean;
   group: string;
@@ -179,7 +179,7 @@ interface StripAnswer extends DensityPlace {
   /** Of each row, which track it is of: the first, the second … */
   tracks: number[];
   /** So many of the first rows tell how busy the tracks are. */
-  telling: number;
+  busy_rows: number;
   filtered: boolean;
   picture?: number;
   same?: boolean;

@@ -51,14 +51,14 @@ interface CountersRequest {
 }
 /** Time by step and phase. */
 interface PhasesRequest {}
-/** A page of the table; `apart` sorts by times of the host, and kernels by times of the device. */
+/** A page of the table; `by_side` sorts by times of the host, and kernels by times of the device. */
 interface TableRequest {
   by: Grouping;
   scope: 'all' | 'host' | 'device';
   filter: string;
   sort: string;
   descending?: boolean;
-  apart?: boolean;
+  by_side?: boolean;
   start: number;
   top: number;
 }

@@ -10,7 +10,7 @@ import {sliceAt} from '../../src/timeline/hit.js';
 import {Lanes} from '../../src/timeline/lanes.js';
 import {binsAtPixels} from '../../src/timeline/painter.js';
 
-const track = (number, group, more = {}) => ({track: number, name: `track ${number}`, group, kind: 'thread', row: 4 * number, depths: 2, stem: 0, quiet: false, rank: 0, busy: 0, ...more});
+const track = (number, group, more = {}) => ({track: number, name: `track ${number}`, group, kind: 'thread', row: 4 * number, depths: 2, outer_rows: 0, quiet: false, rank: 0, busy: 0, ...more});
 const metaOf = (tracks, more = {}) => ({tracks, counters: [], stepColumns: {step: [], ts: [], dur: []}, ...more});
 const texts = (lanes) => lanes.all().map((lane) => lane.text ?? lane.row ?? lane.counter?.name ?? lane.kind);
 
@@ -45,12 +45,12 @@ test('lanes: several ranks show a line for each thread', () => {
 });
 
 test('lanes: frames around everything hide until they are asked for, or one of them is shown', () => {
-  const one = track(0, 'host', {depths: 6, stem: 4}),
+  const one = track(0, 'host', {depths: 6, outer_rows: 4}),
     lanes = new Lanes(metaOf([one]));
   expect(texts(lanes)).toEqual([4, 5]);
-  lanes.toggleStem(one);
+  lanes.toggleOuterRows(one);
   expect(texts(lanes)).toEqual([0, 1, 2, 3, 4, 5]);
-  lanes.toggleStem(one);
+  lanes.toggleOuterRows(one);
   lanes.fold(one);
   expect(texts(lanes)).toEqual([4]);
   expect(lanes.reveal(2)).toBe(true);
@@ -72,7 +72,7 @@ test('overview: a colour for devices and one for threads, work before annotation
     ctx = {meta, theme: {dim: '#dddddd'}, palettes: {neutral: 9}, colourOfName: (code) => code},
     // rows: the stream's annotations (neutral), its kernels, the thread
     data = {busy: Uint8Array.of(255, 0, 255, 9, 200, 200), bright: Uint8Array.of(0, 0, 255, 0, 0, 255), dname: Uint32Array.of(9, 9, 1, 1, 2, 2)},
-    answer = {data, bins: 2, tracks: [0, 0, 1], telling: 3},
+    answer = {data, bins: 2, tracks: [0, 0, 1], busy_rows: 3},
     css = (pixel) => `#${[pixel & 255, (pixel >>> 8) & 255, (pixel >>> 16) & 255].map((v) => v.toString(16).padStart(2, '0')).join('')}`;
   expect(Array.from(resourceColours({...answer, filtered: false}, ctx), css)).toEqual(['#ee8866', '#ee8866', '#77aadd', '#77aadd']);
   expect(Array.from(resourceColours({...answer, filtered: true}, ctx), css)).toEqual(['#ee8866', '#dddddd', '#dddddd', '#77aadd']);

@@ -47,7 +47,7 @@ def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
                 "track": t.track,
                 "name": t.name,
                 "label": t.label,
-                "stem": t.stem,
+                "outer_rows": t.outer_rows,
                 "quiet": t.quiet,
                 "group": t.group,
                 "kind": t.kind,

@@ -50,7 +50,7 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
         ``by`` (``name shapes module category``), ``scope`` (``all host device``), ``filter`` (as
         `notebook_prof.selection.Query` reads it, the same as ``p.operators(where=…)``), ``sort`` (``label
         count total_ns self_ns device_ns``), ``descending``, ``start`` and ``top`` (which rows, at most
-        1,000). With ``apart`` total and self are sorted by as times of the host; a kernel's own time counts
+        1,000). With ``by_side`` total and self are sorted by as times of the host; a kernel's own time counts
         as the device's.
 
     Returns
@@ -190,7 +190,7 @@ def _order(
         return order[::-1] if request.get("descending", False) else order
     sort = sort if sort in _SORTS else "self_ns"
     values = getattr(rows, sort)[chosen]
-    if request.get("apart"):
+    if request.get("by_side"):
         device = rows.on_device[chosen]
         if sort == "device_ns":
             values = np.where(device, rows.self_ns[chosen], values)

@@ -86,19 +86,19 @@ def strip(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     -------
     Answer
         Columns ``busy bright dname dtint`` as in `lod`; ``content["tracks"]`` says of each row which track it
-        is of. The first ``telling`` rows tell how busy the tracks are; where something is selected, others
+        is of. The first ``busy_rows`` rows tell how busy the tracks are; where something is selected, others
         follow. ``bright`` alone where ``same`` is true.
     """
     c = store.columns
     key = matching_key(state, without=_NOT_FILTERED_BY)
-    pairs = [(k, row) for k, track in enumerate(c.tracks[:_STRIP_ROWS]) for row in _telling_rows(track)]
-    telling = len(pairs)
+    pairs = [(k, row) for k, track in enumerate(c.tracks[:_STRIP_ROWS]) for row in _rows_of_busy_time(track)]
+    busy_rows = len(pairs)
     if key:  # what is selected may lie deeper
         pairs += [
             (k, row)
             for k, track in enumerate(c.tracks[:_STRIP_ROWS])
             for row in range(track.first_row, track.first_row + track.depths)
-            if row not in _telling_rows(track)
+            if row not in _rows_of_busy_time(track)
         ][:_DEEPER_ROWS]
     rows = np.array([row for _, row in pairs], np.int64)
     span = (float(store.trace.span.start), float(max(store.trace.span.end, 1)))
@@ -110,7 +110,12 @@ def strip(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     number, picture = store.pictures.get(("strip", px, tint, len(pairs)), drawn.rows, make)
     d = picture.density
     assert d is not None
-    content = {"tracks": [k for k, _ in pairs], "telling": telling, "filtered": bool(key), "picture": number}
+    content = {
+        "tracks": [k for k, _ in pairs],
+        "busy_rows": busy_rows,
+        "filtered": bool(key),
+        "picture": number,
+    }
     marks = {"bright": _selected_brightness(store, picture.index, d, key)}
     if request.get("picture") == number:
         return pack({**content, "same": True}, marks)
@@ -119,11 +124,11 @@ def strip(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     return pack({**content, **_bins(d)}, {**cells, **marks})
 
 
-def _telling_rows(track: DrawnTrack) -> range:
+def _rows_of_busy_time(track: DrawnTrack) -> range:
     """Return the rows of a track that tell how busy it is."""
     if track.kind == "stream":
         return range(track.first_row, track.first_row + min(track.depths, _STREAM_ROWS))
-    return range(track.first_row + track.stem, track.first_row + track.stem + 1)
+    return range(track.first_row + track.outer_rows, track.first_row + track.outer_rows + 1)
 
 
 def _picture(
