@@ -2,7 +2,7 @@
 // data follow where it does not reach (pictures.js).
 import {frameOf, renew} from '../figures/document.js';
 import {recall, remember} from '../page/remembered.js';
-import {densityColours, parseColour, textOn} from './colours.js';
+import {densityColours, luminance, mix, parseColour, textOn} from './colours.js';
 import {createCounters} from './counters.js';
 import {drawFocus} from './focus.js';
 import {Gutter} from './gutter.js';
@@ -17,6 +17,7 @@ const LANES_SHOWN = 13, // with the headline, the memory curve and ten rows of t
   FEWEST_LANES = 3,
   MOST_LANES = 60;
 const MOST_STEPS = 600;
+const DARK = 0.2; // luminance below which a theme is dark
 const ANNOTATION_INSET = 0.24; // annotations are thin: they mark what runs below them
 
 /**
@@ -187,7 +188,8 @@ export class Timeline {
       {step, ts, dur} = ctx.meta.stepColumns,
       chosen = ctx.store.get().step,
       dim = parseColour(ctx.theme.dim),
-      own = parseColour(ctx.meta.colours.step);
+      light = parseColour(ctx.meta.colours.step),
+      own = luminance(dim) < DARK ? mix(light, dim, 0.5) : light;
     /** @type {import('./painter.js').Item[]} */
     const out = [];
     if (!step.length || range.end - range.start > 2e5 * Math.max(dur[0], 1)) return out;
