@@ -137,7 +137,8 @@ def short_names(names: Sequence[str], kernels: Iterable[bool] | None = None) -> 
         ]
         moved = False
         for at in undecided:
-            last = len(ways[at]) - (1 if len(names[at]) <= _LONGEST_WHOLE else 2)
+            whole = len(names[at]) <= _LONGEST_WHOLE and not flags[at]  # a kernel's says less than its label
+            last = len(ways[at]) - (1 if whole else 2)
             if level[at] < last:
                 level[at] += 1
                 labels[at] = ways[at][level[at]]
