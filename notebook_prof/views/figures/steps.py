@@ -119,7 +119,7 @@ def stacked(
     Parameters
     ----------
     table : DataFrame
-        ``step``, and the columns.
+        ``step``, and the columns. Rows without a step are not drawn, which the title says.
     parts : mapping of str to (str, str)
         Column of ns → what it is called, its colour; drawn in this order from below.
     selection : Selection
@@ -130,7 +130,8 @@ def stacked(
     Drawn or None
         None without steps, or without time in any of them.
     """
-    table = table.drop_duplicates("step")
+    outside = table["step"].isna().any()
+    table = table[table["step"].notna()].drop_duplicates("step")
     step_count = len(table)
     table = table.head(_MOST)
     used = {column: part for column, part in parts.items() if int(table[column].sum()) > 0}
@@ -138,6 +139,8 @@ def stacked(
         return None
     if step_count > len(table):
         title += f" · the first {len(table)} of {step_count} steps"
+    if outside:
+        title += " · without what ran outside of steps"
     total = table[list(used)].sum(axis=1).to_numpy(dtype=np.float64)
     steps = table["step"].to_numpy(dtype=np.int64)
     left = int(steps.min()) - 0.6
