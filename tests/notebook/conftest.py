@@ -82,6 +82,7 @@ class Kernel:
     def rerun(self, code: str, cell: str, *, subshell: str | None = None, wait: bool = True) -> str:
         """Run a cell as JupyterLab does, naming the cell; gives the id of the request."""
         content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}}
+        content["stop_on_error"] = False  # after an error the kernel drops what is asked in the next 0.1 s
         message = self.client.session.msg("execute_request", {**content, "allow_stdin": False})
         message["metadata"] = {"cellId": cell}
         if subshell is not None:
