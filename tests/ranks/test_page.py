@@ -17,6 +17,7 @@ from notebook_prof.ranks.page.board import RankBoard
 from notebook_prof.ranks.page.representative_ranks import worth_showing
 from notebook_prof.ranks.profiles import Ranks
 
+from ..unit.test_answer_types import check_answer
 from .drawn import write_rank, write_run
 from .piped import write_gpipe
 from .strange import EVIL, write_strange
@@ -42,7 +43,7 @@ def drawn(page: RankProtocol, **selected: Any) -> dict[str, Any]:
     page.selection.clear()
     page.selection.update(**selected)
     content, buffers = page.answer({"t": "ranks"})
-    assert buffers == []
+    check_answer("ranks", content, buffers)
     assert json.loads(json.dumps(content)) == content  # nothing that JSON cannot carry
     panels: dict[str, Any] = content["panels"]
     return panels

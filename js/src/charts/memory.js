@@ -131,10 +131,11 @@ export class Memory {
   }
 
   /**
-   * @param {MemoryAnswer} answer
+   * @param {MemoryAnswer | NoMemory} answer
    * @param {CurveRequest} asked
    */
   arrived(answer, asked) {
+    if (answer.device === null) return;
     this.last = answer;
     this.have = asked;
     const {peak} = answer;

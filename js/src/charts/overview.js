@@ -41,10 +41,12 @@ export class Overview {
     element.addEventListener('dblclick', () => ctx.setView(...this.span));
   }
 
-  /** @param {StripAnswer} answer */
+  /** @param {StripAnswer | StripMarks} answer */
   arrived(answer) {
     const {have} = this;
-    this.have = answer.same && have ? {...have, filtered: answer.filtered, data: {...have.data, ...answer.data}} : answer;
+    if (!answer.same) this.have = answer;
+    else if (have) this.have = {...have, filtered: answer.filtered, data: {...have.data, ...answer.data}};
+    if (!this.have) return;
     this.tracks = Math.max(...this.have.tracks, 0) + 1;
     this.ctx.host.model('strip_rows').setv({start: Math.max(this.tracks, 1), end: 0});
     this.draw(this.have);

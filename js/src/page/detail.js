@@ -9,7 +9,7 @@ const TIP =
 
 /** Shows the slice in focus, and asks for it. */
 export class Detail {
-  /** @type {DetailAnswer | null} */ shown = null;
+  /** @type {SliceDetail | null} */ shown = null;
 
   /**
    * @param {Context} ctx
@@ -38,7 +38,7 @@ export class Detail {
     box.replaceChildren(name, ...factsOf(shown), ...this.linksOf(shown), ...this.restOf(shown), only);
   }
 
-  /** @param {DetailAnswer} shown */
+  /** @param {SliceDetail} shown */
   linksOf(shown) {
     return (shown.links ?? []).slice(0, MOST_LINKS).map((link) => {
       const go = textElement('button', 'nbp-link', `${link.direction === 'to' ? '→' : '←'} ${link.name}`);
@@ -50,7 +50,7 @@ export class Detail {
 
   /**
    * The stack, and what this page does not hold.
-   * @param {DetailAnswer} shown
+   * @param {SliceDetail} shown
    */
   restOf(shown) {
     const parts = [];
@@ -97,7 +97,7 @@ export class Detail {
 
 /**
  * What is known of a slice, each with its label.
- * @param {DetailAnswer} shown
+ * @param {SliceDetail} shown
  */
 function factsOf(shown) {
   /** @type {[string, string | number | null | undefined][]} */

@@ -5,7 +5,7 @@ import {inflateJson} from './file/inflate.js';
 /**
  * Make the function that gives the arguments of a slice.
  * @param {ReportArguments | null} told
- * @returns {(i: number) => Promise<Partial<DetailAnswer>>}
+ * @returns {(i: number) => Promise<Partial<SliceDetail>>}
  */
 export function createLocalArguments(told) {
   if (!told) return async () => ({arguments: []});

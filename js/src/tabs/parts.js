@@ -21,12 +21,12 @@ import {walked} from './walk.js';
 /**
  * Make the parts of an answer.
  * @param {Context} ctx
- * @param {PanelAnswer} answer
+ * @param {PanelAnswer | NoPanel} answer
  * @param {Pick} pick
  */
 export function createParts(ctx, answer, pick) {
-  /** @type {TabPart[]} */
-  const parts = answer.absent
+  /** @type {ShownPart[]} */
+  const parts = 'absent' in answer
     ? [{kind: 'absent', text: answer.absent}]
     : answer.parts.map((part, i) => ({...part, columns: columnsOf(answer.data, i)}));
   const made = parts.map((part) => partOf(ctx, part, pick));
@@ -48,7 +48,7 @@ export function createParts(ctx, answer, pick) {
 
 /**
  * @param {Context} ctx
- * @param {TabPart} part
+ * @param {ShownPart} part
  * @param {Pick} pick
  * @returns {Part}
  */

@@ -101,9 +101,10 @@ export class Tab {
     body.replaceChildren(...next.elements);
     await next.mount();
     body.scrollTop = top;
-    this.state = answer.absent ? 'absent' : 'shown';
-    this.title.textContent = answer.title ?? tab.title;
-    this.scope.textContent = answer.absent ? '' : this.scopeOf(answer);
+    const absent = 'absent' in answer;
+    this.state = absent ? 'absent' : 'shown';
+    this.title.textContent = absent ? tab.title : answer.title;
+    this.scope.textContent = absent ? '' : this.scopeOf(answer);
     ctx.count(`panel ${tab.name}`);
   }
 

@@ -39,7 +39,7 @@ const numeric = (/** @type {CellUnit} */ unit) => unit !== 'text' && unit !== 'c
 
 /**
  * The value at which a bar is as wide as its cell, by column.
- * @param {TablePart} part
+ * @param {ShownTable} part
  * @returns {Record<string, number>}
  */
 function largestOf({heads, columns, bars = []}) {
@@ -84,7 +84,7 @@ export class PartTable {
 
   /**
    * @param {Context} ctx
-   * @param {TablePart} part
+   * @param {ShownTable} part
    * @param {import('./walk.js').Pick} pick
    */
   constructor(ctx, part, pick) {

@@ -6,7 +6,7 @@ import {renew} from '../figures/document.js';
 /**
  * Mark a slice and its links; null takes the marks away.
  * @param {FocusSources} sources
- * @param {DetailAnswer | null} detail
+ * @param {SliceDetail | null} detail
  * @param {Lanes} lanes
  * @param {number} scale pixels a nanosecond
  */
@@ -31,7 +31,7 @@ export function drawFocus(sources, detail, lanes, scale) {
 }
 
 /**
- * @param {DetailAnswer} detail
+ * @param {SliceDetail} detail
  * @param {number} place
  * @param {Lanes} lanes
  */

@@ -69,15 +69,16 @@ export function sliceAt(data, slot, time, near) {
 }
 
 /**
- * @param {LodAnswer} answer
+ * @param {LodPicture} answer
  * @param {number} slot
  * @param {number} time
  * @param {Track} track
  * @param {(code: number) => string} nameOf
  * @returns {Hit}
  */
-function binAt({data, bins, bin_start: start, bin_ns: ns, sums}, slot, time, track, nameOf) {
-  if (!bins) return {kind: null};
+function binAt(answer, slot, time, track, nameOf) {
+  if (answer.mode !== 'dense') return {kind: null};
+  const {data, bins, bin_start: start, bin_ns: ns, sums} = answer;
   const k = Math.floor((time - start) / ns),
     cell = slot * bins + k;
   if (k < 0 || k >= bins || !data.count[cell]) return {kind: null};

@@ -10,7 +10,7 @@ const MOST_QUADS = 4000;
 /**
  * @typedef {QuestionOf<'lod'>} Asked
  * @typedef {object} Picture
- * @property {LodAnswer} answer
+ * @property {LodPicture} answer
  * @property {Asked} asked
  * @property {Tint} tint
  * @property {number[]} places lanes of the answer's rows
@@ -91,7 +91,7 @@ export class Pictures {
   }
 
   /**
-   * @param {LodAnswer} found
+   * @param {LodPicture | LodMarks} found
    * @param {Asked} request
    * @param {boolean} stale
    */
@@ -99,7 +99,8 @@ export class Pictures {
     const {have} = this,
       asked = {...request};
     delete asked.picture;
-    const answer = found.same && have ? {...have.answer, filtered: found.filtered, data: {...have.answer.data, ...found.data}} : found;
+    const answer = found.same ? have && remarked(have.answer, found) : found;
+    if (!answer) return;
     /** @type {Picture} */
     const next = {
       answer,
@@ -147,9 +148,20 @@ export class Pictures {
      * @param {number} yes
      */
     const marks = (codes, yes) => Uint8Array.from(codes, (code) => (!names || names.has(ctx.nameOf(code)) ? yes : 0));
-    const seen = {...data, match: marks(data.name, 1)};
-    if (data.bright) seen.bright = marks(data.dname, 255);
-    this.have = {...have, answer: {...have.answer, filtered: Boolean(names), data: seen}};
+    const match = marks(data.name, 1),
+      bright = 'dname' in data ? marks(data.dname, 255) : undefined;
+    this.have = {...have, answer: remarked(have.answer, {filtered: Boolean(names), data: {match, bright}})};
     this.timeline.draw();
   }
+}
+
+/**
+ * A picture with other marks of what is selected.
+ * @param {LodPicture} answer
+ * @param {Pick<LodMarks, 'filtered' | 'data'>} marks
+ * @returns {LodPicture}
+ */
+function remarked(answer, {filtered, data: {match, bright}}) {
+  if (answer.mode === 'all') return {...answer, filtered, data: {...answer.data, match}};
+  return {...answer, filtered, data: {...answer.data, match, bright: bright ?? answer.data.bright}};
 }

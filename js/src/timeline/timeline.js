@@ -29,7 +29,7 @@ export const shownLanes = (lanes) => Math.max(FEWEST_LANES, Math.min(lanes.count
 /** The figure of the slices, with the names of the tracks beside it. */
 export class Timeline {
   settleTimer = 0;
-  /** @type {DetailAnswer | null} */ detail = null;
+  /** @type {SliceDetail | null} */ detail = null;
 
   /**
    * @param {Context} ctx
@@ -163,12 +163,15 @@ export class Timeline {
         text: ctx.labelOf(data.name[i]),
       });
     }
-    this.painter.show(items, answer.mode === 'dense' ? this.density(have) : null);
+    this.painter.show(items, answer.mode === 'dense' ? this.density(answer, places) : null);
     this.drawFocus();
   }
 
-  /** @param {import('./pictures.js').Picture} picture */
-  density({answer, places}) {
+  /**
+   * @param {LodCells} answer
+   * @param {number[]} places
+   */
+  density(answer, places) {
     return {
       cells: densityColours(answer, this.ctx),
       bins: answer.bins,
@@ -286,7 +289,7 @@ export class Timeline {
     return this.laneRange.end + (event.clientY - f.top) / this.ctx.settings.lane;
   }
 
-  /** @param {DetailAnswer | null} next */
+  /** @param {SliceDetail | null} next */
   setDetail(next) {
     this.detail = next;
     this.drawFocus();

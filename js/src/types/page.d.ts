@@ -37,7 +37,7 @@ interface Settings {
 }
 
 /** What is asked once: the facts of the trace and all names. */
-interface Meta extends MetaContent {
+interface Meta extends Omit<MetaContent, 'data'> {
   stepColumns: StepColumns;
   nameList: string[];
   /** What to write for each name; empty where it is the name. */

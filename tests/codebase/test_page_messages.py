@@ -1,21 +1,23 @@
-"""What TypeScript says of the page's questions is what Python decodes."""
+"""What TypeScript says of questions and answers is what Python decodes and gives."""
 
 from __future__ import annotations
 
 import pytest
 
 from notebook_prof.errors import NotebookProfError
-from notebook_prof.service.messages import DECLARATIONS, QUESTIONS, declarations, decode
+from notebook_prof.service.messages import ANSWERS, QUESTIONS, decode
+from notebook_prof.service.messages.__main__ import TYPES, declarations
 from notebook_prof.views.page_queries import PageQueries
 
 
 def test_the_declarations_are_those_of_the_structs() -> None:
     hint = "run `python -m notebook_prof.service.messages` and commit what it writes"
-    assert DECLARATIONS.read_text(encoding="utf-8") == declarations(), hint
+    for name, text in declarations().items():
+        assert (TYPES / name).read_text(encoding="utf-8") == text, hint
 
 
-def test_every_question_is_declared() -> None:
-    assert QUESTIONS.keys() == {*PageQueries.questions, "ranks"}
+def test_every_question_and_answer_is_declared() -> None:
+    assert QUESTIONS.keys() == ANSWERS.keys() == {*PageQueries.questions, "ranks"}
 
 
 def test_a_malformed_question_says_what_is_wrong() -> None:

@@ -1,28 +1,21 @@
-"""What a page asks, declared once: ``python -m notebook_prof.service.messages`` writes it for TypeScript.
+"""What a page asks. The kernel decodes every question with these.
 
-The kernel decodes every question with these, and ``js/src/types/questions.d.ts`` is made of them. A field
-without a default must be there; one that may be `UNSET` need not be; every other is always sent by our page,
-and has the default for whoever leaves it out.
+A field without a default must be there; one that may be `UNSET` need not be; every other is always sent by
+our page, and has the default for whoever leaves it out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Final, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from ..errors import NotebookProfError
+from ...errors import NotebookProfError
+from .shared import Dimensions, Grouping, Tint
 
-DECLARATIONS: Final = Path(__file__).parents[2] / "js" / "src" / "types" / "questions.d.ts"
-
-Tint = Annotated[str, Meta(extra={"ts": "Tint"})]
-Grouping = Annotated[str, Meta(extra={"ts": "Grouping"})]
 Scope = Annotated[str, Meta(extra={"ts": "'all' | 'host' | 'device'"})]
-Dimensions = Annotated[list[str], Meta(extra={"ts": "Dimension[]"})]
 
 
 class Question(msgspec.Struct, kw_only=True):
@@ -216,43 +209,3 @@ def decode(request: Mapping[str, Any]) -> dict[str, Any]:
         raise NotebookProfError(f"the question {declared.t!r} cannot be read: {error}") from error
     fields = ((name, getattr(read, name)) for name in read.__struct_fields__)
     return {**request, **{name: value for name, value in fields if value is not UNSET}}
-
-
-def declarations() -> str:
-    """Return the questions as declarations of TypeScript."""
-    parts = ["// Written by `python -m notebook_prof.service.messages`: do not change it here."]
-    shown: list[type[Question]] = [CurveRequest, *QUESTIONS.values()]
-    for declared in shown:
-        fields = msgspec.structs.fields(declared)
-        hints = get_type_hints(declared, include_extras=True)
-        lines = [f"  {one.name}{_optional(hints[one.name])}: {_written(hints[one.name])};" for one in fields]
-        body = "{\n" + "\n".join(lines) + "\n}" if lines else "{}"
-        parts.append(f"/** {declared.__doc__} */\ninterface {declared.__name__} {body}")
-    entries = "\n".join(f"  {name}: {declared.__name__};" for name, declared in QUESTIONS.items())
-    head = "/** What is asked with each question beside its name. */"
-    parts.append(f"{head}\ninterface Asked {{\n{entries}\n}}")
-    return "\n".join(parts) + "\n"
-
-
-_WORDS: Final = {str: "string", float: "number", int: "number", bool: "boolean", NoneType: "null"}
-
-
-def _optional(hint: Any) -> str:
-    return "?" if UnsetType in get_args(hint) else ""
-
-
-def _written(hint: Any) -> str:
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin is Annotated:
-        return str(hint.__metadata__[0].extra["ts"])
-    if origin in (Union, UnionType):
-        return " | ".join(_written(one) for one in arguments if one is not UnsetType)
-    if origin is Literal:
-        return " | ".join(f"'{one}'" for one in arguments)
-    if origin is list:
-        return f"{_written(arguments[0])}[]"
-    return _WORDS[hint]
-
-
-if __name__ == "__main__":
-    DECLARATIONS.write_text(declarations(), encoding="utf-8")

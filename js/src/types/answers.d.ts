@@ -1,0 +1,507 @@
+// Written by `python -m notebook_prof.service.messages`: do not change it here.
+type CellUnit = 'ns' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'code';
+type TabPart = NotePart | FactsPart | CardsPart | TablePart | PicturePart;
+type Doubts = Record<'host' | 'device', Record<string, string>>;
+type LodPicture = LodCells | LodSlices;
+type SearchAnswer = Match | NoMatch;
+/** What every answer may have beside what was asked. */
+interface Header {
+  columns?: [string, ColumnType][];
+  seq?: number;
+  revision?: number;
+  ms?: number;
+  pending?: boolean;
+  failed?: string;
+}
+/** A thread, a stream or whatever else has slices; `row` is the first of its drawn rows. */
+interface Track {
+  track: number;
+  name: string;
+  label: string;
+  outer_rows: number;
+  quiet: boolean;
+  group: string;
+  kind: string;
+  row: number;
+  depths: number;
+  rank: number;
+  busy: number;
+}
+/** A counter that has values, from `low` to `high`. */
+interface Counter {
+  track: number;
+  name: string;
+  group: string;
+  unit: string;
+  low: number;
+  high: number;
+}
+/** Colours of the account, for steps and for code, in turns. */
+interface AccountColours {
+  steps: string[];
+  code: string[];
+}
+/** Colours of everything (``#RRGGBB``): by code (`names phases categories`) or by name. */
+interface Colours {
+  names: string[];
+  phases: string[];
+  categories: string[];
+  phase: Record<string, string>;
+  step: string;
+  resource: Record<'device' | 'host', string>;
+  account: AccountColours;
+  memory: Record<'allocated' | 'reserved' | 'selected' | 'peak', string>;
+  counter: string;
+}
+/** Steps. */
+type StepColumns = {
+  step: Int32Array;
+  ts: Float64Array;
+  dur: Float64Array;
+};
+/** The facts of the trace; `work` is from the first slice to the end of the last. */
+interface MetaContent {
+  span: [number, number];
+  work: [number, number];
+  slices: number;
+  names: number;
+  tracks: Track[];
+  hidden?: number[];
+  categories: string[];
+  phases: string[];
+  tints: Tint[];
+  groupings: Grouping[];
+  device: boolean;
+  memory: number[];
+  resident: boolean;
+  counters: Counter[];
+  steps: number;
+  steps_source: string;
+  doubts?: Record<'host' | 'device', Record<string, string>>;
+  colours: Colours;
+  data: StepColumns;
+}
+/** Sentences by name: what the trust report doubts. */
+interface DoubtsAnswer {
+  doubts: Record<'host' | 'device', Record<string, string>>;
+}
+/** Colour of each name. */
+type NameColumns = {
+  colour: Uint8Array;
+};
+/** Names from code `start` on, and the code to go on with; `short` is empty where it is the name. */
+interface NamesAnswer {
+  start: number;
+  names: string[];
+  short: string[];
+  next: number | null;
+  data: NameColumns;
+}
+/** A part of the cell: see `notebook_prof.analysis.account`. */
+interface AccountPart {
+  part: string;
+  kind: string;
+  share: number;
+  text: string;
+  line: number | null;
+  dur: number;
+  steps: number;
+  cpu_ns: number | null;
+  wait_ns: number | null;
+  device_ns: number | null;
+  loop: number | null;
+}
+/** Stretches of time, ascending. */
+type AccountColumns = {
+  ts: Float64Array;
+  dur: Float64Array;
+  part: Uint32Array;
+  steps: Uint32Array;
+};
+/** The account of the cell. */
+interface AccountAnswer {
+  parts: AccountPart[];
+  shown: boolean;
+  thinned: boolean;
+  data: AccountColumns;
+}
+/** Cells of rows × bins: what is too narrow to be drawn one by one. */
+interface DensityPlace {
+  mode: 'dense';
+  bins: number;
+  bin_start: number;
+  bin_ns: number;
+}
+/** Slices that are drawn one by one. */
+type SliceColumns = {
+  x0: Float64Array;
+  dur: Float64Array;
+  slot: Uint16Array;
+  name: Uint16Array | Uint32Array;
+  tint: Uint8Array;
+  id: Uint32Array;
+  match: Uint8Array;
+};
+/** Cells, row by row. */
+type DensityColumns = {
+  busy: Uint8Array;
+  bright: Uint8Array;
+  count: Uint32Array;
+  dname: Uint16Array | Uint32Array;
+  dtint: Uint8Array;
+};
+/** Slices and cells. */
+type LodColumns = {
+  x0: Float64Array;
+  dur: Float64Array;
+  slot: Uint16Array;
+  name: Uint16Array | Uint32Array;
+  tint: Uint8Array;
+  id: Uint32Array;
+  match: Uint8Array;
+  busy: Uint8Array;
+  bright: Uint8Array;
+  count: Uint32Array;
+  dname: Uint16Array | Uint32Array;
+  dtint: Uint8Array;
+};
+/** A picture of some rows; `picture` numbers what does not hang on the selection. `sums`: the bins hold slices of which a report has sums only. */
+interface LodCells {
+  mode: 'dense';
+  bins: number;
+  bin_start: number;
+  bin_ns: number;
+  total: number;
+  quads: number;
+  filtered: boolean;
+  picture?: number;
+  same?: false;
+  sums?: boolean;
+  data: LodColumns;
+}
+/** A picture in which every slice is drawn. */
+interface LodSlices {
+  mode: 'all';
+  bins: 0;
+  total: number;
+  quads: number;
+  filtered: boolean;
+  picture?: number;
+  same?: false;
+  data: SliceColumns;
+}
+/** What of a picture is selected. */
+type MarkColumns = {
+  match: Uint8Array;
+  bright?: Uint8Array;
+};
+/** The picture is the one that the page has: only its marks come. */
+interface LodMarks {
+  total: number;
+  quads: number;
+  filtered: boolean;
+  picture: number;
+  same: true;
+  data: MarkColumns;
+}
+/** Cells of the overview. */
+type StripColumns = {
+  busy: Uint8Array;
+  bright: Uint8Array;
+  dname: Uint16Array | Uint32Array;
+  dtint: Uint8Array;
+};
+/** The whole recording. `tracks` says of each row of which track it is, the first, the second …; the first `busy_rows` of them tell how busy those are. */
+interface StripAnswer {
+  mode: 'dense';
+  bins: number;
+  bin_start: number;
+  bin_ns: number;
+  tracks: number[];
+  busy_rows: number;
+  filtered: boolean;
+  picture?: number;
+  same?: false;
+  sums?: boolean;
+  data: StripColumns;
+}
+/** Selected part of every cell. */
+type BrightColumns = {
+  bright: Uint8Array;
+};
+/** The strip is the one that the page has. */
+interface StripMarks {
+  tracks: number[];
+  busy_rows: number;
+  filtered: boolean;
+  picture: number;
+  same: true;
+  data: BrightColumns;
+}
+/** An instant and what was allocated then. */
+interface Peak {
+  ts: number;
+  bytes: number;
+}
+/** Points of the curves: allocated, reserved and selected. */
+type MemoryColumns = {
+  x: Float64Array;
+  y: Float64Array;
+  rx: Float64Array;
+  ry: Float64Array;
+  sx: Float64Array;
+  sy: Float64Array;
+};
+/** Memory of one device; -1 is the host. */
+interface MemoryAnswer {
+  device: number;
+  part: 'blocks' | 'selection';
+  peak: Peak;
+  window_peak: Peak | null;
+  highest: number;
+  lowest: number;
+  data: MemoryColumns;
+}
+/** Nothing was allocated; the columns are empty. */
+interface NoMemory {
+  device: null;
+  data: MemoryColumns;
+}
+/** Points, one track after the other. */
+type CounterColumns = {
+  x: Float64Array;
+  y: Float64Array;
+};
+/** Counters, with the number of points of each. */
+interface CountersAnswer {
+  tracks: number[];
+  sizes: number[];
+  data: CounterColumns;
+}
+/** Bars; `total` and `part` are bars × phases. */
+type PhaseColumns = {
+  total: Float64Array;
+  part: Float64Array;
+  first: Float64Array | Int32Array;
+  last: Float64Array | Int32Array;
+  ts: Float64Array;
+  end: Float64Array;
+};
+/** Time by step and phase. */
+interface PhasesAnswer {
+  bars: number;
+  phases: string[];
+  filtered: boolean;
+  estimate?: boolean;
+  data: PhaseColumns;
+}
+/** Rows of the table; `side` is 1 on a device. */
+type TableColumns = {
+  name: Uint32Array;
+  side: Uint8Array;
+  share: Float64Array;
+  count: Float64Array;
+  total_ns: Float64Array;
+  self_ns: Float64Array;
+  device_ns: Float64Array;
+};
+/** Rows from `start` on, and sums of what is selected; `device_self_ns` is own time of all kernels. */
+interface TableAnswer {
+  by: Grouping;
+  count: number;
+  self_ns: number;
+  device_self_ns: number;
+  estimate?: boolean;
+  error: string;
+  rows: number;
+  start: number;
+  label: string[];
+  detail: string[];
+  data: TableColumns;
+}
+/** Where a slice lies. */
+interface FoundSlice {
+  id: number;
+  ts: number;
+  dur: number;
+  row: number;
+}
+/** There is no such slice. */
+interface NothingFound {
+  id: null;
+}
+/** 1 in the bins where a match begins. */
+type SearchColumns = {
+  marks: Uint8Array;
+};
+/** The match that is shown, its number (from 0 on) and how many there are. */
+interface Match {
+  id: number;
+  ts: number;
+  dur: number;
+  row: number;
+  count: number;
+  place: number;
+  error: string;
+  data: SearchColumns;
+}
+/** Nothing matches, or the text cannot be understood: a sentence. */
+interface NoMatch {
+  id: null;
+  count: 0;
+  place: null;
+  error: string;
+  data: SearchColumns;
+}
+/** A slice that launched this one, or was launched by it. */
+interface SliceLink {
+  id: number;
+  ts: number;
+  dur: number;
+  row: number;
+  kind: string;
+  direction: 'to' | 'from';
+  name: string;
+}
+/** A slice by name. */
+interface SliceName {
+  id: number;
+  name: string;
+}
+/** Everything about one slice; `left` is a sentence where the file does not hold its arguments. */
+interface SliceDetail {
+  id: number;
+  ts: number;
+  dur: number;
+  row: number;
+  found: true;
+  name: string;
+  category: string;
+  track_name: string;
+  group: string;
+  depth: number;
+  self_ns: number;
+  step: number | null;
+  phase: string;
+  module: string;
+  shapes: string;
+  parent: SliceName | null;
+  arguments: [string, string][];
+  left?: string;
+  stack: string[];
+  links: SliceLink[];
+}
+/** No slice has this row. */
+interface NoSlice {
+  found: false;
+}
+/** A sentence or two. */
+interface NotePart {
+  kind: 'note';
+  text: string;
+  warns: boolean;
+}
+/** One number or word with what it is. */
+interface Fact {
+  label: string;
+  value: string;
+  note: string;
+}
+/** Facts beside each other. */
+interface FactsPart {
+  kind: 'facts';
+  facts: Fact[];
+}
+/** Something found, and what a click on it selects. */
+interface Card {
+  title: string;
+  badge: string;
+  lines: string[];
+  select: SelectionPatch | null;
+}
+/** Cards below each other. */
+interface CardsPart {
+  kind: 'cards';
+  cards: Card[];
+}
+/** A table: `heads` are key, text and unit; its numbers lie in the columns ``PART.KEY``. */
+interface TablePart {
+  kind: 'table';
+  title: string;
+  call: string;
+  heads: ([string, string, 'ns' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'code'])[];
+  texts: Record<string, string[]>;
+  bars: string[];
+  size: number;
+  rows: number;
+  select: (SelectionPatch | null)[] | null;
+}
+/** A Bokeh document with one root; the legend has texts and their colours. */
+interface PicturePart {
+  kind: 'picture';
+  title: string;
+  legend: [string, string][];
+  document: string;
+}
+/** Numbers of the tables, by part and key. */
+type PanelColumns = NumberColumns;
+/** A tab; `under` are dimensions of the selection that it follows, with `whole` none. */
+interface PanelAnswer {
+  name: string;
+  title: string;
+  under: Dimension[];
+  parts: (NotePart | FactsPart | CardsPart | TablePart | PicturePart)[];
+  whole?: boolean;
+  data: PanelColumns;
+}
+/** The sentence why a tab has nothing to show. */
+interface NoPanel {
+  name: string;
+  absent: string;
+}
+/** The table of the ranks; so many more are not in it. */
+interface RankTable {
+  heads: string[];
+  ranks: number[];
+  rows: string[][];
+  more: number;
+}
+/** A figure of the ranks: columns by source, ranges, texts under the pointer and what clicks select. `colours` are lowest and highest value, `scale` their texts. */
+interface RankPanelAnswer {
+  sources: Record<string, BokehObject>;
+  x: number[];
+  y: number[];
+  title?: string;
+  note?: string;
+  colours?: number[];
+  scale?: string[];
+  labels?: string[];
+  tips?: string[];
+  rank?: number[];
+  members?: number[][];
+  groups?: string[];
+}
+/** What the figures of many recordings show. */
+interface RanksAnswer {
+  panels: Record<string, RankPanelAnswer>;
+  table: RankTable;
+}
+/** What comes back. */
+interface Answers {
+  meta: MetaContent;
+  doubts: DoubtsAnswer;
+  names: NamesAnswer;
+  account: AccountAnswer;
+  lod: LodCells | LodSlices | LodMarks;
+  strip: StripAnswer | StripMarks;
+  memory: MemoryAnswer | NoMemory;
+  counters: CountersAnswer;
+  phases: PhasesAnswer;
+  table: TableAnswer;
+  detail: SliceDetail | NoSlice;
+  find: FoundSlice | NothingFound;
+  neighbour: FoundSlice | NothingFound;
+  search: Match | NoMatch;
+  panel: PanelAnswer | NoPanel;
+  ranks: RanksAnswer;
+}

@@ -1,0 +1,38 @@
+"""What a page is answered: small facts as JSON, and columns of numbers as buffers.
+
+Functions of `notebook_prof.service.answers`, `notebook_prof.views.tab_answers` and `notebook_prof.ranks.page`
+make them; a test holds what they give on every kind of recording against these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from . import ranks, slices, tabs, timeline, trace
+from .base import Declared, Header
+
+MODULES: Final = (trace, timeline, slices, tabs, ranks)
+"""In the order in which their Structs are written for TypeScript."""
+
+ANSWERS: Final[Mapping[str, tuple[type[Declared], ...]]] = {
+    "meta": (trace.MetaContent,),
+    "doubts": (trace.DoubtsAnswer,),
+    "names": (trace.NamesAnswer,),
+    "account": (trace.AccountAnswer,),
+    "lod": (timeline.LodCells, timeline.LodSlices, timeline.LodMarks),
+    "strip": (timeline.StripAnswer, timeline.StripMarks),
+    "memory": (timeline.MemoryAnswer, timeline.NoMemory),
+    "counters": (timeline.CountersAnswer,),
+    "phases": (timeline.PhasesAnswer,),
+    "table": (slices.TableAnswer,),
+    "detail": (slices.SliceDetail, slices.NoSlice),
+    "find": (slices.FoundSlice, slices.NothingFound),
+    "neighbour": (slices.FoundSlice, slices.NothingFound),
+    "search": (slices.Match, slices.NoMatch),
+    "panel": (tabs.PanelAnswer, tabs.NoPanel),
+    "ranks": (ranks.RanksAnswer,),
+}
+"""What may come back, by the name of the question."""
+
+__all__ = ["ANSWERS", "MODULES", "Declared", "Header"]

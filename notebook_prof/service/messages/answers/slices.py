@@ -1,0 +1,122 @@
+"""Answers about slices: the table of them, one of them, and what a search finds."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import UNSET, UnsetType
+
+from ..shared import F8, U1, U4, Columns, Grouping
+from .base import Declared
+
+
+class TableColumns(Columns):
+    """Rows of the table; `side` is 1 on a device."""
+
+    name: U4
+    side: U1
+    share: F8
+    count: F8
+    total_ns: F8
+    self_ns: F8
+    device_ns: F8
+
+
+class TableAnswer(Declared, kw_only=True):
+    """Rows from `start` on, and sums of what is selected; `device_self_ns` is own time of all kernels."""
+
+    data = TableColumns
+    by: Grouping
+    count: int
+    self_ns: int
+    device_self_ns: int
+    estimate: bool | UnsetType = UNSET
+    error: str
+    rows: int
+    start: int
+    label: list[str]
+    detail: list[str]
+
+
+class FoundSlice(Declared):
+    """Where a slice lies."""
+
+    id: int
+    ts: int
+    dur: int
+    row: int
+
+
+class NothingFound(Declared):
+    """There is no such slice."""
+
+    id: None
+
+
+class SearchColumns(Columns):
+    """1 in the bins where a match begins."""
+
+    marks: U1
+
+
+class Match(FoundSlice):
+    """The match that is shown, its number (from 0 on) and how many there are."""
+
+    data = SearchColumns
+    count: int
+    place: int
+    error: str
+
+
+class NoMatch(NothingFound):
+    """Nothing matches, or the text cannot be understood: a sentence."""
+
+    data = SearchColumns
+    count: Literal[0]
+    place: None
+    error: str
+
+
+SearchAnswer = Match | NoMatch
+
+
+class SliceLink(FoundSlice):
+    """A slice that launched this one, or was launched by it."""
+
+    kind: str
+    direction: Literal["to", "from"]
+    name: str
+
+
+class SliceName(Declared):
+    """A slice by name."""
+
+    id: int
+    name: str
+
+
+class SliceDetail(FoundSlice, kw_only=True):
+    """Everything about one slice; `left` is a sentence where the file does not hold its arguments."""
+
+    found: Literal[True]
+    name: str
+    category: str
+    track_name: str
+    group: str
+    depth: int
+    self_ns: int
+    step: int | None
+    phase: str
+    module: str
+    shapes: str
+    parent: SliceName | None
+    arguments: list[tuple[str, str]]
+    left: str | UnsetType = UNSET
+    stack: list[str]
+    links: list[SliceLink]
+
+
+class NoSlice(Declared):
+    """No slice has this row."""
+
+    found: Literal[False]

@@ -1,0 +1,96 @@
+"""Answers of the tabs: parts from top to bottom."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import UNSET, UnsetType
+
+from ..shared import Columns, Dimensions, Patch
+from .base import Declared
+
+Unit = Literal[
+    "ns", "instant", "bytes", "share", "count", "number", "flops", "flops/s", "bytes/s", "text", "code"
+]
+
+
+class NotePart(Declared, tag_field="kind", tag="note"):
+    """A sentence or two."""
+
+    text: str
+    warns: bool
+
+
+class Fact(Declared):
+    """One number or word with what it is."""
+
+    label: str
+    value: str
+    note: str
+
+
+class FactsPart(Declared, tag_field="kind", tag="facts"):
+    """Facts beside each other."""
+
+    facts: list[Fact]
+
+
+class Card(Declared):
+    """Something found, and what a click on it selects."""
+
+    title: str
+    badge: str
+    lines: list[str]
+    select: Patch | None
+
+
+class CardsPart(Declared, tag_field="kind", tag="cards"):
+    """Cards below each other."""
+
+    cards: list[Card]
+
+
+class TablePart(Declared, tag_field="kind", tag="table"):
+    """A table: `heads` are key, text and unit; its numbers lie in the columns ``PART.KEY``."""
+
+    title: str
+    call: str
+    heads: list[tuple[str, str, Unit]]
+    texts: dict[str, list[str]]
+    bars: list[str]
+    size: int
+    rows: int
+    select: list[Patch | None] | None
+
+
+class PicturePart(Declared, tag_field="kind", tag="picture"):
+    """A Bokeh document with one root; the legend has texts and their colours."""
+
+    title: str
+    legend: list[tuple[str, str]]
+    document: str
+
+
+Part = NotePart | FactsPart | CardsPart | TablePart | PicturePart
+
+
+class PanelColumns(Columns):
+    """Numbers of the tables, by part and key."""
+
+
+class PanelAnswer(Declared):
+    """A tab; `under` are dimensions of the selection that it follows, with `whole` none."""
+
+    data = PanelColumns
+    name: str
+    title: str
+    under: Dimensions
+    parts: list[Part]
+    whole: bool | UnsetType = UNSET
+
+
+class NoPanel(Declared):
+    """The sentence why a tab has nothing to show."""
+
+    name: str
+    absent: str

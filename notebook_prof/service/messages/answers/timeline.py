@@ -1,0 +1,215 @@
+"""Answers that are drawn over time: slices and cells, curves, bars of steps."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import UNSET, UnsetType
+
+from ..shared import F8, I4, U1, U2, U4, Columns
+from .base import Declared
+
+
+class DensityPlace(Declared):
+    """Cells of rows × bins: what is too narrow to be drawn one by one."""
+
+    mode: Literal["dense"]
+    bins: int
+    bin_start: float
+    bin_ns: float
+
+
+class SliceColumns(Columns):
+    """Slices that are drawn one by one."""
+
+    x0: F8
+    dur: F8
+    slot: U2
+    name: U2 | U4
+    tint: U1
+    id: U4
+    match: U1
+
+
+class DensityColumns(Columns):
+    """Cells, row by row."""
+
+    busy: U1
+    bright: U1
+    count: U4
+    dname: U2 | U4
+    dtint: U1
+
+
+class LodColumns(SliceColumns, kw_only=True):
+    """Slices and cells."""
+
+    busy: U1
+    bright: U1
+    count: U4
+    dname: U2 | U4
+    dtint: U1
+
+
+class LodCells(DensityPlace, kw_only=True):
+    """A picture of some rows; `picture` numbers what does not hang on the selection.
+
+    `sums`: the bins hold slices of which a report has sums only.
+    """
+
+    data = LodColumns
+    total: int
+    quads: int
+    filtered: bool
+    picture: int | UnsetType = UNSET
+    same: Literal[False] | UnsetType = UNSET
+    sums: bool | UnsetType = UNSET
+
+
+class LodSlices(Declared):
+    """A picture in which every slice is drawn."""
+
+    data = SliceColumns
+    mode: Literal["all"]
+    bins: Literal[0]
+    total: int
+    quads: int
+    filtered: bool
+    picture: int | UnsetType = UNSET
+    same: Literal[False] | UnsetType = UNSET
+
+
+LodPicture = LodCells | LodSlices
+
+
+class MarkColumns(Columns):
+    """What of a picture is selected."""
+
+    match: U1
+    bright: U1 | UnsetType = UNSET
+
+
+class LodMarks(Declared):
+    """The picture is the one that the page has: only its marks come."""
+
+    data = MarkColumns
+    total: int
+    quads: int
+    filtered: bool
+    picture: int
+    same: Literal[True]
+
+
+class StripColumns(Columns):
+    """Cells of the overview."""
+
+    busy: U1
+    bright: U1
+    dname: U2 | U4
+    dtint: U1
+
+
+class StripAnswer(DensityPlace, kw_only=True):
+    """The whole recording.
+
+    `tracks` says of each row of which track it is, the first, the second …; the first `busy_rows` of them
+    tell how busy those are.
+    """
+
+    data = StripColumns
+    tracks: list[int]
+    busy_rows: int
+    filtered: bool
+    picture: int | UnsetType = UNSET
+    same: Literal[False] | UnsetType = UNSET
+    sums: bool | UnsetType = UNSET
+
+
+class BrightColumns(Columns):
+    """Selected part of every cell."""
+
+    bright: U1
+
+
+class StripMarks(Declared):
+    """The strip is the one that the page has."""
+
+    data = BrightColumns
+    tracks: list[int]
+    busy_rows: int
+    filtered: bool
+    picture: int
+    same: Literal[True]
+
+
+class Peak(Declared):
+    """An instant and what was allocated then."""
+
+    ts: float
+    bytes: float
+
+
+class MemoryColumns(Columns):
+    """Points of the curves: allocated, reserved and selected."""
+
+    x: F8
+    y: F8
+    rx: F8
+    ry: F8
+    sx: F8
+    sy: F8
+
+
+class MemoryAnswer(Declared):
+    """Memory of one device; -1 is the host."""
+
+    data = MemoryColumns
+    device: int
+    part: Literal["blocks", "selection"]
+    peak: Peak
+    window_peak: Peak | None
+    highest: float
+    lowest: float
+
+
+class NoMemory(Declared):
+    """Nothing was allocated; the columns are empty."""
+
+    data = MemoryColumns
+    device: None
+
+
+class CounterColumns(Columns):
+    """Points, one track after the other."""
+
+    x: F8
+    y: F8
+
+
+class CountersAnswer(Declared):
+    """Counters, with the number of points of each."""
+
+    data = CounterColumns
+    tracks: list[int]
+    sizes: list[int]
+
+
+class PhaseColumns(Columns):
+    """Bars; `total` and `part` are bars × phases."""
+
+    total: F8
+    part: F8
+    first: F8 | I4
+    last: F8 | I4
+    ts: F8
+    end: F8
+
+
+class PhasesAnswer(Declared):
+    """Time by step and phase."""
+
+    data = PhaseColumns
+    bars: int
+    phases: list[str]
+    filtered: bool
+    estimate: bool | UnsetType = UNSET

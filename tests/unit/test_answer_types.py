@@ -1,0 +1,135 @@
+"""What a page is answered has the declared fields, types and columns; on every kind of recording."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+import numpy as np
+import pytest
+from msgspec import UnsetType
+
+from notebook_prof import Selection
+from notebook_prof.readers import read_trace
+from notebook_prof.service.messages import ANSWERS, Declared
+from notebook_prof.testing import draw
+from notebook_prof.trace import Trace
+from notebook_prof.views.page_queries import PageQueries
+from notebook_prof.views.tabs import TABS
+
+HEADER = ("columns", "seq", "revision", "ms")
+SAMPLES = (
+    "torch213_cpu/cnn_sgd.pt.trace.json.gz",
+    "torch_memory/profile.snapshot.pickle.gz",
+    "jax_cpu/vm.trace.json.gz",
+    "python_profilers/pyinstrument.json",
+)
+OUTSIDE = draw(
+    """
+    steps:    [0   ][1   ]
+    main:     [mm  ][mm  ]
+    stream 7: [k  ][sum  ][k ]           [sum]
+    """,
+    categories={"sum": "collective"},
+)
+"""Communication that goes on after the last step."""
+
+
+def check_answer(question: str, content: Mapping[str, Any], buffers: list[bytes]) -> type[Declared]:
+    """Hold an answer against what is declared; gives which of the alternatives it is."""
+    assert not content.get("failed"), content
+    rest = {name: value for name, value in content.items() if name not in HEADER}
+    errors = []
+    for declared in ANSWERS[question]:
+        try:
+            msgspec.convert(rest, declared, strict=True)
+        except msgspec.ValidationError as error:
+            errors.append(f"{declared.__name__}: {error}")
+            continue
+        _check_columns(declared, dict(content["columns"]))
+        assert len(buffers) == len(content["columns"])
+        return declared
+    raise AssertionError(errors)
+
+
+def _check_columns(declared: type[Declared], columns: Mapping[str, str]) -> None:
+    if declared.data is None:
+        assert columns == {}
+        return
+    hints = get_type_hints(declared.data, include_extras=True)
+    if not hints:  # a tab's: numbers by part and key
+        assert set(columns.values()) <= {"f8"}
+        return
+    allowed = {name: _dtypes(hint) for name, hint in hints.items()}
+    assert columns.keys() <= allowed.keys()
+    assert {name for name, kinds in allowed.items() if None not in kinds} <= columns.keys()
+    assert {name: kind for name, kind in columns.items() if kind not in allowed[name]} == {}
+
+
+def _dtypes(hint: Any) -> set[str | None]:
+    if get_origin(hint) is Union:
+        return set().union(*map(_dtypes, get_args(hint)))
+    if hint is UnsetType:
+        return {None}
+    scalar = get_args(get_args(get_args(hint)[0])[1])[0]
+    return {np.dtype(scalar).str[1:]}
+
+
+def _questions(queries: PageQueries) -> Iterator[dict[str, Any]]:
+    meta, _ = queries.answer({"t": "meta"})
+    (a, b), rows = meta["span"], [track["row"] for track in meta["tracks"]][:20]
+    yield {"t": "meta", "doubts": "later"}
+    yield {"t": "meta"}
+    for t in ("doubts", "names", "account", "phases"):
+        yield {"t": t}
+    for most in (4000, 3):
+        lod = {"t": "lod", "a": a, "b": b, "px": 300, "rows": rows, "max_quads": most}
+        yield lod
+        yield {**lod, "picture": queries.answer(lod)[0]["picture"]}
+    yield {"t": "strip"}
+    yield {"t": "strip", "picture": queries.answer({"t": "strip"})[0]["picture"]}
+    yield {"t": "memory", "a": a, "b": b}
+    yield {"t": "counters", "a": a, "b": b, "tracks": [one["track"] for one in meta["counters"]]}
+    for by in meta["groupings"]:
+        yield {"t": "table", "by": by, "by_side": True}
+    yield {"t": "table", "filter": "self>"}
+    for row in (0, 1, 10**9):
+        yield {"t": "detail", "id": row}
+        yield {"t": "find", "id": row}
+        yield {"t": "neighbour", "id": row, "to": "child"}
+    for text in ("a", "no such name", "self>"):
+        yield {"t": "search", "text": text}
+    for name in TABS:
+        yield {"t": "panel", "name": name}
+
+
+def check_answers(trace: Trace) -> set[type[Declared]]:
+    """Ask a page's questions under several selections; gives what kinds of answers came."""
+    selection = Selection()
+    queries = PageQueries(trace, selection)
+    queries.executor._patience_s = 60
+    kinds = {check_answer(one["t"], *queries.answer(one)) for one in _questions(queries)}
+    if len(trace.slices):
+        selection.name = str(trace.slices["name"].iloc[0])
+        selection.window = (trace.span.start, trace.span.end // 2 + 1)
+        kinds |= {check_answer(one["t"], *queries.answer(one)) for one in _questions(queries)}
+    return kinds
+
+
+@pytest.fixture(scope="module")
+def answered(data: Path) -> set[type[Declared]]:
+    return set().union(*(check_answers(read_trace(data / name)) for name in SAMPLES), check_answers(OUTSIDE))
+
+
+def test_every_alternative_comes(answered: set[type[Declared]]) -> None:
+    declared = {one for question, kinds in ANSWERS.items() if question != "ranks" for one in kinds}
+    assert declared - answered == set()
+
+
+def test_what_is_not_declared_is_noticed() -> None:
+    with pytest.raises(AssertionError, match="unknown field"):
+        check_answer("find", {"id": None, "more": 1, "columns": []}, [])
+    with pytest.raises(AssertionError, match="Expected `int`"):
+        check_answer("find", {"id": 1, "ts": 2.5, "dur": 3, "row": 0, "columns": []}, [])
