@@ -33,7 +33,7 @@ def node(*command: str | Path, cwd: Path = JS, **variables: str) -> subprocess.C
         Of the environment, too.
     """
     path = os.pathsep.join([str(JS / "node_modules" / ".bin"), _programs()])
-    _install()
+    install_packages()
     program = shutil.which(str(command[0]), path=path)
     assert program, f"no program {command[0]}"
     return subprocess.run(
@@ -59,7 +59,7 @@ def _programs() -> str:
     return path
 
 
-def _install() -> None:
+def install_packages() -> None:
     """Install the npm packages where they are not there or not those of the lock file."""
     lock = JS / "package-lock.json"
     with lock.open() as held:

@@ -213,7 +213,7 @@ class Dashboard:
 
     def track(self, name: str) -> Locator:
         """The head of a track."""
-        return self.part(f".nbp-track-lane[aria-label^='track {name}']")
+        return self.part(f".nbp-track-lane[aria-label*=': track {name}']")
 
     def fold_of(self, track: str) -> Locator:
         """What folds a track to its outermost level."""

@@ -114,8 +114,8 @@ def touch_everything(page: Any) -> list[str]:
         if told.count():
             break
     note(".nbp-tooltip")
-    for summary in page.locator(".nbp-verdict summary").all():
-        summary.click()
+    for opener in page.locator(".nbp-line > .nbp-fold").all():
+        opener.click()
     note(".nbp-verdict")
     tracks = ask("v.meta.tracks.map(t => t.track)")
     page.evaluate(f"(tracks) => {VIEWS}.store.set({{track: tracks}}, 'test')", tracks)

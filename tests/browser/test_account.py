@@ -103,14 +103,16 @@ def test_the_strip_selects_by_mouse_and_by_keyboard(opened: Callable[[Profile], 
 def test_links_of_the_headline_select_their_rows(opened: Callable[[Profile], Report]) -> None:
     shown = opened(cell_profile())
     verdict = shown.verdict
-    assert verdict.locator("summary").inner_text() == TEXT.split("\n")[0]
+    assert verdict.locator(".nbp-line > span").inner_text() == TEXT.split("\n")[0]
     shown.views("void v.store.set({name: ['aten::linear'], phase: ['forward']}, 'test')")
     link = shown.claims.filter(has_text="1.35 s").first
     link.click()
     state = shown.views("v.store.get()")
     assert (state["window"], state["name"], state["phase"]) == (EVALUATION, None, None)
     assert link.get_attribute("aria-pressed") == "true"
-    assert verdict.get_attribute("open") is None, "a link does not unfold the line it stands in"
+    assert "nbp-open" not in (verdict.get_attribute("class") or ""), (
+        "a link does not unfold the line it stands in"
+    )
     shown.views(f"v.setView(0, {100 * MS})")
     steps = shown.claims.filter(has_text="320 ms").first
     steps.focus()
@@ -119,10 +121,10 @@ def test_links_of_the_headline_select_their_rows(opened: Callable[[Profile], Rep
     assert shown.views("v.range.end") > 300 * MS, "what was selected out of sight is shown"
     steps.click()
     assert shown.views("v.store.isEmpty()")
-    verdict.locator("summary").click(position={"x": 4, "y": 8})
+    verdict.locator(".nbp-line > .nbp-fold").click()
     verdict.locator("div").locator(shown.claims).filter(has_text="16 ms").click()
     assert shown.views("v.store.get().step") == [7]
-    assert shown.trust.locator("summary").inner_text() == "! Trust: lost"
+    assert shown.trust.locator(".nbp-line > span").inner_text() == "! Trust: lost"
 
 
 def test_lines_are_the_first_tab_of_a_cell_without_steps(opened: Callable[[Profile], Report]) -> None:

@@ -125,10 +125,10 @@ def test_what_cannot_be_trusted_is_a_line_that_opens(report: Open) -> None:
         return Profile(trace)
 
     opened = report(recording("[cuLaunchKernel]"))
-    summary, advice = opened.trust.locator("summary"), opened.trust.locator("div").first
-    assert summary.inner_text().startswith("! Trust: kernels-lost-at-end")
+    line, advice = opened.trust.locator(".nbp-line"), opened.trust.locator(".nbp-line ~ div").first
+    assert line.locator("span").inner_text().startswith("! Trust: kernels-lost-at-end")
     assert not advice.is_visible()
-    summary.click()
+    line.click()
     assert "record fewer steps" in advice.inner_text()
     assert "Trust" not in opened.verdict.inner_text()
     report(recording(""))

@@ -37,6 +37,13 @@ def test_the_wheel_is_the_notebooks_until_the_views_have_the_focus(shown: Notebo
     page.mouse.wheel(0, -200)
     page.wait_for_function("() => window.nbpWheeled")
     assert shown.views("[v.range.start, v.range.end]") == view
+    shown.row(CONV).click()
+    page.mouse.move(*shown.slice(BACKWARD))
+    page.evaluate(WHEELED)
+    page.mouse.wheel(0, -200)
+    page.wait_for_function("() => window.nbpWheeled")
+    assert shown.views("[v.range.start, v.range.end]") == view, "a click in the table is none in the timeline"
+    start_over(shown)
     shown.to_views()
     page.keyboard.down("Control")
     page.mouse.move(*shown.slice(BACKWARD))
@@ -215,11 +222,12 @@ def test_what_is_found_is_marked_walked_and_explained(shown: NotebookPage) -> No
     shown.wait_views("v.detail()?.name === 'aten::add_' && v.finder.snapshot().place === 0")
     keyboard.press("Enter")
     shown.wait_views("v.finder.snapshot().place === 1")
+    shown.wait_views("v.timeline.snapshot().outlined > 0")
     keyboard.press("Shift+Enter")
     keyboard.press("Shift+Enter")
     shown.wait_views("v.finder.snapshot().place === 79")
     keyboard.press("Escape")
-    shown.wait_views("v.finder.snapshot().marks === 0")
+    shown.wait_views("v.finder.snapshot().marks === 0 && v.timeline.snapshot().outlined === 0")
     assert shown.views("v.store.isEmpty()"), "finding selects nothing"
     shown.find.fill("step=5 /add_$/")
     shown.wait_views("v.finder.snapshot().count === 8 && v.finder.snapshot().marks > 0")
@@ -266,7 +274,7 @@ def test_keys_do_not_reach_the_notebook_and_tab_reaches_everything(shown: Notebo
         stops.append(name)
     assert shown.page.evaluate(border) != inside, "the frame shows whether the keys are the views'"
     for wanted in (
-        *("zoom in", "find slices", "tracks", "track MainThread", "filter tracks", "select the phase data"),
-        *("steps:", "group by", "filter rows", shown.views("v.table.snapshot().labels[0]")),
+        *("filter tracks", "height of", "select the phase data"),
+        *("steps:", "group by", shown.views("v.table.snapshot().labels[0]")),
     ):
         assert any(name.startswith(wanted) for name in stops), wanted

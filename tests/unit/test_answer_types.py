@@ -88,6 +88,7 @@ def _questions(queries: PageQueries) -> Iterator[dict[str, Any]]:
         lod = {"t": "lod", "a": a, "b": b, "px": 300, "rows": rows, "max_quads": most}
         yield lod
         yield {**lod, "picture": queries.answer(lod)[0]["picture"]}
+        yield {**lod, "find": "a"}
     yield {"t": "strip"}
     yield {"t": "strip", "picture": queries.answer({"t": "strip"})[0]["picture"]}
     yield {"t": "memory", "a": a, "b": b}

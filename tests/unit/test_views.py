@@ -102,6 +102,20 @@ def test_lod_keeps_to_the_rows_asked_for(protocol: PageQueries) -> None:
     assert slots == {4: 0, 0: 1}
 
 
+def test_lod_tells_which_slices_a_search_matches(protocol: PageQueries) -> None:
+    question = {"t": "lod", "a": 0, "b": 1e9, "px": 500, "rows": list(range(6))}
+    for text in ("conv", "self>1ms"):
+        _, data = _ask(protocol, **question, find=text)
+        slices = protocol.store.trace.slices.iloc[data["id"]]
+        if text == "conv":
+            assert (data["found"] == slices["name"].astype(str).str.contains("conv", case=False)).all()
+        else:
+            assert (data["found"] == (slices["self_ns"] > 1e6)).all()
+        assert 0 < data["found"].sum() < len(slices)
+    assert "found" not in _ask(protocol, **question, find="no such name")[1]
+    assert "found" not in _ask(protocol, **question, find="count>")[1]
+
+
 def test_no_answer_exceeds_its_bounds() -> None:
     protocol = PageQueries(_wide_trace(), Selection())
     content, data = _ask(protocol, t="lod", a=0, b=4e5, px=8000, rows=list(range(300)))

@@ -32,7 +32,6 @@ export class Account {
     this.span = ctx.meta.span;
     this.painter = new AccountPainter(ctx, this.canvas);
     this.title.className = 'nbp-account-title';
-    this.title.style.width = `${ctx.settings.gutter - 12}px`;
     element.append(this.title, this.canvas);
     this.listen();
     this.resize = new ResizeObserver(() => ctx.host.frames.paint(() => this.draw()));
@@ -68,7 +67,7 @@ export class Account {
     const whole = parts.reduce((sum, part) => sum + part.dur, 0);
     this.title.textContent = `account of ${formatTime(whole)}`;
     element.tabIndex = 0;
-    element.setAttribute('role', 'listbox');
+    element.setAttribute('role', 'application');
     const most = [...parts].sort((p, q) => q.dur - p.dur).slice(0, 6);
     element.setAttribute(
       'aria-label',

@@ -6,6 +6,7 @@ import {DIMENSIONS} from '../shared/store.js';
 import {formatBytes} from '../shared/units.js';
 import {followCurve, paintSteps, valueOf} from '../timeline/curves.js';
 
+export const BYTES_PX = 62; // what the numbers of its axis need
 const OPEN_PX = 150,
   CLOSED_PX = 50;
 
@@ -76,8 +77,6 @@ export class Memory {
     const {memory: devices} = this.ctx.meta,
       title = textElement('div', 'nbp-figure-title', ''),
       head = textElement('strong', '', `Memory${devices.length === 1 ? ` · ${this.textOf(devices[0])}` : ''}`);
-    title.style.setProperty('--nbp-wide', `${this.ctx.settings.gutter - 12}px`);
-    title.style.setProperty('--nbp-narrow', `${this.ctx.settings.gutter - 62}px`); // the axis has its numbers there
     title.append(this.opener(), head, this.note);
     if (devices.length > 1) {
       const select = document.createElement('select');
@@ -102,6 +101,7 @@ export class Memory {
       figure.height = open ? OPEN_PX : CLOSED_PX;
       for (const axis of [...figure.below, ...figure.left]) axis.visible = open;
       element.classList.toggle('nbp-lane', !open);
+      figure.min_border_left = Math.max(this.ctx.settings.gutter, open ? BYTES_PX : 0);
       this.label.setv({visible: open && this.last !== null});
       button.textContent = open ? '▾' : '▸';
       button.title = open ? 'make a lane of the memory curve' : 'open the memory curve';

@@ -1,5 +1,6 @@
 // The legend of the phases: a button each, with its share of the steps shown.
 import {textElement} from '../shared/elements.js';
+import {Roving} from '../shared/roving.js';
 import {formatShare, formatTime} from '../shared/units.js';
 
 /** Buttons that select phases. */
@@ -13,6 +14,7 @@ export class PhaseLegend {
   constructor(ctx, box) {
     this.ctx = ctx;
     this.box = box;
+    this.roving = new Roving(box, '.nbp-legend-item');
   }
 
   /** @param {string} name */
@@ -55,6 +57,7 @@ export class PhaseLegend {
       share.textContent = formatShare(sums[k] / all);
       item.title = `select the phase ${phases[k]}: ${formatTime(sums[k])} in the steps shown`;
     });
+    this.roving.settle();
   }
 
   /** @param {string} name */

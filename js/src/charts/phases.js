@@ -178,7 +178,7 @@ export class Phases {
   listen() {
     const {element, ctx} = this;
     element.tabIndex = 0;
-    element.setAttribute('role', 'listbox');
+    element.setAttribute('role', 'application');
     element.setAttribute('aria-label', 'steps: arrows move, Enter selects, Shift+arrows extend');
     element.addEventListener('keydown', (event) => this.keyed(event));
     element.addEventListener('blur', () => {

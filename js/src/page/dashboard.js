@@ -10,12 +10,14 @@ import {createPalettes, NO_CODE} from '../timeline/colours.js';
 import {Timeline} from '../timeline/timeline.js';
 import {Detail} from './detail.js';
 import {Header} from './header.js';
+import {watchFocus} from './focus.js';
 import {attachKeyboard, helpPanel} from './keyboard.js';
 import {createNavigation} from './navigation.js';
 import {createRuler} from './ruler.js';
 import {paintFigures, readTheme, watchTheme} from './theme.js';
 import {toolbar} from './toolbar.js';
 import {createTooltip} from './tooltip.js';
+import {Width} from './width.js';
 import {showWindow, watchPointer, writeTicks} from './wiring.js';
 
 const HINT_MS = 2500;
@@ -43,6 +45,7 @@ export class Dashboard {
   /** @type {number | null} */ pointer = null;
   hintTimer = 0;
   seeking = false;
+  inTimeline = false; // whether the last click or focus was in what has the time axis
   closed = false;
 
   /** @param {Mounted} page */
@@ -52,6 +55,8 @@ export class Dashboard {
     /** @type {BokehRange} */
     this.range = host.model('view');
     const ctx = (this.ctx = this.context());
+    this.width = new Width(ctx, parts.root);
+    this.width.fit();
     parts.head.replaceChildren();
     this.bar = toolbar(
       ctx,
@@ -115,6 +120,12 @@ export class Dashboard {
       range,
       theme: readTheme(root),
       tint: 'name',
+      sought: '',
+      search: (text) => {
+        if (text === this.ctx.sought) return;
+        this.ctx.sought = text;
+        this.timeline.refresh();
+      },
       tooltip: createTooltip(root),
       palettes: createPalettes(meta.colours),
       nameOf: (code) => meta.nameList[code] ?? '',
@@ -131,7 +142,7 @@ export class Dashboard {
         this.seeking = false;
       },
       takeFocus: () => root.focus({preventScroll: true}),
-      hasFocus: () => root.contains(activeElement()),
+      inTimeline: () => this.inTimeline && root.contains(activeElement()),
       mode: () => this.mode,
       pointerTime: () => this.pointer,
       settled: () => {},
@@ -171,6 +182,11 @@ export class Dashboard {
       }),
     );
     undo.push(attachKeyboard(ctx, parts.root), () => this.closeParts());
+    undo.push(
+      watchFocus(parts.root, [parts.overview, parts.timeline, parts.memory], (inside) => {
+        this.inTimeline = inside;
+      }),
+    );
     const follow = () => {
       this.timeline.moved();
       this.overview.seen();
@@ -185,6 +201,7 @@ export class Dashboard {
     undo.push(store.whenConfirmed((revision, dimensions) => asker.confirm(revision, dimensions)));
     const resize = new ResizeObserver(() => {
       if (parts.root.offsetWidth) {
+        this.width.fit();
         this.timeline.refresh();
         this.overview.refresh();
       }

@@ -20,6 +20,9 @@ export class Detail {
     this.ctx = ctx;
     this.box = box;
     this.timeline = timeline;
+    box.tabIndex = 0; // it scrolls
+    box.setAttribute('role', 'group');
+    box.setAttribute('aria-label', 'slice in focus');
     this.draw();
   }
 

@@ -25,6 +25,7 @@ export function createFinder(ctx, box) {
     last = null;
     status.textContent = '';
     marks.data = {x0: [], x1: [], y0: [], y1: []};
+    ctx.search('');
   };
   /** @param {SearchAnswer} answer */
   function show(answer) {
@@ -44,6 +45,7 @@ export function createFinder(ctx, box) {
       out.y1.push(0.28 * Math.max(rows.start, 1));
     });
     marks.data = out;
+    ctx.search(answer.count ? input.value.trim() : '');
     ctx.count('finder');
   }
   /** @param {Partial<SearchRequest>} more */

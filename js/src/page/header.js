@@ -1,5 +1,6 @@
 // On top: the headline, and in words what is selected, each clause with its own ×.
 import {textElement} from '../shared/elements.js';
+import {Roving} from '../shared/roving.js';
 import {isPicked, nothingSelected} from '../shared/store.js';
 import {formatCount, formatInstant, formatNumbers, formatTime} from '../shared/units.js';
 import {claimsIn, headlineOf} from './headline.js';
@@ -42,6 +43,7 @@ export class Header {
   chips = textElement('span', 'nbp-chips', '');
   totalsText = textElement('span', 'nbp-totals', '');
   clear = textElement('button', 'nbp-clear', 'Clear');
+  /** @type {Roving | null} */ roving = null;
   close = () => {};
 
   /**
@@ -64,7 +66,9 @@ export class Header {
    * @param {HeadlinePiece[][]} pieces
    */
   tell(text, pieces) {
+    this.roving ??= new Roving(this.headline, '.nbp-fold, .nbp-claim');
     this.headline.replaceChildren(...headlineOf(text, pieces, (select) => this.pick(select)));
+    this.roving.settle();
     this.mark();
   }
 

@@ -1,27 +1,54 @@
 // The verdict, and what cannot be trusted: the lines of Profile.headline, in pieces as service/headline.py cuts them.
 
+import {textElement} from '../shared/elements.js';
+
 /**
  * @typedef {(select: SelectionPatch) => void} Pick
  * @typedef {HTMLAnchorElement & {nbpSelect: SelectionPatch}} Claim
  */
 
 /**
+ * A line, and those that it opens. No <summary>: a control must not lie in another, and the line has links.
  * @param {HeadlinePiece[]} first
  * @param {HeadlinePiece[][]} rest
  * @param {Pick} [pick]
  */
 function foldable(first, rest, pick) {
-  const box = document.createElement(rest.length ? 'details' : 'div');
-  box.className = 'nbp-verdict';
-  const head = document.createElement(rest.length ? 'summary' : 'span');
-  head.append(...piecesOf(first, pick));
-  box.append(head);
-  for (const line of rest) {
-    const p = document.createElement('div');
-    p.append(...piecesOf(line, pick));
-    box.append(p);
-  }
+  const box = textElement('div', 'nbp-verdict', ''),
+    line = textElement('div', 'nbp-line', ''),
+    more = rest.map((pieces) => {
+      const one = document.createElement('div');
+      one.append(...piecesOf(pieces, pick));
+      one.hidden = true;
+      return one;
+    });
+  if (rest.length) line.append(opener(box, line, more));
+  const text = document.createElement('span');
+  text.append(...piecesOf(first, pick));
+  line.append(text);
+  box.append(line, ...more);
   return box;
+}
+
+/**
+ * The button that opens the rest of a line; a click on the line itself does so, too.
+ * @param {HTMLElement} box
+ * @param {HTMLElement} line
+ * @param {HTMLElement[]} more
+ */
+function opener(box, line, more) {
+  const button = textElement('button', 'nbp-fold', '▸');
+  const show = (/** @type {boolean} */ open) => {
+    box.classList.toggle('nbp-open', open);
+    for (const one of more) one.hidden = !open;
+    button.textContent = open ? '▾' : '▸';
+    button.setAttribute('aria-expanded', String(open));
+    button.setAttribute('aria-label', open ? 'less' : 'more');
+  };
+  line.classList.add('nbp-opens');
+  line.addEventListener('click', () => show(!box.classList.contains('nbp-open')));
+  show(false);
+  return button;
 }
 
 /**

@@ -7,7 +7,7 @@ const PAN_STEP = 0.1,
 const HELP = [
   ['W / S', 'zoom in / out at the pointer'],
   ['A / D', 'pan left / right'],
-  ['wheel', 'zoom (with Ctrl, or once the views are focused); Shift: pan'],
+  ['wheel', 'zoom (with Ctrl, or after a click in the timeline); Shift: pan'],
   ['drag', 'pan'],
   ['Shift + drag', 'select a window of time'],
   ['click', 'inspect a slice'],
@@ -20,7 +20,7 @@ const HELP = [
   ['G', 'follow the arrow of the slice in focus: launch to kernel, forward to backward'],
   ['/', 'find slices by name; Enter and Shift+Enter walk them'],
   ['T', 'filter the table'],
-  ['Tab', 'to the account (← → Enter), tracks (Alt+↑ ↓ moves one, H hides it), step bars (← → Enter), tabs and tables (↑ ↓ Enter)'],
+  ['Tab', 'to the account (← → Enter), tracks (↑ ↓; Alt+↑ ↓ moves one, H hides it), step bars (← → Enter), tabs and tables (↑ ↓ Enter)'],
   ['Esc', 'clear the selection'],
   ['?', 'this list'],
 ];
@@ -88,9 +88,11 @@ export function attachKeyboard(ctx, root) {
     }
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if ('wasd'.includes(key) && key.length === 1) {
-      if (!held.has(key)) step(key);
-      held.add(key);
-      if (!frame) frame = requestAnimationFrame(tick);
+      if (ctx.inTimeline()) {
+        if (!held.has(key)) step(key);
+        held.add(key);
+        if (!frame) frame = requestAnimationFrame(tick);
+      }
     } else if (press[key]) press[key]();
     else if (key.length > 1) return; // Tab, arrows, Enter … stay the browser's
     event.preventDefault();

@@ -49,9 +49,6 @@ function tabsIn(row) {
     rail = element('div', 'nbp-rail', tabs),
     table = element('div', 'nbp-panel nbp-table', tabs),
     panel = element('div', 'nbp-panel nbp-tab', tabs);
-  rail.setAttribute('role', 'tablist');
-  rail.setAttribute('aria-label', 'views of the profile');
-  rail.setAttribute('aria-orientation', 'vertical');
   panel.hidden = true;
   return {tabs, rail, table, panel};
 }

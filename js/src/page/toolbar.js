@@ -1,6 +1,7 @@
 // Buttons above the timeline: what a drag does, zoom, colours, and a line for hints.
 import {createFinder} from './finder.js';
 import {element} from '../shared/elements.js';
+import {Roving} from '../shared/roving.js';
 
 /**
  * @param {Context} ctx
@@ -54,5 +55,8 @@ export function toolbar(ctx, box, setMode, recolour) {
   const finder = createFinder(ctx, box);
   const hint = element('span', 'nbp-hint', box);
   hint.setAttribute('aria-live', 'polite');
+  box.setAttribute('role', 'toolbar');
+  box.setAttribute('aria-label', 'timeline: mode, zoom, colours, search');
+  new Roving(box, 'button, select, input');
   return {hint, finder};
 }

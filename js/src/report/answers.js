@@ -43,18 +43,19 @@ export function createAnswers(columns, given) {
     matching,
     leftMatching: (state, without) => left?.shares(state, without) ?? null,
   };
+  const finding = createLocalFind(report);
   return {
     meta: () => reply({...given.meta}, {...given.steps}),
     account: () => reply(given.account.content, given.account.data),
     names: () => reply({start: 0, names: given.names, short: given.short, next: null}, {colour: given.colours}),
-    ...createTimelineAnswers(report),
+    ...createTimelineAnswers(report, finding.foundAmong),
     counters: (q) => counters(given, q),
     table: createLocalTable(report),
     memory: (q, state) => memory(given, q, state, matching, report.leftMatching),
     phases: (_, state) => phases(report, state),
     detail: createDetailAnswer(report),
     panel: createLocalPanel(given),
-    ...createLocalFind(report),
+    ...finding.answers,
   };
 }
 

@@ -66,6 +66,22 @@ export function createLocalFind({columns, given, index}) {
     const at = rows.findIndex((i) => (id == null ? columns.ts[i] >= (q.at ?? 0) : i > id));
     return Math.max(at, 0);
   }
+  /**
+   * Of some slices, which a text matches; null for a text that says nothing.
+   * @param {string} text
+   * @param {number[]} slices
+   */
+  function foundAmong(text, slices) {
+    /** @type {number[]} */
+    let rows = [];
+    try {
+      if (text.trim()) rows = matches(text.trim());
+    } catch {
+      return null; // the answer to the search says what is wrong with it
+    }
+    const among = new Set(rows);
+    return rows.length ? Uint8Array.from(slices, (i) => Number(among.has(i))) : null;
+  }
   /** @param {Partial<SearchRequest>} q */
   function search(q) {
     const text = (q.text ?? '').trim(),
@@ -85,5 +101,5 @@ export function createLocalFind({columns, given, index}) {
     const at = placeIn(rows, q);
     return reply({...nothing, ...place(rows[at]), count: rows.length, place: at}, {marks});
   }
-  return {find, neighbour, search};
+  return {answers: {find, neighbour, search}, foundAmong};
 }

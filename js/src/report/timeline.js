@@ -37,8 +37,9 @@ function rowsOfBusyTime({kind, row, depths, outer_rows}) {
 /**
  * Make the answers `lod` and `strip`.
  * @param {import('./answers.js').Report} report
+ * @param {(text: string, slices: number[]) => Uint8Array | null} foundAmong
  */
-export function createTimelineAnswers({columns, given, index, left, matching, leftMatching}) {
+export function createTimelineAnswers({columns, given, index, left, matching, leftMatching}, foundAmong) {
   const tintOf = createTints(columns, given),
     bins = createLocalBins(columns, given, index, tintOf, left);
 
@@ -78,7 +79,8 @@ export function createTimelineAnswers({columns, given, index, left, matching, le
           ? bins(rows, q.a, q.b, q.px, mask, leftMatching(state, NOT_FILTERED_BY), tint, drawn)
           : {where: {mode: 'all', bins: 0}, out: {}},
       total = single + Math.ceil(summed),
-      slices = chosen.map(([p]) => index.order[p]);
+      slices = chosen.map(([p]) => index.order[p]),
+      found = foundAmong(q.find ?? '', slices);
     return reply(
       {total, quads: chosen.length, filtered: mask !== null, ...dense.where},
       {
@@ -90,6 +92,7 @@ export function createTimelineAnswers({columns, given, index, left, matching, le
         id: Uint32Array.from(slices),
         match: Uint8Array.from(slices, (i) => (mask ? mask[i] : 1)),
         ...dense.out,
+        ...(found && {found}),
       },
     );
   }

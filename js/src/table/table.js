@@ -1,5 +1,7 @@
 // The operator table: plain HTML (a grid that screen readers know), sorted and filtered where the data are.
 import {activeElement, targetOf, textElement} from '../shared/elements.js';
+import {Roving} from '../shared/roving.js';
+import {scrollWithFocus} from '../shared/scrolling.js';
 import {DIMENSIONS} from '../shared/store.js';
 import {COLUMNS, FIRST_ROWS, GROUP_TEXTS, NO_NAME, SHARES} from './columns.js';
 import {TableFoot} from './foot.js';
@@ -41,6 +43,7 @@ export class Table {
   problem = textElement('div', 'nbp-problem', '');
   scroll = textElement('div', 'nbp-table-scroll', '');
   headRow = document.createElement('tr');
+  /** @type {Roving | null} */ roving = null;
   thead = document.createElement('thead');
   body = document.createElement('tbody');
 
@@ -67,6 +70,7 @@ export class Table {
     const title = textElement('strong', '', ctx.settings.tabs?.find((tab) => tab.name === 'operators')?.title ?? 'Operators');
     section.append(this.head(title), this.problem, this.grid(title.textContent ?? ''), this.foot.box);
     this.listen();
+    scrollWithFocus(this.scroll, () => this.scroll.contains(activeElement()));
   }
 
   /** @param {HTMLElement} title */
@@ -106,6 +110,7 @@ export class Table {
     });
     head.append(filter);
     this.problem.setAttribute('role', 'alert');
+    new Roving(head, 'select, input, button');
     return head;
   }
 
@@ -137,6 +142,8 @@ export class Table {
     if (key === this.headed) return;
     this.headed = key;
     this.headRow.replaceChildren(...this.columns.map((column) => this.headOf(column)));
+    this.roving ??= new Roving(this.headRow, 'button');
+    this.roving.settle();
   }
 
   /** @param {import('./columns.js').TableColumn} column */

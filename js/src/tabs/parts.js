@@ -107,7 +107,7 @@ function cardsPart(ctx, {cards}, pick) {
   const list = textElement('div', 'nbp-cards', '');
   list.setAttribute('role', 'listbox');
   const items = cards.map((card) => {
-    const el = textElement('article', 'nbp-card', ''),
+    const el = textElement('div', 'nbp-card', ''),
       head = textElement('div', 'nbp-card-head', '');
     el.setAttribute('role', 'option');
     head.append(textElement('strong', '', card.title), textElement('span', 'nbp-badge', card.badge));
@@ -125,6 +125,7 @@ function cardsPart(ctx, {cards}, pick) {
       if (action) action.textContent = taken ? 'selected' : 'show evidence';
     }
   };
+  list.setAttribute('aria-label', 'findings');
   walked(list, items, pick);
   redraw();
   return {element: list, redraw};

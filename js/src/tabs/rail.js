@@ -4,13 +4,15 @@ import {element, targetOf} from '../shared/elements.js';
 import {isPicked} from '../shared/store.js';
 import {Tab} from './tab.js';
 
-const OPERATORS = 'operators';
+const OPERATORS = 'operators',
+  MORE = '';
 
 /** The tabs, and which of them is open. */
 export class Rail {
   serial = `nbp-${Math.random().toString(36).slice(2, 8)}`;
   /** @type {Map<string, HTMLButtonElement>} */ buttons = new Map();
   more = document.createElement('button');
+  menu = document.createElement('select');
   /** @type {Set<Dimension>} dimensions that the open tab has set itself: they do not filter it */ own = new Set();
 
   /**
@@ -41,6 +43,7 @@ export class Rail {
 
   /** @param {HTMLElement} rail */
   addButtons(rail) {
+    const list = tabList(rail, 'views of the profile');
     for (const [name, tab] of this.known) {
       const button = document.createElement('button');
       button.id = `${this.serial}-${name}`;
@@ -48,10 +51,27 @@ export class Rail {
       button.setAttribute('role', 'tab');
       button.textContent = tab.title;
       button.addEventListener('click', () => this.show(name));
-      rail.append(button);
+      list.append(button);
       this.buttons.set(name, button);
     }
     this.addMore(rail);
+    this.addMenu(rail);
+  }
+
+  /**
+   * In a narrow page the tabs are a menu.
+   * @param {HTMLElement} rail
+   */
+  addMenu(rail) {
+    const {menu} = this,
+      group = document.createElement('optgroup');
+    menu.className = 'nbp-tabs-menu';
+    menu.setAttribute('aria-label', 'views of the profile');
+    group.label = 'not recorded';
+    for (const [name, tab] of this.known) (tab.missing ? group : menu).append(new Option(tab.title, name));
+    if (group.children.length) menu.append(group);
+    menu.addEventListener('change', () => this.show(menu.value));
+    rail.before(menu);
   }
 
   /**
@@ -66,7 +86,8 @@ export class Rail {
     more.className = 'nbp-more';
     more.title = missing.map((tab) => `${tab.title}: ${tab.missing}`).join('\n');
     more.addEventListener('click', () => this.unfold(rail.classList.contains('nbp-rail-folded')));
-    rail.append(more, ...missing.flatMap((tab) => this.buttons.get(tab.name) ?? []));
+    rail.append(more);
+    tabList(rail, 'not recorded').append(...missing.flatMap((tab) => this.buttons.get(tab.name) ?? []));
     this.unfold(Boolean(this.known.get(this.open)?.missing));
   }
 
@@ -81,21 +102,29 @@ export class Rail {
 
   /** @param {KeyboardEvent} event */
   keyed(event) {
-    const names = [...this.buttons].filter(([, button]) => button.offsetParent).map(([name]) => name),
-      at = names.indexOf(targetOf(event).dataset?.tab ?? '');
+    const names = this.reachable(),
+      at = names.indexOf(targetOf(event).dataset?.tab ?? MORE);
     /** @type {Record<string, number>} */
     const steps = {ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, Home: -names.length, End: names.length},
       by = steps[event.key];
     if (at < 0 || by === undefined) return;
     const to = Math.abs(by) > 1 ? Math.max(0, Math.min(names.length - 1, at + by)) : (at + by + names.length) % names.length;
     this.reach(names[to]);
-    this.buttons.get(names[to])?.focus();
+    (this.buttons.get(names[to]) ?? this.more).focus();
     event.preventDefault();
     event.stopPropagation();
   }
 
+  /** Tabs that can be seen, and between them the button that opens the others. */
+  reachable() {
+    const shown = [...this.buttons].filter(([, button]) => button.checkVisibility()).map(([name]) => name),
+      isMissing = (/** @type {string} */ name) => Boolean(this.known.get(name)?.missing);
+    return [...shown.filter((name) => !isMissing(name)), ...(this.more.isConnected ? [MORE] : []), ...shown.filter(isMissing)];
+  }
+
   /** @param {string} name */
   reach(name) {
+    this.more.tabIndex = name === MORE ? 0 : -1;
     for (const [other, button] of this.buttons) button.tabIndex = other === name ? 0 : -1;
   }
 
@@ -107,6 +136,7 @@ export class Rail {
       button.classList.toggle('nbp-missing', Boolean(missing));
       button.title = missing ?? '';
     }
+    this.menu.value = this.open;
     this.reach(this.open);
     this.table.setAttribute('aria-labelledby', `${this.serial}-${OPERATORS}`);
     this.panel.setAttribute('aria-labelledby', `${this.serial}-${this.open}`);
@@ -201,4 +231,16 @@ function widenButton(row) {
   });
   write();
   return button;
+}
+
+/**
+ * @param {HTMLElement} rail
+ * @param {string} label
+ */
+function tabList(rail, label) {
+  const list = element('div', '', rail);
+  list.setAttribute('role', 'tablist');
+  list.setAttribute('aria-label', label);
+  list.setAttribute('aria-orientation', 'vertical');
+  return list;
 }

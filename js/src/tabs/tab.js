@@ -1,5 +1,6 @@
 // The open tab: asked for, shown, and told apart where it is missing or fails.
-import {element, textElement} from '../shared/elements.js';
+import {activeElement, element, textElement} from '../shared/elements.js';
+import {scrollWithFocus} from '../shared/scrolling.js';
 import {createParts} from './parts.js';
 
 const LATE_MS = 150; // after which a word says that something is being worked out
@@ -30,6 +31,7 @@ export class Tab {
     this.scope = element('span', 'nbp-tab-scope', head);
     body.tabIndex = 0;
     body.setAttribute('aria-live', 'off');
+    scrollWithFocus(body, () => body.contains(activeElement()));
   }
 
   clear() {

@@ -1,5 +1,5 @@
 // Pointer and wheel on anything that has the time axis: drag pans, shift+drag (or the select mode) brushes a window,
-// the wheel zooms with Ctrl or once the views have the focus: a notebook's scrolling is never taken away.
+// the wheel zooms with Ctrl, or after a click here: a notebook's scrolling is never taken away.
 import {frameOf} from '../figures/document.js';
 import {targetOf} from '../shared/elements.js';
 import {formatTime} from '../shared/units.js';
@@ -148,8 +148,8 @@ class TimeGestures {
   wheel = (event) => {
     const {ctx, element, range} = this;
     if (targetOf(event).closest?.('.nbp-gutter')) return; // the tracks scroll by themselves
-    if (!(event.ctrlKey || event.metaKey || ctx.hasFocus())) {
-      ctx.hint('Ctrl + wheel zooms; click first to zoom with the wheel alone');
+    if (!(event.ctrlKey || event.metaKey || ctx.inTimeline())) {
+      ctx.hint('Ctrl + wheel zooms; click here first to zoom with the wheel alone');
       return;
     }
     event.preventDefault();

@@ -1,5 +1,7 @@
 // Names of tracks beside the timeline. A native scroll container: its scroll position is the timeline's.
 import {activeElement} from '../shared/elements.js';
+import {Roving} from '../shared/roving.js';
+import {scrollWithFocus} from '../shared/scrolling.js';
 import {formatQuantity, formatShare} from '../shared/units.js';
 import {scaleOf} from './counters.js';
 
@@ -39,6 +41,7 @@ export class Gutter {
   top = document.createElement('div');
   filter = document.createElement('input');
   showAll = document.createElement('button');
+  /** @type {Roving | null} */ roving = null;
 
   /**
    * @param {Context} ctx
@@ -52,15 +55,21 @@ export class Gutter {
     this.onChange = onChange;
     const {box, top} = this;
     box.className = 'nbp-gutter';
-    box.style.width = `${ctx.settings.gutter}px`;
     box.style.top = `${ctx.settings.axis}px`;
-    box.tabIndex = 0;
-    box.setAttribute('aria-label', 'tracks');
+    box.tabIndex = -1;
     top.className = 'nbp-gutter-top';
-    top.style.width = `${ctx.settings.gutter - 44}px`; // the first label of the axis reaches over its edge
     this.addTools();
     box.addEventListener('scroll', () => onChange('scroll'));
+    scrollWithFocus(box, () => ctx.inTimeline());
     this.render();
+  }
+
+  /**
+   * Filter and tracks are one stop of the Tab key.
+   * @param {HTMLElement} element that holds both
+   */
+  rove(element) {
+    this.roving = new Roving(element, '.nbp-gutter-top > *, .nbp-track[data-key], .nbp-track-group > .nbp-fold', true);
   }
 
   addTools() {
@@ -141,18 +150,17 @@ export class Gutter {
       act = this.actions(row, track);
     row.dataset.key = String(track.track);
     row.tabIndex = 0;
-    row.setAttribute('role', 'button');
-    row.setAttribute('aria-pressed', String(chosen));
-    row.setAttribute('aria-label', `track ${track.name}, busy ${formatShare(track.busy)}`);
-    row.title = `${track.name}\n${track.group}\nbusy ${formatShare(track.busy)} of ${track.kind === 'stream' ? 'the time from its device’s first work to the last' : 'the recording'}\nclick: select · Enter: fold · Alt+↑ ↓: move · H: hide`;
+    row.setAttribute('aria-selected', String(chosen));
+    row.setAttribute('aria-label', `${track.label} ${Math.round(100 * track.busy)} % busy: track ${track.name}`);
+    row.title = `${track.name}\n${track.group}\nbusy ${formatShare(track.busy)} of ${track.kind === 'stream' ? 'the time from its device’s first work to the last' : 'the recording'}\nclick: select · Enter: fold · Alt+↑ ↓: move · H: hide${track.outer_rows ? ' · O: frames around everything' : ''}`;
     if (track.depths - track.outer_rows > 1) {
       const fold = button(
         lanes.isFolded(track) ? '▸' : '▾',
         lanes.isFolded(track) ? `show all ${track.depths} levels` : 'show the outermost level only',
         () => act.fold(),
       );
-      fold.tabIndex = 0;
-      fold.setAttribute('aria-expanded', String(!lanes.isFolded(track)));
+      fold.setAttribute('aria-hidden', 'true'); // the row says it, and folds by Enter
+      row.setAttribute('aria-expanded', String(!lanes.isFolded(track)));
       row.append(fold);
     }
     const tools = document.createElement('span');
@@ -162,6 +170,7 @@ export class Gutter {
       span('nbp-track-name', track.label),
       ...(track.outer_rows ? [this.outerRowsButton(track)] : []),
       tools,
+      ' ', // between the words that are read out
       span('nbp-track-busy', `${Math.round(100 * track.busy)} %`),
     );
     this.listen(row, track, act);
@@ -174,11 +183,11 @@ export class Gutter {
   outerRowsButton(track) {
     const {lanes} = this,
       shown = lanes.showsOuterRows(track),
-      outer_rows = button(shown ? '⤒' : '⋯', shown ? `hide the ${track.outer_rows} outer frames` : `show the ${track.outer_rows} frames around everything`, () => {
+      outer_rows = button(shown ? '▴' : '…', shown ? `hide the ${track.outer_rows} outer frames` : `show the ${track.outer_rows} frames around everything`, () => {
         lanes.toggleOuterRows(track);
         this.changed(String(track.track));
       });
-    outer_rows.setAttribute('aria-expanded', String(shown));
+    outer_rows.setAttribute('aria-hidden', 'true'); // O does it
     return outer_rows;
   }
 
@@ -195,6 +204,10 @@ export class Gutter {
         Enter: track.depths > 1 ? act.fold : () => act.choose(),
         ' ': () => act.choose(),
         h: act.hide,
+        o: () => {
+          this.lanes.toggleOuterRows(track);
+          this.changed(String(track.track));
+        },
         Delete: act.hide,
       };
     row.addEventListener('click', (event) => act.choose(event.ctrlKey || event.metaKey || event.shiftKey));
@@ -238,6 +251,9 @@ export class Gutter {
     const held = box.contains(activeElement()) ? /** @type {HTMLElement | null | undefined} */ (activeElement()?.closest('[data-key]'))?.dataset.key : null;
     const inner = document.createElement('div');
     inner.className = 'nbp-gutter-inner';
+    inner.setAttribute('role', 'tree');
+    inner.setAttribute('aria-label', 'tracks');
+    inner.setAttribute('aria-multiselectable', 'true');
     inner.style.height = `${lanes.count() * settings.lane}px`;
     lanes.all().forEach((lane, i) => {
       if ((lane.kind === 'lane' || lane.kind === 'counter') && !lane.first) return;
@@ -249,6 +265,7 @@ export class Gutter {
       else if (lane.kind === 'group') this.fillGroup(row, lane);
       else if (lane.kind === 'counter') this.fillCounter(row, lane.counter);
       else row.append(span('nbp-track-name', 'steps'));
+      row.setAttribute('role', 'treeitem');
       inner.append(row);
     });
     box.replaceChildren(inner);
@@ -257,5 +274,6 @@ export class Gutter {
     all.hidden = !count;
     all.textContent = `${count} hidden`;
     all.title = 'show all tracks';
+    this.roving?.settle();
   }
 }

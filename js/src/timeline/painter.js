@@ -6,13 +6,14 @@ import {FAINTEST} from './colours.js';
 import {createFitting} from './texts.js';
 
 const NARROWEST_PX = 1.2;
+const OUTLINE_PX = 1.5;
 const GAP_PX = 0.8; // neighbours stay apart
 const NARROWEST_LABEL_PX = 30,
   LABELS = 150,
   LABELS_KEPT = 600; // of those that may come into view
 
 /**
- * @typedef {{start: number, length: number, place: number, colour: string, inset: number, text: string, ink: string}} Item
+ * @typedef {{start: number, length: number, place: number, colour: string, inset: number, text: string, ink: string, outline?: string}} Item
  * @typedef {{colour: string, inset: number, starts: number[], lengths: number[], places: number[]}} Boxes
  * @typedef {{cells: Uint32Array, bins: number, slots: number, places: number[], start: number, ns: number}} DensityPicture
  * @typedef {CanvasRenderingContext2D} Pen
@@ -26,6 +27,7 @@ export class Painter {
   fit = createFitting();
   /** @type {Boxes[]} */ boxes = [];
   /** @type {Item[]} */ texts = [];
+  /** @type {Item[]} */ outlined = [];
   /** @type {DensityPicture | null} */ density = null;
   sheet = document.createElement('canvas');
 
@@ -75,6 +77,24 @@ export class Painter {
           t = Math.round(y(places[i] + inset));
         pen.fillRect(l, t, Math.min(end, to) - l, Math.round(y(places[i] + 1 - inset)) - t);
       }
+    }
+    this.paintOutlines(pen);
+  }
+
+  /**
+   * Slices that are searched for.
+   * @param {Pen} pen
+   */
+  paintOutlines(pen) {
+    const {left, width, x, y} = this.geometry();
+    pen.lineWidth = OUTLINE_PX;
+    for (const {start, length, place, inset, outline} of this.outlined) {
+      const from = Math.max(x(start), left - 2),
+        to = Math.min(x(start + length), left + width + 2),
+        top = Math.round(y(place + inset));
+      if (!outline || to < left || from > left + width) continue;
+      pen.strokeStyle = outline;
+      pen.strokeRect(from, top, Math.max(to - from, OUTLINE_PX), Math.round(y(place + 1 - inset)) - top);
     }
   }
 
@@ -136,6 +156,7 @@ export class Painter {
       .filter(({length}) => length * scale > 0.6 * NARROWEST_LABEL_PX)
       .sort((p, q) => q.length - p.length)
       .slice(0, LABELS_KEPT);
+    this.outlined = items.filter(({outline}) => outline);
     this.density = cells;
     for (const ask of this.asks) ask();
   }

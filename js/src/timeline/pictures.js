@@ -72,7 +72,8 @@ export class Pictures {
         have.asked.px === this.wantedPx();
     if (!must && !this.changed && serves) return null;
     this.changed = false;
-    if (serves) return {...have.asked, picture: have.answer.picture}; // what of it is selected may have changed
+    // what of it is selected or found may have changed
+    if (serves) return {...have.asked, find: ctx.sought, picture: have.answer.picture};
     const a = range.start,
       b = range.end,
       width = b - a,
@@ -87,6 +88,7 @@ export class Pictures {
       zoom: width,
       tint: ctx.tint,
       max_quads: MOST_QUADS,
+      find: ctx.sought,
     };
   }
 
@@ -150,7 +152,7 @@ export class Pictures {
     const marks = (codes, yes) => Uint8Array.from(codes, (code) => (!names || names.has(ctx.nameOf(code)) ? yes : 0));
     const match = marks(data.name, 1),
       bright = 'dname' in data ? marks(data.dname, 255) : undefined;
-    this.have = {...have, answer: remarked(have.answer, {filtered: Boolean(names), data: {match, bright}})};
+    this.have = {...have, answer: remarked(have.answer, {filtered: Boolean(names), data: {match, bright, found: data.found}})};
     this.timeline.draw();
   }
 }
@@ -161,7 +163,7 @@ export class Pictures {
  * @param {Pick<LodMarks, 'filtered' | 'data'>} marks
  * @returns {LodPicture}
  */
-function remarked(answer, {filtered, data: {match, bright}}) {
-  if (answer.mode === 'all') return {...answer, filtered, data: {...answer.data, match}};
-  return {...answer, filtered, data: {...answer.data, match, bright: bright ?? answer.data.bright}};
+function remarked(answer, {filtered, data: {match, bright, found}}) {
+  if (answer.mode === 'all') return {...answer, filtered, data: {...answer.data, match, found}};
+  return {...answer, filtered, data: {...answer.data, match, found, bright: bright ?? answer.data.bright}};
 }

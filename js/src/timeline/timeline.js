@@ -52,7 +52,8 @@ export class Timeline {
       if (why === 'layout') this.relayout();
       else this.scrolled();
     });
-    element.append(this.gutter.box, this.gutter.top);
+    element.append(this.gutter.top, this.gutter.box);
+    this.gutter.rove(element);
     createHandle(element, {lanes: () => shownLanes(this.lanes), lane: ctx.settings.lane, set: (lanes) => this.setHeight(lanes)});
     this.painter = new Painter(this.view, this.range, this.laneRange);
     this.counters = createCounters(ctx, this.view, this.lanes, () => this.lanes.all().slice(...this.visibleSpan()));
@@ -161,6 +162,7 @@ export class Timeline {
         place: places[data.slot[i]],
         inset: ctx.colourOfName(data.name[i]) === ctx.palettes.neutral ? ANNOTATION_INSET : 0.07,
         text: ctx.labelOf(data.name[i]),
+        outline: data.found?.[i] ? ctx.theme.text : undefined,
       });
     }
     this.painter.show(items, answer.mode === 'dense' ? this.density(answer, places) : null);
@@ -305,6 +307,7 @@ export class Timeline {
       matched: answer ? answer.data.match.reduce((sum, m) => sum + m, 0) : 0,
       labels: this.painter.labels(),
       links: this.sources.links.data.xs?.length ?? 0,
+      outlined: this.painter.outlined.length,
       lanes: this.lanes.count(),
       names: answer ? [...new Set(Array.from(answer.data.name, this.ctx.nameOf))] : [],
     };

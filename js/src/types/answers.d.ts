@@ -141,6 +141,7 @@ type SliceColumns = {
   tint: Uint8Array;
   id: Uint32Array;
   match: Uint8Array;
+  found?: Uint8Array;
 };
 /** Cells, row by row. */
 type DensityColumns = {
@@ -159,6 +160,7 @@ type LodColumns = {
   tint: Uint8Array;
   id: Uint32Array;
   match: Uint8Array;
+  found?: Uint8Array;
   busy: Uint8Array;
   bright: Uint8Array;
   count: Uint32Array;
@@ -194,6 +196,7 @@ interface LodSlices {
 type MarkColumns = {
   match: Uint8Array;
   bright?: Uint8Array;
+  found?: Uint8Array;
 };
 /** The picture is the one that the page has: only its marks come. */
 interface LodMarks {

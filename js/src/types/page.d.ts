@@ -57,6 +57,9 @@ interface Context {
   range: BokehRange;
   theme: Theme;
   tint: Tint;
+  /** What is searched for: the slices that it matches are outlined. */
+  sought: string;
+  search(text: string): void;
   tooltip: Tooltip;
   palettes: Palettes;
   nameOf(code: number): string;
@@ -71,7 +74,8 @@ interface Context {
   /** Tells which tracks hold what is selected. */
   matched(tracks: Track[]): void;
   takeFocus(): void;
-  hasFocus(): boolean;
+  /** Whether the wheel and the keys that move belong to the timeline. */
+  inTimeline(): boolean;
   mode(): string;
   pointerTime(): number | null;
   settled(): void;

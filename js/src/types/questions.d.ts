@@ -27,6 +27,7 @@ interface LodRequest {
   zoom: number;
   tint: Tint;
   max_quads: number;
+  find: string;
   picture?: number;
 }
 /** The whole recording in one strip. */

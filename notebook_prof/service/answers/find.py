@@ -91,9 +91,7 @@ def search(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any
     bins = max(1, min(int(request.get("px", 1000)), _MOST_MARKS))
     nothing = {"count": 0, "place": None, "id": None, "error": ""}
     try:
-        matches = (
-            store.keep(("search", text), lambda: _matches(store, text)) if text else np.empty(0, np.int64)
-        )
+        matches = matching_slices(store, text)
     except OptionError as error:
         return pack({**nothing, "error": str(error)}, {"marks": np.zeros(bins, np.uint8)})
     if not len(matches):
@@ -110,6 +108,18 @@ def search(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any
     at %= len(matches)
     location = _location(store, int(matches[at])).content
     return pack({**nothing, **location, "count": len(matches), "place": at}, {"marks": marks})
+
+
+def matching_slices(store: ViewStore, text: str) -> IntArray:
+    """Return the rows of all slices that a text matches, ascending; kept for the next question.
+
+    Raises
+    ------
+    OptionError
+        If the text cannot be understood.
+    """
+    text = text.strip()
+    return store.keep(("search", text), lambda: _matches(store, text)) if text else np.empty(0, np.int64)
 
 
 def _matches(store: ViewStore, text: str) -> IntArray:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from ...errors import OptionError
 from ...trace.arrays import IntArray
 from ..columns import DrawnTrack
 from ..lod import Density, DrawnIndex, Picture, density
@@ -16,6 +17,7 @@ from ..packing import Answer, pack
 from ..palette import NAMES
 from ..selected_rows import Key, matching_key
 from ..store import ViewStore
+from .find import matching_slices
 
 MAX_QUADS: Final = 4000
 MAX_ROWS: Final = 128
@@ -34,7 +36,7 @@ def lod(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) 
     request : mapping
         ``a b`` (ns), ``px`` (width of the window in pixels), ``rows`` (drawn rows, at most 128),
         ``max_quads`` (at most 4,000), ``tint`` (``name category phase module step``), ``picture`` (the number
-        of the picture that the page has of this place, if any).
+        of the picture that the page has of this place, if any), ``find`` (a text as `search` reads it).
 
     Returns
     -------
@@ -45,6 +47,7 @@ def lod(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) 
         nothing is), ``bright`` (selected part of it, 0–255), ``count``, ``dname``, ``dtint`` of the
         longest slice; ``bin_start bin_ns bins`` place them. ``picture`` numbers what does not hang on the
         selection. Where that is what the page has, ``same`` is true and ``match`` and ``bright`` come alone.
+        With ``find`` there is also ``found``: 1 for a drawn slice that the text matches.
     """
     a, b = float(request["a"]), float(request["b"])
     width = max(1, min(int(request.get("px", 1000)), 8000))
@@ -59,7 +62,7 @@ def lod(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) 
         where, drawn.rows, lambda: _picture(store, drawn, rows, (a, b), width, limit)
     )
     content = {"total": picture.total, "quads": len(picture.at), "filtered": bool(key), "picture": number}
-    marks = _marks(store, picture, key)
+    marks = _marks(store, picture, key) | _search_marks(store, picture, str(request.get("find", "")))
     if request.get("picture") == number:
         return pack({**content, "same": True}, marks)
     slot_of = np.zeros(store.columns.n_rows + 1, np.uint16)
@@ -197,6 +200,19 @@ def _marks(store: ViewStore, picture: Picture, key: Key) -> dict[str, npt.NDArra
     if picture.density is not None:
         marks["bright"] = _selected_brightness(store, picture.index, picture.density, key)
     return marks
+
+
+def _search_marks(store: ViewStore, picture: Picture, text: str) -> dict[str, npt.NDArray[Any]]:
+    """Return which drawn slices a text matches; nothing for a text that says nothing."""
+    try:
+        matches = matching_slices(store, text)
+    except OptionError:  # the answer to the search says what is wrong with it
+        return {}
+    if not len(matches):
+        return {}
+    slices = picture.index.order[picture.at]
+    at = np.minimum(np.searchsorted(matches, slices), len(matches) - 1)
+    return {"found": (matches[at] == slices).astype(np.uint8)}
 
 
 def _selected_brightness(store: ViewStore, index: RowIndex, d: Density, key: Key) -> npt.NDArray[np.uint8]:

@@ -67,6 +67,7 @@ class LodRequest(CurveRequest):
     zoom: float = 1
     tint: Tint = "name"
     max_quads: float = 4000
+    find: str = ""
     picture: float | UnsetType = UNSET
 
 

@@ -29,6 +29,7 @@ class SliceColumns(Columns):
     tint: U1
     id: U4
     match: U1
+    found: U1 | UnsetType = UNSET
 
 
 class DensityColumns(Columns):
@@ -87,6 +88,7 @@ class MarkColumns(Columns):
 
     match: U1
     bright: U1 | UnsetType = UNSET
+    found: U1 | UnsetType = UNSET
 
 
 class LodMarks(Declared):

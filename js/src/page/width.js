@@ -1,0 +1,67 @@
+// What follows the width of the page: in a narrow one the names of tracks lie over their rows, and axes have fewer ticks.
+import {BYTES_PX} from '../charts/memory.js';
+
+const NARROW_PX = 560, // as dashboard.css has it
+  NARROW_GUTTER_PX = 8,
+  TICK_PX = 85;
+const FIGURES = ['overview', 'timeline', 'memory'];
+
+/**
+ * So many ticks that their texts stand apart, and no more than the figure was made with.
+ * @param {number} width of the plot area
+ * @param {number} most
+ */
+export const ticksFor = (width, most) => Math.max(2, Math.min(most, Math.floor(width / TICK_PX)));
+
+/** Fits the figures to the width of the page. */
+export class Width {
+  /** @type {Map<BokehObject, number>} */ most = new Map();
+  width = 0;
+
+  /**
+   * @param {Context} ctx
+   * @param {HTMLElement} root
+   */
+  constructor(ctx, root) {
+    this.ctx = ctx;
+    this.root = root;
+    this.wide = ctx.settings.gutter;
+  }
+
+  /** Take over the width that the page has now. */
+  fit() {
+    const {ctx, root, wide} = this,
+      width = root.clientWidth;
+    if (!width || width === this.width) return;
+    this.width = width;
+    const narrow = width <= NARROW_PX,
+      gutter = narrow ? NARROW_GUTTER_PX : wide;
+    ctx.settings.gutter = gutter;
+    root.classList.toggle('nbp-narrow', narrow);
+    root.style.setProperty('--nbp-gutter', `${gutter}px`);
+    for (const name of FIGURES) ctx.host.model(name).min_border_left = gutter;
+    this.fitMemory();
+    for (const name of [...FIGURES, 'phases']) this.thin(ctx.host.model(name), width - gutter);
+  }
+
+  /** An open memory curve has an axis of bytes, also in a narrow page. */
+  fitMemory() {
+    const figure = this.ctx.host.model('memory'),
+      axis = figure.left.some((/** @type {BokehObject} */ one) => one.visible);
+    figure.min_border_left = Math.max(this.ctx.settings.gutter, axis ? BYTES_PX : 0);
+  }
+
+  /**
+   * @param {BokehObject} figure
+   * @param {number} width
+   */
+  thin(figure, width) {
+    for (const {ticker} of [...figure.above, ...figure.below])
+      for (const one of [ticker, ...(ticker?.tickers ?? [])]) {
+        if (one?.desired_num_ticks === undefined) continue;
+        const most = this.most.get(one) ?? one.desired_num_ticks;
+        this.most.set(one, most);
+        one.setv({desired_num_ticks: ticksFor(width, most)});
+      }
+  }
+}

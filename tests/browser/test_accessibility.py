@@ -1,0 +1,101 @@
+"""Who has no mouse, or no eyes: axe-core finds nothing, few stops of Tab, arrows inside of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import notebook_prof as nbp
+
+from ..node import JS, install_packages
+from .dashboard import Report
+from .drawn import drawn_profile
+
+AXE = JS / "node_modules" / "axe-core" / "axe.min.js"
+VIOLATIONS = """() => axe.run(document.querySelector('.nbp'), {resultTypes: ['violations']}).then((told) =>
+    told.violations.map(({id, nodes}) => [id, nodes.map((one) => one.html.slice(0, 200))]))"""
+STOP = """() => {
+    const e = document.activeElement;
+    return [Boolean(e.closest('.nbp-table tbody')), e.getAttribute('aria-label') || e.title || e.textContent];
+}"""
+MOST_STOPS = 12
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+def test_axe_finds_nothing_in_any_tab(
+    report: Callable[..., Report], data: Path, scheme: Any, width: int
+) -> None:
+    install_packages()
+    for profile in (
+        nbp.open_profile(data / "torch213_cpu/cnn_sgd.pt.trace.json.gz"),
+        drawn_profile(gpu=True),
+    ):
+        opened = report(profile)
+        page = opened.page
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 900})
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+        for more in opened.part(".nbp-rail .nbp-more").all():
+            more.evaluate("(more) => more.click()")  # hidden where the tabs are a menu
+        for tab in opened.rail.all():
+            if not tab.get_attribute("data-tab"):
+                continue
+            tab.evaluate("(button) => button.click()")
+            opened.wait_views("!['asked', 'failed'].includes(v.panels.snapshot().state)")
+            assert page.evaluate(VIOLATIONS) == [], tab.get_attribute("data-tab")
+
+
+def test_few_stops_lie_before_the_table_and_arrows_walk_inside_of_them(report: Callable[..., Report]) -> None:
+    opened = report(drawn_profile(gpu=True))
+    keyboard = opened.page.keyboard
+    opened.keys.focus()
+    stops: list[str] = []
+    while len(stops) < 40:
+        keyboard.press("Tab")
+        in_table, label = opened.page.evaluate(STOP)
+        if in_table:
+            break
+        stops.append(label)
+    assert 8 <= len(stops) <= MOST_STOPS, stops
+    opened.part(".nbp-bar button").first.focus()
+    for wanted in ("drag to select a window", "zoom in", "zoom out"):
+        keyboard.press("ArrowRight")
+        assert opened.page.evaluate(STOP)[1].startswith(wanted)
+    opened.part(".nbp-gutter-top input").focus()
+    for _ in range(2):
+        keyboard.press("ArrowDown")
+    assert ": track " in opened.page.evaluate(STOP)[1]
+    keyboard.press(" ")
+    assert len(opened.views("v.store.get().track")) == 1
+
+
+def test_a_narrow_page_keeps_names_and_has_a_menu_of_tabs(report: Callable[..., Report]) -> None:
+    opened = report(drawn_profile(gpu=True))
+    page = opened.page
+    wide = opened.part(".nbp-name-cell").first.bounding_box()
+    page.set_viewport_size({"width": 390, "height": 900})
+    opened.wait_views("v.timeline.view.frame.bbox.width > 300")
+    narrow = opened.part(".nbp-name-cell").first.bounding_box()
+    assert wide is not None and narrow is not None
+    assert narrow["width"] > 120
+    menu = opened.part(".nbp-tabs-menu")
+    menu.select_option("steps")
+    opened.wait_tab("Steps")
+    assert not opened.rail.first.is_visible()
+    ticks = opened.views("v.doc.get_model_by_name('timeline').above[0].ticker.desired_num_ticks")
+    page.set_viewport_size({"width": 1280, "height": 900})
+    opened.wait_views("v.timeline.view.frame.bbox.left > 100")
+    assert opened.views("v.doc.get_model_by_name('timeline').above[0].ticker.desired_num_ticks") > ticks
+
+
+def test_the_verdict_and_the_selection_stay_in_sight(report: Callable[..., Report]) -> None:
+    opened = report(drawn_profile(gpu=True))
+    page = opened.page
+    page.set_viewport_size({"width": 1280, "height": 620})
+    page.evaluate("window.scrollTo(0, 300)")
+    box = opened.clear.bounding_box()
+    assert box is not None
+    assert 0 <= box["y"] < 120
