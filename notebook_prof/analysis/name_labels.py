@@ -6,6 +6,7 @@ import numpy as np
 
 from ..labels import short_names
 from ..trace import Trace
+from ..trace.arrays import BoolArray
 
 
 def name_labels(trace: Trace) -> dict[str, str]:
@@ -17,10 +18,20 @@ def name_labels(trace: Trace) -> dict[str, str]:
     >>> name_labels(draw("main: [aten::mm]"))
     {'aten::mm': 'mm'}
     """
+    names = [str(name) for name in trace.slices["name"].astype("category").cat.categories]
+    return dict(zip(names, short_names(names, kernel_names(trace).tolist()), strict=True))
+
+
+def kernel_names(trace: Trace) -> BoolArray:
+    """Return which names of the slices ran on a device.
+
+    Returns
+    -------
+    ndarray of bool, shape (names,)
+    """
     column, tracks = trace.slices["name"].astype("category").cat, trace.tracks
-    names = [str(name) for name in column.categories]
     streams = tracks.loc[tracks["kind"] == "stream", "track"].to_numpy()
     on_stream = np.isin(trace.slices["track"].to_numpy(), streams)
-    kernels = np.zeros(len(names) + 1, bool)  # code -1 (no name) falls into the last place
+    kernels = np.zeros(len(column.categories) + 1, bool)  # code -1 (no name) falls into the last place
     kernels[column.codes.to_numpy()[on_stream]] = True
-    return dict(zip(names, short_names(names, kernels[:-1].tolist()), strict=True))
+    return kernels[:-1]

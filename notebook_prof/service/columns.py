@@ -224,6 +224,21 @@ def _told_apart(tracks: list[DrawnTrack]) -> list[DrawnTrack]:
     ]
 
 
+def labels_without_heading(tracks: list[DrawnTrack]) -> list[str]:
+    """Return what to write beside each track where no heading names its device or process.
+
+    Examples
+    --------
+    >>> stream = DrawnTrack(1, "GPU 0 stream 7", "GPU 0", "stream", 0, 1, label="stream 7")
+    >>> main = DrawnTrack(0, "thread 5 (python)", "process 5", "thread", 1, 1, label="main")
+    >>> labels_without_heading([stream, main])
+    ['GPU 0 stream 7', 'main']
+    """
+    labels = [track.name if track.kind == "stream" else track.label for track in tracks]
+    times = Counter(labels)
+    return [track.name if times[label] > 1 else label for track, label in zip(tracks, labels, strict=True)]
+
+
 def _with_outer_rows(tracks: list[DrawnTrack], row: npt.NDArray[Any], dur: IntArray) -> list[DrawnTrack]:
     """Count the outermost rows of each track that hold a single slice around nearly all that is below."""
     if not any(track.kind == "thread" and track.depths > _FEWEST_OUTER for track in tracks):

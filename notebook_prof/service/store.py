@@ -13,9 +13,7 @@ import pandas as pd
 
 from .. import analysis
 from ..analysis.device.launches import launching_rows
-from ..analysis.name_labels import name_labels
 from ..analysis.time.operators import redispatched
-from ..labels import MOST_LABELLED, STEP_MARK, family
 from ..trace import DEVICE_CATEGORIES, Trace
 from ..trace.arrays import BoolArray, IntArray
 from .cached import is_cached, locked_cached_property
@@ -24,7 +22,7 @@ from .grouped import grouped
 from .lod import DrawnIndex, EarlyIndex, GroupIndex, Pictures, RowIndex, StepCurve, WideSlices
 from .lod.chosen import Chosen
 from .lod.density import LongestBlocks
-from .palette import name_colours
+from .palette import NameStyles, name_styles
 from .selected_rows import Choices, Key, matching_mask
 
 T = TypeVar("T")
@@ -152,32 +150,20 @@ class ViewStore:
                 return early.drawn
         return DrawnIndex(self.rows, self.wide, self.blocks)
 
-    @locked_cached_property
+    @property
     def name_colours(self) -> npt.NDArray[np.uint8]:
         """Place in the palette of every name."""
-        c = self.columns
-        kernels = self._named_on(c.on_device()).tolist()
-        families = [
-            family(name, kernel)
-            for name, kernel in zip(c.names[:MOST_LABELLED], kernels[:MOST_LABELLED], strict=True)
-        ]
-        marks = np.array([name == "annotation" for name in c.categories] + [False])[c.category]
-        annotations = self._named_on(marks) & ~self._named_on(~marks)
-        annotations |= np.array([name.startswith(STEP_MARK) for name in c.names], bool)
-        return name_colours(families + c.names[MOST_LABELLED:], annotations)
+        return self.name_styles.codes
 
-    @locked_cached_property
+    @property
     def short_names(self) -> list[str]:
         """What to write for every name; no two are the same."""
-        labels = name_labels(self.trace)
-        return [labels[name] for name in self.columns.names]
+        return self.name_styles.labels
 
-    def _named_on(self, slices: BoolArray) -> BoolArray:
-        """Return which names some of these slices have."""
-        c = self.columns
-        named = np.zeros(len(c.names) + 1, bool)  # code -1 (no name) falls into the last place
-        named[c.name[slices]] = True
-        return named[:-1]
+    @locked_cached_property
+    def name_styles(self) -> NameStyles:
+        """Label and colour of every name."""
+        return name_styles(self.trace)
 
     @locked_cached_property
     def launches(self) -> tuple[IntArray, IntArray]:

@@ -10,7 +10,7 @@ function doubtMark(codes) {
   mark.className = 'nbp-doubt';
   mark.textContent = ' ⚠';
   mark.title = `times of this row are in doubt: ${codes} (p.trust says what to do)`;
-  mark.style.cssText = 'cursor: help; color: #b26a00';
+  mark.style.cssText = 'cursor: help; color: var(--nbp-warning)';
   mark.setAttribute('role', 'img');
   mark.setAttribute('aria-label', `in doubt: ${codes}`);
   return mark;

@@ -256,7 +256,7 @@ interface DetailAnswer extends FoundSlice {
   links: SliceLink[];
 }
 
-type CellUnit = 'ns' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'code';
+type CellUnit = 'ns' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code';
 /** Key, text and unit of a column. */
 type TableHead = [string, string, CellUnit];
 interface AbsentPart {
@@ -282,6 +282,8 @@ interface TablePart {
   call: string;
   heads: TableHead[];
   texts: Record<string, string[]>;
+  /** Of columns of names: what to write, and the colour of the family; the whole name is in `texts`. */
+  names?: Record<string, {labels: string[]; colours: string[]}>;
   bars?: string[];
   size: number;
   rows: number;
