@@ -77,6 +77,13 @@ class LodRequest(CurveRequest):
     picture: float | UnsetType = UNSET
 
 
+class LegendRequest(Question):
+    """What the colours of the timeline mean."""
+
+    t = "legend"
+    tint: Tint = "name"
+
+
 class StripRequest(Question):
     """The whole recording in one strip."""
 
@@ -178,6 +185,7 @@ QUESTIONS: Final[Mapping[str, type[Question]]] = {
         NamesRequest,
         AccountRequest,
         LodRequest,
+        LegendRequest,
         StripRequest,
         MemoryRequest,
         CountersRequest,

@@ -52,6 +52,11 @@ NAMES: Final = (
 )
 """By a hash of the family name; the last is that of annotations."""
 
+HUES: Final = len(NAMES) - 1
+"""How many of `NAMES` have a hue."""
+UNKNOWN: Final = "#B4B4B4"
+"""What has no phase, module or step."""
+
 PHASES: Final = {
     "data": "#E69F00",
     "forward": "#56B4E9",
@@ -116,8 +121,8 @@ def name_colours(families: Iterable[str], annotations: npt.NDArray[np.bool_]) ->
     >>> bool(codes[0] == codes[1]), int(codes[2]) == len(NAMES) - 1
     (True, True)
     """
-    codes = np.fromiter((family_code(text) % (len(NAMES) - 1) for text in families), np.uint8)
-    codes[annotations[: len(codes)]] = len(NAMES) - 1
+    codes = np.fromiter((family_code(text) % HUES for text in families), np.uint8)
+    codes[annotations[: len(codes)]] = HUES
     return np.asarray(codes, np.uint8)
 
 
@@ -159,9 +164,13 @@ class NameStyles:
     @locked_cached_property
     def codes(self) -> npt.NDArray[np.uint8]:
         """Place in `NAMES` of every name."""
+        return name_colours(self.families, self._annotations)
+
+    @locked_cached_property
+    def families(self) -> list[str]:
+        """What each name is one of; see `notebook_prof.labels.family`."""
         first = zip(self.names[:MOST_LABELLED], self._kernels[:MOST_LABELLED], strict=True)
-        families = [family(name, kernel) for name, kernel in first]
-        return name_colours(families + self.names[MOST_LABELLED:], self._annotations)
+        return [family(name, kernel) for name, kernel in first] + self.names[MOST_LABELLED:]
 
     @locked_cached_property
     def _code_of(self) -> dict[str, int]:

@@ -22,7 +22,7 @@ from .grouped import grouped
 from .lod import DrawnIndex, EarlyIndex, GroupIndex, Pictures, RowIndex, StepCurve, WideSlices
 from .lod.chosen import Chosen
 from .lod.density import LongestBlocks
-from .palette import NameStyles, name_styles
+from .palette import NameStyles, name_colours, name_styles
 from .selected_rows import Choices, Key, matching_mask
 
 T = TypeVar("T")
@@ -159,6 +159,12 @@ class ViewStore:
     def short_names(self) -> list[str]:
         """What to write for every name; no two are the same."""
         return self.name_styles.labels
+
+    @locked_cached_property
+    def module_colours(self) -> npt.NDArray[np.uint8]:
+        """Place in the palette of every module, by its path: the same in every recording."""
+        modules = self.grouping("module")[2]
+        return name_colours(modules, np.zeros(len(modules), bool))
 
     @locked_cached_property
     def name_styles(self) -> NameStyles:

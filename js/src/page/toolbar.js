@@ -1,6 +1,7 @@
 // Buttons above the timeline: what a drag does, zoom, colours, and a line for hints.
 import {createFinder} from './finder.js';
 import {element} from '../shared/elements.js';
+import {Legend} from '../timeline/legend.js';
 
 /**
  * @param {Context} ctx
@@ -49,10 +50,13 @@ export function toolbar(ctx, box, setMode, recolour) {
   for (const tint of ctx.meta.tints) select.add(new Option(tint, tint));
   select.addEventListener('change', () => {
     ctx.tint = /** @type {Tint} */ (select.value);
+    legend.show(ctx.tint);
     recolour();
   });
   const finder = createFinder(ctx, box);
   const hint = element('span', 'nbp-hint', box);
   hint.setAttribute('aria-live', 'polite');
-  return {hint, finder};
+  const legend = new Legend(ctx, box);
+  legend.show(ctx.tint);
+  return {hint, finder, legend};
 }

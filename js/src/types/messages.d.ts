@@ -52,6 +52,13 @@ type SelectionPatch = Omit<SelectionState, 'revision'>;
 type Tint = 'name' | 'phase' | 'category' | 'module' | 'step';
 type Grouping = 'name' | 'shapes' | 'module' | 'category';
 
+interface Legend {
+  /** Text, colour (`#rrggbb`) and share of the own time of all slices; the most first. */
+  items: [string, string, number][];
+  /** How many others there are. */
+  more: number;
+}
+
 interface Track {
   track: number;
   name: string;
@@ -343,6 +350,7 @@ interface Answers {
   doubts: {doubts: Doubts};
   names: {names: string[]; short: string[]; next: number | null; data: {colour: Uint8Array}};
   account: AccountAnswer;
+  legend: Legend;
   lod: LodAnswer;
   strip: StripAnswer;
   memory: MemoryAnswer;

@@ -29,6 +29,10 @@ interface LodRequest {
   max_quads: number;
   picture?: number;
 }
+/** What the colours of the timeline mean. */
+interface LegendRequest {
+  tint: Tint;
+}
 /** The whole recording in one strip. */
 interface StripRequest {
   px: number;
@@ -100,6 +104,7 @@ interface Asked {
   names: NamesRequest;
   account: AccountRequest;
   lod: LodRequest;
+  legend: LegendRequest;
   strip: StripRequest;
   memory: MemoryRequest;
   counters: CountersRequest;

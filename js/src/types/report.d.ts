@@ -70,6 +70,9 @@ interface ReportData {
   names: string[];
   short: string[];
   colours: Uint8Array;
+  /** Place in the palette of every module. */
+  moduleColours: number[];
+  legends: Partial<Record<Tint, Legend>>;
   trackOfRow: number[];
   groups: Partial<Record<Grouping, ReportGroup>>;
   account: {content: Omit<AccountAnswer, 'data'>; data: AccountAnswer['data']};

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ...service.answers import account, meta, names, phases
+from ...service.answers import account, legend, meta, names, phases
 from ...service.columns import coded
 from ...service.lod import StepCurve
 from ...service.packing import Answer
@@ -105,6 +105,8 @@ def payload(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
         "steps": head["data"],
         **_all_names(store),
         "colours": store.name_colours.tolist(),
+        "moduleColours": store.module_colours.tolist() if "module" in groups else [],
+        "legends": {tint: legend(store, {}, {"tint": tint}).content for tint in head["content"]["tints"]},
         "trackOfRow": c.track_of_row.tolist(),
         "groups": groups,
         "account": _contents(account(store, {}, {})),
