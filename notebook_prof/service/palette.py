@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..analysis.name_labels import kernel_names
-from ..labels import MOST_LABELLED, STEP_MARK, family, family_code, short_names, variants
+from ..labels import MOST_LABELLED, STEP_MARKS, family, family_code, short_names, variants
 from ..trace import Trace
 from ..trace.arrays import BoolArray
 from .cached import locked_cached_property
@@ -186,7 +186,7 @@ class NameStyles:
         code = self._code_of.get(name)
         if code is not None:
             return NAMES[int(self.codes[code])]
-        if name.startswith(STEP_MARK.rstrip("#")):
+        if name.startswith(tuple(mark.rstrip("#") for mark in STEP_MARKS)):
             return NEUTRAL
         return NAMES[int(name_colours([family(name)], np.zeros(1, bool))[0])]
 
@@ -199,7 +199,7 @@ def _annotation_names(trace: Trace, names: list[str]) -> BoolArray:
     marked, works = (np.zeros(len(names) + 1, bool) for _ in range(2))  # code -1 falls into the last place
     marked[code[marks]] = True
     works[code[~marks]] = True
-    steps = np.array([name.startswith(STEP_MARK) for name in names], bool)
+    steps = np.array([name.startswith(STEP_MARKS) for name in names], bool)
     return np.asarray((marked & ~works)[:-1] | steps)
 
 

@@ -13,7 +13,9 @@ import pandas as pd
 
 from .. import analysis
 from ..analysis.device.launches import launching_rows
+from ..analysis.grouping import merged_steps
 from ..analysis.time.operators import redispatched
+from ..labels import merged_name
 from ..trace import DEVICE_CATEGORIES, Trace
 from ..trace.arrays import BoolArray, IntArray
 from .cached import is_cached, locked_cached_property
@@ -218,19 +220,28 @@ class ViewStore:
         """
         c = self.columns
         if by == "name":
-            return c.name, np.arange(len(c.names), dtype=np.int32), [""] * len(c.names)
+            return self._counted_name, np.arange(len(c.names), dtype=np.int32), [""] * len(c.names)
         if by == "category":
             return c.category, np.full(len(c.categories), -1, np.int32), c.categories
         if by not in GROUPINGS:
             raise KeyError(by)
         return self.keep(("grouping", by), lambda: self._pairs(by))
 
+    @locked_cached_property
+    def _counted_name(self) -> npt.NDArray[np.integer]:
+        """Code of the name under which the table counts every slice: ranges around steps are one."""
+        c = self.columns
+        counted = merged_steps(c.names)
+        if (counted[:-1] == np.arange(len(c.names))).all():
+            return c.name
+        return np.asarray(counted[c.name], c.name.dtype)
+
     def labels(self, by: str) -> list[str]:
         """Return the text of every group."""
 
         def make() -> list[str]:
             _, names, details = self.grouping(by)
-            names_of_code = self.columns.names
+            names_of_code = list(map(merged_name, self.columns.names))
             return [names_of_code[n] if n >= 0 else d for n, d in zip(names.tolist(), details, strict=True)]
 
         return self.keep(("labels", by), make)
@@ -383,13 +394,12 @@ class ViewStore:
         return rows[rows["device"].to_numpy() == device]
 
     def _pairs(self, by: str) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.int32], list[str]]:
-        c = self.columns
         second, labels = coded(self.trace.slices[by])
         second = second.astype(np.int32)
         if by == "module":
             return second, np.full(len(labels), -1, np.int32), labels
         width = len(labels) + 1
-        codes, pairs = pd.factorize(c.name.astype(np.int64) * width + second + 1)
+        codes, pairs = pd.factorize(self._counted_name.astype(np.int64) * width + second + 1)
         labels = ["", *labels]
         return codes.astype(np.int32), (pairs // width).astype(np.int32), [labels[p % width] for p in pairs]
 

@@ -77,6 +77,7 @@ SELECTIONS: list[dict[str, Any]] = [
     {"name": "aten::conv2d"},
     {"step": [4, 5], "phase": "forward", "window": ("20ms", "90ms")},
     {"category": "kernel"},
+    {"name": ["ProfilerStep#1", "aten::conv2d"]},
 ]
 PATTERNS = (
     *("conv", "^aten::", "backward$", "a.c", "[a-f]+x", "[^a-z]", "a|b|", "(?:conv|mm)+", "x*", "x+?y"),
@@ -96,6 +97,14 @@ def _tangled() -> Profile:
     ts = np.array([0, 5, 10, 12, 60, 61, 80, 95, 97]) * 10**6
     dur = np.array([50, 40, 20, 10, 9, 7, 20, 30, 1]) * 10**6
     host = builder.slices(ts=ts, dur=dur, name=names, track=main, step=[0] * 6 + [1] * 3, module="net")
+    marks = builder.track("steps", pid=1, tid=2)
+    builder.slices(
+        ts=np.array([0, 80]) * 10**6,
+        dur=np.array([80, 50]) * 10**6,
+        name=["ProfilerStep#0", "ProfilerStep#1"],
+        track=marks,
+        category="annotation",
+    )
     work = builder.slices(
         ts=np.array([20, 70, 110]) * 10**6,
         dur=np.array([30, 15, 40]) * 10**6,

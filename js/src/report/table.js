@@ -3,6 +3,7 @@ import {folded, hasText, parseQuery} from '../filter/query.js';
 import {passing} from '../filter/rows.js';
 import {narrowed} from '../filter/slices.js';
 import {reply} from '../shared/packing.js';
+import {mergedName} from '../shared/steps.js';
 import {createTotals, TOTAL_NAMES} from './totals.js';
 
 const NO_NAME = 0xffffffff;
@@ -108,7 +109,7 @@ export function createLocalTable(report) {
       group = /** @type {ReportGroup} */ (given.groups[by]),
       own = by === 'name' || by === 'category' ? [by] : [],
       picked = by === 'name' || by === 'category' ? state[by] : null,
-      names = picked ? new Set(picked) : null,
+      names = picked ? new Set(picked.map(mergedName)) : null,
       isPicked = (/** @type {Row} */ row) => !names || names.has(group.labels[row.g]);
     const everything = rowsOf('all', by, group, own, state),
       scope = q.scope ?? 'all',

@@ -81,7 +81,8 @@ export class TableRow {
   nameLine(answer, i) {
     const line = document.createElement('div'),
       {data, label, detail, by} = answer,
-      whole = data.name[i] === NO_NAME ? label[i] : this.ctx.labelOf(data.name[i]),
+      own = data.name[i] !== NO_NAME && this.ctx.nameOf(data.name[i]) === label[i], // not one for several names
+      whole = own ? this.ctx.labelOf(data.name[i]) : label[i],
       text = whole.length > LONGEST_SHOWN ? `${whole.slice(0, LONGEST_SHOWN)}…${whole.slice(-TAIL)}` : whole;
     /**
      * @param {'i' | 'span'} tag

@@ -1,6 +1,7 @@
 // The operator table: plain HTML (a grid that screen readers know), sorted and filtered where the data are.
 import {activeElement, targetOf, textElement} from '../shared/elements.js';
 import {DIMENSIONS} from '../shared/store.js';
+import {mergedName} from '../shared/steps.js';
 import {COLUMNS, FIRST_ROWS, GROUP_TEXTS, NO_NAME, SHARES} from './columns.js';
 import {TableFoot} from './foot.js';
 import {TableRow} from './row.js';
@@ -165,11 +166,14 @@ export class Table {
    * What a click on a row selects.
    * @param {TableAnswer} answer
    * @param {number} row
-   * @returns {{dimension: 'category' | 'name', value: string} | null}
+   * @returns {{dimension: 'category' | 'name', values: string[]} | null}
    */
   clauseOf({by, label, data}, row) {
-    if (by === 'category') return {dimension: 'category', value: label[row]};
-    return data.name[row] === NO_NAME ? null : {dimension: 'name', value: label[row]};
+    if (by === 'category') return {dimension: 'category', values: [label[row]]};
+    if (data.name[row] === NO_NAME) return null;
+    const {nameList} = this.ctx.meta,
+      whole = this.ctx.nameOf(data.name[row]);
+    return {dimension: 'name', values: whole === label[row] ? [whole] : nameList.filter((name) => mergedName(name) === label[row])};
   }
 
   /**
@@ -181,7 +185,7 @@ export class Table {
   mark(answer, row, i) {
     const state = this.ctx.store.get(),
       clause = this.clauseOf(answer, i),
-      chosen = clause !== null && (state[clause.dimension] ?? []).includes(clause.value),
+      chosen = clause !== null && clause.values.every((value) => (state[clause.dimension] ?? []).includes(value)),
       any = Boolean(state.name || state.category);
     if (row.getAttribute('aria-selected') !== String(chosen)) row.setAttribute('aria-selected', String(chosen));
     row.classList.toggle('nbp-unchosen', any && !chosen && answer.by !== 'module');
@@ -234,11 +238,12 @@ export class Table {
       return;
     }
     const now = ctx.store.get()[clause.dimension] ?? [];
-    const next = now.includes(clause.value)
-      ? now.filter((v) => v !== clause.value)
+    const {values} = clause;
+    const next = values.every((value) => now.includes(value))
+      ? now.filter((value) => !values.includes(value))
       : extend
-        ? [...now, clause.value]
-        : [clause.value];
+        ? [...new Set([...now, ...values])]
+        : values;
     ctx.store.set({[clause.dimension]: next.length ? next : null}, 'table');
   }
 

@@ -70,6 +70,8 @@ interface ReportData {
   names: string[];
   short: string[];
   colours: Uint8Array;
+  /** Code of the name under which tables count each. */
+  countedAs: Int32Array;
   /** Place in the palette of every module. */
   moduleColours: number[];
   legends: Partial<Record<Tint, Legend>>;

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from ...labels import merged_name
 from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
 from ..device.launches import launching_rows
@@ -79,7 +80,8 @@ def operators(
     DataFrame
         By `self_ns`, then `device_self_ns`, longest first; no rows for a trace without host slices.
 
-        - the columns of `by`; missing where a slice has no module, phase, …;
+        - the columns of `by`; missing where a slice has no module, phase, …; the ranges that PyTorch's and
+          Paddle's profilers draw around steps (``ProfilerStep#7``) are one name, ``ProfilerStep*``;
         - ``count`` int64: calls. An operator that is the only thing inside an operator of the same name
           is a re-dispatch of one call and not counted, as in PyTorch's ``key_averages()``;
         - ``total_ns`` int64: time with at least one such slice open, summed over threads; recursion is not
@@ -128,7 +130,7 @@ def _operators(
     category: Texts = None,
 ) -> pd.DataFrame:
     host = on_host(trace, window).where(step=step, phase=phase, category=category)
-    groups = group(host.slices, by)
+    groups = group(host.slices, by, merge_steps=True)
     parent = ints(host.slices["parent"])
     table = groups.keys.copy()
     table["count"] = groups.sum(host.rows) - groups.sum(_redispatching(trace, host, groups, parent))
@@ -145,7 +147,7 @@ def _operators(
     ran = groups.sum(host.rows) > 0
     present = ran if category is not None else ran | (total > 0)
     if name is not None and "name" in table:
-        present &= table["name"].isin(many(name)).to_numpy()
+        present &= table["name"].isin([merged_name(str(one)) for one in many(name)]).to_numpy()
     order = ["self_ns", "device_self_ns", "total_ns"]
     return table[present].sort_values(order, ascending=False, kind="stable").reset_index(drop=True)
 
@@ -210,7 +212,7 @@ def operator_work(
     table = operators(trace, window=window, by=by, name=name, step=step, phase=phase, category=category)
     host = on_host(trace, window).where(step=step, phase=phase, category=category)
     slices = host.slices
-    groups = group(slices, by)
+    groups = group(slices, by, merge_steps=True)
     parent = ints(slices["parent"])
     work = slice_work(trace, element_bytes)
     launched = np.flatnonzero((work.kind >= 0) & ~of_kind(trace, ("thread", "process")))

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...errors import OptionError
+from ...labels import merged_name
 from ...selection import Query, passing
 from ...trace.arrays import IntArray
 from ..filters import narrowed
@@ -70,7 +71,7 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     window = state.get("window") or (span.start, span.end + 1)
     _, names, details = store.grouping(by)
     labels = store.labels(by)
-    only = set(state[own[0]]) if own and state.get(own[0]) is not None else None
+    only = set(map(merged_name, state[own[0]])) if own and state.get(own[0]) is not None else None
     chosen_groups = None if only is None else np.array([label in only for label in labels], bool)
     everything = _rows(store, by, key, SCOPES["all"], window)
     picked = slice(None) if chosen_groups is None else chosen_groups[everything.group]
