@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..analysis.verdict.python import waits_by_name
+from ..analysis.time.host_states import waits_by_name
 from ..labels import evaluates, track_label, variants
 from ..trace import Trace
 from ..trace.arrays import IntArray

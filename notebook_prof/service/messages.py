@@ -121,6 +121,7 @@ class TableRequest(Question):
     scope: Scope = "all"
     filter: str = ""
     sort: str = "self_ns"
+    waits: bool = True
     descending: bool | UnsetType = UNSET
     by_side: bool | UnsetType = UNSET
     start: float = 0

@@ -14,6 +14,7 @@ import pandas as pd
 from .. import analysis
 from ..analysis.device.launches import launching_rows
 from ..analysis.grouping import merged_steps
+from ..analysis.time.host_states import waiting_names
 from ..analysis.time.operators import redispatched
 from ..labels import merged_name
 from ..trace import DEVICE_CATEGORIES, Trace
@@ -226,6 +227,11 @@ class ViewStore:
         if by not in GROUPINGS:
             raise KeyError(by)
         return self.keep(("grouping", by), lambda: self._pairs(by))
+
+    @locked_cached_property
+    def waits(self) -> BoolArray:
+        """Which names are those of calls that wait and do nothing else."""
+        return waiting_names(self.trace)
 
     @locked_cached_property
     def _counted_name(self) -> npt.NDArray[np.integer]:

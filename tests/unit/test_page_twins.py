@@ -41,6 +41,7 @@ REQUESTS: list[dict[str, Any]] = [
     {"t": "table", "by": "name"},
     {"t": "table", "by": "module", "sort": "total_ns"},
     {"t": "table", "by": "category"},
+    {"t": "table", "by": "name", "waits": False},
     {"t": "table", "by": "name", "sort": "device_ns", "by_side": True},
     {"t": "table", "by": "name", "sort": "total_ns", "by_side": True, "descending": False},
     {"t": "table", "by": "name", "filter": "conv self>1ms", "scope": "host"},
@@ -105,6 +106,7 @@ def _tangled() -> Profile:
         track=marks,
         category="annotation",
     )
+    builder.slices(ts=140 * 10**6, dur=10**6, name="cudaStreamSynchronize", track=marks, category="sync")
     work = builder.slices(
         ts=np.array([20, 70, 110]) * 10**6,
         dur=np.array([30, 15, 40]) * 10**6,

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from notebook_prof.analysis import kernels, operators
 from notebook_prof.analysis.scope import on_device
+from notebook_prof.errors import OptionError
 from notebook_prof.selection import Selection
 from notebook_prof.service.answers import table
 from notebook_prof.service.store import ViewStore
@@ -155,3 +156,33 @@ def test_ranges_around_steps_are_one_row() -> None:
     assert operators(trace).set_index("name").loc["ProfilerStep*", "count"] == 2
     answer = table(store, Selection(name="ProfilerStep#1").to_state(), {"by": "name"}).content
     assert answer["count"] == 2  # the row counts all of them
+
+
+def test_calls_that_wait_are_those_of_python() -> None:
+    trace = drawn_lanes(
+        "main: [mm][cudaDeviceSynchronize][threading.py(359): wait][cudaMemcpy][Stream Sync]\n"
+        "stream 7: [gemm]",
+        categories={"cudaDeviceSynchronize": "launch", "Stream Sync": "sync", "cudaMemcpy": "launch"},
+    )
+    store = ViewStore(trace)
+    waits = {"cudaDeviceSynchronize", "threading.py(359): wait", "Stream Sync"}
+    for by, extra in (("name", []), ("shapes", ["shapes"])):
+        table_of = operators(trace, by=["name", *extra], waits=True)
+        assert set(table_of["name"]) == waits
+        assert set(operators(trace, by=["name", *extra], waits=False)["name"]) == {"mm", "cudaMemcpy"}
+        request: dict[str, Any] = {"by": by, "scope": "host"}
+        shown = table(store, Selection().to_state(), request)
+        marked = {
+            name for name, flag in zip(shown.content["label"], shown.arrays()["waits"], strict=True) if flag
+        }
+        assert marked == waits
+        assert shown.content["waits"] == 3
+        rest = table(store, Selection().to_state(), {**request, "waits": False}).content
+        assert (set(rest["label"]), rest["waits"], rest["rows"]) == ({"mm", "cudaMemcpy"}, 3, 2)
+    share = operators(trace).set_index("name")["share"]
+    assert (
+        operators(trace, waits=False).set_index("name")["share"].to_dict()
+        == share[["cudaMemcpy", "mm"]].to_dict()
+    )
+    with pytest.raises(OptionError, match="group by 'name'"):
+        operators(trace, by="module", waits=True)

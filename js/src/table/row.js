@@ -55,9 +55,10 @@ export class TableRow {
    */
   fill(answer, i, most) {
     const {data, label, detail, by} = answer;
-    this.put('name', [by, label[i], detail[i], data.side[i], data.name[i], Boolean(this.ctx.meta.doubts)].join('\n'), () => {
+    this.put('name', [by, label[i], detail[i], data.side[i], data.name[i], data.waits[i], Boolean(this.ctx.meta.doubts)].join('\n'), () => {
       this.row.dataset.name = label[i];
       this.cells[0].title = `${label[i].slice(0, 4 * LONGEST_SHOWN)}${detail[i] ? `\n${detail[i]}` : ''}`;
+      this.row.classList.toggle('nbp-waits', data.waits[i] === 1);
       this.cells[0].replaceChildren(this.nameLine(answer, i));
     });
     this.columns.forEach((column, k) => {
@@ -103,6 +104,7 @@ export class TableRow {
     const doubt = this.ctx.meta.doubts?.[data.side[i] ? 'device' : 'host']?.[label[i]];
     if (doubt && ['name', 'shapes'].includes(by)) line.append(doubtMark(doubt));
     if (data.side[i]) add('span', 'nbp-side', 'GPU');
+    if (data.waits[i]) add('span', 'nbp-side', 'waits').title = 'a call that only waits; see p.operators(waits=True)';
     if (detail[i]) add('span', 'nbp-shapes', detail[i]);
     return line;
   }

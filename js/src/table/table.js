@@ -33,12 +33,13 @@ const highest = (answer, column) => answer.label.reduce((most, _, i) => Math.max
 /** The table of operators, with its choices above and the number of its rows below. */
 export class Table {
   /** @type {TableRequest} */
-  state = {by: 'name', scope: 'all', filter: '', sort: 'self_ns', descending: true, start: 0, top: FIRST_ROWS};
+  state = {by: 'name', scope: 'all', filter: '', waits: true, sort: 'self_ns', descending: true, start: 0, top: FIRST_ROWS};
   /** @type {TableAnswer | null} */ last = null;
   /** @type {TableRow[]} */ rows = [];
   typing = 0;
   headed = '';
   filter = document.createElement('input');
+  waits = document.createElement('button');
   problem = textElement('div', 'nbp-problem', '');
   scroll = textElement('div', 'nbp-table-scroll', '');
   headRow = document.createElement('tr');
@@ -98,6 +99,14 @@ export class Table {
           },
         ),
       );
+    this.waits.textContent = 'waits';
+    this.waits.title = 'show calls that only wait: synchronisation, locks, sockets, sleep';
+    this.waits.setAttribute('aria-pressed', 'true');
+    this.waits.addEventListener('click', () => {
+      this.waits.setAttribute('aria-pressed', String(!this.state.waits));
+      this.ask({waits: !this.state.waits, start: 0});
+    });
+    head.append(this.waits);
     filter.type = 'search';
     filter.placeholder = 'filter: conv, /mm|conv/, self>1ms, step=3:7';
     filter.setAttribute('aria-label', 'filter rows');
@@ -221,6 +230,7 @@ export class Table {
     rows.forEach(({row}, i) => {
       if (row.tabIndex !== (i === reached ? 0 : -1)) row.tabIndex = i === reached ? 0 : -1;
     });
+    this.waits.hidden = !answer.waits;
     problem.textContent = answer.error;
     problem.hidden = !answer.error;
     this.foot.draw(answer);

@@ -223,9 +223,11 @@ interface TableAnswer {
   error: string;
   rows: number;
   start: number;
+  /** How many of the rows that pass the filter are of calls that only wait. */
+  waits: number;
   label: string[];
   detail: string[];
-  data: Record<TableNumber, Float64Array> & {name: Uint32Array; side: Uint8Array};
+  data: Record<TableNumber, Float64Array> & {name: Uint32Array; side: Uint8Array; waits: Uint8Array};
 }
 
 interface FoundSlice {

@@ -61,6 +61,7 @@ interface TableRequest {
   scope: 'all' | 'host' | 'device';
   filter: string;
   sort: string;
+  waits: boolean;
   descending?: boolean;
   by_side?: boolean;
   start: number;

@@ -70,6 +70,8 @@ interface ReportData {
   names: string[];
   short: string[];
   colours: Uint8Array;
+  /** Codes of the names of calls that only wait. */
+  waits: number[];
   /** Code of the name under which tables count each. */
   countedAs: Int32Array;
   /** Place in the palette of every module. */

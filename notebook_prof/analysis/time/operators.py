@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from ...errors import OptionError
 from ...labels import merged_name
 from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
@@ -16,6 +17,7 @@ from ..grouping import Groups, covered, group, inclusive, nested_in_own_group
 from ..scope import Numbers, Scope, Texts, WindowLike, ints, many, of_kind, on_device, on_host
 from ..trust.doubts import mark, operator_doubts
 from ..work.slices import inclusive_work, slice_work
+from .host_states import waiting_names
 
 _CALLS: Final = ("operator", "collective")
 
@@ -60,6 +62,7 @@ def operators(
     step: Numbers = None,
     phase: Texts = None,
     category: Texts = None,
+    waits: bool | None = None,
 ) -> pd.DataFrame:
     """Count and time of everything that ran on host threads, grouped by name.
 
@@ -74,6 +77,11 @@ def operators(
         Keep these. `name` keeps rows of the result and does not change anyone's `share`.
     step : int or iterable of int, optional
         Keep these steps. Device work belongs to the step (and phase) that launched it.
+    waits : bool, optional
+        True keeps the rows of calls that wait and do nothing else, False the others: names whose slices are
+        all of category ``sync``, that synchronise a device (``cudaDeviceSynchronize``), or that wait in
+        Python or a library for a lock, thread, socket, process, the clock or a runtime (``lock.acquire``,
+        ``select``). Copies that block are work. As with `name`, nobody's `share` changes.
 
     Returns
     -------
@@ -96,7 +104,7 @@ def operators(
     Raises
     ------
     OptionError
-        If it cannot be grouped by `by`.
+        If it cannot be grouped by `by`, or `waits` is given without ``name`` in `by`.
     SelectionError
         If a phase or category does not exist.
 
@@ -108,9 +116,15 @@ def operators(
     >>> operators(b.seal())[["name", "count", "total_ns", "self_ns", "share"]].values.tolist()
     [['mm', 2, 6, 6, 0.6], ['linear', 1, 10, 4, 0.4]]
     """
-    return _operators(
+    table = _operators(
         trace, by, doubted=True, window=window, name=name, step=step, phase=phase, category=category
     )
+    if waits is None:
+        return table
+    if "name" not in table:
+        raise OptionError("whether a row waits is known by its name: group by 'name' too, or leave waits out")
+    waiting = trace.slices["name"].cat.categories[waiting_names(trace)]
+    return table[table["name"].isin(waiting).to_numpy() == waits].reset_index(drop=True)
 
 
 def operator_times(trace: Trace, *, category: Texts = None) -> pd.DataFrame:

@@ -13,7 +13,7 @@ import pandas as pd
 from ...errors import OptionError
 from ...labels import merged_name
 from ...selection import Query, passing
-from ...trace.arrays import IntArray
+from ...trace.arrays import BoolArray, IntArray
 from ..filters import narrowed
 from ..packing import Answer, pack
 from ..selected_rows import Key, matching_key
@@ -51,15 +51,17 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
         ``by`` (``name shapes module category``), ``scope`` (``all host device``), ``filter`` (as
         `notebook_prof.selection.Query` reads it, the same as ``p.operators(where=…)``), ``sort`` (``label
         count total_ns self_ns device_ns``), ``descending``, ``start`` and ``top`` (which rows, at most
-        1,000). With ``by_side`` total and self are sorted by as times of the host; a kernel's own time counts
-        as the device's.
+        1,000), ``waits`` (False leaves out calls that only wait). With ``by_side`` total and self are sorted
+        by as times of the host; a kernel's own time counts as the device's.
 
     Returns
     -------
     Answer
         ``label``, ``detail`` in content; columns ``name`` (code, u4; 0xffffffff none) ``count total_ns
-        self_ns device_ns share`` and ``side`` (u1, 1 on a device). ``share`` is of the self time of all
-        rows of the same side, before the filter. Also ``rows`` (how many pass), ``start``, ``count`` and
+        self_ns device_ns share`` ``side`` (u1, 1 on a device) and ``waits`` (u1,
+        1 where ``p.operators(waits=True)`` has the row). ``share`` is of the self time of all
+        rows of the same side, before the filter. Also ``rows`` (how many pass), ``waits`` (how many of those
+        that pass the filter wait), ``start``, ``count`` and
         ``self_ns`` of all slices that are selected, ``device_self_ns`` of all kernels, and
         ``error`` (a sentence) where the filter cannot be
         understood.
@@ -91,6 +93,10 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
         chosen = chosen[passing(_frame(by, rows, labels, details), query)] if query else chosen
     except OptionError as error:
         content["error"] = str(error)
+    wait = _waits(store, names[rows.group])
+    content["waits"] = int(wait[chosen].sum())
+    if not request.get("waits", True):
+        chosen = chosen[~wait[chosen]]
     order = chosen[_order(request, rows, labels, chosen)]
     start, stop = _page(request)
     page = order[start:stop]
@@ -110,10 +116,16 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
         "name": names[rows.group[page]].astype(np.uint32),
         "side": rows.on_device[page].astype(np.uint8),
         "share": rows.share[page],
+        "waits": wait[page].astype(np.uint8),
     }
     for name in ("count", "total_ns", "self_ns", "device_ns"):
         columns[name] = getattr(rows, name)[page].astype(np.float64)
     return pack(content, columns)
+
+
+def _waits(store: ViewStore, names: npt.NDArray[np.integer]) -> BoolArray:
+    """Return which rows are of calls that only wait; those of no name are not."""
+    return np.asarray(np.append(store.waits, False)[names], bool)
 
 
 def _filter(

@@ -105,6 +105,7 @@ def payload(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
         "steps": head["data"],
         **_all_names(store),
         "colours": store.name_colours.tolist(),
+        "waits": np.flatnonzero(store.waits).tolist(),
         "moduleColours": store.module_colours.tolist() if "module" in groups else [],
         "legends": {tint: legend(store, {}, {"tint": tint}).content for tint in head["content"]["tints"]},
         "trackOfRow": c.track_of_row.tolist(),
