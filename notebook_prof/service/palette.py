@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from ..analysis.name_labels import kernel_names
+from ..analysis.name_labels import kernel_names, name_classes, with_classes
 from ..labels import MOST_LABELLED, STEP_MARKS, family, family_code, short_names, variants
 from ..trace import Trace
 from ..trace.arrays import BoolArray
@@ -154,12 +154,13 @@ class NameStyles:
     def __init__(self, trace: Trace) -> None:
         self.names = [str(name) for name in trace.slices["name"].astype("category").cat.categories]
         self._kernels = kernel_names(trace).tolist()
+        self._classes = name_classes(trace)
         self._annotations = _annotation_names(trace, self.names)
 
     @locked_cached_property
     def labels(self) -> list[str]:
         """What to write for every name; no two are the same."""
-        return short_names(self.names, self._kernels)
+        return short_names(with_classes(self.names, self._classes), self._kernels)
 
     @locked_cached_property
     def codes(self) -> npt.NDArray[np.uint8]:
@@ -170,7 +171,8 @@ class NameStyles:
     def families(self) -> list[str]:
         """What each name is one of; see `notebook_prof.labels.family`."""
         first = zip(self.names[:MOST_LABELLED], self._kernels[:MOST_LABELLED], strict=True)
-        return [family(name, kernel) for name, kernel in first] + self.names[MOST_LABELLED:]
+        families = (self._classes.get(name) or family(name, kernel) for name, kernel in first)
+        return [*families, *self.names[MOST_LABELLED:]]
 
     @locked_cached_property
     def _code_of(self) -> dict[str, int]:

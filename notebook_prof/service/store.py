@@ -14,6 +14,7 @@ import pandas as pd
 from .. import analysis
 from ..analysis.device.launches import launching_rows
 from ..analysis.grouping import merged_steps
+from ..analysis.name_labels import module_classes
 from ..analysis.time.host_states import waiting_names
 from ..analysis.time.operators import redispatched
 from ..labels import merged_name
@@ -168,6 +169,12 @@ class ViewStore:
         """Place in the palette of every module, by its path: the same in every recording."""
         modules = self.grouping("module")[2]
         return name_colours(modules, np.zeros(len(modules), bool))
+
+    @locked_cached_property
+    def module_classes(self) -> list[str]:
+        """Class of every module; empty where it was not recorded."""
+        classes = module_classes(self.trace)
+        return [classes.get(path, "") for path in self.grouping("module")[2]]
 
     @locked_cached_property
     def name_styles(self) -> NameStyles:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import notebook_prof as nbp
@@ -91,7 +92,8 @@ REFUSED = ("(", "a)", "[a", "*a", "a**", "(?=a)", "(?<!a)b", r"\1", "a{2000}", "
 
 def _tangled() -> Profile:
     """Recursion, a call passed on, a slice that outlasts its parent, and work launched from deep inside."""
-    builder = TraceBuilder()
+    classes = pd.DataFrame({"module": ["net"], "parameters": 0, "parameter_bytes": 0, "class": ["Net"]})
+    builder = TraceBuilder(metadata={"tables": {"modules": classes}})
     main = builder.track("main", pid=1, tid=1)
     stream = builder.track("stream 7", "stream", device=0, stream=7)
     names = ["f", "f", "mm", "f", "aten::div_", "aten::div_", "long", "late", "inside late"]

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ...analysis.name_labels import module_classes, with_classes
 from .. import palette
 from ..packing import Answer, pack
 from ..store import TINTS, ViewStore
@@ -46,7 +47,8 @@ def _legend(store: ViewStore, tint: str) -> dict[str, Any]:
         texts = [f"step {k}" for k in steps.tolist()]
         colours = [palette.NAMES[k % palette.HUES] for k in steps.tolist()]
     elif tint == "module":
-        code, _, texts = store.grouping("module")
+        code, _, paths = store.grouping("module")
+        texts = with_classes(paths, module_classes(store.trace))
         colours = [palette.NAMES[k] for k in store.module_colours.tolist()]
     elif tint == "name":
         code, texts, colours = _families(store)

@@ -105,12 +105,12 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     ):  # what is selected is shown, even if it is not among the first
         page = np.append(page, order[stop:][chosen_groups[rows.group[order[stop:]]]])[:_MOST_ROWS]
     shown = rows.group[page].tolist()
-    second = details if by == "shapes" else [""] * len(labels)
+    second = details if by == "shapes" else store.module_classes if by == "module" else None
     content |= {
         "rows": len(chosen),
         "start": start,
         "label": [labels[k] for k in shown],
-        "detail": [second[k][:_LONGEST_DETAIL] for k in shown],
+        "detail": ["" if second is None else second[k][:_LONGEST_DETAIL] for k in shown],
     }
     columns: dict[str, npt.NDArray[Any]] = {
         "name": names[rows.group[page]].astype(np.uint32),

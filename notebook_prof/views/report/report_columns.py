@@ -96,9 +96,9 @@ def payload(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
         if by in head["content"]["groupings"]:
             codes, of_name, details = store.grouping(by)
             columns[by] = deflated(codes[kept])
-            groups[by] = (
-                {"labels": details} if by == "module" else {"names": of_name.tolist(), "details": details}
-            )
+            groups[by] = {"names": of_name.tolist(), "details": details}
+            if by == "module":
+                groups[by] = {"labels": details, "details": store.module_classes}
     return {
         "columns": columns,
         "meta": head["content"],
