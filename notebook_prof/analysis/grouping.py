@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..errors import OptionError, nearest
+from ..labels import STEP_MARKS, merged_name
 from ..trace.arrays import IntArray
 from ..trace.intervals import as_ints
 from .scope import ints, texts
@@ -40,8 +41,15 @@ class Groups:
         return np.bincount(self.code[rows], weights, minlength=len(self.keys)).astype(np.int64)
 
 
-def group(slices: pd.DataFrame, by: str | Sequence[str]) -> Groups:
+def group(slices: pd.DataFrame, by: str | Sequence[str], *, merge_steps: bool = False) -> Groups:
     """Number the groups of slices that agree in all columns of `by`.
+
+    Parameters
+    ----------
+    slices : DataFrame
+    by : str or sequence of str
+    merge_steps : bool
+        Whether ``ProfilerStep#7`` and its like are one name, ``ProfilerStep*``.
 
     Raises
     ------
@@ -56,11 +64,43 @@ def group(slices: pd.DataFrame, by: str | Sequence[str]) -> Groups:
     parts: list[tuple[str, IntArray]] = []
     for column in columns:
         own = _codes(slices, column)
+        if merge_steps and column == "name":
+            own = merged_steps(map(str, slices[column].cat.categories))[own]
         values, own = np.unique(own, return_inverse=True) if column not in _TEXT else _present(own)
         joined, code = _present(code * max(len(values), 1) + own)
         parts = [(name, old[joined // max(len(values), 1)]) for name, old in parts]
         parts.append((column, values[joined % max(len(values), 1)]))
-    return Groups(code, pd.DataFrame({name: _values(slices, name, codes) for name, codes in parts}))
+    keys = pd.DataFrame({name: _values(slices, name, codes) for name, codes in parts})
+    if merge_steps and "name" in keys:
+        steps = keys["name"].str.startswith(STEP_MARKS).fillna(False).to_numpy(bool)
+        keys.loc[steps, "name"] = keys.loc[steps, "name"].map(merged_name)
+    return Groups(code, keys)
+
+
+def merged_steps(names: Iterable[str]) -> IntArray:
+    """Return under which code each name is counted: its own, but of ranges around steps that of the first.
+
+    Parameters
+    ----------
+    names : iterable of str
+        In the order of their codes.
+
+    Returns
+    -------
+    ndarray of int64, shape (names + 1,)
+        The last is -1: what code -1 (no name) reads.
+
+    Examples
+    --------
+    >>> merged_steps(["mm", "ProfilerStep#1", "ProfilerStep#2"]).tolist()
+    [0, 1, 1, -1]
+    """
+    first: dict[str, int] = {}
+    codes = [
+        first.setdefault(merged_name(name), code) if name.startswith(STEP_MARKS) else code
+        for code, name in enumerate(names)
+    ]
+    return np.array([*codes, -1], np.int64)
 
 
 def covered(code: IntArray, ts: IntArray, end: IntArray) -> IntArray:

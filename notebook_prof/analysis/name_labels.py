@@ -6,6 +6,8 @@ import numpy as np
 
 from ..labels import short_names
 from ..trace import Trace
+from ..trace.arrays import BoolArray
+from .time.recorded_steps import recorded_table
 
 
 def name_labels(trace: Trace) -> dict[str, str]:
@@ -17,10 +19,64 @@ def name_labels(trace: Trace) -> dict[str, str]:
     >>> name_labels(draw("main: [aten::mm]"))
     {'aten::mm': 'mm'}
     """
-    column, tracks = trace.slices["name"].astype("category").cat, trace.tracks
-    names = [str(name) for name in column.categories]
+    names = [str(name) for name in trace.slices["name"].astype("category").cat.categories]
+    labels = short_names(with_classes(names, name_classes(trace)), kernel_names(trace).tolist())
+    return dict(zip(names, labels, strict=True))
+
+
+def kernel_names(trace: Trace) -> BoolArray:
+    """Return which names of the slices ran on a device.
+
+    Returns
+    -------
+    ndarray of bool, shape (names,)
+    """
+    tracks = trace.tracks
     streams = tracks.loc[tracks["kind"] == "stream", "track"].to_numpy()
-    on_stream = np.isin(trace.slices["track"].to_numpy(), streams)
-    kernels = np.zeros(len(names) + 1, bool)  # code -1 (no name) falls into the last place
-    kernels[column.codes.to_numpy()[on_stream]] = True
-    return dict(zip(names, short_names(names, kernels[:-1].tolist()), strict=True))
+    return _named(trace, np.isin(trace.slices["track"].to_numpy(), streams))
+
+
+def module_classes(trace: Trace) -> dict[str, str]:
+    """Return the class of each module whose class was recorded, by its path."""
+    table = recorded_table(trace, "modules")
+    if table is None or "class" not in table:
+        return {}
+    rows = zip(table["module"], table["class"], strict=True)
+    return {str(path): str(kind) for path, kind in rows if isinstance(kind, str)}
+
+
+def name_classes(trace: Trace) -> dict[str, str]:
+    """Return the class of each name that only slices of a module with this path have."""
+    classes = module_classes(trace)
+    if not classes:
+        return {}
+    category = trace.slices["category"].astype("category").cat
+    of_module = np.append(category.categories == "module", False)[category.codes.to_numpy()]
+    only = _named(trace, of_module) & ~_named(trace, ~of_module)
+    names = trace.slices["name"].astype("category").cat.categories[only]
+    return {str(name): classes[str(name)] for name in names if str(name) in classes}
+
+
+def with_classes(names: list[str], classes: dict[str, str]) -> list[str]:
+    """Write the class of a module behind its path, where it is not in it; all stay different.
+
+    Examples
+    --------
+    >>> with_classes(["2", "Net", "fc"], {"2": "ReLU", "Net": "Net", "fc": "Linear"})
+    ['2 ReLU', 'Net', 'fc Linear']
+    """
+    used = set(names)
+    out = []
+    for name in names:
+        kind = classes.get(name)
+        written = f"{name} {kind}" if kind and not (name == kind or name.startswith(f"{kind}_")) else name
+        out.append(written if written == name or written not in used else name)
+    return out
+
+
+def _named(trace: Trace, slices: BoolArray) -> BoolArray:
+    """Return which names some of these slices have."""
+    column = trace.slices["name"].astype("category").cat
+    named = np.zeros(len(column.categories) + 1, bool)  # code -1 (no name) falls into the last place
+    named[column.codes.to_numpy()[slices]] = True
+    return named[:-1]

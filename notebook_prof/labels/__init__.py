@@ -2,10 +2,11 @@
 
 from .names import (
     MOST_LABELLED,
-    STEP_MARK,
+    STEP_MARKS,
     evaluates,
     family,
     family_code,
+    merged_name,
     short_names,
     track_label,
     variants,
@@ -13,10 +14,11 @@ from .names import (
 
 __all__ = [
     "MOST_LABELLED",
-    "STEP_MARK",
+    "STEP_MARKS",
     "evaluates",
     "family",
     "family_code",
+    "merged_name",
     "short_names",
     "track_label",
     "variants",

@@ -11,7 +11,8 @@ from typing import Final
 from .kernels import base_of, kernel_label, plain_base, without_suffix
 
 MOST_LABELLED: Final = 100_000
-STEP_MARK: Final = "ProfilerStep#"
+STEP_MARKS: Final = ("ProfilerStep#", "ProfileStep#")
+"""Start of the names of the ranges that PyTorch's and Paddle's profilers draw around steps."""
 EVALUATES: Final = "autograd::engine::evaluate_function: "
 _NAMESPACES: Final = (
     "aten::",
@@ -197,6 +198,19 @@ def family(name: str, kernel: bool = False) -> str:
     label = kernel_label(name) if kernel or _AS_KERNEL.search(name) else None
     text = label[0] if label else variants(name, kernel)[0]
     return _NUMBERS.sub("", text).rstrip("_ ") or text
+
+
+def merged_name(name: str) -> str:
+    """Return the name under which tables count a range: that of all steps for the range of one.
+
+    PyTorch's ``key_averages()`` writes them so.
+
+    Examples
+    --------
+    >>> merged_name("ProfilerStep#7"), merged_name("aten::mm")
+    ('ProfilerStep*', 'aten::mm')
+    """
+    return f"{name.partition('#')[0]}*" if name.startswith(STEP_MARKS) else name
 
 
 def family_code(text: str) -> int:

@@ -18,7 +18,7 @@ from bokeh.models import (
 from bokeh.palettes import Cividis256
 from bokeh.plotting import figure
 
-from ..service.palette import MEMORY, NAMES
+from ..service.palette import MARK, NAMES
 from ..units import format_bytes, format_count, format_ns
 from ..views.time_axis import TIME_CODE
 from .page.figures import BUBBLES
@@ -27,7 +27,7 @@ from .pictures import picture
 _HALF: Final = 0.5
 _POINTS: Final = {
     "representative": ("dash", 16, 2, "#333333"),
-    "outlier": ("circle", 6, 0, MEMORY["peak"]),
+    "outlier": ("circle", 6, 0, MARK),
 }
 """Marker, size, line width and colour."""
 

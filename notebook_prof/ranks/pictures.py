@@ -23,7 +23,7 @@ from bokeh.palettes import Cividis256
 from bokeh.plotting import figure
 
 from ..errors import OptionError, nearest
-from ..service.palette import CATEGORIES, PHASES
+from ..service.palette import ACCOUNT, CATEGORIES, IDLE, PHASES
 from ..units import format_ns
 from ..views.time_axis import TIME_CODE, time_ticker
 
@@ -112,7 +112,7 @@ def marey(steps: pd.DataFrame) -> figure:
             "step": [step for step, _ in groups],
         }
     )
-    plot.multi_line(xs="x", ys="y", source=source, line_color=PHASES["backward"], line_width=1.5)
+    plot.multi_line(xs="x", ys="y", source=source, line_color=IDLE[2], line_width=1.5)
     spans = ColumnDataSource(
         {
             "rank": steps["rank"].to_numpy(),
@@ -124,7 +124,7 @@ def marey(steps: pd.DataFrame) -> figure:
     )
     bars = plot.hbar(
         y="rank", left="left", right="right", height=0.3, source=spans,
-        fill_color=PHASES["forward"], fill_alpha=0.35, line_color="#ffffff",
+        fill_color=ACCOUNT["steps"][0], fill_alpha=0.35, line_color="#ffffff",
         selection_fill_alpha=0.9, name="ranks",
     )  # fmt: skip
     tips = [("rank", "@rank"), ("step", "@step"), ("", "@time")]
@@ -155,7 +155,7 @@ def lateness(stragglers: pd.DataFrame) -> figure:
             "before": [text if isinstance(text, str) else "" for text in stragglers["before"].tolist()],
         }
     )
-    style = {"fill_color": PHASES["data"], "line_color": None, "name": "ranks"}
+    style = {"fill_color": CATEGORIES["sync"], "line_color": None, "name": "ranks"}
     plot.vbar(x="rank", top="late", width=0.8, source=source, **style)
     tips = [("rank", "@rank"), ("late", "@time"), ("comes last", "@last"), ("before", "@before")]
     plot.add_tools(HoverTool(tooltips=tips))

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..analysis.verdict.python import waits_by_name
+from ..analysis.time.host_states import waits_by_name
 from ..labels import evaluates, track_label, variants
 from ..trace import Trace
 from ..trace.arrays import IntArray
@@ -222,6 +222,21 @@ def _told_apart(tracks: list[DrawnTrack]) -> list[DrawnTrack]:
     return [
         replace(track, label=track.name) if times[track.group, track.label] > 1 else track for track in tracks
     ]
+
+
+def labels_without_heading(tracks: list[DrawnTrack]) -> list[str]:
+    """Return what to write beside each track where no heading names its device or process.
+
+    Examples
+    --------
+    >>> stream = DrawnTrack(1, "GPU 0 stream 7", "GPU 0", "stream", 0, 1, label="stream 7")
+    >>> main = DrawnTrack(0, "thread 5 (python)", "process 5", "thread", 1, 1, label="main")
+    >>> labels_without_heading([stream, main])
+    ['GPU 0 stream 7', 'main']
+    """
+    labels = [track.name if track.kind == "stream" else track.label for track in tracks]
+    times = Counter(labels)
+    return [track.name if times[label] > 1 else label for track, label in zip(tracks, labels, strict=True)]
 
 
 def _with_outer_rows(tracks: list[DrawnTrack], row: npt.NDArray[Any], dur: IntArray) -> list[DrawnTrack]:

@@ -1,4 +1,4 @@
-"""Colours: the same name, phase or category has the same colour in every view.
+"""Colours and labels: the same name, phase or category looks the same in every view.
 
 All are light enough for black text (contrast at least 4.5). The first hues for names are Paul Tol's *light*
 scheme, the phases those of Okabe and Ito; both are safe for colour-blind eyes.
@@ -7,13 +7,19 @@ Sources: https://personal.sros.nl/~pault/ and https://jfly.uni-koeln.de/color/.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from ..labels import family_code
+from ..analysis.name_labels import kernel_names, name_classes, with_classes
+from ..labels import MOST_LABELLED, STEP_MARKS, family, family_code, short_names, variants
+from ..trace import Trace
+from ..trace.arrays import BoolArray
+from .cached import locked_cached_property
 
 NEUTRAL: Final = "#C9C9C9"
 """Annotations: they say what runs below them, and are no work of their own."""
@@ -45,6 +51,11 @@ NAMES: Final = (
     NEUTRAL,
 )
 """By a hash of the family name; the last is that of annotations."""
+
+HUES: Final = len(NAMES) - 1
+"""How many of `NAMES` have a hue."""
+UNKNOWN: Final = "#B4B4B4"
+"""What has no phase, module or step."""
 
 PHASES: Final = {
     "data": "#E69F00",
@@ -81,7 +92,13 @@ RESOURCE: Final = {"device": "#EE8866", "host": "#77AADD"}
 """Busy time in the overview."""
 STEP: Final = "#D5D9E0"
 COUNTER: Final = "#5FA8A0"
-MEMORY: Final = {"allocated": "#56B4E9", "reserved": "#999999", "selected": "#E69F00", "peak": "#D55E00"}
+MARK: Final = "#D55E00"
+"""What is pointed at: peaks, ceilings, links of the slice under inspection."""
+MEMORY: Final = {"allocated": "#56B4E9", "reserved": "#999999", "selected": "#CC6677", "peak": MARK}
+STATUS: Final = {"bad": "#C62828", "warning": "#B26A00"}
+"""What is not as it should be, and nothing else; dark, since text and lines are drawn with them."""
+IDLE: Final = ("#B4B4B4", "#D5D9E0", "#999999")
+"""Time in which nothing runs."""
 
 
 def name_colours(families: Iterable[str], annotations: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
@@ -104,11 +121,97 @@ def name_colours(families: Iterable[str], annotations: npt.NDArray[np.bool_]) ->
     >>> bool(codes[0] == codes[1]), int(codes[2]) == len(NAMES) - 1
     (True, True)
     """
-    codes = np.fromiter((family_code(text) % (len(NAMES) - 1) for text in families), np.uint8)
-    codes[annotations[: len(codes)]] = len(NAMES) - 1
+    codes = np.fromiter((family_code(text) % HUES for text in families), np.uint8)
+    codes[annotations[: len(codes)]] = HUES
     return np.asarray(codes, np.uint8)
 
 
 def rgba(colour: str, alpha: int = 255) -> tuple[int, int, int, int]:
     """Return red, green, blue and alpha (0–255) of ``#RRGGBB``."""
     return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16), alpha
+
+
+class NameStyles:
+    """Label and colour of every name of a Trace. `name_styles` makes it once a Trace.
+
+    Parameters
+    ----------
+    trace : Trace
+
+    Attributes
+    ----------
+    names : list of str
+        As ``trace.slices["name"].cat.categories``.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> styles = NameStyles(draw("main: [aten::mm]"))
+    >>> styles.label("aten::mm"), styles.label("aten::add")
+    ('mm', 'add')
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.names = [str(name) for name in trace.slices["name"].astype("category").cat.categories]
+        self._kernels = kernel_names(trace).tolist()
+        self._classes = name_classes(trace)
+        self._annotations = _annotation_names(trace, self.names)
+
+    @locked_cached_property
+    def labels(self) -> list[str]:
+        """What to write for every name; no two are the same."""
+        return short_names(with_classes(self.names, self._classes), self._kernels)
+
+    @locked_cached_property
+    def codes(self) -> npt.NDArray[np.uint8]:
+        """Place in `NAMES` of every name."""
+        return name_colours(self.families, self._annotations)
+
+    @locked_cached_property
+    def families(self) -> list[str]:
+        """What each name is one of; see `notebook_prof.labels.family`."""
+        first = zip(self.names[:MOST_LABELLED], self._kernels[:MOST_LABELLED], strict=True)
+        families = (self._classes.get(name) or family(name, kernel) for name, kernel in first)
+        return [*families, *self.names[MOST_LABELLED:]]
+
+    @locked_cached_property
+    def _code_of(self) -> dict[str, int]:
+        return {name: code for code, name in enumerate(self.names)}
+
+    def label(self, name: str) -> str:
+        """Return what to write for a name; one that no slice has is written as short as it can be."""
+        code = self._code_of.get(name)
+        return variants(name)[0] if code is None else self.labels[code]
+
+    def colour(self, name: str) -> str:
+        """Return the colour (``#RRGGBB``) of a name, also of one that no slice has."""
+        code = self._code_of.get(name)
+        if code is not None:
+            return NAMES[int(self.codes[code])]
+        if name.startswith(tuple(mark.rstrip("#") for mark in STEP_MARKS)):
+            return NEUTRAL
+        return NAMES[int(name_colours([family(name)], np.zeros(1, bool))[0])]
+
+
+def _annotation_names(trace: Trace, names: list[str]) -> BoolArray:
+    """Return names that only mark what runs below them."""
+    category = trace.slices["category"].astype("category").cat
+    marks = np.append(category.categories == "annotation", False)[category.codes.to_numpy()]
+    code = trace.slices["name"].astype("category").cat.codes.to_numpy()
+    marked, works = (np.zeros(len(names) + 1, bool) for _ in range(2))  # code -1 falls into the last place
+    marked[code[marks]] = True
+    works[code[~marks]] = True
+    steps = np.array([name.startswith(STEP_MARKS) for name in names], bool)
+    return np.asarray((marked & ~works)[:-1] | steps)
+
+
+_styles: Final[WeakKeyDictionary[Trace, NameStyles]] = WeakKeyDictionary()
+_lock: Final = threading.Lock()
+
+
+def name_styles(trace: Trace) -> NameStyles:
+    """Return how the names of a Trace are written and coloured: the same object for every view."""
+    with _lock:
+        if trace not in _styles:
+            _styles[trace] = NameStyles(trace)
+        return _styles[trace]

@@ -13,9 +13,11 @@ import pandas as pd
 
 from .. import analysis
 from ..analysis.device.launches import launching_rows
-from ..analysis.name_labels import name_labels
+from ..analysis.grouping import merged_steps
+from ..analysis.name_labels import module_classes
+from ..analysis.time.host_states import waiting_names
 from ..analysis.time.operators import redispatched
-from ..labels import MOST_LABELLED, STEP_MARK, family
+from ..labels import merged_name
 from ..trace import DEVICE_CATEGORIES, Trace
 from ..trace.arrays import BoolArray, IntArray
 from .cached import is_cached, locked_cached_property
@@ -24,7 +26,7 @@ from .grouped import grouped
 from .lod import DrawnIndex, EarlyIndex, GroupIndex, Pictures, RowIndex, StepCurve, WideSlices
 from .lod.chosen import Chosen
 from .lod.density import LongestBlocks
-from .palette import name_colours
+from .palette import NameStyles, name_colours, name_styles
 from .selected_rows import Choices, Key, matching_mask
 
 T = TypeVar("T")
@@ -152,32 +154,32 @@ class ViewStore:
                 return early.drawn
         return DrawnIndex(self.rows, self.wide, self.blocks)
 
-    @locked_cached_property
+    @property
     def name_colours(self) -> npt.NDArray[np.uint8]:
         """Place in the palette of every name."""
-        c = self.columns
-        kernels = self._named_on(c.on_device()).tolist()
-        families = [
-            family(name, kernel)
-            for name, kernel in zip(c.names[:MOST_LABELLED], kernels[:MOST_LABELLED], strict=True)
-        ]
-        marks = np.array([name == "annotation" for name in c.categories] + [False])[c.category]
-        annotations = self._named_on(marks) & ~self._named_on(~marks)
-        annotations |= np.array([name.startswith(STEP_MARK) for name in c.names], bool)
-        return name_colours(families + c.names[MOST_LABELLED:], annotations)
+        return self.name_styles.codes
 
-    @locked_cached_property
+    @property
     def short_names(self) -> list[str]:
         """What to write for every name; no two are the same."""
-        labels = name_labels(self.trace)
-        return [labels[name] for name in self.columns.names]
+        return self.name_styles.labels
 
-    def _named_on(self, slices: BoolArray) -> BoolArray:
-        """Return which names some of these slices have."""
-        c = self.columns
-        named = np.zeros(len(c.names) + 1, bool)  # code -1 (no name) falls into the last place
-        named[c.name[slices]] = True
-        return named[:-1]
+    @locked_cached_property
+    def module_colours(self) -> npt.NDArray[np.uint8]:
+        """Place in the palette of every module, by its path: the same in every recording."""
+        modules = self.grouping("module")[2]
+        return name_colours(modules, np.zeros(len(modules), bool))
+
+    @locked_cached_property
+    def module_classes(self) -> list[str]:
+        """Class of every module; empty where it was not recorded."""
+        classes = module_classes(self.trace)
+        return [classes.get(path, "") for path in self.grouping("module")[2]]
+
+    @locked_cached_property
+    def name_styles(self) -> NameStyles:
+        """Label and colour of every name."""
+        return name_styles(self.trace)
 
     @locked_cached_property
     def launches(self) -> tuple[IntArray, IntArray]:
@@ -226,19 +228,33 @@ class ViewStore:
         """
         c = self.columns
         if by == "name":
-            return c.name, np.arange(len(c.names), dtype=np.int32), [""] * len(c.names)
+            return self._counted_name, np.arange(len(c.names), dtype=np.int32), [""] * len(c.names)
         if by == "category":
             return c.category, np.full(len(c.categories), -1, np.int32), c.categories
         if by not in GROUPINGS:
             raise KeyError(by)
         return self.keep(("grouping", by), lambda: self._pairs(by))
 
+    @locked_cached_property
+    def waits(self) -> BoolArray:
+        """Which names are those of calls that wait and do nothing else."""
+        return waiting_names(self.trace)
+
+    @locked_cached_property
+    def _counted_name(self) -> npt.NDArray[np.integer]:
+        """Code of the name under which the table counts every slice: ranges around steps are one."""
+        c = self.columns
+        counted = merged_steps(c.names)
+        if (counted[:-1] == np.arange(len(c.names))).all():
+            return c.name
+        return np.asarray(counted[c.name], c.name.dtype)
+
     def labels(self, by: str) -> list[str]:
         """Return the text of every group."""
 
         def make() -> list[str]:
             _, names, details = self.grouping(by)
-            names_of_code = self.columns.names
+            names_of_code = list(map(merged_name, self.columns.names))
             return [names_of_code[n] if n >= 0 else d for n, d in zip(names.tolist(), details, strict=True)]
 
         return self.keep(("labels", by), make)
@@ -391,13 +407,12 @@ class ViewStore:
         return rows[rows["device"].to_numpy() == device]
 
     def _pairs(self, by: str) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.int32], list[str]]:
-        c = self.columns
         second, labels = coded(self.trace.slices[by])
         second = second.astype(np.int32)
         if by == "module":
             return second, np.full(len(labels), -1, np.int32), labels
         width = len(labels) + 1
-        codes, pairs = pd.factorize(c.name.astype(np.int64) * width + second + 1)
+        codes, pairs = pd.factorize(self._counted_name.astype(np.int64) * width + second + 1)
         labels = ["", *labels]
         return codes.astype(np.int32), (pairs // width).astype(np.int32), [labels[p % width] for p in pairs]
 

@@ -13,6 +13,7 @@ from pandas.api import types
 
 from ..errors import OptionError, nearest
 from ..service.packing import Answer, pack
+from ..service.palette import NameStyles
 from ..service.patches import plain_patch
 from ..service.store import ViewStore
 from .tabs import TABS, Absent, Cards, Facts, Note, Panel, Picture, Table
@@ -20,8 +21,8 @@ from .tabs import TABS, Absent, Cards, Facts, Note, Panel, Picture, Table
 if TYPE_CHECKING:
     from bokeh.models import UIElement
 
-TEXTS: Final = ("text", "code")
-"""Units that are texts; code is written as in an editor."""
+TEXTS: Final = ("text", "code", "name")
+"""Units that are texts; code is written as in an editor, a name short and with the colour of its family."""
 UNITS: Final = ("ns", "bytes", "share", "count", "number", *TEXTS, "instant", "flops", "flops/s", "bytes/s")
 """What the page can write."""
 
@@ -94,9 +95,9 @@ def panel(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
         ``name``, and either ``absent`` (a sentence) or ``title``, ``under`` (dimensions that it follows) and
         ``parts``. A part has ``kind`` (``note facts cards table picture``) and what
         `notebook_prof.views.tabs.base` says of it; a table's ``heads`` are ``[key, text, unit]``, its texts
-        lie in ``texts`` by key, its numbers in the columns ``PART.KEY`` (f8, NaN where missing), ``bars`` are
-        the keys of columns with bars on one scale; a picture's ``document`` is the text of a Bokeh document
-        with one root.
+        lie in ``texts`` by key, ``labels`` and ``colours`` of names in ``names`` by key, its numbers in the
+        columns ``PART.KEY`` (f8, NaN where missing), ``bars`` are the keys of columns with bars on one
+        scale; a picture's ``document`` is the text of a Bokeh document with one root.
 
     Raises
     ------
@@ -110,16 +111,16 @@ def panel(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     made = TABS[name].build(store.trace, {k: None if k in own else v for k, v in state.items()})
     if isinstance(made, Absent):
         return pack({"name": name, "absent": made.sentence}, {})
-    return packed(name, made, min(int(request.get("top", MOST_ROWS)), MOST_ROWS))
+    return packed(name, made, store.name_styles, min(int(request.get("top", MOST_ROWS)), MOST_ROWS))
 
 
-def packed(name: str, made: Panel, most: int = MOST_ROWS) -> Answer:
+def packed(name: str, made: Panel, styles: NameStyles, most: int = MOST_ROWS) -> Answer:
     """Return a Panel as an Answer; see `panel`."""
     columns: dict[str, npt.NDArray[Any]] = {}
     parts: list[dict[str, Any]] = []
     for i, part in enumerate(made.parts):
         if isinstance(part, Table):
-            parts.append(_table(part, i, most, columns))
+            parts.append(_table(part, i, most, columns, styles))
         elif isinstance(part, Picture):
             legend = [[text, colour] for text, colour in part.legend.items()]
             document = _document(part.figure)
@@ -134,9 +135,11 @@ def packed(name: str, made: Panel, most: int = MOST_ROWS) -> Answer:
     return pack({"name": name, "title": made.title, "under": list(made.under), "parts": parts}, columns)
 
 
-def _table(part: Table, number: int, most: int, columns: dict[str, npt.NDArray[Any]]) -> dict[str, Any]:
+def _table(
+    part: Table, number: int, most: int, columns: dict[str, npt.NDArray[Any]], styles: NameStyles
+) -> dict[str, Any]:
     frame = part.frame.head(most)
-    headings, texts = [], {}
+    headings, texts, names = [], {}, {}
     for key in map(str, frame.columns):
         unit = unit_of(frame, key, part.units)
         if not unit or (len(frame) and frame[key].isna().all()):
@@ -145,7 +148,13 @@ def _table(part: Table, number: int, most: int, columns: dict[str, npt.NDArray[A
         if unit in _NUMERIC:
             columns[f"{number}.{key}"] = frame[key].to_numpy(dtype=np.float64, na_value=np.nan)
         else:
-            texts[key] = ["" if pd.isna(value) else str(value)[:_LONGEST_CELL] for value in frame[key]]
+            words = ["" if pd.isna(value) else str(value) for value in frame[key]]
+            texts[key] = [word[:_LONGEST_CELL] for word in words]
+            if unit == "name":
+                names[key] = {
+                    "labels": [styles.label(word)[:_LONGEST_CELL] if word else "" for word in words],
+                    "colours": [styles.colour(word) if word else "" for word in words],
+                }
     select = None if part.select is None else [plain_patch(patch) for patch in list(part.select)[:most]]
     return {
         "kind": "table",
@@ -153,6 +162,7 @@ def _table(part: Table, number: int, most: int, columns: dict[str, npt.NDArray[A
         "call": part.call,
         "heads": headings,
         "texts": texts,
+        "names": names,
         "bars": list(part.bars),
         "size": len(frame),
         "rows": len(part.frame),

@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from notebook_prof.analysis import layers, operators
+from notebook_prof.analysis.name_labels import name_labels
 from notebook_prof.analysis.scope import on_device
 from notebook_prof.readers import read_trace
+from notebook_prof.service.palette import name_styles
 from notebook_prof.testing import traces
 from notebook_prof.trace import TraceBuilder
 
@@ -141,3 +143,19 @@ def test_a_recording_counts_what_torch_counts():
     assert table.loc["3", "parameters"] == 16
     counted = p.trace.metadata["tables"]["modules"].set_index("module")
     assert counted["trainable"].sum() == 72
+    assert counted["class"].to_dict() == {
+        "Sequential": "Sequential",
+        "0": "Linear",
+        "1": "ReLU",
+        "3": "Linear",
+    }
+    assert table["class"].dropna().to_dict() == counted["class"].to_dict()
+    labels = name_labels(p.trace)
+    assert {name: labels[name] for name in counted.index} == {
+        "Sequential": "Sequential",
+        "0": "0 Linear",
+        "1": "1 ReLU",
+        "3": "3 Linear",
+    }
+    styles = name_styles(p.trace)
+    assert styles.colour("0") == styles.colour("3") == styles.colour("nn.Module: Linear_7")

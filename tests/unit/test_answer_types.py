@@ -89,6 +89,8 @@ def _questions(queries: PageQueries) -> Iterator[dict[str, Any]]:
         yield lod
         yield {**lod, "picture": queries.answer(lod)[0]["picture"]}
         yield {**lod, "find": "a"}
+    for tint in meta["tints"]:
+        yield {"t": "legend", "tint": tint}
     yield {"t": "strip"}
     yield {"t": "strip", "picture": queries.answer({"t": "strip"})[0]["picture"]}
     yield {"t": "memory", "a": a, "b": b}

@@ -15,6 +15,9 @@ from notebook_prof import analysis
 from notebook_prof.errors import OptionError
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.selection import Selection
+from notebook_prof.service import palette
+from notebook_prof.service.palette import NAMES, name_styles
+from notebook_prof.service.store import ViewStore
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views import figures
 from notebook_prof.views.figures import Drawn
@@ -134,6 +137,37 @@ def test_stacked_steps_are_as_high_as_the_steps() -> None:
     assert json.loads(data["select"][0]) == {"step": [int(table["step"][0])]}
     with pytest.raises(OptionError, match="step_trace"):
         figures.steps_figure(trace, ALL, kind="trace")
+
+
+def test_a_name_has_one_label_and_one_colour_in_all_figures() -> None:
+    trace = drawn_trace(gpu=True)
+    store = ViewStore(trace)
+    label = dict(zip(store.columns.names, store.short_names, strict=True))
+    colour = {n: NAMES[c] for n, c in zip(store.columns.names, store.name_colours, strict=True)}
+    seen = 0
+    for name in ("operators_figure", "kernels_figure", "flame_figure", "roofline_figure"):
+        data = _source(getattr(figures, name)(trace, ALL)) if name != "roofline_figure" else {}
+        if not data:
+            drawn = figures.roofline_figure(odd_trace(), ALL)
+            assert drawn is not None
+            points = dict(drawn.figure.renderers[-2].data_source.data)
+            assert points["colour"] == [name_styles(odd_trace()).colour("aten::mm")]
+            continue
+        names = [json.loads(patch)["name"][0] if patch else None for patch in data["select"]]
+        written = data.get("label", data.get("text"))
+        for whole, text, painted in zip(names, written, data["colour"], strict=True):
+            if whole is not None:
+                assert painted == colour[whole]
+                assert text in ("", label[whole]) or "…" in text
+                seen += 1
+    assert seen > 20
+
+
+def test_status_colours_are_used_for_nothing_else() -> None:
+    used = {*NAMES, palette.STEP, palette.COUNTER, palette.MARK, *palette.IDLE}
+    for colours in (palette.PHASES, palette.CATEGORIES, palette.RESOURCE, palette.MEMORY):
+        used |= set(colours.values())
+    assert not used & set(palette.STATUS.values())
 
 
 def test_idle_bars_sum_to_the_idle_time() -> None:

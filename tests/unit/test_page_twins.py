@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import notebook_prof as nbp
@@ -41,6 +42,7 @@ REQUESTS: list[dict[str, Any]] = [
     {"t": "table", "by": "name"},
     {"t": "table", "by": "module", "sort": "total_ns"},
     {"t": "table", "by": "category"},
+    {"t": "table", "by": "name", "waits": False},
     {"t": "table", "by": "name", "sort": "device_ns", "by_side": True},
     {"t": "table", "by": "name", "sort": "total_ns", "by_side": True, "descending": False},
     {"t": "table", "by": "name", "filter": "conv self>1ms", "scope": "host"},
@@ -62,6 +64,11 @@ REQUESTS: list[dict[str, Any]] = [
     },
     {"t": "lod", "a": 0.0, "b": 2e8, "px": 900, "rows": [0, 1, 2], "max_quads": 400, "find": "count>3"},
     {"t": "strip", "px": 500},
+    {"t": "strip", "px": 300, "tint": "module"},
+    {"t": "strip", "px": 300, "tint": "step"},
+    {"t": "legend", "tint": "name"},
+    {"t": "legend", "tint": "module"},
+    {"t": "legend", "tint": "step"},
     {"t": "detail", "id": 40},
     {"t": "find", "id": 40, "by": 1},
     {"t": "counters", "a": 1e7, "b": 1.5e8, "px": 40, "tracks": [3, 4, 5]},
@@ -82,6 +89,7 @@ SELECTIONS: list[dict[str, Any]] = [
     {"name": "aten::conv2d"},
     {"step": [4, 5], "phase": "forward", "window": ("20ms", "90ms")},
     {"category": "kernel"},
+    {"name": ["ProfilerStep#1", "aten::conv2d"]},
 ]
 PATTERNS = (
     *("conv", "^aten::", "backward$", "a.c", "[a-f]+x", "[^a-z]", "a|b|", "(?:conv|mm)+", "x*", "x+?y"),
@@ -94,13 +102,23 @@ REFUSED = ("(", "a)", "[a", "*a", "a**", "(?=a)", "(?<!a)b", r"\1", "a{2000}", "
 
 def _tangled() -> Profile:
     """Recursion, a call passed on, a slice that outlasts its parent, and work launched from deep inside."""
-    builder = TraceBuilder()
+    classes = pd.DataFrame({"module": ["net"], "parameters": 0, "parameter_bytes": 0, "class": ["Net"]})
+    builder = TraceBuilder(metadata={"tables": {"modules": classes}})
     main = builder.track("main", pid=1, tid=1)
     stream = builder.track("stream 7", "stream", device=0, stream=7)
     names = ["f", "f", "mm", "f", "aten::div_", "aten::div_", "long", "late", "inside late"]
     ts = np.array([0, 5, 10, 12, 60, 61, 80, 95, 97]) * 10**6
     dur = np.array([50, 40, 20, 10, 9, 7, 20, 30, 1]) * 10**6
     host = builder.slices(ts=ts, dur=dur, name=names, track=main, step=[0] * 6 + [1] * 3, module="net")
+    marks = builder.track("steps", pid=1, tid=2)
+    builder.slices(
+        ts=np.array([0, 80]) * 10**6,
+        dur=np.array([80, 50]) * 10**6,
+        name=["ProfilerStep#0", "ProfilerStep#1"],
+        track=marks,
+        category="annotation",
+    )
+    builder.slices(ts=140 * 10**6, dur=10**6, name="cudaStreamSynchronize", track=marks, category="sync")
     work = builder.slices(
         ts=np.array([20, 70, 110]) * 10**6,
         dur=np.array([30, 15, 40]) * 10**6,

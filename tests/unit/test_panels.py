@@ -21,13 +21,14 @@ from notebook_prof.profiles.profile import Profile
 from notebook_prof.selection import Selection, filtered
 from notebook_prof.service.executor import LatestTaskExecutor
 from notebook_prof.service.packing import Answer
+from notebook_prof.service.palette import NAMES, name_styles
 from notebook_prof.service.store import ViewStore
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.dashboard import rail
 from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.report import tabs as embedding
-from notebook_prof.views.tab_answers import MOST_ROWS, packed, panel
+from notebook_prof.views.tab_answers import MOST_ROWS, TEXTS, packed, panel
 from notebook_prof.views.tab_models import PLOTS
 from notebook_prof.views.tabs import TABS, Card, Cards, Fact, Facts, Note, Panel, Tab, Table
 from notebook_prof.views.tabs.analyses import followed
@@ -57,7 +58,7 @@ def _tables(answer: Answer) -> list[tuple[dict[str, Any], pd.DataFrame]]:
     for place, part in enumerate(answer.content["parts"]):
         if part["kind"] == "table":
             columns = {
-                key: arrays[f"{place}.{key}"] if unit != "text" else part["texts"][key]
+                key: arrays[f"{place}.{key}"] if unit not in TEXTS else part["texts"][key]
                 for key, _, unit in part["heads"]
             }
             out.append((part, pd.DataFrame(columns)))
@@ -151,7 +152,9 @@ def test_units_come_from_names_and_missing_numbers_are_told() -> None:
         }
     )
     answer = packed(
-        "x", Panel("X", (Table(frame, {"hidden": ""}, {"calls": "how often"}, [{"step": 1}, None]),))
+        "x",
+        Panel("X", (Table(frame, {"hidden": ""}, {"calls": "how often"}, [{"step": 1}, None]),)),
+        name_styles(EMPTY),
     )
     ((part, table),) = _tables(answer)
     assert part["heads"] == [
@@ -168,10 +171,25 @@ def test_units_come_from_names_and_missing_numbers_are_told() -> None:
     assert part["select"] == [{"step": [1]}, None]
 
 
+@pytest.mark.parametrize("name", ["kernels", "memory"])
+def test_names_are_written_and_coloured_as_in_the_timeline(trace: Trace, name: str) -> None:
+    store = ViewStore(trace)
+    look = dict(
+        zip(store.columns.names, zip(store.short_names, store.name_colours, strict=True), strict=True)
+    )
+    shown = 0
+    for part in _ask(trace, name).content["parts"]:
+        for key, written in part.get("names", {}).items():
+            for whole, label, colour in zip(part["texts"][key], *written.values(), strict=True):
+                assert (label, colour) == (look[whole][0], NAMES[look[whole][1]])
+                shown += label != whole
+    assert shown, "some label should be shorter than its name"
+
+
 def test_long_tables_are_cut_and_say_how_long_they_were() -> None:
     frame = pd.DataFrame({"step": np.arange(5 * MOST_ROWS)})
     many = Panel("X", (Table(frame, select=[{"step": k} for k in range(5 * MOST_ROWS)]),))
-    ((part, table),) = _tables(packed("x", many))
+    ((part, table),) = _tables(packed("x", many, name_styles(EMPTY)))
     assert (part["size"], part["rows"], len(table), len(part["select"])) == (
         MOST_ROWS,
         5 * MOST_ROWS,
@@ -181,7 +199,7 @@ def test_long_tables_are_cut_and_say_how_long_they_were() -> None:
 
 def test_facts_cards_and_notes_arrive_as_they_are() -> None:
     made = Panel("X", (Note(EVIL, True), Facts((Fact("a", EVIL),)), Cards((Card("t", "b", (EVIL,)),))))
-    note, facts, cards = packed("x", made).content["parts"]
+    note, facts, cards = packed("x", made, name_styles(EMPTY)).content["parts"]
     assert note == {"kind": "note", "text": EVIL, "warns": True}
     assert facts["facts"] == [{"label": "a", "value": EVIL, "note": ""}] or facts["facts"][0]["value"] == EVIL
     assert cards["cards"][0]["lines"][0] == EVIL

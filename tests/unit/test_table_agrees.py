@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 from notebook_prof.analysis import kernels, operators
 from notebook_prof.analysis.scope import on_device
+from notebook_prof.errors import OptionError
 from notebook_prof.selection import Selection
 from notebook_prof.service.answers import table
 from notebook_prof.service.store import ViewStore
+from notebook_prof.testing import draw as drawn_lanes
 from notebook_prof.trace import Trace, TraceBuilder
 
 from ..browser.drawn import drawn_trace
@@ -86,6 +88,7 @@ def tangled_traces(draw: st.DrawFn) -> Trace:
     builder = TraceBuilder()
     tracks = [builder.track(f"t{k}", pid=1, tid=k + 1) for k in range(2)]
     streams = [builder.track(f"s{k}", "stream", device=0, stream=k) for k in range(2)]
+    names = draw(st.sampled_from([("a", "b", "c"), ("a", "ProfilerStep#1", "ProfilerStep#2")]))
     rows = draw(
         st.lists(
             st.tuples(
@@ -104,7 +107,7 @@ def tangled_traces(draw: st.DrawFn) -> Trace:
             builder.slices(
                 ts=ts,
                 dur=dur,
-                name="abc"[name],
+                name=names[name],
                 track=tracks[track],
                 category=("operator", "annotation", "launch")[kind],
                 step=ts % 3,
@@ -136,3 +139,50 @@ def test_any_trace_and_window(trace: Trace, window: tuple[int, int], by: str) ->
     if (window := (max(window[0], 0), window[1]))[1] > window[0]:
         _same(store, by, window=window)
         _same(store, by, window=window, step=[0, 2])
+
+
+def test_ranges_around_steps_are_one_row() -> None:
+    trace = drawn_lanes("main: [ProfilerStep#1 ][ProfilerStep#2 ]\nmain: [mm   ]          [mm   ]")
+    store = ViewStore(trace)
+    _same(store)
+    for selected in ({"window": (5, 22)}, {"name": ["ProfilerStep#2"]}, {"name": ["ProfilerStep#1", "mm"]}):
+        shown = _shown(store, "host", **selected)
+        assert shown["name"].tolist() == ["ProfilerStep*", "mm"]
+        rows = operators(trace, **selected).set_index("name")
+        for name, row in rows.iterrows():
+            own = shown[shown["name"] == name].iloc[0]
+            assert (row["count"], row["total_ns"]) == (own["count"], own["total_ns"])
+    assert operators(trace, name="ProfilerStep#2")["name"].tolist() == ["ProfilerStep*"]
+    assert operators(trace).set_index("name").loc["ProfilerStep*", "count"] == 2
+    answer = table(store, Selection(name="ProfilerStep#1").to_state(), {"by": "name"}).content
+    assert answer["count"] == 2  # the row counts all of them
+
+
+def test_calls_that_wait_are_those_of_python() -> None:
+    trace = drawn_lanes(
+        "main: [mm][cudaDeviceSynchronize][threading.py(359): wait][cudaMemcpy][Stream Sync]\n"
+        "stream 7: [gemm]",
+        categories={"cudaDeviceSynchronize": "launch", "Stream Sync": "sync", "cudaMemcpy": "launch"},
+    )
+    store = ViewStore(trace)
+    waits = {"cudaDeviceSynchronize", "threading.py(359): wait", "Stream Sync"}
+    for by, extra in (("name", []), ("shapes", ["shapes"])):
+        table_of = operators(trace, by=["name", *extra], waits=True)
+        assert set(table_of["name"]) == waits
+        assert set(operators(trace, by=["name", *extra], waits=False)["name"]) == {"mm", "cudaMemcpy"}
+        request: dict[str, Any] = {"by": by, "scope": "host"}
+        shown = table(store, Selection().to_state(), request)
+        marked = {
+            name for name, flag in zip(shown.content["label"], shown.arrays()["waits"], strict=True) if flag
+        }
+        assert marked == waits
+        assert shown.content["waits"] == 3
+        rest = table(store, Selection().to_state(), {**request, "waits": False}).content
+        assert (set(rest["label"]), rest["waits"], rest["rows"]) == ({"mm", "cudaMemcpy"}, 3, 2)
+    share = operators(trace).set_index("name")["share"]
+    assert (
+        operators(trace, waits=False).set_index("name")["share"].to_dict()
+        == share[["cudaMemcpy", "mm"]].to_dict()
+    )
+    with pytest.raises(OptionError, match="group by 'name'"):
+        operators(trace, by="module", waits=True)

@@ -310,6 +310,7 @@ export class Dashboard {
     this.header.close();
     clearTimeout(this.hintTimer);
     this.bar.finder.close();
+    this.bar.legend.close();
     for (const view of [this.account, this.timeline, this.overview, this.memory, this.phases, this.table, this.panels]) view.close();
   }
 

@@ -2,6 +2,7 @@
 import {createFinder} from './finder.js';
 import {element} from '../shared/elements.js';
 import {Roving} from '../shared/roving.js';
+import {Legend} from '../timeline/legend.js';
 
 /**
  * @param {Context} ctx
@@ -50,13 +51,16 @@ export function toolbar(ctx, box, setMode, recolour) {
   for (const tint of ctx.meta.tints) select.add(new Option(tint, tint));
   select.addEventListener('change', () => {
     ctx.tint = /** @type {Tint} */ (select.value);
+    legend.show(ctx.tint);
     recolour();
   });
   const finder = createFinder(ctx, box);
   const hint = element('span', 'nbp-hint', box);
   hint.setAttribute('aria-live', 'polite');
+  const legend = new Legend(ctx, box);
+  legend.show(ctx.tint);
   box.setAttribute('role', 'toolbar');
   box.setAttribute('aria-label', 'timeline: mode, zoom, colours, search');
   new Roving(box, 'button, select, input');
-  return {hint, finder};
+  return {hint, finder, legend};
 }

@@ -49,6 +49,7 @@ export function createAnswers(columns, given) {
     account: () => reply(given.account.content, given.account.data),
     names: () => reply({start: 0, names: given.names, short: given.short, next: null}, {colour: given.colours}),
     ...createTimelineAnswers(report, finding.foundAmong),
+    legend: (q) => reply({items: [], more: 0, ...given.legends[/** @type {Tint} */ (q.tint)]}),
     counters: (q) => counters(given, q),
     table: createLocalTable(report),
     memory: (q, state) => memory(given, q, state, matching, report.leftMatching),

@@ -3,6 +3,7 @@ import {folded, hasText, parseQuery} from '../filter/query.js';
 import {passing} from '../filter/rows.js';
 import {narrowed} from '../filter/slices.js';
 import {reply} from '../shared/packing.js';
+import {mergedName} from '../shared/steps.js';
 import {createTotals, TOTAL_NAMES} from './totals.js';
 
 const NO_NAME = 0xffffffff;
@@ -25,7 +26,15 @@ const SIDES = {all: ['host', 'device'], host: ['host'], device: ['device']};
 export function createLocalTable(report) {
   const {given, left} = report,
     {meta} = given,
+    waiting = new Set(given.waits),
     totalsOf = createTotals(report);
+  /**
+   * Whether a row is of a call that only waits.
+   * @param {Row} row
+   * @param {Grouping} by
+   * @param {ReportGroup} group
+   */
+  const doesWait = (row, by, group) => waiting.has(nameOf(row, by, group));
 
   /**
    * @param {string} scope
@@ -108,13 +117,14 @@ export function createLocalTable(report) {
       group = /** @type {ReportGroup} */ (given.groups[by]),
       own = by === 'name' || by === 'category' ? [by] : [],
       picked = by === 'name' || by === 'category' ? state[by] : null,
-      names = picked ? new Set(picked) : null,
+      names = picked ? new Set(picked.map(mergedName)) : null,
       isPicked = (/** @type {Row} */ row) => !names || names.has(group.labels[row.g]);
     const everything = rowsOf('all', by, group, own, state),
       scope = q.scope ?? 'all',
       sum = (/** @type {TotalName} */ name) => everything.reduce((s, row) => s + (isPicked(row) ? row[name] : 0), 0),
       isSide = (/** @type {Row} */ row) => scope === 'all' || row.side === (scope === 'device' ? 1 : 0);
-    const [rows, error] = filtered(q, state, own, everything, isSide);
+    const [passed, error] = filtered(q, state, own, everything, isSide),
+      rows = q.waits === false ? passed.filter((row) => !doesWait(row, by, group)) : passed;
     sortRows(rows, q, group);
     const start = Math.max(0, q.start ?? 0),
       stop = start + Math.max(1, Math.min(q.top ?? 200, MOST_ROWS)),
@@ -130,10 +140,11 @@ export function createLocalTable(report) {
         error,
         rows: rows.length,
         start,
+        waits: passed.filter((row) => doesWait(row, by, group)).length,
         label: shown.map((row) => group.labels[row.g]),
         detail: shown.map((row) => group.details?.[row.g] ?? ''),
       },
-      columnsOf(shown, by, group),
+      {...columnsOf(shown, by, group), waits: Uint8Array.from(shown, (row) => Number(doesWait(row, by, group)))},
     );
   };
 }
@@ -160,6 +171,14 @@ function sortRows(rows, q, group) {
 }
 
 /**
+ * Code of the name of a row.
+ * @param {Row} row
+ * @param {Grouping} by
+ * @param {ReportGroup} group
+ */
+const nameOf = (row, by, group) => (group.names ? group.names[row.g] : by === 'name' ? row.g : NO_NAME);
+
+/**
  * @param {Row[]} rows
  * @param {Grouping} by
  * @param {ReportGroup} group
@@ -167,7 +186,7 @@ function sortRows(rows, q, group) {
 function columnsOf(rows, by, group) {
   const column = (/** @type {TableNumber} */ name) => Float64Array.from(rows, (row) => row[name]);
   return {
-    name: Uint32Array.from(rows, (row) => (group.names ? group.names[row.g] : by === 'name' ? row.g : NO_NAME)),
+    name: Uint32Array.from(rows, (row) => nameOf(row, by, group)),
     side: Uint8Array.from(rows, (row) => row.side),
     share: column('share'),
     count: column('count'),

@@ -19,7 +19,7 @@ export function createTints(columns, given) {
   return (tint, i) => {
     if (tint === 'module' || tint === 'step') {
       const own = columns[tint]?.[i] ?? -1;
-      return own < 0 ? NO_CODE : own % (given.meta.colours.names.length - 1);
+      return own < 0 ? NO_CODE : tint === 'module' ? given.moduleColours[own] : own % (given.meta.colours.names.length - 1);
     }
     const code = tint === 'name' ? given.colours[columns.name[i]] : columns[tint][i];
     return code < 0 ? NO_CODE : code;

@@ -34,6 +34,13 @@ export function createTotals({columns, given, index, matching, left}) {
     device: (i) => rowKinds[columns.row[i]] === 'stream' && columns.category[i] >= 0 && working[columns.category[i]],
   };
 
+  const counted = columns.name.map((code) => given.countedAs[code] ?? code);
+  /**
+   * @param {Grouping} by
+   * @returns {NumberArray}
+   */
+  const codesOf = (by) => (by === 'name' ? counted : /** @type {NumberArray} */ (columns[by]));
+
   /**
    * Add device time to all groups around what launched it.
    * @param {NumberArray} codes
@@ -68,7 +75,7 @@ export function createTotals({columns, given, index, matching, left}) {
   return (which, by, group, own, state, [a, b]) => {
     const mask = matching(state, own.concat('window')),
       size = group.labels.length,
-      codes = /** @type {NumberArray} */ (columns[by]);
+      codes = codesOf(by);
     /** @type {Map<number, number>} how far each group reaches on each track */
     const reach = new Map();
     /** @type {Totals} */

@@ -17,7 +17,7 @@ export class TableFoot {
   draw(answer) {
     const {state} = this.table,
       {label, rows, start} = answer,
-      key = [rows, start, label.length, state.filter, state.top, Boolean(answer.estimate)].join('\n');
+      key = [rows, start, label.length, state.filter, state.top, state.waits, answer.waits, Boolean(answer.estimate)].join('\n');
     if (key === this.drawn) return;
     this.drawn = key;
     const {box} = this,
@@ -29,6 +29,7 @@ export class TableFoot {
           ? 'no row passes the filter'
           : 'nothing is selected by the other views',
     );
+    if (!state.waits && answer.waits) box.append(` · ${formatCount(answer.waits)} that wait hidden`);
     if (answer.estimate) box.append(' · ≈ estimates: many slices are in this file as sums only');
     if (start || label.length >= PAGE_ROWS) box.append(` · ${formatCount(start + 1)} – ${formatCount(start + label.length)}`);
     if (start) this.turn('‹ before', () => ({start: Math.max(0, state.start - PAGE_ROWS)}));

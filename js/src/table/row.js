@@ -10,7 +10,7 @@ function doubtMark(codes) {
   mark.className = 'nbp-doubt';
   mark.textContent = ' ⚠';
   mark.title = `times of this row are in doubt: ${codes} (p.trust says what to do)`;
-  mark.style.cssText = 'cursor: help; color: #b26a00';
+  mark.style.cssText = 'cursor: help; color: var(--nbp-warning)';
   mark.setAttribute('role', 'img');
   mark.setAttribute('aria-label', `in doubt: ${codes}`);
   return mark;
@@ -55,9 +55,10 @@ export class TableRow {
    */
   fill(answer, i, most) {
     const {data, label, detail, by} = answer;
-    this.put('name', [by, label[i], detail[i], data.side[i], data.name[i], Boolean(this.ctx.meta.doubts)].join('\n'), () => {
+    this.put('name', [by, label[i], detail[i], data.side[i], data.name[i], data.waits[i], Boolean(this.ctx.meta.doubts)].join('\n'), () => {
       this.row.dataset.name = label[i];
       this.cells[0].title = `${label[i].slice(0, 4 * LONGEST_SHOWN)}${detail[i] ? `\n${detail[i]}` : ''}`;
+      this.row.classList.toggle('nbp-waits', data.waits[i] === 1);
       this.cells[0].replaceChildren(this.nameLine(answer, i));
     });
     this.columns.forEach((column, k) => {
@@ -81,7 +82,8 @@ export class TableRow {
   nameLine(answer, i) {
     const line = document.createElement('div'),
       {data, label, detail, by} = answer,
-      whole = data.name[i] === NO_NAME ? label[i] : this.ctx.labelOf(data.name[i]),
+      own = data.name[i] !== NO_NAME && this.ctx.nameOf(data.name[i]) === label[i], // not one for several names
+      whole = own ? this.ctx.labelOf(data.name[i]) : label[i],
       text = whole.length > LONGEST_SHOWN ? `${whole.slice(0, LONGEST_SHOWN)}…${whole.slice(-TAIL)}` : whole;
     /**
      * @param {'i' | 'span'} tag
@@ -102,6 +104,7 @@ export class TableRow {
     const doubt = this.ctx.meta.doubts?.[data.side[i] ? 'device' : 'host']?.[label[i]];
     if (doubt && ['name', 'shapes'].includes(by)) line.append(doubtMark(doubt));
     if (data.side[i]) add('span', 'nbp-side', 'GPU');
+    if (data.waits[i]) add('span', 'nbp-side', 'waits').title = 'a call that only waits; see p.operators(waits=True)';
     if (detail[i]) add('span', 'nbp-shapes', detail[i]);
     return line;
   }

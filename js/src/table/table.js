@@ -3,6 +3,7 @@ import {activeElement, targetOf, textElement} from '../shared/elements.js';
 import {Roving} from '../shared/roving.js';
 import {scrollWithFocus} from '../shared/scrolling.js';
 import {DIMENSIONS} from '../shared/store.js';
+import {mergedName} from '../shared/steps.js';
 import {COLUMNS, FIRST_ROWS, GROUP_TEXTS, NO_NAME, SHARES} from './columns.js';
 import {TableFoot} from './foot.js';
 import {TableRow} from './row.js';
@@ -34,12 +35,13 @@ const highest = (answer, column) => answer.label.reduce((most, _, i) => Math.max
 /** The table of operators, with its choices above and the number of its rows below. */
 export class Table {
   /** @type {TableRequest} */
-  state = {by: 'name', scope: 'all', filter: '', sort: 'self_ns', descending: true, start: 0, top: FIRST_ROWS};
+  state = {by: 'name', scope: 'all', filter: '', waits: true, sort: 'self_ns', descending: true, start: 0, top: FIRST_ROWS};
   /** @type {TableAnswer | null} */ last = null;
   /** @type {TableRow[]} */ rows = [];
   typing = 0;
   headed = '';
   filter = document.createElement('input');
+  waits = document.createElement('button');
   problem = textElement('div', 'nbp-problem', '');
   scroll = textElement('div', 'nbp-table-scroll', '');
   headRow = document.createElement('tr');
@@ -101,6 +103,14 @@ export class Table {
           },
         ),
       );
+    this.waits.textContent = 'waits';
+    this.waits.title = 'show calls that only wait: synchronisation, locks, sockets, sleep';
+    this.waits.setAttribute('aria-pressed', 'true');
+    this.waits.addEventListener('click', () => {
+      this.waits.setAttribute('aria-pressed', String(!this.state.waits));
+      this.ask({waits: !this.state.waits, start: 0});
+    });
+    head.append(this.waits);
     filter.type = 'search';
     filter.placeholder = 'filter: conv, /mm|conv/, self>1ms, step=3:7';
     filter.setAttribute('aria-label', 'filter rows');
@@ -172,11 +182,14 @@ export class Table {
    * What a click on a row selects.
    * @param {TableAnswer} answer
    * @param {number} row
-   * @returns {{dimension: 'category' | 'name', value: string} | null}
+   * @returns {{dimension: 'category' | 'name', values: string[]} | null}
    */
   clauseOf({by, label, data}, row) {
-    if (by === 'category') return {dimension: 'category', value: label[row]};
-    return data.name[row] === NO_NAME ? null : {dimension: 'name', value: label[row]};
+    if (by === 'category') return {dimension: 'category', values: [label[row]]};
+    if (data.name[row] === NO_NAME) return null;
+    const {nameList} = this.ctx.meta,
+      whole = this.ctx.nameOf(data.name[row]);
+    return {dimension: 'name', values: whole === label[row] ? [whole] : nameList.filter((name) => mergedName(name) === label[row])};
   }
 
   /**
@@ -188,7 +201,7 @@ export class Table {
   mark(answer, row, i) {
     const state = this.ctx.store.get(),
       clause = this.clauseOf(answer, i),
-      chosen = clause !== null && (state[clause.dimension] ?? []).includes(clause.value),
+      chosen = clause !== null && clause.values.every((value) => (state[clause.dimension] ?? []).includes(value)),
       any = Boolean(state.name || state.category);
     if (row.getAttribute('aria-selected') !== String(chosen)) row.setAttribute('aria-selected', String(chosen));
     row.classList.toggle('nbp-unchosen', any && !chosen && answer.by !== 'module');
@@ -224,6 +237,7 @@ export class Table {
     rows.forEach(({row}, i) => {
       if (row.tabIndex !== (i === reached ? 0 : -1)) row.tabIndex = i === reached ? 0 : -1;
     });
+    this.waits.hidden = !answer.waits;
     problem.textContent = answer.error;
     problem.hidden = !answer.error;
     this.foot.draw(answer);
@@ -241,11 +255,12 @@ export class Table {
       return;
     }
     const now = ctx.store.get()[clause.dimension] ?? [];
-    const next = now.includes(clause.value)
-      ? now.filter((v) => v !== clause.value)
+    const {values} = clause;
+    const next = values.every((value) => now.includes(value))
+      ? now.filter((value) => !values.includes(value))
       : extend
-        ? [...now, clause.value]
-        : [clause.value];
+        ? [...new Set([...now, ...values])]
+        : values;
     ctx.store.set({[clause.dimension]: next.length ? next : null}, 'table');
   }
 

@@ -35,7 +35,7 @@ const CELLS = {
  */
 export const cellText = (value, unit) => (Number.isFinite(value) ? (CELLS[unit]?.(value) ?? '') : '–');
 
-const numeric = (/** @type {CellUnit} */ unit) => unit !== 'text' && unit !== 'code';
+const numeric = (/** @type {CellUnit} */ unit) => !['text', 'name', 'code'].includes(unit);
 
 /**
  * The value at which a bar is as wide as its cell, by column.
@@ -123,7 +123,8 @@ export class PartTable {
     el.append(
       ...heads.map(([key, , unit]) => {
         const cell = document.createElement('td');
-        cell.textContent = numeric(unit) ? cellText(columns[key][i], unit) : texts[key][i];
+        if (unit === 'name') cell.append(...this.nameOf(key, i));
+        else cell.textContent = numeric(unit) ? cellText(columns[key][i], unit) : texts[key][i];
         cell.className = numeric(unit) ? 'nbp-number' : `nbp-${unit}`;
         if (!numeric(unit)) cell.title = texts[key][i];
         if (this.largest[key] && Number.isFinite(columns[key][i])) {
@@ -135,6 +136,19 @@ export class PartTable {
     );
     el.classList.toggle('nbp-pickable', Boolean(select?.[i]));
     return el;
+  }
+
+  /**
+   * A swatch and what is written for a name.
+   * @param {string} key
+   * @param {number} i
+   */
+  nameOf(key, i) {
+    const {texts, names} = this.part,
+      {labels, colours} = names?.[key] ?? {labels: texts[key], colours: []},
+      swatch = textElement('i', 'nbp-swatch', '');
+    if (/^#[0-9a-f]{6}$/i.test(colours[i] ?? '')) swatch.style.background = colours[i];
+    return texts[key][i] ? [swatch, labels[i]] : [];
   }
 
   order() {

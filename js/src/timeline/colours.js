@@ -71,7 +71,7 @@ export function createPalettes(colours) {
     name: colours.names.map(parseColour),
     phase: colours.phases.map(parseColour),
     category: colours.categories.map(parseColour),
-    module: colours.names.map(parseColour),
+    module: colours.names.map(parseColour), // by a hash of the path
     step: colours.names.map(parseColour),
   };
   return {

@@ -1,5 +1,5 @@
 // Written by `python -m notebook_prof.service.messages`: do not change it here.
-type CellUnit = 'ns' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'code';
+type CellUnit = 'ns' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code';
 type TabPart = NotePart | FactsPart | CardsPart | TablePart | PicturePart;
 type Doubts = Record<'host' | 'device', Record<string, string>>;
 type LodPicture = LodCells | LodSlices;
@@ -124,6 +124,11 @@ interface AccountAnswer {
   shown: boolean;
   thinned: boolean;
   data: AccountColumns;
+}
+/** What the colours stand for: text, colour and share of all own time, and how many others there are. */
+interface LegendAnswer {
+  items: [string, string, number][];
+  more: number;
 }
 /** Cells of rows × bins: what is too narrow to be drawn one by one. */
 interface DensityPlace {
@@ -298,10 +303,11 @@ interface PhasesAnswer {
   estimate?: boolean;
   data: PhaseColumns;
 }
-/** Rows of the table; `side` is 1 on a device. */
+/** Rows of the table; `side` is 1 on a device, `waits` for a call that only waits. */
 type TableColumns = {
   name: Uint32Array;
   side: Uint8Array;
+  waits: Uint8Array;
   share: Float64Array;
   count: Float64Array;
   total_ns: Float64Array;
@@ -318,6 +324,7 @@ interface TableAnswer {
   error: string;
   rows: number;
   start: number;
+  waits: number;
   label: string[];
   detail: string[];
   data: TableColumns;
@@ -427,13 +434,19 @@ interface CardsPart {
   kind: 'cards';
   cards: Card[];
 }
+/** Of a column of names: what to write, and the colour of the family; the whole name is in `texts`. */
+interface NameCells {
+  labels: string[];
+  colours: string[];
+}
 /** A table: `heads` are key, text and unit; its numbers lie in the columns ``PART.KEY``. */
 interface TablePart {
   kind: 'table';
   title: string;
   call: string;
-  heads: ([string, string, 'ns' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'code'])[];
+  heads: ([string, string, 'ns' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code'])[];
   texts: Record<string, string[]>;
+  names: Record<string, NameCells>;
   bars: string[];
   size: number;
   rows: number;
@@ -495,6 +508,7 @@ interface Answers {
   doubts: DoubtsAnswer;
   names: NamesAnswer;
   account: AccountAnswer;
+  legend: LegendAnswer;
   lod: LodCells | LodSlices | LodMarks;
   strip: StripAnswer | StripMarks;
   memory: MemoryAnswer | NoMemory;

@@ -41,7 +41,7 @@ type Tint = 'name' | 'phase' | 'category' | 'module' | 'step';
 type Grouping = 'name' | 'shapes' | 'module' | 'category';
 
 /** Numbers of the operator table. */
-type TableNumber = Exclude<keyof TableColumns, 'name' | 'side'>;
+type TableNumber = Exclude<keyof TableColumns, 'name' | 'side' | 'waits'>;
 /** Key, text and unit of a column of a tab's table. */
 type TableHead = TablePart['heads'][number];
 interface AbsentPart {

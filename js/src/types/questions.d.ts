@@ -30,6 +30,10 @@ interface LodRequest {
   find: string;
   picture?: number;
 }
+/** What the colours of the timeline mean. */
+interface LegendRequest {
+  tint: Tint;
+}
 /** The whole recording in one strip. */
 interface StripRequest {
   px: number;
@@ -58,6 +62,7 @@ interface TableRequest {
   scope: 'all' | 'host' | 'device';
   filter: string;
   sort: string;
+  waits: boolean;
   descending?: boolean;
   by_side?: boolean;
   start: number;
@@ -101,6 +106,7 @@ interface Asked {
   names: NamesRequest;
   account: AccountRequest;
   lod: LodRequest;
+  legend: LegendRequest;
   strip: StripRequest;
   memory: MemoryRequest;
   counters: CountersRequest;

@@ -70,6 +70,13 @@ interface ReportData {
   names: string[];
   short: string[];
   colours: Uint8Array;
+  /** Codes of the names of calls that only wait. */
+  waits: number[];
+  /** Code of the name under which tables count each. */
+  countedAs: Int32Array;
+  /** Place in the palette of every module. */
+  moduleColours: number[];
+  legends: Partial<Record<Tint, LegendAnswer>>;
   trackOfRow: number[];
   groups: Partial<Record<Grouping, ReportGroup>>;
   account: {content: Omit<AccountAnswer, 'data'>; data: AccountAnswer['data']};

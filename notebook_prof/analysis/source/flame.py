@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...errors import OptionError, nearest
+from ...labels import merged_name
 from ...trace import Trace
 from ...trace.arrays import IntArray
 from ...trace.intervals import as_ints
@@ -18,7 +19,7 @@ from ...trace.taxonomy import STEP_PREFIX
 from ..device.launches import launching_rows
 from ..scope import Numbers, Scope, Texts, WindowLike, ints, on_device, on_host, texts
 
-MERGED_STEPS: Final = STEP_PREFIX.replace("#", "*")
+MERGED_STEPS: Final = merged_name(STEP_PREFIX)
 """Name of the node of all steps, as PyTorch's ``key_averages`` calls it."""
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from ...labels import variants
 from ...trace import Intervals, Trace, union
 from ...trace.arrays import BoolArray, IntArray
 from ..device.launches import launch_calls
@@ -27,6 +28,57 @@ _SYNCHRONISES: Final = re.compile(
 _COPIES: Final = re.compile(r"(?:cuda|cu|hip|musa)Memcpy(?!DtoD)(?!\w*Async)\w*")
 _COPIES_LATER: Final = re.compile(r"(?:cuda|cu|hip|musa)Memcpy\w*Async\w*")
 _READS: Final = re.compile(r"aten::(?:_local_scalar_dense|item|is_nonzero)")
+
+_WAITS: Final = re.compile(
+    r"(?:^|[\s.<(])(?:lock\.acquire|acquire of _thread|time\.sleep|sleep>|_wait_for_tstate_lock|Thread\.join"
+    r"|Condition\.wait|Event\.wait|(?:Simple)?Queue\.get|select\.\w+|epoll|waitpid|Popen\.wait|sock(?:et)?\.recv)"
+    r"|^wait \(threading\.py|^_wait_for_tstate_lock|^\S+:\d+  (?:\w+ = )?(?:time\.)?sleep\("
+    r"|(?:^|[\s.])(?:block_until_ready|try_to_block|BlockHostUntilReady)\b"
+    r"|\b(?:readinto|recv_into|accept|_try_wait|_wait|wait|select|poll|_retrieve|_poll) "
+    r"\((?:socket|ssl|subprocess|connection|selectors|popen_\w+|parallel|threading|_base)\.py"
+)
+
+
+def waits_by_name(name: str) -> bool:
+    """Return whether a function or line of this name waits for something else.
+
+    Examples
+    --------
+    >>> waits_by_name("wait (threading.py)"), waits_by_name("select_rows (frame.py)")
+    (True, False)
+    """
+    return _WAITS.search(name) is not None
+
+
+def waiting_names(trace: Trace) -> BoolArray:
+    """Return which names of slices are those of calls that wait and do nothing else.
+
+    A name waits if all its slices are of category ``sync``, if it synchronises a device, stream, event or
+    context (``cudaDeviceSynchronize``), or if it is Python's or a library's way to wait for a lock, a thread,
+    a socket, a process, the clock or a runtime (``lock.acquire``, ``select``, ``block_until_ready``). Copies
+    that block are work.
+
+    Returns
+    -------
+    ndarray of bool, shape (names,)
+        In the order of ``trace.slices["name"].cat.categories``.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw("main: [aten::mm][cudaDeviceSynchronize][cudaMemcpy]")
+    >>> list(trace.slices["name"].cat.categories[waiting_names(trace)])
+    ['cudaDeviceSynchronize']
+    """
+    names = trace.slices["name"].cat.categories.astype("str")
+    by_name = np.array([waits_by_name(variants(name)[0] if ".py(" in name else name) for name in names], bool)
+    code, category = (trace.slices[column].cat for column in ("name", "category"))
+    sync = np.append(category.categories == "sync", False)[category.codes.to_numpy()]
+    every, waits = (
+        np.bincount(code.codes.to_numpy()[keep].astype(np.int64) + 1, minlength=len(names) + 1)[1:]
+        for keep in (slice(None), sync)
+    )
+    return np.asarray(by_name | _named(trace, _SYNCHRONISES)[:-1] | ((waits > 0) & (waits == every)))
 
 
 def waiting(trace: Trace, scope: Scope) -> BoolArray:

@@ -12,6 +12,7 @@ import pandas as pd
 from ...trace import Trace, Window, inherit
 from ...trace.arrays import IntArray
 from ...trace.intervals import as_ints
+from ..name_labels import module_classes
 from ..scope import Numbers, Scope, WindowLike, ints, many, on_device, on_host
 from .recorded_steps import recorded_table
 
@@ -170,6 +171,7 @@ def layers(
 
         - ``module`` str: path, as in ``layers.0.conv``; missing in the last row, which holds the times of no
           module, so that the ``self`` columns sum over all rows to the whole;
+        - ``class`` str: its class, as in ``Conv2d``; missing where the recording does not tell;
         - ``parent`` str: the module that calls it, missing for roots; ``depth`` int64;
         - ``calls`` int64;
         - ``forward_ns``, ``backward_ns``, ``optimizer_ns`` int64: self times of everything on any thread that
@@ -219,6 +221,7 @@ def layers(
     allocated, kept = _memory(trace, tree, window, step)
     table["allocated_bytes"], table["kept_bytes"] = tree.with_children(allocated), tree.with_children(kept)
     table = table.assign(**_parameters(trace, tree))
+    table["class"] = table["module"].map(module_classes(trace)).astype("str")
     which = "device_" if table["device_self_ns"].any() else ""
     total = table[[f"{which}{phase}_ns" for phase in _PHASES]].sum(axis=1)
     table["share"] = total / max(int(table["device_self_ns" if which else "host_self_ns"].sum()), 1)
@@ -236,8 +239,8 @@ def _columns(table: pd.DataFrame) -> pd.DataFrame:
     for name in counted:
         table[name] = table[name] if name in table else pd.array([], dtype="Int64")
     if "share" not in table:
-        table["share"] = np.empty(0, np.float64)
-    return table[["module", "parent", "depth", *names, *counted, "share"]].reset_index(drop=True)
+        table["share"], table["class"] = np.empty(0, np.float64), pd.Series(dtype="str")
+    return table[["module", "class", "parent", "depth", *names, *counted, "share"]].reset_index(drop=True)
 
 
 def _parameters(trace: Trace, tree: ModuleTree) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from ...errors import OptionError
+from ...labels import merged_name
 from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
 from ..device.launches import launching_rows
@@ -15,6 +17,7 @@ from ..grouping import Groups, covered, group, inclusive, nested_in_own_group
 from ..scope import Numbers, Scope, Texts, WindowLike, ints, many, of_kind, on_device, on_host
 from ..trust.doubts import mark, operator_doubts
 from ..work.slices import inclusive_work, slice_work
+from .host_states import waiting_names
 
 _CALLS: Final = ("operator", "collective")
 
@@ -59,6 +62,7 @@ def operators(
     step: Numbers = None,
     phase: Texts = None,
     category: Texts = None,
+    waits: bool | None = None,
 ) -> pd.DataFrame:
     """Count and time of everything that ran on host threads, grouped by name.
 
@@ -73,13 +77,19 @@ def operators(
         Keep these. `name` keeps rows of the result and does not change anyone's `share`.
     step : int or iterable of int, optional
         Keep these steps. Device work belongs to the step (and phase) that launched it.
+    waits : bool, optional
+        True keeps the rows of calls that wait and do nothing else, False the others: names whose slices are
+        all of category ``sync``, that synchronise a device (``cudaDeviceSynchronize``), or that wait in
+        Python or a library for a lock, thread, socket, process, the clock or a runtime (``lock.acquire``,
+        ``select``). Copies that block are work. As with `name`, nobody's `share` changes.
 
     Returns
     -------
     DataFrame
         By `self_ns`, then `device_self_ns`, longest first; no rows for a trace without host slices.
 
-        - the columns of `by`; missing where a slice has no module, phase, …;
+        - the columns of `by`; missing where a slice has no module, phase, …; the ranges that PyTorch's and
+          Paddle's profilers draw around steps (``ProfilerStep#7``) are one name, ``ProfilerStep*``;
         - ``count`` int64: calls. An operator that is the only thing inside an operator of the same name
           is a re-dispatch of one call and not counted, as in PyTorch's ``key_averages()``;
         - ``total_ns`` int64: time with at least one such slice open, summed over threads; recursion is not
@@ -94,7 +104,7 @@ def operators(
     Raises
     ------
     OptionError
-        If it cannot be grouped by `by`.
+        If it cannot be grouped by `by`, or `waits` is given without ``name`` in `by`.
     SelectionError
         If a phase or category does not exist.
 
@@ -106,9 +116,15 @@ def operators(
     >>> operators(b.seal())[["name", "count", "total_ns", "self_ns", "share"]].values.tolist()
     [['mm', 2, 6, 6, 0.6], ['linear', 1, 10, 4, 0.4]]
     """
-    return _operators(
+    table = _operators(
         trace, by, doubted=True, window=window, name=name, step=step, phase=phase, category=category
     )
+    if waits is None:
+        return table
+    if "name" not in table:
+        raise OptionError("whether a row waits is known by its name: group by 'name' too, or leave waits out")
+    waiting = trace.slices["name"].cat.categories[waiting_names(trace)]
+    return table[table["name"].isin(waiting).to_numpy() == waits].reset_index(drop=True)
 
 
 def operator_times(trace: Trace, *, category: Texts = None) -> pd.DataFrame:
@@ -128,7 +144,7 @@ def _operators(
     category: Texts = None,
 ) -> pd.DataFrame:
     host = on_host(trace, window).where(step=step, phase=phase, category=category)
-    groups = group(host.slices, by)
+    groups = group(host.slices, by, merge_steps=True)
     parent = ints(host.slices["parent"])
     table = groups.keys.copy()
     table["count"] = groups.sum(host.rows) - groups.sum(_redispatching(trace, host, groups, parent))
@@ -145,7 +161,7 @@ def _operators(
     ran = groups.sum(host.rows) > 0
     present = ran if category is not None else ran | (total > 0)
     if name is not None and "name" in table:
-        present &= table["name"].isin(many(name)).to_numpy()
+        present &= table["name"].isin([merged_name(str(one)) for one in many(name)]).to_numpy()
     order = ["self_ns", "device_self_ns", "total_ns"]
     return table[present].sort_values(order, ascending=False, kind="stable").reset_index(drop=True)
 
@@ -210,7 +226,7 @@ def operator_work(
     table = operators(trace, window=window, by=by, name=name, step=step, phase=phase, category=category)
     host = on_host(trace, window).where(step=step, phase=phase, category=category)
     slices = host.slices
-    groups = group(slices, by)
+    groups = group(slices, by, merge_steps=True)
     parent = ints(slices["parent"])
     work = slice_work(trace, element_bytes)
     launched = np.flatnonzero((work.kind >= 0) & ~of_kind(trace, ("thread", "process")))

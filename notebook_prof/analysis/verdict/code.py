@@ -12,12 +12,13 @@ from ...units import format_items
 from ..source.frames import frames
 from ..source.lines import LINE, hot_lines
 from ..time.cpu import cpu
+from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
 from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
 from .facts import Facts
 from .finding import Finding
 from .lines import short
-from .python import library_of, python_verdict, spelled, waits_by_name
+from .python import library_of, python_verdict, spelled
 from .steps import line_select, line_words
 
 MOST: Final = 0.5

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from ...units import format_bytes, format_items, format_share
+from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
 from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
 from .facts import OPERATORS, Facts
-from .python import waits_by_name
 
 _SHOWN: Final = 3
 _SMALL: Final = 0.01

@@ -12,6 +12,7 @@ from ...trace.arrays import IntArray
 from ...units import format_share
 from ..scope import Scope, ints
 from ..source.frames import Frames, frames
+from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
 from .claims import Sentence, Source, cite_ns, cite_share, say
 from .facts import Facts
@@ -20,14 +21,6 @@ from .finding import Finding
 _LINE: Final = re.compile(r"(?P<file>[^\s:]+):(?P<line>\d+)  (?P<text>.+)")
 _LOOP: Final = re.compile(r"(?:async\s+)?(?:for|while)\b.*:\s*(?:#.*)?")
 _PRODUCT: Final = re.compile(r"[\w\])]\s*@\s*[\w(\[]")
-_WAITS: Final = re.compile(
-    r"(?:^|[\s.<(])(?:lock\.acquire|acquire of _thread|time\.sleep|sleep>|_wait_for_tstate_lock|Thread\.join"
-    r"|Condition\.wait|Event\.wait|(?:Simple)?Queue\.get|select\.\w+|epoll|waitpid|Popen\.wait|sock(?:et)?\.recv)"
-    r"|^wait \(threading\.py|^_wait_for_tstate_lock|^\S+:\d+  (?:\w+ = )?(?:time\.)?sleep\("
-    r"|(?:^|[\s.])(?:block_until_ready|try_to_block|BlockHostUntilReady)\b"
-    r"|\b(?:readinto|recv_into|accept|_try_wait|_wait|wait|select|poll|_retrieve|_poll) "
-    r"\((?:socket|ssl|subprocess|connection|selectors|popen_\w+|parallel|threading|_base)\.py"
-)
 _PACKAGES: Final = re.compile(r"(?:site|dist)-packages[\\/](?P<name>[^\\/]+)")
 _BINARY: Final = re.compile(r"<(?:built-in|slot wrapper).* (?P<name>\w+) of .*numpy|^(?P<pure>numpy\.[\w.]+)")
 _SPELLED: Final = {"numpy": "NumPy", "scipy": "SciPy", "sklearn": "scikit-learn", "torch": "PyTorch"}
@@ -91,17 +84,6 @@ def is_wait(scope: Scope) -> np.ndarray[Any, np.dtype[np.bool_]]:
         [*map(waits_by_name, scope.slices["name"].cat.categories.astype("str")), False], dtype=bool
     )
     return np.asarray(named[scope.codes("name")] | scope.among("category", ("sync",)))
-
-
-def waits_by_name(name: str) -> bool:
-    """Return whether a function or line of this name waits for something else.
-
-    Examples
-    --------
-    >>> waits_by_name("wait (threading.py)"), waits_by_name("select_rows (frame.py)")
-    (True, False)
-    """
-    return _WAITS.search(name) is not None
 
 
 def library_of(file: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""A range around every call of a module, named by its attribute path; and how many parameters each has."""
+"""A range around every call of a module, named by its attribute path; class and parameters of each."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import pandas as pd
 
 from ...trace.taxonomy import EVALUATION_SUFFIX, MODULE_PREFIX
 
-COLUMNS = ("module", "parameters", "trainable", "parameter_bytes")
+COLUMNS = ("module", "parameters", "trainable", "parameter_bytes", "class")
 
 
 class ParameterCounts:
-    """Own parameters (not those of children) of modules, by the name under which they are recorded.
+    """Class and own parameters (not those of children) of modules, by the name under which they are recorded.
 
     A parameter that several modules share is counted in the first of them.
     """
 
     def __init__(self) -> None:
-        self._rows: dict[str, tuple[int, int, int]] = {}
+        self._rows: dict[str, tuple[int, int, int, str]] = {}
 
     def add(self, root: Any, names: dict[int, str]) -> None:
         """Count the parameters of a module and of all inside it; `names` are by ``id``."""
@@ -43,10 +43,11 @@ class ParameterCounts:
                 trainable += own * bool(getattr(parameter, "requires_grad", False))
             name = names.get(id(module))
             if name is not None:
-                self._rows.setdefault(name.removeprefix(MODULE_PREFIX), (count, trainable, size))
+                row = count, trainable, size, type(module).__name__
+                self._rows.setdefault(name.removeprefix(MODULE_PREFIX), row)
 
     def table(self) -> pd.DataFrame | None:
-        """Return ``module parameters trainable parameter_bytes``, or None without modules."""
+        """Return ``module parameters trainable parameter_bytes class``, or None without modules."""
         if not self._rows:
             return None
         rows = [(name, *counts) for name, counts in self._rows.items()]

@@ -11,7 +11,7 @@ from bokeh.models import BasicTicker, BasicTickFormatter, BoxAnnotation, LinearC
 from bokeh.palettes import Cividis256
 from bokeh.plotting import figure
 
-from ...service.palette import CATEGORIES, MEMORY, PHASES
+from ...service.palette import ACCOUNT, CATEGORIES, IDLE, PHASES
 from ...views.figures.canvas import empty_source
 from ...views.time_axis import time_ticker
 from ..pictures import PARTS
@@ -19,13 +19,13 @@ from ..pictures import PARTS
 BUBBLES: Final = {
     "compute_ns": ("compute", CATEGORIES["kernel"]),
     "other_ns": ("collectives", CATEGORIES["collective"]),
-    "warmup_ns": ("warm-up", PHASES["data"]),
-    "between_ns": ("between", PHASES["other"]),
-    "drain_ns": ("drain", PHASES["backward"]),
+    "warmup_ns": ("warm-up", IDLE[2]),
+    "between_ns": ("between", IDLE[0]),
+    "drain_ns": ("drain", IDLE[1]),
 }
 TALK: Final = {
-    "transfer_ns": ("transfer", PHASES["forward"]),
-    "wait_ns": ("waiting for the last rank", PHASES["data"]),
+    "transfer_ns": ("transfer", CATEGORIES["collective"]),
+    "wait_ns": ("waiting for the last rank", CATEGORIES["sync"]),
     "rest_ns": ("not shared", PHASES["other"]),
 }
 _HEIGHT: Final = 224
@@ -106,7 +106,7 @@ def _stacked(plot: figure) -> figure:
 
 def _late(plot: figure) -> figure:
     source = empty_source("late_data", "at top alpha")
-    style = {"fill_color": PHASES["data"], "fill_alpha": "alpha", "line_color": None}
+    style = {"fill_color": CATEGORIES["sync"], "fill_alpha": "alpha", "line_color": None}
     plot.vbar(x="at", top="top", width=0.8, source=source, **style)
     return plot
 
@@ -123,10 +123,10 @@ def _square(plot: figure) -> figure:
 
 def _marey(plot: figure) -> figure:
     spans = empty_source("marey_data", "y step left right alpha")
-    style = {"fill_color": PHASES["forward"], "line_color": None, "fill_alpha": "alpha"}
+    style = {"fill_color": ACCOUNT["steps"][0], "line_color": None, "fill_alpha": "alpha"}
     plot.hbar(y="y", left="left", right="right", height=0.5, source=spans, **style)
     lines = empty_source("marey_lines", "xs ys alpha")
-    plot.multi_line("xs", "ys", source=lines, line_color=MEMORY["peak"], line_width=1.4, line_alpha="alpha")
+    plot.multi_line("xs", "ys", source=lines, line_color=IDLE[2], line_width=1.4, line_alpha="alpha")
     frame = {"visible": False, "fill_alpha": 0.06, "line_width": 1.5, "level": "overlay"}
     plot.add_layout(BoxAnnotation(name="marey_window", **frame))
     return plot

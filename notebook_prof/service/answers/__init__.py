@@ -11,6 +11,7 @@ from .account import account
 from .curves import counters, memory
 from .detail import detail
 from .find import find, neighbour, search
+from .legend import legend
 from .meta import doubts, meta, names
 from .phases import phases
 from .table import table, table_is_slow
@@ -24,6 +25,7 @@ QUESTIONS: Final[Mapping[str, Ask]] = {
     "detail": detail,
     "doubts": doubts,
     "find": find,
+    "legend": legend,
     "lod": lod,
     "memory": memory,
     "meta": meta,
@@ -41,6 +43,7 @@ __all__ = [
     "QUESTIONS",
     "Ask",
     "account",
+    "legend",
     "lod",
     "memory",
     "meta",

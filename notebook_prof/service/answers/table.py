@@ -11,8 +11,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...errors import OptionError
+from ...labels import merged_name
 from ...selection import Query, passing
-from ...trace.arrays import IntArray
+from ...trace.arrays import BoolArray, IntArray
 from ..filters import narrowed
 from ..packing import Answer, pack
 from ..selected_rows import Key, matching_key
@@ -50,15 +51,17 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
         ``by`` (``name shapes module category``), ``scope`` (``all host device``), ``filter`` (as
         `notebook_prof.selection.Query` reads it, the same as ``p.operators(where=…)``), ``sort`` (``label
         count total_ns self_ns device_ns``), ``descending``, ``start`` and ``top`` (which rows, at most
-        1,000). With ``by_side`` total and self are sorted by as times of the host; a kernel's own time counts
-        as the device's.
+        1,000), ``waits`` (False leaves out calls that only wait). With ``by_side`` total and self are sorted
+        by as times of the host; a kernel's own time counts as the device's.
 
     Returns
     -------
     Answer
         ``label``, ``detail`` in content; columns ``name`` (code, u4; 0xffffffff none) ``count total_ns
-        self_ns device_ns share`` and ``side`` (u1, 1 on a device). ``share`` is of the self time of all
-        rows of the same side, before the filter. Also ``rows`` (how many pass), ``start``, ``count`` and
+        self_ns device_ns share`` ``side`` (u1, 1 on a device) and ``waits`` (u1,
+        1 where ``p.operators(waits=True)`` has the row). ``share`` is of the self time of all
+        rows of the same side, before the filter. Also ``rows`` (how many pass), ``waits`` (how many of those
+        that pass the filter wait), ``start``, ``count`` and
         ``self_ns`` of all slices that are selected, ``device_self_ns`` of all kernels, and
         ``error`` (a sentence) where the filter cannot be
         understood.
@@ -70,7 +73,7 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     window = state.get("window") or (span.start, span.end + 1)
     _, names, details = store.grouping(by)
     labels = store.labels(by)
-    only = set(state[own[0]]) if own and state.get(own[0]) is not None else None
+    only = set(map(merged_name, state[own[0]])) if own and state.get(own[0]) is not None else None
     chosen_groups = None if only is None else np.array([label in only for label in labels], bool)
     everything = _rows(store, by, key, SCOPES["all"], window)
     picked = slice(None) if chosen_groups is None else chosen_groups[everything.group]
@@ -90,6 +93,10 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
         chosen = chosen[passing(_frame(by, rows, labels, details), query)] if query else chosen
     except OptionError as error:
         content["error"] = str(error)
+    wait = _waits(store, names[rows.group])
+    content["waits"] = int(wait[chosen].sum())
+    if not request.get("waits", True):
+        chosen = chosen[~wait[chosen]]
     order = chosen[_order(request, rows, labels, chosen)]
     start, stop = _page(request)
     page = order[start:stop]
@@ -98,21 +105,27 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     ):  # what is selected is shown, even if it is not among the first
         page = np.append(page, order[stop:][chosen_groups[rows.group[order[stop:]]]])[:_MOST_ROWS]
     shown = rows.group[page].tolist()
-    second = details if by == "shapes" else [""] * len(labels)
+    second = details if by == "shapes" else store.module_classes if by == "module" else None
     content |= {
         "rows": len(chosen),
         "start": start,
         "label": [labels[k] for k in shown],
-        "detail": [second[k][:_LONGEST_DETAIL] for k in shown],
+        "detail": ["" if second is None else second[k][:_LONGEST_DETAIL] for k in shown],
     }
     columns: dict[str, npt.NDArray[Any]] = {
         "name": names[rows.group[page]].astype(np.uint32),
         "side": rows.on_device[page].astype(np.uint8),
         "share": rows.share[page],
+        "waits": wait[page].astype(np.uint8),
     }
     for name in ("count", "total_ns", "self_ns", "device_ns"):
         columns[name] = getattr(rows, name)[page].astype(np.float64)
     return pack(content, columns)
+
+
+def _waits(store: ViewStore, names: npt.NDArray[np.integer]) -> BoolArray:
+    """Return which rows are of calls that only wait; those of no name are not."""
+    return np.asarray(np.append(store.waits, False)[names], bool)
 
 
 def _filter(

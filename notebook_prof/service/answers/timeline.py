@@ -14,7 +14,7 @@ from ..columns import DrawnTrack
 from ..lod import Density, DrawnIndex, Picture, density
 from ..lod.rows import RowIndex, spread
 from ..packing import Answer, pack
-from ..palette import NAMES
+from ..palette import HUES
 from ..selected_rows import Key, matching_key
 from ..store import ViewStore
 from .find import matching_slices
@@ -247,7 +247,10 @@ def _tint(store: ViewStore, tint: str, slices: npt.NDArray[Any]) -> npt.NDArray[
     if tint in ("phase", "category"):
         codes = getattr(c, tint)[slices].astype(np.int64)
         return np.where(codes < 0, 255, codes).astype(np.uint8)
-    if tint in ("module", "step"):
-        codes = (c.step if tint == "step" else store.grouping("module")[0])[slices].astype(np.int64)
-        return np.where(codes < 0, 255, codes % (len(NAMES) - 1)).astype(np.uint8)
+    if tint == "step":
+        codes = c.step[slices].astype(np.int64)
+        return np.where(codes < 0, 255, codes % HUES).astype(np.uint8)
+    if tint == "module":
+        colours = np.append(store.module_colours, np.uint8(255))  # -1 (no module) reads the last
+        return np.asarray(colours[store.grouping("module")[0][slices]], np.uint8)
     return np.asarray(store.name_colours[np.maximum(c.name[slices], 0)], np.uint8)

@@ -71,6 +71,13 @@ class LodRequest(CurveRequest):
     picture: float | UnsetType = UNSET
 
 
+class LegendRequest(Question):
+    """What the colours of the timeline mean."""
+
+    t = "legend"
+    tint: Tint = "name"
+
+
 class StripRequest(Question):
     """The whole recording in one strip."""
 
@@ -108,6 +115,7 @@ class TableRequest(Question):
     scope: Scope = "all"
     filter: str = ""
     sort: str = "self_ns"
+    waits: bool = True
     descending: bool | UnsetType = UNSET
     by_side: bool | UnsetType = UNSET
     start: float = 0
@@ -172,6 +180,7 @@ QUESTIONS: Final[Mapping[str, type[Question]]] = {
         NamesRequest,
         AccountRequest,
         LodRequest,
+        LegendRequest,
         StripRequest,
         MemoryRequest,
         CountersRequest,

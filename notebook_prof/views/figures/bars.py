@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +11,7 @@ from ... import analysis
 from ...analysis.device.kernels import LAUNCH
 from ...errors import OptionError, nearest
 from ...selection import Selection
-from ...service.palette import NAMES
+from ...service.palette import CATEGORIES, PHASES, RESOURCE, name_styles
 from ...trace import Trace
 from ...units import format_count, format_ns, format_share
 from .drawn import (
@@ -33,8 +32,6 @@ from .drawn import (
 
 TOP: Final = 20
 SIDES: Final = {"host": "self_ns", "device": "device_self_ns"}
-_TENSOR: Final = NAMES[2]
-_ARGUMENTS: Final = re.compile(r"(?<=[\w>])\([^()]*(\([^()]*\)[^()]*)*\)$")
 _SELECTABLE: Final = ("name", "category", "phase", "step")
 
 
@@ -58,7 +55,8 @@ def operators_figure(
     Returns
     -------
     Drawn or None
-        A click on a bar selects the operator. None without operators.
+        Bars have the colours of the names, phases or categories. A click on one selects the operator. None
+        without operators.
 
     Raises
     ------
@@ -74,10 +72,13 @@ def operators_figure(
         return None
     whole, first = int(table[spent].sum()), table.head(top)
     values = [None if pd.isna(value) else value for value in first[by].tolist()]
+    whole_names = [f"no {by}" if value is None else str(value) for value in values]
+    labels, colours = _look(trace, whole_names, by, side)
     columns: dict[str, Any] = {
-        "name": [f"no {by}" if value is None else str(value) for value in values],
+        "name": whole_names,
+        "label": labels,
         "length": first[spent].to_numpy(),
-        "colour": [NAMES[0 if side == "host" else 1]] * len(first),
+        "colour": colours,
         "alpha": opacity(values, selection.name if by == "name" else None),
         "select": patches(by, values) if by in _SELECTABLE else [""] * len(first),
     }
@@ -108,7 +109,8 @@ def kernels_figure(
     Returns
     -------
     Drawn or None
-        A click on a bar selects the kernel. None without kernels.
+        Bars have the colours of the names; behind one stands whether it used tensor cores. A click on a bar
+        selects the kernel. None without kernels.
 
     Raises
     ------
@@ -124,10 +126,13 @@ def kernels_figure(
         return None
     whole, first = int(table["total_ns"].sum()), table.head(top)
     names = [str(name) for name in first["name"]]
+    labels, colours = _look(trace, names, "name", "device")
     columns: dict[str, Any] = {
         "name": names,
+        "label": labels,
         "length": first["total_ns"].to_numpy(),
-        "colour": [_TENSOR if used else NAMES[1] for used in first["tensor_cores"]],
+        "colour": colours,
+        "note": ["tensor cores" if used else "" for used in first["tensor_cores"]],
         "alpha": opacity(names, selection.name),
         "select": patches("name", names),
     }
@@ -138,17 +143,20 @@ def kernels_figure(
         tooltips["launched with"] = _launches(first)
     used = float(table.loc[table["tensor_cores"], "total_ns"].sum()) / max(whole, 1)
     title = f"{format_count(len(table))} kernels: {format_ns(whole)} · {format_share(used)} on tensor cores"
-    legend = {"tensor cores": _TENSOR, "others": NAMES[1]} if used else {}
-    return _drawn(columns, tooltips, whole, len(table) - len(first), title, legend)
+    return _drawn(columns, tooltips, whole, len(table) - len(first), title)
+
+
+def _look(trace: Trace, names: list[str], by: str, side: str) -> tuple[list[str], list[str]]:
+    """Return what to write for each bar, and its colour."""
+    if by == "name":
+        styles = name_styles(trace)
+        return [styles.label(name) for name in names], [styles.colour(name) for name in names]
+    own = {"phase": PHASES, "category": CATEGORIES}.get(by, {})
+    return names, [own.get(name, RESOURCE[side]) for name in names]
 
 
 def _drawn(
-    columns: dict[str, Any],
-    tooltips: dict[str, list[str]],
-    whole: int,
-    others: int,
-    title: str,
-    legend: dict[str, str] | None = None,
+    columns: dict[str, Any], tooltips: dict[str, list[str]], whole: int, others: int, title: str
 ) -> Drawn:
     """Draw bars of `columns`; the title tells what is left out."""
     length = [int(value) for value in columns["length"]]
@@ -162,23 +170,18 @@ def _drawn(
         **tooltips,
     }
     scale, unit = time_unit(max(length))
-    columns |= {"length": np.array(length) / scale, "place": np.arange(len(length)), "share": share}
+    notes = columns.get("note", [""] * len(share))
+    ends = [f"{text} · {note}" if note else text for text, note in zip(share, notes, strict=True)]
+    columns |= {"length": np.array(length) / scale, "place": np.arange(len(length)), "share": ends}
     data = source(columns | tip_columns(tooltips))
-    plot = row_figure(
-        [_plain_kernel_name(name) for name in columns["name"]], unit, max(length) / scale * 1.12
-    )
+    plot = row_figure(columns["label"], unit, max(length) / scale * (1.24 if any(notes) else 1.12))
     bars = plot.hbar(
         y="place", right="length", height=0.8, source=data, fill_color="colour", fill_alpha="alpha",
         line_color=None,
     )  # fmt: skip
     bar_ends(plot, data)
     tell(plot, bars, tooltips)
-    return Drawn(plot, title, legend or {})
-
-
-def _plain_kernel_name(name: str) -> str:
-    """Return a kernel's name without ``void`` and the types of its arguments, which are alike in most."""
-    return _ARGUMENTS.sub("", name.removeprefix("void ")) or name
+    return Drawn(plot, title)
 
 
 def _launches(table: pd.DataFrame) -> list[str]:

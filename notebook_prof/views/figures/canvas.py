@@ -19,7 +19,7 @@ from bokeh.models import (
 )
 from bokeh.plotting import figure
 
-from ...service.palette import COUNTER, MEMORY
+from ...service.palette import COUNTER, MARK, MEMORY
 from ..time_axis import time_ticker
 from .sizes import AXIS_PX, GUTTER_PX, LANE_PX, MARGIN_PX
 
@@ -144,10 +144,10 @@ def timeline_figure(view: Range1d, lanes: int) -> figure:
         "ys",
         source=empty_source("links", "xs ys"),
         line_width=1.5,
-        line_color="#D55E00",
+        line_color=MARK,
         name="links_glyph",
     )
-    plot.scatter("x", "y", source=empty_source("heads", "x y"), size=6, color="#D55E00")
+    plot.scatter("x", "y", source=empty_source("heads", "x y"), size=6, color=MARK)
     plot.text(
         "x",
         "y",

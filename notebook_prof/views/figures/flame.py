@@ -10,8 +10,9 @@ from bokeh.models import Range1d
 
 from ... import analysis
 from ...analysis.source.flame import MERGED_STEPS
+from ...labels import track_label
 from ...selection import Selection
-from ...service.palette import NAMES
+from ...service.palette import NEUTRAL, NameStyles, name_styles
 from ...trace import Trace
 from ...units import format_count, format_ns, format_share
 from .drawn import (
@@ -88,10 +89,12 @@ def flame_figure(
         title += f" · the widest {format_count(len(shown))} of {format_count(int(some.sum()))} stacks"
     if levels > _LEVELS:
         title += f" · {_LEVELS} of {levels} levels"
-    return _draw(shown, selection, metric, whole, title)
+    return _draw(shown, selection, metric, whole, title, name_styles(trace))
 
 
-def _draw(shown: pd.DataFrame, selection: Selection, metric: str, whole: int, title: str) -> Drawn:
+def _draw(
+    shown: pd.DataFrame, selection: Selection, metric: str, whole: int, title: str, styles: NameStyles
+) -> Drawn:
     levels = int(shown["depth"].max()) + 1
     scale, unit = (1.0, "slices") if metric == "count" else time_unit(whole)
     plot = canvas(
@@ -104,7 +107,11 @@ def _draw(shown: pd.DataFrame, selection: Selection, metric: str, whole: int, ti
     names = [str(name) for name in shown["name"]]
     start, total, depth = (shown[name].to_numpy() for name in ("start", "total", "depth"))
     room = (total / whole * _CHARACTERS).astype(int).tolist()
-    unnamed = (shown["category"].isna() | (shown["name"] == MERGED_STEPS)).tolist()
+    thread = shown["category"].isna().tolist()
+    unnamed = [root or name == MERGED_STEPS for root, name in zip(thread, names, strict=True)]
+    labels = [
+        track_label(name) if root else styles.label(name) for root, name in zip(thread, names, strict=True)
+    ]
     tooltips = {
         "": [shortened(name, 160) for name in names],
         "with what it calls": [_amount(value, metric) for value in total.tolist()],
@@ -118,10 +125,12 @@ def _draw(shown: pd.DataFrame, selection: Selection, metric: str, whole: int, ti
             "right": (start + total) / scale,
             "top": depth + 0.04,
             "bottom": depth + 0.96,
-            "colour": _colours(names),
+            "colour": [
+                NEUTRAL if root else styles.colour(name) for root, name in zip(thread, names, strict=True)
+            ],
             "alpha": opacity(names, selection.name),
             "select": patches("name", [None if no else n for n, no in zip(names, unnamed, strict=True)]),
-            "text": [shortened(n, fit) if fit >= 4 else "" for n, fit in zip(names, room, strict=True)],
+            "text": [shortened(n, fit) if fit >= 4 else "" for n, fit in zip(labels, room, strict=True)],
             "middle": depth + 0.5,
             **tip_columns(tooltips),
         }
@@ -149,8 +158,3 @@ def _working(trace: Trace) -> list[int] | None:
 
 def _amount(value: int, metric: str) -> str:
     return format_count(int(value)) if metric == "count" else format_ns(value)
-
-
-def _colours(names: list[str]) -> list[str]:
-    codes, _ = pd.factorize(np.array(names, dtype=object))
-    return [NAMES[code % len(NAMES)] for code in codes.tolist()]

@@ -10,7 +10,7 @@ import pandas as pd
 from ... import analysis
 from ...analysis.device.busy import CAUSES
 from ...selection import Selection
-from ...service.palette import NAMES
+from ...service.palette import CATEGORIES, IDLE, PHASES, RESOURCE
 from ...trace import Trace
 from ...units import format_ns, format_share
 from .drawn import (
@@ -27,6 +27,17 @@ from .drawn import (
     windows,
 )
 
+_COLOURS: Final = {
+    "input": PHASES["data"],
+    "sync": CATEGORIES["sync"],
+    "memcpy": CATEGORIES["memcpy"],
+    "communication": CATEGORIES["collective"],
+    "host-bound": RESOURCE["host"],
+    "launch-latency": CATEGORIES["launch"],
+    "tail": IDLE[1],
+    "unknown": IDLE[0],
+}
+"""The colour of what the device waits for."""
 _COLUMN: Final = {"host-bound": "host_ns", "launch-latency": "launch_ns"}
 
 
@@ -68,7 +79,7 @@ def idle_figure(trace: Trace, selection: Selection) -> Drawn | None:
         {
             "place": np.arange(len(rows)),
             "length": spent / scale,
-            "colour": [NAMES[CAUSES.index(cause) % len(NAMES)] for cause in rows["cause"]],
+            "colour": [_COLOURS[cause] for cause in rows["cause"]],
             "share": share,
             "select": windows(rows["start"].to_numpy(), rows["end"].to_numpy()),
             **tip_columns(tooltips),

@@ -11,7 +11,7 @@ from bokeh.models import Range1d
 from ... import analysis
 from ...analysis.time.recorded_steps import recorded_table
 from ...selection import Selection
-from ...service.palette import NAMES, PHASES
+from ...service.palette import CATEGORIES, NAMES, PHASES, STATUS
 from ...trace import Trace
 from ...units import format_share
 from .drawn import Drawn, canvas, label_axis, scope, shortened, source, tell, tip_columns
@@ -20,9 +20,9 @@ from .steps import stacked
 _HEIGHT: Final = 220
 _POINTS: Final = 4000
 _FETCH: Final = {
-    "wait_ns": ("waiting", PHASES["data"]),
-    "work_ns": ("loading", NAMES[0]),
-    "push_ns": ("pushing to the device", NAMES[2]),
+    "wait_ns": ("waiting", CATEGORIES["sync"]),
+    "work_ns": ("loading", PHASES["data"]),
+    "push_ns": ("pushing to the device", CATEGORIES["memcpy"]),
 }
 
 
@@ -109,7 +109,6 @@ def _subsample(sizes: Any) -> Any:
     return sizes[:: -(-len(sizes) // _POINTS)]
 
 
-_SUSPECT: Final = "#D55E00"
 _EDGE: Final = "#888888"
 _ROW_PX: Final = 84
 
@@ -171,7 +170,7 @@ def pipeline_figure(trace: Trace, selection: Selection, *, rule: str = "2.3.1") 
     tooltips = _tooltips(table)
     data = source({**_boxes(table, x, y), **tip_columns(tooltips)})
     boxes = plot.rect(
-        "x", "y", width=0.6, height=0.5, source=data, fill_color=NAMES[0], line_color="frame",
+        "x", "y", width=0.6, height=0.5, source=data, fill_color=CATEGORIES["operator"], line_color="frame",
         line_width="width",
     )  # fmt: skip
     plot.text(
@@ -179,9 +178,9 @@ def pipeline_figure(trace: Trace, selection: Selection, *, rule: str = "2.3.1") 
         text_font_size="11px", text_color="#000000",
     )  # fmt: skip
     tell(plot, boxes, tooltips)
-    legend = {"operator": NAMES[0], "how full its queue was": PHASES["data"]}
+    legend = {"operator": CATEGORIES["operator"], "how full its queue was": PHASES["data"]}
     if table["suspect"].any():
-        legend["suspected bottleneck"] = _SUSPECT
+        legend["suspected bottleneck"] = STATUS["bad"]
     return Drawn(plot, "The data pipeline", legend)
 
 
@@ -202,7 +201,7 @@ def _boxes(table: pd.DataFrame, x: Any, y: Any) -> dict[str, Any]:
         "x": x,
         "y": y,
         "label": [shortened(name, 20) for name in table["name"]],
-        "frame": np.where(suspect, _SUSPECT, "#555555").tolist(),
+        "frame": np.where(suspect, STATUS["bad"], "#555555").tolist(),
         "width": np.where(suspect, 3.0, 0.8),
     }
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ... import analysis
+from ...analysis.name_labels import with_classes
 from ...selection import Selection
 from ...service.palette import PHASES
 from ...trace import Trace
@@ -63,9 +64,9 @@ def _draw(table: pd.DataFrame, columns: dict[str, str], title: str) -> Drawn:
         tooltips["parameters"] = [
             format_count(int(value)) if pd.notna(value) else "–" for value in table["parameters"]
         ]
-    named = zip(table["module"], table["parent"], table["depth"], strict=True)
+    named = zip(*(table[name] for name in ("module", "class", "parent", "depth")), strict=True)
     scale, unit = time_unit(int(table["shown_ns"].max()))
-    names = ["· " * int(depth) + _last(module, parent) for module, parent, depth in named]
+    names = ["· " * int(depth) + _written(_last(path, parent), kind) for path, kind, parent, depth in named]
     plot = row_figure(names, unit, int(table["shown_ns"].max()) / scale * 1.05)
     left, legend = np.zeros(len(table)), {}
     for part, column in columns.items():
@@ -80,6 +81,11 @@ def _draw(table: pd.DataFrame, columns: dict[str, str], title: str) -> Drawn:
         tell(plot, drawn, tooltips)
         left, legend[part] = left + value, PHASES[part]
     return Drawn(plot, title, legend)
+
+
+def _written(path: str, kind: object) -> str:
+    """Return a module with its class, where that was recorded."""
+    return with_classes([path], {path: kind})[0] if isinstance(kind, str) else path
 
 
 def _last(module: object, parent: object) -> str:

@@ -12,7 +12,7 @@ from bokeh.models import Range1d
 from ... import analysis
 from ...selection import Selection
 from ...service.lod import StepCurve
-from ...service.palette import MEMORY, NAMES
+from ...service.palette import CATEGORIES, IDLE, MEMORY, NAMES, PHASES
 from ...trace import Trace
 from ...units import format_bytes, format_count, format_ns
 from .drawn import (
@@ -64,7 +64,7 @@ def levels_figure(trace: Trace, selection: Selection) -> Drawn | None:
     legend: dict[str, str] = {}
     curves = table.groupby(["device", "source"], sort=True, observed=True)
     for number, ((device, kind), own) in enumerate(curves):
-        colour = NAMES[number % len(NAMES)]
+        colour = (MEMORY["allocated"], *NAMES[1:])[number % len(NAMES)]
         where = f"GPU {device}" if int(str(device)) >= 0 else "host"
         measure = "resident" if kind == "rss" else "allocated"
         ts = own["ts"].to_numpy()
@@ -90,16 +90,16 @@ def levels_figure(trace: Trace, selection: Selection) -> Drawn | None:
 _MOST: Final = 4000
 _HEIGHT: Final = 320
 KINDS: Final = {
-    "parameter": NAMES[2],
-    "activation": NAMES[0],
-    "gradient": NAMES[4],
-    "optimizer": NAMES[7],
-    "input": NAMES[3],
-    "temporary": "#C9C9C9",
-    "earlier": NAMES[9],
-    "other": "#999999",
+    "parameter": CATEGORIES["module"],
+    "activation": PHASES["forward"],
+    "gradient": PHASES["backward"],
+    "optimizer": PHASES["optimizer"],
+    "input": PHASES["data"],
+    "temporary": IDLE[1],
+    "earlier": CATEGORIES["launch"],
+    "other": IDLE[2],
 }
-"""What colour each kind of memory has."""
+"""What colour each kind of memory has: that of the phase which makes it."""
 
 
 def memory_flow_figure(

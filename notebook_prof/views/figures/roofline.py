@@ -11,7 +11,7 @@ from bokeh.plotting import figure
 
 from ... import analysis
 from ...selection import Selection
-from ...service.palette import NAMES
+from ...service.palette import CATEGORIES, MARK, name_styles
 from ...trace import Trace
 from ...units import format_count, format_ns, format_share
 from .drawn import Drawn, canvas, counts, opacity, patches, scope, shortened, source, tell, tip_columns
@@ -24,7 +24,6 @@ _LINE: Final = 0.055
 _MOST: Final = 500
 _HEIGHT: Final = 340
 _GIGA: Final = 1e9
-_CEILING: Final = "#D55E00"
 
 
 def roofline_figure(
@@ -51,7 +50,8 @@ def roofline_figure(
     Returns
     -------
     Drawn or None
-        A point an operator, its area by time; those that take most time are labelled. A click selects one.
+        A point an operator in the colour of its name, its area by time; those that take most time are
+        labelled. A click selects one.
         None without operators of known work.
 
     Raises
@@ -83,19 +83,18 @@ def roofline_figure(
     plot.xaxis.axis_label = "FLOP a byte"
     plot.yaxis.axis_label = "GFLOP/s"
     _draw_ceilings(plot, flops_per_s, bytes_per_s)
-    legend = _draw_points(plot, table, by, selection)
-    return Drawn(plot, title, legend)
+    _draw_points(trace, plot, table, by, selection)
+    return Drawn(plot, title)
 
 
-def _draw_points(plot: figure, table: pd.DataFrame, by: str, selection: Selection) -> dict[str, str]:
+def _draw_points(trace: Trace, plot: figure, table: pd.DataFrame, by: str, selection: Selection) -> None:
     names = [str(name) for name in table[by]]
-    kinds, words = pd.factorize(table["kind"])
-    colours = [NAMES[code % len(NAMES)] for code in range(len(words))]
+    styles = name_styles(trace)
     spent = table["time_ns"].to_numpy(dtype=np.float64)
     attained = zip(table["attained_share"], table["bound"], strict=True)
     tooltips = {
         "": [shortened(name, 160) for name in names],
-        "kind": [str(words[code]) for code in kinds.tolist()],
+        "kind": [str(kind) for kind in table["kind"]],
         "in all": [format_ns(value) for value in spent.tolist()],
         "calls": counts(table["count"]),
         "computes": [_rate(value, "FLOP/s") for value in table["flops_per_s"]],
@@ -109,9 +108,9 @@ def _draw_points(plot: figure, table: pd.DataFrame, by: str, selection: Selectio
             "x": table["intensity"].to_numpy(),
             "y": table["flops_per_s"].to_numpy() / _GIGA,
             "size": 7 + 25 * np.sqrt(spent / spent.max()),
-            "colour": [colours[code] for code in kinds.tolist()],
+            "colour": [styles.colour(name) if by == "name" else CATEGORIES["operator"] for name in names],
             "alpha": 0.85 * opacity(names, selection.name if by == "name" else None),
-            "label": _labels(plot, table, names),
+            "label": _labels(plot, table, [styles.label(name) for name in names]),
             "select": patches("name", names) if by == "name" else [""] * len(names),
             **tip_columns(tooltips),
         }
@@ -124,7 +123,6 @@ def _draw_points(plot: figure, table: pd.DataFrame, by: str, selection: Selectio
         "x", "y", text="label", source=data, text_font_size="11px", x_offset=8, y_offset=-5, name="themed"
     )
     tell(plot, points, tooltips)
-    return {str(word): colour for word, colour in zip(words, colours, strict=True)}
 
 
 def _labels(plot: figure, table: pd.DataFrame, names: list[str]) -> list[str]:
@@ -163,8 +161,8 @@ def _ranges(table: pd.DataFrame, flops: float | None, moved: float | None) -> tu
 def _draw_ceilings(plot: figure, flops_per_s: float | None, bytes_per_s: float | None) -> None:
     left, right = float(plot.x_range.start), float(plot.x_range.end)
     low = float(plot.y_range.start)
-    line: dict[str, Any] = {"line_color": _CEILING, "line_width": 2}
-    text: dict[str, Any] = {"text_font_size": "11px", "text_color": _CEILING}
+    line: dict[str, Any] = {"line_color": MARK, "line_width": 2}
+    text: dict[str, Any] = {"text_font_size": "11px", "text_color": MARK}
     ridge = flops_per_s / bytes_per_s if flops_per_s and bytes_per_s else None
     if flops_per_s:
         top = flops_per_s / _GIGA

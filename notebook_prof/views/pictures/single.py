@@ -21,6 +21,7 @@ from bokeh.plotting import figure
 
 from ... import analysis
 from ...selection import Selection
+from ...service.columns import labels_without_heading
 from ...service.palette import MEMORY, NAMES
 from ...service.palette import PHASES as PHASE_COLOURS
 from ...service.store import ViewStore
@@ -56,7 +57,10 @@ def timeline(trace: Trace, selection: Selection) -> figure:
     plot = _figure(title, 60 + _LANE_PX * max(columns.n_rows, 1), *_span(trace, selection))
     plot.y_range.start, plot.y_range.end = columns.n_rows, 0
     plot.yaxis.ticker = FixedTicker(ticks=[track.first_row for track in columns.tracks])
-    plot.yaxis.major_label_overrides = {track.first_row: track.name for track in columns.tracks}
+    plot.yaxis.major_label_overrides = {
+        track.first_row: label
+        for track, label in zip(columns.tracks, labels_without_heading(columns.tracks), strict=True)
+    }
     names = [columns.names[code] for code in columns.name[longest]]
     colours = np.array(NAMES)[store.name_colours[columns.name[longest]]]
     lane = columns.row[longest]

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ...selection import Selection
 from ...service.answers import lod, memory, phases, table
+from ...service.columns import labels_without_heading
 from ...service.palette import MEMORY, NAMES, PHASES
 from ...service.store import ViewStore
 from ...trace import PHASES as PHASE_NAMES
@@ -81,15 +82,15 @@ def timeline(store: ViewStore, selection: Selection, width: int) -> Scene:
         y = lanes + LANE * float(data["slot"][k])
         wide = max(float(x1[k] - x0[k]) - 0.4, 0.6)
         scene.parts.append(Rect(float(x0[k]), y + 1, wide, LANE - 2, colour))
-        if text := fit(c.names[int(data["name"][k])], wide - 6):
+        if text := fit(store.short_names[int(data["name"][k])], wide - 6):
             scene.parts.append(
                 Text(float(x0[k]) + 3, y + LANE / 2, text, ON_COLOUR if data["match"][k] else MUTED)
             )
-    for track in c.tracks:
+    for track, label in zip(c.tracks, labels_without_heading(c.tracks), strict=True):
         if track.first_row < rows:
             y = lanes + LANE * track.first_row
             scene.parts.append(Rect(0, y - 0.5, width, 0.5, RULE))
-            scene.parts.append(Text(6, y + LANE / 2, fit(track.name, GUTTER - 12)))
+            scene.parts.append(Text(6, y + LANE / 2, fit(label, GUTTER - 12)))
     if rows < c.n_rows:
         more = f"the first {rows} of {format_count(c.n_rows)} rows are drawn"
         scene.parts.append(Text(GUTTER, lanes + LANE * rows + LANE / 2, more, MUTED))

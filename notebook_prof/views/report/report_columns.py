@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ...service.answers import account, meta, names, phases
+from ...service.answers import account, legend, meta, names, phases
 from ...service.columns import coded
 from ...service.lod import StepCurve
 from ...service.packing import Answer
@@ -96,15 +96,18 @@ def payload(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
         if by in head["content"]["groupings"]:
             codes, of_name, details = store.grouping(by)
             columns[by] = deflated(codes[kept])
-            groups[by] = (
-                {"labels": details} if by == "module" else {"names": of_name.tolist(), "details": details}
-            )
+            groups[by] = {"names": of_name.tolist(), "details": details}
+            if by == "module":
+                groups[by] = {"labels": details, "details": store.module_classes}
     return {
         "columns": columns,
         "meta": head["content"],
         "steps": head["data"],
         **_all_names(store),
         "colours": store.name_colours.tolist(),
+        "waits": np.flatnonzero(store.waits).tolist(),
+        "moduleColours": store.module_colours.tolist() if "module" in groups else [],
+        "legends": {tint: legend(store, {}, {"tint": tint}).content for tint in head["content"]["tints"]},
         "trackOfRow": c.track_of_row.tolist(),
         "groups": groups,
         "account": _contents(account(store, {}, {})),

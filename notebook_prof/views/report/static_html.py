@@ -16,6 +16,7 @@ from ...analysis import Claim
 from ...atomic_files import atomic_text
 from ...selection import Selection
 from ...service.answers import account, table
+from ...service.columns import labels_without_heading
 from ...service.palette import NAMES
 from ...service.store import ViewStore
 from ...trace import Trace
@@ -57,10 +58,11 @@ def thumbnail(store: ViewStore, width: int = 1000) -> npt.NDArray[np.uint8]:
     if top > _AXIS:
         account_strip(store, scene, GUTTER, width - MARGIN, start, end)
     time_axis(scene, start, end, top - 2)
-    for track in store.columns.tracks:
+    tracks = store.columns.tracks
+    for track, label in zip(tracks, labels_without_heading(tracks), strict=True):
         if track.first_row < rows:
             middle = top + (track.first_row + 0.5) * lane
-            scene.parts.append(Text(6, middle, fit(track.name, GUTTER - 12)))
+            scene.parts.append(Text(6, middle, fit(label, GUTTER - 12)))
     image = pixels(scene, 1)
     image[top:, GUTTER : width - MARGIN] = lanes
     return image

@@ -9,6 +9,7 @@ from typing import Final
 
 from ...selection import Selection
 from ...service.packing import Answer
+from ...service.palette import name_styles
 from ...trace import Trace
 from ..tab_answers import packed
 from ..tabs import TABS, Panel, Tab
@@ -38,7 +39,7 @@ def _embedded(name: str, tab: Tab, trace: Trace) -> dict[str, str]:
     except Exception as error:  # one tab must not cost the file
         return {"missing": f"This tab could not be worked out ({type(error).__name__}: {error})."}
     return (
-        {"data": _text_that_fits(packed(name, made, MOST_ROWS))}
+        {"data": _text_that_fits(packed(name, made, name_styles(trace), MOST_ROWS))}
         if isinstance(made, Panel)
         else {"missing": made.sentence}
     )

@@ -78,9 +78,10 @@ class Table:
         In the order to show. At most `notebook_prof.views.tab_answers.MOST_ROWS` rows are sent, and the
         page says how many there are.
     units : mapping of str to str
-        Unit of a column: ``ns bytes share count number text code instant flops flops/s bytes/s``. Those left
-        out go by the name: ``_ns``, ``_bytes``, ``_share``, ``ts`` and ``_ts`` (an instant), whole numbers,
-        other numbers, text. A unit of ``""`` hides the column.
+        Unit of a column: ``ns bytes share count number text name code instant flops flops/s bytes/s``; a
+        ``name`` of slices is written short, with its colour, and whole in the tooltip. Those left out go
+        by the name: ``_ns``, ``_bytes``, ``_share``, ``ts`` and ``_ts`` (an instant), whole numbers, other
+        numbers, text. A unit of ``""`` hides the column.
     heads : mapping of str to str
         Text above a column; the name without its unit unless given.
     select : sequence of (Patch or None), optional

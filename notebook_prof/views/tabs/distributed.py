@@ -64,8 +64,8 @@ def _calls(calls: pd.DataFrame) -> Table:
         )
     ]
     shown = [name for name in _SHOWN if name not in gone]
-    return Table(table[shown], {"step": "text"}, select=select, title="Collectives, the longest first",
-                 call="p.distributed.collectives()")  # fmt: skip
+    return Table(table[shown], {"step": "text", "name": "name"}, select=select,
+                 title="Collectives, the longest first", call="p.distributed.collectives()")  # fmt: skip
 
 
 TAB: Final = Tab(

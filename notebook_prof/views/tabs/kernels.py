@@ -17,7 +17,7 @@ from .. import figures
 from .analyses import arguments, followed, selection_of, without_device
 from .base import Absent, Panel, Part, Tab, Table, pictures
 
-_UNITS = {"occupancy": "share", "share": "share", "mean_ns": "ns", "tensor_cores": "text"}
+_UNITS = {"name": "name", "occupancy": "share", "share": "share", "mean_ns": "ns", "tensor_cores": "text"}
 _LAUNCHED = (
     "name",
     "grid",

@@ -35,8 +35,8 @@ def memory(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         parts += _live(trace, at)
         operators = filtered(analysis.memory_operators, trace, state)
         select = [{"name": str(name)} for name in operators["name"]]
-        parts.append(Table(operators, {"device": "text"}, select=select, title="Operators, by what they kept",
-                           call="p.memory.operators()"))  # fmt: skip
+        parts.append(Table(operators, {"device": "text", "name": "name"}, select=select,
+                           title="Operators, by what they kept", call="p.memory.operators()"))  # fmt: skip
     return Panel("Memory", tuple(parts), followed(analysis.memory_peak, analysis.memory_operators))
 
 
@@ -67,7 +67,7 @@ def _growth(trace: Trace) -> list[Part]:
     ]
     empty = [name for name in ("operator", "module") if table[name].isna().all()]
     shown = table.drop(columns=["first_slice", *empty])
-    units = {"blocks_per_step": "number", "device": "text", "bytes_per_step": "bytes"}
+    units = {"blocks_per_step": "number", "device": "text", "bytes_per_step": "bytes", "operator": "name"}
     return [*notes, Table(shown, units, select=select, title="Growth a step", call="p.memory.growth()")]
 
 
@@ -89,11 +89,11 @@ def _live(trace: Trace, at: int) -> list[Part]:
     ]
     return [
         Table(kinds, title=f"{when}: by category", call=f"p.memory.by('kind', at={at})"),
-        Table(makers, select=named, title=f"{when}: by operator", call=f"p.memory.by('operator', at={at})"),
-        Table(
-            blocks[shown], {"step": "text"}, select=born, title=f"{when}: blocks", call=f"p.memory.live({at})"
-        ),
-    ]
+        Table(makers, {"operator": "name"}, select=named, title=f"{when}: by operator",
+              call=f"p.memory.by('operator', at={at})"),
+        Table(blocks[shown], {"step": "text", "operator": "name", "freed_by": "name"}, select=born,
+              title=f"{when}: blocks", call=f"p.memory.live({at})"),
+    ]  # fmt: skip
 
 
 TAB: Final = Tab(

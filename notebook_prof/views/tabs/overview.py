@@ -35,7 +35,7 @@ def overview(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         )
     if len(tables.annotations):
         select = [{"name": str(name)} for name in tables.annotations["name"]]
-        parts.append(Table(tables.annotations, select=select, title="Your own ranges",
+        parts.append(Table(tables.annotations, {"name": "name"}, select=select, title="Your own ranges",
                            call="p.overview().annotations"))  # fmt: skip
     parts.append(
         Table(

@@ -18,6 +18,7 @@ _UNKNOWN = (
     "p.plot.roofline(flops_per_s=…, bytes_per_s=…) takes those of a data sheet."
 )
 _UNITS = {
+    "name": "name",
     "flops": "flops",
     "bytes": "bytes",
     "flops_per_s": "flops/s",

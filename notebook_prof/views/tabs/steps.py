@@ -40,7 +40,8 @@ def steps(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
             _facts(table),
             *drawn,
             Table(
-                table[shown], heads={"fp_bp_ns": "forward + backward", "all_reduce_ns": "all-reduce"},
+                table[shown], {"fp_point": "name", "bp_point": "name"},
+                heads={"fp_bp_ns": "forward + backward", "all_reduce_ns": "all-reduce"},
                 select=_choose(table), title="From the first operator to the last gradient",
                 call="p.steps.trace()",
             ),

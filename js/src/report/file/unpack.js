@@ -1,5 +1,6 @@
 // A trace that lies in the file, compressed: its columns unpacked, and a transport that answers in the page.
 import {createLocal} from '../answers.js';
+import {mergedName, mergedSteps} from '../../shared/steps.js';
 import {inflateAll} from './inflate.js';
 
 /**
@@ -26,10 +27,11 @@ export async function unpackGiven(given, panels) {
   if (given.told) given.told.columns = await inflateAll(given.told.columns);
   for (const one of given.memory) one.columns = await inflateAll(one.columns);
   for (const track of Object.keys(given.counters)) given.counters[track] = await inflateAll(given.counters[track]);
-  if (groups.shapes) groups.shapes.labels = groups.shapes.names.map((/** @type {number} */ code) => given.names[code]);
+  if (groups.shapes) groups.shapes.labels = groups.shapes.names.map((/** @type {number} */ code) => mergedName(given.names[code]));
   if (given.left) for (const part of ['columns', 'kinds', 'totals']) given.left[part] = await inflateAll(given.left[part]);
   given.panels = panels;
-  groups.name = {labels: given.names};
+  given.countedAs = mergedSteps(given.names);
+  groups.name = {labels: given.names.map(mergedName)};
   groups.category = {labels: given.meta.categories};
   return {given, columns};
 }

@@ -103,10 +103,10 @@ export function createBusyGrid(given, left, crumbs) {
    * @param {number} p
    */
   function tintOf(tint, p) {
-    const colours = given.meta.colours.names.length;
+    const colours = given.meta.colours.names.length - 1;
     if (tint !== 'step') {
       const code = kinds[tint]?.[kind[p]] ?? -1;
-      return code < 0 ? NO_CODE : tint === 'name' ? given.colours[code] : tint === 'module' ? code % colours : code;
+      return code < 0 ? NO_CODE : tint === 'name' ? given.colours[code] : tint === 'module' ? given.moduleColours[code] : code;
     }
     const middle = origin + ((at[p] % cells) + 0.5) * cell,
       {step, ts, dur} = given.steps,

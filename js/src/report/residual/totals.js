@@ -15,6 +15,7 @@
  * @param {(state: SelectionState, without: string[]) => CrumbMask} shares
  */
 export function createLeftTotals(given, {coarse, totals}, crumbs, shares) {
+  const counted = (/** @type {number} */ j) => given.countedAs[crumbs.of.name(j)];
   /**
    * Weights of the crumbs of a side, by code.
    * @param {Kind} by
@@ -25,7 +26,7 @@ export function createLeftTotals(given, {coarse, totals}, crumbs, shares) {
   function weights(by, which, mask) {
     /** @type {Map<number, number>} */
     const sums = new Map(),
-      codeOf = crumbs.of[by];
+      codeOf = by === 'name' ? counted : crumbs.of[by];
     let every = 0;
     for (let j = 0; j < crumbs.length; j++) {
       if (crumbs.side[j] !== which) continue;
@@ -85,7 +86,7 @@ export function createLeftTotals(given, {coarse, totals}, crumbs, shares) {
       ratio = ratios(by, group, 'host', when, ran);
     if (state.name == null || own.includes('name')) return ratio;
     const launched = totals['name host device_ns'],
-      named = state.name.reduce((sum, name) => sum + (launched[given.names.indexOf(name)] ?? 0), 0);
+      named = state.name.reduce((sum, name) => sum + (launched[given.countedAs[given.names.indexOf(name)]] ?? 0), 0);
     let most = Math.max(1, every);
     for (const ns of launched) most = Math.max(most, ns);
     const share = Math.min(1, named / most);
@@ -124,7 +125,7 @@ export function createLeftTotals(given, {coarse, totals}, crumbs, shares) {
       {of, at, weight, side} = crumbs;
     for (let j = 0; j < crumbs.length; j++)
       if (mask[j] && side[j] === which)
-        use(at[j] % coarse, of.phase(j), (self[of.name(j)] * weight[j] * mask[j]) / (sums.get(of.name(j)) ?? 0));
+        use(at[j] % coarse, of.phase(j), (self[counted(j)] * weight[j] * mask[j]) / (sums.get(counted(j)) ?? 0));
   }
   return {addTo, selfOf};
 }

@@ -20,6 +20,7 @@ ANSWERS: Final[Mapping[str, tuple[type[Declared], ...]]] = {
     "doubts": (trace.DoubtsAnswer,),
     "names": (trace.NamesAnswer,),
     "account": (trace.AccountAnswer,),
+    "legend": (timeline.LegendAnswer,),
     "lod": (timeline.LodCells, timeline.LodSlices, timeline.LodMarks),
     "strip": (timeline.StripAnswer, timeline.StripMarks),
     "memory": (timeline.MemoryAnswer, timeline.NoMemory),

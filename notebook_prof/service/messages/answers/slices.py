@@ -11,10 +11,11 @@ from .base import Declared
 
 
 class TableColumns(Columns):
-    """Rows of the table; `side` is 1 on a device."""
+    """Rows of the table; `side` is 1 on a device, `waits` for a call that only waits."""
 
     name: U4
     side: U1
+    waits: U1
     share: F8
     count: F8
     total_ns: F8
@@ -34,6 +35,8 @@ class TableAnswer(Declared, kw_only=True):
     error: str
     rows: int
     start: int
+    waits: int
+    """How many of the rows that pass the filter are of calls that only wait."""
     label: list[str]
     detail: list[str]
 

@@ -9,9 +9,8 @@ from msgspec import UNSET, UnsetType
 from ..shared import Columns, Dimensions, Patch
 from .base import Declared
 
-Unit = Literal[
-    "ns", "instant", "bytes", "share", "count", "number", "flops", "flops/s", "bytes/s", "text", "code"
-]
+_Number = Literal["ns", "instant", "bytes", "share", "count", "number", "flops", "flops/s", "bytes/s"]
+Unit = Literal[_Number, "text", "name", "code"]
 
 
 class NotePart(Declared, tag_field="kind", tag="note"):
@@ -50,6 +49,13 @@ class CardsPart(Declared, tag_field="kind", tag="cards"):
     cards: list[Card]
 
 
+class NameCells(Declared):
+    """Of a column of names: what to write, and the colour of the family; the whole name is in `texts`."""
+
+    labels: list[str]
+    colours: list[str]
+
+
 class TablePart(Declared, tag_field="kind", tag="table"):
     """A table: `heads` are key, text and unit; its numbers lie in the columns ``PART.KEY``."""
 
@@ -57,6 +63,7 @@ class TablePart(Declared, tag_field="kind", tag="table"):
     call: str
     heads: list[tuple[str, str, Unit]]
     texts: dict[str, list[str]]
+    names: dict[str, NameCells]
     bars: list[str]
     size: int
     rows: int

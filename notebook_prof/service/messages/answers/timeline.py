@@ -10,6 +10,13 @@ from ..shared import F8, I4, U1, U2, U4, Columns
 from .base import Declared
 
 
+class LegendAnswer(Declared):
+    """What the colours stand for: text, colour and share of all own time, and how many others there are."""
+
+    items: list[tuple[str, str, float]]
+    more: int
+
+
 class DensityPlace(Declared):
     """Cells of rows × bins: what is too narrow to be drawn one by one."""
 

@@ -1,0 +1,71 @@
+"""What the page says of the timeline's colours, compared with what it draws."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from notebook_prof.selection import Selection
+from notebook_prof.service.answers import legend, lod
+from notebook_prof.service.palette import CATEGORIES, NAMES, NEUTRAL, PHASES, UNKNOWN
+from notebook_prof.service.store import TINTS, ViewStore
+from notebook_prof.testing import draw
+from notebook_prof.trace import TraceBuilder
+
+from ..browser.drawn import drawn_trace
+
+STATE = Selection().to_state()
+
+
+@pytest.mark.parametrize("tint", TINTS)
+def test_every_colour_that_is_drawn_is_in_the_legend(tint: str) -> None:
+    store = ViewStore(drawn_trace(gpu=True))
+    content = legend(store, STATE, {"tint": tint}).content
+    rows = list(range(store.columns.n_rows))
+    end = float(store.trace.span.end)
+    drawn = lod(store, STATE, {"a": 0.0, "b": end, "px": 2000, "rows": rows, "tint": tint}).arrays()["tint"]
+    palette = {
+        "phase": [PHASES[phase] for phase in store.columns.phases],
+        "category": [CATEGORIES[category] for category in store.columns.categories],
+    }.get(tint, list(NAMES))
+    shown = {UNKNOWN if code == 255 else palette[code] for code in np.unique(drawn).tolist()}
+    said = {colour for _, colour, _ in content["items"]}
+    assert shown <= said or content["more"] > 0
+    assert len(content["items"]) <= 12
+
+
+def test_shares_are_of_the_own_time_of_all_slices() -> None:
+    trace = drawn_trace(gpu=True)
+    content = legend(ViewStore(trace), STATE, {"tint": "phase"}).content
+    own = trace.slices.groupby(trace.slices["phase"].astype(object).fillna("no phase"))["self_ns"].sum()
+    expected = (own / own.sum()).sort_values(ascending=False)
+    missing = [word for word in expected.index if word == "no phase"]
+    expected = expected.reindex([*expected.index.drop(missing), *missing])
+    assert [text for text, _, _ in content["items"]] == expected.index.tolist()
+    np.testing.assert_allclose([share for _, _, share in content["items"]], expected)
+
+
+def test_names_are_told_by_family_and_ranges_as_one() -> None:
+    trace = draw("main: [ProfilerStep#1         ]\nmain: [aten::add][aten::add_][aten::mm]")
+    content = legend(ViewStore(trace), STATE, {"tint": "name"}).content
+    items = {text: colour for text, colour, _ in content["items"]}
+    assert set(items) == {"add", "mm", "annotations"}
+    assert items["annotations"] == NEUTRAL
+
+
+def test_a_module_has_its_colour_in_every_recording() -> None:
+    colours = []
+    for modules in (["a", "layers.0"], ["layers.0", "x.1", "y"]):
+        b = TraceBuilder()
+        b.slices(
+            ts=range(len(modules)), dur=[1] * len(modules), name="f", module=modules, track=b.track("main")
+        )
+        items = legend(ViewStore(b.seal()), STATE, {"tint": "module"}).content["items"]
+        colours.append({text: colour for text, colour, _ in items}["layers.0"])
+    assert colours[0] == colours[1]
+
+
+def test_nothing_recorded_has_no_legend() -> None:
+    store = ViewStore(TraceBuilder().seal())
+    for tint in TINTS:
+        assert legend(store, STATE, {"tint": tint}).content["items"] == []
