@@ -106,3 +106,22 @@ def report(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Report]]:
     assert browser.errors == []
     assert browser.elsewhere == []
     browser.page.goto("about:blank")
+
+
+@pytest.fixture
+def notebook(browser: Browser, lab: Server, root: Path) -> Iterator[Callable[..., NotebookPage]]:
+    """Runs a fresh notebook; no complaint may come."""
+
+    def opened(name: str, *cells: str) -> NotebookPage:
+        write_notebook(root / name, cells)
+        made = NotebookPage(browser, lab, name)
+        browser.blank()
+        made.open()
+        made.run_all()
+        return made
+
+    yield opened
+    assert browser.errors == []
+    assert browser.elsewhere == []
+    NotebookPage(browser, lab, "").kernel_command("shutdown()")
+    browser.page.goto("about:blank")

@@ -77,9 +77,12 @@ def test_a_narrow_page_keeps_names_and_has_a_menu_of_tabs(report: Callable[..., 
     page = opened.page
     page.set_viewport_size({"width": 390, "height": 900})
     opened.wait_views("v.timeline.view.frame.bbox.width > 300")
-    narrow = opened.part(".nbp-name-cell").first.bounding_box()
-    assert narrow is not None
-    assert narrow["width"] > 120
+    for width in (390, 560, 820, 900, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        name = opened.part(".nbp-name-cell").first.bounding_box()
+        assert name is not None
+        assert name["width"] > 120, f"the name of a row at {width} px"
+    page.set_viewport_size({"width": 390, "height": 900})
     menu = opened.part(".nbp-tabs-menu")
     menu.select_option("steps")
     opened.wait_tab("Steps")

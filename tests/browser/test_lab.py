@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from .conftest import SETUP
-from .jupyter_page import Browser, NotebookPage, Server, write_notebook
+from .jupyter_page import NotebookPage
 
 WIDGETS = (
     "from ipywidgets.widgets.widget import _instances\n"
@@ -22,25 +20,6 @@ RUN_ASIDE = """(code) => { window.nbpEnded = false;
     const {kernel} = window.jupyterapp.shell.currentWidget.context.sessionContext.session;
     kernel.requestExecute({code}).done.then(() => { window.nbpEnded = true; }); }"""
 IDLE = "() => window.jupyterapp.shell.currentWidget.context.sessionContext.session.kernel.status === 'idle'"
-
-
-@pytest.fixture
-def notebook(browser: Browser, lab: Server, root: Path) -> Iterator[Callable[..., NotebookPage]]:
-    """Runs a fresh notebook; no complaint may come."""
-
-    def opened(name: str, *cells: str) -> NotebookPage:
-        write_notebook(root / name, cells)
-        made = NotebookPage(browser, lab, name)
-        browser.blank()
-        made.open()
-        made.run_all()
-        return made
-
-    yield opened
-    assert browser.errors == []
-    assert browser.elsewhere == []
-    NotebookPage(browser, lab, "").kernel_command("shutdown()")
-    browser.page.goto("about:blank")
 
 
 def test_two_displays_stay_in_step_and_leave_nothing_behind(notebook: Callable[..., NotebookPage]) -> None:

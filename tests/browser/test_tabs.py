@@ -77,7 +77,8 @@ def test_a_card_selects_its_evidence(shown: NotebookPage) -> None:
     assert page.evaluate(active) == "overview"
     assert shown.views("v.panels.snapshot().open") == "operators", "walking computes nothing"
     page.keyboard.press("End")
-    assert page.evaluate(active) == "advice"
+    assert page.evaluate(active) == shown.rail.all()[-1].get_attribute("data-tab")
+    shown.rail_of("advice").focus()
     page.keyboard.press("Enter")
     shown.wait_tab("Advice")
     assert shown.part(".nbp-rail [tabindex='0']").count() == 1

@@ -1,0 +1,79 @@
+"""Every display shows the same picture, whatever has happened to the page meanwhile."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from .conftest import SETUP
+from .jupyter_page import NotebookPage
+
+DISPLAYS = 3
+ROUNDS = 10 if "NBP_EXPLORE" in os.environ else 1
+PICTURES = """['overview', 'timeline', 'memory', 'phases'].map((name) => {
+    const figure = v.doc.get_model_by_name(name), {canvas_view: canvas} = v.timeline.ctx.host.viewOf(figure);
+    return canvas.compose().el.toDataURL();
+})"""
+SIZED = "v.timeline.view.frame.bbox.width > 100 && v.timeline.snapshot().quads > 0"
+SCROLL = """(share) => {
+    const panel = window.jupyterapp.shell.currentWidget.node.querySelector('.jp-WindowedPanel-outer');
+    panel.scrollTop = share * panel.scrollHeight; }"""
+
+
+def pictures(shown: NotebookPage) -> list[list[str]]:
+    """What the canvases of each display hold, when all of them are drawn."""
+    shown.page.mouse.move(2, 2)
+    for index in range(DISPLAYS):
+        shown.page.evaluate(SCROLL, (index + 1) / (DISPLAYS + 1))
+        shown.wait_views(SIZED, index)
+        shown.settle(index)
+    return [shown.views(PICTURES, index) for index in range(DISPLAYS)]
+
+
+def all_alike(shown: NotebookPage) -> list[str]:
+    """The pictures of the first display, which those of the others must be."""
+    first, *others = pictures(shown)
+    for number, other in enumerate(others, 2):
+        same = [a == b for a, b in zip(first, other, strict=True)]
+        assert same == [True] * 4, f"display {number}: overview, timeline, memory, phases are alike: {same}"
+    return first
+
+
+def reload_page(shown: NotebookPage) -> None:
+    shown.save()
+    shown.page.goto(shown.server.url(shown.notebook).replace("&reset", ""))
+    shown.wait_ready(DISPLAYS)
+
+
+def collapse_and_expand(shown: NotebookPage) -> None:
+    shown.command("notebook:hide-all-cell-outputs")
+    shown.page.wait_for_timeout(300)
+    shown.command("notebook:show-all-cell-outputs")
+    shown.wait_ready(DISPLAYS)
+
+
+def scroll_far(shown: NotebookPage) -> None:
+    for share in (1.0, 0.0, 1.0, 0.0):
+        shown.page.evaluate(SCROLL, share)
+        shown.page.wait_for_timeout(150)
+
+
+def go_elsewhere(shown: NotebookPage) -> None:
+    shown.command("launcher:create")
+    shown.page.wait_for_timeout(300)
+    shown.command("application:close")
+    shown.wait_ready(DISPLAYS)
+
+
+@pytest.mark.timeout(900)
+def test_displays_are_alike_whatever_happened(notebook: Callable[..., NotebookPage]) -> None:
+    shown = notebook("redraw.ipynb", SETUP, *["p"] * DISPLAYS)
+    shown.wait_ready(DISPLAYS)
+    begun = all_alike(shown)
+    assert min(map(len, begun)) > 1000, "something is drawn"
+    for number in range(ROUNDS):
+        for event in (collapse_and_expand, scroll_far, go_elsewhere, reload_page):
+            event(shown)
+            assert all_alike(shown) == begun, f"round {number}, after {event.__name__}"
