@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 QUICKSTART := notebooks/quickstart.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test test-fast test-workloads truth check js docs fuzz soak bench images clean
+.PHONY: help demo lab test test-fast test-workloads test-front-ends truth check js docs fuzz soak bench images clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -31,9 +31,9 @@ lab: $(BIN)/.demo ## open the quickstart in JupyterLab
 
 # What computes shares all cores. Kernels and browsers share two processes, a file at a time: kernels first, since the
 # driver of a browser leaves an event loop in its process. What is measured against a clock runs alone; a card is never
-# shared.
+# shared. Journeys in other front-ends need an environment of their own: test-front-ends.
 COMPUTED := $(addprefix --ignore=tests/,notebook browser workloads gpu) --numprocesses logical --maxprocesses 4 --dist worksteal
-DRIVEN := tests/notebook tests/browser --numprocesses logical --maxprocesses 2 --dist loadfile --no-loadscope-reorder
+DRIVEN := tests/notebook tests/browser --ignore=tests/browser/front_ends --numprocesses logical --maxprocesses 2 --dist loadfile --no-loadscope-reorder
 MEASURED := tests/workloads
 
 # A part that finds no test (pytest says 5) is no failure, unless none finds any. The last part is one that runs tests on
@@ -74,6 +74,18 @@ test-workloads: .venv-workloads/.made .venv-jax/.made ## run the workloads of al
 	.venv-workloads/bin/python -m pytest tests/workloads --ignore=tests/workloads/test_jax.py $(PYTEST_ARGS) || status=$$?; \
 	.venv-jax/bin/python -m pytest tests/workloads/test_jax.py $(PYTEST_ARGS) || status=$$?; \
 	exit $$status
+
+# Front-ends change JupyterLab where they are installed, so they have an environment of their own.
+.venv-front-ends/.made: pyproject.toml tests/browser/front_ends/html_manager/package-lock.json
+	$(PYTHON) -m venv .venv-front-ends
+	.venv-front-ends/bin/python -m pip install --quiet --upgrade pip
+	.venv-front-ends/bin/python -m pip install --quiet -e ".[front-ends]"
+	cd tests/browser/front_ends/html_manager && PATH="$(CURDIR)/.venv-front-ends/bin:$$PATH" npm ci --ignore-scripts
+	@touch $@
+
+test-front-ends: .venv-front-ends/.made ## go the journey in nbclassic, Voila, marimo, frames, two pages and behind a proxy
+	tests/install_browser.sh
+	.venv-front-ends/bin/python -m pytest tests/browser/front_ends $(PYTEST_ARGS)
 
 truth: ## run the workloads and write docs/truth.md from what they say
 	rm -f test-output/truth.json && mkdir -p test-output
@@ -116,4 +128,4 @@ images: $(BIN)/.test ## take the screenshots in docs/images anew
 	NBP_UPDATE_IMAGES=1 $(BIN)/python -m pytest tests/browser $(PYTEST_ARGS)
 
 clean: ## remove the environment and everything made by tests
-	rm -rf $(VENV) .venv-workloads .venv-jax js/node_modules test-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-workloads .venv-jax .venv-front-ends js/node_modules tests/browser/front_ends/html_manager/node_modules test-output .pytest_cache .mypy_cache .ruff_cache .hypothesis

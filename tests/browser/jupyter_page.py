@@ -52,8 +52,8 @@ def find_chromium() -> str | None:
 class Server:
     """``jupyter lab`` or ``jupyter notebook`` with its own configuration, on a free port."""
 
-    def __init__(self, root: Path, app: str = "lab") -> None:
-        self.app, self.root, self.token = app, root, "browser-test"
+    def __init__(self, root: Path, app: str = "lab", options: Sequence[str] = (), base: str = "/") -> None:
+        self.app, self.root, self.token, self.options, self.base = app, root, "browser-test", options, base
         self._home = tempfile.mkdtemp(prefix="nbp-jupyter-")
         for last in (False, False, True):
             with socket.socket() as free:
@@ -74,13 +74,14 @@ class Server:
             IPYTHONDIR=str(home / "ipython"),
             PYTHONPATH=os.pathsep.join([here, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
         )
-        kind = "LabApp" if app == "lab" else "JupyterNotebookApp"
+        kind = "JupyterNotebookApp" if app == "notebook" else "LabApp"
         command = [
             sys.executable, "-m", "jupyter", app, "--allow-root", "--no-browser", f"--port={self.port}",
             "--ServerApp.port_retries=0",
             f"--IdentityProvider.token={self.token}", "--ServerApp.ip=127.0.0.1",
             f"--ServerApp.root_dir={root}", f"--{kind}.expose_app_in_browser=True", "--LabApp.news_url=None",
             "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+            f"--ServerApp.base_url={self.base}", *self.options,
         ]  # fmt: skip
         page_config = home / "config" / "labconfig" / "page_config.json"
         page_config.parent.mkdir(parents=True, exist_ok=True)
@@ -90,12 +91,12 @@ class Server:
         self._log_path = home / "server.log"
         self._log = self._log_path.open("w")
         self._process = subprocess.Popen(
-            command, env=env, stdout=self._log, stderr=subprocess.STDOUT, start_new_session=True
+            command, env=env, cwd=home, stdout=self._log, stderr=subprocess.STDOUT, start_new_session=True
         )
 
     def _answers(self, last: bool) -> bool:
         """Whether it came up; an error where it did not and this was the last try."""
-        url = f"http://127.0.0.1:{self.port}/api/status?token={self.token}"
+        url = f"{self.address()}api/status?token={self.token}"
         until = time.monotonic() + PATIENCE_MS / 1000
         while time.monotonic() < until:
             if self._process.poll() is not None:
@@ -109,10 +110,19 @@ class Server:
                 time.sleep(0.1)
         raise RuntimeError(f"jupyter {self.app} did not start:\n{self._log_path.read_text()[-3000:]}")
 
-    def url(self, notebook: str) -> str:
+    @property
+    def runtime(self) -> Path:
+        """Folder of the kernels' connection files."""
+        return Path(self._home) / "runtime"
+
+    def address(self, port: int | None = None) -> str:
+        """Address of the server, or of a proxy before it."""
+        return f"http://127.0.0.1:{port or self.port}{self.base}"
+
+    def url(self, notebook: str, port: int | None = None) -> str:
         """Address of a notebook."""
-        place = {"lab": "lab/tree", "notebook": "notebooks"}[self.app]
-        return f"http://127.0.0.1:{self.port}/{place}/{notebook}?token={self.token}&reset"
+        place = {"lab": "lab/tree", "notebook": "notebooks", "nbclassic": "nbclassic/notebooks"}[self.app]
+        return f"{self.address(port)}{place}/{notebook}?token={self.token}&reset"
 
     def close(self) -> None:
         """End the server and its kernels."""
@@ -137,12 +147,20 @@ class Browser:
             viewport={"width": size[0], "height": size[1]}, timeout=PATIENCE_MS,
         )  # fmt: skip
         self._context.set_default_timeout(PATIENCE_MS)
-        self.page: Page = self._context.pages[0] if self._context.pages else self._context.new_page()
         self.errors: list[str] = []
         self.elsewhere: list[str] = []
-        self.page.on("console", lambda m: self.errors.append(m.text[:500]) if m.type == "error" else None)
-        self.page.on("pageerror", lambda e: self.errors.append(str(e)[:500]))
-        self.page.on("request", lambda r: None if r.url.startswith(LOCAL) else self.elsewhere.append(r.url))
+        self.expected: list[str] = []
+        self.page = self._watched(self._context.pages[0] if self._context.pages else self._context.new_page())
+
+    def another(self) -> Page:
+        """One more page, whose complaints are noted too."""
+        return self._watched(self._context.new_page())
+
+    def _watched(self, page: Page) -> Page:
+        page.on("console", lambda m: self.errors.append(m.text[:500]) if m.type == "error" else None)
+        page.on("pageerror", lambda e: self.errors.append(str(e)[:500]))
+        page.on("request", lambda r: None if r.url.startswith(LOCAL) else self.elsewhere.append(r.url))
+        return page
 
     def blank(self) -> None:
         """Leave the page that is open, and forget what it complained about to its end."""
@@ -184,13 +202,13 @@ def write_notebook(path: Path, cells: Sequence[str]) -> None:
 class NotebookPage(Dashboard):
     """An open notebook: run it, ask its kernel, find the views in it."""
 
-    def __init__(self, browser: Browser, server: Server, notebook: str) -> None:
-        super().__init__(browser.page)
+    def __init__(self, browser: Browser, server: Server, notebook: str, page: Page | None = None) -> None:
+        super().__init__(page or browser.page)
         self.browser, self.server, self.notebook = browser, server, notebook
 
-    def open(self) -> NotebookPage:
-        """Open (or reload) and wait until the kernel is connected."""
-        self.page.goto(self.server.url(self.notebook))
+    def open(self, url: str = "") -> NotebookPage:
+        """Open (or reload), at another address if one is given, and wait until the kernel is connected."""
+        self.page.goto(url or self.server.url(self.notebook))
         self.page.wait_for_function(
             """() => { const s = window.jupyterapp?.shell?.currentWidget?.context?.sessionContext;
                  const kernel = s?.isReady && s.session?.kernel;

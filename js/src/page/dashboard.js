@@ -196,7 +196,7 @@ export class Dashboard {
     const changed = () => host.frames.before(follow);
     range.properties.start.change.connect(changed);
     range.properties.end.change.connect(changed);
-    undo.push(watchTheme(() => this.repaint()));
+    undo.push(watchTheme(this.page.parts.root, () => this.repaint()));
     undo.push(store.subscribe((patch, origin) => this.selected(patch, origin)));
     undo.push(store.whenConfirmed((revision, dimensions) => asker.confirm(revision, dimensions)));
     const resize = new ResizeObserver(() => {

@@ -1,9 +1,12 @@
 // Colours of canvas parts from the page's CSS variables; DOM parts take the same variables in dashboard.css.
+import {markDark, watchDarkness} from './darkness.js';
+
 /**
  * @param {Element} el
  * @returns {Theme}
  */
 export function readTheme(el) {
+  markDark(el);
   const probe = document.createElement('span');
   el.append(probe);
   /** @param {string} name */
@@ -47,16 +50,19 @@ export function paintFigures(doc, theme) {
 }
 
 /**
- * Calls back when JupyterLab (or the system, outside it) changes its theme.
+ * Calls back when JupyterLab (or the system, or another page, outside it) changes its theme.
+ * @param {Element} el
  * @param {() => void} changed
  */
-export function watchTheme(changed) {
+export function watchTheme(el, changed) {
   const later = () => setTimeout(changed, 60); // JupyterLab swaps the stylesheet after the attribute
   const observer = new MutationObserver(later);
   observer.observe(document.body, {attributes: true, attributeFilter: ['data-jp-theme-light', 'data-jp-theme-name']});
   const media = window.matchMedia('(prefers-color-scheme: dark)');
   media.addEventListener('change', later);
+  const unwatch = watchDarkness(el, changed);
   return () => {
+    unwatch();
     observer.disconnect();
     media.removeEventListener('change', later);
   };

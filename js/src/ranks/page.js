@@ -135,7 +135,7 @@ class RankPage {
     const {undo, panels} = this,
       {store} = this.mounting,
       {root, below} = this.parts;
-    undo.push(watchTheme(() => this.repaint()));
+    undo.push(watchTheme(root, () => this.repaint()));
     undo.push(
       store.subscribe((patch) => {
         this.header.draw();

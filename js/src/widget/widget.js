@@ -1,4 +1,5 @@
 // The live view: BokehJS comes over the comm once a page, questions and selections go to the kernel.
+import {markDark} from '../page/darkness.js';
 import {textElement} from '../shared/elements.js';
 import {loadBokeh} from './bokeh.js';
 import {lineTo, patiently} from './line.js';
@@ -82,6 +83,7 @@ class View {
     const begun = drawn ? {document: drawn, settings} : await begin(line);
     while (!host.isConnected && !this.gone) await new Promise((done) => setTimeout(done, ATTACHED_MS)); // BokehJS mounts only into the page
     if (this.gone) return;
+    markDark(host);
     const Bokeh = this.needsBokeh ? await loading : loading;
     this.waiting.remove();
     this.dispose = await this.mount({
