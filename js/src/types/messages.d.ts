@@ -68,6 +68,8 @@ interface Track {
   outer_rows: number;
   /** A thread that waits, or does next to nothing. */
   quiet: boolean;
+  /** So many of its first rows hold ranges that only mark what runs below them. */
+  marks: number;
   group: string;
   kind: string;
   /** First of its drawn rows. */
