@@ -126,7 +126,7 @@ def test_what_cannot_be_trusted_is_a_line_that_opens(report: Open) -> None:
 
     opened = report(recording("[cuLaunchKernel]"))
     summary, advice = opened.trust.locator("summary"), opened.trust.locator("div").first
-    assert summary.inner_text().startswith("! Trust: kernels-lost-at-end")
+    assert summary.inner_text().startswith("! Trust: the kernel of 1 launch at the end is missing")
     assert not advice.is_visible()
     summary.click()
     assert "record fewer steps" in advice.inner_text()
