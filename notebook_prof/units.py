@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from .errors import OptionError
@@ -108,6 +109,20 @@ def format_bytes(count: float, digits: int = 3) -> str:
     raise AssertionError("unreachable")
 
 
+def byte_ticks(counts: Sequence[float], digits: int = 3) -> list[str]:
+    """Write the ticks of an axis of bytes, all in the unit of the largest.
+
+    Examples
+    --------
+    >>> byte_ticks([0, 2**29, 2**30])
+    ['0', '0.5 GiB', '1 GiB']
+    """
+    largest = max((abs(count) for count in counts), default=0)
+    power = min(int(math.log2(max(largest, 1)) / 10), len(_BYTE_UNITS) - 1)
+    sizes = (count / 1024**power for count in counts)
+    return [f"{format_number(size, digits)} {_BYTE_UNITS[power]}" if size else "0" for size in sizes]
+
+
 def format_share(share: float, digits: int = 1) -> str:
     """Write a share (0–1) as a percentage.
 
@@ -133,6 +148,19 @@ def format_count(count: int) -> str:
     '1,234,567'
     """
     return f"{count:,}"
+
+
+def format_number(value: float, digits: int = 3) -> str:
+    """Write a number without a unit: three figures, and all of its whole ones.
+
+    Examples
+    --------
+    >>> format_number(0.151515), format_number(1234567.0), format_number(2.0)
+    ('0.152', '1234567', '2')
+    """
+    if not math.isfinite(value):
+        return "–"
+    return f"{'-' if value < 0 else ''}{_significant(abs(value), digits)}"
 
 
 def format_items(count: int, noun: str) -> str:

@@ -8,9 +8,10 @@ import pandas as pd
 
 from ..analysis import Verdict
 from ..trace.trace import Trace
-from ..units import format_count, format_ns, format_share
+from ..units import format_count, format_items, format_ns, format_share
 
 _NAME_WIDTH: Final = 48
+_EXAMPLE_WIDTH: Final = 120
 _FINDINGS: Final = 3
 
 
@@ -113,15 +114,37 @@ def _base(path: object) -> str:
     return str(path).replace("\\", "/").rpartition("/")[2]
 
 
+_SENTENCES: Final = {
+    "no-device-work": "no work of a device was recorded",
+    "kernels-lost-at-start": "the kernels of {launches} at the start are missing",
+    "kernels-lost-at-end": "the kernels of {launches} at the end are missing",
+    "kernels-lost-between": "the kernels of {launches} in between are missing",
+    "kernels-before-launch": "{pieces} began before the launch",
+    "launch-not-recorded": "{pieces} have no recorded launch",
+    "operator-unknown": "{pieces} were launched outside of any operator",
+    "clock-shift": "the clocks of host and device do not agree",
+    "stream-overlap": "{pieces} lie over others on the same stream",
+    "partial-first-step": "the first step is not whole",
+    "partial-last-step": "the last step is not whole",
+    "compilation-inside": "code was compiled or loaded meanwhile",
+    "slow-first-step": "the first step took far longer than the others",
+    "throttled": "the card was slowed down",
+    "card-shared": "another process used the card",
+    "counters-missing": "no counters of the card were recorded",
+    "costly-recording": "recording slowed the code down",
+}
+"""What each finding of the trust report says; those of files say their code."""
+
+
 def trust_line(trust: pd.DataFrame) -> str:
-    """Name the losses and errors of a trust report in one line; empty where there are none.
+    """Say the losses and errors of a trust report in sentences; empty where there are none.
 
     Examples
     --------
     >>> from notebook_prof.analysis import trust
     >>> from notebook_prof.testing import draw
     >>> trust_line(trust(draw("main: [cudaLaunchKernel]", categories={"cudaLaunchKernel": "launch"})))
-    '✗ Trust: no-device-work (100.0 % of device time); p.trust says what to do'
+    '✗ Trust: no work of a device was recorded (100.0 % of device time). p.trust says what to do.'
     """
     bad = trust[trust["severity"] != "info"]
     if not len(bad):
@@ -129,23 +152,43 @@ def trust_line(trust: pd.DataFrame) -> str:
     columns = (bad[name].head(_FINDINGS) for name in ("code", "count", "device_share"))
     parts = [_finding(*row) for row in zip(*columns, strict=True)]
     if len(bad) > _FINDINGS:
-        parts.append(f"{len(bad) - _FINDINGS} more")
+        parts.append(f"and {format_items(len(bad) - _FINDINGS, 'more finding')}")
     mark = "✗" if (bad["severity"] == "error").any() else "!"
-    return f"{mark} Trust: {' · '.join(parts)}; p.trust says what to do"
+    return f"{mark} Trust: {'; '.join(parts)}. p.trust says what to do."
 
 
 def trust_lines(trust: pd.DataFrame) -> list[str]:
     """Return the line of `trust_line`, then one for each loss and error with effect and advice, if any."""
     first = trust_line(trust)
     bad = trust[trust["severity"] != "info"]
-    columns = (bad[name] for name in ("code", "effect", "advice", "example"))
-    sentences = (" — ".join(filter(None, parts)) for parts in zip(*columns, strict=True))
-    return [first, *sentences] if first else []
+    columns = (bad[name] for name in ("code", "count", "device_share", "effect", "advice", "example"))
+    return [first, *(_explained(*row) for row in zip(*columns, strict=True))] if first else []
 
 
 def _finding(code: str, count: int, share: float) -> str:
-    times = f" ×{format_count(int(count))}" if count > 1 else ""
-    return code + times + (f" ({format_share(share)} of device time)" if share == share else "")
+    one = count == 1
+    times = "" if one else f", {format_count(int(count))} times"
+    words = _SENTENCES.get(code, code.replace("-", " ") + times)
+    if one:
+        words = words.replace("{pieces} have", "{pieces} has").replace("{pieces} were", "{pieces} was")
+        words = words.replace("{pieces} lie", "{pieces} lies").replace("the kernels of", "the kernel of")
+        words = words.replace("are missing", "is missing")
+    written = words.format(
+        launches=f"{format_count(int(count))} {'launch' if one else 'launches'}",
+        pieces=f"{format_count(int(count))} {'piece' if one else 'pieces'} of device work",
+    )
+    return written + (f" ({format_share(share)} of device time)" if share == share else "")
+
+
+def _explained(code: str, count: int, share: float, effect: str, advice: str, example: str) -> str:
+    """Say a finding with what it does to the numbers, what to do, and the first or worst example."""
+    parts = [_finding(code, count, share), effect, advice, f"for example: {_cut(example)}" if example else ""]
+    sentences = (f"{part[0].upper()}{part[1:].rstrip('.')}." for part in parts if part)
+    return f"{' '.join(sentences)} [{code}]"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _EXAMPLE_WIDTH else text[: _EXAMPLE_WIDTH - 1] + "…"
 
 
 def operator_table(operators: pd.DataFrame, by: str, rows: int) -> Text:

@@ -47,6 +47,8 @@ class DrawnTrack:
         Outermost rows that hold one slice each around nearly everything: frames of Python that say nothing.
     quiet : bool
         A thread that waits, or does next to nothing.
+    marks : int
+        So many of the first rows of a stream hold ranges that only mark what runs below them.
     """
 
     track: int
@@ -59,6 +61,7 @@ class DrawnTrack:
     label: str = ""
     outer_rows: int = 0
     quiet: bool = False
+    marks: int = 0
 
 
 class SliceColumns:
@@ -98,17 +101,47 @@ class SliceColumns:
         deepest, busy = _sizes(self.track, self.depth, self.dur)
         tracks = _drawn_tracks(trace.tracks, deepest, busy, self._evaluating(), self._waiting(len(deepest)))
         self.busy_ns: IntArray = busy[[track.track for track in tracks]]
+        level, tracks = self._levels(trace, tracks)
         self.n_rows = sum(track.depths for track in tracks)
         narrow = np.uint16 if self.n_rows < 1 << 16 else np.int32
         offset = np.zeros(max(len(deepest), 1), narrow)
         for track in tracks:
             offset[track.track] = track.first_row
         self.row = offset[self.track]
-        self.row += self.depth.astype(narrow)
+        self.row += level.astype(narrow)
         self.tracks = _with_outer_rows(tracks, self.row, self.dur)
         self.track_of_row = np.repeat(
             np.array([t.track for t in self.tracks], np.int64), [t.depths for t in self.tracks]
         )
+
+    def _levels(
+        self, trace: Trace, tracks: list[DrawnTrack]
+    ) -> tuple[npt.NDArray[np.integer], list[DrawnTrack]]:
+        """Return the row of every slice in its track, and the tracks with as many rows as that needs.
+
+        It is the depth, but on streams ranges that only mark what runs below them have the first rows, and
+        work stands below as if they were not there: a kernel is in the same row with and without one around.
+        """
+        kinds = np.array([*(name == "annotation" for name in self.categories), False])
+        marks = kinds[self.category] & self.of_kind("stream", tracks=tracks)
+        if not marks.any():
+            return self.depth, tracks
+        slices = np.flatnonzero(np.isin(self.track, np.unique(self.track[marks])))
+        parent = trace.slices["parent"].to_numpy(np.int64, na_value=-1)
+        around = np.zeros(self.n + 1, np.int64)  # how many marks are around each; the last is for no parent
+        counted = np.append(marks, False).astype(np.int64)
+        for depth in range(1, int(self.depth[slices].max()) + 1):
+            own = slices[self.depth[slices] == depth]
+            around[own] = around[parent[own]] + counted[parent[own]]
+        level = self.depth.astype(np.int64)
+        level[slices] -= around[slices]
+        level[marks] = around[:-1][marks]
+        rows_of_marks, rows_of_work = (np.zeros(int(self.track.max()) + 1, np.int64) for _ in range(2))
+        work = slices[~marks[slices]]
+        np.maximum.at(rows_of_marks, self.track[marks], level[marks] + 1)
+        np.maximum.at(rows_of_work, self.track[work], level[work] + 1)
+        level[work] += rows_of_marks[self.track[work]]
+        return level, _with_rows(tracks, rows_of_marks, rows_of_work)
 
     def _evaluating(self) -> set[int]:
         """Return the tracks on which autograd's engine runs operators."""
@@ -152,10 +185,11 @@ class SliceColumns:
             below[track.first_row + track.depths - 1] = -1
         return below
 
-    def of_kind(self, *kinds: str) -> npt.NDArray[np.bool_]:
-        """Return slices on tracks of one of these kinds."""
-        numbers = [track.track for track in self.tracks if track.kind in kinds]
-        if len(numbers) == len(self.tracks):
+    def of_kind(self, *kinds: str, tracks: list[DrawnTrack] | None = None) -> npt.NDArray[np.bool_]:
+        """Return slices on tracks of one of these kinds, of those given."""
+        tracks = self.tracks if tracks is None else tracks
+        numbers = [track.track for track in tracks if track.kind in kinds]
+        if len(numbers) == len(tracks):
             return np.ones(self.n, bool)
         return np.isin(self.track, numbers)
 
@@ -214,6 +248,17 @@ def _drawn_tracks(
         out.append(DrawnTrack(key, name, _group(info), kind, row, depths, rank, label, 0, rests))
         row += depths
     return _told_apart(out)
+
+
+def _with_rows(tracks: list[DrawnTrack], marks: IntArray, work: IntArray) -> list[DrawnTrack]:
+    """Give tracks that have ranges around work rows for both; those below move down."""
+    out, row = [], 0
+    for track in tracks:
+        own = int(marks[track.track])
+        depths = own + int(work[track.track]) if own else track.depths
+        out.append(replace(track, first_row=row, depths=depths, marks=own))
+        row += depths
+    return out
 
 
 def _told_apart(tracks: list[DrawnTrack]) -> list[DrawnTrack]:

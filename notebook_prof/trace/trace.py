@@ -40,7 +40,8 @@ def trace_repr(trace: Trace) -> str:
     if len(trace.steps):
         first, last = trace.steps["step"].iloc[0], trace.steps["step"].iloc[-1]
         source = trace.metadata.get("steps_source") or trace.steps["source"].iloc[0]
-        lines.append(f"  steps {first} … {last}, found by {source}")
+        which = f"step {first}" if len(trace.steps) == 1 else f"steps {first} … {last}"
+        lines.append(f"  {which}, found by {source}")
     if len(slices):
         shares = slices.groupby("category", observed=True)["self_ns"].sum().sort_values(ascending=False)
         total = max(int(shares.sum()), 1)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from notebook_prof import Profile, TraceBuilder, read_trace
 from notebook_prof.analysis import trust
 from notebook_prof.analysis.device.launches import LAUNCHES, least_launch_delay
+from notebook_prof.profiles.text import _SENTENCES, trust_lines
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace
 
@@ -234,7 +237,10 @@ def test_shown_in_text_and_html_only_where_it_matters():
     clean, lossy = Profile(run().seal()), Profile(run(lose=(0,)).seal())
     assert "Trust" not in repr(clean)
     line = repr(lossy).splitlines()[-1]
-    assert line == "! Trust: kernels-lost-at-start (10.0 % of device time); p.trust says what to do"
+    assert line == (
+        "! Trust: the kernel of 1 launch at the start is missing (10.0 % of device time). "
+        "p.trust says what to do."
+    )
     assert "kernels-lost-at-start" in lossy._repr_mimebundle_()["text/html"]
     assert lossy.headline.splitlines()[-2] == line
     assert "pytorch#192021" in lossy.headline.splitlines()[-1]
@@ -292,3 +298,23 @@ def test_the_least_launch_delay_is_a_property_of_the_machine(shared_traces: Path
     for pattern, (low, high) in cards.items():
         delays = [least_launch_delay(read_trace(path)) for path in shared_traces.glob(pattern)]
         assert (min(delays), max(delays)) == (low, high), pattern
+
+
+def test_every_finding_is_a_sentence_with_its_own_numbers():
+    documented = set(re.findall(r"``([a-z]+(?:-[a-z]+)+|throttled)``", trust.__doc__ or ""))
+    assert documented == set(_SENTENCES)
+    for code in documented:
+        for count in (1, 235):
+            row = {"code": [code], "severity": ["loss"], "count": [count], "device_share": [0.301]}
+            table = pd.DataFrame({**row, "effect": ["lost"], "advice": ["look"], "example": ["mm"]})
+            line, explained = trust_lines(table)
+            assert code not in line
+            assert line.endswith(" (30.1 % of device time). p.trust says what to do.")
+            assert ("235" in line) <= (count == 235)
+            assert "{" not in line
+            assert explained.endswith(f"Lost. Look. For example: mm. [{code}]")
+    several = pd.concat([table] * 5)
+    assert "and 2 more findings. p.trust" in trust_lines(several)[0]
+    assert len(trust_lines(several)) == 6
+    unknown = table.assign(code="rows-dropped", device_share=np.nan)
+    assert trust_lines(unknown)[0] == "! Trust: rows dropped, 235 times. p.trust says what to do."

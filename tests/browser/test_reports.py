@@ -126,7 +126,9 @@ def test_what_cannot_be_trusted_is_a_line_that_opens(report: Open) -> None:
 
     opened = report(recording("[cuLaunchKernel]"))
     line, advice = opened.trust.locator(".nbp-line"), opened.trust.locator(".nbp-line ~ div").first
-    assert line.locator("span").inner_text().startswith("! Trust: kernels-lost-at-end")
+    assert (
+        line.locator("span").inner_text().startswith("! Trust: the kernel of 1 launch at the end is missing")
+    )
     assert not advice.is_visible()
     line.click()
     assert "record fewer steps" in advice.inner_text()

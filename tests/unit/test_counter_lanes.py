@@ -6,12 +6,17 @@ import numpy as np
 import pytest
 
 from notebook_prof import analysis
+from notebook_prof.errors import NotebookProfError
+from notebook_prof.readers import read_trace
 from notebook_prof.selection import Selection
 from notebook_prof.service.answers import counters, memory, meta
+from notebook_prof.service.columns import drawn_counters
 from notebook_prof.service.store import ViewStore
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.dashboard import empty_reasons
 from notebook_prof.views.report.report_columns import payload
+
+from .. import samples
 
 STATE = Selection().to_state()
 
@@ -85,3 +90,14 @@ def test_recorded_blocks_are_drawn_inside_of_resident_memory() -> None:
     assert chosen.content["part"] == "selection"
     assert chosen.arrays()["sy"].max() == 8
     assert {"blocks", "blocks_ts"} <= payload(store, None, 1000)["memory"][0]["columns"].keys()
+
+
+@pytest.mark.parametrize("sample", [sample for sample in samples.expected() if sample.startswith("data/")])
+def test_a_counter_that_is_written_as_a_share_is_one(sample: str) -> None:
+    try:
+        trace = read_trace(samples.path_of(sample))
+    except NotebookProfError:
+        pytest.skip("no recording")
+    for counter in drawn_counters(trace):
+        if counter.unit in ("1", "share"):
+            assert 0 <= counter.low <= counter.high <= 1, counter

@@ -83,7 +83,8 @@ def test_warming_begins_with_the_first_picture(monkeypatch: pytest.MonkeyPatch) 
     protocol.prefetcher.start()
     protocol.answer({"t": "lod", "a": 0, "b": 1e9, "px": 100, "rows": [0]})
     assert protocol.prefetcher.wait(120)
-    assert {"rows", "wide", "blocks", "name_colours", "choices"} <= set(protocol.store.__dict__)
+    assert {"rows", "wide", "blocks", "name_styles", "choices"} <= set(protocol.store.__dict__)
+    assert "codes" in protocol.store.name_styles.__dict__
     assert protocol.store.has_groups("name", ())
     assert "members" in protocol.store.choices.__dict__
     assert set(protocol.store.choices._runs) == {"phase", "category", "step"}

@@ -127,6 +127,10 @@ def _tangled() -> Profile:
         track=stream,
     )
     builder.flows("launch", host[[3, 5, 8]], work)
+    around = {"category": "annotation", "track": stream}
+    builder.slices(
+        ts=np.array([65, 72]) * 10**6, dur=np.array([90, 5]) * 10**6, name=["epoch", "inner"], **around
+    )
     builder.steps(step=[0, 1], ts=[0, 80 * 10**6], dur=[80 * 10**6, 50 * 10**6], source="loop")
     return Profile(builder.seal())
 

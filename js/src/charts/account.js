@@ -123,7 +123,7 @@ export class Account {
     if (row.cpu_ns !== null) beside.push(`${formatTime(row.cpu_ns)} of CPU`);
     if (row.wait_ns) beside.push(`${formatTime(row.wait_ns)} waiting`);
     if (row.device_ns) beside.push(`${formatTime(row.device_ns)} with work on a device`);
-    if (row.steps && row.kind !== 'steps' && row.kind !== 'outside-window') beside.push(`${formatCount(row.steps)} steps end here`);
+    if (row.steps && row.kind !== 'steps' && row.kind !== 'outside-window') beside.push(row.steps === 1 ? '1 step ends here' : `${formatCount(row.steps)} steps end here`);
     return [
       `${row.part}: ${formatTime(row.dur)} · ${formatShare(row.share)}`,
       row.text,

@@ -1,7 +1,7 @@
 // The kernel's answers, computed in the page from the columns of a report: same questions, same content.
 // Python's twin of every function is in service/answers and service/lod; tests/unit/test_page_twins.py holds them together.
 import {reply} from '../shared/packing.js';
-import {createIndex, createMatching} from './columns.js';
+import {createIndex, createMatching, parentsOf} from './columns.js';
 import {counters, memory} from './curves.js';
 import {createDetailAnswer} from './detail.js';
 import {createLocalFind} from './find.js';
@@ -19,6 +19,7 @@ import {createTimelineAnswers} from './timeline.js';
  * @property {import('./columns.js').RowIndex} index
  * @property {import('./residual/aggregates.js').ResidualAggregates | null} left
  * @property {Matching} matching
+ * @property {Int32Array} parent the slice around each, -1 at the top
  * @property {(state: SelectionState, without: string[]) => CrumbMask} leftMatching
  *
  * @typedef {(q: any, state: SelectionState) => RawAnswer | Promise<RawAnswer>} Answering
@@ -41,6 +42,7 @@ export function createAnswers(columns, given) {
     index,
     left,
     matching,
+    parent: parentsOf(columns, given, index),
     leftMatching: (state, without) => left?.shares(state, without) ?? null,
   };
   const finding = createLocalFind(report);

@@ -123,7 +123,8 @@ export function createMatching(columns, given) {
  * @param {RowIndex} index
  */
 export function parentsOf(columns, given, index) {
-  const parent = new Int32Array(columns.row.length).fill(-1);
+  const parent = new Int32Array(columns.row.length).fill(-1),
+    {inner, around} = columns;
   for (let row = 1; row < given.trackOfRow.length; row++) {
     if (given.trackOfRow[row] !== given.trackOfRow[row - 1]) continue;
     let above = index.pointer[row - 1];
@@ -133,5 +134,6 @@ export function parentsOf(columns, given, index) {
       parent[index.order[p]] = index.order[above];
     }
   }
+  for (let k = 0; k < inner.length; k++) parent[inner[k]] = around[k] > inner[k] ? -1 : inner[k] - around[k];
   return parent;
 }

@@ -12,16 +12,28 @@ const textOf = (/** @type {string[] | undefined} */ list, /** @type {number} */ 
  * Make the answer `detail`.
  * @param {import('./answers.js').Report} report
  */
-export function createDetailAnswer({columns, given, index}) {
+export function createDetailAnswer({columns, given, index, parent}) {
   const {meta} = given,
     argumentsOf = createLocalArguments(given.told);
 
+  /** @param {number} id */
+  const named = (id) => ({id, name: given.names[columns.name[id]]});
   /** @param {number} i */
-  function parentOf(i) {
+  function ancestors(i) {
+    let depth = 0;
+    for (let up = parent[i]; up >= 0; up = parent[up]) depth++;
+    return depth;
+  }
+  /**
+   * @param {number} i
+   * @param {Track} track
+   */
+  function parentOf(i, track) {
+    if (track.marks) return parent[i] >= 0 ? named(parent[i]) : null;
     const row = columns.row[i],
       above = lowerBound(index.start, index.pointer[row - 1], index.pointer[row], columns.ts[i] + 0.5) - 1;
     if (above < index.pointer[row - 1] || index.end[above] < columns.ts[i]) return null;
-    return {id: index.order[above], name: given.names[columns.name[index.order[above]]]};
+    return named(index.order[above]);
   }
   /** @param {number} i */
   function linksOf(i) {
@@ -62,7 +74,7 @@ export function createDetailAnswer({columns, given, index}) {
       track_name: track.name,
       group: track.group,
       row,
-      depth: row - track.row,
+      depth: track.marks ? ancestors(i) : row - track.row,
       ts: columns.ts[i],
       dur: columns.dur[i],
       self_ns: columns.dur[i] - columns.inside[i],
@@ -70,7 +82,7 @@ export function createDetailAnswer({columns, given, index}) {
       phase: textOf(meta.phases, columns.phase[i]),
       module: columns.module ? textOf(given.groups.module?.labels, columns.module[i]) : '',
       shapes: columns.shapes ? (given.groups.shapes?.details?.[columns.shapes[i]] ?? '') : '',
-      parent: row > track.row ? parentOf(i) : null,
+      parent: row > track.row ? parentOf(i, track) : null,
       ...(await argumentsOf(i)),
       stack: [],
       links: linksOf(i),

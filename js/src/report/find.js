@@ -3,7 +3,6 @@ import {parseQuery} from '../filter/query.js';
 import {sliceFilter} from '../filter/slices.js';
 import {reply} from '../shared/packing.js';
 import {lowerBound} from '../shared/search.js';
-import {parentsOf} from './columns.js';
 
 const MOST_MARKS = 4000;
 
@@ -11,9 +10,8 @@ const MOST_MARKS = 4000;
  * Make the answers `find`, `neighbour` and `search`.
  * @param {import('./answers.js').Report} report
  */
-export function createLocalFind({columns, given, index}) {
+export function createLocalFind({columns, given, index, parent}) {
   const n = columns.row.length,
-    parent = parentsOf(columns, given, index),
     track = (/** @type {number} */ i) => given.trackOfRow[columns.row[i]];
   const place = (/** @type {number | null} */ i) =>
     i === null || i < 0 ? {id: null} : {id: i, ts: columns.ts[i], dur: columns.dur[i], row: columns.row[i]};

@@ -30,8 +30,8 @@ export function createTints(columns, given) {
  * The rows of a track that tell how busy it is.
  * @param {Track} track
  */
-function rowsOfBusyTime({kind, row, depths, outer_rows}) {
-  return kind === 'stream' ? Array.from({length: Math.min(depths, STREAM_ROWS)}, (_, k) => row + k) : [row + outer_rows];
+function rowsOfBusyTime({kind, row, depths, outer_rows, marks}) {
+  return kind === 'stream' ? Array.from({length: Math.min(depths - marks, STREAM_ROWS)}, (_, k) => row + marks + k) : [row + outer_rows];
 }
 
 /**

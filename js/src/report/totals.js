@@ -1,7 +1,6 @@
 // Totals by group in a report: twin of service/lod/{groups,launched}.py.
 // Calls that only pass on a call are not counted, recursion counts once in the total, device time belongs to all
 // groups around the launcher.
-import {parentsOf} from './columns.js';
 
 /** @type {readonly import('./residual/totals.js').TotalName[]} */
 export const TOTAL_NAMES = ['count', 'total_ns', 'self_ns', 'device_ns', 'touched'];
@@ -18,13 +17,12 @@ const TRACKS = 65536;
  * Make the function that adds up one side.
  * @param {import('./answers.js').Report} report
  */
-export function createTotals({columns, given, index, matching, left}) {
+export function createTotals({columns, given, index, matching, left, parent}) {
   const n = columns.row.length,
     kindOf = new Map(given.meta.tracks.map((t) => [t.track, t.kind])),
     rowKinds = Array.from(given.trackOfRow, (track) => kindOf.get(track)),
     working = given.meta.categories.map((name) => DEVICE_WORK.has(name)),
-    again = new Set(columns.again),
-    parent = parentsOf(columns, given, index);
+    again = new Set(columns.again);
   const covered = (/** @type {number} */ row, /** @type {number} */ a, /** @type {number} */ b) =>
     index.covered(row, a, b) + (left?.busyIn(row, a, b) ?? 0);
   const rowBelow = (/** @type {number} */ row) => (given.trackOfRow[row + 1] === given.trackOfRow[row] ? row + 1 : -1);

@@ -135,5 +135,18 @@ export function formatNumbers(numbers) {
 export function formatQuantity(value, unit) {
   if (unit === 'bytes') return formatBytes(value);
   if (unit === '1' || unit === 'share') return formatShare(value);
-  return `${significant(value, 3)}${unit ? ` ${unit}` : ''}`;
+  const text = Math.abs(value) >= 1e4 ? formatCount(value) : significant(value, 3);
+  return `${text}${unit ? ` ${unit}` : ''}`;
+}
+
+/**
+ * From one value of a counter to another, in one unit.
+ * @param {number} low
+ * @param {number} high
+ * @param {string} unit
+ */
+export function formatRange(low, high, unit) {
+  const [from, to] = unit === 'bytes' ? byteTicks([low, high]) : [formatQuantity(low, unit), formatQuantity(high, unit)];
+  const [number, own] = from.split(' ');
+  return `${own && to.endsWith(` ${own}`) ? number : from} – ${to}`;
 }

@@ -22,7 +22,7 @@ const CELLS = {
   bytes: (n) => formatBytes(n),
   share: formatShare,
   count: formatCount,
-  number: (x) => significant(x, 4),
+  number: (x) => significant(x, 3),
   flops: (x) => formatScaled(x, 'FLOP'),
   'flops/s': (x) => formatScaled(x, 'FLOP/s'),
   'bytes/s': (x) => `${formatBytes(x)}/s`,

@@ -2,7 +2,7 @@
 import {activeElement} from '../shared/elements.js';
 import {Roving} from '../shared/roving.js';
 import {scrollWithFocus} from '../shared/scrolling.js';
-import {formatQuantity, formatShare} from '../shared/units.js';
+import {formatQuantity, formatRange, formatShare} from '../shared/units.js';
 import {scaleOf} from './counters.js';
 
 /**
@@ -241,7 +241,7 @@ export class Gutter {
    */
   fillCounter(row, counter) {
     const [bottom, top] = scaleOf(counter),
-      text = `${formatQuantity(bottom, counter.unit)} – ${formatQuantity(top, counter.unit)}`;
+      text = formatRange(bottom, top, counter.unit);
     row.title = `${counter.name}\n${counter.group}\nfrom ${formatQuantity(counter.low, counter.unit)} to ${formatQuantity(counter.high, counter.unit)}`;
     row.append(span('nbp-track-name', counter.name), span('nbp-counter-range', text));
   }

@@ -78,8 +78,9 @@ export class Lanes {
       if (several) this.list.push({kind: 'group', text: group, tracks: tracks.length, open: !closed.has(group)});
       if (several && closed.has(group)) continue;
       for (const track of tracks) {
-        const from = this.outerShown.has(track.track) ? 0 : track.outer_rows,
-          depths = this.folded.has(track.track) ? 1 : track.depths - from;
+        const folded = this.folded.has(track.track),
+          from = folded && track.marks < track.depths ? Math.max(track.outer_rows, track.marks) : this.outerShown.has(track.track) ? 0 : track.outer_rows,
+          depths = folded ? 1 : track.depths - from;
         for (let d = 0; d < depths; d++) this.list.push({kind: 'lane', row: track.row + from + d, track, first: d === 0, depths});
       }
     }

@@ -20,6 +20,7 @@ interface Track {
   label: string;
   outer_rows: number;
   quiet: boolean;
+  marks: number;
   group: string;
   kind: string;
   row: number;

@@ -22,6 +22,9 @@ interface ReportColumns {
   work: NumberArray;
   launcher: NumberArray;
   again: NumberArray;
+  /** Slices of streams on which ranges have rows of their own, and how many slices before each the one around it is. */
+  inner: NumberArray;
+  around: NumberArray;
   flow_src: NumberArray;
   flow_dst: NumberArray;
   flow_kind: NumberArray;

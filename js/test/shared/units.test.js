@@ -1,6 +1,6 @@
 import {describe, expect, test} from 'vitest';
 
-import {byteTicks, formatBytes, formatClock, formatInstant, formatNumbers, formatQuantity, formatShare, formatTime, formatTimeCell} from '../../src/shared/units.js';
+import {byteTicks, formatBytes, formatClock, formatInstant, formatNumbers, formatQuantity, formatRange, formatShare, formatTime, formatTimeCell} from '../../src/shared/units.js';
 
 describe('units', () => {
   test.each([
@@ -40,4 +40,13 @@ describe('units', () => {
     expect(formatNumbers([8, 3, 4, 5])).toBe('3–5, 8');
     expect(formatNumbers([1, 3, 5, 7, 9])).toBe('1, 3, 5, 7 …');
   });
+});
+
+test('a range of a counter has one unit', () => {
+  expect(formatRange(0, 2 ** 31, 'bytes')).toBe('0 – 2 GiB');
+  expect(formatRange(2 ** 29, 2 ** 30, 'bytes')).toBe('0.5 – 1 GiB');
+  expect(formatRange(70.456, 300, 'W')).toBe('70.5 – 300 W');
+  expect(formatRange(0, 0.5, '1')).toBe('0.0 – 50.0 %');
+  expect(formatRange(0, 76, '')).toBe('0 – 76');
+  expect(formatRange(0, 9119334400, '')).toBe('0 – 9,119,334,400');
 });

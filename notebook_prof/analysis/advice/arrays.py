@@ -2,7 +2,7 @@
 
 Each is recognised from the library functions that a line of the user's calls, as `line_calls` has them. What
 the remedy saves is a part of the time of that function or line: `SAVED`, as measured by
-``benchmarks/advice.py``.
+``benchmarks/advice.py``; of rules that are not in it the gain is a bound.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ _GROWS: Final = re.compile(
     r"(?:append|concatenate|concat|vstack|hstack|column_stack|row_stack|insert)\((?P<given>.*)"
 )
 _LOOP_OF_ROWS: Final = re.compile(r"for\s+(?P<names>.+?)\s+in\s+.*\.iterrows\(\)")
+_CHAINED: Final = re.compile(r"\w\[(?:[^\[\]]|\[[^\[\]]*\])*\]\s*\[\s*\[?\s*['\"]")
 _COPY: Final = re.compile(r"\.copy\((?!\s*deep\s*=\s*False)")
 
 
@@ -181,6 +182,22 @@ def repeated_copies(run: Run) -> Finding | None:
     )
 
 
+def chained_indexing(run: Run) -> Finding | None:
+    """Find rows of a whole table that are copied for one of its columns, as in ``df[df['a'] > 2]['b']``.
+
+    The gain is the time of that copy: a bound, since the rows of the column are still to be taken.
+    """
+    copies = _calls_of(run.line_calls, "pandas.core.frame", "_getitem_bool_array")
+    return _finding(
+        run,
+        "pandas-chained-indexing",
+        copies[copies["text"].str.contains(_CHAINED.pattern, regex=True)].head(1),
+        "copies the chosen rows of every column to take one",
+        "Take rows and column at once: df.loc[df['a'] > 2, 'b']. What is assigned to the chained form "
+        "changes a copy only.",
+    )
+
+
 def vectorized_function(run: Run) -> Finding | None:
     """Find `np.vectorize` and `np.apply_along_axis`, which are loops over a Python function."""
     calls = _calls_of(run.line_calls, "numpy", "_vectorize_call", "apply_along_axis")
@@ -221,7 +238,8 @@ def _finding(
         f"`{first['text']}` ({location}) {does}: {format_ns(spent)}, "
         f"{format_share(min(spent / run.total_ns, 1))} of {run.whole}.",
         remedy,
-        min(int(spent * SAVED[rule]), run.total_ns),
+        min(int(spent * SAVED.get(rule, 1)), run.total_ns),
+        bound=rule not in SAVED,
         place=location,
         claims=claims,
         select={"name": names} if names else {},
@@ -293,5 +311,6 @@ RULES: Final[tuple[Callable[[Run], Finding | None], ...]] = (
     object_column,
     growing_array,
     repeated_copies,
+    chained_indexing,
     vectorized_function,
 )

@@ -28,8 +28,8 @@ class Source:
     column : str
     arguments : mapping
         What the analysis is called with, as ``{"window": (0, 10)}``.
-    reduce : {"sum", "median", "min", "max"}
-        How several rows become one number.
+    reduce : {"sum", "mean", "median", "p90", "min", "max", "count"}
+        How several rows become one number; ``p90`` is the smallest value that nine of ten do not exceed.
     """
 
     table: str
@@ -56,6 +56,8 @@ class Source:
             return str(values.iloc[0])
         if self.reduce == "count":
             return len(rows)
+        if self.reduce == "p90":
+            return np.quantile(values.to_numpy(), 0.9, method="inverted_cdf") if len(rows) else 0
         return getattr(values, self.reduce)() if len(rows) else 0
 
 

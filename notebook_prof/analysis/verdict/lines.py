@@ -85,11 +85,13 @@ def _steps(facts: Facts) -> Sentence:
     sentence = say()
     steps = facts.steps
     if len(steps):
-        dur = steps["dur"]
+        dur, several = steps["dur"], len(steps) > 1
         arguments = facts.arguments
         first, last = int(steps["step"].iloc[0]), int(steps["step"].iloc[-1])
         steps_source = facts.trace.metadata.get("steps_source") or steps["source"].iloc[0]
         loops = int(steps["loop"].nunique()) if "loop" in steps else 1
+        end = cite(str(last), last, Source("steps", "step", {}, arguments, "max"))
+        numbered = say(" … ", end) if several else ""
         sentence = say(
             cite(
                 format_items(len(steps), "step"), len(steps), Source("steps", "step", {}, arguments, "count")
@@ -97,17 +99,16 @@ def _steps(facts: Facts) -> Sentence:
             f" in {loops} loops" if loops > 1 else "",
             " (",
             cite(str(first), first, Source("steps", "step", {}, arguments, "min")),
-            " … ",
-            cite(str(last), last, Source("steps", "step", {}, arguments, "max")),
+            numbered,
             f", found by {steps_source})",
             _updates(facts),
-            ": median ",
+            ": median " if several else ": ",
             cite_ns(float(dur.median()), Source("steps", "dur", {}, arguments, "median")),
-            ", ",
-            cite_ns(int(dur.min()), Source("steps", "dur", {}, arguments, "min")),
-            " to ",
-            cite_ns(int(dur.max()), Source("steps", "dur", {}, arguments, "max")),
         )
+        if several:
+            shortest = cite_ns(int(dur.min()), Source("steps", "dur", {}, arguments, "min"))
+            longest = cite_ns(int(dur.max()), Source("steps", "dur", {}, arguments, "max"))
+            sentence = sentence + say(", ", shortest, " to ", longest)
     else:
         span = cite_ns(facts.trace.span.dur, Source("account", "dur"))
         sentence = say("No steps were found; ", span, " recorded")

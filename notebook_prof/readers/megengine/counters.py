@@ -23,7 +23,7 @@ _UNITS: Final = {
     "gpu_usage_ratio": "%",
     "train_time_ratio": "%",
     "device_ahead_ms": "ms",
-    "dtr_overhead_us": "us",
+    "dtr_overhead_us": "µs",
 }
 
 
@@ -31,7 +31,8 @@ def counters(events: Timed, nodes: Nodes, builder: TraceBuilder) -> dict[str, st
     """Put counters into `builder`, a track a name.
 
     ``<device>_alloc_mem`` is a memory track in bytes; its changes are also rows of `allocations`, of
-    address 0, in the slice in which they happened. Values are as in the file: ratios are per cent.
+    address 0, in the slice in which they happened. Values are as in the file: ratios are per cent,
+    and what has no unit is a count (``nr_alive_tensor``).
 
     Returns
     -------
@@ -59,7 +60,7 @@ def counters(events: Timed, nodes: Nodes, builder: TraceBuilder) -> dict[str, st
             track = builder.track(ours, "memory", device=device, unit="bytes")
             _allocations(events, np.array(at)[ok], numbers[ok], device, builder)
         else:
-            track = builder.track(ours, "counter", unit=_UNITS.get(ours, "1"))
+            track = builder.track(ours, "counter", unit=_UNITS.get(ours, ""))
         builder.counter(track, events.ts[at][ok], numbers[ok])
     return {theirs: ours for theirs, ours in ALIASES.items() if theirs in by_name}
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pandas as pd
 
 from ...trace import Trace
+from ...units import format_number
 
 OF_SLICE: Final = frozenset(
     {"device", "stream", "start_unix_ns", "start_ns", "correlation", "name", "kind", "track"}
@@ -69,7 +70,7 @@ def pairs(values: Mapping[str, Any]) -> list[list[str]]:
     Examples
     --------
     >>> pairs({"grid": "[4, 1, 1]", "occupancy": 0.12345678, "group": None})
-    [['grid', '[4, 1, 1]'], ['occupancy', '0.123457']]
+    [['grid', '[4, 1, 1]'], ['occupancy', '0.123']]
     """
     return [[name, _text(value)] for name, value in values.items() if _has_value(value)][:_MOST]
 
@@ -85,5 +86,5 @@ def _has_value(value: Any) -> bool:
 
 def _text(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return format_number(value)
     return (value if isinstance(value, str) else json.dumps(value, default=str))[:_LONGEST]

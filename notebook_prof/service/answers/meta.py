@@ -49,6 +49,7 @@ def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
                 "label": t.label,
                 "outer_rows": t.outer_rows,
                 "quiet": t.quiet,
+                "marks": t.marks,
                 "group": t.group,
                 "kind": t.kind,
                 "row": t.first_row,

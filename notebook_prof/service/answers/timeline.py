@@ -130,7 +130,8 @@ def strip(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
 def _rows_of_busy_time(track: DrawnTrack) -> range:
     """Return the rows of a track that tell how busy it is."""
     if track.kind == "stream":
-        return range(track.first_row, track.first_row + min(track.depths, _STREAM_ROWS))
+        first = track.first_row + track.marks
+        return range(first, first + min(track.depths - track.marks, _STREAM_ROWS))
     return range(track.first_row + track.outer_rows, track.first_row + track.outer_rows + 1)
 
 

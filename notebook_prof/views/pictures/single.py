@@ -35,8 +35,9 @@ _MAX_POINTS: Final = 4000
 _LANE_PX: Final = 18
 _FADED: Final = 0.25
 _BYTES_CODE: Final = (
-    "let u = 0, b = tick; const n = ['B', 'KiB', 'MiB', 'GiB', 'TiB']; "
-    "while (Math.abs(b) >= 1024 && u < 4) { b /= 1024; u += 1 } return `${+b.toFixed(1)} ${n[u]}`"
+    "const most = Math.max(...ticks.map(Math.abs), 1), u = Math.min(4, Math.floor(Math.log2(most) / 10)); "
+    "const unit = ['B', 'KiB', 'MiB', 'GiB', 'TiB'][u]; "
+    "return tick ? `${+(tick / 1024 ** u).toPrecision(3)} ${unit}` : '0'"
 )
 
 

@@ -14,7 +14,15 @@ from ...service.columns import labels_without_heading
 from ...service.palette import MEMORY, NAMES, PHASES
 from ...service.store import ViewStore
 from ...trace import PHASES as PHASE_NAMES
-from ...units import CLOCK_FROM_NS, format_bytes, format_clock, format_count, format_ns, format_share
+from ...units import (
+    CLOCK_FROM_NS,
+    byte_ticks,
+    format_bytes,
+    format_clock,
+    format_count,
+    format_ns,
+    format_share,
+)
 from .account import STRIP, account_strip, has_strip
 from .scene import FADED, INK, MUTED, ON_COLOUR, RULE, STRIPE, Line, Rect, Scene, Text, fit
 
@@ -147,10 +155,11 @@ def memory_curve(store: ViewStore, selection: Selection, width: int) -> Scene:
         return np.repeat(at, 2)[1:], np.repeat(level, 2)[:-1]  # a value holds until the next one
 
     step = 2.0 ** max(0, np.ceil(np.log2(high / _LEVELS)))
-    for level in np.arange(0, high + 1, step).tolist():
+    levels = np.arange(0, high + 1, step).tolist()
+    for level, text in zip(levels, byte_ticks(levels), strict=True):
         y = base - (base - top) * level / high
         scene.parts.append(Rect(GUTTER, y, room, 0.5, RULE))
-        scene.parts.append(Text(GUTTER - 6, y, format_bytes(level) if level else "0", MUTED, "end"))
+        scene.parts.append(Text(GUTTER - 6, y, text, MUTED, "end"))
     peak = answer.content["peak"]
     resident = answer.content["device"] == -1 and store.resident is not None
     chosen = answer.content["part"] == "selection"

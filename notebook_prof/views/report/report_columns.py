@@ -133,7 +133,14 @@ def _relations(store: ViewStore, part: Part | None) -> dict[str, Any]:
         again = number[again[part.keep[again]]]
         ends = part.keep[src] & part.keep[dst]
         src, dst, kind = number[src[ends]], number[dst[ends]], kind[ends]
+    marked = np.isin(store.columns.track, [track.track for track in store.columns.tracks if track.marks])
+    inner = np.flatnonzero(marked if part is None else marked & part.keep)
+    around = store.parent[inner].astype(np.int64)
+    if part is not None:
+        inner, around = number[inner], np.where(around < 0, -1, number[around])
     return {
+        "inner": deflated(inner, delta=True),
+        "around": deflated(inner - around),
         "work": deflated(work, delta=True),
         "launcher": deflated(launcher),
         "again": deflated(again, delta=True),

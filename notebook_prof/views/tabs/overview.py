@@ -59,11 +59,13 @@ _DEVICE_UNITS = {
 def _facts(trace: Trace, tables: analysis.Overview) -> Facts:
     facts = [
         Fact("recorded", format_ns(trace.span.dur)),
-        Fact("slices", format_count(len(trace.slices))),
+        Fact("slice" if len(trace.slices) == 1 else "slices", format_count(len(trace.slices))),
     ]
     if len(trace.steps):
         mean = format_ns(trace.steps["dur"].mean())
-        facts.append(Fact("steps", format_count(len(trace.steps)), f"{mean} each on average"))
+        one = len(trace.steps) == 1
+        label, note = ("step", mean) if one else ("steps", f"{mean} each on average")
+        facts.append(Fact(label, format_count(len(trace.steps)), note))
     peaks = analysis.memory_peak(trace)
     for row in peaks.sort_values("peak_bytes", ascending=False).head(2).to_dict("records"):
         where = f"GPU {row['device']}" if row["device"] >= 0 else "host"

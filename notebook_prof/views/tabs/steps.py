@@ -60,9 +60,10 @@ def _choose(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _facts(table: pd.DataFrame) -> Facts:
     total = table["total_ns"]
+    number = table["step"].nunique()
     slow, fast = table.loc[total.idxmax()], table.loc[total.idxmin()]
     facts = [
-        Fact("steps", format_count(table["step"].nunique())),
+        Fact("step" if number == 1 else "steps", format_count(number)),
         Fact("mean", format_ns(total.mean())),
         Fact("fastest", format_ns(fast["total_ns"]), f"step {fast['step']}"),
         Fact("slowest", format_ns(slow["total_ns"]), f"step {slow['step']}"),

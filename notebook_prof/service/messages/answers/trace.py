@@ -18,6 +18,8 @@ class Track(Declared):
     label: str
     outer_rows: int
     quiet: bool
+    marks: int
+    """So many of its first rows hold ranges that only mark what runs below them."""
     group: str
     kind: str
     row: int

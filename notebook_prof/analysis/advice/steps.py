@@ -1,0 +1,94 @@
+"""Steps that take much longer than the others."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pandas as pd
+
+from ...units import format_items, format_ns, format_share
+from ..time.phases import phases
+from ..verdict.claims import Sentence, Source, cite, cite_ns, joined, say
+from .finding import Finding, Run
+
+SLOW: Final = 1.25
+"""So many times the median is a slow step."""
+WORTH: Final = 0.05
+"""Share of the measured time above the median from which slow steps are worth a word."""
+_FEWEST: Final = 5
+_NAMED: Final = 5
+_MOSTLY: Final = 0.5
+
+
+def uneven_steps(run: Run) -> Finding | None:
+    """Find steps that take over 1.25 times the median, of the loop that takes most.
+
+    The gain is what they take above the median: a bound, since some of their work may be needed.
+    """
+    steps = run.facts.steps
+    where: dict[str, Any] = {}
+    if "loop" in steps and len(steps):
+        loop = steps.groupby("loop")["dur"].sum().idxmax()
+        where, steps = {"loop": loop}, steps[steps["loop"] == loop]
+    if len(steps) < _FEWEST:
+        return None
+    median = float(steps["dur"].median())
+    slow = steps[steps["dur"] > SLOW * median].sort_values("dur", ascending=False, kind="stable")
+    lost = int((slow["dur"] - median).sum())
+    if lost < WORTH * run.total_ns:
+        return None
+    middle, high = (Source("steps", "dur", where, run.looking, reduce) for reduce in ("median", "p90"))
+    named = [_took(run, where, int(number)) for number in slow["step"].head(_NAMED)]
+    more = f" and {format_items(len(slow) - _NAMED, 'more step')}" if len(slow) > _NAMED else ""
+    sentence = say(
+        "Steps take ",
+        cite_ns(median, middle),
+        " at the median and ",
+        cite_ns(high.value(run.trace), high),
+        f" at the 90th percentile. {len(slow)} of {len(steps)} take over {SLOW:g} times the median: ",
+        joined(named, ", "),
+        f"{more}; above it they take {format_ns(lost)}, {format_share(lost / run.total_ns)} of {run.whole}.",
+        _phase(run, slow, steps),
+    )
+    first = int(slow["step"].iloc[0])
+    return Finding(
+        "uneven-steps",
+        str(sentence),
+        f"Compare a slow step with a usual one: select step {first} and look what is longer, or "
+        f"p.steps.breakdown(step={first}). Usual causes: data that come late, batches of other shapes, "
+        "evaluation or checkpoints inside of the loop, garbage collection, another process.",
+        lost,
+        bound=True,
+        claims=sentence.placed(0),
+        select={"step": tuple(sorted(int(number) for number in slow["step"]))},
+    )
+
+
+def _took(run: Run, where: dict[str, Any], number: int) -> Sentence:
+    """Say how long a step took."""
+    source = Source("steps", "dur", {**where, "step": number}, run.looking)
+    return say(f"step {number} ", cite_ns(int(source.value(run.trace)), source, {"step": number}))
+
+
+def _phase(run: Run, slow: pd.DataFrame, steps: pd.DataFrame) -> Sentence:
+    """Say which phase takes most of what slow steps take longer than the others, if one does."""
+    table = phases(run.trace, **run.looking)
+    numbers = tuple(int(number) for number in slow["step"])
+    others = tuple(int(number) for number in steps["step"] if int(number) not in set(numbers))
+    of_slow, of_others = (
+        table[table["step"].isin(list(own))].groupby("phase", observed=True)["host_ns"].mean()
+        for own in (numbers, others)
+    )
+    longer = (of_slow - of_others).drop("other", errors="ignore")
+    whole = float(slow["dur"].mean() - steps.loc[~steps["step"].isin(list(numbers)), "dur"].mean())
+    if not len(longer) or not others or longer.max() < _MOSTLY * whole:
+        return say()
+    phase = str(longer.idxmax())
+    claims = [
+        cite(format_ns(float(mean[phase])), float(mean[phase]), Source(
+            "phases", "host_ns", {"phase": phase, "step": own}, run.looking, "mean"))
+        for mean, own in ((of_slow, numbers), (of_others, others))
+    ]  # fmt: skip
+    return say(
+        f" Most of the difference is in the phase {phase}: ", claims[0], " against ", claims[1], " a step."
+    )
