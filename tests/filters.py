@@ -11,7 +11,7 @@ FILTERS = (
     "name=conv", "name!=conv,add", "name=conv,add self>1us", "category=kernel", "type=operator,kernel",
     "category!=kernel", "category=nothing", "phase=backward", "phase!=data,optimizer", "phase=FORWARD conv",
     "step=5", "step=4:7", "step=:5", "step=9:", "step=4,6 conv", "step!=4:7", "step>5 step<=8", "step=99",
-    "mm phase=backward step=3:7 self>5us", "module=layers.1", "shapes=8", "flops>5", "kind=kernel",
+    "mm phase=backward step=3:7 self>5us", "line=12", "line!=cell:3", "module=layers.1", "shapes=8", "flops>5", "kind=kernel",
     "slef>1ms", "phsae=backward", "self>fast", "count>many", "step=a:b", "step=:", "phase>3", "/(/",
     "kernel<4", "a=b",
     "x>>y", "//", "/", '"', '"two words"', "ß", "self>1", "self>1.5ns", "self>2.5ns", "self>1e6",

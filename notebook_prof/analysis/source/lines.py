@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
-from ...trace import Trace, length, nest, union
+from ...trace import Trace, length, nest, source_lines, union
 from ...trace.arrays import IntArray
 from ...trace.intervals import as_ints
 from ...trace.schema import Column, Table
@@ -27,7 +26,7 @@ STATEMENTS: Final = "statements"
 _EXACT: Final = 0.99
 """A line whose statements hold so much of its time was timed at each run."""
 
-LINE: Final = re.compile(r"(?P<file>.+):(?P<line>\d+)  (?P<text>.*)")
+LINE: Final = source_lines.LINE
 """How a slice that stands for a line is called."""
 
 COLUMNS: Final = Table(
