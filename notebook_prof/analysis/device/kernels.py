@@ -162,8 +162,8 @@ def kernels(
         Half-open, in ns; durations are cut at its edges.
     by : str or sequence of str
         ``name``, or any of ``name category module phase line step track device stream`` together and, where
-        launch attributes were recorded, of ``grid block registers_per_thread shared_memory_bytes graph graph_node
-        priority``; missing where a piece of work has none.
+        launch attributes were recorded, of ``grid block registers_per_thread shared_memory_bytes graph
+        graph_node priority``; missing where a piece of work has none.
     name, phase, category, line : str or iterable of str, optional
         Keep these; `name` does not change anyone's `share`.
     step : int or iterable of int, optional

@@ -15,10 +15,12 @@ from ...trace import Trace
 from .analyses import followed, has_category
 from .base import Absent, Note, Panel, Tab, Table
 
-_SHOWN: Final = ("file", "line", "text", "count", "total_ns", "self_ns", "share", "threads")
+_COSTS: Final = ("device_ns", "backward_ns", "backward_device_ns", "wait_ns", "bytes_kept", "peak_bytes")
+_SHOWN: Final = ("file", "line", "text", "count", "total_ns", "self_ns", "share", *_COSTS, "threads")
 _MEANING: Final = Note(
     "Total is the time of a line with all it calls, self the time without other lines of yours below it. "
-    "A line without a count was sampled, not counted."
+    "A line without a count was sampled, not counted. Device is the work that a line launched, "
+    "backward the host's time for the backward of what it ran forward."
 )
 
 
@@ -34,7 +36,13 @@ def lines(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
             Table(
                 table[[name for name in _SHOWN if name not in gone]],
                 units={"text": "code", "line": "count", "threads": "count"},
-                heads={"text": "source of the cell" if "file" in gone else "source", "share": "of all"},
+                heads={
+                    "text": "source of the cell" if "file" in gone else "source",
+                    "share": "of all",
+                    "backward_device_ns": "backward device",
+                    "bytes_kept": "kept",
+                    "peak_bytes": "at peak",
+                },
                 bars=("total_ns", "self_ns"),
                 select=selecting_lines(trace, table),
                 call="p.lines()",
@@ -46,12 +54,13 @@ def lines(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
 
 
 def _constant_columns(table: pd.DataFrame) -> list[str]:
-    """Return columns that say the same in every row."""
+    """Return columns that say the same in every row, and costs that no line has."""
     constant = {
         "file": (table["file"] == CELL).all(),
         "count": table["count"].isna().all(),
         "threads": (table["threads"] == 1).all(),
     }
+    constant |= {name: not table[name].any() for name in _COSTS}
     return [name for name, same in constant.items() if same]
 
 
