@@ -84,7 +84,7 @@ def top_level(tmp_path_factory: pytest.TempPathFactory) -> Profile:
 
 def check_laws(trace: Trace) -> None:
     """Compare the sums over lines and the rest with independent answers."""
-    table = lines(trace, rest=True)
+    table = lines(trace, remainder=True)
     assert (table["text"] == NOT_IN_LINES).tolist() == [False] * (len(table) - 1) + [True]
     slices = trace.slices
     kind = trace.tracks.set_index("track")["kind"].astype(str).reindex(slices["track"]).to_numpy()
@@ -130,16 +130,16 @@ def test_what_a_line_runs_inside_a_backward_node_is_its_own() -> None:
     b.flows("fwdbwd", forward, node)
     trace = b.seal()
     check_laws(trace)
-    table = lines(trace, rest=True).set_index("line")["backward_ns"]
+    table = lines(trace, remainder=True).set_index("line")["backward_ns"]
     assert table.to_dict() == {2: 30, 4: 0, 9: 20, 0: 9}
 
 
 def test_a_window_cuts_the_costs() -> None:
     trace = training().seal()
-    half = lines(trace, window=(0, 250), rest=True).set_index("line")
+    half = lines(trace, window=(0, 250), remainder=True).set_index("line")
     assert half["backward_ns"].to_dict() == {2: 0, 3: 30, 4: 0, 0: 0}
     assert half["device_ns"].sum() == 0
-    assert lines(trace, window=(1000, 1025), rest=True)["device_ns"].tolist() == [25]
+    assert lines(trace, window=(1000, 1025), remainder=True)["device_ns"].tolist() == [25]
 
 
 def test_bytes_by_line_and_what_is_left_of_them() -> None:
@@ -162,12 +162,12 @@ def test_without_lines_everything_is_in_the_rest() -> None:
     b.slices(ts=0, dur=9, name="mm", track=b.track("main"))
     trace = b.seal()
     assert len(lines(trace)) == 0
-    assert lines(trace, rest=True)[["text", "self_ns"]].values.tolist() == [[NOT_IN_LINES, 9]]
+    assert lines(trace, remainder=True)[["text", "self_ns"]].values.tolist() == [[NOT_IN_LINES, 9]]
 
 
 def test_laws_on_a_recorded_cell(plain: Profile) -> None:
     check_laws(plain.trace)
-    table = plain.lines(rest=True)
+    table = plain.lines(remainder=True)
     by_line = table.groupby("line")[["backward_ns", "bytes_kept", "bytes_allocated"]].sum()
     assert by_line.loc[17, "backward_ns"] == 0, "backward() itself is no forward"
     # a starved sampler sees less of `forward`: its operators then count for the line that calls it
@@ -178,7 +178,7 @@ def test_laws_on_a_recorded_cell(plain: Profile) -> None:
 
 def test_laws_on_a_custom_function_and_a_checkpoint(top_level: Profile) -> None:
     check_laws(top_level.trace)
-    table = top_level.lines(rest=True).groupby("line")[["backward_ns", "total_ns"]].sum()
+    table = top_level.lines(remainder=True).groupby("line")[["backward_ns", "total_ns"]].sum()
     assert table.loc[12, "backward_ns"] > 0
     assert table.loc[15, "backward_ns"] > 0
     by_line = top_level.operators(by="line").set_index("line")

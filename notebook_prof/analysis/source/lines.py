@@ -50,7 +50,7 @@ COLUMNS: Final = Table(
 )
 
 
-def lines(trace: Trace, *, window: WindowLike = None, rest: bool = False) -> pd.DataFrame:
+def lines(trace: Trace, *, window: WindowLike = None, remainder: bool = False) -> pd.DataFrame:
     """Give the time of every line of the cell and of the user's own files, and what it costs elsewhere.
 
     Parameters
@@ -58,7 +58,7 @@ def lines(trace: Trace, *, window: WindowLike = None, rest: bool = False) -> pd.
     trace : Trace
     window : (int, int), optional
         Half-open, in ns; times are cut exactly at its edges.
-    rest : bool
+    remainder : bool
         Add a last row of what belongs to no line: its `file` is empty, its `line` 0.
 
     Returns
@@ -87,7 +87,7 @@ def lines(trace: Trace, *, window: WindowLike = None, rest: bool = False) -> pd.
 
     Notes
     -----
-    On each thread the sum of ``self_ns`` is the time in which any line of the user's was open. With ``rest``
+    On each thread the sum of ``self_ns`` is the time in which any line of the user's was open. With ``remainder``
     the columns sum to the whole: ``self_ns`` to the time in which threads were busy, ``device_ns`` to the
     durations of all device work, ``backward_ns`` to the own time of phase backward, ``bytes_allocated``
     to all blocks.
@@ -112,10 +112,10 @@ def lines(trace: Trace, *, window: WindowLike = None, rest: bool = False) -> pd.
     costs = line_costs(trace, row_of_line, size, window)
     for name, values in costs.items():
         table[name] = values[:size]
-    return _with_rest(trace, table, costs, window) if rest else table
+    return _with_remainder(trace, table, costs, window) if remainder else table
 
 
-def _with_rest(
+def _with_remainder(
     trace: Trace, table: pd.DataFrame, costs: dict[str, IntArray], window: WindowLike
 ) -> pd.DataFrame:
     host = on_host(trace, window)
