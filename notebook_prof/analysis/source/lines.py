@@ -27,6 +27,9 @@ STATEMENTS: Final = "statements"
 NOT_IN_LINES: Final = "not in lines"
 """Text of the row of what belongs to no line."""
 
+LINE_RUNS: Final = "line_runs"
+"""Name of the table with the runs of lines in the cell's functions, where the interpreter told of them."""
+
 _EXACT: Final = 0.99
 """A line whose statements hold so much of its time was timed at each run."""
 
@@ -87,10 +90,10 @@ def lines(trace: Trace, *, window: WindowLike = None, remainder: bool = False) -
 
     Notes
     -----
-    On each thread the sum of ``self_ns`` is the time in which any line of the user's was open. With ``remainder``
-    the columns sum to the whole: ``self_ns`` to the time in which threads were busy, ``device_ns`` to the
-    durations of all device work, ``backward_ns`` to the own time of phase backward, ``bytes_allocated``
-    to all blocks.
+    On each thread the sum of ``self_ns`` is the time in which any line of the user's was open. With
+    ``remainder`` the columns sum to the whole: ``self_ns`` to the time in which threads were busy,
+    ``device_ns`` to the durations of all device work, ``backward_ns`` to the own time of phase backward,
+    ``bytes_allocated`` to all blocks.
 
     Backward and forward are joined by the numbers that autograd gives its nodes (Kineto's ``fwdbwd`` flows).
     What a line runs inside a backward node is its own: the second forward of checkpointing, and the backward
@@ -219,10 +222,13 @@ def _descriptions(trace: Trace, scope: Scope, code: Any, size: int) -> dict[str,
 
 def _counts(trace: Trace, descriptions: dict[str, Any], total: IntArray, window: WindowLike) -> IntArray:
     """Count how often each line of the cell ran; -1 where it was sampled too, as a one-line function is."""
-    table = (trace.metadata.get("tables") or {}).get(STATEMENTS)
+    tables = trace.metadata.get("tables") or {}
+    noted = [tables.get(name) for name in (STATEMENTS, LINE_RUNS)]
+    frames = [t for t in noted if isinstance(t, pd.DataFrame) and {"line", "ts", "dur"} <= set(t.columns)]
     count = np.full(len(descriptions["line"]), -1, np.int64)
-    if not isinstance(table, pd.DataFrame) or not {"line", "ts", "dur"} <= set(table.columns):
+    if not frames:
         return count
+    table = pd.concat([frame[["ts", "dur", "line"]] for frame in frames])
     if window is not None:
         table = table[(table["ts"] < window[1]) & (table["ts"] + table["dur"] > window[0])]
     ran = table.groupby("line")["dur"].agg(["count", "sum"]).reindex(descriptions["line"])

@@ -6,7 +6,7 @@ import ast
 import linecache
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -67,11 +67,14 @@ class Exact(NamedTuple):
         The cell's own statements.
     others : Ranges or None
         Slices that other collectors put on the same track.
+    lines : frozenset of (str, int)
+        Files and lines whose runs were timed: samples do not tell them again.
     """
 
     edges: Edges = Edges.none()
     statements: Rows | None = None
     others: Ranges | None = None
+    lines: frozenset[tuple[str, int]] = frozenset()
 
 
 class Level(NamedTuple):
@@ -180,7 +183,10 @@ def breaks(ts: IntArray, stack: IntArray, stacks: Stacks, labels: Labels, edges:
 
 
 def label(
-    stacks: Stacks, roots_are_lines: bool = True, cells: Mapping[str, str] = _NO_CELLS
+    stacks: Stacks,
+    roots_are_lines: bool = True,
+    cells: Mapping[str, str] = _NO_CELLS,
+    timed: Collection[tuple[str, int]] = frozenset(),
 ) -> tuple[Stacks, Labels]:
     """Turn frames into labels: functions, and lines of the user's own code.
 
@@ -194,6 +200,8 @@ def label(
         See `put`.
     cells : mapping of str to str
         See `line_name`.
+    timed : collection of (str, int)
+        Files and lines that get no label.
 
     Returns
     -------
@@ -216,7 +224,8 @@ def label(
     is_root[stacks.offsets[stacks.lengths > 0]] = True
     if not roots_are_lines:
         is_root &= np.array([frame.function.startswith("<") for frame in distinct], dtype=bool)[stacks.frames]
-    copies = np.where(own & ~is_root, 2, 1)
+    as_lines = np.array([(f.file, f.line) not in timed for f in distinct], dtype=bool)[stacks.frames]
+    copies = np.where(own & ~is_root & as_lines, 2, 1)
     expanded = np.repeat(np.arange(len(home)), copies)
     second = np.concatenate([[False], expanded[1:] == expanded[:-1]])[: len(expanded)]
     as_line = second | (own & is_root)[expanded]
@@ -308,7 +317,8 @@ def put(
         samples = samples.ticks(interval_ns)
     stacks = Stacks(stacks.frames, np.append(stacks.lengths, 0), stacks.distinct)
     stack = np.where(samples.stack >= 0, samples.stack, len(stacks.lengths) - 1)
-    labelled, labels = label(stacks, roots_are_lines, builder.metadata.get(OTHER_CELLS, {}))
+    cells = builder.metadata.get(OTHER_CELLS, {})
+    labelled, labels = label(stacks, roots_are_lines, cells, exact.lines)
     begin, end = boundaries(samples.bounds, exact.edges.ts)
     spans = SampleSpans(begin, end, stack, breaks(samples.bounds[1:], stack, labelled, labels, exact.edges))
     if exact.statements is not None and len(exact.statements.ts):
