@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import linecache
-import os
-import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -19,14 +15,11 @@ from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
 from ..journal import Edges
 from .frames import CELL, USER, Frame, Stacks
+from .line_names import line_name, short_file
 from .sample_spans import NEVER, SampleSpans
 from .snapping import Ranges, beside_ranges
 from .statements import Rows, hang
 
-SOURCE_CHARACTERS: Final = 60
-_IPYTHON_CALL: Final = re.compile(
-    r"(?P<before>.*?)get_ipython\(\)\.(?P<call>run_line_magic|system|getoutput)\((?P<given>.*)\)"
-)
 OTHER_CELLS: Final = "other_cells"
 """Key of the metadata that says what files of cells other than the profiled one are called, as ``In[3]``."""
 _NO_CELLS: Final[Mapping[str, str]] = MappingProxyType({})
@@ -232,7 +225,7 @@ def label(
     frames = stacks.frames[expanded]
     labels = np.where(as_line, len(functions) + frames, function_of[frames])
     lengths = np.bincount(home[expanded], minlength=n).astype(np.int64)
-    names = [f"{frame.function} ({_short_file(frame, cells)})" for frame in functions]
+    names = [f"{frame.function} ({short_file(frame, cells)})" for frame in functions]
     names += [line_name(frame, cells) for frame in distinct]
     return Stacks(labels, lengths, distinct), Labels(names, [*functions, *distinct], len(functions))
 
@@ -363,47 +356,3 @@ def _stack_keys(builder: TraceBuilder, tree: Tree, labels: Labels) -> list[int]:
         paths.append((*above, (frame.function, frame.file, frame.line)))
         keys.append(builder.stack(paths[-1]))
     return keys
-
-
-def _short_file(frame: Frame, cells: Mapping[str, str]) -> str:
-    if frame.owner == CELL:
-        return cells.get(frame.file, "cell")
-    return os.path.basename(frame.file)
-
-
-def as_typed(source: str) -> str:
-    """Return a line as it stands in the cell, where IPython has made a call of a magic or a shell command.
-
-    Examples
-    --------
-    >>> as_typed("get_ipython().run_line_magic('timeit', '-n 1 f()')")
-    '%timeit -n 1 f()'
-    >>> as_typed("x = get_ipython().getoutput('ls')")
-    'x = !ls'
-    """
-    match = _IPYTHON_CALL.fullmatch(source)
-    if match is None:
-        return source
-    try:
-        words = ast.literal_eval(f"({match['given']},)")
-    except (ValueError, SyntaxError):
-        return source
-    if not all(isinstance(word, str) for word in words):
-        return source
-    sign = "%" if match["call"] == "run_line_magic" else "!"
-    return f"{match['before']}{sign}{' '.join(words)}".rstrip()
-
-
-def line_name(frame: Frame, cells: Mapping[str, str]) -> str:
-    """Return what a slice of a line is called: its place and its source.
-
-    Parameters
-    ----------
-    frame : Frame
-    cells : mapping of str to str
-        What files of cells other than the profiled one are called, as ``In[3]``.
-    """
-    source = as_typed(" ".join(linecache.getline(frame.file, frame.line).split()))
-    if len(source) > SOURCE_CHARACTERS:
-        source = source[: SOURCE_CHARACTERS - 1] + "…"
-    return f"{_short_file(frame, cells)}:{frame.line}  {source}".rstrip()

@@ -21,9 +21,10 @@ from ..lines.runs import TimedLines
 from ..options import CollectorOptions
 from ..statements import watched_lines
 from .alarm.sampler import Sampler
-from .assemble import Exact, Timed, line_name, put
+from .assemble import Exact, Timed, put
 from .engine import Engine, Recorded, ThreadSamples
 from .frames import CELL, Frame, Stacks, trim, trim_process, trim_thread
+from .line_names import line_name
 from .processes import Process, name_processes
 from .py_spy import attachment as py_spy
 from .py_spy.engine import PySpy
