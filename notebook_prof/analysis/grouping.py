@@ -16,8 +16,8 @@ from ..trace.arrays import IntArray
 from ..trace.intervals import as_ints
 from .scope import ints, texts
 
-BY: Final = ("name", "shapes", "module", "phase", "category", "step", "track", "device", "stream")
-_TEXT: Final = frozenset({"name", "shapes", "module", "phase", "category"})
+BY: Final = ("name", "shapes", "module", "phase", "category", "line", "step", "track", "device", "stream")
+_TEXT: Final = frozenset({"name", "shapes", "module", "phase", "category", "line"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,8 +126,10 @@ class Scope:
         """Return the codes of a categorical column of these slices; -1 where missing."""
         return as_ints(self.slices[column].cat.codes.to_numpy()[self.rows])
 
-    def where(self, *, step: Numbers = None, phase: Texts = None, category: Texts = None) -> Scope:
-        """Return the slices whose step, phase and category are among the given ones."""
+    def where(
+        self, *, step: Numbers = None, phase: Texts = None, category: Texts = None, line: Texts = None
+    ) -> Scope:
+        """Return the slices whose step, phase, category and line are among the given ones."""
         keep = np.ones(len(self.rows), dtype=bool)
         if step is not None:
             keep &= np.isin(self.ints("step"), list(many(step)))
@@ -135,6 +137,8 @@ class Scope:
             keep &= self.among("phase", checked_words("phase", phase, PHASES))
         if category is not None:
             keep &= self.among("category", checked_words("category", category, CATEGORIES))
+        if line is not None:
+            keep &= self.among("line", many(line))
         return self if keep.all() else self.only(keep)
 
     def among(self, column: str, words: Sequence[str]) -> BoolArray:

@@ -5,6 +5,7 @@ A mark is one expression of C calls, ``note((now(), line))``, so that an interru
 
 from __future__ import annotations
 
+import linecache
 import threading
 import time
 from array import array
@@ -14,6 +15,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ..trace.arrays import IntArray
+from .lines.monitor import LineMonitor, available
+from .lines.runs import FunctionLines, function_lines
 
 SHOWING: Final = -2
 """Line of the mark after the last statement: IPython shows its result from here on."""
@@ -61,13 +64,21 @@ class Marks:
         self.rows: array[int] = array("q")
         self.end_ns = 0
         self._now = clock
+        self._monitor: LineMonitor | None = None
+        self._function_lines: FunctionLines | None = None
         self._thread = threading.get_native_id()
         self.identity = threading.get_ident()
 
-    def begin(self) -> None:
-        """Take marks from now on; the statement before the first one has line -1."""
+    def begin(self, file: str = "") -> None:
+        """Take marks from now on; the statement before the first one has line -1.
+
+        With the file of the cell, the lines of its functions are watched too, where the interpreter can.
+        """
         global note, _running
         self.rows = array("q")
+        if file and available():
+            monitor = LineMonitor(file, "".join(linecache.getlines(file)))
+            self._monitor = monitor if monitor.start() else None
         self._thread, self.identity = threading.get_native_id(), threading.get_ident()
         note, _running = self.rows.extend, self
 
@@ -77,6 +88,8 @@ class Marks:
         if _running is not self:
             return
         self.end_ns = self._now() if end_ns is None else end_ns
+        if self._monitor is not None:
+            self._monitor.stop()
         note, _running, _latest = _nothing, None, self
 
     @property
@@ -105,6 +118,12 @@ class Marks:
         kept = (line > 0) & (ends > ts)
         return Statements(ts[kept], ends[kept], line[kept], self._thread)
 
+    def function_lines(self) -> FunctionLines | None:
+        """Return the runs of lines in the cell's functions; None where they were not watched."""
+        if self._monitor is not None and self._function_lines is None:
+            self._function_lines = function_lines(self._monitor, self.end_ns)
+        return self._function_lines
+
 
 def _nothing(mark: Iterable[int]) -> None:
     """Take marks while nothing records."""
@@ -124,6 +143,12 @@ def running() -> Marks | None:
 def offer(marks: Marks | None) -> None:
     """Let `statements` in this thread answer for this recording, whatever else was recorded meanwhile."""
     _offered.marks = marks
+
+
+def watched_lines() -> FunctionLines | None:
+    """Return `Marks.function_lines` of the recording that `statements` answers for."""
+    marks = getattr(_offered, "marks", None) or _latest
+    return marks.function_lines() if marks is not None else None
 
 
 def statements() -> Statements:

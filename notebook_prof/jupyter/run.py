@@ -148,7 +148,7 @@ def _begin(
             sys.stderr.write(f"{MAGIC}: the interrupt came when the code of the cell had ended\n")
 
     watch.when_done(info, done)
-    session.begin_cell()
+    session.begin_cell(file)
 
 
 def _in_one_line(error: BaseException) -> str:

@@ -7,7 +7,7 @@ import math
 import operator
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Final, SupportsIndex, cast
+from typing import Any, Final, SupportsIndex, cast
 
 import numpy as np
 import pandas as pd
@@ -17,8 +17,8 @@ from ..errors import OptionError, SelectionError, nearest
 from ..trace.intervals import Window
 from ..units import format_ns, parse_ns
 
-DIMENSIONS: Final = ("window", "name", "category", "track", "step", "phase", "rank", "group")
-_TEXT: Final = frozenset({"name", "category", "phase", "group"})
+DIMENSIONS: Final = ("window", "name", "category", "track", "step", "phase", "rank", "group", "line")
+_TEXT: Final = frozenset({"name", "category", "phase", "group", "line"})
 _SHOWN: Final = 3
 
 Value = tuple[int, ...] | tuple[str, ...]
@@ -34,8 +34,8 @@ class Clause:
         One of ``DIMENSIONS``.
     value : tuple
         For ``window`` the pair ``(start, end)`` in ns from the start of the trace, half-open; for
-        ``name``, ``category``, ``phase`` and ``group`` (of processes that communicate) sorted texts; for
-        ``track``, ``step`` and ``rank`` sorted integers.
+        ``name``, ``category``, ``phase``, ``group`` (of processes that communicate) and ``line`` (as
+        ``cell:12``) sorted texts; for ``track``, ``step`` and ``rank`` sorted integers.
     source : hashable
         The view (or other party) that set the clause; None for Python.
     """
@@ -63,7 +63,7 @@ class Clause:
             return _touches(table, cast("tuple[int, int]", self.value))
         if self.dimension not in table.columns:
             return np.ones(len(table), dtype=bool)
-        column = table[self.dimension]
+        column = line_texts(table) if self.dimension == "line" else table[self.dimension]
         if isinstance(column.dtype, pd.CategoricalDtype):
             fits = column.cat.categories.isin(list(self.value))
             codes = column.cat.codes.to_numpy()
@@ -80,6 +80,23 @@ class Clause:
     def to_json(self) -> list[int] | list[str]:
         """Return the value as a list that JSON can carry."""
         return cast("list[int] | list[str]", list(self.value))
+
+
+def line_texts(table: pd.DataFrame) -> pd.Series[Any]:
+    """Return the lines of a table's rows as slices have them, as ``cell:12``.
+
+    Examples
+    --------
+    >>> line_texts(pd.DataFrame({"file": ["cell", "/a/train.py"], "line": [12, 3]})).tolist()
+    ['cell:12', 'train.py:3']
+    """
+    column = table["line"]
+    if "file" not in table.columns or not pd.api.types.is_integer_dtype(column.dtype):
+        return column
+    short = (
+        table["file"].astype("object").fillna("").astype(str).str.replace("\\", "/").str.rpartition("/")[2]
+    )
+    return short + ":" + column.astype("object").fillna("").astype(str)
 
 
 def normalise(dimension: str, value: object) -> Value | None:

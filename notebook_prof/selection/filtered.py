@@ -16,7 +16,7 @@ from .selection import Selection
 
 R = TypeVar("R")
 
-ARGUMENTS: Final = ("window", "name", "category", "track", "step", "phase")
+ARGUMENTS: Final = ("window", "name", "category", "track", "step", "phase", "line")
 """Dimensions that analyses may have a parameter for."""
 
 
@@ -88,7 +88,7 @@ def split_query(where: str, trace: Trace, free: set[str]) -> tuple[Query, dict[s
     Query
         The rest.
     dict
-        ``step``, ``phase`` and ``category`` arguments; those that say ``!=`` stay in the rest.
+        ``step``, ``phase``, ``category`` and ``line`` arguments; those that say ``!=`` stay in the rest.
 
     Examples
     --------
@@ -102,11 +102,15 @@ def split_query(where: str, trace: Trace, free: set[str]) -> tuple[Query, dict[s
     left = []
     for condition in query.conditions:
         name = "category" if condition.field == "type" else condition.field
-        if condition.operator != "=" or name not in ("step", "phase", "category") or name not in free:
+        if condition.operator != "=" or name not in ("step", "phase", "category", "line") or name not in free:
             left.append(condition)
         elif name == "step":
             steps = trace.steps["step"]
             arguments[name] = steps[passing(steps.to_frame(), Query(conditions=(condition,)))].tolist()
+        elif name == "line":
+            lines = trace.slices["line"].cat.categories
+            passes = passing(pd.DataFrame({"line": lines}), Query(conditions=(condition,)))
+            arguments[name] = lines[passes].tolist()
         else:
             arguments[name] = [str(word).casefold() for word in condition.value]  # type: ignore[union-attr]
     return Query(query.words, query.patterns, tuple(left)), arguments

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 
 from ..errors import OptionError
 from ..trace.arrays import BoolArray
+from .clauses import line_texts
 from .query import EXACT, PARTS, STEP, Condition, Query
 
 _TEXT: Final = ("name", "operator", "function", "shapes", "module", "file", "description", "kernel")
@@ -73,7 +75,7 @@ def _satisfies(table: pd.DataFrame, condition: Condition) -> BoolArray:
         )
     column = table[name]
     if condition.field in (*EXACT, *PARTS):
-        return _among(column, condition)
+        return _among(line_texts(table) if condition.field == "line" else column, condition)
     values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     if condition.field == STEP and isinstance(condition.value, tuple):
         inside = np.zeros(len(values), dtype=bool)
@@ -99,12 +101,25 @@ def _among(column: pd.Series[Any], condition: Condition) -> BoolArray:
     words = [str(word).casefold() for word in condition.value]  # type: ignore[union-attr]
     code, values = pd.factorize(column)
     texts = [str(value).casefold() for value in values]
-    if condition.field in EXACT:
+    if condition.field == "line":
+        fits = [is_line(text, words) for text in texts]
+    elif condition.field in EXACT:
         fits = [text in words for text in texts]
     else:
         fits = [any(word in text for word in words) for text in texts]
     mask: BoolArray = np.array([*fits, False], dtype=bool)[code]
     return mask if condition.operator == "=" else ~mask & (code >= 0)
+
+
+def is_line(text: str, words: Iterable[str]) -> bool:
+    """Return whether one of some words means a line.
+
+    Examples
+    --------
+    >>> [is_line(text, ["12", "a.py:3"]) for text in ("cell:12", "b.py:12", "a.py:3", "cell:112")]
+    [True, True, True, False]
+    """
+    return any(text == word or text.endswith((f":{word}", f"/{word}")) for word in words)
 
 
 def _contains_words(table: pd.DataFrame, query: Query) -> BoolArray:

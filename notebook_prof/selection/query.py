@@ -16,7 +16,7 @@ from ..units import parse_ns
 
 TIMES: Final = ("self", "total", "device", "time", "dur", "mean", "avg", "min", "max", "host", "gap")
 NUMBERS: Final = ("count", "share", "flops", "bytes", "bandwidth", "intensity", "depth", "stream", "rank")
-EXACT: Final = ("category", "phase", "type", "kind")
+EXACT: Final = ("category", "phase", "type", "kind", "line")
 PARTS: Final = ("name", "module", "dtype", "shapes", "file", "thread")
 STEP: Final = "step"
 FIELDS: Final = (*TIMES, *NUMBERS, *EXACT, *PARTS, STEP)
@@ -88,6 +88,7 @@ class Query:
               that no pattern takes longer than the names are long;
             - ``self>1ms``, ``total<=5us``, ``device>=0.5s``, ``count>10``, ``share>5%``, ``bytes>1MiB``, with
               ``> >= < <= = !=``; a time without a unit is in ns;
+            - ``line=12``, ``line=train.py:3``: what ran for these lines of source;
             - ``category=kernel,memcpy`` (or ``type=``), ``phase=backward``, ``phase!=data``: one of these
               words; ``module=layers.0``, ``dtype=half``: part of the text;
             - ``step=5``, ``step=3:7`` (3 to 6, as a Python slice), ``step=3:``, ``step=2,4``.

@@ -74,9 +74,9 @@ class SliceColumns:
     Attributes
     ----------
     ts, dur, self_ns : ndarray of int64, ns
-    name, category, phase : ndarray of int8, int16 or int32
+    name, category, phase, line : ndarray of int8, int16 or int32
         Codes; -1 where missing. As narrow as the trace has them: not copied.
-    names, categories, phases : list of str
+    names, categories, phases, lines : list of str
     row : ndarray of uint16 or int32
         Drawn row.
     tracks : list of DrawnTrack
@@ -95,6 +95,7 @@ class SliceColumns:
         self.name, self.names = coded(slices["name"])
         self.category, self.categories = coded(slices["category"])
         self.phase, self.phases = coded(slices["phase"])
+        self.line, self.lines = coded(slices["line"])
         self._step = slices["step"]
         self.track = slices["track"].to_numpy()
         self.depth = slices["depth"].to_numpy()
@@ -166,14 +167,19 @@ class SliceColumns:
 
     @locked_cached_property
     def code_of(self) -> dict[str, dict[str, int]]:
-        """Code of every known value of ``name category phase``."""
-        values_of = {"name": self.names, "category": self.categories, "phase": self.phases}
+        """Code of every known value of ``name category phase line``."""
+        values_of = {
+            "name": self.names,
+            "category": self.categories,
+            "phase": self.phases,
+            "line": self.lines,
+        }
         return {
             column: {value: code for code, value in enumerate(values)} for column, values in values_of.items()
         }
 
     def codes(self, column: str, values: Iterable[Any]) -> list[int]:
-        """Return codes of some values of ``name category phase``, ascending; unknown values are left out."""
+        """Return codes of some values of ``name category phase line``, ascending; without unknown ones."""
         code_of = self.code_of[column]
         return sorted({code_of[value] for value in values if value in code_of})
 

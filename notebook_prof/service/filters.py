@@ -18,9 +18,15 @@ from .columns import coded
 if TYPE_CHECKING:
     from .store import ViewStore
 
-_DIMENSIONS: Final = {"step": "step", "phase": "phase", "category": "category", "type": "category"}
+_DIMENSIONS: Final = {
+    "step": "step",
+    "phase": "phase",
+    "category": "category",
+    "type": "category",
+    "line": "line",
+}
 _WORDS: Final = {"phase": PHASES, "category": CATEGORIES}
-_BY_CODE: Final = ("name", "category", "type", "phase", "thread", "module", "shapes")
+_BY_CODE: Final = ("name", "category", "type", "phase", "thread", "module", "shapes", "line")
 _TIMES: Final = ("self", "total", "dur", "time")
 _OF_A_SLICE: Final = (*_BY_CODE, *_TIMES, "depth", STEP)
 
@@ -28,7 +34,7 @@ _OF_A_SLICE: Final = (*_BY_CODE, *_TIMES, "depth", STEP)
 def narrowed(
     store: ViewStore, query: Query, state: Mapping[str, Any], own: Sequence[str]
 ) -> tuple[Query, dict[str, Any], tuple[str, ...]]:
-    """Turn conditions on step, phase and category into clauses, as ``where=`` does with arguments.
+    """Turn conditions on step, phase, category and line into clauses, as ``where=`` does with arguments.
 
     Parameters
     ----------
@@ -112,7 +118,7 @@ def _values(store: ViewStore, dimension: str) -> list[Any]:
     c = store.columns
     if dimension == "step":
         return [int(step) for step in store.trace.steps["step"]]
-    return c.phases if dimension == "phase" else c.categories
+    return {"phase": c.phases, "category": c.categories, "line": c.lines}[dimension]
 
 
 def _coded_pass(store: ViewStore, field: str, query: Query) -> BoolArray:
@@ -130,6 +136,7 @@ def _coded_pass(store: ViewStore, field: str, query: Query) -> BoolArray:
             "category": (c.category, c.categories),
             "type": (c.category, c.categories),
             "phase": (c.phase, c.phases),
+            "line": (c.line, c.lines),
         }[field]
     fits = passing(pd.DataFrame({field: pd.Series(texts, dtype=object)}), query)
     return np.asarray(np.append(fits, False)[code], dtype=bool)  # code -1 reads the False

@@ -17,7 +17,7 @@ from .lod.rows import RowIndex, grouped_order, running_sum
 
 Key = tuple[Any, ...]
 
-_FILTERS = ("name", "category", "track", "step", "phase", "rank")
+_FILTERS = ("name", "category", "track", "step", "phase", "rank", "line")
 
 
 def matching_key(state: Mapping[str, Any], without: Sequence[str] = ()) -> Key:
@@ -68,7 +68,7 @@ def matching_mask(
 
 _FEW: Final = 16  # up to 1 in so many slices are sorted, more are found by a look at all
 _REMEMBERED: Final = 6  # clauses
-_RUNS: Final = ("step", "phase", "category")
+_RUNS: Final = ("step", "phase", "category", "line")
 
 
 class Choices:
@@ -169,7 +169,7 @@ class Choices:
         return Chosen(self._index, both[:, 0], both[:, 1])
 
     def runs_of(self, dimension: str) -> Runs:
-        """Return where ``step``, ``phase`` or ``category`` change, by position; made once."""
+        """Return where ``step``, ``phase``, ``category`` or ``line`` change, by position; made once."""
         if dimension not in self._runs:
             value = getattr(self._columns, dimension)[self._index.order]
             heads = _heads(self._index, value)

@@ -15,6 +15,7 @@ from .. import analysis
 from ..analysis.device.launches import launching_rows
 from ..analysis.grouping import merged_steps
 from ..analysis.name_labels import module_classes
+from ..analysis.source.lines import LINE
 from ..analysis.time.host_states import waiting_names
 from ..analysis.time.operators import redispatched
 from ..labels import merged_name
@@ -165,6 +166,20 @@ class ViewStore:
         return self.name_styles.labels
 
     @locked_cached_property
+    def line_labels(self) -> list[str]:
+        """What to write for every line of source, ``cell:12  y = f(x)``; at the end "" for none."""
+        c = self.columns
+        parts = [LINE.fullmatch(name) for name in c.names]
+        stands = np.array([*(part is not None for part in parts), False], dtype=bool)[c.name] & (c.line >= 0)
+        rows = np.flatnonzero(stands)
+        codes, first = np.unique(c.line[rows], return_index=True)
+        labels = [*c.lines, ""]
+        for code, row in zip(codes.tolist(), rows[first].tolist(), strict=True):
+            if part := parts[c.name[row]]:
+                labels[code] += f"  {part['text']}"
+        return labels
+
+    @locked_cached_property
     def module_colours(self) -> npt.NDArray[np.uint8]:
         """Place in the palette of every module, by its path: the same in every recording."""
         modules = self.grouping("module")[2]
@@ -297,7 +312,7 @@ class ViewStore:
     def _launches_of(self, key: Key) -> tuple[IntArray, IntArray]:
         """Return the work of the selected steps and phases, and what launched it."""
         work, launcher = self.launches
-        of_work = tuple(clause for clause in key if clause[0] in ("step", "phase", "rank"))
+        of_work = tuple(clause for clause in key if clause[0] in ("step", "phase", "rank", "line"))
         kept = self.matches(of_work, work)
         return work[kept], launcher[kept]
 

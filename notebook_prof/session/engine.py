@@ -212,9 +212,10 @@ class Session:
             self.report.add("interrupted-at-stop", "info", effect="what was recorded until then is kept")
         return self.traces
 
-    def begin_cell(self) -> None:
-        """Note that the cell's own statements begin now."""
-        self.marks.begin()
+    def begin_cell(self, file: str = "") -> None:
+        """Note that the cell's own statements begin now; with its file, that lines of its functions count."""
+        recording = self._recording or self._first
+        self.marks.begin(file if recording is not None and "python" in recording.names else "")
         self._cell_ns = time.time_ns(), 0
 
     def end_cell(self, end_ns: int) -> None:
@@ -433,6 +434,8 @@ class Session:
         ran = self.marks.statements()
         columns = {"ts": ran.ts, "dur": ran.end - ran.ts, "line": ran.line}
         builder.table("statements", pd.DataFrame(columns))
+        if (watched := self.marks.function_lines()) is not None:
+            builder.table("line_runs", watched.table())
         marks = self.marks.table()
         begin = int(marks[0][0]) if len(marks[0]) else self._cell_ns[0]
         steps = [] if self.window.source is None else self._recorded_steps

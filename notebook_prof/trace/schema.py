@@ -118,6 +118,12 @@ SLICES: Final = Table(
         Column("shapes", "category", "", "Input shapes as text, as in `[[32, 3, 8, 8], [16, 3, 3, 3]]`."),
         Column("module", "category", "", "Dotted path of the module, as in `layers.0.conv`."),
         Column("stack", "Int64", "", "Leaf row key into `stacks`."),
+        Column(
+            "line",
+            "category",
+            "",
+            "Line of the user's own source that it ran for, as `cell:12`; device work has its launch's.",
+        ),
     ),
 )
 

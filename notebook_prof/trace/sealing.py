@@ -15,7 +15,8 @@ from .arrays import IntArray
 from .intervals import Window, as_ints
 from .nesting import MAX_DEPTH, inherit, nest, order_by_start
 from .report import ImportReport
-from .strings import Interner
+from .source_lines import Nested, source_lines
+from .strings import Coded, Interner
 from .taxonomy import FLOW_KINDS, STEP_SOURCES, TRACK_KINDS
 from .trace import Trace
 
@@ -86,8 +87,10 @@ def seal(parts: SealedParts, window: tuple[int, int] | None) -> Trace:
     checkpoint()
     _inherit(columns, nesting[1], flows, steps)
     checkpoint()
+    lines = _lines(columns, nesting[1], flows, parts)
+    checkpoint()
     tables = {
-        "slices": _slice_frame(columns, nesting, parts.interners),
+        "slices": _slice_frame(columns, nesting, parts.interners, lines),
         "tracks": _track_frame(parts.tracks),
         "counters": schema.COUNTERS.frame(counters),
         "flows": schema.FLOWS.frame(
@@ -187,6 +190,28 @@ def _inherit(columns: Columns, parent: IntArray, flows: Columns, steps: Columns)
             columns[name] = inherit(parent, value)
 
 
+def _lines(columns: Columns, parent: IntArray, flows: Columns, parts: SealedParts) -> Coded:
+    launch = flows["kind"] == FLOW_KINDS.index("launch")
+    slices = Nested(
+        as_ints(columns["name"]),
+        as_ints(columns["stack"]),
+        as_ints(columns["track"]),
+        parent,
+        columns["ts"],
+        columns["ts"] + columns["dur"],
+        columns["category"] == parts.interners["category"].code("python"),
+        columns["phase"] == parts.interners["phase"].code("backward"),
+    )
+    pids = [-1 if track["pid"] is None else track["pid"] for track in parts.tracks]
+    return source_lines(
+        slices,
+        parts.interners["name"].values,
+        [file for _, _, file, _ in parts.frames],
+        np.array(pids, np.int64),
+        (flows["src"][launch], flows["dst"][launch]),
+    )
+
+
 def step_at(ts: IntArray, steps: Columns) -> IntArray:
     """Return the number of the step that is running at each instant, -1 between steps."""
     order = np.argsort(steps["ts"], kind="stable")
@@ -253,7 +278,7 @@ def _joined(columns: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
 
 
 def _slice_frame(
-    columns: Columns, nesting: tuple[npt.NDArray[Any], ...], interners: dict[str, Interner]
+    columns: Columns, nesting: tuple[npt.NDArray[Any], ...], interners: dict[str, Interner], lines: Coded
 ) -> pd.DataFrame:
     depth, parent, self_ns = nesting
     data: dict[str, Any] = {"ts": columns["ts"], "dur": columns["dur"], "depth": depth, "self_ns": self_ns}
@@ -261,6 +286,7 @@ def _slice_frame(
     data["parent"] = _optional(parent, "Int64")
     for name, interner in interners.items():
         data[name] = interner.categorical(columns[name].astype(np.int32, copy=False))
+    data["line"] = pd.Categorical.from_codes(lines.codes, categories=pd.Index(lines.values, dtype="object"))
     for column in schema.SLICES.columns:
         if column.name not in data:
             data[column.name] = _optional(columns[column.name], column.dtype)

@@ -107,6 +107,7 @@ def slice_rows(trace: Trace, event_texts: EventTexts | None = None) -> Rows:
         "phase": [f',"phase":"{word}"' for word in slices["phase"].cat.categories],
         "module": [f',"module":{json.dumps(path)}' for path in slices["module"].cat.categories],
         "shapes": [_dims(shape) for shape in slices["shapes"].cat.categories],
+        "line": [f',"line":{json.dumps(line)}' for line in slices["line"].cat.categories],
     }
     texts = (event_texts or EventTexts(trace)).texts
     for chunk in _chunks(len(slices)):

@@ -139,7 +139,7 @@ def _drawn_trace(seed: int) -> Trace:
     """Slices at random, of which some overlap in part, with launched work, steps, phases and modules."""
     rng = np.random.default_rng(seed)
     builder = TraceBuilder()
-    names = ["f", "g", "aten::mm", "aten::conv2d", "backward", "copy_"]
+    names = ["f", "g", "aten::mm", "aten::conv2d", "backward", "cell:7  y = f(x)", "train.py:3  g()"]
     hosts = []
     for k in range(int(rng.integers(1, 4))):
         n = int(rng.integers(5, 150))
@@ -230,6 +230,8 @@ def _requests_of(trace: Trace, rng: random.Random) -> list[dict[str, Any]]:
         *({"t": "find", "id": i, "by": by} for i in slices for by in (1, -1)),
         *neighbours,
         {"t": "search", "text": "depth=0", "px": 30, "at": int(a)},
+        {"t": "search", "text": "line=7", "px": 30, "at": int(a)},
+        {"t": "table", "by": "name", "filter": "line!=train.py:3", "top": 1000},
     ]
 
 
@@ -242,6 +244,7 @@ def _drawn_case(number: int, folder: Path) -> dict[str, Any]:
         {"window": (rng.randrange(span // 2 + 1), span // 2 + 1 + rng.randrange(span))},
         {"name": sorted({rng.choice(names), rng.choice(names)})},
         {"category": [str(trace.slices["category"].astype(str).iloc[0])]},
+        {"line": ["cell:7", "nowhere:1"]},
     ]
     requests = _requests_of(trace, rng)
     profile, path = Profile(trace), folder / f"drawn{number}.html"

@@ -211,7 +211,7 @@ def test_state_is_json_and_round_trips():
     state = json.loads(json.dumps(selection.to_state()))
     assert state == {
         "window": [1, 2], "name": ["a", "b"], "category": None, "track": None, "step": [3],
-        "phase": None, "rank": None, "group": None, "focus": 5, "revision": 1,
+        "phase": None, "rank": None, "group": None, "line": None, "focus": 5, "revision": 1,
     }  # fmt: skip
     twin = Selection()
     twin.apply_patch(state, "page", base_revision=0)

@@ -8,7 +8,7 @@ import {Pattern} from './patterns.js';
  * @typedef {{words: string[], patterns: Pattern[], conditions: Condition[]}} Query
  */
 
-export const EXACT = ['category', 'phase', 'type', 'kind'];
+export const EXACT = ['category', 'phase', 'type', 'kind', 'line'];
 const TIMES = ['self', 'total', 'device', 'time', 'dur', 'mean', 'avg', 'min', 'max', 'host', 'gap'],
   NUMBERS = ['count', 'share', 'flops', 'bytes', 'bandwidth', 'intensity', 'depth', 'stream', 'rank'],
   PARTS = ['name', 'module', 'dtype', 'shapes', 'file', 'thread'],

@@ -26,7 +26,10 @@ export function holds([field, operator, value], found) {
   }
   const words = /** @type {string[]} */ (value).map(folded),
     text = folded(String(found)),
-    fits = EXACT.includes(field) ? words.includes(text) : words.some((word) => text.includes(word));
+    fits =
+      field === 'line'
+        ? words.some((word) => text === word || text.endsWith(`:${word}`) || text.endsWith(`/${word}`))
+        : EXACT.includes(field) ? words.includes(text) : words.some((word) => text.includes(word));
   return fits === (operator === '=');
 }
 

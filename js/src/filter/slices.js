@@ -8,8 +8,8 @@ import {holds} from './rows.js';
  * @typedef {(i: number) => boolean} SliceTest
  */
 
-/** @type {Record<string, 'step' | 'phase' | 'category'>} */
-const DIMENSION_OF = {step: 'step', phase: 'phase', category: 'category', type: 'category'};
+/** @type {Record<string, 'step' | 'phase' | 'category' | 'line'>} */
+const DIMENSION_OF = {step: 'step', phase: 'phase', category: 'category', type: 'category', line: 'line'};
 /** @type {Record<string, string[]>} */
 const WORDS = {
   phase: ['data', 'forward', 'backward', 'optimizer', 'communication', 'evaluation', 'other'],
@@ -18,7 +18,7 @@ const WORDS = {
     ...['python', 'annotation', 'module', 'io', 'sync', 'overhead'],
   ],
 };
-const OF_A_SLICE = ['name', 'category', 'type', 'phase', 'thread', 'module', 'shapes', 'self', 'total', 'dur', 'time', 'depth', 'step'];
+const OF_A_SLICE = ['name', 'category', 'type', 'phase', 'thread', 'module', 'shapes', 'line', 'self', 'total', 'dur', 'time', 'depth', 'step'];
 
 /** @param {Condition} condition */
 function checkWords([field, , words]) {
@@ -34,7 +34,7 @@ function checkWords([field, , words]) {
 }
 
 /**
- * Make clauses of the conditions on step, phase and category, as service/filters.narrowed does.
+ * Make clauses of the conditions on step, phase, category and line, as service/filters.narrowed does.
  * @param {ReportData} given
  * @param {Query} query
  * @param {SelectionState} state
@@ -42,8 +42,13 @@ function checkWords([field, , words]) {
  * @returns {[rest: Query, state: SelectionState, own: string[]]}
  */
 export function narrowed(given, query, state, own) {
-  /** @type {Record<'step' | 'phase' | 'category', (string | number)[]>} */
-  const known = {step: Array.from(given.steps.step), phase: given.meta.phases, category: given.meta.categories};
+  /** @type {Record<'step' | 'phase' | 'category' | 'line', (string | number)[]>} */
+  const known = {
+    step: Array.from(given.steps.step),
+    phase: given.meta.phases,
+    category: given.meta.categories,
+    line: given.meta.lines,
+  };
   /** @type {Record<string, (string | number)[]>} */
   const clauses = {};
   let left = own;
@@ -76,6 +81,7 @@ export function sliceFilter(columns, given, query) {
     category: [columns.category, meta.categories],
     type: [columns.category, meta.categories],
     phase: [columns.phase, meta.phases],
+    line: [columns.line, meta.lines],
     module: [columns.module, given.groups.module?.labels],
     shapes: [columns.shapes, given.groups.shapes?.details?.map((text) => text || null)],
   };

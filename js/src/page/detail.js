@@ -111,6 +111,7 @@ function factsOf(shown) {
     ['self', formatTime(shown.self_ns, 4)],
     ['step', shown.step],
     ['phase', shown.phase],
+    ['line', shown.line],
     ['module', shown.module],
     ['shapes', shown.shapes],
     ['in', shown.parent?.name],

@@ -22,7 +22,7 @@ const whole = (select) => ({...nothingSelected(), ...select});
 export function clausesOf(state, tracks) {
   /** @type {[Dimension, string][]} */
   const out = [],
-    {window, name, step, track, rank, group, category, phase} = state;
+    {window, name, step, track, rank, group, category, phase, line} = state;
   if (window) {
     const [a, b] = window;
     out.push(['window', `${formatInstant(a, (b - a) / 100, b)} – ${formatInstant(b, (b - a) / 100)} (${formatTime(b - a)})`]);
@@ -34,6 +34,7 @@ export function clausesOf(state, tracks) {
   if (group) out.push(['group', `process group ${group.join(', ')}`]);
   if (category) out.push(['category', `category ${category.join(', ')}`]);
   if (phase) out.push(['phase', `phase ${phase.join(', ')}`]);
+  if (line) out.push(['line', `line ${line.join(', ')}`]);
   return out;
 }
 

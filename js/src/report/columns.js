@@ -78,7 +78,7 @@ export function createMatching(columns, given) {
   let key = '';
   /** @type {Mask} */
   let mask = null;
-  const dimensions = /** @type {const} */ (['name', 'category', 'track', 'step', 'phase', 'rank']);
+  const dimensions = /** @type {const} */ (['name', 'category', 'track', 'step', 'phase', 'rank', 'line']);
   /**
    * @param {typeof dimensions[number]} dimension
    * @param {(string | number)[]} values
@@ -97,7 +97,7 @@ export function createMatching(columns, given) {
       const steps = new Set(values);
       return (i) => steps.has(columns.step[i]);
     }
-    const known = {name: given.names, category: given.meta.categories, phase: given.meta.phases}[dimension],
+    const known = {name: given.names, category: given.meta.categories, phase: given.meta.phases, line: given.meta.lines}[dimension],
       wanted = new Set(values),
       fits = known.map((text) => wanted.has(text)),
       codes = columns[dimension];

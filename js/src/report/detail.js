@@ -81,6 +81,7 @@ export function createDetailAnswer({columns, given, index, parent}) {
       step: columns.step[i] < 0 ? null : columns.step[i],
       phase: textOf(meta.phases, columns.phase[i]),
       module: columns.module ? textOf(given.groups.module?.labels, columns.module[i]) : '',
+      line: given.lineLabels[columns.line[i]] ?? '',
       shapes: columns.shapes ? (given.groups.shapes?.details?.[columns.shapes[i]] ?? '') : '',
       parent: row > track.row ? parentOf(i, track) : null,
       ...(await argumentsOf(i)),

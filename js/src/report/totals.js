@@ -50,7 +50,7 @@ export function createTotals({columns, given, index, matching, left, parent}) {
   function addLaunched(codes, state, own, [a, b], out) {
     const kept = (/** @type {string} */ dimension) => !own.includes(dimension),
       rank = kept('rank') ? state.rank : null,
-      ofWork = matching({step: kept('step') ? state.step : null, phase: kept('phase') ? state.phase : null, rank}, []),
+      ofWork = matching({step: kept('step') ? state.step : null, phase: kept('phase') ? state.phase : null, line: kept('line') ? state.line : null, rank}, []),
       ofHost = matching({name: kept('name') ? state.name : null, track: kept('track') ? state.track : null, rank}, []);
     for (let k = 0; k < columns.work.length; k++) {
       const i = columns.work[k],

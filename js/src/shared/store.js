@@ -4,12 +4,12 @@
 // a gesture at the same moment both survive, and a gesture that takes back one that is still on its way is not lost.
 
 /** @type {readonly Dimension[]} */
-export const DIMENSIONS = ['window', 'name', 'category', 'track', 'step', 'phase', 'rank', 'group', 'focus'];
+export const DIMENSIONS = ['window', 'name', 'category', 'track', 'step', 'phase', 'rank', 'group', 'line', 'focus'];
 /**
  * What dims slices in the timeline and the overview.
  * @type {readonly Dimension[]}
  */
-export const PICTURED = ['name', 'category', 'step', 'phase', 'rank'];
+export const PICTURED = ['name', 'category', 'step', 'phase', 'rank', 'line'];
 
 /**
  * @typedef {(patch: SelectionPatch, origin: string) => void} Subscriber

@@ -5,7 +5,7 @@ import {createParts} from './parts.js';
 
 const LATE_MS = 150; // after which a word says that something is being worked out
 /** @type {Partial<Record<Dimension, string>>} */
-const SELECTED = {window: 'time', name: 'name', category: 'category', track: 'track', step: 'step', phase: 'phase', rank: 'rank'};
+const SELECTED = {window: 'time', name: 'name', category: 'category', track: 'track', step: 'step', phase: 'phase', rank: 'rank', line: 'line'};
 
 /** What stands in a tab. */
 export class Tab {

@@ -70,6 +70,7 @@ interface MetaContent {
   hidden?: number[];
   categories: string[];
   phases: string[];
+  lines: string[];
   tints: Tint[];
   groupings: Grouping[];
   device: boolean;
@@ -395,6 +396,7 @@ interface SliceDetail {
   step: number | null;
   phase: string;
   module: string;
+  line: string;
   shapes: string;
   parent: SliceName | null;
   arguments: [string, string][];

@@ -20,7 +20,7 @@ interface Transport {
   whenTold?(tell: (text: string, pieces: HeadlinePiece[][]) => void): () => void;
 }
 
-type Dimension = 'window' | 'name' | 'category' | 'track' | 'step' | 'phase' | 'rank' | 'group' | 'focus';
+type Dimension = 'window' | 'name' | 'category' | 'track' | 'step' | 'phase' | 'rank' | 'group' | 'line' | 'focus';
 interface SelectionState {
   /** Begin and end in ns. */
   window?: [number, number] | null;
@@ -31,6 +31,8 @@ interface SelectionState {
   phase?: string[] | null;
   rank?: number[] | null;
   group?: string[] | null;
+  /** As `cell:12`. */
+  line?: string[] | null;
   /** Row of the slice under inspection. */
   focus?: number | null;
   revision?: number;

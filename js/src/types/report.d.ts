@@ -13,6 +13,7 @@ interface ReportColumns {
   category: NumberArray;
   phase: NumberArray;
   step: NumberArray;
+  line: NumberArray;
   /** Time of the slices inside; worked out from the rows where it is not in the file. */
   inside: NumberArray;
   /** How much longer what lies inside lasts than the slice. */
@@ -63,7 +64,7 @@ interface ReportLeft {
   placeOfRow: number[];
   slices: number;
   columns: Record<'at' | 'busy' | 'count' | 'kind' | 'crumb_at' | 'crumb_kind' | 'crumb_weight', NumberArray>;
-  kinds: Record<'name' | 'category' | 'phase' | 'module', NumberArray>;
+  kinds: Record<'name' | 'category' | 'phase' | 'line' | 'module', NumberArray>;
   totals: Record<string, NumberArray>;
 }
 
@@ -72,6 +73,8 @@ interface ReportData {
   steps: StepColumns;
   names: string[];
   short: string[];
+  /** `cell:12  y = f(x)`, as `meta.lines`. */
+  lineLabels: string[];
   colours: Uint8Array;
   /** Codes of the names of calls that only wait. */
   waits: number[];

@@ -19,7 +19,7 @@ from ...units import format_ns, format_share
 from ..scope import ints
 from ..source.frames import frames
 from ..source.line_calls import module_of
-from ..source.lines import line_slices, lines
+from ..source.lines import line_slices, line_times
 from ..verdict.claims import Claim
 from .finding import Finding, Run, evidence
 
@@ -265,7 +265,7 @@ def _whole_lines(run: Run, calls: pd.DataFrame) -> pd.DataFrame:
     """Return the lines themselves, with all of their time."""
     if not len(calls):
         return calls
-    table = lines(run.trace, **run.asking)
+    table = line_times(run.trace, **run.asking)
     return calls[["file", "line"]].merge(table, on=["file", "line"])
 
 

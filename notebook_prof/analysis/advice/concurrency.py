@@ -12,7 +12,7 @@ import pandas as pd
 
 from ...trace import length, union
 from ...units import format_items, format_ns, format_share
-from ..source.lines import line_slices, lines
+from ..source.lines import line_slices, line_times
 from ..time.recorded_steps import recorded_table
 from ..verdict.claims import Claim
 from .arrays import line_evidence
@@ -65,7 +65,7 @@ def threads_take_turns(run: Run) -> Finding | None:
     side_by_side = min(len(computing), run.cpus)
     computes = np.isin(track, spans.index[spans["tid"].isin(computing)])
     rows, count = evidence(scope, computes)
-    line = lines(run.trace, **run.asking)
+    line = line_times(run.trace, **run.asking)
     names = scope.slices["name"].iloc[rows].astype("str")
     hottest = line[
         [any(name.endswith(f":{n}  {text}") for name in names[:1]) for n, text in _numbers_and_texts(line)]
@@ -95,7 +95,7 @@ def pool_overhead(run: Run) -> Finding | None:
     if used is None or not len(calls):
         return None
     pools = calls[calls["module"].str.startswith(_POOLS)]
-    table = lines(run.trace, **run.asking).merge(
+    table = line_times(run.trace, **run.asking).merge(
         pools[["file", "line"]].drop_duplicates(), on=["file", "line"]
     )
     table = table[table["file"] == table["file"].iloc[0]] if len(table) else table

@@ -15,7 +15,7 @@ import pandas as pd
 from ...units import format_items, format_ns, format_share
 from ..source.frames import frames
 from ..source.line_calls import module_of
-from ..source.lines import LINE, line_slices, lines
+from ..source.lines import LINE, line_slices, line_times
 from ..verdict.claims import Claim
 from .finding import Finding, Run, evidence
 
@@ -267,7 +267,7 @@ def _hottest(run: Run, method: str, claims: list[Claim]) -> str:
     match = LINE.fullmatch(str(longest))
     if match is None:
         return ""
-    table = lines(run.trace, **run.looking)
+    table = line_times(run.trace, **run.looking)
     here = table[(table["line"] == int(match["line"])) & (table["text"] == match["text"])]
     if len(here) != 1:
         return ""

@@ -151,6 +151,7 @@ def kernels(
     step: Numbers = None,
     phase: Texts = None,
     category: Texts = None,
+    line: Texts = None,
 ) -> pd.DataFrame:
     """Count and time of everything that ran on device streams, grouped by name: kernels, copies, fills.
 
@@ -160,10 +161,10 @@ def kernels(
     window : (int, int), optional
         Half-open, in ns; durations are cut at its edges.
     by : str or sequence of str
-        ``name``, or any of ``name category module phase step track device stream`` together and, where launch
-        attributes were recorded, of ``grid block registers_per_thread shared_memory_bytes graph graph_node
-        priority``; missing where a piece of work has none.
-    name, phase, category : str or iterable of str, optional
+        ``name``, or any of ``name category module phase line step track device stream`` together and, where
+        launch attributes were recorded, of ``grid block registers_per_thread shared_memory_bytes graph
+        graph_node priority``; missing where a piece of work has none.
+    name, phase, category, line : str or iterable of str, optional
         Keep these; `name` does not change anyone's `share`.
     step : int or iterable of int, optional
         Keep what these steps launched.
@@ -201,7 +202,7 @@ def kernels(
     """
     columns = [by] if isinstance(by, str) else list(by)
     launched = [column for column in columns if column in LAUNCH]
-    device = on_device(trace, window).where(step=step, phase=phase, category=category)
+    device = on_device(trace, window).where(step=step, phase=phase, category=category, line=line)
     groups = group(device.slices, [column for column in columns if column not in LAUNCH])
     attributes = device_attributes(trace, device)
     for column in launched:

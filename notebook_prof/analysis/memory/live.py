@@ -37,7 +37,8 @@ def memory_live(trace: Trace, at: int | str | None = None, *, device: int | None
         - ``birth_ts`` Int64 ns: missing for a block from before the recording, known by its being freed;
         - ``death_ts`` Int64 ns: missing if it outlived the recording;
         - ``operator`` str: innermost slice in which it was born, ``aten::empty`` and the like left aside;
-          ``module``, ``phase`` str and ``step`` Int32 of it; ``slice`` Int64: its row in ``trace.slices``;
+          ``module``, ``phase``, ``line`` str and ``step`` Int32 of it; ``slice`` Int64: its row in
+          ``trace.slices``;
         - ``kind`` category: ``activation gradient optimizer input temporary parameter earlier other``, as far
           as its life tells; see `memory_by`.
 
@@ -75,7 +76,7 @@ def memory_live(trace: Trace, at: int | str | None = None, *, device: int | None
             "death_ts": pd.arrays.IntegerArray(np.where(death == FOREVER, 0, death), death == FOREVER),
         }
     )
-    for column, source in (("operator", "name"), ("module", "module"), ("phase", "phase")):
+    for column, source in (("operator", "name"), ("module", "module"), ("phase", "phase"), ("line", "line")):
         codes = np.append(slices[source].cat.codes.to_numpy(), -1)
         table[column] = texts(slices[source], codes[birth_row])
     number = np.append(ints(slices["step"]), -1)[birth_row]
@@ -97,7 +98,7 @@ def peak_instant(trace: Trace, device: int | None = None) -> int:
     return int(peaks["ts"].to_numpy()[peaks["peak_bytes"].to_numpy().argmax()])
 
 
-_BY: Final = ("operator", "module", "phase", "step", "kind", "device")
+_BY: Final = ("operator", "module", "phase", "line", "step", "kind", "device")
 
 
 def memory_by(
@@ -113,8 +114,8 @@ def memory_by(
     ----------
     trace : Trace
     by : str or sequence of str
-        ``kind`` (activation, gradient, …), ``operator``, ``module``, ``phase`` or ``step`` of birth,
-        ``device``, or several of them.
+        ``kind`` (activation, gradient, …), ``operator``, ``module``, ``phase``, ``line`` or ``step`` of
+        birth, ``device``, or several of them.
     at : int or str, optional
         ns from the start of the trace, or text such as ``"2ms"``; default: the highest peak.
     device : int, optional

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
-from ...trace import Trace, length, nest, union
+from ...trace import Trace, length, nest, source_lines, union
 from ...trace.arrays import IntArray
 from ...trace.intervals import as_ints
 from ...trace.schema import Column, Table
@@ -17,6 +16,7 @@ from ..grouping import covered
 from ..scope import Scope, WindowLike, on_host
 from ..time.account import ACCOUNT
 from .frames import frames
+from .line_costs import COSTS, line_costs
 
 CELL: Final = "cell"
 """What `lines` calls the file of a profiled cell."""
@@ -24,10 +24,16 @@ CELL: Final = "cell"
 STATEMENTS: Final = "statements"
 """Name of the table in ``metadata["tables"]`` with the statements of a cell as they ran."""
 
+NOT_IN_LINES: Final = "not in lines"
+"""Text of the row of what belongs to no line."""
+
+LINE_RUNS: Final = "line_runs"
+"""Name of the table with the runs of lines in the cell's functions, where the interpreter told of them."""
+
 _EXACT: Final = 0.99
 """A line whose statements hold so much of its time was timed at each run."""
 
-LINE: Final = re.compile(r"(?P<file>.+):(?P<line>\d+)  (?P<text>.*)")
+LINE: Final = source_lines.LINE
 """How a slice that stands for a line is called."""
 
 COLUMNS: Final = Table(
@@ -40,20 +46,23 @@ COLUMNS: Final = Table(
         Column("total_ns", "int64", "ns", "time in which it, or what it calls, ran in any thread"),
         Column("self_ns", "int64", "ns", "less other lines below it; summed over threads"),
         Column("share", "float64", "1", "`total_ns` of the span"),
+        *COSTS,
         Column("threads", "int64", "", "threads and processes in which it ran"),
         Column("exact", "bool", "", "timed at each run instead of sampled"),
     ),
 )
 
 
-def lines(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """Give the time of every line of the cell and of the user's own files.
+def lines(trace: Trace, *, window: WindowLike = None, remainder: bool = False) -> pd.DataFrame:
+    """Give the time of every line of the cell and of the user's own files, and what it costs elsewhere.
 
     Parameters
     ----------
     trace : Trace
     window : (int, int), optional
         Half-open, in ns; times are cut exactly at its edges.
+    remainder : bool
+        Add a last row of what belongs to no line: its `file` is empty, its `line` 0.
 
     Returns
     -------
@@ -67,12 +76,28 @@ def lines(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         - ``self_ns`` int64: the same less the time of other lines below it, summed over threads: what
           libraries do for a line is its own;
         - ``share`` float64: ``total_ns`` of the window, of the cell, or of the span of a file;
+        - ``device_ns`` int64: durations of the device work that it launched, of backward too where the line
+          calls it;
+        - ``backward_ns`` int64: own time of what the host ran in phase backward for what this line ran
+          forward; ``backward_device_ns`` int64: durations of the device work that this launched: it is in
+          ``device_ns`` of the line that called the backward;
+        - ``launch_ns``, ``wait_ns`` int64: own time of calls that launch device work, and of those in which
+          the host waits for a device (as `host_waits` tells them);
+        - ``bytes_allocated`` int64: blocks that were allocated while it ran; ``bytes_kept``: those that are
+          still there at the end; ``peak_bytes``: those that are there at the peak of their device or host;
         - ``threads`` int64: threads and processes in which it ran;
         - ``exact`` bool: timed at each run instead of sampled.
 
     Notes
     -----
-    On each thread the sum of ``self_ns`` is the time in which any line of the user's was open.
+    On each thread the sum of ``self_ns`` is the time in which any line of the user's was open. With
+    ``remainder`` the columns sum to the whole: ``self_ns`` to the time in which threads were busy,
+    ``device_ns`` to the durations of all device work, ``backward_ns`` to the own time of phase backward,
+    ``bytes_allocated`` to all blocks.
+
+    Backward and forward are joined by the numbers that autograd gives its nodes (Kineto's ``fwdbwd`` flows).
+    What a line runs inside a backward node is its own: the second forward of checkpointing, and the backward
+    of a ``torch.autograd.Function``. ``AccumulateGrad`` and hooks have no forward line.
 
     Examples
     --------
@@ -83,6 +108,33 @@ def lines(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     >>> lines(b.seal())[["file", "line", "total_ns", "self_ns", "share"]].values.tolist()
     [['cell', 2, 100, 20, 1.0], ['cell', 5, 80, 80, 0.8]]
     """
+    table, scope, row = lines_of_slices(trace, window)
+    size = len(table)
+    row_of_line = np.full(len(trace.slices["line"].cat.categories) + 1, size, np.int64)
+    row_of_line[scope.codes("line")] = row
+    costs = line_costs(trace, row_of_line, size, window)
+    for name, values in costs.items():
+        table[name] = values[:size]
+    return _with_remainder(trace, table, costs, window) if remainder else table
+
+
+def _with_remainder(
+    trace: Trace, table: pd.DataFrame, costs: dict[str, IntArray], window: WindowLike
+) -> pd.DataFrame:
+    host = on_host(trace, window)
+    track = host.ints("track")
+    busy = int(covered(track, host.ts, host.end).sum())
+    beside = busy - int(table["self_ns"].sum())
+    span = trace.span.dur if window is None else max(int(window[1]) - int(window[0]), 0)
+    row = {"file": "", "line": 0, "text": NOT_IN_LINES, "count": None, "total_ns": beside, "self_ns": beside,
+           "share": beside / max(span, 1), "threads": len(np.unique(track)), "exact": False}  # fmt: skip
+    ends = {name: values[-1:] for name, values in costs.items()}
+    last = COLUMNS.frame({**{name: [value] for name, value in row.items()}, **ends})
+    return pd.concat([table, last], ignore_index=True) if len(table) else last
+
+
+def line_times(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
+    """Return `lines` with times only, which take less to work out."""
     return lines_of_slices(trace, window)[0]
 
 
@@ -107,9 +159,11 @@ def lines_of_slices(trace: Trace, window: WindowLike = None) -> tuple[pd.DataFra
     order = np.lexsort((pd.Series(scope.ts).groupby(code).min().to_numpy(), -total))
     row = np.empty(size, np.int64)
     row[order] = np.arange(size)
+    nothing = np.zeros(size, np.int64)
     table = COLUMNS.frame(
         {
             **descriptions,
+            **{column.name: nothing for column in COSTS},
             "count": pd.arrays.IntegerArray(count, count < 0),
             "total_ns": total,
             "self_ns": _sum(code, own, size),
@@ -168,10 +222,13 @@ def _descriptions(trace: Trace, scope: Scope, code: Any, size: int) -> dict[str,
 
 def _counts(trace: Trace, descriptions: dict[str, Any], total: IntArray, window: WindowLike) -> IntArray:
     """Count how often each line of the cell ran; -1 where it was sampled too, as a one-line function is."""
-    table = (trace.metadata.get("tables") or {}).get(STATEMENTS)
+    tables = trace.metadata.get("tables") or {}
+    noted = [tables.get(name) for name in (STATEMENTS, LINE_RUNS)]
+    frames = [t for t in noted if isinstance(t, pd.DataFrame) and {"line", "ts", "dur"} <= set(t.columns)]
     count = np.full(len(descriptions["line"]), -1, np.int64)
-    if not isinstance(table, pd.DataFrame) or not {"line", "ts", "dur"} <= set(table.columns):
+    if not frames:
         return count
+    table = pd.concat([frame[["ts", "dur", "line"]] for frame in frames])
     if window is not None:
         table = table[(table["ts"] < window[1]) & (table["ts"] + table["dur"] > window[0])]
     ran = table.groupby("line")["dur"].agg(["count", "sum"]).reindex(descriptions["line"])

@@ -63,6 +63,7 @@ def operators(
     phase: Texts = None,
     category: Texts = None,
     waits: bool | None = None,
+    line: Texts = None,
 ) -> pd.DataFrame:
     """Count and time of everything that ran on host threads, grouped by name.
 
@@ -72,9 +73,10 @@ def operators(
     window : (int, int), optional
         Half-open, in ns. Times are cut exactly at its edges; slices that touch it count.
     by : str or sequence of str
-        ``name``, or any of ``name shapes module phase category step track`` together.
-    name, phase, category : str or iterable of str, optional
-        Keep these. `name` keeps rows of the result and does not change anyone's `share`.
+        ``name``, or any of ``name shapes module phase category line step track`` together.
+    name, phase, category, line : str or iterable of str, optional
+        Keep these; a line is written as ``cell:12``. `name` keeps rows of the result and does not change
+        anyone's `share`.
     step : int or iterable of int, optional
         Keep these steps. Device work belongs to the step (and phase) that launched it.
     waits : bool, optional
@@ -117,7 +119,15 @@ def operators(
     [['mm', 2, 6, 6, 0.6], ['linear', 1, 10, 4, 0.4]]
     """
     table = _operators(
-        trace, by, doubted=True, window=window, name=name, step=step, phase=phase, category=category
+        trace,
+        by,
+        doubted=True,
+        window=window,
+        name=name,
+        step=step,
+        phase=phase,
+        category=category,
+        line=line,
     )
     if waits is None:
         return table
@@ -142,8 +152,9 @@ def _operators(
     step: Numbers = None,
     phase: Texts = None,
     category: Texts = None,
+    line: Texts = None,
 ) -> pd.DataFrame:
-    host = on_host(trace, window).where(step=step, phase=phase, category=category)
+    host = on_host(trace, window).where(step=step, phase=phase, category=category, line=line)
     groups = group(host.slices, by, merge_steps=True)
     parent = ints(host.slices["parent"])
     table = groups.keys.copy()
@@ -152,7 +163,7 @@ def _operators(
     open_ns = covered(groups.code[host.rows] * (thread.max(initial=0) + 1) + thread, host.ts, host.end)
     table["total_ns"] = groups.sum(host.rows, open_ns)
     table["self_ns"] = groups.sum(host.rows, host.self_ns)
-    device = on_device(trace, window).where(step=step, phase=phase)
+    device = on_device(trace, window).where(step=step, phase=phase, line=line)
     total, own = _device_times(trace, device, groups, parent)
     table["device_ns"], table["device_self_ns"] = total, own
     table["share"] = table["self_ns"] / max(int(table["self_ns"].sum()), 1)
@@ -187,6 +198,7 @@ def operator_work(
     step: Numbers = None,
     phase: Texts = None,
     category: Texts = None,
+    line: Texts = None,
     element_bytes: float = 4,
 ) -> pd.DataFrame:
     """Join `operators` with the FLOPs and bytes of every row.
@@ -194,7 +206,7 @@ def operator_work(
     Parameters
     ----------
     trace : Trace
-    window, by, name, step, phase, category
+    window, by, name, step, phase, category, line
         As in `operators`. Calls that start outside the window do not add work.
     element_bytes : float
         Size of the elements of tensors whose type was not recorded.
@@ -223,8 +235,10 @@ def operator_work(
     >>> operator_work(b.seal())[["name", "flops", "bytes_per_s"]].values.tolist()
     [['aten::mm', 48.0, 17333333333.333332], ['block', 48.0, 11555555555.555555]]
     """
-    table = operators(trace, window=window, by=by, name=name, step=step, phase=phase, category=category)
-    host = on_host(trace, window).where(step=step, phase=phase, category=category)
+    table = operators(
+        trace, window=window, by=by, name=name, step=step, phase=phase, category=category, line=line
+    )
+    host = on_host(trace, window).where(step=step, phase=phase, category=category, line=line)
     slices = host.slices
     groups = group(slices, by, merge_steps=True)
     parent = ints(slices["parent"])

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ...trace import length, overlap, union
 from ...units import format_count, format_items
-from ..source.lines import CELL, hot_lines, lines
+from ..source.lines import CELL, hot_lines, line_times
 from ..time.phases import stepping_track
 from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
 from .device import MOST, WAITING, judge_device, judge_once
@@ -154,7 +154,7 @@ def _line_in_phase(facts: Facts, phase: str) -> Sentence | None:
     spent, thread = facts.phase_ns.get(phase, 0), facts.thread
     there = thread.among("phase", (phase,))
     waiting = union(thread.ts[there], thread.end[there])
-    table, best = lines(facts.trace, **facts.arguments), None
+    table, best = line_times(facts.trace, **facts.arguments), None
     for row in table[table["total_ns"].between(MOST * spent, facts.total_ns)].to_dict("records"):
         here = thread.among("name", (line_select(row)["name"],))
         ran = union(thread.ts[here], thread.end[here])

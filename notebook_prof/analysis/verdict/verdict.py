@@ -149,7 +149,9 @@ def _judge_clock_jump() -> Finding:
 
 
 def _nothing(facts: Facts) -> Finding:
-    tables = sorted(set(facts.trace.metadata.get("tables") or {}) - {"account", "statements", "cpu"})
+    tables = sorted(
+        set(facts.trace.metadata.get("tables") or {}) - {"account", "statements", "line_runs", "cpu"}
+    )
     what = f"no timeline, but tables: {', '.join(tables)}" if tables else "the trace has no slices"
     return Finding(
         "nothing-recorded", say(f"Nothing was recorded: {what}."), 0.0, nothing_else=not facts.trace.span.dur

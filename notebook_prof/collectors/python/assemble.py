@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-import linecache
-import os
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -19,14 +15,11 @@ from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
 from ..journal import Edges
 from .frames import CELL, USER, Frame, Stacks
+from .line_names import line_name, short_file
 from .sample_spans import NEVER, SampleSpans
 from .snapping import Ranges, beside_ranges
 from .statements import Rows, hang
 
-SOURCE_CHARACTERS: Final = 60
-_IPYTHON_CALL: Final = re.compile(
-    r"(?P<before>.*?)get_ipython\(\)\.(?P<call>run_line_magic|system|getoutput)\((?P<given>.*)\)"
-)
 OTHER_CELLS: Final = "other_cells"
 """Key of the metadata that says what files of cells other than the profiled one are called, as ``In[3]``."""
 _NO_CELLS: Final[Mapping[str, str]] = MappingProxyType({})
@@ -67,11 +60,14 @@ class Exact(NamedTuple):
         The cell's own statements.
     others : Ranges or None
         Slices that other collectors put on the same track.
+    lines : frozenset of (str, int)
+        Files and lines whose runs were timed: samples do not tell them again.
     """
 
     edges: Edges = Edges.none()
     statements: Rows | None = None
     others: Ranges | None = None
+    lines: frozenset[tuple[str, int]] = frozenset()
 
 
 class Level(NamedTuple):
@@ -180,7 +176,10 @@ def breaks(ts: IntArray, stack: IntArray, stacks: Stacks, labels: Labels, edges:
 
 
 def label(
-    stacks: Stacks, roots_are_lines: bool = True, cells: Mapping[str, str] = _NO_CELLS
+    stacks: Stacks,
+    roots_are_lines: bool = True,
+    cells: Mapping[str, str] = _NO_CELLS,
+    timed: Collection[tuple[str, int]] = frozenset(),
 ) -> tuple[Stacks, Labels]:
     """Turn frames into labels: functions, and lines of the user's own code.
 
@@ -194,6 +193,8 @@ def label(
         See `put`.
     cells : mapping of str to str
         See `line_name`.
+    timed : collection of (str, int)
+        Files and lines that get no label.
 
     Returns
     -------
@@ -216,14 +217,15 @@ def label(
     is_root[stacks.offsets[stacks.lengths > 0]] = True
     if not roots_are_lines:
         is_root &= np.array([frame.function.startswith("<") for frame in distinct], dtype=bool)[stacks.frames]
-    copies = np.where(own & ~is_root, 2, 1)
+    as_lines = np.array([(f.file, f.line) not in timed for f in distinct], dtype=bool)[stacks.frames]
+    copies = np.where(own & ~is_root & as_lines, 2, 1)
     expanded = np.repeat(np.arange(len(home)), copies)
     second = np.concatenate([[False], expanded[1:] == expanded[:-1]])[: len(expanded)]
     as_line = second | (own & is_root)[expanded]
     frames = stacks.frames[expanded]
     labels = np.where(as_line, len(functions) + frames, function_of[frames])
     lengths = np.bincount(home[expanded], minlength=n).astype(np.int64)
-    names = [f"{frame.function} ({_short_file(frame, cells)})" for frame in functions]
+    names = [f"{frame.function} ({short_file(frame, cells)})" for frame in functions]
     names += [line_name(frame, cells) for frame in distinct]
     return Stacks(labels, lengths, distinct), Labels(names, [*functions, *distinct], len(functions))
 
@@ -308,7 +310,8 @@ def put(
         samples = samples.ticks(interval_ns)
     stacks = Stacks(stacks.frames, np.append(stacks.lengths, 0), stacks.distinct)
     stack = np.where(samples.stack >= 0, samples.stack, len(stacks.lengths) - 1)
-    labelled, labels = label(stacks, roots_are_lines, builder.metadata.get(OTHER_CELLS, {}))
+    cells = builder.metadata.get(OTHER_CELLS, {})
+    labelled, labels = label(stacks, roots_are_lines, cells, exact.lines)
     begin, end = boundaries(samples.bounds, exact.edges.ts)
     spans = SampleSpans(begin, end, stack, breaks(samples.bounds[1:], stack, labelled, labels, exact.edges))
     if exact.statements is not None and len(exact.statements.ts):
@@ -353,47 +356,3 @@ def _stack_keys(builder: TraceBuilder, tree: Tree, labels: Labels) -> list[int]:
         paths.append((*above, (frame.function, frame.file, frame.line)))
         keys.append(builder.stack(paths[-1]))
     return keys
-
-
-def _short_file(frame: Frame, cells: Mapping[str, str]) -> str:
-    if frame.owner == CELL:
-        return cells.get(frame.file, "cell")
-    return os.path.basename(frame.file)
-
-
-def as_typed(source: str) -> str:
-    """Return a line as it stands in the cell, where IPython has made a call of a magic or a shell command.
-
-    Examples
-    --------
-    >>> as_typed("get_ipython().run_line_magic('timeit', '-n 1 f()')")
-    '%timeit -n 1 f()'
-    >>> as_typed("x = get_ipython().getoutput('ls')")
-    'x = !ls'
-    """
-    match = _IPYTHON_CALL.fullmatch(source)
-    if match is None:
-        return source
-    try:
-        words = ast.literal_eval(f"({match['given']},)")
-    except (ValueError, SyntaxError):
-        return source
-    if not all(isinstance(word, str) for word in words):
-        return source
-    sign = "%" if match["call"] == "run_line_magic" else "!"
-    return f"{match['before']}{sign}{' '.join(words)}".rstrip()
-
-
-def line_name(frame: Frame, cells: Mapping[str, str]) -> str:
-    """Return what a slice of a line is called: its place and its source.
-
-    Parameters
-    ----------
-    frame : Frame
-    cells : mapping of str to str
-        What files of cells other than the profiled one are called, as ``In[3]``.
-    """
-    source = as_typed(" ".join(linecache.getline(frame.file, frame.line).split()))
-    if len(source) > SOURCE_CHARACTERS:
-        source = source[: SOURCE_CHARACTERS - 1] + "…"
-    return f"{_short_file(frame, cells)}:{frame.line}  {source}".rstrip()

@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 
 from ...errors import FormatError, NotebookProfError
 from ...trace.builder import TraceBuilder
-from ...trace.intervals import Window
+from ...trace.intervals import Window, as_ints
 from ...trace.layout import FIRST
 from ...trace.report import ImportReport
-from ...trace.schema import STEPS, TABLES
+from ...trace.schema import SLICES, STEPS, TABLES
+from ...trace.source_lines import Nested, source_lines
 from ...trace.trace import Trace
 from ..base import MmapReader, Probe
 from .frames import Frames, check_rows
@@ -81,6 +83,8 @@ def _trace(storage: Storage) -> Trace:
         tables[STEPS.name] = STEPS.frame(
             {**{name: steps[name] for name in steps}, "loop": np.zeros(len(steps), np.int32)}
         )
+    if "line" not in tables[SLICES.name]:  # older versions gave lines to Python slices only
+        tables[SLICES.name] = _with_lines(tables)
     check_rows(tables)
     metadata = frames.values.decode(storage.content["metadata"])
     if not isinstance(metadata, dict):
@@ -92,6 +96,31 @@ def _trace(storage: Storage) -> Trace:
         report=_report(storage.content["report"]),
         span=Window(int(start), int(end)),
     )
+
+
+def _with_lines(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    slices, flows, tracks = tables["slices"], tables["flows"], tables["tracks"]
+    ts = slices["ts"].to_numpy()
+    nested = Nested(
+        as_ints(slices["name"].cat.codes.to_numpy()),
+        as_ints(slices["stack"].to_numpy(np.int64, na_value=-1)),
+        as_ints(slices["track"].to_numpy()),
+        as_ints(slices["parent"].to_numpy(np.int64, na_value=-1)),
+        ts,
+        ts + slices["dur"].to_numpy(),
+        (slices["category"] == "python").to_numpy(),
+        (slices["phase"] == "backward").fillna(False).to_numpy(bool),
+    )
+    launches = flows[(flows["kind"] == "launch").to_numpy()]
+    lines = source_lines(
+        nested,
+        [str(name) for name in slices["name"].cat.categories],
+        tables["stacks"].sort_values("stack")["file"].tolist(),
+        tracks.sort_values("track")["pid"].to_numpy(np.int64, na_value=-1),
+        (launches["src"].to_numpy(), launches["dst"].to_numpy()),
+    )
+    words = pd.Index(lines.values, dtype="object")
+    return slices.assign(line=pd.Categorical.from_codes(lines.codes, categories=words))
 
 
 def _report(issues: list[dict[str, Any]]) -> ImportReport:

@@ -23,7 +23,7 @@ def detail(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any
     Returns
     -------
     Answer
-        ``id name category track_name row depth ts dur self_ns step phase module shapes parent`` (row
+        ``id name category track_name row depth ts dur self_ns step phase module line shapes parent`` (row
         and name), ``arguments`` (names and values), ``stack`` (frames, root first) and ``links`` (``kind``,
         ``direction``, row, name, ``ts``). ``found`` is false for a row that does not exist.
     """
@@ -50,6 +50,7 @@ def detail(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any
         "step": None if pd.isna(info["step"]) else int(info["step"]),
         "phase": _text(info["phase"]),
         "module": _text(info["module"]),
+        "line": store.line_labels[int(c.line[row])],
         "shapes": _text(info["shapes"]),
         "parent": None if parent is None else {"id": parent, "name": c.names[c.name[parent]]},
         "arguments": arguments_of(store.trace, row),

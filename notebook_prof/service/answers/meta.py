@@ -62,6 +62,7 @@ def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
         "names": len(c.names),
         "categories": c.categories,
         "phases": c.phases,
+        "lines": c.lines,
         "tints": [tint for tint in TINTS if tint == "name" or _is_used(store, tint)],
         "groupings": [by for by in GROUPINGS if by == "name" or _is_used(store, by)],
         "device": any(track.kind == "stream" for track in c.tracks),

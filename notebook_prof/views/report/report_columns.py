@@ -82,7 +82,7 @@ def payload(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
     kept: npt.NDArray[Any] | slice = slice(None) if part is None else np.flatnonzero(part.keep)
     c = store.columns
     columns: dict[str, Any] = {"ts": deflated(c.ts[kept], delta=True)}
-    for name in ("dur", "row", "name", "category", "phase", "step"):
+    for name in ("dur", "row", "name", "category", "phase", "step", "line"):
         columns[name] = deflated(getattr(c, name)[kept])
     inside = c.dur - c.self_ns
     if part or not np.array_equal(inside, store.rows.covered(c.row_below[c.row], c.ts, c.ts + c.dur)):
@@ -104,6 +104,7 @@ def payload(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
         "meta": head["content"],
         "steps": head["data"],
         **_all_names(store),
+        "lineLabels": store.line_labels[:-1],
         "colours": store.name_colours.tolist(),
         "waits": np.flatnonzero(store.waits).tolist(),
         "moduleColours": store.module_colours.tolist() if "module" in groups else [],
@@ -161,7 +162,13 @@ def _left_out(store: ViewStore, part: Part, groupings: list[str]) -> dict[str, A
         "crumb_kind": deflated(grid.kind),
         "crumb_weight": deflated(grid.weight),
     }
-    kinds = {"name": c.name, "category": c.category, "phase": c.phase, "module": store.grouping("module")[0]}
+    kinds = {
+        "name": c.name,
+        "category": c.category,
+        "phase": c.phase,
+        "line": c.line,
+        "module": store.grouping("module")[0],
+    }
     names = ("count", "total_ns", "self_ns", "device_ns", "touched")
     totals = {
         f"{by} {side} {name}": deflated(getattr(left, name))

@@ -161,9 +161,9 @@ def _cell_width(index: RowIndex, start: int, end: int, most: int) -> int:
 
 
 def kinds_of(store: ViewStore, slices: IntArray) -> tuple[IntArray, IntArray]:
-    """Return which of the different (name, category, phase, module) some slices have, and a slice of each.
+    """Return which (name, category, phase, module, line) some slices have, and a slice of each.
 
-    Without the module where that were more than 20,000.
+    Without the module, or the line, where that were more than 20,000.
     """
     c = store.columns
     key = c.name[slices].astype(np.int64) + 1
@@ -171,9 +171,10 @@ def kinds_of(store: ViewStore, slices: IntArray) -> tuple[IntArray, IntArray]:
         key = key * (len(values) + 1) + codes[slices] + 1
     kind, keys = pd.factorize(key)
     modules, _, labels = store.grouping("module")
-    finer, finer_keys = pd.factorize(kind * (len(labels) + 1) + modules[slices] + 1)
-    if len(finer_keys) <= _MOST_KINDS:
-        kind, keys = finer, finer_keys
+    for finest, size in ((modules, len(labels)), (c.line, len(c.lines))):
+        finer, finer_keys = pd.factorize(kind * (size + 1) + finest[slices] + 1)
+        if len(finer_keys) <= _MOST_KINDS:
+            kind, keys = finer, finer_keys
     first = np.full(len(keys), len(kind), np.int64)
     np.minimum.at(first, kind, np.arange(len(kind)))
     return kind.astype(np.int64), slices[first]

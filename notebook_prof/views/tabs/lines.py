@@ -8,21 +8,24 @@ from typing import Any, Final
 import pandas as pd
 
 from ... import analysis
-from ...analysis.source.lines import CELL, LINE
+from ...analysis.source.lines import CELL
 from ...selection import filtered
+from ...selection.clauses import line_texts
 from ...trace import Trace
 from .analyses import followed, has_category
 from .base import Absent, Note, Panel, Tab, Table
 
-_SHOWN: Final = ("file", "line", "text", "count", "total_ns", "self_ns", "share", "threads")
+_COSTS: Final = ("device_ns", "backward_ns", "backward_device_ns", "wait_ns", "bytes_kept", "peak_bytes")
+_SHOWN: Final = ("file", "line", "text", "count", "total_ns", "self_ns", "share", *_COSTS, "threads")
 _MEANING: Final = Note(
     "Total is the time of a line with all it calls, self the time without other lines of yours below it. "
-    "A line without a count was sampled, not counted."
+    "A line without a count was sampled, not counted. Device is the work that a line launched, "
+    "backward the host's time for the backward of what it ran forward."
 )
 
 
 def lines(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """Return the table of `analysis.lines`; a click selects the slices of a line."""
+    """Return the table of `analysis.lines`; a click selects all that ran for a line."""
     table = filtered(analysis.lines, trace, state)
     if not len(table):
         return Absent(without_lines(trace) or "No line of yours ran in what is selected.")
@@ -33,9 +36,15 @@ def lines(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
             Table(
                 table[[name for name in _SHOWN if name not in gone]],
                 units={"text": "code", "line": "count", "threads": "count"},
-                heads={"text": "source of the cell" if "file" in gone else "source", "share": "of all"},
+                heads={
+                    "text": "source of the cell" if "file" in gone else "source",
+                    "share": "of all",
+                    "backward_device_ns": "backward device",
+                    "bytes_kept": "kept",
+                    "peak_bytes": "at peak",
+                },
                 bars=("total_ns", "self_ns"),
-                select=names_of_lines(trace, table),
+                select=selecting_lines(trace, table),
                 call="p.lines()",
             ),
             _MEANING,
@@ -45,17 +54,18 @@ def lines(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
 
 
 def _constant_columns(table: pd.DataFrame) -> list[str]:
-    """Return columns that say the same in every row."""
+    """Return columns that say the same in every row, and costs that no line has."""
     constant = {
         "file": (table["file"] == CELL).all(),
         "count": table["count"].isna().all(),
         "threads": (table["threads"] == 1).all(),
     }
+    constant |= {name: not table[name].any() for name in _COSTS}
     return [name for name, same in constant.items() if same]
 
 
-def names_of_lines(trace: Trace, table: pd.DataFrame) -> list[dict[str, Any] | None]:
-    """Return what a click on each line selects: the slices called after it.
+def selecting_lines(trace: Trace, table: pd.DataFrame) -> list[dict[str, Any] | None]:
+    """Return what a click on each line selects: all that ran for it, on the host and on devices.
 
     Examples
     --------
@@ -63,23 +73,15 @@ def names_of_lines(trace: Trace, table: pd.DataFrame) -> list[dict[str, Any] | N
     >>> b = TraceBuilder()
     >>> _ = b.slices(ts=0, dur=9, name="cell:2  f()", category="python", track=b.track("main"))
     >>> trace = b.seal()
-    >>> names_of_lines(trace, analysis.lines(trace))
-    [{'name': ['cell:2  f()']}]
+    >>> selecting_lines(trace, analysis.lines(trace))
+    [{'line': ['cell:2']}]
     """
-    names_by_line: dict[int, list[tuple[str, str]]] = {}
-    for name in trace.slices["name"].cat.categories.astype("str"):
-        if match := LINE.fullmatch(name):
-            names_by_line.setdefault(int(match["line"]), []).append((match["file"], name))
-    out: list[dict[str, Any] | None] = []
-    for file, line in zip(table["file"], table["line"], strict=True):
-        names = [name for short, name in names_by_line.get(int(line), []) if _is_file(file, short)]
-        out.append({"name": names} if names else None)
-    return out
-
-
-def _is_file(path: str, short: str) -> bool:
-    """Return whether a file is the one that slices call so."""
-    return path == short or path.endswith((f"/{short}", f"\\{short}"))
+    lines = set(trace.slices["line"].cat.categories)
+    paths = table["file"].astype(str) + ":" + table["line"].astype(str)
+    return [
+        {"line": [line]} if (line := path if path in lines else short) in lines else None
+        for path, short in zip(paths, line_texts(table), strict=True)
+    ]
 
 
 def without_lines(trace: Trace) -> str:

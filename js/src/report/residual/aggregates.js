@@ -4,7 +4,7 @@
 import {createBusyGrid} from './busy_grid.js';
 import {createLeftTotals} from './totals.js';
 
-const CLAUSES = /** @type {const} */ (['name', 'category', 'track', 'step', 'phase', 'rank', 'window']);
+const CLAUSES = /** @type {const} */ (['name', 'category', 'track', 'step', 'phase', 'rank', 'line', 'window']);
 const MOST_KEPT = 6;
 
 /**
@@ -42,6 +42,7 @@ function crumbsOf(given, {coarse, placeOfRow, columns, kinds}) {
     name: (/** @type {number} */ j) => kinds.name[kind[j]],
     category: (/** @type {number} */ j) => kinds.category[kind[j]],
     phase: (/** @type {number} */ j) => kinds.phase[kind[j]],
+    line: (/** @type {number} */ j) => kinds.line[kind[j]],
     module: (/** @type {number} */ j) => kinds.module[kind[j]],
   };
   /**
@@ -103,8 +104,8 @@ export function createResidualAggregates(given) {
    * @returns {OfCrumb}
    */
   function factorOf(dimension, state, clauses) {
-    if (dimension === 'name' || dimension === 'category' || dimension === 'phase') {
-      const known = {name: given.names, category: given.meta.categories, phase: given.meta.phases}[dimension],
+    if (dimension === 'name' || dimension === 'category' || dimension === 'phase' || dimension === 'line') {
+      const known = {name: given.names, category: given.meta.categories, phase: given.meta.phases, line: given.meta.lines}[dimension],
         codes = new Set((state[dimension] ?? []).map((value) => known.indexOf(value)));
       return (j) => (codes.has(crumbs.of[dimension](j)) ? 1 : 0);
     }

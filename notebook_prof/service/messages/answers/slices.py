@@ -111,6 +111,7 @@ class SliceDetail(FoundSlice, kw_only=True):
     step: int | None
     phase: str
     module: str
+    line: str
     shapes: str
     parent: SliceName | None
     arguments: list[tuple[str, str]]

@@ -87,6 +87,7 @@ class MetaContent(Declared, kw_only=True):
     hidden: list[int] | UnsetType = UNSET
     categories: list[str]
     phases: list[str]
+    lines: list[str]
     tints: list[Tint]
     groupings: list[Grouping]
     device: bool

@@ -1,0 +1,123 @@
+"""What each line of source costs elsewhere: on devices, in the backward, in launches, waits and memory."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ...trace import Trace, inherit
+from ...trace.arrays import BoolArray, IntArray
+from ...trace.schema import Column
+from ...trace.source_lines import LINE, running_lines
+from ..device.launches import launching_rows
+from ..memory.blocks import FOREVER, lives
+from ..memory.live import peak_instant
+from ..scope import Scope, WindowLike, ints, on_device, on_host
+from ..time.host_states import waiting
+
+COSTS: Final = (
+    Column("device_ns", "int64", "ns", "device work that it launched"),
+    Column("backward_ns", "int64", "ns", "host time of the backward of what it ran forward"),
+    Column("backward_device_ns", "int64", "ns", "device work of that backward"),
+    Column("launch_ns", "int64", "ns", "own time of calls that launch device work"),
+    Column("wait_ns", "int64", "ns", "own time in which the host waits for a device"),
+    Column("bytes_allocated", "int64", "bytes", "blocks that were allocated for it"),
+    Column("bytes_kept", "int64", "bytes", "of these what is still allocated at the end"),
+    Column("peak_bytes", "int64", "bytes", "of these what was allocated at the memory's peak"),
+)
+
+
+def line_costs(trace: Trace, row_of_line: IntArray, size: int, window: WindowLike) -> dict[str, IntArray]:
+    """Add up what lines cost.
+
+    Parameters
+    ----------
+    trace : Trace
+    row_of_line : ndarray of int64, shape (lines + 1,)
+        Row of the result for each code of ``trace.slices["line"]``; `size` for those without, and at the end.
+    size : int
+        Rows.
+    window : (int, int) or None
+
+    Returns
+    -------
+    dict of ndarray of int64, shape (size + 1,)
+        The columns of `COSTS`; the last value of each is what belongs to no row.
+    """
+    slices = trace.slices
+    row = row_of_line[slices["line"].cat.codes.to_numpy()]
+    host, device = on_host(trace, window), on_device(trace, window)
+    forward = np.append(row_of_line[_forward_lines(trace)], size)
+    backward = host.among("phase", ("backward",))
+    launcher = launching_rows(trace)[device.rows]
+    work_of_backward = device.among("phase", ("backward",))
+    spent = device.end - device.ts
+
+    def total(at: IntArray, weights: IntArray) -> IntArray:
+        # sums of whole nanoseconds stay exact in float64 below 2**53 (104 days)
+        return np.bincount(at, weights, minlength=size + 1).astype(np.int64)
+
+    def own(scope: Scope, chosen: BoolArray) -> IntArray:
+        return total(row[scope.rows[chosen]], scope.self_ns[chosen])
+
+    costs = {
+        "device_ns": total(row[device.rows], spent),
+        "backward_ns": total(forward[host.rows[backward]], host.self_ns[backward]),
+        "backward_device_ns": total(forward[launcher[work_of_backward]], spent[work_of_backward]),
+        "launch_ns": own(host, host.among("category", ("launch",))),
+        "wait_ns": own(host, waiting(trace, host) & (len(on_device(trace).rows) > 0)),
+    }
+    return costs | _memory(trace, row, size, window)
+
+
+def _forward_lines(trace: Trace) -> IntArray:
+    """Return the line whose forward made what each slice of the backward runs; shape (slices,), -1 for none.
+
+    It is the line of the operator whose backward the node around the slice is, or the line that began inside
+    that node: checkpointing's second forward, and the backward of a custom function. Slices of the engine
+    around no node, such as ``AccumulateGrad``, have none.
+    """
+    slices, flows = trace.slices, trace.flows
+    code = slices["line"].cat.codes.to_numpy().astype(np.int64)
+    parent = ints(slices["parent"])
+    pairs = (flows["kind"] == "fwdbwd").to_numpy()
+    src, dst = flows["src"].to_numpy()[pairs], flows["dst"].to_numpy()[pairs]
+    made = np.full(len(slices) + 1, -1, np.int64)
+    made[dst] = code[src]
+    own = np.full(len(slices), -1, np.int64)
+    own[dst] = dst
+    node = inherit(parent, own)
+    words = slices["name"].cat.categories.astype("str")
+    is_line = np.array([*(LINE.fullmatch(word) is not None for word in words), False], dtype=bool)
+    seeds = np.flatnonzero(is_line[slices["name"].cat.codes.to_numpy()] & (slices["category"] == "python"))
+    ts = slices["ts"].to_numpy()
+    line = running_lines(slices["track"].to_numpy(), ts, ts + slices["dur"].to_numpy(), seeds)
+    # slices stand by start: what stands later began inside
+    again = (node >= 0) & (line > node)
+    return np.where(again, np.append(code, -1)[line], made[node])
+
+
+def _memory(trace: Trace, row: IntArray, size: int, window: WindowLike) -> dict[str, IntArray]:
+    events = trace.allocations
+    blocks = lives(events)
+    born = blocks.birth >= 0
+    if window is not None:
+        born &= (blocks.birth >= window[0]) & (blocks.birth < window[1])
+    event, death = blocks.event[born], blocks.death[born]
+    at = np.append(row, size)[ints(events["slice"])[event]]
+    bytes_ = np.abs(events["bytes"].to_numpy()[event])
+    device = events["device"].to_numpy()[event]
+    devices, of_device = np.unique(device, return_inverse=True)
+    peak = np.array([peak_instant(trace, int(one)) for one in devices], np.int64)[of_device]
+    at_peak = (blocks.birth[born] <= peak) & (peak < death)
+
+    def total(chosen: BoolArray) -> IntArray:
+        return np.bincount(at[chosen], bytes_[chosen], minlength=size + 1).astype(np.int64)
+
+    end = FOREVER if window is None else min(window[1], FOREVER)
+    return {
+        "bytes_allocated": total(np.ones(len(at), bool)),
+        "bytes_kept": total(death >= end),
+        "peak_bytes": total(at_peak),
+    }

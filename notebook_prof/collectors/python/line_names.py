@@ -1,0 +1,62 @@
+"""What slices of functions and lines are called."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import os
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from .frames import CELL, Frame
+
+_SOURCE_CHARACTERS: Final = 60
+_IPYTHON_CALL: Final = re.compile(
+    r"(?P<before>.*?)get_ipython\(\)\.(?P<call>run_line_magic|system|getoutput)\((?P<given>.*)\)"
+)
+
+
+def short_file(frame: Frame, cells: Mapping[str, str]) -> str:
+    """Return what the file of a frame is called: ``cell``, ``In[3]``, or its name."""
+    if frame.owner == CELL:
+        return cells.get(frame.file, "cell")
+    return os.path.basename(frame.file)
+
+
+def as_typed(source: str) -> str:
+    """Return a line as it stands in the cell, where IPython has made a call of a magic or a shell command.
+
+    Examples
+    --------
+    >>> as_typed("get_ipython().run_line_magic('timeit', '-n 1 f()')")
+    '%timeit -n 1 f()'
+    >>> as_typed("x = get_ipython().getoutput('ls')")
+    'x = !ls'
+    """
+    match = _IPYTHON_CALL.fullmatch(source)
+    if match is None:
+        return source
+    try:
+        words = ast.literal_eval(f"({match['given']},)")
+    except (ValueError, SyntaxError):
+        return source
+    if not all(isinstance(word, str) for word in words):
+        return source
+    sign = "%" if match["call"] == "run_line_magic" else "!"
+    return f"{match['before']}{sign}{' '.join(words)}".rstrip()
+
+
+def line_name(frame: Frame, cells: Mapping[str, str]) -> str:
+    """Return what a slice of a line is called: its place and its source.
+
+    Parameters
+    ----------
+    frame : Frame
+    cells : mapping of str to str
+        What files of cells other than the profiled one are called, as ``In[3]``.
+    """
+    source = as_typed(" ".join(linecache.getline(frame.file, frame.line).split()))
+    if len(source) > _SOURCE_CHARACTERS:
+        source = source[: _SOURCE_CHARACTERS - 1] + "…"
+    return f"{short_file(frame, cells)}:{frame.line}  {source}".rstrip()

@@ -1,0 +1,172 @@
+"""The line of the user's own source that each slice ran for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .arrays import BoolArray, IntArray
+from .nesting import inherit, nest
+from .strings import Coded
+
+LINE: Final = re.compile(r"(?P<file>.+):(?P<line>\d+)  (?P<text>.*)")
+"""How a slice that stands for a line is called."""
+
+
+class Nested(NamedTuple):
+    """Slices by start, as far as lines need them.
+
+    Attributes
+    ----------
+    name, stack, track, parent : ndarray of int64, shape (n,)
+        Codes and rows; -1 where missing.
+    ts, end : ndarray of int64, shape (n,)
+        ns.
+    python, backward : ndarray of bool, shape (n,)
+        Of category ``python``; of phase ``backward``.
+    """
+
+    name: IntArray
+    stack: IntArray
+    track: IntArray
+    parent: IntArray
+    ts: IntArray
+    end: IntArray
+    python: BoolArray
+    backward: BoolArray
+
+
+def source_lines(
+    slices: Nested,
+    names: Sequence[str],
+    files: Sequence[str],
+    processes: npt.NDArray[Any],
+    launches: tuple[IntArray, IntArray],
+) -> Coded:
+    """Return the line that each slice ran for, as ``cell:12``.
+
+    Parameters
+    ----------
+    slices : Nested
+    names : sequence of str
+        Text of every name.
+    files : sequence of str
+        File of every stack's innermost frame.
+    processes : ndarray of int64, shape (tracks,)
+        Process of each track; -1 where it is not known.
+    launches : (ndarray, ndarray)
+        Rows of the launching and of the launched slices.
+
+    Returns
+    -------
+    Coded
+        The line that ran on a slice's own thread when it began, see `running_lines`. What a backward thread
+        runs has the line that the thread with most lines of that process was in: it waits there for the
+        backward. What was launched, and what is inside it, has its launch's line. -1 for the others.
+    """
+    matches = [LINE.fullmatch(name) for name in names]
+    is_line = np.array([*(match is not None for match in matches), False], dtype=bool)
+    seeds = np.flatnonzero(slices.python & is_line[slices.name])
+    code = np.full(len(slices.name), -1, np.int64)
+    if not len(seeds):
+        return Coded(code, [])
+    pair = slices.name[seeds] * (len(files) + 1) + slices.stack[seeds] + 1
+    pairs, number = np.unique(pair, return_inverse=True)
+    written = [
+        (match["file"], files[stack - 1] if stack else "", match["line"])
+        for name, stack in zip(
+            (pairs // (len(files) + 1)).tolist(), (pairs % (len(files) + 1)).tolist(), strict=True
+        )
+        if (match := matches[name])
+    ]
+    paths: dict[str, set[str]] = {}
+    for short, path, _ in written:
+        paths.setdefault(short, set()).add(path)
+    # two files of one name are written with their paths
+    texts = [f"{path if path and len(paths[short]) > 1 else short}:{line}" for short, path, line in written]
+    code_of = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+    code[seeds] = np.array([code_of[text] for text in texts], np.int64)[number]
+    line = running_lines(slices.track, slices.ts, slices.end, seeds)
+    line = np.where(line >= 0, line, _waited_for(seeds, line, slices, processes))
+    code = np.append(code, -1)[line]
+    src, dst = launches
+    there = code[src] >= 0
+    code[dst[there]] = code[src[there]]
+    if ((slices.parent >= 0) & (code < 0) & (np.append(code, -1)[slices.parent] >= 0)).any():
+        code = inherit(slices.parent, code)  # what was launched may enclose slices that were not
+    return Coded(code, list(code_of))
+
+
+def running_lines(track: IntArray, ts: IntArray, end: IntArray, seeds: IntArray) -> IntArray:
+    """Return which line ran when each slice began: the latest that was still open on its thread.
+
+    Parameters
+    ----------
+    track, ts, end : ndarray of int64, shape (n,)
+        Of slices by start.
+    seeds : ndarray of int64
+        Rows that stand for lines, ascending.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        Rows; a line's own is its own. -1 where no line was open. A slice that outlasts the line by half of
+        itself ran for the line around that: samples know where a line begins to an interval only.
+
+    Examples
+    --------
+    >>> main = np.zeros(4, int)
+    >>> running_lines(main, np.array([0, 1, 2, 9]), np.array([10, 3, 8, 10]), np.array([0, 1])).tolist()
+    [0, 1, 0, 0]
+    """
+    out = np.full(len(ts), -1, np.int64)
+    around = nest(track[seeds], ts[seeds], end[seeds] - ts[seeds]).parent
+    for one in np.unique(track[seeds]).tolist():
+        at = np.flatnonzero(track[seeds] == one)
+        rows = np.flatnonzero(track == one)
+        before = np.searchsorted(seeds[at], rows, side="right") - 1
+        latest = np.where(before >= 0, at[before], -1)
+        out[rows] = np.append(seeds, -1)[_still_open(latest, ts[rows], end[rows], end[seeds], around)]
+    out[seeds] = seeds
+    return out
+
+
+def _still_open(line: IntArray, ts: IntArray, end: IntArray, ends: IntArray, around: IntArray) -> IntArray:
+    """Go up from each line to the first that is open at a time, and not outlasted; -1 for none."""
+    line = line.copy()
+    up, last = np.append(around, -1), np.append(ends, np.iinfo(np.int64).max)
+    todo = np.arange(len(line))
+    while len(todo):
+        over = (last[line[todo]] <= ts[todo]) | (2 * (end[todo] - last[line[todo]]) > end[todo] - ts[todo])
+        todo = todo[over & (line[todo] >= 0)]
+        line[todo] = up[line[todo]]
+    return line
+
+
+def _waited_for(seeds: IntArray, line: IntArray, slices: Nested, processes: npt.NDArray[Any]) -> IntArray:
+    """Return, for what backward threads run, the line at which another thread of the process waits."""
+    out = np.full(len(line), -1, np.int64)
+    has_lines = np.bincount(slices.track[seeds], minlength=len(processes))
+    lost = (line < 0) & slices.backward & (has_lines[slices.track] == 0)
+    if not lost.any():
+        return out
+    process = processes[slices.track]
+    for pid in np.unique(process[lost]).tolist():
+        lines = np.where(processes == pid, has_lines, 0)
+        caller = int(np.argmax(lines))
+        if not lines[caller]:
+            continue
+        at = np.flatnonzero(lost & (process == pid))
+        rows = np.sort(np.concatenate([at, seeds[slices.track[seeds] == caller]]))
+        ran = running_lines(
+            np.zeros(len(rows), np.int64),
+            slices.ts[rows],
+            np.where(lost[rows], slices.ts[rows], slices.end[rows]),
+            np.flatnonzero(~lost[rows]),
+        )
+        out[at] = np.append(rows, -1)[ran[lost[rows]]]
+    return out

@@ -1,0 +1,142 @@
+"""The line that each slice ran for: its thread's, its caller's, its launch's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from notebook_prof.profiles.profile import Profile
+from notebook_prof.readers.native.reader import NativeReader
+from notebook_prof.readers.registry import read_trace
+from notebook_prof.selection import Selection
+from notebook_prof.service.answers.detail import detail
+from notebook_prof.service.answers.table import table
+from notebook_prof.service.store import ViewStore
+from notebook_prof.trace import Trace, TraceBuilder
+
+
+def training() -> TraceBuilder:
+    """Forward on line 2 and 3, backward on line 4 in a thread of its own, one kernel each."""
+    b = TraceBuilder()
+    main, engine = b.track("main", pid=7, tid=7), b.track("autograd", pid=7, tid=8)
+    stream = b.track("stream 7", "stream", device=0, stream=7)
+    lines = {"category": "python", "track": main, "dur": [100, 100, 300]}
+    b.slices(ts=[0, 100, 200], name=["cell:2  h = f(x)", "cell:3  y = g(h)", "cell:4  y.backward()"], **lines)
+    forward = b.slices(ts=[10, 110], dur=[50, 50], name=["f", "g"], phase="forward", track=main)
+    backward = b.slices(
+        ts=[220, 320], dur=[50, 50], name=["gBackward", "fBackward"], phase="backward", track=engine
+    )
+    kernels = b.slices(
+        ts=[1000, 1100, 1200, 1300], dur=[50] * 4, name="k", category="kernel", track=stream, device=0
+    )
+    b.slices(ts=390, dur=9, name="idle", track=engine)
+    b.flows("launch", np.concatenate([forward, backward]), kernels)
+    b.flows("fwdbwd", forward, backward[::-1])
+    return b
+
+
+def lines_by_name(trace: Trace) -> dict[str, list[str]]:
+    table = trace.slices.assign(line=trace.slices["line"].astype(object).fillna(""))
+    return {str(name): rows.tolist() for name, rows in table.groupby("name", observed=True)["line"]}
+
+
+@pytest.fixture
+def trace() -> Trace:
+    return training().seal()
+
+
+def test_operators_kernels_and_backward_threads_have_the_line_that_called_them(trace: Trace) -> None:
+    lines = lines_by_name(trace)
+    assert lines["f"] == ["cell:2"]
+    assert lines["g"] == ["cell:3"]
+    assert lines["gBackward"] == lines["fBackward"] == ["cell:4"]
+    assert lines["k"] == ["cell:2", "cell:3", "cell:4", "cell:4"]
+    assert lines["idle"] == [""], "a thread that does not run the backward waits for nobody"
+
+
+def test_what_outlasts_a_line_ran_for_the_one_around_it() -> None:
+    b = TraceBuilder()
+    main = b.track("main")
+    b.slices(
+        ts=[0, 10], dur=[100, 20], name=["cell:9  out = net(x)", "cell:3  h = f(x)"],
+        category="python", track=main,
+    )  # fmt: skip
+    b.slices(ts=[11, 12, 40], dur=[80, 5, 5], name=["Net", "in line", "later"], track=main)
+    lines = lines_by_name(b.seal())
+    assert (lines["Net"], lines["in line"], lines["later"]) == (["cell:9"], ["cell:3"], ["cell:9"])
+
+
+def test_files_of_one_name_are_written_with_their_paths() -> None:
+    b = TraceBuilder()
+    stacks = [b.stack([("f", path, 3)]) for path in ("/a/utils.py", "/b/utils.py")]
+    b.slices(
+        ts=[0, 10],
+        dur=[9, 9],
+        name="utils.py:3  x = 1",
+        category="python",
+        track=b.track("main"),
+        stack=stacks,
+    )
+    assert lines_by_name(b.seal())["utils.py:3  x = 1"] == ["/a/utils.py:3", "/b/utils.py:3"]
+
+
+def test_no_lines_where_none_were_recorded() -> None:
+    b = TraceBuilder()
+    b.slices(ts=0, dur=9, name="mm:3  x", track=b.track("main"))
+    assert b.seal().slices["line"].isna().all(), "an operator of such a name is no line"
+
+
+def test_saved_and_exported_and_read_from_an_older_version(trace: Trace, tmp_path: Path) -> None:
+    trace.save(tmp_path / "a.nbprof")
+    pd.testing.assert_frame_equal(NativeReader().open(tmp_path / "a.nbprof").slices, trace.slices)
+    old = Trace(
+        {**{name: getattr(trace, name) for name in ("tracks", "counters", "flows", "stacks", "steps")},
+         "allocations": trace.allocations, "slices": trace.slices},
+        metadata=trace.metadata, report=trace.report, span=trace.span,
+    )  # fmt: skip
+    del old.slices["line"]
+    old.save(tmp_path / "old.nbprof")
+    again = NativeReader().open(tmp_path / "old.nbprof").slices
+    pd.testing.assert_series_equal(again["line"], training().seal().slices["line"])
+
+
+def test_chrome_events_tell_their_line(trace: Trace, tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    trace.to_chrome(file)
+    events = json.loads(file.read_text())["traceEvents"]
+    lines = {event["name"]: event["args"].get("line") for event in events if event["ph"] == "X"}
+    assert (lines["f"], lines["gBackward"], lines["idle"]) == ("cell:2", "cell:4", None)
+    assert lines_by_name(read_trace(file)) == lines_by_name(trace)
+
+
+def test_the_selection_keeps_what_ran_for_a_line(trace: Trace) -> None:
+    selection = Selection(line="cell:4")
+    kept = trace.slices[selection.mask(trace.slices)]["name"].tolist()
+    assert sorted(kept) == ["cell:4  y.backward()", "fBackward", "gBackward", "k", "k"]
+    assert selection.to_state()["line"] == ["cell:4"]
+
+
+def test_tables_group_by_line_and_filter_by_it(trace: Trace) -> None:
+    p = Profile(trace)
+    table = p.operators(by="line").set_index("line")
+    assert table.loc["cell:4", ["self_ns", "device_ns"]].tolist() == [400, 100]
+    assert table["self_ns"].sum() == p.operators()["self_ns"].sum()
+    assert p.operators(where="line=2")["name"].tolist() == ["f", "cell:2  h = f(x)"]
+    assert p.operators(line="cell:4")["device_ns"].sum() == 100
+    assert p.kernels(by="line").set_index("line")["total_ns"].to_dict() == {
+        "cell:2": 50, "cell:3": 50, "cell:4": 100,
+    }  # fmt: skip
+    assert p.lines(where="line=3")["line"].tolist() == [3]
+    assert p.lines(where="line!=cell:3")["line"].tolist() == [4, 2]
+
+
+def test_the_page_filters_by_line_and_tells_the_line_of_a_slice(trace: Trace) -> None:
+    store = ViewStore(trace)
+    answer = table(store, {"line": ["cell:2"]}, {"by": "name", "top": 10})
+    assert int(answer.arrays()["device_ns"].max()) == 50
+    row = trace.slices["name"].tolist().index("g")
+    assert detail(store, {}, {"id": row}).content["line"] == "cell:3  y = g(h)"
