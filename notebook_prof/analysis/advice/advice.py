@@ -63,7 +63,8 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
           growing-array repeated-copies pandas-chained-indexing numpy-vectorize``; of
           threads and processes ``threads-take-turns pool-overhead``; of training ``uneven-steps
           unfused-optimizer communication-exposed launch-bound sync-points pageable-copies low-occupancy
-          tensor-cores-unused``; of memory ``memory-growth memory-near-full memory-fragmented small-allocations``;
+          tensor-cores-unused``; of memory ``memory-growth memory-near-full memory-fragmented
+          small-allocations``;
         - ``finding`` str: what was found, with its numbers; ``remedy`` str: what to try;
         - ``gain_ns`` int64: what that should save, of the time without the cost of recording; ``gain_share``
           float64: of the cell or, without an account of it, of the steps or all work, one-time work left
