@@ -94,7 +94,7 @@ def test_many_tiny_operators():
     profile = undisturbed("overhead-bound", body)
     assert profile.verdict.kind == "overhead-bound"
     table = profile.advice()  # no rule is on small operators: at most it is told that they were not judged
-    assert table.empty
+    assert set(table["rule"]) <= {"uneven-steps"}, "steps are uneven where the machine has other work"
     assert set(table.attrs["withheld"]) <= {"small-operators"}
 
 
