@@ -59,6 +59,7 @@ def many_on_tracks(n: int = 1_300_000) -> Trace:
             "stream": missing.take(np.zeros(rows, np.int64)),
             "shapes": pd.Categorical.from_codes(np.full(rows, -1, np.int8), []),
             "module": pd.Categorical.from_codes(np.full(rows, -1, np.int8), []),
+            "line": pd.Categorical.from_codes(np.full(rows, -1, np.int8), []),
             "stack": missing.take(np.zeros(rows, np.int64)),
         }
     )
