@@ -18,6 +18,7 @@ from ...units import format_count
 from ..bundle import bokehjs, script, stylesheet
 from ..dashboard import dashboard_document, dashboard_settings
 from .html_file import data_blocks, html_page, json_text
+from .provenance import header
 from .reduced import MOST_SLICES, note_of
 from .report_columns import Part, payload
 from .tabs import embedded
@@ -35,7 +36,9 @@ _PAGE_STYLE: Final = (
     "body { margin: 12px; font-family: system-ui, sans-serif; } [hidden] { display: none; } "
     ".nbp-nothing { max-width: 620px; margin: 14vh auto; padding: 14px 28px 18px; line-height: 1.5; "
     "border: 1px solid #8884; border-left: 4px solid #1976d2; border-radius: 4px; } "
-    "@media (prefers-color-scheme: dark) { body:has(> .nbp-nothing) { background: #111; color: #eee; } }"
+    ".nbp-provenance { color: #595959; font-size: 12px; margin: 0 2px 6px; } "
+    "@media (prefers-color-scheme: dark) { .nbp-provenance { color: #bdbdbd; } "
+    "body:has(> .nbp-nothing) { background: #111; color: #eee; } }"
 )
 
 
@@ -82,8 +85,9 @@ def report_page(
         "nbp-selection": state,
         **trace_blocks(trace, verdict, MOST_BYTES - _AROUND - used_bytes, claims=claims),
     }
-    body = f'<div id="nbp-report" class="nbp-host nbp-report"></div><div id="nbp-static">{static}</div>'
-    return _page(scripts, [script("profile_report")], body + data_blocks(data), title)
+    body = '<div id="nbp-report" class="nbp-host nbp-report"></div>' + f'<div id="nbp-static">{static}</div>'
+    page = header(trace) + body + data_blocks(data)
+    return _page(scripts, [script("profile_report")], page, title)
 
 
 def trace_blocks(
