@@ -110,7 +110,7 @@ def test_training_in_a_function(play: Play) -> None:
     told = run.source_share("evaluate(); te +=") * run.cell_s
     assert abs(told - evaluated) <= 0.05 + 0.15 * evaluated
     shares = run.phase_shares()
-    assert abs(shares["evaluation"] - evaluated / whole) <= margin(run) + 0.05, shares
+    assert shares["evaluation"] <= margin(run), "it runs between the steps, and phases are of steps"
     assert shares["backward"] > shares["optimizer"] * 0.5
 
 
