@@ -167,8 +167,7 @@ def trust_lines(trust: pd.DataFrame) -> list[str]:
 
 def _finding(code: str, count: int, share: float) -> str:
     one = count == 1
-    times = "" if one else f", {format_count(int(count))} times"
-    words = _SENTENCES.get(code, code.replace("-", " ") + times)
+    words = _SENTENCES.get(code, "")
     if one:
         words = words.replace("{pieces} have", "{pieces} has").replace("{pieces} were", "{pieces} was")
         words = words.replace("{pieces} lie", "{pieces} lies").replace("the kernels of", "the kernel of")
@@ -177,6 +176,8 @@ def _finding(code: str, count: int, share: float) -> str:
         launches=f"{format_count(int(count))} {'launch' if one else 'launches'}",
         pieces=f"{format_count(int(count))} {'piece' if one else 'pieces'} of device work",
     )
+    if not words:  # a code that a reader made up: what it says is no pattern
+        written = code.replace("-", " ") + ("" if one else f", {format_count(int(count))} times")
     return written + (f" ({format_share(share)} of device time)" if share == share else "")
 
 

@@ -318,3 +318,5 @@ def test_every_finding_is_a_sentence_with_its_own_numbers():
     assert len(trust_lines(several)) == 6
     unknown = table.assign(code="rows-dropped", device_share=np.nan)
     assert trust_lines(unknown)[0] == "! Trust: rows dropped, 235 times. p.trust says what to do."
+    odd = table.assign(code="{window.x}", device_share=np.nan)
+    assert trust_lines(odd)[0].startswith("! Trust: {window.x}"), "a code from a file is text"

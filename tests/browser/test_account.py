@@ -139,11 +139,11 @@ def test_lines_are_the_first_tab_of_a_cell_without_steps(opened: Callable[[Profi
     assert bars.count() == 3
     assert bars.nth(1).evaluate("cell => cell.style.getPropertyValue('--nbp-share')") == "100%"
     rows.nth(2).click()
-    assert shown.views("v.store.get().name") == ["cell:6  loss.backward()"]
+    assert shown.views("v.store.get().line") == ["cell:6"]
     shown.rail_of("operators").click()
     table = shown.table.locator("tbody tr")
     assert table.first.is_visible()
-    assert table.count() > 3, "it is drawn though it was hidden at first"
+    assert table.count() == 2, "what runs for the line; it is drawn though it was hidden at first"
 
 
 def test_live_and_linked_with_python(browser: Browser, lab: Server, root: Path) -> None:
