@@ -173,7 +173,12 @@ def _nest(columns: Columns, allocations: Columns) -> tuple[tuple[npt.NDArray[Any
 
 
 def _inherit(columns: Columns, parent: IntArray, flows: Columns, steps: Columns) -> None:
-    """Inherit phases and modules from ancestors; device slices take them and the step from their launch."""
+    """Inherit phases and modules from ancestors; device slices take them and the step from their launch.
+
+    An ancestor that ends before the middle of a slice gives it nothing: a sampled line begins too early by as
+    much as its samples are apart, and began inside of what ran before it then.
+    """
+    parent = _around(parent, columns)
     for name in ("phase", "module"):
         columns[name] = inherit(parent, columns[name])
     if len(steps["step"]):
@@ -188,6 +193,17 @@ def _inherit(columns: Columns, parent: IntArray, flows: Columns, steps: Columns)
         value = columns[name]
         if ((parent >= 0) & (value < 0) & (value[parent] >= 0)).any():
             columns[name] = inherit(parent, value)
+
+
+def _around(parent: IntArray, columns: Columns) -> IntArray:
+    """Return the nearest ancestor that is still open at the middle of each slice, -1 where none is."""
+    ends, middle = columns["ts"] + columns["dur"], columns["ts"] + columns["dur"] // 2
+    up = parent.copy()
+    early = np.flatnonzero((up >= 0) & (ends[up] < middle))
+    while len(early):
+        up[early] = up[up[early]]
+        early = early[(up[early] >= 0) & (ends[up[early]] < middle[early])]
+    return up
 
 
 def _lines(columns: Columns, parent: IntArray, flows: Columns, parts: SealedParts) -> Coded:
