@@ -49,20 +49,20 @@ def provenance(trace: Trace) -> dict[str, str]:
     >>> provenance(TraceBuilder(metadata=metadata).seal())
     {'format': 'recording', 'devices': '2 × H100', 'versions': 'Python 3.11.7'}
     """
-    known = trace.metadata
-    kineto = known.get("kineto")
+    metadata = trace.metadata
+    kineto = metadata.get("kineto")
     kineto = kineto if isinstance(kineto, Mapping) else {}
-    devices = Counter(str(name) for name in known.get("devices") or ())
+    devices = Counter(str(name) for name in metadata.get("devices") or ())
     options = [text for key, text in _OPTIONS.items() if kineto.get(key)]
-    if steps := known.get("steps_requested"):
+    if steps := metadata.get("steps_requested"):
         options.insert(0, f"steps {steps}")
     facts = {
-        "file": str(known.get("file") or ""),
-        "recorded": _date(known.get("start_unix_ns")),
-        "format": str(known.get("source") or ""),
-        "host": str(known.get("host") or ""),
+        "file": str(metadata.get("file") or ""),
+        "recorded": _date(metadata.get("start_unix_ns")),
+        "format": str(metadata.get("source") or ""),
+        "host": str(metadata.get("host") or ""),
         "devices": ", ".join(f"{count} × {name}" if count > 1 else name for name, count in devices.items()),
-        "versions": ", ".join(_versions(known, kineto)),
+        "versions": ", ".join(_versions(metadata, kineto)),
         "options": ", ".join(options),
     }
     return {label: text[:_LONGEST] for label, text in facts.items() if text}
@@ -92,10 +92,10 @@ def _date(start_ns: object) -> str:
         return ""
 
 
-def _versions(known: Mapping[str, Any], kineto: Mapping[str, Any]) -> Iterator[str]:
+def _versions(metadata: Mapping[str, Any], kineto: Mapping[str, Any]) -> Iterator[str]:
     for key, name in _VERSIONS.items():
-        if known.get(key):
-            yield f"{name} {known[key]}"
+        if metadata.get(key):
+            yield f"{name} {metadata[key]}"
     if isinstance(cuda := kineto.get("cuda_runtime_version"), int):
         yield f"CUDA {cuda // 1000}.{cuda % 1000 // 10}"  # CUDA_VERSION: 1000 major + 10 minor
     if isinstance(hip := kineto.get("hip_runtime_version"), int):
