@@ -65,7 +65,7 @@ export function createLocalBins(columns, given, index, tintOf, left) {
         }
       });
     });
-    /** @type {Omit<DensityPlace, 'sums'>} */
+    /** @type {Pick<DensityPlace, 'mode' | 'bins' | 'bin_start' | 'bin_ns'>} */
     const where = {mode: 'dense', bins: n, bin_start: origin, bin_ns: width};
     return {where: whole ? {...where, sums: true} : where, out: cellsOf(sums, width, mask, tint)};
   };

@@ -132,12 +132,22 @@ interface LegendAnswer {
   items: [string, string, number][];
   more: number;
 }
+/** A picture that the page keeps; `picture` numbers what of it does not hang on the selection. */
+interface KeptPicture {
+  filtered: boolean;
+  picture?: number;
+  same?: false;
+}
 /** Cells of rows × bins: what is too narrow to be drawn one by one. */
 interface DensityPlace {
+  filtered: boolean;
+  picture?: number;
+  same?: false;
   mode: 'dense';
   bins: number;
   bin_start: number;
   bin_ns: number;
+  sums?: boolean;
 }
 /** Slices that are drawn one by one. */
 type SliceColumns = {
@@ -174,29 +184,29 @@ type LodColumns = {
   dname: Uint16Array | Uint32Array;
   dtint: Uint8Array;
 };
-/** A picture of some rows; `picture` numbers what does not hang on the selection. `sums`: the bins hold slices of which a report has sums only. */
+/** Some rows, with cells for what is too narrow. */
 interface LodCells {
+  filtered: boolean;
+  picture?: number;
+  same?: false;
   mode: 'dense';
   bins: number;
   bin_start: number;
   bin_ns: number;
+  sums?: boolean;
   total: number;
   quads: number;
+  data: LodColumns;
+}
+/** Some rows of which every slice is drawn. */
+interface LodSlices {
   filtered: boolean;
   picture?: number;
   same?: false;
-  sums?: boolean;
-  data: LodColumns;
-}
-/** A picture in which every slice is drawn. */
-interface LodSlices {
   mode: 'all';
   bins: 0;
   total: number;
   quads: number;
-  filtered: boolean;
-  picture?: number;
-  same?: false;
   data: SliceColumns;
 }
 /** What of a picture is selected. */
@@ -223,20 +233,20 @@ type StripColumns = {
 };
 /** The whole recording. `tracks` says of each row of which track it is, the first, the second …; the first `busy_rows` of them tell how busy those are. */
 interface StripAnswer {
+  filtered: boolean;
+  picture?: number;
+  same?: false;
   mode: 'dense';
   bins: number;
   bin_start: number;
   bin_ns: number;
+  sums?: boolean;
   tracks: number[];
   busy_rows: number;
-  filtered: boolean;
-  picture?: number;
-  same?: false;
-  sums?: boolean;
   data: StripColumns;
 }
 /** Selected part of every cell. */
-type BrightColumns = {
+type StripMarkColumns = {
   bright: Uint8Array;
 };
 /** The strip is the one that the page has. */
@@ -246,7 +256,7 @@ interface StripMarks {
   filtered: boolean;
   picture: number;
   same: true;
-  data: BrightColumns;
+  data: StripMarkColumns;
 }
 /** An instant and what was allocated then. */
 interface Peak {

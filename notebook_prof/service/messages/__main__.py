@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from .answers import ANSWERS, MODULES, Declared, Header, slices, tabs, timeline, trace
+from .answers import ANSWERS, MODULES, slices, tabs, timeline, trace
+from .base import Columns, Declared, Header
 from .questions import QUESTIONS, CurveRequest, Question
-from .shared import Columns
 from .typescript import alias, interface, table
 
 _REMARK: Final = "// Written by `python -m notebook_prof.service.messages`: do not change it here."

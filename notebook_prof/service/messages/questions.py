@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from ...errors import NotebookProfError
-from .shared import Dimensions, Grouping, Tint
+from .base import Dimensions, Grouping, Tint
 
 Scope = Annotated[str, Meta(extra={"ts": "'all' | 'host' | 'device'"})]
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, 
 import msgspec
 from msgspec import UnsetType
 
-from .shared import Columns
+from .base import Columns
 
 _WORDS: Final = {
     str: "string",

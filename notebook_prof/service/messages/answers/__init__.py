@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from ..base import Declared, Header
 from . import ranks, slices, tabs, timeline, trace
-from .base import Declared, Header
 
 MODULES: Final = (trace, timeline, slices, tabs, ranks)
 """In the order in which their Structs are written for TypeScript."""

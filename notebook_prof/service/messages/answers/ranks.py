@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
-from .base import Declared
+from ..base import Declared
 
 BokehObject = Annotated[dict[str, Any], Meta(extra={"ts": "BokehObject"})]
 

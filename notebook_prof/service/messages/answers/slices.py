@@ -6,8 +6,7 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from ..shared import F8, U1, U4, Columns, Grouping
-from .base import Declared
+from ..base import F8, U1, U4, Columns, Declared, Grouping
 
 
 class TableColumns(Columns):

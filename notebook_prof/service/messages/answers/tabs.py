@@ -6,8 +6,7 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from ..shared import Columns, Dimensions, Patch
-from .base import Declared
+from ..base import Columns, Declared, Dimensions, Patch
 
 _Number = Literal["ns", "instant", "bytes", "share", "count", "number", "flops", "flops/s", "bytes/s"]
 Unit = Literal[_Number, "text", "name", "code"]

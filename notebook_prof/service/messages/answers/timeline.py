@@ -6,8 +6,7 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from ..shared import F8, I4, U1, U2, U4, Columns
-from .base import Declared
+from ..base import F8, I4, U1, U2, U4, Columns, Declared
 
 
 class LegendAnswer(Declared):
@@ -17,13 +16,23 @@ class LegendAnswer(Declared):
     more: int
 
 
-class DensityPlace(Declared):
+class KeptPicture(Declared, kw_only=True):
+    """A picture that the page keeps; `picture` numbers what of it does not hang on the selection."""
+
+    filtered: bool
+    picture: int | UnsetType = UNSET
+    same: Literal[False] | UnsetType = UNSET
+
+
+class DensityPlace(KeptPicture, kw_only=True):
     """Cells of rows × bins: what is too narrow to be drawn one by one."""
 
     mode: Literal["dense"]
     bins: int
     bin_start: float
     bin_ns: float
+    sums: bool | UnsetType = UNSET
+    """Whether the bins hold slices of which a report has sums only."""
 
 
 class SliceColumns(Columns):
@@ -60,31 +69,21 @@ class LodColumns(SliceColumns, kw_only=True):
 
 
 class LodCells(DensityPlace, kw_only=True):
-    """A picture of some rows; `picture` numbers what does not hang on the selection.
-
-    `sums`: the bins hold slices of which a report has sums only.
-    """
+    """Some rows, with cells for what is too narrow."""
 
     data = LodColumns
     total: int
     quads: int
-    filtered: bool
-    picture: int | UnsetType = UNSET
-    same: Literal[False] | UnsetType = UNSET
-    sums: bool | UnsetType = UNSET
 
 
-class LodSlices(Declared):
-    """A picture in which every slice is drawn."""
+class LodSlices(KeptPicture, kw_only=True):
+    """Some rows of which every slice is drawn."""
 
     data = SliceColumns
     mode: Literal["all"]
     bins: Literal[0]
     total: int
     quads: int
-    filtered: bool
-    picture: int | UnsetType = UNSET
-    same: Literal[False] | UnsetType = UNSET
 
 
 LodPicture = LodCells | LodSlices
@@ -128,13 +127,9 @@ class StripAnswer(DensityPlace, kw_only=True):
     data = StripColumns
     tracks: list[int]
     busy_rows: int
-    filtered: bool
-    picture: int | UnsetType = UNSET
-    same: Literal[False] | UnsetType = UNSET
-    sums: bool | UnsetType = UNSET
 
 
-class BrightColumns(Columns):
+class StripMarkColumns(Columns):
     """Selected part of every cell."""
 
     bright: U1
@@ -143,7 +138,7 @@ class BrightColumns(Columns):
 class StripMarks(Declared):
     """The strip is the one that the page has."""
 
-    data = BrightColumns
+    data = StripMarkColumns
     tracks: list[int]
     busy_rows: int
     filtered: bool

@@ -6,8 +6,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from ..shared import F8, I4, U1, U4, Columns, Grouping, Tint
-from .base import Declared
+from ..base import F8, I4, U1, U4, Columns, Declared, Grouping, Tint
 
 
 class Track(Declared):
