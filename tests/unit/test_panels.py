@@ -347,3 +347,16 @@ def test_names_of_strangers_are_text_in_the_documents_of_pictures() -> None:
             if part["kind"] == "picture":
                 assert "{safe}" not in part["document"], "Bokeh inserts such a column as markup"
                 assert not re.search(r'"type":"object","name":"CustomJS[^"]*"', part["document"]), name
+
+
+def test_busy_and_idle_of_a_device_are_the_whole_of_what_is_named() -> None:
+    trace = draw("stream 7: [gemm][gemm]    [copy]", categories={"copy": "memcpy"})
+    made = TABS["device"].build(trace, {})
+    assert isinstance(made, Panel)
+    facts = next(part for part in made.parts if isinstance(part, Facts)).facts
+    shares = {fact.label: float(fact.value.removesuffix(" %")) for fact in facts}
+    table = analysis.device(trace).iloc[0]
+    assert shares["busy"] == round(100 * table["busy_ns"] / table["window_ns"], 1)
+    assert shares["busy"] + shares["idle"] == pytest.approx(100, abs=0.1)
+    assert shares["kernels run"] < shares["busy"], "copies are no kernels"
+    assert all("of " in fact.note for fact in facts if fact.label in ("busy", "idle", "kernels run"))

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pandas as pd
 
 from ... import analysis
+from ...analysis.busy_time import BusyTime
 from ...selection import filtered
 from ...trace import Trace
 from ...units import format_ns, format_share
@@ -20,7 +21,7 @@ _MOST_GAPS = 100
 
 
 def device(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """Show utilisation of `analysis.overview`, busy and idle time, and the longest gaps with their causes."""
+    """Show shares of `analysis.overview`, each with what it is of, busy time, and gaps with their causes."""
     busy = filtered(analysis.device, trace, state)
     if not len(busy):
         return Absent(without_device(trace) or "No device work lies in what is selected.")
@@ -47,7 +48,7 @@ def _facts(trace: Trace, state: Mapping[str, Any], busy: pd.DataFrame) -> Facts:
     facts: list[Fact] = []
     devices = analysis.overview(trace, window=state.get("window")).devices
     columns = {
-        "utilization": "utilisation",
+        "utilization": "kernels run",
         "sm_efficiency": "SM efficiency",
         "occupancy": "occupancy",
         "tensor_core_share": "on tensor cores",
@@ -57,11 +58,14 @@ def _facts(trace: Trace, state: Mapping[str, Any], busy: pd.DataFrame) -> Facts:
             continue
         where = f"GPU {row['device']}" if str(row["name"]).startswith("device") else str(row["name"])
         shares = {label: row[key] for key, label in columns.items() if pd.notna(row[key])}
-        facts += [Fact(label, format_share(value), where) for label, value in shares.items()]
-    if not facts:
-        whole = max(int(busy["window_ns"].sum()), 1)
-        facts.append(Fact("busy", format_share(int(busy["busy_ns"].sum()) / whole)))
-    facts.append(Fact("idle", format_ns(int(busy["idle_ns"].sum()))))
+        of = f"{where} · of {format_ns(row['window_ns'])}"  # the others are means over kernels
+        notes = dict.fromkeys(("kernels run", "SM efficiency"), of)
+        facts += [
+            Fact(label, format_share(value), notes.get(label, where)) for label, value in shares.items()
+        ]
+    whole = BusyTime(int(busy["busy_ns"].sum()), int(busy["window_ns"].sum()))
+    of = f"of {format_ns(whole.window_ns)}, first to last work"
+    facts[:0] = [Fact("busy", format_share(whole.share), of), Fact("idle", format_share(1 - whole.share), of)]
     return Facts(tuple(facts))
 
 

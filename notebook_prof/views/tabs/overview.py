@@ -73,7 +73,8 @@ def _facts(trace: Trace, tables: analysis.Overview) -> Facts:
     for row in tables.devices.to_dict("records"):
         if row["device"] >= 0 and pd.notna(row["busy_share"]):
             name = row["name"] if isinstance(row["name"], str) else ""
-            facts.append(Fact(f"GPU {row['device']} busy", format_share(row["busy_share"]), name))
+            of = " · ".join(filter(None, (name, f"of {format_ns(row['window_ns'])}")))
+            facts.append(Fact(f"GPU {row['device']} busy", format_share(row["busy_share"]), of))
     return Facts(tuple(facts))
 
 
