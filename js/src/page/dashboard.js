@@ -10,14 +10,14 @@ import {createPalettes, NO_CODE} from '../timeline/colours.js';
 import {Timeline} from '../timeline/timeline.js';
 import {Detail} from './detail.js';
 import {Header} from './header.js';
-import {watchFocus} from './focus.js';
+import {watchFocus} from './input_focus.js';
 import {attachKeyboard, helpPanel} from './keyboard.js';
 import {createNavigation} from './navigation.js';
 import {createRuler} from './ruler.js';
 import {paintFigures, readTheme, watchTheme} from './theme.js';
 import {toolbar} from './toolbar.js';
 import {createTooltip} from './tooltip.js';
-import {Width} from './width.js';
+import {ResponsiveLayout} from './responsive.js';
 import {showWindow, watchPointer, writeTicks} from './wiring.js';
 
 const HINT_MS = 2500;
@@ -55,8 +55,8 @@ export class Dashboard {
     /** @type {BokehRange} */
     this.range = host.model('view');
     const ctx = (this.ctx = this.context());
-    this.width = new Width(ctx, parts.root);
-    this.width.fit();
+    this.layout = new ResponsiveLayout(ctx, parts.root);
+    this.layout.fit();
     parts.head.replaceChildren();
     this.bar = toolbar(
       ctx,
@@ -120,10 +120,10 @@ export class Dashboard {
       range,
       theme: readTheme(root),
       tint: 'name',
-      sought: '',
+      searchText: '',
       search: (text) => {
-        if (text === this.ctx.sought) return;
-        this.ctx.sought = text;
+        if (text === this.ctx.searchText) return;
+        this.ctx.searchText = text;
         this.timeline.refresh();
       },
       tooltip: createTooltip(root),
@@ -201,7 +201,7 @@ export class Dashboard {
     undo.push(store.whenConfirmed((revision, dimensions) => asker.confirm(revision, dimensions)));
     const resize = new ResizeObserver(() => {
       if (parts.root.offsetWidth) {
-        this.width.fit();
+        this.layout.fit();
         this.timeline.refresh();
         this.overview.refresh();
       }

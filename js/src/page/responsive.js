@@ -14,7 +14,7 @@ const FIGURES = ['overview', 'timeline', 'memory'];
 export const ticksFor = (width, most) => Math.max(2, Math.min(most, Math.floor(width / TICK_PX)));
 
 /** Fits the figures to the width of the page. */
-export class Width {
+export class ResponsiveLayout {
   /** @type {Map<BokehObject, number>} */ most = new Map();
   width = 0;
 

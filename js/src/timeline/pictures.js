@@ -73,7 +73,7 @@ export class Pictures {
     if (!must && !this.changed && serves) return null;
     this.changed = false;
     // what of it is selected or found may have changed
-    if (serves) return {...have.asked, find: ctx.sought, picture: have.answer.picture};
+    if (serves) return {...have.asked, find: ctx.searchText, picture: have.answer.picture};
     const a = range.start,
       b = range.end,
       width = b - a,
@@ -88,7 +88,7 @@ export class Pictures {
       zoom: width,
       tint: ctx.tint,
       max_quads: MOST_QUADS,
-      find: ctx.sought,
+      find: ctx.searchText,
     };
   }
 
@@ -101,7 +101,7 @@ export class Pictures {
     const {have} = this,
       asked = {...request};
     delete asked.picture;
-    const answer = found.same ? have && remarked(have.answer, found) : found;
+    const answer = found.same ? have && withMarks(have.answer, found) : found;
     if (!answer) return;
     /** @type {Picture} */
     const next = {
@@ -152,7 +152,7 @@ export class Pictures {
     const marks = (codes, yes) => Uint8Array.from(codes, (code) => (!names || names.has(ctx.nameOf(code)) ? yes : 0));
     const match = marks(data.name, 1),
       bright = 'dname' in data ? marks(data.dname, 255) : undefined;
-    this.have = {...have, answer: remarked(have.answer, {filtered: Boolean(names), data: {match, bright, found: data.found}})};
+    this.have = {...have, answer: withMarks(have.answer, {filtered: Boolean(names), data: {match, bright, found: data.found}})};
     this.timeline.draw();
   }
 }
@@ -163,7 +163,7 @@ export class Pictures {
  * @param {Pick<LodMarks, 'filtered' | 'data'>} marks
  * @returns {LodPicture}
  */
-function remarked(answer, {filtered, data: {match, bright, found}}) {
+function withMarks(answer, {filtered, data: {match, bright, found}}) {
   if (answer.mode === 'all') return {...answer, filtered, data: {...answer.data, match, found}};
   return {...answer, filtered, data: {...answer.data, match, found, bright: bright ?? answer.data.bright}};
 }

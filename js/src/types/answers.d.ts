@@ -28,7 +28,7 @@ interface Track {
   rank: number;
   busy: number;
 }
-/** A counter that has values, from `low` to `high`. */
+/** A counter that has values, from `low` to `high`; `unit`: ``bytes``, ``1`` (share), ``W`` … or empty. */
 interface Counter {
   track: number;
   name: string;

@@ -58,7 +58,7 @@ interface Context {
   theme: Theme;
   tint: Tint;
   /** What is searched for: the slices that it matches are outlined. */
-  sought: string;
+  searchText: string;
   search(text: string): void;
   tooltip: Tooltip;
   palettes: Palettes;
