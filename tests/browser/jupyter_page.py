@@ -49,6 +49,25 @@ def find_chromium() -> str | None:
     return path if os.path.exists(path) else None
 
 
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def end_process(process: subprocess.Popen[bytes]) -> None:
+    """End a process and what it started, in the same group."""
+    if process.poll() is not None:
+        return
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(15)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
 class Server:
     """``jupyter lab`` or ``jupyter notebook`` with its own configuration, on a free port."""
 
@@ -56,9 +75,7 @@ class Server:
         self.app, self.root, self.token, self.options, self.base = app, root, "browser-test", options, base
         self._home = tempfile.mkdtemp(prefix="nbp-jupyter-")
         for last in (False, False, True):
-            with socket.socket() as free:
-                free.bind(("127.0.0.1", 0))
-                self.port = free.getsockname()[1]
+            self.port = free_port()
             self._start()
             if self._answers(last):  # another process may have taken the port meanwhile
                 break
@@ -126,12 +143,7 @@ class Server:
 
     def close(self) -> None:
         """End the server and its kernels."""
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGTERM)
-            try:
-                self._process.wait(15)
-            except subprocess.TimeoutExpired:
-                os.killpg(self._process.pid, signal.SIGKILL)
+        end_process(self._process)
         self._log.close()
         shutil.rmtree(self._home, ignore_errors=True)
 

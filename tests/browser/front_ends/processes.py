@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import socket
 import subprocess
 import time
 import urllib.error
@@ -15,14 +13,9 @@ from typing import Any
 
 from jupyter_client.blocking.client import BlockingKernelClient
 
+from ..jupyter_page import end_process
+
 PATIENCE_S = 120
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 class Program:
@@ -60,13 +53,7 @@ class Program:
 
     def close(self) -> None:
         """End it and what it started."""
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGTERM)
-            try:
-                self._process.wait(15)
-            except subprocess.TimeoutExpired:
-                os.killpg(self._process.pid, signal.SIGKILL)
-                self._process.wait()
+        end_process(self._process)
 
 
 def _isolated(home: Path) -> Mapping[str, str]:

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from ..jupyter_page import Browser
+from ..jupyter_page import Browser, free_port
 from .journey import OPEN, Display, assert_dark, step_both_ways, walk
-from .processes import Program, free_port
+from .processes import Program
 
 SCRIPT = """
     # /// script

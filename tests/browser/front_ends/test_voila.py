@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from ..jupyter_page import Browser, write_notebook
+from ..jupyter_page import Browser, free_port, write_notebook
 from .journey import OPEN, Display, assert_dark, step_both_ways, walk
-from .processes import Kernel, Program, free_port
+from .processes import Kernel, Program
 
 OWN = (
     *(
