@@ -33,7 +33,7 @@ def kernel_names(trace: Trace) -> BoolArray:
     """
     tracks = trace.tracks
     streams = tracks.loc[tracks["kind"] == "stream", "track"].to_numpy()
-    return _named(trace, np.isin(trace.slices["track"].to_numpy(), streams))
+    return names_of(trace, np.isin(trace.slices["track"].to_numpy(), streams))
 
 
 def module_classes(trace: Trace) -> dict[str, str]:
@@ -52,7 +52,7 @@ def name_classes(trace: Trace) -> dict[str, str]:
         return {}
     category = trace.slices["category"].astype("category").cat
     of_module = np.append(category.categories == "module", False)[category.codes.to_numpy()]
-    only = _named(trace, of_module) & ~_named(trace, ~of_module)
+    only = names_of(trace, of_module) & ~names_of(trace, ~of_module)
     names = trace.slices["name"].astype("category").cat.categories[only]
     return {str(name): classes[str(name)] for name in names if str(name) in classes}
 
@@ -74,8 +74,17 @@ def with_classes(names: list[str], classes: dict[str, str]) -> list[str]:
     return out
 
 
-def _named(trace: Trace, slices: BoolArray) -> BoolArray:
-    """Return which names some of these slices have."""
+def names_of(trace: Trace, slices: BoolArray) -> BoolArray:
+    """Return which names some of these slices have.
+
+    Parameters
+    ----------
+    slices : ndarray of bool, shape (slices,)
+
+    Returns
+    -------
+    ndarray of bool, shape (names,)
+    """
     column = trace.slices["name"].astype("category").cat
     named = np.zeros(len(column.categories) + 1, bool)  # code -1 (no name) falls into the last place
     named[column.codes.to_numpy()[slices]] = True

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import collections
 import re
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -17,6 +17,7 @@ from ..labels import evaluates, track_label, variants
 from ..trace import Trace
 from ..trace.arrays import IntArray
 from .cached import locked_cached_property
+from .messages.answers.trace import Counter
 
 _BUSY_LEVELS: Final = 10
 _WAITING: Final = 0.95
@@ -269,7 +270,7 @@ def _with_rows(tracks: list[DrawnTrack], marks: IntArray, work: IntArray) -> lis
 
 def _told_apart(tracks: list[DrawnTrack]) -> list[DrawnTrack]:
     """Write the whole name where two tracks of a group would read the same."""
-    times = Counter((track.group, track.label) for track in tracks)
+    times = collections.Counter((track.group, track.label) for track in tracks)
     return [
         replace(track, label=track.name) if times[track.group, track.label] > 1 else track for track in tracks
     ]
@@ -286,7 +287,7 @@ def labels_without_heading(tracks: list[DrawnTrack]) -> list[str]:
     ['GPU 0 stream 7', 'main']
     """
     labels = [track.name if track.kind == "stream" else track.label for track in tracks]
-    times = Counter(labels)
+    times = collections.Counter(labels)
     return [track.name if times[label] > 1 else label for track, label in zip(tracks, labels, strict=True)]
 
 
@@ -351,29 +352,7 @@ def _int_or_missing(value: Any) -> int:
     return -1 if pd.isna(value) else int(value)
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnCounter:
-    """A counter that has values.
-
-    Attributes
-    ----------
-    track : int
-        Key in ``trace.tracks``.
-    name, group, unit : str
-        ``unit`` is ``bytes``, ``1`` for shares, ``W`` … or empty.
-    low, high : float
-        Smallest and largest value.
-    """
-
-    track: int
-    name: str
-    group: str
-    unit: str
-    low: float
-    high: float
-
-
-def drawn_counters(trace: Trace) -> list[DrawnCounter]:
+def drawn_counters(trace: Trace) -> list[Counter]:
     """Return every counter with at least one finite value, in the order of ``trace.tracks``.
 
     Examples
@@ -392,7 +371,14 @@ def drawn_counters(trace: Trace) -> list[DrawnCounter]:
     return [_drawn(int(key), tracks.loc[key], *map(float, ranges.loc[key])) for key in keys]
 
 
-def _drawn(key: int, info: pd.Series[Any], low: float, high: float) -> DrawnCounter:
+def _drawn(key: int, info: pd.Series[Any], low: float, high: float) -> Counter:
     rank = "" if pd.isna(info["rank"]) else f"rank {int(info['rank'])} · "
     unit = "" if pd.isna(info["unit"]) else str(info["unit"])
-    return DrawnCounter(key, str(info["name"]) or f"counter {key}", f"{rank}counters", unit, low, high)
+    return Counter(
+        track=key,
+        name=str(info["name"]) or f"counter {key}",
+        group=f"{rank}counters",
+        unit=unit,
+        low=low,
+        high=high,
+    )

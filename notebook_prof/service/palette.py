@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from ..analysis.name_labels import kernel_names, name_classes, with_classes
+from ..analysis.name_labels import kernel_names, name_classes, names_of, with_classes
 from ..labels import MOST_LABELLED, STEP_MARKS, family, family_code, short_names, variants
 from ..trace import Trace
 from ..trace.arrays import BoolArray
@@ -197,12 +197,9 @@ def _annotation_names(trace: Trace, names: list[str]) -> BoolArray:
     """Return names that only mark what runs below them."""
     category = trace.slices["category"].astype("category").cat
     marks = np.append(category.categories == "annotation", False)[category.codes.to_numpy()]
-    code = trace.slices["name"].astype("category").cat.codes.to_numpy()
-    marked, works = (np.zeros(len(names) + 1, bool) for _ in range(2))  # code -1 falls into the last place
-    marked[code[marks]] = True
-    works[code[~marks]] = True
+    only_marks = names_of(trace, marks) & ~names_of(trace, ~marks)
     steps = np.array([name.startswith(STEP_MARKS) for name in names], bool)
-    return np.asarray((marked & ~works)[:-1] | steps)
+    return np.asarray(only_marks | steps)
 
 
 _styles: Final[WeakKeyDictionary[Trace, NameStyles]] = WeakKeyDictionary()

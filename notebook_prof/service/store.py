@@ -22,11 +22,12 @@ from ..labels import merged_name
 from ..trace import DEVICE_CATEGORIES, Trace
 from ..trace.arrays import BoolArray, IntArray
 from .cached import is_cached, locked_cached_property
-from .columns import DrawnCounter, SliceColumns, coded, drawn_counters
+from .columns import SliceColumns, coded, drawn_counters
 from .grouped import grouped
 from .lod import DrawnIndex, EarlyIndex, GroupIndex, Pictures, RowIndex, StepCurve, WideSlices
 from .lod.chosen import Chosen
 from .lod.density import LongestBlocks
+from .messages.answers.trace import Counter
 from .palette import NameStyles, name_colours, name_styles
 from .selected_rows import Choices, Key, matching_mask
 
@@ -317,7 +318,7 @@ class ViewStore:
         return work[kept], launcher[kept]
 
     @locked_cached_property
-    def counters(self) -> list[DrawnCounter]:
+    def counters(self) -> list[Counter]:
         """Counter tracks with their ranges, in the order of ``trace.tracks``."""
         return drawn_counters(self.trace)
 

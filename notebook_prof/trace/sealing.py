@@ -178,7 +178,7 @@ def _inherit(columns: Columns, parent: IntArray, flows: Columns, steps: Columns)
     An ancestor that ends before the middle of a slice gives it nothing: a sampled line begins too early by as
     much as its samples are apart, and began inside of what ran before it then.
     """
-    parent = _around(parent, columns)
+    parent = _parent_at_middle(parent, columns)
     for name in ("phase", "module"):
         columns[name] = inherit(parent, columns[name])
     if len(steps["step"]):
@@ -195,7 +195,7 @@ def _inherit(columns: Columns, parent: IntArray, flows: Columns, steps: Columns)
             columns[name] = inherit(parent, value)
 
 
-def _around(parent: IntArray, columns: Columns) -> IntArray:
+def _parent_at_middle(parent: IntArray, columns: Columns) -> IntArray:
     """Return the nearest ancestor that is still open at the middle of each slice, -1 where none is."""
     ends, middle = columns["ts"] + columns["dur"], columns["ts"] + columns["dur"] // 2
     up = parent.copy()

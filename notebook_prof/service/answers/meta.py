@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any, Final
 
 import numpy as np
+from msgspec import structs
 
 from ...analysis.busy_time import stream_busy_times
 from ...analysis.trust.doubts import doubts_by_name
@@ -68,7 +68,7 @@ def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
         "device": any(track.kind == "stream" for track in c.tracks),
         "memory": store.memory_devices,
         "resident": store.resident is not None,
-        "counters": [asdict(counter) for counter in store.counters],
+        "counters": [structs.asdict(counter) for counter in store.counters],
         "steps": len(trace.steps),
         **({} if request.get("doubts") == "later" else doubts(store, state, request).content),
         "steps_source": str(trace.metadata.get("steps_source") or _first(trace.steps["source"])),

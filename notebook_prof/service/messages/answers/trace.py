@@ -28,7 +28,7 @@ class Track(Declared):
 
 
 class Counter(Declared):
-    """A counter that has values, from `low` to `high`."""
+    """A counter that has values, from `low` to `high`; `unit`: ``bytes``, ``1`` (share), ``W`` … or empty."""
 
     track: int
     name: str
