@@ -288,9 +288,14 @@ class NotebookPage(Dashboard):
         self.page.evaluate("() => document.querySelector('.nbp-host').scrollIntoView()")
 
     def save(self) -> None:
-        """Save the notebook and wait until it is saved."""
-        self.command("docmanager:save")
-        self.page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
+        """Save the notebook until it is saved: the static form may come after a first time."""
+        self.page.wait_for_function(
+            """async () => {
+                await window.jupyterapp.commands.execute('docmanager:save');
+                return !window.jupyterapp.shell.currentWidget.context.model.dirty;
+            }""",
+            polling=500,
+        )
 
     def change_theme(self, name: str) -> None:
         """Change to ``Light`` or ``Dark`` and wait until the first dashboard has it."""

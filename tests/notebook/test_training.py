@@ -290,8 +290,8 @@ def test_what_is_left_behind_by_many_profiles(library: Kernel) -> None:
     for _ in range(25):
         library.must(cell)
     grown = library.value("rss()") - start
-    assert library.value("left()") == before
     assert library.value("threads(there)") == []
+    assert library.value("left()") == before  # a thread that has not ended keeps what it works on
     assert grown < 12 * 2**20, f"{grown / 2**20:.1f} MiB in 25 profiles"
 
 
