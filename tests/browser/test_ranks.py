@@ -15,6 +15,8 @@ from .jupyter_page import Browser, NotebookPage, Server, write_notebook
 
 PAGE = "[...document.querySelectorAll('.nbp-host')].find((host) => host.nbpRanks)?.nbpRanks"
 
+TO_TOP = "() => document.querySelector('.nbp-ranks').scrollIntoView()"  # nothing lies below the header then
+
 
 @pytest.fixture
 def board(browser: Browser, lab: Server, root: Path) -> Iterator[NotebookPage]:
@@ -41,6 +43,7 @@ def wait(notebook: NotebookPage, condition: str) -> None:
 
 def place(notebook: NotebookPage, panel: str, x: float, y: float) -> Any:
     """Where on the page a point of a figure is, when the page has come to rest."""
+    notebook.page.evaluate(TO_TOP)
     ask, before = f"([p, x, y]) => ({PAGE}).panels[p].place(x, y)", None
     while (found := notebook.page.evaluate(ask, [panel, x, y])) != before:
         before = found
@@ -127,6 +130,7 @@ def _theme(browser: Browser, name: str) -> None:
 
 def _shoot(browser: Browser, name: str, selector: str) -> None:
     browser.page.mouse.move(0, 0)
+    browser.page.evaluate(TO_TOP)
     browser.page.wait_for_timeout(800)  # figures paint a frame after their data
     images = Path(__file__).parents[2] / "docs" / "images"
     part = browser.page.locator(selector).first
