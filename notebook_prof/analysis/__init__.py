@@ -23,6 +23,7 @@ from .memory.growth import memory_growth
 from .memory.level_growth import level_growth
 from .memory.live import memory_by, memory_live
 from .memory.operators import memory_operators
+from .source.annotated import annotated_source, line_steps
 from .source.flame import flame
 from .source.hotspots import hotspots
 from .source.line_calls import imports, line_calls
@@ -50,6 +51,7 @@ __all__ = [
     "Verdict",
     "account",
     "advice",
+    "annotated_source",
     "breakdown",
     "calls",
     "cluster_advice",
@@ -77,6 +79,7 @@ __all__ = [
     "layers",
     "level_growth",
     "line_calls",
+    "line_steps",
     "lines",
     "loaders",
     "memory",

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+ADDED: Final = {
+    "annotated_source": "lines.source",
+    "line_steps": "lines.steps",
+}
+"""Those that came after the namespaces: no method of a Profile ever had their name."""
+
 METHODS: Final = {
+    **ADDED,
     "memory_peak": "memory.peak",
     "memory_live": "memory.live",
     "memory_by": "memory.by",

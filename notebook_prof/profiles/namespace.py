@@ -38,7 +38,7 @@ class Namespace:
     p.mindspore.cluster_links()   List the links between ranks, as MindInsight's communication page does.
     p.mindspore.cluster_advice()  Name the ranks, links and stages that stand out.
     >>> dir(p.lines)
-    ['calls', 'imports']
+    ['calls', 'imports', 'source', 'steps']
     """
 
     __slots__ = ("_profile",)
@@ -62,7 +62,7 @@ class Namespace:
         >>> from notebook_prof import Profile
         >>> from notebook_prof.testing import draw
         >>> list(type(Profile(draw("main: [mm ]")).lines).members())
-        ['calls', 'imports']
+        ['calls', 'imports', 'source', 'steps']
         """
         attributes = vars(cls).items()
         return {name: member for name, member in attributes if name[0] != "_" and inspect.isfunction(member)}

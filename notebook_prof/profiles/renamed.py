@@ -5,10 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import Any, Final
 
-from ..analysis.method_names import METHODS
+from ..analysis.method_names import ADDED, METHODS
 
 RENAMED: Final = {
-    **METHODS,
+    **{old: new for old, new in METHODS.items() if old not in ADDED},
     "to_html": "export.html",
     "to_png": "export.png",
     "to_svg": "export.svg",

@@ -81,6 +81,8 @@ class Lines(Namespace):
     __call__ = method(analysis.lines)
     calls = method(analysis.line_calls)
     imports = method(analysis.imports)
+    source = method(analysis.annotated_source)
+    steps = method(analysis.line_steps)
 
 
 class Cpu(Namespace):

@@ -16,6 +16,9 @@ from .strings import Coded
 LINE: Final = re.compile(r"(?P<file>.+):(?P<line>\d+)  (?P<text>.*)")
 """How a slice that stands for a line is called."""
 
+SOURCE_FILES: Final = "source_files"
+"""Key of the metadata: text of the user's files by path; of cells before the recorded one by ``In[3]``."""
+
 
 class Nested(NamedTuple):
     """Slices by start, as far as lines need them.

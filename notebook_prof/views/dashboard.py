@@ -81,21 +81,21 @@ def dashboard_settings(trace: Trace, verdict: str, claims: Iterable[Claim] = ())
         "headline": headline_pieces(trace, verdict, claims),
         "empty": empty_reasons(trace),
         "tabs": (tabs := rail(trace)),
-        "open": "lines" if tabs[0]["name"] == "lines" else "operators",
+        "open": "source" if tabs[0]["name"] == "source" else "operators",
     }
 
 
 def rail(trace: Trace) -> list[dict[str, str]]:
     """List the tabs from top to bottom: ``name title``, and ``missing``, why a tab is empty.
 
-    Where there are lines and no steps, the lines come first.
+    Where lines were recorded, the source of a cell comes first, and of code without steps.
     """
     tabs = [{"name": name, "title": tab.title, "missing": tab.missing(trace)} for name, tab in TABS.items()]
     tabs.insert(1, {"name": "operators", "title": table_title(trace), "missing": ""})
-    lines = next(tab for tab in tabs if tab["name"] == "lines")
-    if lines["missing"] or len(trace.steps):
+    source = next(tab for tab in tabs if tab["name"] == "source")
+    if source["missing"] or (len(trace.steps) and "cell_source" not in trace.metadata):
         return tabs
-    return [lines, *(tab for tab in tabs if tab is not lines)]
+    return [source, *(tab for tab in tabs if tab is not source)]
 
 
 def table_title(trace: Trace) -> str:

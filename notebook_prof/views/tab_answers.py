@@ -16,7 +16,7 @@ from ..service.packing import Answer, pack
 from ..service.palette import NameStyles
 from ..service.patches import plain_patch
 from ..service.store import ViewStore
-from .tabs import TABS, Absent, Cards, Facts, Note, Panel, Picture, Table
+from .tabs import TABS, Absent, Cards, Facts, Note, Panel, Picture, Source, Table
 
 if TYPE_CHECKING:
     from bokeh.models import UIElement
@@ -42,9 +42,9 @@ def unit_of(frame: pd.DataFrame, column: str, units: Mapping[str, str] | None = 
 
     Examples
     --------
-    >>> table = pd.DataFrame({"name": ["mm"], "self_ns": [5], "calls": [2]})
+    >>> table = pd.DataFrame({"name": ["mm"], "self_ns": [5], "calls": [2], "bytes_kept": [8]})
     >>> [unit_of(table, column) for column in table]
-    ['text', 'ns', 'count']
+    ['text', 'ns', 'count', 'bytes']
     """
     if units and column in units:
         return units[column]
@@ -56,6 +56,8 @@ def unit_of(frame: pd.DataFrame, column: str, units: Mapping[str, str] | None = 
     for suffix, unit in _SUFFIXES.items():
         if column.endswith(suffix):
             return unit
+    if column.startswith("bytes_"):
+        return "bytes"
     return "count" if types.is_integer_dtype(dtype) else "number"
 
 
@@ -93,7 +95,7 @@ def panel(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     -------
     Answer
         ``name``, and either ``absent`` (a sentence) or ``title``, ``under`` (dimensions that it follows) and
-        ``parts``. A part has ``kind`` (``note facts cards table picture``) and what
+        ``parts``. A part has ``kind`` (``note facts cards table source picture``) and what
         `notebook_prof.views.tabs.base` says of it; a table's ``heads`` are ``[key, text, unit]``, its texts
         lie in ``texts`` by key, ``labels`` and ``colours`` of names in ``names`` by key, its numbers in the
         columns ``PART.KEY`` (f8, NaN where missing), ``bars`` are the keys of columns with bars on one
@@ -119,7 +121,9 @@ def packed(name: str, made: Panel, styles: NameStyles, most: int = MOST_ROWS) ->
     columns: dict[str, npt.NDArray[Any]] = {}
     parts: list[dict[str, Any]] = []
     for i, part in enumerate(made.parts):
-        if isinstance(part, Table):
+        if isinstance(part, Source):
+            parts.append(_source(part, i, columns, styles))
+        elif isinstance(part, Table):
             parts.append(_table(part, i, most, columns, styles))
         elif isinstance(part, Picture):
             legend = [[text, colour] for text, colour in part.legend.items()]
@@ -168,6 +172,16 @@ def _table(
         "rows": len(part.frame),
         "select": select,
     }
+
+
+def _source(
+    part: Source, number: int, columns: dict[str, npt.NDArray[Any]], styles: NameStyles
+) -> dict[str, Any]:
+    packed = _table(part, number, len(part.frame), columns, styles)
+    steps = 0 if part.trends is None else part.trends.shape[1]
+    if part.trends is not None:
+        columns[f"{number}.trend"] = part.trends.ravel()
+    return {**packed, "kind": "source", "steps": steps, "folded": part.folded}
 
 
 def _document(figure: UIElement) -> str:

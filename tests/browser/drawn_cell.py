@@ -20,7 +20,10 @@ SOURCE: Final = {
     8: "acc = accuracy(model, test_set)",
     9: "print(f'{acc:.3f}')",
 }
-"""Text of the lines of the cell, as IPython counts them."""
+"""Text of the lines of the cell that run, as IPython counts them."""
+
+CELL: Final = "\n".join({**dict.fromkeys(range(1, 10), ""), 1: "%%profile", **SOURCE}.values())
+"""The cell as it was written."""
 
 ACCOUNT: Final = (
     # from, to (ms), kind, line, loop, steps
@@ -37,8 +40,8 @@ ACCOUNT: Final = (
 """Twenty steps of 16 ms, 1.35 s of evaluation in 1.95 s."""
 
 
-def drawn_cell(steps: bool = True, evil: str = "") -> Trace:
-    """The cell as a Trace; without steps its loop is code. `evil` goes into every text."""
+def drawn_cell(steps: bool = True, evil: str = "", text: bool = True) -> Trace:
+    """The cell as a Trace, without steps or its text if asked. `evil` goes into every text."""
     rows = [
         (a, b, "code" if not steps and kind in ("steps", "outside-window") else kind, line,
          loop if steps else -1, count if steps else 0)
@@ -55,7 +58,10 @@ def drawn_cell(steps: bool = True, evil: str = "") -> Trace:
             "steps": np.array([row[5] for row in rows], np.int64),
         }
     )
-    builder = TraceBuilder(metadata={"source": "recording", "tables": {"account": table}})
+    metadata: dict[str, Any] = {"source": "recording", "tables": {"account": table}}
+    if text:
+        metadata["cell_source"] = CELL.replace("\n", f"{evil}\n")
+    builder = TraceBuilder(metadata=metadata)
     main = builder.track("MainThread", pid=100, tid=100)
     slices: list[dict[str, Any]] = [_line(0, 4, 0, evil) | {"name": "recording" + evil}]
     slices += [_line(a, b, line, evil) for a, b, _, line, _, _ in rows if line > 0 and line != 4]

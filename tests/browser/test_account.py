@@ -13,7 +13,7 @@ from notebook_prof.profiles.profile import Profile
 from notebook_prof.views.report.static_html import write_report
 
 from .dashboard import Dashboard, Report
-from .drawn_cell import MS, cell_profile
+from .drawn_cell import CELL, MS, cell_profile
 from .jupyter_page import Browser, NotebookPage, Server, write_notebook
 
 TEXT = "1.95 s = evaluation 1.35 s (line 8) + 20 steps 320 ms.\n20 steps of 16 ms\n! Trust: lost\nadvice"
@@ -127,11 +127,42 @@ def test_links_of_the_headline_select_their_rows(opened: Callable[[Profile], Rep
     assert shown.trust.locator(".nbp-line > span").inner_text() == "! Trust: lost"
 
 
-def test_lines_are_the_first_tab_of_a_cell_without_steps(opened: Callable[[Profile], Report]) -> None:
+def test_the_source_is_the_first_tab_of_a_cell(opened: Callable[[Profile], Report]) -> None:
+    shown = opened(cell_profile())
+    shown.wait_tab("Source")
+    assert shown.views("v.panels.snapshot().open") == "source"
+    assert shown.rail.first.inner_text() == "Source"
+    rows = shown.tab_rows
+    assert rows.count() == 9
+    assert rows.locator(".nbp-code").all_inner_texts() == CELL.split("\n")
+    line = rows.nth(5)
+    assert line.inner_text().split("\t")[0] == "6"
+    assert line.locator(".nbp-trend path").count() == 1, "twenty steps"
+    line.click()
+    assert shown.views("v.store.get().line") == ["cell:6"]
+    assert line.get_attribute("aria-selected") == "true"
+    rows.nth(6).click()
+    assert shown.views("v.store.get().line") == ["cell:6"], "an empty line selects nothing"
+    line.focus()
+    shown.page.keyboard.press("Enter")
+    assert shown.views("v.store.get().line") is None
+
+
+def test_a_line_lights_up_below_a_slice_under_the_pointer(opened: Callable[[Profile], Report]) -> None:
+    shown = opened(cell_profile())
+    shown.wait_tab("Source")
+    shown.views(f"v.setView({180 * MS}, {196 * MS})")
+    shown.settle()
+    shown.page.mouse.move(*shown.slice("aten::addmm"))
+    shown.tooltip.filter(has_text="cell:6").wait_for()
+    assert shown.part(".nbp-lit").inner_text().split("\t")[0] == "6"
+    shown.page.mouse.move(5, 5)
+    shown.page.wait_for_function("() => !document.querySelector('.nbp-lit')")
+
+
+def test_lines_are_sorted_and_select_all_that_ran_for_them(opened: Callable[[Profile], Report]) -> None:
     shown = opened(cell_profile(steps=False))
-    shown.wait_tab("Lines")
-    assert shown.views("v.panels.snapshot().open") == "lines"
-    assert shown.rail.first.inner_text() == "Lines"
+    shown.open_tab("lines", "Lines")
     rows = shown.tab_rows
     assert rows.count() == 6
     assert rows.first.inner_text().split("\t")[:2] == ["8", "acc = accuracy(model, test_set)"]
@@ -171,7 +202,8 @@ p
     page.mouse.click(*shown.wait_place("v.account.locate(5)"))
     shown.wait_kernel("print(p.selection.window)", f"Window(start={EVALUATION[0]}, end={EVALUATION[1]})")
     shown.wait_views("v.panels.snapshot().scope === 'of the selected time'")
-    assert shown.tab_rows.count() == 1
+    ran = shown.part(".nbp-tab .nbp-pickable")
+    assert ran.count() == 1
     shown.claims.click()
     shown.wait_kernel("print(p.selection.window, p.selection.name)", "None ('cell:6  loss.backward()',)")
     shown.kernel("p.selection.clear()")

@@ -135,15 +135,17 @@ def test_texts_of_strangers_are_escaped() -> None:
     assert EVIL not in timeline(ViewStore(trace), Selection(), 900).svg()
 
 
-def test_lines_come_first_where_there_are_no_steps(trace: Trace) -> None:
-    assert [tab["name"] for tab in rail(trace)][:3] == ["overview", "operators", "lines"]
-    assert dashboard_settings(trace, "")["open"] == "operators"
-    plain = drawn_cell(steps=False)
-    assert [tab["name"] for tab in rail(plain)][:3] == ["lines", "overview", "operators"]
-    assert dashboard_settings(plain, "")["open"] == "lines"
+def test_the_source_comes_first_for_a_cell_and_where_there_are_no_steps(trace: Trace) -> None:
+    for cell in (trace, drawn_cell(steps=False)):
+        assert [tab["name"] for tab in rail(cell)][:4] == ["source", "overview", "operators", "lines"]
+        assert dashboard_settings(cell, "")["open"] == "source"
+    read = drawn_cell(text=False)
+    assert [tab["name"] for tab in rail(read)][:3] == ["overview", "operators", "source"], "a file with steps"
     without = draw("main: [mm ]")
     assert dashboard_settings(without, "")["open"] == "operators"
-    assert "No lines were recorded" in next(tab for tab in rail(without) if tab["name"] == "lines")["missing"]
+    for name in ("source", "lines"):
+        missing = next(tab for tab in rail(without) if tab["name"] == name)["missing"]
+        assert "No lines were recorded" in missing
 
 
 def test_the_lines_tab_carries_the_table_and_selects_slices(trace: Trace) -> None:

@@ -137,6 +137,7 @@ export class Dashboard {
       },
       trouble,
       hint,
+      hoverLine: (line) => this.panels.hover(line),
       matched: (tracks) => {
         if (this.seeking) this.timeline.seek(tracks);
         this.seeking = false;

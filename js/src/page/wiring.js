@@ -29,7 +29,11 @@ export function writeTicks(ctx, phases) {
 function linesOf(found, time, inView) {
   switch (found.kind) {
     case 'slice':
-      return [found.name, `${formatTime(found.dur)} at ${formatInstant(found.ts, Math.max(found.dur, 1) / 10)}`, found.track.name];
+      return [
+        found.name,
+        `${formatTime(found.dur)} at ${formatInstant(found.ts, Math.max(found.dur, 1) / 10)}`,
+        found.line ? `${found.track.name} · ${found.line}` : found.track.name,
+      ];
     case 'bin':
       return [
         `${formatCount(found.count)} slices in ${formatTime(found.dur)}, busy ${formatShare(Math.min(1, found.busy))}`,
@@ -89,10 +93,13 @@ export function watchPointer(ctx, timeline, memory, setPointer) {
     attachTimeGestures(ctx, timeline.element, timeline.view, {
       hover(event, time) {
         setPointer(time);
-        const lines = linesOf(hitOf(event, time), time, inView());
+        const found = hitOf(event, time),
+          lines = linesOf(found, time, inView());
+        ctx.hoverLine(found.kind === 'slice' ? found.line : '');
         if (lines) tip.show(event, lines);
         else tip.hide();
       },
+      leave: () => ctx.hoverLine(''),
       click: (event, time) => click(ctx.store, hitOf(event, time), event.ctrlKey),
       doubleClick: (event, time) => doubleClick(ctx, hitOf(event, time), time),
       verticalDrag: (px) => timeline.scrollBy(px),

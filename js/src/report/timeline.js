@@ -90,6 +90,7 @@ export function createTimelineAnswers({columns, given, index, left, matching, le
         name: Uint32Array.from(slices, (i) => Math.max(columns.name[i], 0)),
         tint: Uint8Array.from(slices, (i) => tintOf(tint, i)),
         id: Uint32Array.from(slices),
+        ...(given.meta.lines.length && {line: Int32Array.from(slices, (i) => columns.line[i])}),
         match: Uint8Array.from(slices, (i) => (mask ? mask[i] : 1)),
         ...dense.out,
         ...(found && {found}),

@@ -2,6 +2,7 @@
 import {textElement} from '../shared/elements.js';
 import {isPicked} from '../shared/store.js';
 import {Picture} from './picture.js';
+import {SourceView} from './source.js';
 import {PartTable} from './table.js';
 import {walked} from './walk.js';
 
@@ -12,6 +13,7 @@ import {walked} from './walk.js';
  * @property {HTMLElement} element
  * @property {() => Promise<void>} [mount]
  * @property {() => void} [redraw] marks anew what is selected
+ * @property {(line: string) => void} [hover] tells which line of source is under the pointer elsewhere
  * @property {() => void} [theme]
  * @property {() => void} [dispose]
  * @property {() => {drawn: boolean, renderers: number[]}} [snapshot]
@@ -35,6 +37,7 @@ export function createParts(ctx, answer, pick) {
     elements: made.map((part) => part.element),
     mount: () => Promise.all(made.map((part) => part.mount?.())),
     redraw: () => made.forEach((part) => part.redraw?.()),
+    hover: (/** @type {string} */ line) => made.forEach((part) => part.hover?.(line)),
     theme: () => made.forEach((part) => part.theme?.()),
     dispose: () => made.forEach((part) => part.dispose?.()),
     snapshot: () => made.filter((part) => part.snapshot).map((part) => part.snapshot?.()),
@@ -64,6 +67,8 @@ function partOf(ctx, part, pick) {
       return cardsPart(ctx, part, pick);
     case 'table':
       return new PartTable(ctx, part, pick);
+    case 'source':
+      return new SourceView(ctx, part, pick);
     case 'picture':
       return new Picture(ctx, part, pick);
   }

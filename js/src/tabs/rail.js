@@ -13,6 +13,7 @@ export class Rail {
   /** @type {Map<string, HTMLButtonElement>} */ buttons = new Map();
   more = document.createElement('button');
   menu = document.createElement('select');
+  line = '';
   /** @type {Set<Dimension>} dimensions that the open tab has set itself: they do not filter it */ own = new Set();
 
   /**
@@ -185,6 +186,16 @@ export class Rail {
     const keys = /** @type {Dimension[]} */ (Object.keys(patch));
     for (const key of keys) this.own.delete(key);
     if (keys.some((key) => key !== 'focus')) this.tab.ask();
+  }
+
+  /**
+   * Mark the line of source that what is under the pointer ran for; empty for none.
+   * @param {string} line
+   */
+  hover(line) {
+    if (line === this.line) return;
+    this.line = line;
+    this.tab.shown?.hover(line);
   }
 
   theme() {

@@ -10,6 +10,7 @@ const REST_MS = 150;
 /**
  * @typedef {object} TimeHandlers
  * @property {(event: MouseEvent, time: number) => void} [hover]
+ * @property {() => void} [leave]
  * @property {(event: MouseEvent, time: number) => void} [click]
  * @property {(event: MouseEvent, time: number) => void} [doubleClick]
  * @property {(px: number) => void} [verticalDrag]
@@ -174,6 +175,7 @@ class TimeGestures {
   leave = () => {
     clearTimeout(this.resting);
     this.ctx.tooltip.hide();
+    this.handlers.leave?.();
   };
 }
 

@@ -4,7 +4,7 @@
  * @typedef {{kind: null}} NothingHit
  * @typedef {{kind: 'step', step: number, ts: number, dur: number}} StepHit
  * @typedef {{kind: 'counter', counter: Counter, value: number}} CounterHit
- * @typedef {{kind: 'slice', id: number, name: string, ts: number, dur: number, track: Track}} SliceHit
+ * @typedef {{kind: 'slice', id: number, name: string, line: string, ts: number, dur: number, track: Track}} SliceHit
  * @typedef {{kind: 'bin', name: string, count: number, busy: number, ts: number, dur: number, sums?: boolean, track: Track}} BinHit
  * @typedef {NothingHit | StepHit | CounterHit | SliceHit | BinHit} Hit
  */
@@ -35,6 +35,7 @@ export function hitAt(timeline, time, y) {
     kind: 'slice',
     id: data.id[best],
     name: ctx.nameOf(data.name[best]),
+    line: ctx.meta.lines[data.line?.[best] ?? -1] ?? '',
     ts: data.x0[best],
     dur: data.dur[best],
     track: lane.track,

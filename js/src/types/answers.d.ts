@@ -1,6 +1,6 @@
 // Written by `python -m notebook_prof.service.messages`: do not change it here.
 type CellUnit = 'ns' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code';
-type TabPart = NotePart | FactsPart | CardsPart | TablePart | PicturePart;
+type TabPart = NotePart | FactsPart | CardsPart | TablePart | SourcePart | PicturePart;
 type Doubts = Record<'host' | 'device', Record<string, string>>;
 type LodPicture = LodCells | LodSlices;
 type SearchAnswer = Match | NoMatch;
@@ -159,6 +159,7 @@ type SliceColumns = {
   id: Uint32Array;
   match: Uint8Array;
   found?: Uint8Array;
+  line?: Int32Array;
 };
 /** Cells, row by row. */
 type DensityColumns = {
@@ -178,6 +179,7 @@ type LodColumns = {
   id: Uint32Array;
   match: Uint8Array;
   found?: Uint8Array;
+  line?: Int32Array;
   busy: Uint8Array;
   bright: Uint8Array;
   count: Uint32Array;
@@ -465,6 +467,21 @@ interface TablePart {
   rows: number;
   select: (SelectionPatch | null)[] | null;
 }
+/** Source code: a table in the order of the file, whose column `trend` has `steps` numbers a row. */
+interface SourcePart {
+  kind: 'source';
+  title: string;
+  call: string;
+  heads: ([string, string, 'ns' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code'])[];
+  texts: Record<string, string[]>;
+  names: Record<string, NameCells>;
+  bars: string[];
+  size: number;
+  rows: number;
+  select: (SelectionPatch | null)[] | null;
+  steps: number;
+  folded: boolean;
+}
 /** A Bokeh document with one root; the legend has texts and their colours. */
 interface PicturePart {
   kind: 'picture';
@@ -479,7 +496,7 @@ interface PanelAnswer {
   name: string;
   title: string;
   under: Dimension[];
-  parts: (NotePart | FactsPart | CardsPart | TablePart | PicturePart)[];
+  parts: (NotePart | FactsPart | CardsPart | TablePart | SourcePart | PicturePart)[];
   whole?: boolean;
   data: PanelColumns;
 }

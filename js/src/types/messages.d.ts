@@ -53,6 +53,7 @@ interface AbsentPart {
 /** A part of a tab with the columns of its table. */
 type ShownPart = AbsentPart | (TabPart & {columns: NumberColumns});
 type ShownTable = TablePart & {columns: NumberColumns};
+type ShownSource = SourcePart & {columns: NumberColumns};
 
 type Question = keyof Asked & keyof Answers;
 type QuestionOf<Q extends Question> = {t: Q} & Asked[Q];

@@ -70,6 +70,8 @@ interface Context {
   count(name: string): void;
   trouble(error: Error): void;
   hint(text: string): void;
+  /** Tells the line of source that the slice under the pointer ran for; empty for none. */
+  hoverLine(line: string): void;
   reveal(id: number): void;
   /** Tells which tracks hold what is selected. */
   matched(tracks: Track[]): void;

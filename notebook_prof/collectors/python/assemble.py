@@ -15,7 +15,7 @@ from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
 from ..journal import Edges
 from .frames import CELL, USER, Frame, Stacks
-from .line_names import line_name, short_file
+from .line_names import keep_source_files, line_name, short_file
 from .sample_spans import NEVER, SampleSpans
 from .snapping import Ranges, beside_ranges
 from .statements import Rows, hang
@@ -318,6 +318,8 @@ def put(
         lines = _module_lines(labelled, labels)
         spans, labelled = hang(spans, labelled, lines, exact.statements, interval_ns)
     tree = grow(labelled)
+    used = np.unique(tree.label)
+    keep_source_files(builder, (labels.frames[i] for i in used[used >= labels.functions].tolist()), cells)
     if exact.others is not None:
         spans = beside_ranges(spans, tree.node_at, exact.others, interval_ns)
     keys = np.array(_stack_keys(builder, tree, labels), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""What slices of functions and lines are called."""
+"""What slices of functions and lines are called, and the text of the files that lines stand in."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import ast
 import linecache
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-from .frames import CELL, Frame
+from ...trace.builder import TraceBuilder
+from ...trace.source_lines import SOURCE_FILES
+from .frames import CELL, USER, Frame
 
 _SOURCE_CHARACTERS: Final = 60
 _IPYTHON_CALL: Final = re.compile(
@@ -60,3 +62,41 @@ def line_name(frame: Frame, cells: Mapping[str, str]) -> str:
     if len(source) > _SOURCE_CHARACTERS:
         source = source[: _SOURCE_CHARACTERS - 1] + "…"
     return f"{short_file(frame, cells)}:{frame.line}  {source}".rstrip()
+
+
+_MOST_CHARACTERS: Final = 1_000_000
+"""Of all files of a recording together."""
+
+
+def keep_source_files(builder: TraceBuilder, frames: Iterable[Frame], cells: Mapping[str, str]) -> None:
+    """Put the text of files of the user into the metadata, each once, as long as there is room.
+
+    Parameters
+    ----------
+    builder : TraceBuilder
+    frames : iterable of Frame
+        That lines of the trace stand for. The recorded cell is passed over: its text is there already.
+    cells : mapping of str to str
+        What files of cells before the recorded one are called, as ``In[3]``.
+    """
+    files = {
+        frame.file: cells.get(frame.file, "") if frame.owner == CELL else frame.file
+        for frame in frames
+        if frame.owner in (CELL, USER)
+    }
+    kept: dict[str, str] = builder.metadata.setdefault(SOURCE_FILES, {})
+    room = _MOST_CHARACTERS - sum(map(len, kept.values()))
+    for file, name in files.items():
+        text = "".join(linecache.getlines(file)) if name and name not in kept else ""
+        if not text:
+            continue
+        if len(text) > room:
+            builder.report.add(
+                "source-not-kept",
+                "info",
+                example=file,
+                effect="its lines are shown without the lines between them",
+            )
+            continue
+        kept[name] = text
+        room -= len(text)

@@ -173,6 +173,7 @@ def _quads(
         "name": _names(store, c.name[slices]),
         "tint": _tint(store, tint, slices),
         "id": slices.astype(np.uint32),
+        **({"line": c.line[slices].astype(np.int32)} if c.lines else {}),
     }
 
 

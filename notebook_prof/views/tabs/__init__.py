@@ -10,7 +10,7 @@ import pkgutil
 from importlib import import_module
 from typing import Final
 
-from .base import Absent, Card, Cards, Fact, Facts, Note, Panel, Picture, Tab, Table
+from .base import Absent, Card, Cards, Fact, Facts, Note, Panel, Picture, Source, Tab, Table
 
 
 def _declared() -> dict[str, Tab]:
@@ -32,6 +32,7 @@ __all__ = [
     "Note",
     "Panel",
     "Picture",
+    "Source",
     "Tab",
     "Table",
 ]

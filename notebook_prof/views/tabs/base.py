@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from ...trace import Trace
@@ -103,6 +105,27 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Source(Table):
+    """Source code, a row a line in the order of the file, with what each took.
+
+    Attributes
+    ----------
+    trends : ndarray of float64, shape (rows, n), or None
+        Time of each line over the steps, in n groups of steps.
+    folded : bool
+        Whether only the title is shown until it is opened.
+
+    Notes
+    -----
+    `frame` has the columns ``line`` and ``text``; where numbers of lines are left out, the page tells how
+    many. All rows are sent.
+    """
+
+    trends: npt.NDArray[np.float64] | None = None
+    folded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Picture:
     """A Bokeh figure.
 
@@ -121,7 +144,7 @@ class Picture:
     legend: Mapping[str, str] = field(default_factory=dict)
 
 
-Part: TypeAlias = Note | Facts | Cards | Table | Picture
+Part: TypeAlias = Note | Facts | Cards | Table | Source | Picture
 
 
 @dataclass(frozen=True, slots=True)

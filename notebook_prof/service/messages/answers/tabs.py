@@ -69,6 +69,13 @@ class TablePart(Declared, tag_field="kind", tag="table"):
     select: list[Patch | None] | None
 
 
+class SourcePart(TablePart, tag_field="kind", tag="source"):
+    """Source code: a table in the order of the file, whose column `trend` has `steps` numbers a row."""
+
+    steps: int
+    folded: bool
+
+
 class PicturePart(Declared, tag_field="kind", tag="picture"):
     """A Bokeh document with one root; the legend has texts and their colours."""
 
@@ -77,7 +84,7 @@ class PicturePart(Declared, tag_field="kind", tag="picture"):
     document: str
 
 
-Part = NotePart | FactsPart | CardsPart | TablePart | PicturePart
+Part = NotePart | FactsPart | CardsPart | TablePart | SourcePart | PicturePart
 
 
 class PanelColumns(Columns):

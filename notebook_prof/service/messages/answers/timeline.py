@@ -46,6 +46,7 @@ class SliceColumns(Columns):
     id: U4
     match: U1
     found: U1 | UnsetType = UNSET
+    line: I4 | UnsetType = UNSET
 
 
 class DensityColumns(Columns):

@@ -1,0 +1,211 @@
+// Source code as it was written, with what each line took: bars, numbers, and its time over the steps.
+import {textElement} from '../shared/elements.js';
+import {isPicked} from '../shared/store.js';
+import {formatCount, formatShare} from '../shared/units.js';
+import {cellText} from './table.js';
+import {walked} from './walk.js';
+
+const TREND_PX = {bar: 2, height: 13};
+
+/**
+ * How strongly a line is tinted: its share of the line that takes most, pale lines still told from none.
+ * @param {number} value
+ * @param {number} most
+ */
+export const heatOf = (value, most) => (value > 0 && most > 0 ? Math.sqrt(value / most) : 0);
+
+/** A file, or the cell, as a grid with a row a line. */
+export class SourceView {
+  /**
+   * @param {Context} ctx
+   * @param {ShownSource} part
+   * @param {import('./walk.js').Pick} pick
+   */
+  constructor(ctx, part, pick) {
+    this.ctx = ctx;
+    this.part = part;
+    this.most = Object.fromEntries(part.heads.map(([key]) => [key, highest(part.columns[key])]));
+    const grid = document.createElement('table'),
+      body = document.createElement('tbody'),
+      scroll = textElement('div', 'nbp-part-scroll', ''),
+      rows = Array.from({length: part.size}, (_, i) => this.rowOf(i));
+    grid.className = 'nbp-source-grid';
+    grid.setAttribute('role', 'grid');
+    grid.setAttribute('aria-label', part.title);
+    body.append(...rows.flatMap((row, i) => [...this.gapBefore(i), row]));
+    grid.append(this.head(), body);
+    scroll.append(grid);
+    /** @type {import('./walk.js').Item[]} */
+    this.items = rows.map((el, i) => ({el, select: part.select?.[i] ?? null}));
+    walked(body, this.items, pick);
+    this.element = this.framed(scroll);
+    this.redraw();
+  }
+
+  /**
+   * The grid below its title; other files are opened on demand.
+   * @param {HTMLElement} scroll
+   */
+  framed(scroll) {
+    const {title, call, folded} = this.part,
+      frame = document.createElement('details'),
+      summary = textElement('summary', 'nbp-part-title', ''),
+      foot = textElement('div', 'nbp-part-foot', 'in Python: ');
+    frame.className = 'nbp-source';
+    frame.open = !folded;
+    summary.append(textElement('span', '', title), textElement('span', 'nbp-muted', this.extent()));
+    foot.append(textElement('code', '', call));
+    frame.append(summary, scroll, foot);
+    return frame;
+  }
+
+  extent() {
+    const {columns, size} = this.part,
+      ran = Array.from(columns.total_ns ?? []).filter((ns) => ns > 0).length;
+    return `${formatCount(ran)} of ${formatCount(size)} lines took time`;
+  }
+
+  head() {
+    const head = document.createElement('thead'),
+      row = document.createElement('tr');
+    for (const [key, text, unit] of this.part.heads) {
+      const cell = document.createElement('th');
+      cell.scope = 'col';
+      cell.className = `nbp-${unit === 'code' ? 'code' : 'number'}`;
+      cell.textContent = text;
+      cell.dataset.key = key;
+      if (unit === 'code' && this.part.steps) row.append(this.trendHead());
+      row.append(cell);
+    }
+    head.append(row);
+    return head;
+  }
+
+  trendHead() {
+    const cell = textElement('th', 'nbp-trend', 'by step');
+    cell.scope = 'col';
+    cell.title = 'time over the steps, from left to right; each line on a scale of its own';
+    return cell;
+  }
+
+  /** @param {number} i */
+  rowOf(i) {
+    const {heads, texts, columns, select, steps} = this.part,
+      el = document.createElement('tr'),
+      heat = heatOf(columns.total_ns?.[i], this.most.total_ns);
+    for (const [key, , unit] of heads) {
+      if (unit === 'code' && steps) el.append(this.trendOf(i));
+      const cell = document.createElement(key === 'line' ? 'th' : 'td');
+      if (unit === 'code') this.writeCode(cell, texts[key][i], heat);
+      else this.writeNumber(cell, key, unit, columns[key][i]);
+      el.append(cell);
+    }
+    el.classList.toggle('nbp-pickable', Boolean(select?.[i]));
+    return el;
+  }
+
+  /**
+   * @param {HTMLTableCellElement} cell
+   * @param {string} text
+   * @param {number} heat
+   */
+  writeCode(cell, text, heat) {
+    cell.className = 'nbp-code';
+    cell.textContent = text;
+    cell.title = text.trim();
+    cell.style.setProperty('--nbp-heat', `${Math.round(100 * heat)}%`);
+  }
+
+  /**
+   * A number with a bar behind it; nothing where the line took nothing.
+   * @param {HTMLTableCellElement} cell
+   * @param {string} key
+   * @param {CellUnit} unit
+   * @param {number} value
+   */
+  writeNumber(cell, key, unit, value) {
+    cell.className = 'nbp-number';
+    cell.dataset.key = key;
+    if (key === 'line') {
+      cell.scope = 'row';
+      cell.textContent = String(value);
+      return;
+    }
+    if (!(value > 0)) return;
+    cell.textContent = cellText(value, unit);
+    const scale = this.part.bars.includes(key) ? Math.max(...this.part.bars.map((bar) => this.most[bar] ?? 0)) : this.most[key];
+    if (unit === 'count' || !scale) return;
+    cell.classList.add('nbp-share-cell');
+    cell.style.setProperty('--nbp-share', `${(100 * value) / scale}%`);
+    if (unit === 'ns') cell.title = `${formatShare(value / scale)} of the line that takes most`;
+  }
+
+  /**
+   * The time of a line in groups of steps, as bars.
+   * @param {number} i
+   */
+  trendOf(i) {
+    const {columns, steps} = this.part,
+      values = Array.from({length: steps}, (_, k) => columns.trend[i * steps + k]),
+      most = Math.max(...values),
+      cell = document.createElement('td');
+    cell.className = 'nbp-trend';
+    if (!(most > 0)) return cell;
+    const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg'),
+      path = document.createElementNS('http://www.w3.org/2000/svg', 'path'),
+      {bar, height} = TREND_PX;
+    svg.setAttribute('width', String(steps * bar));
+    svg.setAttribute('height', String(height));
+    svg.setAttribute('aria-hidden', 'true');
+    path.setAttribute(
+      'd',
+      values
+        .map((value, k) => [k * bar, (value / most) * height])
+        .filter(([, up]) => up > 0)
+        .map(([x, up]) => `M${x} ${height}h${bar - 0.5}v${(-Math.max(up, 1)).toFixed(2)}h${0.5 - bar}z`)
+        .join(''),
+    );
+    svg.append(path);
+    cell.append(svg);
+    cell.title = `${cellText(Math.min(...values), 'ns')} to ${cellText(most, 'ns')} a step`;
+    return cell;
+  }
+
+  /**
+   * A row that tells how many lines are left out before a line.
+   * @param {number} i
+   */
+  gapBefore(i) {
+    const {line} = this.part.columns,
+      left = line[i] - (i ? line[i - 1] : 0) - 1;
+    if (left < 1) return [];
+    const row = document.createElement('tr'),
+      cell = document.createElement('td');
+    cell.colSpan = this.part.heads.length + (this.part.steps ? 1 : 0);
+    cell.textContent = `⋯ ${formatCount(left)} ${left === 1 ? 'line' : 'lines'}`;
+    row.className = 'nbp-source-gap';
+    row.append(cell);
+    return [row];
+  }
+
+  /** Mark anew what is selected. */
+  redraw() {
+    const state = this.ctx.store.get();
+    for (const {el, select} of this.items) el.setAttribute('aria-selected', String(select !== null && isPicked(state, select)));
+  }
+
+  /**
+   * Mark the line that what is under the pointer ran for.
+   * @param {string} line
+   */
+  hover(line) {
+    for (const {el, select} of this.items) el.classList.toggle('nbp-lit', Boolean(line) && select?.line?.[0] === line);
+  }
+}
+
+/** @param {ArrayLike<number> | undefined} values */
+function highest(values) {
+  let most = 0;
+  for (let i = 0; i < (values?.length ?? 0); i++) most = Math.max(most, values?.[i] || 0);
+  return most;
+}

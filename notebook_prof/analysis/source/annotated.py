@@ -1,0 +1,174 @@
+"""Source code as it was written, with what each of its lines took, on the whole and in each step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ...errors import SelectionError, nearest
+from ...trace import Trace, union
+from ...trace.schema import Column, Table
+from ...trace.source_lines import SOURCE_FILES
+from ..scope import WindowLike, length_within
+from .lines import CELL, COLUMNS, lines, lines_of_slices
+
+
+def annotated_source(trace: Trace, file: str = CELL, *, window: WindowLike = None) -> pd.DataFrame:
+    """Give every line of a source file, in its order, with what `lines` tells of it.
+
+    Parameters
+    ----------
+    trace : Trace
+    file : str
+        ``cell``, or a file that `lines` lists; its last part is enough where that is unique.
+    window : (int, int), optional
+        Half-open, in ns; times are cut exactly at its edges.
+
+    Returns
+    -------
+    DataFrame
+        In the order of the file, with the columns of `lines`. Lines that were not seen to run have zeros.
+        Where the text was not recorded, only lines that ran have rows; where no lines were, there are none.
+
+    Raises
+    ------
+    SelectionError
+        If no line of this file was recorded.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder(metadata={"cell_source": "%%profile\\nx = load()\\n\\nfit(x)"})
+    >>> names = ["cell:2  x = load()", "cell:4  fit(x)"]
+    >>> _ = b.slices(ts=[0, 10], dur=[10, 90], name=names, category="python", track=b.track("main"))
+    >>> annotated_source(b.seal())[["line", "text", "total_ns"]].values.tolist()
+    [[1, '%%profile', 0], [2, 'x = load()', 10], [3, '', 0], [4, 'fit(x)', 90]]
+    """
+    table = lines(trace, window=window)
+    if not len(table):
+        return COLUMNS.empty()
+    name = _file(file, sorted({*table["file"], *source_texts(trace)}))
+    return annotate(table[table["file"] == name], name, source_texts(trace).get(name, ()))
+
+
+def annotate(table: pd.DataFrame, file: str, text: Sequence[str]) -> pd.DataFrame:
+    """Return the rows of `annotated_source` for a file.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Rows of `lines`, of this file alone.
+    file : str
+    text : sequence of str
+        Its lines; empty where they are not known.
+    """
+    ran = table.set_index("line")
+    rows = ran.reindex(sorted({*range(1, len(text) + 1), *ran.index}))
+    texts = pd.Series(list(text), range(1, len(text) + 1), dtype="str").reindex(rows.index)
+    written = {"file": [file] * len(rows), "line": rows.index, "text": texts.fillna(rows["text"])}
+    exact = rows["exact"].eq(True).fillna(False)
+    columns = {name: rows[name].fillna(0) for name in COLUMNS.names if name in rows.select_dtypes("number")}
+    columns |= {**written, "count": rows["count"], "exact": exact}
+    return COLUMNS.frame({name: pd.Series(columns[name]).reset_index(drop=True) for name in COLUMNS.names})
+
+
+def source_texts(trace: Trace) -> dict[str, tuple[str, ...]]:
+    """Return the lines of every recorded source, by what `lines` calls its file; the cell comes first."""
+    texts: dict[str, tuple[str, ...]] = {}
+    cell = trace.metadata.get("cell_source")
+    if isinstance(cell, str):
+        texts[CELL] = cell_lines(cell)
+    files = trace.metadata.get(SOURCE_FILES)
+    if isinstance(files, Mapping):
+        texts |= {
+            str(name): tuple(text.splitlines()) for name, text in files.items() if isinstance(text, str)
+        }
+    return texts
+
+
+def cell_lines(source: str) -> tuple[str, ...]:
+    """Return the lines of a cell as the interpreter counts them: IPython drops empty ones on top.
+
+    Examples
+    --------
+    >>> cell_lines("\\n\\n%%profile\\nx = 1")
+    ('%%profile', 'x = 1')
+    """
+    written = source.splitlines()
+    first = next((i for i, text in enumerate(written) if text.strip()), len(written))
+    return tuple(written[first:])
+
+
+def _file(file: str, recorded: list[str]) -> str:
+    if file in recorded:
+        return file
+    ends = [name for name in recorded if name.replace("\\", "/").endswith(f"/{file}")]
+    if len(ends) == 1:
+        return ends[0]
+    if ends:
+        raise SelectionError(f"several files end with {file!r}: {', '.join(ends)}")
+    raise SelectionError(f"no line of {file!r} was recorded: {nearest(file, recorded)}")
+
+
+STEP_COLUMNS: Final = Table(
+    "line_steps",
+    (
+        Column("file", "str", "", "`cell` for the profiled cell, else the path"),
+        Column("line", "int64", "", "from 1, as the editor counts"),
+        Column("loop", "int64", "", "which run of a loop the step belongs to, as in `steps`"),
+        Column("step", "int64", "", "number of the step"),
+        Column("total_ns", "int64", "ns", "time of the step in which the line, or what it calls, ran"),
+    ),
+)
+
+
+def line_steps(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
+    """Give the time of every line of the user's own source in every step.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns; times are cut exactly at its edges.
+
+    Returns
+    -------
+    DataFrame
+        Lines in the order of `lines`, each with all steps in their order; no rows without lines or steps.
+
+        - ``file`` str, ``line`` int64: as in `lines`; ``loop``, ``step`` int64: as in `steps`;
+        - ``total_ns`` int64: time inside the step in which the line or what it calls ran, in any thread.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> _ = b.slices(ts=0, dur=15, name="cell:2  run()", category="python", track=b.track("main"))
+    >>> b.steps(step=[0, 1], ts=[0, 10], dur=[10, 10], source="mark")
+    >>> line_steps(b.seal())[["line", "step", "total_ns"]].values.tolist()
+    [[2, 0, 10], [2, 1, 5]]
+    """
+    table, scope, row = lines_of_slices(trace, window)
+    steps = trace.steps
+    if not len(table) or not len(steps):
+        return STEP_COLUMNS.empty()
+    ts, end = steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy()
+    order = np.argsort(row, kind="stable")
+    edges = np.searchsorted(row[order], np.arange(len(table) + 1))
+    # a loop over lines of source, of which there are few
+    spent = [
+        length_within(union(scope.ts[order[first:last]], scope.end[order[first:last]]), ts, end)
+        for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
+    ]
+    return STEP_COLUMNS.frame(
+        {
+            "file": np.repeat(table["file"].to_numpy(), len(steps)),
+            "line": np.repeat(table["line"].to_numpy(), len(steps)),
+            "loop": np.tile(steps["loop"].to_numpy(), len(table)),
+            "step": np.tile(steps["step"].to_numpy(), len(table)),
+            "total_ns": np.concatenate(spent),
+        }
+    )

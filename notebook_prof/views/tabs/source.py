@@ -1,0 +1,121 @@
+"""The source tab: the cell as it was written, and the user's other files, with what each line took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ... import analysis
+from ...analysis.source.annotated import annotate, source_texts
+from ...analysis.source.lines import CELL
+from ...selection import filtered
+from ...trace import Trace
+from .analyses import followed
+from .base import Absent, Note, Panel, Source, Tab
+from .lines import selecting_lines, without_lines
+
+_NUMBERS: Final = ("count", "total_ns", "self_ns", "device_ns", "backward_ns", "peak_bytes")
+_HEADS: Final = {
+    "total_ns": "total",
+    "self_ns": "self",
+    "peak_bytes": "at peak",
+    "text": "source",
+}
+_MEANING: Final = Note(
+    "Total is the time of a line with all it calls, self the time without other lines of yours below it. "
+    "Device is the work that a line launched, backward the host's time for the backward of what it ran "
+    "forward, at peak what was allocated for it at the peak of the memory. A line without a count was "
+    "sampled, not counted."
+)
+_WHOLE: Final = 1000
+"""Files of up to so many lines are shown whole, of others the surroundings of what ran."""
+_AROUND: Final = 3
+_MOST_FILES: Final = 8
+_MOST_STEPS: Final = 32
+"""The time over the steps is drawn in at most so many bars."""
+
+
+def source(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
+    """Return the cell and the other files of the user that took time, as `analysis.annotated_source`."""
+    table = filtered(analysis.lines, trace, state)
+    if not len(table):
+        return Absent(without_lines(trace) or "No line of yours ran in what is selected.")
+    texts = source_texts(trace)
+    longest = table.groupby("file", sort=False)["total_ns"].max().sort_values(ascending=False, kind="stable")
+    files = sorted(longest.index, key=lambda file: file != CELL)
+    trends = _trends(trace, state)
+    parts = [
+        _listing(trace, table[table["file"] == file], file, texts.get(file, ()), trends, folded=number > 0)
+        for number, file in enumerate(files[:_MOST_FILES])
+    ]
+    left = len(files) - len(parts)
+    more = (Note(f"p.lines() lists {left} more files."),) if left else ()
+    return Panel("Source", (*parts, *more, _MEANING), followed(analysis.lines))
+
+
+def _listing(
+    trace: Trace,
+    table: pd.DataFrame,
+    file: str,
+    text: tuple[str, ...],
+    trends: pd.DataFrame,
+    *,
+    folded: bool,
+) -> Source:
+    rows = annotate(table, file, text)
+    if len(rows) > _WHOLE:
+        rows = rows[_near(rows["total_ns"].to_numpy() > 0)].reset_index(drop=True)
+    shown = [name for name in _NUMBERS if (rows[name].fillna(0) > 0).any()]
+    ran = (rows["total_ns"] > 0).tolist()
+    select = [patch if one else None for patch, one in zip(selecting_lines(trace, rows), ran, strict=True)]
+    return Source(
+        rows[["line", *shown, "text"]],
+        units={"text": "code", "line": "count"},
+        heads=_HEADS,
+        bars=("total_ns", "self_ns"),
+        select=select,
+        title="the cell" if file == CELL else file,
+        call="p.lines.source()" if file == CELL else f"p.lines.source({file!r})",
+        trends=_of_lines(trends, file, rows["line"].to_numpy()),
+        folded=folded,
+    )
+
+
+def _near(ran: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return which lines are within a few lines of one that ran."""
+    return np.convolve(ran, np.ones(2 * _AROUND + 1), "same") > 0
+
+
+def _trends(trace: Trace, state: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the time of every line (rows, by file and line) in groups of neighbouring steps (columns)."""
+    table = filtered(analysis.line_steps, trace, {name: state[name] for name in ("window",) if name in state})
+    if not len(table):
+        return pd.DataFrame()
+    steps = len(trace.steps)
+    spent = table["total_ns"].to_numpy(float).reshape(-1, steps)
+    edges = np.linspace(0, steps, min(steps, _MOST_STEPS) + 1).astype(int)
+    means = np.add.reduceat(spent, edges[:-1], axis=1) / np.diff(edges)
+    return pd.DataFrame(means, index=pd.MultiIndex.from_frame(table[["file", "line"]].iloc[::steps]))
+
+
+def _of_lines(
+    trends: pd.DataFrame, file: str, lines: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64] | None:
+    if trends.shape[1] < 2:
+        return None
+    rows = trends.reindex(pd.MultiIndex.from_product([[file], lines]))
+    return np.nan_to_num(np.asarray(rows, np.float64))
+
+
+TAB: Final = Tab(
+    "Source",
+    source,
+    without_lines,
+    place=15,
+    summary="Your cell and your own files with the time, the device work and the memory of each line.",
+    calls=("p.lines.source()", "p.lines.steps()"),
+)
