@@ -1,4 +1,5 @@
-// Bundles every file of src/entries into notebook_prof/views/page, where the Python package reads it.
+// Bundles every file of src/entries into notebook_prof/views/page, where the Python package reads it, and the extension of the
+// editor into labextension/static.
 // `node build.js [folder]` writes elsewhere: so a test compares what is committed with what the sources build to.
 import {readdirSync} from 'node:fs';
 import {dirname, join} from 'node:path';
@@ -10,15 +11,25 @@ import {build} from 'esbuild';
 const here = dirname(fileURLToPath(import.meta.url)),
   entries = join(here, 'src', 'entries');
 
-await build({
+const options = {
   absWorkingDir: here,
-  entryPoints: readdirSync(entries).map((name) => join('src', 'entries', name)),
-  outdir: process.argv[2] ?? join(here, '..', 'notebook_prof', 'views', 'page'),
   bundle: true,
-  format: 'esm',
   target: 'es2022',
   charset: 'utf8',
   minify: true, // a report carries the script: names of functions tell nothing at run time
   legalComments: 'none',
   logLevel: 'warning',
+};
+await build({
+  ...options,
+  entryPoints: readdirSync(entries).map((name) => join('src', 'entries', name)),
+  outdir: process.argv[2] ?? join(here, '..', 'notebook_prof', 'views', 'page'),
+  format: 'esm',
+});
+// an extension of JupyterLab is a plain script
+await build({
+  ...options,
+  entryPoints: [{in: join('src', 'editor', 'extension.js'), out: 'remoteEntry'}],
+  outdir: process.argv[2] ? join(process.argv[2], 'labextension') : join(here, 'labextension', 'static'),
+  format: 'iife',
 });

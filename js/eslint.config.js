@@ -2,7 +2,7 @@ import js from '@eslint/js';
 import globals from 'globals';
 
 export default [
-  {ignores: ['node_modules/']},
+  {ignores: ['node_modules/', 'labextension/static/']},
   js.configs.recommended,
   {
     languageOptions: {ecmaVersion: 2025, sourceType: 'module', globals: globals.browser},

@@ -247,3 +247,16 @@ class CellWatch:
 
 watch: Final = CellWatch()
 """One shell a process, one watch."""
+
+
+def current_cell(shell: Any) -> str:
+    """Return the identity of the cell that is running; empty where the front-end does not tell.
+
+    JupyterLab and Notebook send ``cellId`` in the metadata of an execute request.
+    """
+    kernel = getattr(shell, "kernel", None)
+    try:
+        parent = kernel.get_parent("shell") if kernel is not None else {}
+    except (AttributeError, LookupError, TypeError):
+        return ""
+    return str((parent.get("metadata") or {}).get("cellId") or "")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
+from .cell import current_cell
 from .deferred_display import first_form, is_verdict_slow, show_when_ready, static_form
 from .widget import LinkedWidget, ProfileWidget, Shown, queries_of
 
@@ -108,19 +109,6 @@ def _is_board(shown: Shown | RankBoard) -> TypeGuard[RankBoard]:
 def has_front_end(shell: InteractiveShell) -> bool:
     """Return whether the shell runs in a kernel, so that somebody may draw widgets."""
     return getattr(shell, "kernel", None) is not None
-
-
-def current_cell(shell: InteractiveShell) -> str:
-    """Return the identity of the cell that is running; empty where the front-end does not tell.
-
-    JupyterLab and Notebook send ``cellId`` in the metadata of an execute request.
-    """
-    kernel = getattr(shell, "kernel", None)
-    try:
-        parent = kernel.get_parent("shell") if kernel is not None else {}
-    except (AttributeError, LookupError, TypeError):
-        return ""
-    return str((parent.get("metadata") or {}).get("cellId") or "")
 
 
 def close_shown(cell: str, shell: InteractiveShell) -> None:

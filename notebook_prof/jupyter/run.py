@@ -24,7 +24,7 @@ from ..profiles.profile import Profile
 from ..session import current, ticks
 from ..session.engine import EndOfWindow, LoopInSource, Plan, Session
 from ..session.schedule import WholeRun
-from .cell import ResultUnknown, watch
+from .cell import ResultUnknown, current_cell, watch
 from .limits import NEEDED_DESCRIPTORS, too_few_descriptors, too_little_memory
 from .options import MAGIC, MagicOptions, parse
 
@@ -200,7 +200,10 @@ def _session(
         stop_after=options.stop_after,
         title="a profiled cell that has not ended",
     )
-    metadata = {"cell_source": source, OTHER_CELLS: _other_cells(get_ipython(), file)}
+    shell = get_ipython()
+    metadata = {"cell_source": source, OTHER_CELLS: _other_cells(shell, file)}
+    if shell is not None and (cell := current_cell(shell)):
+        metadata["cell_id"] = cell
     return Session(plan, loops=loops, marked=marked, metadata=metadata)
 
 

@@ -81,8 +81,17 @@ def dashboard_settings(trace: Trace, verdict: str, claims: Iterable[Claim] = ())
         "headline": headline_pieces(trace, verdict, claims),
         "empty": empty_reasons(trace),
         "tabs": (tabs := rail(trace)),
+        **recorded_cell(trace),
         "open": "source" if tabs[0]["name"] == "source" else "operators",
     }
+
+
+def recorded_cell(trace: Trace) -> dict[str, dict[str, str]]:
+    """Return the text and the id of the recorded cell as ``cell``; nothing where they are not known."""
+    source = trace.metadata.get("cell_source")
+    if not isinstance(source, str) or TABS["source"].missing(trace):
+        return {}
+    return {"cell": {"id": str(trace.metadata.get("cell_id") or ""), "source": source}}
 
 
 def rail(trace: Trace) -> list[dict[str, str]]:

@@ -181,7 +181,7 @@ def _source(
     steps = 0 if part.trends is None else part.trends.shape[1]
     if part.trends is not None:
         columns[f"{number}.trend"] = part.trends.ravel()
-    return {**packed, "kind": "source", "steps": steps, "folded": part.folded}
+    return {**packed, "kind": "source", "file": part.file, "steps": steps, "folded": part.folded}
 
 
 def _document(figure: UIElement) -> str:

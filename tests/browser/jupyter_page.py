@@ -36,6 +36,9 @@ CHROMIUM_FLAGS = [
 PATIENCE_MS = 120_000
 """For whatever a page waits: two loaded cores need a minute for what takes a second otherwise."""
 
+EXTENSION = Path(__file__).parents[2] / "js" / "labextension"
+"""What makes the editor show the heat of lines."""
+
 LOCAL = ("http://127.0.0.1", "ws://127.0.0.1", "http://localhost", "blob:", "data:", "about:", "file:")
 
 
@@ -89,8 +92,13 @@ class Server:
             JUPYTER_DATA_DIR=str(home / "data"),
             JUPYTER_RUNTIME_DIR=str(home / "runtime"),
             IPYTHONDIR=str(home / "ipython"),
+            JUPYTER_PATH=str(home / "extensions"),
             PYTHONPATH=os.pathsep.join([here, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
         )
+        # an editable install holds a copy of the extension: what is tested is the one of the working tree
+        extension = home / "extensions" / "labextensions" / "notebook-prof-gutter"
+        if not extension.exists():
+            shutil.copytree(EXTENSION, extension)
         kind = "JupyterNotebookApp" if app == "notebook" else "LabApp"
         command = [
             sys.executable, "-m", "jupyter", app, "--allow-root", "--no-browser", f"--port={self.port}",

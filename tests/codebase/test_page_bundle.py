@@ -16,7 +16,7 @@ HINT = "run `make js` and commit what it writes"
 def _built(sources: Path, folder: Path) -> dict[str, bytes]:
     done = node("node", sources / "build.js", folder, cwd=sources)
     assert not done.returncode, done.stderr
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {path.name: path.read_bytes() for path in folder.glob("*.js")}
 
 
 def test_committed_scripts_are_what_the_sources_build_to(tmp_path: Path) -> None:
@@ -24,6 +24,8 @@ def test_committed_scripts_are_what_the_sources_build_to(tmp_path: Path) -> None
     built = _built(JS, tmp_path)
     assert built.keys() == committed.keys(), HINT
     assert [name for name in built if built[name] != committed[name]] == [], HINT
+    extension = JS / "labextension" / "static" / "remoteEntry.js"
+    assert (tmp_path / "labextension" / extension.name).read_bytes() == extension.read_bytes(), HINT
 
 
 def test_a_changed_source_builds_to_another_script(tmp_path: Path) -> None:

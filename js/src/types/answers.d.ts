@@ -479,6 +479,7 @@ interface SourcePart {
   size: number;
   rows: number;
   select: (SelectionPatch | null)[] | null;
+  file: string;
   steps: number;
   folded: boolean;
 }

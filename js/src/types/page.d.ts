@@ -32,6 +32,8 @@ interface Settings {
   empty: Record<string, string>;
   tabs: TabSettings[];
   open: string;
+  /** The recorded cell, where its lines are known: its id in the notebook, and its text. */
+  cell?: {id: string; source: string};
   notice?: string;
   absent?: string;
 }

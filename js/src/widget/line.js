@@ -13,6 +13,7 @@ export const MOST_ATTEMPTS = 3;
  * @property {(event: string, listener: (...told: any[]) => void) => void} off
  * @property {(message: unknown) => void} send
  * @property {Line} [nbpLine]
+ * @property {unknown} [widget_manager]
  */
 
 /**

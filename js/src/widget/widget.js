@@ -1,4 +1,5 @@
 // The live view: BokehJS comes over the comm once a page, questions and selections go to the kernel.
+import {EditorHeatSource} from '../editor/heat.js';
 import {markDark} from '../page/darkness.js';
 import {textElement} from '../shared/elements.js';
 import {loadBokeh} from './bokeh.js';
@@ -45,6 +46,7 @@ function hideStatic(uid) {
 /** One display of a widget. */
 class View {
   dispose = () => {};
+  /** @type {EditorHeatSource | null} */ heat = null;
   gone = false;
   host = textElement('div', 'nbp-host', '');
   waiting = textElement('div', 'nbp-waiting', 'loading the views …');
@@ -101,10 +103,18 @@ class View {
     this.show();
     this.show = hideStatic(settings.uid);
     this.el.classList.add('nbp-ready');
+    if (begun.settings.cell) this.tellEditor(begun.settings.cell);
+  }
+
+  /** @param {{id: string, source: string}} cell */
+  tellEditor(cell) {
+    const {model, el, line} = this;
+    this.heat = new EditorHeatSource({manager: model.widget_manager, el, cell, transport: line, store: line.store});
   }
 
   close() {
     this.gone = true;
+    this.heat?.close();
     clearTimeout(this.late);
     this.dispose();
     this.show();

@@ -110,6 +110,8 @@ class Source(Table):
 
     Attributes
     ----------
+    file : str
+        As `lines` calls it.
     trends : ndarray of float64, shape (rows, n), or None
         Time of each line over the steps, in n groups of steps.
     folded : bool
@@ -121,6 +123,7 @@ class Source(Table):
     many. All rows are sent.
     """
 
+    file: str = ""
     trends: npt.NDArray[np.float64] | None = None
     folded: bool = False
 

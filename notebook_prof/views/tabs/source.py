@@ -80,6 +80,7 @@ def _listing(
         select=select,
         title="the cell" if file == CELL else file,
         call="p.lines.source()" if file == CELL else f"p.lines.source({file!r})",
+        file=file,
         trends=_of_lines(trends, file, rows["line"].to_numpy()),
         folded=folded,
     )

@@ -72,6 +72,7 @@ class TablePart(Declared, tag_field="kind", tag="table"):
 class SourcePart(TablePart, tag_field="kind", tag="source"):
     """Source code: a table in the order of the file, whose column `trend` has `steps` numbers a row."""
 
+    file: str
     steps: int
     folded: bool
 

@@ -1,0 +1,142 @@
+// Tells the editor extension, if there is one, what the lines of the recorded cell took, and what of it is selected.
+import {Asker} from '../shared/asker.js';
+import {formatShare, formatTime} from '../shared/units.js';
+
+const PROTOCOL = 1;
+const SETTLED_MS = 150;
+const HOTTEST = 5;
+
+/**
+ * What is told of each line, the numbers of the editor being those of the cell behind its empty first lines.
+ * @param {ShownSource} part
+ * @param {number} above empty lines before the first
+ * @returns {EditorLine[]}
+ */
+export function editorLines(part, above) {
+  const {columns, select} = part,
+    most = (/** @type {string} */ key) => Math.max(...Array.from(columns[key] ?? [0])),
+    [host, device] = [most('total_ns'), most('device_ns')];
+  return Array.from(columns.line, (line, i) => {
+    const total = columns.total_ns?.[i] ?? 0,
+      own = columns.self_ns?.[i] ?? 0,
+      launched = columns.device_ns?.[i] ?? 0,
+      words = [
+        `${formatTime(total)}, ${formatShare(total / host)} of the hottest line`,
+        `self ${formatTime(own)}`,
+        launched ? `device ${formatTime(launched)}` : '',
+        columns.count?.[i] > 0 ? `ran ${columns.count[i]} ×` : 'sampled',
+      ];
+    return {line: line + above, host: total / host, device: device ? launched / device : 0, label: words.filter(Boolean).join('\n')};
+  }).filter((_, i) => select?.[i]);
+}
+
+/**
+ * @param {EditorLine[]} lines
+ */
+function inWords(lines) {
+  const hottest = [...lines].sort((a, b) => b.host - a.host).slice(0, HOTTEST);
+  return `Profiled: ${hottest.map(({line, label}) => `line ${line}: ${label.split('\n')[0]}`).join('; ')}.`;
+}
+
+/** The heat of one display of a profile. */
+export class EditorHeatSource {
+  /** @type {ShownSource | null} */ part = null;
+  timer = 0;
+  widget = Symbol('widget');
+
+  /**
+   * @param {{manager: unknown, el: HTMLElement, cell: {id: string, source: string}, transport: Transport, store: Store}} given
+   */
+  constructor({manager, el, cell, transport, store}) {
+    this.manager = manager;
+    this.el = el;
+    this.cell = cell;
+    this.store = store;
+    this.asker = new Asker(transport, () => {});
+    const written = cell.source.split('\n');
+    this.above = Math.max(0, written.findIndex((text) => text.trim()));
+    this.again = () => this.tell();
+    document.addEventListener('notebook-prof:gutter', this.again);
+    this.stop = store.subscribe((patch) => this.changed(patch));
+    this.ask();
+  }
+
+  /** @param {SelectionPatch} patch */
+  changed(patch) {
+    const keys = Object.keys(patch);
+    if (keys.includes('line')) this.tell();
+    if (!keys.some((key) => key !== 'line' && key !== 'focus')) return;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.ask(), SETTLED_MS);
+  }
+
+  async ask() {
+    try {
+      const answer = await this.asker.ask({t: 'panel', name: 'source', own: ['line']});
+      const part = 'parts' in answer ? answer.parts.find((one) => one.kind === 'source') : undefined;
+      this.part = part?.file === 'cell' && 'data' in answer ? {...part, columns: cellColumns(answer.data)} : null;
+      this.tell();
+    } catch {
+      // the views say when the kernel does not answer; the editor keeps what it shows
+    }
+  }
+
+  tell() {
+    const lines = this.part ? editorLines(this.part, this.above) : null;
+    this.send(lines);
+  }
+
+  /** @param {EditorLine[] | null} lines */
+  send(lines) {
+    const {manager, el, cell, widget, part, above} = this,
+      chosen = new Set(this.store.get().line ?? []),
+      numbers = part?.select?.flatMap((patch, i) => (patch?.line?.some((key) => chosen.has(key)) ? [part.columns.line[i] + above] : []));
+    /** @type {EditorHeat} */
+    const detail = {
+      protocol: PROTOCOL,
+      widget,
+      manager,
+      el,
+      cell: cell.id,
+      source: cell.source,
+      lines,
+      chosen: numbers ?? [],
+      words: lines ? inWords(lines) : '',
+      select: (line, extend) => this.select(line, extend),
+    };
+    document.dispatchEvent(new CustomEvent('notebook-prof:lines', {detail}));
+  }
+
+  /**
+   * A click in the editor selects the line; the same again takes it away.
+   * @param {number} line
+   * @param {boolean} extend
+   */
+  select(line, extend) {
+    const {part, store, above} = this,
+      at = part ? Array.from(part.columns.line).indexOf(line - above) : -1,
+      key = part?.select?.[at]?.line?.[0];
+    if (!key) return;
+    const now = store.get().line ?? [],
+      others = now.filter((one) => one !== key),
+      next = extend ? [...others, ...(now.includes(key) ? [] : [key])] : now.length === 1 && now[0] === key ? [] : [key];
+    store.set({line: next.length ? next : null}, 'editor');
+  }
+
+  close() {
+    clearTimeout(this.timer);
+    document.removeEventListener('notebook-prof:gutter', this.again);
+    this.stop();
+    this.asker.close();
+    this.send(null);
+  }
+}
+
+/**
+ * The columns of the first part.
+ * @param {NumberColumns} data
+ * @returns {NumberColumns}
+ */
+function cellColumns(data) {
+  return Object.fromEntries(Object.entries(data).flatMap(([key, values]) => (key.startsWith('0.') ? [[key.slice(2), values]] : [])));
+}

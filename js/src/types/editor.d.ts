@@ -1,0 +1,27 @@
+// What the page tells the editor extension of a cell, as an event on the document.
+
+/** A line of the cell, from 1 as the editor counts; `host` and `device` are shares of the line that takes most. */
+interface EditorLine {
+  line: number;
+  host: number;
+  device: number;
+  label: string;
+}
+
+interface EditorHeat {
+  protocol: number;
+  /** Who tells it: a display of a profile. */
+  widget: symbol;
+  /** Knows the notebook of the widget. */
+  manager: any;
+  el: HTMLElement;
+  /** Id of the cell when it was recorded; empty where the front-end does not tell. */
+  cell: string;
+  source: string;
+  /** Null takes it back. */
+  lines: EditorLine[] | null;
+  chosen: number[];
+  /** The hottest lines in words. */
+  words: string;
+  select(line: number, extend: boolean): void;
+}

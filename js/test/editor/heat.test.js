@@ -1,0 +1,24 @@
+import {expect, test} from 'vitest';
+
+import {editorLines} from '../../src/editor/heat.js';
+import {heatOf} from '../../src/tabs/source.js';
+
+const part = /** @type {any} */ ({
+  columns: {line: [1, 2, 4], total_ns: [0, 2e6, 1e6], self_ns: [0, 2e6, 1e6], device_ns: [0, 0, 500], count: [NaN, 3, NaN]},
+  select: [null, {line: ['cell:2']}, {line: ['cell:4']}],
+});
+
+test('lines of the editor are those that ran, behind the empty lines on top', () => {
+  const lines = editorLines(part, 2);
+  expect(lines.map(({line, host, device}) => [line, host, device])).toEqual([
+    [4, 1, 0],
+    [6, 0.5, 1],
+  ]);
+  expect(lines[0].label).toBe('2 ms, 100.0 % of the hottest line\nself 2 ms\nran 3 ×');
+  expect(lines[1].label).toContain('device 500 ns\nsampled');
+});
+
+test('a line that took nothing has no tint', () => {
+  expect([heatOf(0, 5), heatOf(5, 0), heatOf(5, 5)]).toEqual([0, 0, 1]);
+  expect(heatOf(0.05, 5)).toBeGreaterThan(0.05);
+});
