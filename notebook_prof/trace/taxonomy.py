@@ -43,6 +43,14 @@ EVALUATION_SUFFIX: Final = "#evaluation"
 BACKWARD_NODE_PREFIX: Final = "autograd::engine::evaluate_function: "
 """Start of the names of the slices in which PyTorch's autograd engine runs one node."""
 
+LOADER_START: Final = "DataLoader: start"
+LOADER_FETCH: Final = "DataLoader: fetch"
+LOADER_COLLATE: Final = "DataLoader: collate"
+LOADER_SEND: Final = "DataLoader: send"
+LOADER_WAIT: Final = "DataLoader: wait"
+"""Names of slices: a worker of a DataLoader starts, fetches a batch and collates its items, a thread of it
+pickles and sends the batch; the process waits for one."""
+
 STEP_PREFIX: Final = "ProfilerStep#"
 """Start of the names of the ranges that ``torch.profiler``'s ``step()`` opens."""
 

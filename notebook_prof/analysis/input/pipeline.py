@@ -160,9 +160,19 @@ def _torch(trace: Trace, spans: pd.DataFrame) -> pd.DataFrame:
             "wait_ns": length_within(from_workers, start, end),
             "push_ns": 0,
             "worker_ns": length_within(_union(host, work), start, end),
-            "workers": _active(tracks[work], host.ts[work], host.end[work], start, end),
+            "workers": _active(_processes(trace, tracks[work]), host.ts[work], host.end[work], start, end),
         }
     )
+
+
+def _processes(trace: Trace, track: IntArray) -> IntArray:
+    """Return a number a thread of the process of the steps, and one for all threads of any other process."""
+    tracks = trace.tracks.set_index("track")
+    pid = tracks["pid"].reindex([stepping_track(trace)]).iloc[0]
+    elsewhere = (tracks["pid"].notna() & (tracks["pid"] != pid)).fillna(False)
+    number = tracks.index.to_series().where(~elsewhere.astype(bool), -2 - tracks["pid"].fillna(0))
+    keys: IntArray = number.reindex(track).to_numpy(dtype=np.int64)
+    return keys
 
 
 def _active(track: IntArray, ts: IntArray, stop: IntArray, start: IntArray, end: IntArray) -> IntArray:

@@ -10,6 +10,7 @@ import pandas as pd
 from ...trace import PHASES, Trace, add, subtract, union
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import Intervals
+from ...trace.taxonomy import LOADER_FETCH, LOADER_SEND, LOADER_START
 from ..distributed.exposed import blocked_by_communication
 from ..grouping import covered
 from ..scope import Numbers, Scope, WindowLike, length_within, on_device, on_host, once, step_spans
@@ -97,13 +98,16 @@ def stepping_track(trace: Trace) -> int:
     """Return the track of the thread that runs the steps; -1 for a trace without host slices.
 
     It is the one with the most self time in data, forward, optimizer and evaluation slices; without
-    any, the one with the most self time at all.
+    any, the one with the most self time at all. Workers of a DataLoader are in other processes: never they.
     """
     return once(trace, "stepping track", lambda: _stepping_track(trace))
 
 
 def _stepping_track(trace: Trace) -> int:
     host = on_host(trace)
+    workers = np.unique(host.ints("track")[host.among("name", (LOADER_FETCH, LOADER_START, LOADER_SEND))])
+    if len(workers):
+        host = host.only(~np.isin(host.ints("track"), workers))
     if not len(host.rows):
         return -1
     own = host.among("phase", ("data", "forward", "optimizer", "evaluation"))

@@ -13,7 +13,8 @@ from ..base import Availability, Collector
 from ..devices import of_devices
 from ..options import CollectorOptions
 from .frames import users_only
-from .loaders import LoaderFacts
+from .loader.tables import put as put_loaders
+from .loader.watch import LoaderWatch
 from .modules import ModuleRanges, ParameterCounts
 from .profiler_conflict import ConflictWatch, profiling, release, stop_or_strand
 from .quiet import prime
@@ -45,7 +46,8 @@ class TorchCollector(Collector):
         self._modules: ModuleRanges | None = None
         self._counts: ParameterCounts | None = None
         self._conflicts: ConflictWatch | None = None
-        self._loaders = LoaderFacts()
+        self._loaders = LoaderWatch()
+        self._clock = Clock()
         self._running = False
         self._finished = False
 
@@ -77,6 +79,7 @@ class TorchCollector(Collector):
         if "profiler-busy" in self.report or self._session is None or self._refuses():
             self.abandon()
             return
+        self._clock = clock
         self._conflicts = ConflictWatch(self._torch)
         self._running = True  # first: an interrupt behind the next line must find what to stop
         self._session.start()
@@ -120,7 +123,6 @@ class TorchCollector(Collector):
             columns = users_only(columns)
         if self._counts is not None and (counts := self._counts.table()) is not None:
             builder.metadata.setdefault("tables", {})["modules"] = counts
-        self._loaders.put(builder)
         builder.metadata["torch_version"] = str(self._torch.__version__)
         if self._torch.cuda.is_available():
             count = self._torch.cuda.device_count()
@@ -134,6 +136,15 @@ class TorchCollector(Collector):
                 advice="record a few steps only: --steps 3:14, or steps=(3, 14)",
             )
         assemble(columns, builder)
+        try:
+            put_loaders(self._loaders, builder, self._clock)
+        except Exception as error:  # what torch has recorded stays
+            self.report.add(
+                "loaders-unread",
+                "loss",
+                example=f"{type(error).__name__}: {error}",
+                effect="what the workers of DataLoaders did is not known",
+            )
 
     def abandon(self) -> None:
         """Stop without a result and take every hook away."""

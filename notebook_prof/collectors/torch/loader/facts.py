@@ -1,86 +1,51 @@
-"""Which DataLoaders were used while a recording ran, and how they were made."""
+"""How a DataLoader was made."""
 
 from __future__ import annotations
 
 import inspect
-import sys
-from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Final
 
-from ...trace.builder import TraceBuilder
+from ....trace.builder import TraceBuilder
 
-_DATALOADER: Final = "torch.utils.data.dataloader"
 _WRAPPED: Final = 8
 _MOST: Final = 1000
 
 
 class LoaderFacts:
-    """Notes the settings of every DataLoader of which an iterator is made between `watch` and `unwatch`.
-
-    Nothing of the user's is called and nothing is kept but numbers and names. Afterwards the class of
-    iterators is as it was.
+    """The settings of DataLoaders. Nothing of the user's is called and nothing is kept but numbers and names.
 
     Examples
     --------
-    >>> facts = LoaderFacts()
-    >>> facts.watch()
-    >>> facts.unwatch()
-    >>> facts.rows
+    >>> LoaderFacts().rows
     []
     """
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
-        self._restore: Callable[[], None] | None = None
 
-    def watch(self) -> None:
-        """Begin, if torch's DataLoader is imported."""
-        module = sys.modules.get(_DATALOADER)
-        iterator = getattr(module, "_BaseDataLoaderIter", None)
-        if self._restore is not None or iterator is None:
-            return
-        original = iterator.__init__
-        rows = self.rows
+    def note(self, loader: Any) -> int:
+        """Count one more iterator of a loader.
 
-        def init(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
-            original(self, loader, *args, **kwargs)
-            try:
-                _note(rows, loader)
-            except Exception as error:  # the user's loop comes first
-                rows.append({"problem": f"{type(error).__name__}: {error}"})
-
-        def restore() -> None:
-            if iterator.__init__ is init:
-                iterator.__init__ = original
-
-        iterator.__init__ = init
-        self._restore = restore
-
-    def unwatch(self) -> None:
-        """End; a second call does nothing."""
-        restore, self._restore = self._restore, None
-        if restore is not None:
-            restore()
+        Returns
+        -------
+        int
+            Row of its settings; -1 where there are too many.
+        """
+        row = _facts(loader)
+        for number, earlier in enumerate(self.rows):
+            if {**earlier, "iterators": 0} == {**row, "iterators": 0}:
+                earlier["iterators"] += 1
+                return number
+        if len(self.rows) >= _MOST:
+            return -1
+        self.rows.append(row)
+        return len(self.rows) - 1
 
     def put(self, builder: TraceBuilder) -> None:
         """Fill ``metadata["loaders"]``: see `notebook_prof.analysis.loaders`."""
-        readable = [row for row in self.rows if "problem" not in row]
-        if readable:
-            builder.metadata["loaders"] = readable
-        for row in self.rows:
-            if "problem" in row:
-                builder.report.add("loader-unread", "info", example=row["problem"])
-
-
-def _note(rows: list[dict[str, Any]], loader: Any) -> None:
-    row = _facts(loader)
-    for earlier in rows:
-        if {**earlier, "iterators": 0} == {**row, "iterators": 0}:
-            earlier["iterators"] += 1
-            return
-    if len(rows) < _MOST:
-        rows.append(row)
+        if self.rows:
+            builder.metadata["loaders"] = self.rows
 
 
 def _facts(loader: Any) -> dict[str, Any]:

@@ -1,0 +1,220 @@
+"""A mapped file into which one worker of a DataLoader writes what it does; a killed worker leaves it behind.
+
+Imports the standard library only: workers that are spawned import this module.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import time
+from typing import Final
+
+clock: Final = time.perf_counter_ns
+"""CLOCK_MONOTONIC on Linux: the same in all processes, and the one that `trace.clocks.Clock` converts."""
+
+MAGIC: Final = 0x6E62704C
+HEADER: Final = struct.Struct("<17q")
+(
+    _MAGIC,
+    ARMED,
+    PID,
+    WORKER,
+    OPENED,
+    INIT_END,
+    STRIDE,
+    FETCH_BEGIN,
+    ITEM_INDEX,
+    ITEM_BEGIN,
+    BATCH_COUNT,
+    ITEM_COUNT,
+    SEND_COUNT,
+    NAMES_SIZE,
+    ITEMS_MADE,
+    ITEMS_TIMED,
+    SENDER,
+) = range(17)
+"""Fields of the header, each an int64."""
+
+OVER, RECORDING = 0, 1
+"""Values of ``ARMED``."""
+
+TOTAL: Final = struct.Struct("<2q")
+KINDS: Final = 64
+ITEM, FIRST_TRANSFORM = 0, 1
+"""Kinds of records in the ring of items; transforms are numbered from `FIRST_TRANSFORM`."""
+
+NAMES_BYTES: Final = 8192
+BATCH: Final = struct.Struct("<9q")
+"""Status, epoch, number within it, begin, begin of collate, end, CPU ns, CPU ns of collate, delay ns."""
+ITEM_RECORD: Final = struct.Struct("<4q")
+"""Kind, index, begin, end."""
+SEND: Final = struct.Struct("<6q")
+"""Epoch, number of the task, begin, end, CPU ns, bytes."""
+DONE, FAILED, ENDED = 0, 1, 2
+"""Status of a batch; ENDED: an IterableDataset had no more items."""
+
+BATCHES: Final = 1 << 13
+ITEMS: Final = 1 << 14
+SENDS: Final = 1 << 13
+TOTALS_AT: Final = HEADER.size
+NAMES_AT: Final = TOTALS_AT + KINDS * TOTAL.size
+BATCHES_AT: Final = NAMES_AT + NAMES_BYTES
+ITEMS_AT: Final = BATCHES_AT + BATCHES * BATCH.size
+SENDS_AT: Final = ITEMS_AT + ITEMS * ITEM_RECORD.size
+SIZE: Final = SENDS_AT + SENDS * SEND.size
+
+_FIELD: Final = struct.Struct("<q")
+_ITEM_STATE: Final = struct.Struct("<2q")
+
+
+class Ring:
+    """Records of one worker, in a mapped file or in memory.
+
+    A record is written first and counted afterwards, so that a worker that is killed loses its last event
+    only. When a ring is full the oldest records are overwritten; totals stay.
+
+    Parameters
+    ----------
+    path : str, optional
+        A file of `create`; memory of this process without.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the recording is over: its files are gone then.
+    """
+
+    def __init__(self, path: str = "") -> None:
+        if path:
+            descriptor = os.open(path, os.O_RDWR)
+            try:
+                self.map: mmap.mmap | None = mmap.mmap(descriptor, SIZE)
+            finally:
+                os.close(descriptor)
+        else:
+            self.map = mmap.mmap(-1, SIZE)
+            HEADER.pack_into(self.map, 0, MAGIC, RECORDING, *[0] * 15)
+        self.pid = os.getpid()
+        self._counts = [0, 0, 0]
+        self._totals = [[0, 0]]
+        self._names: list[str] = []
+        self._first_kinds: dict[object, int] = {}
+
+    @staticmethod
+    def create(path: str) -> None:
+        """Make an empty file, with all of its room: a page that cannot be had later would kill the worker.
+
+        Raises
+        ------
+        OSError
+            If there is no room.
+        """
+        with open(path, "xb") as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, SIZE)
+            else:
+                file.write(bytes(SIZE))
+                file.seek(0)
+            file.write(HEADER.pack(MAGIC, RECORDING, *[0] * 15))
+
+    @property
+    def recording(self) -> bool:
+        """Whether the recording goes on and this process is the one that writes."""
+        mapped = self.map
+        return (
+            mapped is not None
+            and _FIELD.unpack_from(mapped, 8 * ARMED)[0] == RECORDING
+            and self.pid == os.getpid()
+        )
+
+    def close(self) -> None:
+        """Let go of the memory; later records go nowhere."""
+        self.map = None  # unmapped with its last reference
+
+    def put(self, field: int, value: int) -> None:
+        """Write a field of the header."""
+        if self.map is not None:
+            _FIELD.pack_into(self.map, 8 * field, value)
+
+    def begin_item(self, index: int, begin_ns: int) -> None:
+        """Note which item is being made; a worker that hangs or is killed leaves it."""
+        if self.map is not None:
+            _ITEM_STATE.pack_into(self.map, 8 * ITEM_INDEX, index, begin_ns)
+
+    def item(self, kind: int, index: int, begin_ns: int, end_ns: int) -> None:
+        """Add an item, or one transform of it."""
+        mapped, count = self.map, self._counts[1]
+        if mapped is None:
+            return
+        at = ITEMS_AT + (count & (ITEMS - 1)) * ITEM_RECORD.size
+        ITEM_RECORD.pack_into(mapped, at, kind, index, begin_ns, end_ns)
+        total = self._totals[kind]
+        total[0] += 1
+        total[1] += end_ns - begin_ns
+        self._counts[1] = count + 1
+        _FIELD.pack_into(mapped, 8 * ITEM_COUNT, count + 1)
+
+    def total(self, kind: int) -> tuple[int, int]:
+        """Return how many of a kind were timed, and their ns."""
+        count, spent = self._totals[kind]
+        return count, spent
+
+    @property
+    def recorded(self) -> int:
+        """How many records of items and transforms were added."""
+        return self._counts[1]
+
+    @property
+    def kinds(self) -> range:
+        """Kinds of items and transforms so far."""
+        return range(len(self._totals))
+
+    def batch(self, *record: int) -> None:
+        """Add a batch: fields as in `BATCH`; totals are written with it."""
+        mapped, count = self.map, self._counts[0]
+        if mapped is None:
+            return
+        BATCH.pack_into(mapped, BATCHES_AT + (count & (BATCHES - 1)) * BATCH.size, *record)
+        self._counts[0] = count + 1
+        _FIELD.pack_into(mapped, 8 * BATCH_COUNT, count + 1)
+        for kind, total in enumerate(self._totals):
+            if total[0]:
+                TOTAL.pack_into(mapped, TOTALS_AT + kind * TOTAL.size, *total)
+
+    def send(self, *record: int) -> None:
+        """Add a batch that was pickled: fields as in `SEND`. Only the thread that sends calls it."""
+        mapped, count = self.map, self._counts[2]
+        if mapped is None:
+            return
+        SEND.pack_into(mapped, SENDS_AT + (count & (SENDS - 1)) * SEND.size, *record)
+        self._counts[2] = count + 1
+        _FIELD.pack_into(mapped, 8 * SEND_COUNT, count + 1)
+
+    def first_kind(self, key: object, names: list[str]) -> int:
+        """Return the kind of the first transform of a list, whose names are written at the first call.
+
+        Returns
+        -------
+        int
+            -1 if there is no room for so many.
+        """
+        kind = self._first_kinds.get(key)
+        if kind is not None:
+            return kind
+        data = "\0".join([*self._names, *names]).encode("utf-8", "replace")
+        kind = FIRST_TRANSFORM + len(self._names)
+        if self.map is None or len(data) > NAMES_BYTES or kind + len(names) > KINDS:
+            kind = -1
+        else:
+            self._names += names
+            self._totals += [[0, 0] for _ in names]
+            self.map[NAMES_AT : NAMES_AT + len(data)] = data
+            self.put(NAMES_SIZE, len(data))
+        self._first_kinds[key] = kind
+        return kind
+
+    def read(self) -> bytes:
+        """Return all of it."""
+        return bytes(self.map) if self.map is not None else b""

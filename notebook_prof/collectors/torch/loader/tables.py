@@ -1,0 +1,405 @@
+"""What was recorded of DataLoaders, as tables, slices, arrows and counters of a trace."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ....background import checkpoint
+from ....trace.arrays import IntArray
+from ....trace.builder import TraceBuilder
+from ....trace.clocks import Clock
+from ....trace.strings import Coded
+from ....trace.taxonomy import LOADER_COLLATE, LOADER_FETCH, LOADER_SEND, LOADER_START, LOADER_WAIT
+from . import ring as rings
+from .ring import HEADER
+from .watch import LoaderIterator, LoaderWatch
+
+MISSING: Final = -(1 << 62)
+"""In the tables, for a moment or a number that is not known."""
+_IN_PROCESS: Final = -1
+_BATCH: Final = np.dtype(
+    [
+        (name, "<i8")
+        for name in (
+            "status",
+            "epoch",
+            "seq",
+            "begin",
+            "collate",
+            "end",
+            "cpu_ns",
+            "collate_cpu_ns",
+            "delay_ns",
+        )
+    ]
+)
+_ITEM: Final = np.dtype([(name, "<i8") for name in ("kind", "index", "begin", "end")])
+_SEND: Final = np.dtype(
+    [(name, "<i8") for name in ("epoch", "batch", "begin", "end", "send_cpu_ns", "send_bytes")]
+)
+_MOMENTS: Final = (
+    "begin",
+    "collate",
+    "end",
+    "send_begin",
+    "send_end",
+    "arrive_begin",
+    "arrive_end",
+    "next_begin",
+    "next_end",
+)
+_NUMBERS: Final = ("status", "cpu_ns", "collate_cpu_ns", "delay_ns", "send_cpu_ns", "send_bytes", "due")
+_KEY: Final = ["epoch", "batch"]
+
+
+@dataclass(frozen=True, slots=True)
+class RingRecords:
+    """What one ring holds.
+
+    Attributes
+    ----------
+    header : tuple of int
+    totals : list of (int, int)
+        Count and ns by kind.
+    names : list of str
+        Of the kinds: ``""`` for items.
+    batches, items, sends : DataFrame
+        Oldest first; at most as many as the ring has room for.
+    """
+
+    header: tuple[int, ...]
+    totals: list[tuple[int, int]]
+    names: list[str]
+    batches: pd.DataFrame
+    items: pd.DataFrame
+    sends: pd.DataFrame
+
+    @property
+    def overwritten(self) -> int:
+        """How many batches there was no room for."""
+        return max(self.header[rings.BATCH_COUNT] - rings.BATCHES, 0)
+
+
+def parse(data: bytes) -> RingRecords:
+    """Read a ring.
+
+    Examples
+    --------
+    >>> ring = rings.Ring()
+    >>> ring.batch(rings.DONE, 0, 0, 10, 18, 20, 9, 2, 0)
+    >>> parse(ring.read()).batches[["begin", "end"]].values.tolist()
+    [[10, 20]]
+    """
+    header = HEADER.unpack_from(data)
+    text = data[rings.NAMES_AT : rings.NAMES_AT + header[rings.NAMES_SIZE]].decode("utf-8", "replace")
+    names = ["", *text.split("\0")] if text else [""]
+    totals: list[tuple[int, int]] = [
+        rings.TOTAL.unpack_from(data, rings.TOTALS_AT + kind * rings.TOTAL.size) for kind in range(len(names))
+    ]
+    return RingRecords(
+        header,
+        totals,
+        names,
+        _records(data, _BATCH, rings.BATCHES_AT, rings.BATCHES, header[rings.BATCH_COUNT]),
+        _records(data, _ITEM, rings.ITEMS_AT, rings.ITEMS, header[rings.ITEM_COUNT]),
+        _records(data, _SEND, rings.SENDS_AT, rings.SENDS, header[rings.SEND_COUNT]),
+    )
+
+
+def _records(data: bytes, dtype: np.dtype[Any], at: int, capacity: int, count: int) -> pd.DataFrame:
+    rows = np.frombuffer(data, dtype, capacity, at)
+    rows = rows[:count] if count <= capacity else np.roll(rows, -(count % capacity))
+    return pd.DataFrame({name: rows[name].astype(np.int64) for name in dtype.names or ()})
+
+
+def put(watch: LoaderWatch, builder: TraceBuilder, clock: Clock) -> None:
+    """Put the loaders, their batches and the tracks of their workers into `builder`."""
+    builder.report.extend(watch.report)
+    watch.facts.put(builder)
+    if not watch.iterators:
+        return
+    parts = _Parts(builder, clock)
+    for state in watch.iterators:
+        checkpoint()
+        if state.workers:
+            parts.add_workers(state)
+    in_process = {loader: parse(data) for loader, data in watch.in_process.items()}
+    for loader, records in in_process.items():
+        checkpoint()
+        parts.add_in_process(loader, records)
+    parts.finish(watch.iterators)
+
+
+class _Parts:
+    """Tables of several iterators, put together."""
+
+    def __init__(self, builder: TraceBuilder, clock: Clock) -> None:
+        self._builder, self._clock = builder, clock
+        self._batches: list[pd.DataFrame] = []
+        self._workers: list[dict[str, Any]] = []
+        self._items: list[dict[str, Any]] = []
+        self._overwritten = self._untimed = 0
+
+    def add_workers(self, state: LoaderIterator) -> None:
+        """Add an iterator with workers."""
+        batches = _main_side(state)
+        records = {number: parse(data) for number, data in state.rings.items()}
+        made = [
+            _of_worker(number, one, batches[batches["worker"] == number]) for number, one in records.items()
+        ]
+        if made:
+            batches = batches.merge(pd.concat(made), on=[*_KEY, "worker"], how="left")
+        batches = _complete(batches)
+        pids = {number: one.header[rings.PID] for number, one in records.items()}
+        batches["pid"] = batches["worker"].map(pids).fillna(0).astype(np.int64)
+        batches = batches.assign(loader=state.loader, iterator=state.number)
+        self._batches.append(batches)
+        for number, one in records.items():
+            self._note(state.loader, state.number, number, one, state)
+        self._draw(state, batches, records)
+
+    def add_in_process(self, loader: int, records: RingRecords) -> None:
+        """Add the batches that this process has made itself; no slices, since torch records them."""
+        rows = records.batches.rename(columns={"epoch": "iterator", "seq": "batch"})
+        rows = rows.assign(loader=loader, epoch=0, worker=_IN_PROCESS, pid=os.getpid(), sent=rows["begin"])
+        rows = rows.assign(next_begin=rows["begin"], next_end=rows["end"])
+        self._batches.append(_complete(rows))
+        self._note(loader, MISSING, _IN_PROCESS, records, None)
+
+    def finish(self, iterators: list[LoaderIterator]) -> None:
+        """Put the tables, and say what is missing from them."""
+        builder = self._builder
+        if self._batches:
+            table = pd.concat(self._batches, ignore_index=True)
+            order = ["loader", "iterator", "epoch", "batch", "worker", "pid", "sent"]
+            table = table[[*order, *_MOMENTS, *_NUMBERS]].astype(np.int64)
+            for name in _MOMENTS:
+                table[name] = np.where(table[name] == MISSING, MISSING, table[name] - table["sent"])
+            table["sent"] = self._clock.from_monotonic(table["sent"].to_numpy())
+            builder.table("loader_batches", table, times=("sent",))
+        if self._workers:
+            workers = pd.DataFrame(self._workers)
+            workers["created"] = self._clock.from_monotonic(workers["created"].to_numpy())
+            builder.table("loader_workers", workers, times=("created",))
+        if self._items:
+            builder.table("loader_items", pd.DataFrame(self._items), times=())
+        columns = ("number", "loader", "workers", "prefetch", "in_order", "persistent", "late", "epoch")
+        facts = pd.DataFrame({name: [getattr(state, name) for state in iterators] for name in columns})
+        builder.table("loader_iterators", facts, times=())
+        late = sum(state.late for state in iterators)
+        builder.report.add(
+            "loader-workers-older",
+            "info",
+            late,
+            effect="workers of a DataLoader that are older than the recording have no tracks: nothing can be "
+            "put into them",
+            advice="record the cell that makes the iterator",
+        )
+        builder.report.add(
+            "loader-batches-overwritten",
+            "loss",
+            self._overwritten,
+            effect=f"of each worker the last {rings.BATCHES:,} batches are kept; totals are of all",
+        )
+        builder.report.add(
+            "loader-items-untimed",
+            "info",
+            self._untimed,
+            effect="of short items one in several is timed, so that it takes 2 % of their time at most",
+        )
+
+    def _note(
+        self, loader: int, iterator: int, worker: int, records: RingRecords, state: LoaderIterator | None
+    ) -> None:
+        header = records.header
+        created = state.created_ns if state is not None else _first(records)
+
+        def since(value: int) -> int:
+            return value - created if value else MISSING
+
+        self._overwritten += records.overwritten
+        self._untimed += header[rings.ITEMS_MADE] - header[rings.ITEMS_TIMED]
+        exits = state.exits if state is not None else {}
+        self._workers.append(
+            {
+                "loader": loader,
+                "iterator": iterator,
+                "worker": worker,
+                "pid": header[rings.PID] or (os.getpid() if worker == _IN_PROCESS else 0),
+                "created": created,
+                "opened": since(header[rings.OPENED]),
+                "init_end": since(header[rings.INIT_END]),
+                "batches": header[rings.BATCH_COUNT],
+                "items": header[rings.ITEMS_MADE],
+                "items_timed": header[rings.ITEMS_TIMED],
+                "stride": header[rings.STRIDE],
+                "fetch_begin": since(header[rings.FETCH_BEGIN]),
+                "item_index": header[rings.ITEM_INDEX] if header[rings.ITEM_BEGIN] else MISSING,
+                "item_begin": since(header[rings.ITEM_BEGIN]),
+                "exit": exits.get(worker, MISSING),
+            }
+        )
+        for kind, (name, (count, spent)) in enumerate(zip(records.names, records.totals, strict=True)):
+            self._items.append(
+                {
+                    "loader": loader,
+                    "iterator": iterator,
+                    "worker": worker,
+                    "kind": kind,
+                    "name": name,
+                    "timed": count,
+                    "timed_ns": spent,
+                    "items": header[rings.ITEMS_MADE],
+                    "items_timed": header[rings.ITEMS_TIMED],
+                }
+            )
+
+    def _draw(self, state: LoaderIterator, batches: pd.DataFrame, records: dict[int, RingRecords]) -> None:
+        """Add tracks of workers, the waits of the process, arrows between them, and the ready batches."""
+        sources: list[pd.DataFrame] = []
+        for number, one in records.items():
+            if not one.header[rings.PID]:
+                continue
+            own = batches[(batches["worker"] == number) & (batches["begin"] != MISSING)]
+            handles = self._track(number, one, self._dataset(state))
+            sources.append(
+                own[_KEY].assign(
+                    handle=pd.Series(handles, dtype="float64").reindex(_row_keys(own)).to_numpy()
+                )
+            )
+        waited = batches[batches["arrive_begin"] != MISSING]
+        waited = waited[waited["waited"].astype(bool)]
+        if len(waited):
+            tid, name = state.thread
+            track = self._builder.track(name, pid=os.getpid(), tid=tid)
+            begin = waited["next_begin"].to_numpy(np.int64)
+            targets = self._slices(begin, waited["next_end"].to_numpy(np.int64), track, LOADER_WAIT)
+            if sources:
+                arrows = waited[_KEY].assign(target=targets).merge(pd.concat(sources), on=_KEY).dropna()
+                self._builder.flows("link", arrows["handle"].astype(np.int64), arrows["target"])
+        self._depth(state, batches)
+
+    def _track(self, number: int, records: RingRecords, dataset: str) -> dict[int, int]:
+        """Add the track of a worker; the slice of its n-th batch of an epoch by row of `records.batches`."""
+        pid = records.header[rings.PID]
+        track = self._builder.track(f"loader {number}", pid=pid, tid=pid)
+        header = records.header
+        if header[rings.INIT_END]:
+            self._slices(
+                np.array([header[rings.OPENED]]), np.array([header[rings.INIT_END]]), track, LOADER_START
+            )
+        rows = records.batches
+        handles = self._slices(rows["begin"], rows["end"], track, LOADER_FETCH)
+        collated = rows[rows["end"] > rows["collate"]]
+        self._slices(collated["collate"], collated["end"], track, LOADER_COLLATE, "python")
+        items = records.items
+        names = Coded(items["kind"].to_numpy(np.int32), [dataset, *records.names[1:]])
+        self._slices(items["begin"], items["end"], track, names, "python")
+        if len(records.sends):
+            queue = self._builder.track(f"loader {number} sends", pid=pid, tid=header[rings.SENDER])
+            self._slices(records.sends["begin"], records.sends["end"], queue, LOADER_SEND, "io")
+        return dict(zip(_row_keys(rows), handles.tolist(), strict=True))
+
+    def _dataset(self, state: LoaderIterator) -> str:
+        rows = self._builder.metadata.get("loaders", [])
+        row = rows[state.loader] if 0 <= state.loader < len(rows) else {}
+        return f"{row.get('dataset', 'dataset')}.{row.get('method', '__getitem__')}".replace(
+            "__iter__", "__next__"
+        )
+
+    def _slices(self, begin: Any, end: Any, track: int, name: Any, category: str = "annotation") -> IntArray:
+        start = self._clock.from_monotonic(np.asarray(begin, np.int64))
+        dur = np.asarray(end, np.int64) - np.asarray(begin, np.int64)
+        return self._builder.slices(
+            ts=start, dur=dur, track=track, name=name, category=category, phase="data"
+        )
+
+    def _depth(self, state: LoaderIterator, batches: pd.DataFrame) -> None:
+        """Add how many batches were ready: sent by a worker and not yet returned by ``next``."""
+        ready, taken = batches["send_end"], batches["next_end"]
+        times = np.concatenate([ready[ready != MISSING], taken[(ready != MISSING) & (taken != MISSING)]])
+        if not len(times):
+            return
+        change = np.ones(len(times), np.int64)
+        change[int((ready != MISSING).sum()) :] = -1
+        order = np.argsort(times, kind="stable")
+        name = "DataLoader: ready batches" + (f" {state.loader}" if state.loader else "")
+        track = self._builder.track(name, "counter", unit="1")
+        depth = np.maximum(np.cumsum(change[order]), 0)
+        self._builder.counter(track, self._clock.from_monotonic(times[order].astype(np.int64)), depth)
+
+
+def _first(records: RingRecords) -> int:
+    return int(records.batches["begin"].iloc[0]) if len(records.batches) else rings.clock()
+
+
+def _row_keys(rows: pd.DataFrame) -> list[int]:
+    keys: list[int] = (rows["epoch"] * 2**32 + rows["seq"]).tolist()
+    return keys
+
+
+def _main_side(state: LoaderIterator) -> pd.DataFrame:
+    """Return a row a task, with what the main process saw of it."""
+    sent = _events(state.sent, ("epoch", "batch", "worker", "sent"))
+    arrived = _events(state.arrived, ("epoch", "batch", "arrive_begin", "arrive_end"))
+    taken = _events(state.taken, ("epoch", "due", "next_begin", "next_end", "pending"))
+    taken["batch"] = _batch_taken(taken, arrived, state.in_order)
+    if not len(sent):  # workers that are older than the recording: what was sent before is not known
+        sent = arrived[_KEY].assign(worker=MISSING, sent=arrived["arrive_begin"])
+    batches = sent.merge(arrived.drop_duplicates(_KEY), on=_KEY, how="left")
+    batches = batches.merge(taken.drop_duplicates(_KEY), on=_KEY, how="left")
+    batches = batches.fillna(MISSING).astype(np.int64)
+    inside = np.searchsorted(np.sort(arrived["arrive_begin"].to_numpy()), batches["next_begin"].to_numpy())
+    until = np.searchsorted(np.sort(arrived["arrive_begin"].to_numpy()), batches["next_end"].to_numpy())
+    batches["waited"] = (until > inside).astype(np.int64)
+    batches = batches.sort_values([*_KEY], kind="stable").reset_index(drop=True)
+    batches["seq"] = batches.groupby(["epoch", "worker"]).cumcount().astype(np.int64)
+    return batches
+
+
+def _batch_taken(taken: pd.DataFrame, arrived: pd.DataFrame, in_order: bool) -> npt.NDArray[np.int64]:
+    """Return which batch each ``next`` gave: in order the one that was due, else the one that arrived."""
+    if in_order or not len(arrived):
+        return _in_order(taken, arrived)
+    last = np.searchsorted(arrived["arrive_end"].to_numpy(), taken["next_end"].to_numpy(), side="right") - 1
+    return np.asarray(arrived["batch"].to_numpy()[np.maximum(last, 0)], np.int64)
+
+
+def _in_order(taken: pd.DataFrame, arrived: pd.DataFrame) -> npt.NDArray[np.int64]:
+    """Return the first batch that arrived and is not before the one that was due.
+
+    Where a worker of an IterableDataset has ended, its tasks are never answered.
+    """
+    batch = np.asarray(taken["due"].to_numpy(), np.int64).copy()
+    for epoch in taken["epoch"].unique():
+        own = (taken["epoch"] == epoch).to_numpy()
+        numbers = np.sort(arrived.loc[arrived["epoch"] == epoch, "batch"].to_numpy())
+        if len(numbers):
+            at = np.minimum(np.searchsorted(numbers, batch[own]), len(numbers) - 1)
+            batch[own] = numbers[at]
+    return batch
+
+
+def _events(rows: list[tuple[int, ...]], names: tuple[str, ...]) -> pd.DataFrame:
+    data = np.array(rows, np.int64).reshape(-1, len(names))
+    return pd.DataFrame({name: data[:, column] for column, name in enumerate(names)})
+
+
+def _of_worker(number: int, records: RingRecords, tasks: pd.DataFrame) -> pd.DataFrame:
+    """Return what the worker did by task: the n-th fetch of an epoch is the n-th task that it was sent."""
+    rows = records.batches[records.batches["status"] != rings.ENDED]
+    rows = rows.merge(tasks[[*_KEY, "seq"]], on=["epoch", "seq"], how="inner")
+    sends = records.sends.rename(columns={"begin": "send_begin", "end": "send_end"})
+    rows = rows.merge(sends.drop_duplicates(_KEY), on=_KEY, how="left").drop(columns="seq")
+    return rows.assign(worker=number)
+
+
+def _complete(batches: pd.DataFrame) -> pd.DataFrame:
+    missing = [name for name in (*_MOMENTS, *_NUMBERS, "waited", "seq") if name not in batches]
+    return batches.assign(**dict.fromkeys(missing, MISSING)).fillna(MISSING).astype(np.int64)

@@ -1,0 +1,371 @@
+"""The main process's side of DataLoaders: which iterators there were, what they sent, got and waited for."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import tempfile
+import threading
+import weakref
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Final
+
+from ....trace.report import ImportReport
+from . import ring as rings
+from .facts import LoaderFacts
+from .ring import Ring, clock
+from .worker import FetchHook, Patches, WorkerInit, drop_frame, inherited, restore_fetcher
+
+_STATE: Final = "_notebook_prof_iterator"
+_SHARED_MEMORY: Final = "/dev/shm"
+_NO_MORE: Final = "_IterableDatasetStopIteration"
+_MOST_EVENTS: Final = 1_000_000
+_ROOM: Final = 8
+"""Shared memory is the user's batches' too: rings go there only if so many times their size is free."""
+
+Event = tuple[int, ...]
+
+
+@dataclass
+class LoaderIterator:
+    """One iterator of a DataLoader.
+
+    Attributes
+    ----------
+    number : int
+    loader : int
+        Row of `LoaderFacts`; -1 where that is not known.
+    workers, prefetch : int
+    in_order, persistent : bool
+    late : bool
+        Its workers are older than the recording: nothing of theirs is known.
+    epoch : int
+        How often it was begun again.
+    created_ns : int
+    sent, arrived, taken : list of tuple
+        Epoch, number of the task (of the one that is due), then: worker, instant; begin, end; begin, end,
+        tasks that are on their way.
+    rings : dict of int to bytes
+        By worker, after the end.
+    exits : dict of int to int
+        Exit status by worker, of those that have ended.
+    """
+
+    number: int
+    loader: int
+    workers: int
+    prefetch: int = 0
+    in_order: bool = True
+    persistent: bool = False
+    late: bool = False
+    epoch: int = 0
+    created_ns: int = field(default_factory=clock)
+    sent: list[Event] = field(default_factory=list)
+    arrived: list[Event] = field(default_factory=list)
+    taken: list[Event] = field(default_factory=list)
+    rings: dict[int, bytes] = field(default_factory=dict)
+    exits: dict[int, int] = field(default_factory=dict)
+    thread: tuple[int, str] = (0, "")
+    path: str = ""
+    iterator: Any = None
+
+    def note_exits(self, iterator: Any) -> None:
+        """Read how workers ended, without waiting for them: torch does that."""
+        for number, process in enumerate(getattr(iterator, "_workers", ())):
+            with suppress(Exception):
+                status = _exit_status(process)
+                if status is not None:
+                    self.exits[number] = status
+
+
+def _exit_status(process: Any) -> int | None:
+    status = getattr(process._popen, "returncode", None)
+    if status is None and hasattr(os, "waitid"):
+        ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended is not None:
+            status = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+    return status
+
+
+class LoaderWatch:
+    """Watches all DataLoaders of which an iterator is made, or used, between `watch` and `unwatch`.
+
+    While it watches, functions of torch's iterators are replaced on their classes; never on an iterator,
+    which would then not die with its last reference. Datasets, samplers and ``collate_fn`` are the user's own
+    objects all the time.
+    """
+
+    def __init__(self) -> None:
+        self.facts = LoaderFacts()
+        self.report = ImportReport()
+        self.iterators: list[LoaderIterator] = []
+        self.in_process: dict[int, bytes] = {}
+        self._rings: dict[int, Ring] = {}
+        self._folder = ""
+        self._pid = os.getpid()
+        self._patches: Patches | None = None
+        self._hook = FetchHook(self._ring_of)
+        self._making: dict[int, LoaderIterator] = {}
+
+    def watch(self) -> None:
+        """Begin."""
+        if self._patches is not None:
+            return
+        torch_side = import_module("torch.utils.data.dataloader")
+        patches = self._patches = Patches()
+        several = torch_side._MultiProcessingDataLoaderIter
+        patches.replace(torch_side.DataLoader, "_get_iterator", self._get_iterator)
+        patches.replace(several, "_reset", self._reset)
+        patches.replace(several, "_try_put_index", self._try_put_index)
+        patches.replace(several, "_try_get_data", self._try_get_data)
+        patches.replace(several, "_next_data", self._next_data)
+        self._hook.install()
+        inherited[:] = [*inherited, patches, self._hook.patches]
+
+    def unwatch(self) -> None:
+        """End: workers write no more from their next batch on. A second call does nothing."""
+        patches, self._patches = self._patches, None
+        if patches is None:
+            return
+        patches.restore()
+        self._hook.restore()
+        inherited[:] = [each for each in inherited if each not in (patches, self._hook.patches)]
+        for state in self.iterators:
+            self._close(state)
+        self.in_process = {loader: ring.read() for loader, ring in self._rings.items()}
+        for ring in self._rings.values():
+            ring.put(rings.ARMED, rings.OVER)
+            ring.close()
+        self._rings.clear()
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = ""
+
+    def _close(self, state: LoaderIterator) -> None:
+        iterator = state.iterator() if state.iterator is not None else None
+        state.iterator = None
+        if iterator is not None:
+            iterator.__dict__.pop(_STATE, None)
+            fetcher = iterator.__dict__.get("_dataset_fetcher")
+            if fetcher is not None:
+                restore_fetcher(fetcher)
+                fetcher.__dict__.pop(_STATE, None)
+            state.note_exits(iterator)
+        if not state.path:
+            return
+        for worker in range(state.workers):
+            with suppress(OSError, ValueError):
+                ring = Ring(state.path.format(worker))
+                ring.put(rings.ARMED, rings.OVER)
+                state.rings[worker] = ring.read()
+                ring.close()
+
+    # what replaces torch's functions: each takes the original and gives the new one
+
+    def _get_iterator(self, original: Any) -> Any:
+        watch = self
+
+        def _get_iterator(self: Any) -> Any:
+            if os.getpid() != watch._pid:
+                return original(self)
+            state = watch._begin(self)
+            if state is None:
+                return original(self)
+            before = self.__dict__.get("worker_init_fn", watch)
+            if state.path:
+                self.__dict__["worker_init_fn"] = WorkerInit(state.path, self.worker_init_fn)
+            me = threading.get_ident()
+            watch._making[me] = state
+            try:
+                iterator = original(self)
+            except BaseException as error:
+                drop_frame(error)
+                raise
+            finally:
+                watch._making.pop(me, None)
+                if state.path:
+                    if before is watch:
+                        del self.__dict__["worker_init_fn"]
+                    else:
+                        self.__dict__["worker_init_fn"] = before
+            watch._bind(state, iterator)
+            return iterator
+
+        return _get_iterator
+
+    def _reset(self, original: Any) -> Any:
+        watch = self
+
+        def _reset(self: Any, loader: Any, first_iter: bool = False) -> Any:
+            if not first_iter and os.getpid() == watch._pid:
+                watch._begin_again(self, loader)
+            try:
+                return original(self, loader, first_iter)
+            except BaseException as error:
+                drop_frame(error)
+                raise
+
+        return _reset
+
+    def _try_put_index(self, original: Any) -> Any:
+        watch = self
+
+        def _try_put_index(self: Any) -> Any:
+            state, before = watch._state_of(self), self._send_idx
+            try:
+                result = original(self)
+            except BaseException as error:
+                drop_frame(error)
+                raise
+            if state is not None and self._send_idx != before and len(state.sent) < _MOST_EVENTS:
+                state.sent.append((state.epoch, before, self._task_info[before][0], clock()))
+            return result
+
+        return _try_put_index
+
+    def _try_get_data(self, original: Any) -> Any:
+        watch = self
+
+        def _try_get_data(self: Any, *args: Any, **kwargs: Any) -> Any:
+            state, begin = watch._state_of(self), clock()
+            try:
+                result = original(self, *args, **kwargs)
+            except BaseException as error:
+                if state is not None:
+                    state.note_exits(self)
+                drop_frame(error)
+                raise
+            if state is not None and result[0] and type(result[1][0]) is int:
+                number, batch = result[1]
+                if type(batch).__name__ != _NO_MORE:
+                    state.arrived.append((state.epoch, number, begin, clock()))
+            return result
+
+        return _try_get_data
+
+    def _next_data(self, original: Any) -> Any:
+        watch = self
+
+        def _next_data(self: Any) -> Any:
+            state, begin = watch._state_of(self), clock()
+            due, pending = self._rcvd_idx, len(self._task_info)
+            try:
+                result = original(self)
+            except BaseException as error:
+                drop_frame(error)
+                raise
+            if state is not None and len(state.taken) < _MOST_EVENTS:
+                state.taken.append((state.epoch, due, begin, clock(), pending))
+            return result
+
+        return _next_data
+
+    # states of iterators
+
+    def _begin(self, loader: Any) -> LoaderIterator | None:
+        """Note a loader that is about to make an iterator, and make the rings of its workers."""
+        try:
+            row = self.facts.note(loader)
+            workers = int(loader.num_workers)
+            state = LoaderIterator(
+                len(self.iterators),
+                row,
+                workers,
+                int(loader.prefetch_factor or 0),
+                bool(getattr(loader, "in_order", True)),
+                bool(loader.persistent_workers),
+            )
+            state.thread = threading.get_native_id(), threading.current_thread().name
+            if workers:
+                state.path = self._make_rings(state)
+            self.iterators.append(state)
+        except Exception as error:  # the user's loop comes first
+            self.report.add("loader-unread", "info", example=f"{type(error).__name__}: {error}")
+            return None
+        return state
+
+    def _make_rings(self, state: LoaderIterator) -> str:
+        try:
+            if not self._folder:
+                self._folder = _private_folder(state.workers * rings.SIZE)
+            path = os.path.join(self._folder, f"{state.number}-{{}}")
+            for worker in range(state.workers):
+                Ring.create(path.format(worker))
+        except OSError as error:
+            self.report.add(
+                "loader-workers-unwatched",
+                "loss",
+                example=f"{type(error).__name__}: {error}",
+                effect="what the workers of a DataLoader did is not known",
+                advice="make room in the temporary folder",
+            )
+            return ""
+        return path
+
+    def _bind(self, state: LoaderIterator, iterator: Any) -> None:
+        """Let the iterator carry its state, and give it back the user's init function."""
+        with suppress(Exception):
+            state.iterator = weakref.ref(iterator)
+            iterator.__dict__[_STATE] = state
+            fetcher = iterator.__dict__.get("_dataset_fetcher")
+            if fetcher is not None:
+                fetcher.__dict__[_STATE] = state
+            init = iterator.__dict__.get("_worker_init_fn")
+            if isinstance(init, WorkerInit):
+                iterator._worker_init_fn = init.inner
+            elif isinstance(init, functools.partial) and init.args and isinstance(init.args[0], WorkerInit):
+                iterator._worker_init_fn = functools.partial(init.func, init.args[0].inner, *init.args[1:])
+
+    def _begin_again(self, iterator: Any, loader: Any) -> None:
+        """Note the next epoch of persistent workers."""
+        with suppress(Exception):
+            state = iterator.__dict__.get(_STATE)
+            if state is not None:
+                state.epoch += 1
+                return
+            state = self._begin_late(loader)
+            iterator.__dict__[_STATE] = state
+            state.iterator = weakref.ref(iterator)
+
+    def _begin_late(self, loader: Any) -> LoaderIterator:
+        state = LoaderIterator(
+            len(self.iterators),
+            self.facts.note(loader),
+            int(loader.num_workers),
+            int(loader.prefetch_factor or 0),
+            bool(getattr(loader, "in_order", True)),
+            bool(loader.persistent_workers),
+            late=True,
+        )
+        state.thread = threading.get_native_id(), threading.current_thread().name
+        self.iterators.append(state)
+        return state
+
+    def _state_of(self, iterator: Any) -> LoaderIterator | None:
+        state = iterator.__dict__.get(_STATE)
+        if state is None and self._making:
+            state = self._making.get(threading.get_ident())
+        return state if os.getpid() == self._pid else None
+
+    def _ring_of(self, fetcher: Any) -> tuple[Ring, int] | None:
+        """Return the ring of a fetcher of this process, which all iterators of its loader share."""
+        state = fetcher.__dict__.get(_STATE)
+        if not isinstance(state, LoaderIterator):
+            return None
+        ring = self._rings.get(state.loader)
+        if ring is None:
+            ring = self._rings[state.loader] = Ring()
+        return ring, state.number
+
+
+def _private_folder(needed: int) -> str:
+    """Make a folder in memory where there is plenty of it, else among temporary files."""
+    parent = None
+    with suppress(OSError, AttributeError):
+        room = os.statvfs(_SHARED_MEMORY)
+        if os.access(_SHARED_MEMORY, os.W_OK) and room.f_bavail * room.f_frsize > _ROOM * needed:
+            parent = _SHARED_MEMORY
+    return tempfile.mkdtemp(prefix="notebook-prof-loader-", dir=parent)
