@@ -15,6 +15,8 @@ from .device.roofline import roofline
 from .distributed.collectives import collectives
 from .distributed.communication import distributed
 from .distributed.mindspore_cluster import cluster_advice, cluster_links, cluster_steps
+from .input.loader_batches import loader_batches, loader_transforms, loader_workers
+from .input.loader_bounds import loader_bounds, loader_throughput
 from .input.operators import input_operators, input_queues
 from .input.pipeline import input_pipeline, loaders
 from .memory.blocks import memory_blocks
@@ -81,6 +83,11 @@ __all__ = [
     "line_calls",
     "line_steps",
     "lines",
+    "loader_batches",
+    "loader_bounds",
+    "loader_throughput",
+    "loader_transforms",
+    "loader_workers",
     "loaders",
     "memory",
     "memory_blocks",

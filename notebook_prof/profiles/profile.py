@@ -171,7 +171,7 @@ class Profile(OldNames):
 
     @property
     def input(self) -> Input:
-        """How steps got their data: ``pipeline``, ``queues``, ``operators``, ``loaders``."""
+        """How steps got their data: ``pipeline``, ``loaders``, ``bounds``, ``workers`` and their like."""
         return Input(self)
 
     @property

@@ -59,6 +59,11 @@ class Input(Namespace):
     queues = method(analysis.input_queues)
     operators = method(analysis.input_operators)
     loaders = method(analysis.loaders)
+    workers = method(analysis.loader_workers)
+    transforms = method(analysis.loader_transforms)
+    batches = method(analysis.loader_batches)
+    bounds = method(analysis.loader_bounds)
+    throughput = method(analysis.loader_throughput)
 
 
 class Device(Namespace):

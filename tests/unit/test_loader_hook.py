@@ -32,7 +32,7 @@ from torch.utils.data._utils import fetch  # noqa: E402
 from notebook_prof.collectors.torch.loader import ring as rings  # noqa: E402
 from notebook_prof.collectors.torch.loader import watch as watching  # noqa: E402
 from notebook_prof.collectors.torch.loader import worker as inside  # noqa: E402
-from notebook_prof.collectors.torch.loader.tables import RingRecords, parse  # noqa: E402
+from notebook_prof.collectors.torch.loader.records import RingRecords, parse  # noqa: E402
 from notebook_prof.collectors.torch.loader.watch import LoaderWatch  # noqa: E402
 from tests import loader_datasets as datasets  # noqa: E402
 

@@ -14,6 +14,7 @@ from .device import MOST, WAITING, judge_device, judge_once
 from .facts import OPERATORS, Facts
 from .finding import Finding
 from .lines import short
+from .loader import loader_words
 from .python import python_verdict
 from .runtime import runtime_verdict
 
@@ -144,6 +145,8 @@ def _waits(facts: Facts, phase: str, spent: int) -> Finding:
     )
     if (line := _line_in_phase(facts, phase)) is not None:
         sentence = sentence + ", most of it in " + line
+    if phase == "data" and facts.window is None and (loader := loader_words(facts.trace)) is not None:
+        sentence = sentence + "; " + loader
     return Finding(kind, sentence + ".", share.value, {f"{phase}_ns": spent}, select)
 
 

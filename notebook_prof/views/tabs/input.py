@@ -14,6 +14,7 @@ from ...units import format_count, format_ns, format_share
 from .. import figures
 from .analyses import followed, selection_of, without_input
 from .base import Absent, Fact, Facts, Note, Panel, Part, Tab, Table, pictures
+from .loader import loader_notes, loader_tables
 
 _FINDINGS = {
     "data_process": "Steps found the queue empty: the data are made too slowly.",
@@ -33,7 +34,8 @@ def input_data(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         figures.queues_figure(trace, selection),
         figures.input_figure(trace, selection),
     )
-    parts: list[Part] = [_facts(table), *_bottleneck_notes(queues, stages), *pictures(*drawn)]
+    parts: list[Part] = [_facts(table), *loader_notes(trace), *_bottleneck_notes(queues, stages)]
+    parts += [*pictures(*drawn), *loader_tables(trace)]
     if len(stages):
         parts.append(_stages(stages))
     if len(queues):
@@ -122,7 +124,8 @@ TAB: Final = Tab(
     input_data,
     without_input,
     place=60,
-    summary="Fetch and wait of each step; MindData's pipeline, queues and bottleneck.",
-    calls=("p.input.pipeline()",),
+    summary="Fetch and wait of each step; what bounds a DataLoader, its workers, transforms and batches; "
+    "MindData's pipeline, queues and bottleneck.",
+    calls=("p.input.pipeline()", "p.input.bounds()", "p.input.workers()"),
     plots={"input": ""},
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -17,32 +16,12 @@ from ....trace.clocks import Clock
 from ....trace.strings import Coded
 from ....trace.taxonomy import LOADER_COLLATE, LOADER_FETCH, LOADER_SEND, LOADER_START, LOADER_WAIT
 from . import ring as rings
-from .ring import HEADER
+from .records import RingRecords, parse
 from .watch import LoaderIterator, LoaderWatch
 
 MISSING: Final = -(1 << 62)
 """In the tables, for a moment or a number that is not known."""
 _IN_PROCESS: Final = -1
-_BATCH: Final = np.dtype(
-    [
-        (name, "<i8")
-        for name in (
-            "status",
-            "epoch",
-            "seq",
-            "begin",
-            "collate",
-            "end",
-            "cpu_ns",
-            "collate_cpu_ns",
-            "delay_ns",
-        )
-    ]
-)
-_ITEM: Final = np.dtype([(name, "<i8") for name in ("kind", "index", "begin", "end")])
-_SEND: Final = np.dtype(
-    [(name, "<i8") for name in ("epoch", "batch", "begin", "end", "send_cpu_ns", "send_bytes")]
-)
 _MOMENTS: Final = (
     "begin",
     "collate",
@@ -56,66 +35,6 @@ _MOMENTS: Final = (
 )
 _NUMBERS: Final = ("status", "cpu_ns", "collate_cpu_ns", "delay_ns", "send_cpu_ns", "send_bytes", "due")
 _KEY: Final = ["epoch", "batch"]
-
-
-@dataclass(frozen=True, slots=True)
-class RingRecords:
-    """What one ring holds.
-
-    Attributes
-    ----------
-    header : tuple of int
-    totals : list of (int, int)
-        Count and ns by kind.
-    names : list of str
-        Of the kinds: ``""`` for items.
-    batches, items, sends : DataFrame
-        Oldest first; at most as many as the ring has room for.
-    """
-
-    header: tuple[int, ...]
-    totals: list[tuple[int, int]]
-    names: list[str]
-    batches: pd.DataFrame
-    items: pd.DataFrame
-    sends: pd.DataFrame
-
-    @property
-    def overwritten(self) -> int:
-        """How many batches there was no room for."""
-        return max(self.header[rings.BATCH_COUNT] - rings.BATCHES, 0)
-
-
-def parse(data: bytes) -> RingRecords:
-    """Read a ring.
-
-    Examples
-    --------
-    >>> ring = rings.Ring()
-    >>> ring.batch(rings.DONE, 0, 0, 10, 18, 20, 9, 2, 0)
-    >>> parse(ring.read()).batches[["begin", "end"]].values.tolist()
-    [[10, 20]]
-    """
-    header = HEADER.unpack_from(data)
-    text = data[rings.NAMES_AT : rings.NAMES_AT + header[rings.NAMES_SIZE]].decode("utf-8", "replace")
-    names = ["", *text.split("\0")] if text else [""]
-    totals: list[tuple[int, int]] = [
-        rings.TOTAL.unpack_from(data, rings.TOTALS_AT + kind * rings.TOTAL.size) for kind in range(len(names))
-    ]
-    return RingRecords(
-        header,
-        totals,
-        names,
-        _records(data, _BATCH, rings.BATCHES_AT, rings.BATCHES, header[rings.BATCH_COUNT]),
-        _records(data, _ITEM, rings.ITEMS_AT, rings.ITEMS, header[rings.ITEM_COUNT]),
-        _records(data, _SEND, rings.SENDS_AT, rings.SENDS, header[rings.SEND_COUNT]),
-    )
-
-
-def _records(data: bytes, dtype: np.dtype[Any], at: int, capacity: int, count: int) -> pd.DataFrame:
-    rows = np.frombuffer(data, dtype, capacity, at)
-    rows = rows[:count] if count <= capacity else np.roll(rows, -(count % capacity))
-    return pd.DataFrame({name: rows[name].astype(np.int64) for name in dtype.names or ()})
 
 
 def put(watch: LoaderWatch, builder: TraceBuilder, clock: Clock) -> None:
@@ -322,8 +241,10 @@ class _Parts:
 
     def _depth(self, state: LoaderIterator, batches: pd.DataFrame) -> None:
         """Add how many batches were ready: sent by a worker and not yet returned by ``next``."""
-        ready, taken = batches["send_end"], batches["next_end"]
-        times = np.concatenate([ready[ready != MISSING], taken[(ready != MISSING) & (taken != MISSING)]])
+        ready, returned = batches["send_end"], batches["next_end"]
+        times = np.concatenate(
+            [ready[ready != MISSING], returned[(ready != MISSING) & (returned != MISSING)]]
+        )
         if not len(times):
             return
         change = np.ones(len(times), np.int64)
@@ -348,12 +269,12 @@ def _main_side(state: LoaderIterator) -> pd.DataFrame:
     """Return a row a task, with what the main process saw of it."""
     sent = _events(state.sent, ("epoch", "batch", "worker", "sent"))
     arrived = _events(state.arrived, ("epoch", "batch", "arrive_begin", "arrive_end"))
-    taken = _events(state.taken, ("epoch", "due", "next_begin", "next_end", "pending"))
-    taken["batch"] = _batch_taken(taken, arrived, state.in_order)
+    returned = _events(state.taken, ("epoch", "due", "next_begin", "next_end", "pending"))
+    returned["batch"] = _batch_taken(returned, arrived, state.in_order)
     if not len(sent):  # workers that are older than the recording: what was sent before is not known
         sent = arrived[_KEY].assign(worker=MISSING, sent=arrived["arrive_begin"])
     batches = sent.merge(arrived.drop_duplicates(_KEY), on=_KEY, how="left")
-    batches = batches.merge(taken.drop_duplicates(_KEY), on=_KEY, how="left")
+    batches = batches.merge(returned.drop_duplicates(_KEY), on=_KEY, how="left")
     batches = batches.fillna(MISSING).astype(np.int64)
     inside = np.searchsorted(np.sort(arrived["arrive_begin"].to_numpy()), batches["next_begin"].to_numpy())
     until = np.searchsorted(np.sort(arrived["arrive_begin"].to_numpy()), batches["next_end"].to_numpy())
@@ -363,22 +284,24 @@ def _main_side(state: LoaderIterator) -> pd.DataFrame:
     return batches
 
 
-def _batch_taken(taken: pd.DataFrame, arrived: pd.DataFrame, in_order: bool) -> npt.NDArray[np.int64]:
+def _batch_taken(returned: pd.DataFrame, arrived: pd.DataFrame, in_order: bool) -> npt.NDArray[np.int64]:
     """Return which batch each ``next`` gave: in order the one that was due, else the one that arrived."""
     if in_order or not len(arrived):
-        return _in_order(taken, arrived)
-    last = np.searchsorted(arrived["arrive_end"].to_numpy(), taken["next_end"].to_numpy(), side="right") - 1
+        return _in_order(returned, arrived)
+    last = (
+        np.searchsorted(arrived["arrive_end"].to_numpy(), returned["next_end"].to_numpy(), side="right") - 1
+    )
     return np.asarray(arrived["batch"].to_numpy()[np.maximum(last, 0)], np.int64)
 
 
-def _in_order(taken: pd.DataFrame, arrived: pd.DataFrame) -> npt.NDArray[np.int64]:
+def _in_order(returned: pd.DataFrame, arrived: pd.DataFrame) -> npt.NDArray[np.int64]:
     """Return the first batch that arrived and is not before the one that was due.
 
     Where a worker of an IterableDataset has ended, its tasks are never answered.
     """
-    batch = np.asarray(taken["due"].to_numpy(), np.int64).copy()
-    for epoch in taken["epoch"].unique():
-        own = (taken["epoch"] == epoch).to_numpy()
+    batch = np.asarray(returned["due"].to_numpy(), np.int64).copy()
+    for epoch in returned["epoch"].unique():
+        own = (returned["epoch"] == epoch).to_numpy()
         numbers = np.sort(arrived.loc[arrived["epoch"] == epoch, "batch"].to_numpy())
         if len(numbers):
             at = np.minimum(np.searchsorted(numbers, batch[own]), len(numbers) - 1)

@@ -16,8 +16,9 @@ from typing import Any, Final
 from ....trace.report import ImportReport
 from . import ring as rings
 from .facts import LoaderFacts
+from .fetching import FetchHook, Patches, drop_frame, restore_fetcher
 from .ring import Ring, clock
-from .worker import FetchHook, Patches, WorkerInit, drop_frame, inherited, restore_fetcher
+from .worker import WorkerInit, inherited
 
 _STATE: Final = "_notebook_prof_iterator"
 _SHARED_MEMORY: Final = "/dev/shm"

@@ -1,0 +1,270 @@
+"""Batches, workers and transforms of PyTorch's DataLoaders, as the workers themselves recorded them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace import Trace
+from ..scope import once
+from ..time.recorded_steps import recorded_table
+
+MISSING: Final = -(1 << 62)
+"""In the recorded tables, for a moment or a number that is not known."""
+BATCHES: Final = {
+    "loader": "int64",
+    "iterator": "int64",
+    "epoch": "int64",
+    "batch": "int64",
+    "worker": "Int64",
+    "pid": "Int64",
+    "ts": "Int64",
+    "items_ns": "Int64",
+    "collate_ns": "Int64",
+    "cpu_ns": "Int64",
+    "delay_ns": "Int64",
+    "send_ns": "Int64",
+    "send_bytes": "Int64",
+    "receive_ns": "Int64",
+    "wait_ns": "Int64",
+    "next_ts": "Int64",
+    "loop_ns": "Int64",
+    "failed": "bool",
+}
+WORKERS: Final = {
+    "loader": "int64",
+    "iterator": "Int64",
+    "worker": "Int64",
+    "pid": "Int64",
+    "start_ns": "Int64",
+    "init_ns": "Int64",
+    "batches": "int64",
+    "items": "int64",
+    "items_ns": "int64",
+    "collate_ns": "int64",
+    "send_ns": "int64",
+    "cpu_ns": "int64",
+    "delay_ns": "int64",
+    "busy_share": "float64",
+    "exit": "Int64",
+    "in_item": "Int64",
+}
+TRANSFORMS: Final = {
+    "loader": "int64",
+    "part": "str",
+    "name": "str",
+    "items": "int64",
+    "timed": "int64",
+    "total_ns": "int64",
+    "mean_ns": "float64",
+    "share": "float64",
+}
+
+
+def loader_batches(trace: Trace) -> pd.DataFrame:
+    """List the batches of PyTorch's DataLoaders: who made each, and what of it took how long.
+
+    Parameters
+    ----------
+    trace : Trace
+
+    Returns
+    -------
+    DataFrame
+        By iterator, epoch and batch, at most the last 8,192 of a worker; no rows where none was recorded.
+
+        - ``loader`` int64: row of `loaders`; ``iterator``, ``epoch``, ``batch`` int64: from 0;
+        - ``worker`` Int64: missing where the process itself made it; ``pid`` Int64;
+        - ``ts`` Int64: when its first item was begun; missing where the workers are older than the recording;
+        - ``items_ns``, ``collate_ns`` Int64: to make the items and to put them together;
+          ``cpu_ns``: CPU time of both; ``delay_ns``: time that the worker stood ready without a core (Linux);
+        - ``send_ns``, ``send_bytes`` Int64: to pickle it, and what goes through the pipe: tensors go by
+          shared memory;
+        - ``receive_ns`` Int64: from then, or from when the process asked, to when it had it;
+        - ``wait_ns`` Int64: duration of the ``next`` that gave it; ``next_ts``: its begin; ``loop_ns``: from
+          its end to the ``next`` after it;
+        - ``failed`` bool: making it raised an exception.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> loader_batches(TraceBuilder().seal()).empty
+    True
+    """
+    return once(trace, "loader batches", lambda: _batches(trace))
+
+
+def _batches(trace: Trace) -> pd.DataFrame:
+    table = recorded_table(trace, "loader_batches")
+    if table is None:
+        return pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in BATCHES.items()})
+    table = table.sort_values(["iterator", "epoch", "batch"], kind="stable").reset_index(drop=True)
+
+    def between(begin: str, end: str) -> Any:
+        both = (table[begin] != MISSING) & (table[end] != MISSING)
+        return (table[end] - table[begin]).where(both)
+
+    asked = table["arrive_begin"].where(table["arrive_begin"] > table["send_end"], table["send_end"])
+    arrived = table["arrive_end"].where(table["arrive_end"] != MISSING) - asked.where(asked != MISSING)
+    ends = (table["sent"] + table["next_end"]).where(table["next_end"] != MISSING)
+    begins = (table["sent"] + table["next_begin"]).where(table["next_begin"] != MISSING)
+    after = begins.groupby([table["iterator"], table["epoch"]]).shift(-1)
+    as_recorded = {name: table[name].where(table[name] != MISSING) for name in _AS_RECORDED}
+    columns = {
+        **{name: table[name] for name in ("loader", "iterator", "epoch", "batch")},
+        "worker": table["worker"].where(table["worker"] >= 0),
+        "pid": table["pid"].where(table["pid"] > 0),
+        "ts": (table["sent"] + table["begin"]).where(table["begin"] != MISSING),
+        "items_ns": between("begin", "collate"),
+        "collate_ns": between("collate", "end"),
+        **as_recorded,
+        "send_ns": between("send_begin", "send_end"),
+        "receive_ns": arrived.where(table["send_end"] != MISSING).clip(lower=0),
+        "wait_ns": between("next_begin", "next_end"),
+        "next_ts": begins,
+        "loop_ns": (after - ends).clip(lower=0),
+        "failed": table["status"] == 1,
+    }
+    return pd.DataFrame({name: columns[name] for name in BATCHES}).astype(BATCHES)
+
+
+_AS_RECORDED: Final = ("cpu_ns", "delay_ns", "send_bytes")
+
+
+def loader_workers(trace: Trace) -> pd.DataFrame:
+    """List the worker processes of PyTorch's DataLoaders, with what each did.
+
+    Parameters
+    ----------
+    trace : Trace
+
+    Returns
+    -------
+    DataFrame
+        A row a process, by iterator and worker; no rows where none was recorded.
+
+        - ``loader`` int64: row of `loaders`; ``iterator`` Int64; ``worker`` Int64, missing (as ``iterator``)
+          for the process itself, which makes the batches of a loader without workers; ``pid`` Int64;
+        - ``start_ns`` Int64: from the beginning of the iterator to the worker's own; ``init_ns``: its
+          ``worker_init_fn``;
+        - ``batches``, ``items`` int64: how many it made;
+        - ``items_ns``, ``collate_ns``, ``send_ns``, ``cpu_ns``, ``delay_ns`` int64: sums of `loader_batches`;
+        - ``busy_share`` float64: of the time from its first batch to its last, in which it made batches;
+        - ``exit`` Int64: its exit status where it ended by itself, -9 for one that was killed;
+        - ``in_item`` Int64: index of the item that it was making at the end of the recording, or of itself.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> loader_workers(TraceBuilder().seal()).empty
+    True
+    """
+    table = recorded_table(trace, "loader_workers")
+    if table is None:
+        return pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in WORKERS.items()})
+    batches = loader_batches(trace)
+    spent = batches[["items_ns", "collate_ns"]].sum(axis="columns", min_count=2)
+    own = batches.assign(worker=batches["worker"].fillna(-1), end=batches["ts"] + spent, busy=spent)
+    own.loc[own["worker"] < 0, "iterator"] = MISSING
+    sums = own.groupby(["loader", "iterator", "worker"]).agg(
+        **{
+            name: (name, "sum")
+            for name in ("items_ns", "collate_ns", "send_ns", "cpu_ns", "delay_ns", "busy")
+        },
+        first=("ts", "min"),
+        last=("end", "max"),
+    )
+    table = table.drop(columns=["created"]).merge(
+        sums.reset_index(), on=["loader", "iterator", "worker"], how="left"
+    )
+    missing = table.where(table != MISSING)
+    alive = (missing["last"] - missing["first"]).astype("float64")
+    table = missing.assign(
+        worker=missing["worker"].where(missing["worker"] >= 0),
+        pid=missing["pid"].where(missing["pid"] > 0),
+        start_ns=missing["opened"],
+        init_ns=missing["init_end"] - missing["opened"],
+        busy_share=(missing["busy"].astype("float64") / alive.where(alive > 0)).clip(upper=1.0),
+        in_item=missing["item_index"].where(missing["item_index"] >= 0),
+    )
+    whole = [name for name, dtype in WORKERS.items() if dtype == "int64"]
+    table[whole] = table[whole].fillna(0)
+    table = table.sort_values(["loader", "iterator", "worker"], kind="stable", na_position="first")
+    return table[list(WORKERS)].astype(WORKERS).reset_index(drop=True)
+
+
+def loader_transforms(trace: Trace) -> pd.DataFrame:
+    """Divide what making batches takes among transforms, the rest of an item, collate and sending.
+
+    Parameters
+    ----------
+    trace : Trace
+
+    Returns
+    -------
+    DataFrame
+        By loader: transforms in their order, the rest of the item, collate, send; no rows where no batch was
+        recorded.
+
+        - ``loader`` int64: row of `loaders`;
+        - ``part`` str: ``transform`` (of a ``Compose`` in a field of the dataset), ``item`` (the rest of it:
+          reading, decoding, transforms of another kind), ``collate``, ``send`` (pickling; copies into shared
+          memory are collate's);
+        - ``name`` str: class or function of a transform, else empty;
+        - ``items`` int64: how many were made; ``timed`` int64: of how many it was timed: short ones are timed
+          one in several, and the total is theirs times ``items`` by timed items;
+        - ``total_ns`` int64; ``mean_ns`` float64: by item; ``share`` float64: of all parts of the loader.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> loader_transforms(TraceBuilder().seal()).empty
+    True
+    """
+    items = recorded_table(trace, "loader_items")
+    if items is None:
+        return pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in TRANSFORMS.items()})
+    batches = loader_batches(trace)
+    rows = [
+        row
+        for loader, own in items.groupby("loader", sort=True)
+        for row in _parts(int(str(loader)), own, batches[batches["loader"] == loader])
+    ]
+    return pd.DataFrame(rows, columns=list(TRANSFORMS)).astype(TRANSFORMS)
+
+
+def _parts(loader: int, items: pd.DataFrame, batches: pd.DataFrame) -> list[dict[str, Any]]:
+    totals = items[items["kind"] == 0]
+    made = int(totals["items"].sum())
+    per_timed = items["items"] / items["items_timed"].where(items["items_timed"] > 0)
+    estimate = (items["timed_ns"] * per_timed).fillna(0.0)
+    transforms = items.assign(estimate=estimate)[items["kind"] > 0]
+    by_kind = transforms.groupby("kind", sort=True).agg(
+        name=("name", "first"), timed=("timed", "sum"), total=("estimate", "sum")
+    )
+    spent = {name: int(batches[name].sum()) for name in ("items_ns", "collate_ns", "send_ns")}
+    parts = [("transform", str(row["name"]), int(row["timed"]), float(row["total"]))
+             for row in by_kind.to_dict("records")]  # fmt: skip
+    in_transforms = sum(part[3] for part in parts)
+    parts += [
+        ("item", "", int(totals["timed"].sum()), max(spent["items_ns"] - in_transforms, 0.0)),
+        ("collate", "", made, float(spent["collate_ns"])),
+    ]
+    if spent["send_ns"]:
+        parts.append(("send", "", made, float(spent["send_ns"])))
+    whole = sum(part[3] for part in parts)
+    return [
+        {
+            "loader": loader,
+            "part": part,
+            "name": name,
+            "items": made,
+            "timed": timed,
+            "total_ns": round(total),
+            "mean_ns": total / made if made else np.nan,
+            "share": total / whole if whole else np.nan,
+        }
+        for part, name, timed, total in parts
+    ]

@@ -1,0 +1,401 @@
+"""What bounds a DataLoader, and how fast it would be with another number of workers."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace import Trace
+from ..scope import once
+from ..time.recorded_steps import recorded_table
+from .loader_batches import loader_batches, loader_transforms
+from .pipeline import loaders
+
+NOT_THE_LOADER: Final = "not the loader"
+TOO_FEW: Final = "too few batches"
+_FEWEST: Final = 6
+_WAITS: Final = 0.1
+"""A loop that waits for less of its time is not bound by its loader."""
+_ORDER_GAIN, _SPREAD = 0.15, 0.5
+_ENOUGH: Final = 1.05
+_MOST_WORKERS: Final = 32
+_MOST_BATCHES: Final = 1000
+_BOUNDS: Final = {
+    "loader": "int64",
+    "dataset": "str",
+    "workers": "int64",
+    "batches": "int64",
+    "bound": "str",
+    "wait_share": "float64",
+    "loop_ns": "int64",
+    "batch_ns": "int64",
+    "transform_ns": "int64",
+    "storage_ns": "int64",
+    "collate_ns": "int64",
+    "transport_ns": "Int64",
+    "cpu_ns": "int64",
+    "spread": "float64",
+    "order_gain": "float64",
+    "enough": "Int64",
+    "best": "Int64",
+    "rate": "float64",
+    "best_rate": "float64",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """One loader's steady batches, from which torch's schedule is simulated.
+
+    Attributes
+    ----------
+    times : list of float
+        ns that each batch took its worker, sending included.
+    fetch_ns : float
+        The same without sending, on average.
+    loop_ns : float
+        What the loop does itself with a batch.
+    receive_ns : float
+        What the process needs to take a batch from a worker; 0 where that is not known.
+    cpu_ns : float
+        CPU time of a batch in its worker.
+    workers, prefetch, cores : int
+    in_order : bool
+    """
+
+    times: list[float]
+    fetch_ns: float
+    loop_ns: float
+    receive_ns: float
+    cpu_ns: float
+    workers: int
+    prefetch: int
+    cores: int
+    in_order: bool
+
+    @property
+    def target_ns(self) -> float:
+        """Time a batch that no number of workers can go below."""
+        return self.loop_ns + self.receive_ns
+
+    def batch_ns(self, workers: int, *, in_order: bool | None = None) -> float:
+        """Return the time a batch with so many workers; all of them share the cores."""
+        if not workers:
+            return self.loop_ns + self.fetch_ns
+        ordered = self.in_order if in_order is None else in_order
+        time = simulate(self.times, self.target_ns, workers, self.prefetch, in_order=ordered)
+        return max(time, (self.cpu_ns + self.target_ns) / self.cores if self.cores else 0.0)
+
+    def best(self) -> int:
+        """Return the smallest number of workers that is enough or, where none is, as good as any."""
+        times: list[float] = []
+        for workers in range(1, _MOST_WORKERS + 1):
+            times.append(self.batch_ns(workers))
+            if times[-1] <= _ENOUGH * self.target_ns:
+                return workers
+        return 1 + next(i for i, time in enumerate(times) if time <= _ENOUGH * min(times))
+
+
+def simulate(
+    times: Sequence[float], target_ns: float, workers: int, prefetch: int = 2, *, in_order: bool = True
+) -> float:
+    """Return the mean time a batch of torch's own schedule.
+
+    Workers get tasks in turn, each works one after the other, and a new task is sent whenever a batch is
+    taken; ``prefetch`` tasks a worker are sent ahead.
+
+    Parameters
+    ----------
+    times : sequence of float
+        What each batch takes a worker, in the order of the batches.
+    target_ns : float
+        What the loop takes between two batches.
+    workers, prefetch : int
+    in_order : bool
+        Take batches in their order; otherwise as they are ready.
+
+    Returns
+    -------
+    float
+        In steady state: without the batches that are sent ahead.
+
+    Examples
+    --------
+    >>> [round(simulate([100.0] * 60, 20.0, workers)) for workers in (1, 2, 8)]
+    [100, 49, 20]
+    """
+    returned = _in_order(times, target_ns, workers, prefetch) if in_order else _any_order(
+        times, target_ns, workers, prefetch
+    )  # fmt: skip
+    skip = min(len(returned) // 3, workers * prefetch)
+    return (returned[-1] - returned[skip]) / max(1, len(returned) - 1 - skip)
+
+
+def _in_order(times: Sequence[float], target_ns: float, workers: int, prefetch: int) -> list[float]:
+    returned: list[float] = []
+    free, now = [0.0] * workers, 0.0
+    ahead = workers * prefetch
+    for number, time in enumerate(times):
+        sent = returned[number - ahead] if number >= ahead else 0.0
+        worker = number % workers
+        free[worker] = max(free[worker], sent) + time
+        now = max(now, free[worker])
+        returned.append(now)
+        now += target_ns
+    return returned
+
+
+def _any_order(times: Sequence[float], target_ns: float, workers: int, prefetch: int) -> list[float]:
+    returned: list[float] = []
+    free, tasks, now = [0.0] * workers, [0] * workers, 0.0
+    ready: list[tuple[float, int]] = []
+    turn = sent = 0
+    while len(returned) < len(times):
+        while sent < len(times) and min(tasks) < prefetch:
+            while tasks[turn % workers] >= prefetch:
+                turn += 1
+            worker, turn = turn % workers, turn + 1
+            free[worker] = max(free[worker], now) + times[sent]
+            tasks[worker] += 1
+            heapq.heappush(ready, (free[worker], worker))
+            sent += 1
+        at, worker = heapq.heappop(ready)
+        now, tasks[worker] = max(now, at), tasks[worker] - 1
+        returned.append(now)
+        if sent < len(times):  # torch sends the next task before it returns the batch
+            while tasks[turn % workers] >= prefetch:
+                turn += 1
+            worker, turn = turn % workers, turn + 1
+            free[worker] = max(free[worker], now) + times[sent]
+            tasks[worker] += 1
+            heapq.heappush(ready, (free[worker], worker))
+            sent += 1
+        now += target_ns
+    return returned
+
+
+def loader_bounds(trace: Trace) -> pd.DataFrame:
+    """Say what bounds each of PyTorch's DataLoaders, and how many workers would do.
+
+    Parameters
+    ----------
+    trace : Trace
+
+    Returns
+    -------
+    DataFrame
+        A row a loader, as in `loaders`; no rows where no batch was recorded. Times are means by batch,
+        without the batches that workers make ahead.
+
+        - ``loader`` int64; ``dataset`` str; ``workers``, ``batches`` int64;
+        - ``bound`` str: ``not the loader``, ``order``, ``transform``, ``storage``, ``collate``,
+          ``transport``, or ``too few batches``;
+        - ``wait_share`` float64: of the loop's time, in ``next``; ``loop_ns`` int64: the rest of it;
+        - ``batch_ns`` int64: of a worker, sending included; of it ``transform_ns``, ``storage_ns`` (blocked),
+          ``collate_ns`` int64; ``transport_ns`` Int64: sending and receiving, missing without workers;
+        - ``cpu_ns`` int64: CPU time of a batch in its worker;
+        - ``spread`` float64: standard deviation of the workers' times by their mean; ``order_gain`` float64:
+          how much faster ``in_order=False`` would be;
+        - ``enough`` Int64: the smallest number of workers for which the loop does not wait, missing where
+          there is none; ``best`` Int64: that, or the smallest one that is as good as any;
+        - ``rate``, ``best_rate`` float64: batches a second, measured and with `best` workers.
+
+    See Also
+    --------
+    loader_throughput : batches a second by number of workers.
+
+    Notes
+    -----
+    A loop that waits less than a tenth of its time is not bound by the loader. *Order*: taking batches as
+    they are ready would be over 15 % faster, and the workers' times spread by over half. *Transport* where
+    the workers suffice: batches are ready, and the loop waits to receive them. Else the largest of: the
+    transforms (without a ``Compose``: CPU time and the time ready without a core, less collate), storage (the
+    rest of the items), collate and transport. Torch's schedule is simulated with the recorded times, and all
+    processes share the cores: for batches that take CPU time, no number of workers goes beyond that.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> loader_bounds(TraceBuilder().seal()).empty
+    True
+    """
+    rows = [_bound(trace, *one) for one in _steady(trace)]
+    return pd.DataFrame(rows, columns=list(_BOUNDS)).astype(_BOUNDS)
+
+
+def loader_throughput(trace: Trace) -> pd.DataFrame:
+    """Predict the batches a second of PyTorch's DataLoaders by the number of workers.
+
+    Parameters
+    ----------
+    trace : Trace
+
+    Returns
+    -------
+    DataFrame
+        By loader and number of workers, from 0 to past the best one; no rows for too few batches.
+
+        - ``loader``, ``workers`` int64;
+        - ``rate`` float64: batches a second, by simulation; see `loader_bounds`. Without workers sending is
+          not known: the rates with workers are before transport then;
+        - ``measured`` float64: the recording's own rate, NaN for other numbers of workers.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> loader_throughput(TraceBuilder().seal()).empty
+    True
+    """
+    rows: list[dict[str, Any]] = []
+    for loader, steady in _steady(trace):
+        schedule = _schedule(trace, loader, steady)
+        if schedule is None:
+            continue
+        measured = 1e9 / _measured_ns(steady)
+        for workers in range(max(schedule.best() + 3, schedule.workers + 1)):
+            own = measured if workers == schedule.workers else np.nan
+            rate = 1e9 / schedule.batch_ns(workers)
+            rows.append({"loader": loader, "workers": workers, "rate": rate, "measured": own})
+    columns = {"loader": "int64", "workers": "int64", "rate": "float64", "measured": "float64"}
+    return pd.DataFrame(rows, columns=list(columns)).astype(columns)
+
+
+def _steady(trace: Trace) -> list[tuple[int, pd.DataFrame]]:
+    """Return the batches of each loader without those that were made ahead."""
+    return once(trace, "loader steady", lambda: _steady_batches(trace))
+
+
+def _steady_batches(trace: Trace) -> list[tuple[int, pd.DataFrame]]:
+    batches = loader_batches(trace)
+    batches = batches[~batches["failed"] & batches["wait_ns"].notna()]
+    chosen = []
+    facts = loaders(trace)
+    for number, own in batches.groupby("loader", sort=True):
+        loader = int(str(number))
+        row = facts.iloc[loader] if 0 <= loader < len(facts) else None
+        ahead = 0 if row is None else int(row["num_workers"]) * int(row["prefetch_factor"])
+        epochs = own.groupby(["iterator", "epoch"])
+        position, length = epochs.cumcount(), epochs["batch"].transform("size")
+        chosen.append((loader, own[position >= np.minimum(max(ahead, 1), length // 3)]))
+    return chosen
+
+
+def _measured_ns(steady: pd.DataFrame) -> float:
+    whole = steady[steady["loop_ns"].notna()]
+    return max(float((whole["wait_ns"] + whole["loop_ns"]).mean()), 1.0)
+
+
+def _schedule(trace: Trace, loader: int, steady: pd.DataFrame) -> Schedule | None:
+    made = steady[steady["items_ns"].notna()]
+    if len(steady) < _FEWEST or len(made) < _FEWEST or not steady["loop_ns"].notna().any():
+        return None
+    facts = loaders(trace)
+    row: Mapping[str, Any] = facts.iloc[loader].to_dict() if 0 <= loader < len(facts) else {}
+    fetch = (made["items_ns"] + made["collate_ns"]).to_numpy(np.float64)
+    send = made["send_ns"].fillna(0).to_numpy(np.float64)
+    repeats = 1 + 64 // len(made)
+    workers = int(row.get("num_workers", 0))
+    received = made["receive_ns"].dropna()
+    return Schedule(
+        times=((fetch + send).tolist() * repeats)[:_MOST_BATCHES],
+        fetch_ns=float(fetch.mean()),
+        loop_ns=max(float(steady["loop_ns"].dropna().mean()), 1.0),
+        receive_ns=float(received.median()) if len(received) and workers else 0.0,
+        cpu_ns=float(made["cpu_ns"].fillna(0).mean()),
+        workers=workers,
+        prefetch=max(int(row.get("prefetch_factor", 0)), 2 if not workers else 1),
+        cores=_cores(trace),
+        in_order=_is_in_order(trace, loader),
+    )
+
+
+def _cores(trace: Trace) -> int:
+    read, machine = trace.metadata.get("cpu"), trace.metadata.get("machine")
+    cores = read.get("cores", 0) if isinstance(read, Mapping) else 0
+    return int(cores or (machine.get("cpus", 0) if isinstance(machine, Mapping) else 0))
+
+
+def _is_in_order(trace: Trace, loader: int) -> bool:
+    table = recorded_table(trace, "loader_iterators")
+    return table is None or bool(table.loc[table["loader"] == loader, "in_order"].all())
+
+
+def _bound(trace: Trace, loader: int, steady: pd.DataFrame) -> dict[str, Any]:
+    facts = loaders(trace)
+    in_table = 0 <= loader < len(facts)
+    wait, loop = float(steady["wait_ns"].mean()), float(steady["loop_ns"].dropna().mean() or 0.0)
+    row: dict[str, Any] = {
+        "loader": loader,
+        "dataset": str(facts["dataset"].iloc[loader]) if in_table else "",
+        "workers": int(facts["num_workers"].iloc[loader]) if in_table else 0,
+        "batches": len(steady),
+        "bound": TOO_FEW,
+        **dict.fromkeys(("loop_ns", "batch_ns", "transform_ns", "storage_ns", "collate_ns", "cpu_ns"), 0),
+        "transport_ns": pd.NA,
+        "enough": pd.NA,
+        "best": pd.NA,
+        **dict.fromkeys(("wait_share", "spread", "order_gain", "rate", "best_rate"), np.nan),
+    }
+    schedule = _schedule(trace, loader, steady)
+    if schedule is None:
+        return row
+    parts = _mean_parts(trace, loader, steady, schedule)
+    share = wait / max(wait + loop, 1.0)
+    ordered = schedule.workers > 1 and schedule.in_order
+    gain = schedule.batch_ns(schedule.workers) / schedule.batch_ns(schedule.workers, in_order=False) - 1 if (
+        ordered
+    ) else 0.0  # fmt: skip
+    spread = float(np.std(schedule.times) / np.mean(schedule.times))
+    best = schedule.best()
+    best_ns = schedule.batch_ns(best)
+    kind = max(parts, key=lambda name: parts[name])
+    if share < _WAITS:
+        kind = NOT_THE_LOADER
+    elif gain > _ORDER_GAIN and spread > _SPREAD:
+        kind = "order"
+    elif (
+        schedule.receive_ns > wait / 2 and schedule.batch_ns(schedule.workers) <= _ENOUGH * schedule.target_ns
+    ):
+        kind = "transport"  # batches are ready: what the loop waits for is to receive them
+    return row | {
+        "bound": kind,
+        "wait_share": share,
+        "loop_ns": round(schedule.loop_ns),
+        "batch_ns": round(float(np.mean(schedule.times))),
+        **{f"{name}_ns": round(spent) for name, spent in parts.items()},
+        "transport_ns": round(parts["transport"]) if schedule.workers else pd.NA,
+        "cpu_ns": round(schedule.cpu_ns),
+        "spread": spread,
+        "order_gain": gain,
+        "enough": best if best_ns <= _ENOUGH * schedule.target_ns else pd.NA,
+        "best": best,
+        "rate": 1e9 / _measured_ns(steady),
+        "best_rate": 1e9 / best_ns,
+    }
+
+
+def _mean_parts(trace: Trace, loader: int, steady: pd.DataFrame, schedule: Schedule) -> dict[str, float]:
+    """Return ns a batch by what they are spent on."""
+    made = steady[steady["items_ns"].notna()]
+    items, collate = float(made["items_ns"].mean()), float(made["collate_ns"].mean())
+    table = loader_transforms(trace)
+    table = table[table["loader"] == loader]
+    in_items = table[table["part"].isin(["transform", "item"])]
+    transforms = in_items.loc[in_items["part"] == "transform", "total_ns"].sum()
+    if transforms:
+        transform = items * float(transforms) / max(float(in_items["total_ns"].sum()), 1.0)
+    else:  # what kept a core busy, or would have if there had been one
+        busy = schedule.cpu_ns + float(made["delay_ns"].fillna(0).mean())
+        transform = min(items, max(0.0, busy - collate))
+    send = float(made["send_ns"].fillna(0).mean())
+    return {
+        "transform": transform,
+        "storage": max(items - transform, 0.0),
+        "collate": collate,
+        "transport": send + schedule.receive_ns,
+    }

@@ -1,0 +1,58 @@
+"""What bounds the DataLoader that steps wait for, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from ...trace import Trace
+from ..input.loader_bounds import NOT_THE_LOADER, TOO_FEW, loader_bounds
+from .claims import Sentence, Source, cite, say
+
+BOUNDS = {
+    "transform": "transforms",
+    "storage": "storage (items that wait, not compute)",
+    "collate": "collate (with the copy into shared memory)",
+    "transport": "sending batches between processes",
+    "order": "their order: ready batches wait for a slower one before them",
+}
+"""`loader_bounds`' words, as sentences say them."""
+
+
+def bounding_loader(trace: Trace) -> dict[str, Any] | None:
+    """Return the row of `loader_bounds` that is waited for most; None where no loader bounds its loop."""
+    table = loader_bounds(trace)
+    table = table[~table["bound"].isin([NOT_THE_LOADER, TOO_FEW])]
+    if not len(table):
+        return None
+    waited = table["wait_share"] * table["batches"] / table["rate"]
+    row: dict[str, Any] = table.loc[waited.idxmax()].to_dict()
+    return row
+
+
+def loader_words(trace: Trace) -> Sentence | None:
+    """Say what bounds the loader, and how many workers would do where that is more than there are.
+
+    Returns
+    -------
+    Sentence or None
+        Without a full stop: ``the batches of `Slow` are bound by storage …; 3 workers would do``.
+    """
+    row = bounding_loader(trace)
+    if row is None:
+        return None
+    where = {"loader": int(row["loader"])}
+    kind = str(row["bound"])
+    sentence = say(
+        f"the batches of `{row['dataset']}` are bound by ",
+        cite(BOUNDS[kind], kind, Source("loader_bounds", "bound", where)),
+    )
+    if pd.isna(row["enough"]) or int(row["enough"]) <= int(row["workers"]) or kind == "order":
+        return sentence
+    number = int(row["enough"])
+    words = "1 worker" if number == 1 else f"{number} workers"
+    there = "" if not row["workers"] else f" in place of {int(row['workers'])}"
+    return sentence + say(
+        "; ", cite(words, number, Source("loader_bounds", "enough", where)), f" would do{there}"
+    )

@@ -1,0 +1,403 @@
+"""What times the fetches of a DataLoader: in its workers and, without workers, in the process itself.
+
+Imports the standard library only. Dataset, ``collate_fn`` and samplers stay the user's own objects: torch's
+fetcher iterates over the indices of a batch, and the time between two of them is an item's.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from types import FunctionType
+from typing import Any, Final
+
+from . import ring as rings
+from .ring import DONE, ENDED, FAILED, ITEM, Ring, clock
+
+_STATE: Final = "_notebook_prof_fetches"
+_TRIED: Final = 64
+_RECORD_NS: Final = 900
+_COST: Final = 0.02
+"""Share of an item's time that timing it may take; costlier ones are timed one in so many."""
+_SHORT_NS: Final = 5_000
+"""Items that take less are not timed one by one."""
+_BATCHED: Final = {"__getitems__", "__getattr__", "__getattribute__"}
+"""What may give whole batches: a dataset that answers to any name may have ``__getitems__`` too."""
+_DEPTH: Final = 3
+_WIDTH: Final = 64
+_FOREIGN: Final = ("builtins", "torch", "numpy")
+_cpu = time.thread_time_ns
+
+
+def drop_frame(error: BaseException) -> None:
+    """Take the frame of the caller out of the error's traceback; ``raise`` then does not add it again.
+
+    Python 3.10 keeps a copy of the traceback, and shows the frame.
+    """
+    if error.__traceback__ is not None:
+        error.__traceback__ = error.__traceback__.tb_next
+
+
+class Patches:
+    """Functions of classes that were replaced."""
+
+    def __init__(self) -> None:
+        self._undo: list[tuple[Any, str, Any, Any]] = []
+
+    def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Replace ``owner.name`` by what `make` gives for it."""
+        original = vars(owner)[name]
+        new = make(original)
+        new.__name__, new.__qualname__, new.__doc__ = name, original.__qualname__, original.__doc__
+        setattr(owner, name, new)
+        self._undo.append((owner, name, original, new))
+
+    def restore(self) -> None:
+        """Put back what is still ours; a second call does nothing."""
+        while self._undo:
+            owner, name, original, new = self._undo.pop()
+            if vars(owner).get(name) is new:
+                setattr(owner, name, original)
+
+
+class TimedItems:
+    """The indices of a batch, as torch's fetcher sees them."""
+
+    __slots__ = ("_fetches", "_indices")
+
+    def __init__(self, indices: Any, fetches: Fetches) -> None:
+        self._indices, self._fetches = indices, fetches
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def __iter__(self) -> Iterator[Any]:
+        fetches = self._fetches
+        return fetches.each(self._indices) if fetches.stride else fetches.untimed(self._indices)
+
+
+class TimedTransforms(list[Any]):
+    """The list of a Compose: the same transforms come out of it; the time between two is the first one's."""
+
+    def __init__(self, original: list[Any]) -> None:
+        super().__init__(original)
+        self.original = original
+
+    def __iter__(self) -> Iterator[Any]:
+        fetches = Fetches.active
+        if fetches is None or fetches.thread != threading.get_ident():
+            return list.__iter__(self.original)
+        return self._timed(fetches.ring)
+
+    def _timed(self, ring: Ring) -> Iterator[Any]:
+        kind = ring.first_kind((id(self), len(self)), [_name(child) for child in self.original])
+        begin = clock()
+        for position, child in enumerate(list.__iter__(self.original)):
+            yield child
+            end = clock()
+            if kind >= 0:
+                ring.item(kind + position, -1, begin, end)
+            begin = end
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return list, (list(self.original),)
+
+
+def _on_both(name: str) -> Callable[..., Any]:
+    def change(self: TimedTransforms, *args: Any, **kwargs: Any) -> Any:
+        result = getattr(self.original, name)(*args, **kwargs)
+        list.__setitem__(self, slice(None), self.original)
+        return self if result is self.original else result
+
+    return change
+
+
+for _change in ("append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse"):
+    setattr(TimedTransforms, _change, _on_both(_change))
+for _change in ("__setitem__", "__delitem__", "__iadd__", "__imul__"):
+    setattr(TimedTransforms, _change, _on_both(_change))
+
+
+def _name(child: Any) -> str:
+    function = child.func if type(child) is functools.partial else child
+    return function.__name__ if type(function) is FunctionType else type(function).__name__
+
+
+def _has_dict(item: Any) -> bool:
+    return type(getattr(item, "__dict__", None)) is dict
+
+
+def composes(item: Any, depth: int = _DEPTH) -> Iterator[Any]:
+    """Yield objects of classes called like Compose in the fields of a dataset; none of its code runs."""
+    fields = getattr(item, "__dict__", None) if depth else None
+    if type(fields) is not dict:
+        return
+    if type(fields.get("transforms")) is list and "Compose" in type(item).__name__:
+        yield item
+        return
+    for value in list(fields.values())[:_WIDTH]:
+        for one in value[:_WIDTH] if type(value) in (list, tuple) else (value,):
+            if type(one).__module__ not in _FOREIGN:
+                yield from composes(one, depth - 1)
+
+
+class Fetches:
+    """The batches of one fetcher: one that torch has made for an epoch.
+
+    Parameters
+    ----------
+    fetcher : _MapDatasetFetcher or _IterableDatasetFetcher
+    ring : Ring
+    epoch : int
+        Written with every batch.
+    """
+
+    active: Fetches | None = None
+    """Whose item is being made and timed now."""
+
+    def __init__(self, fetcher: Any, ring: Ring, epoch: int) -> None:
+        self.ring, self.epoch, self.thread = ring, epoch, threading.get_ident()
+        self.stride, self.count, self.items, self._timed_items = 1, 0, 0, 0
+        self.one_by_one = one_by_one(fetcher)
+        self._single = not fetcher.auto_collation
+        self._begin_ns = self._collate_at = self._collate_cpu = 0
+        self._collate: Any = None
+        if not self.one_by_one:
+            self._wrap_collate(fetcher)
+
+    def restore(self, fetcher: Any) -> None:
+        """Leave the fetcher as it was."""
+        if self._collate is not None:
+            fetcher.collate_fn = self._collate
+        fetcher.__dict__.pop(_STATE, None)
+
+    def begin(self, index: Any) -> Any:
+        """Begin a batch: what to give to torch's fetch for `index`."""
+        self._begin_ns = clock()
+        self._collate_at, self.thread = 0, threading.get_ident()
+        self.ring.put(rings.FETCH_BEGIN, self._begin_ns)
+        if self.one_by_one:
+            return TimedItems(index, self)
+        if self.stride and self.count % self.stride == 0:
+            Fetches.active = self
+        return index
+
+    def end(self, status: int, begin_ns: int, cpu_ns: int, delay_ns: int) -> None:
+        """End a batch that began then, when the thread had so much CPU time."""
+        end_ns, cpu_end = clock(), _cpu()
+        Fetches.active = None
+        collate_at = self._collate_at or end_ns
+        in_collate = cpu_end - self._collate_cpu if self._collate_at else 0
+        record = (begin_ns, collate_at, end_ns, cpu_end - cpu_ns, in_collate, delay_ns)
+        ring = self.ring
+        ring.put(rings.ITEMS_MADE, self.items)
+        ring.put(rings.ITEMS_TIMED, self._timed_items)
+        ring.put(rings.STRIDE, self.stride)
+        ring.batch(status, self.epoch, self.count, *record)
+        ring.put(rings.FETCH_BEGIN, 0)
+        ring.begin_item(-1, 0)
+        self.count += 1
+
+    def each(self, indices: Any) -> Iterator[Any]:
+        """Yield the indices, and time what is done with every one, or every n-th, of them."""
+        ring, stride = self.ring, self.stride
+        for number, index in enumerate(indices, self.items):
+            self.items = number + 1
+            if number % stride:
+                yield index
+                continue
+            position = index if type(index) is int else -1
+            begin = clock()
+            ring.begin_item(position, begin)
+            Fetches.active = self
+            yield index
+            end = clock()
+            Fetches.active = None
+            ring.item(ITEM, position, begin, end)
+            self._timed_items += 1
+            if stride > 1:
+                ring.begin_item(-1, 0)
+            elif self._timed_items == _TRIED:
+                self._choose_stride()
+        self._collate_at, self._collate_cpu = clock(), _cpu()
+
+    def untimed(self, indices: Any) -> Iterator[Any]:
+        """Yield the indices, and note when the last one is done with."""
+        yield from indices
+        self.items += len(indices)
+        self._collate_at, self._collate_cpu = clock(), _cpu()
+
+    def _choose_stride(self) -> None:
+        """Time so many of the items that it takes 2 % of their time at most; none of very short ones."""
+        count, spent = self.ring.total(ITEM)
+        records = self.ring.recorded / max(count, 1)
+        mean = spent / max(count, 1)
+        self.stride = 1
+        while self.stride * mean * _COST < records * _RECORD_NS and self.stride < 1024:
+            self.stride *= 2
+        if mean < _SHORT_NS:
+            self.stride = 0
+
+    def _wrap_collate(self, fetcher: Any) -> None:
+        """Time ``collate_fn`` where items do not come one by one."""
+        collate = self._collate = fetcher.collate_fn
+
+        def collate_fn(batch: Any) -> Any:
+            self._items_are_made(batch)
+            try:
+                return collate(batch)
+            except BaseException as error:
+                drop_frame(error)
+                raise
+
+        fetcher.collate_fn = collate_fn
+
+    def _items_are_made(self, batch: Any) -> None:
+        timed, Fetches.active = Fetches.active is self, None
+        self._collate_at, self._collate_cpu = clock(), _cpu()
+        made = 1 if self._single else len(batch) if isinstance(batch, list | tuple) else 0
+        self.items += made
+        if not timed:
+            return
+        if self._single:
+            self.ring.item(ITEM, -1, self._begin_ns, self._collate_at)
+        self._timed_items += made
+        if self.stride == 1 and self._timed_items >= _TRIED and self.ring.total(ITEM)[0]:
+            self._choose_stride()
+
+
+def one_by_one(fetcher: Any) -> bool:
+    """Return whether torch's fetch goes over the indices of a batch one by one; the dataset is not asked."""
+    if not fetcher.auto_collation:
+        return False
+    if hasattr(fetcher, "dataset_iter"):
+        return True
+    dataset = fetcher.dataset
+    subset = getattr(sys.modules.get("torch.utils.data.dataset"), "Subset", None)
+    for _ in range(_WIDTH):
+        if type(dataset) is not subset:
+            break
+        dataset = vars(dataset).get("dataset")
+    fields = vars(dataset) if _has_dict(dataset) else {}
+    own = [base for base in type(dataset).__mro__[:-1] if base.__name__ not in ("Dataset", "Generic")]
+    return "__getitems__" not in fields and not any(_BATCHED & vars(base).keys() for base in own)
+
+
+def restore_fetcher(fetcher: Any) -> None:
+    """Leave a fetcher as it was before it was timed."""
+    fetches = fetcher.__dict__.get(_STATE)
+    if isinstance(fetches, Fetches):
+        fetches.restore(fetcher)
+
+
+class FetchHook:
+    """Times `fetch` of torch's fetchers, which is where a batch is made.
+
+    Parameters
+    ----------
+    ring_of : callable
+        Fetcher → its Ring and epoch, or None where it is not recorded.
+    over : callable
+        Called once when a ring tells that the recording is over; `restore` is done already.
+    """
+
+    def __init__(
+        self, ring_of: Callable[[Any], tuple[Ring, int] | None], over: Callable[[], None] = lambda: None
+    ) -> None:
+        self._ring_of, self._over = ring_of, over
+        self.patches = Patches()
+        self._composes: list[Callable[[], Any]] = []
+        self._schedstat: dict[int, int] = {}
+
+    def install(self) -> None:
+        """Begin."""
+        from torch.utils.data._utils import fetch
+
+        for kind in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
+            self.patches.replace(kind, "fetch", self._timed)
+
+    def restore(self) -> None:
+        """End; a second call does nothing."""
+        self.patches.restore()
+        while self._composes:
+            compose = self._composes.pop()()
+            transforms = compose.__dict__.get("transforms") if compose is not None else None
+            if type(transforms) is TimedTransforms:
+                compose.__dict__["transforms"] = transforms.original
+        while self._schedstat:
+            with suppress(OSError):
+                os.close(self._schedstat.popitem()[1])
+
+    def _timed(self, original: Any) -> Any:
+        def fetch(self_: Any, possibly_batched_index: Any) -> Any:
+            fetches = self._fetches(self_)
+            if fetches is None:
+                try:
+                    return original(self_, possibly_batched_index)
+                except BaseException as error:
+                    drop_frame(error)
+                    raise
+            status, waited, begin, cpu = FAILED, self._delay_ns(), clock(), _cpu()
+            try:
+                batch = original(self_, fetches.begin(possibly_batched_index))
+                status = DONE
+                return batch
+            except BaseException as error:
+                status = ENDED if isinstance(error, StopIteration) else FAILED
+                drop_frame(error)
+                raise
+            finally:
+                fetches.end(status, begin, cpu, max(self._delay_ns() - waited, 0))
+
+        return fetch
+
+    def _fetches(self, fetcher: Any) -> Fetches | None:
+        """Return what times this fetcher; None where it is not to be timed, or not any more."""
+        try:
+            fetches = fetcher.__dict__.get(_STATE)
+            if fetches is None:
+                ring_of_fetcher = self._ring_of(fetcher)
+                if ring_of_fetcher is None:
+                    return None
+                ring, epoch = ring_of_fetcher
+                if ring.recording:
+                    self._time_transforms(fetcher.dataset)
+                    fetches = fetcher.__dict__[_STATE] = Fetches(fetcher, ring, epoch)
+                    return fetches
+            elif fetches.ring.recording:
+                return fetches  # type: ignore[no-any-return]
+            else:
+                fetches.restore(fetcher)
+            self.restore()
+            self._over()
+        except Exception:  # the user's loop comes first
+            with suppress(Exception):
+                self.restore()
+        return None
+
+    def _time_transforms(self, dataset: Any) -> None:
+        for compose in composes(dataset):
+            compose.__dict__["transforms"] = TimedTransforms(compose.__dict__["transforms"])
+            try:
+                self._composes.append(weakref.ref(compose))
+            except TypeError:  # a class without weak references
+                self._composes.append(lambda kept=compose: kept)  # type: ignore[misc]
+
+    def _delay_ns(self) -> int:
+        """Return how long this thread has stood ready without a core: Linux's schedstat, 0 elsewhere."""
+        me = threading.get_ident()
+        if me not in self._schedstat:
+            try:
+                self._schedstat[me] = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
+            except OSError:
+                self._schedstat[me] = -1
+        try:
+            return int(os.pread(self._schedstat[me], 64, 0).split()[1])
+        except (OSError, IndexError, ValueError, AttributeError):
+            return 0

@@ -1,0 +1,93 @@
+"""What a ring holds, as tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from . import ring as rings
+from .ring import HEADER
+
+_BATCH: Final = np.dtype(
+    [
+        (name, "<i8")
+        for name in (
+            "status",
+            "epoch",
+            "seq",
+            "begin",
+            "collate",
+            "end",
+            "cpu_ns",
+            "collate_cpu_ns",
+            "delay_ns",
+        )
+    ]
+)
+_ITEM: Final = np.dtype([(name, "<i8") for name in ("kind", "index", "begin", "end")])
+_SEND: Final = np.dtype(
+    [(name, "<i8") for name in ("epoch", "batch", "begin", "end", "send_cpu_ns", "send_bytes")]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RingRecords:
+    """What one ring holds.
+
+    Attributes
+    ----------
+    header : tuple of int
+    totals : list of (int, int)
+        Count and ns by kind.
+    names : list of str
+        Of the kinds: ``""`` for items.
+    batches, items, sends : DataFrame
+        Oldest first; at most as many as the ring has room for.
+    """
+
+    header: tuple[int, ...]
+    totals: list[tuple[int, int]]
+    names: list[str]
+    batches: pd.DataFrame
+    items: pd.DataFrame
+    sends: pd.DataFrame
+
+    @property
+    def overwritten(self) -> int:
+        """How many batches there was no room for."""
+        return max(self.header[rings.BATCH_COUNT] - rings.BATCHES, 0)
+
+
+def parse(data: bytes) -> RingRecords:
+    """Read a ring.
+
+    Examples
+    --------
+    >>> ring = rings.Ring()
+    >>> ring.batch(rings.DONE, 0, 0, 10, 18, 20, 9, 2, 0)
+    >>> parse(ring.read()).batches[["begin", "end"]].values.tolist()
+    [[10, 20]]
+    """
+    header = HEADER.unpack_from(data)
+    text = data[rings.NAMES_AT : rings.NAMES_AT + header[rings.NAMES_SIZE]].decode("utf-8", "replace")
+    names = ["", *text.split("\0")] if text else [""]
+    totals: list[tuple[int, int]] = [
+        rings.TOTAL.unpack_from(data, rings.TOTALS_AT + kind * rings.TOTAL.size) for kind in range(len(names))
+    ]
+    return RingRecords(
+        header,
+        totals,
+        names,
+        _records(data, _BATCH, rings.BATCHES_AT, rings.BATCHES, header[rings.BATCH_COUNT]),
+        _records(data, _ITEM, rings.ITEMS_AT, rings.ITEMS, header[rings.ITEM_COUNT]),
+        _records(data, _SEND, rings.SENDS_AT, rings.SENDS, header[rings.SEND_COUNT]),
+    )
+
+
+def _records(data: bytes, dtype: np.dtype[Any], at: int, capacity: int, count: int) -> pd.DataFrame:
+    rows = np.frombuffer(data, dtype, capacity, at)
+    rows = rows[:count] if count <= capacity else np.roll(rows, -(count % capacity))
+    return pd.DataFrame({name: rows[name].astype(np.int64) for name in dtype.names or ()})

@@ -1,0 +1,57 @@
+"""Workers of a DataLoader whose dataset is a class of the notebook, in a real kernel."""
+
+from __future__ import annotations
+
+import re
+
+from tests.notebook.conftest import Kernel
+
+SETUP = """
+import time, torch
+from torch.utils.data import DataLoader, Dataset
+class Slow(Dataset):
+    def __len__(self): return 256
+    def __getitem__(self, index):
+        time.sleep(0.003)
+        return torch.full((4,), float(index))
+model = torch.nn.Linear(4, 1); opt = torch.optim.SGD(model.parameters(), 1e-3)
+"""
+LOOP = """
+total = 0.0
+for batch in DataLoader(Slow(), batch_size=4, num_workers={workers}, multiprocessing_context={context!r}):
+    total += float(batch.sum())
+    opt.zero_grad(); model(batch).sum().backward(); opt.step()
+total
+"""
+
+
+def test_workers_of_a_cell(torch_kernel: Kernel) -> None:
+    torch_kernel.must(SETUP)
+    reply = torch_kernel.must("%%profile p --quiet" + LOOP.format(workers=2, context="fork"))
+    assert reply.results == ["130560.0"]
+    assert reply.stdout == ""
+    assert torch_kernel.value("p.input.workers()['items'].tolist()") == [128, 128]
+    assert torch_kernel.value("p.input.batches()['batch'].tolist()") == list(range(64))
+    assert torch_kernel.value("p.input.bounds()[['dataset', 'bound']].values.tolist()") == [
+        ["Slow", "storage"]
+    ]
+    assert "the batches of `Slow` are bound by storage" in torch_kernel.value("str(p.verdict)")
+    tracks = torch_kernel.value("p.trace.tracks['name'].tolist()")
+    assert {"loader 0", "loader 1", "DataLoader: ready batches"} <= set(tracks)
+
+
+def test_without_workers_the_verdict_names_the_line(torch_kernel: Kernel) -> None:
+    torch_kernel.must("%%profile p --quiet" + LOOP.format(workers=0, context=None))
+    assert torch_kernel.value("p.input.workers()['items'].tolist()") == [256]
+    assert torch_kernel.value("p.input.bounds()['bound'].tolist()") == ["storage"]
+    assert "time.sleep(0.003)" in torch_kernel.value("str(p.verdict) + ' '.join(p.advice()['finding'])")
+
+
+def test_a_cell_that_fails_in_a_worker(torch_kernel: Kernel) -> None:
+    torch_kernel.must("class Bad(Slow):\n    def __getitem__(self, index): raise KeyError('mine')")
+    cell = "for batch in DataLoader(Bad(), batch_size=4, num_workers=1, multiprocessing_context='fork'): pass"
+    plain, timed = torch_kernel.run(cell), torch_kernel.run(f"%%profile p --quiet\n{cell}")
+    assert plain.error == timed.error == "KeyError"
+    ours = re.compile("ipykernel_.*?\\.py|, line \\d+")
+    assert ours.sub("", plain.message) == ours.sub("", timed.message)
+    assert torch_kernel.value("p.input.batches()['failed'].tolist()")[0] is True
