@@ -28,6 +28,7 @@ BATCHES: Final = {
     "send_ns": "Int64",
     "send_bytes": "Int64",
     "receive_ns": "Int64",
+    "receive_cpu_ns": "Int64",
     "wait_ns": "Int64",
     "next_ts": "Int64",
     "loop_ns": "Int64",
@@ -83,6 +84,7 @@ def loader_batches(trace: Trace) -> pd.DataFrame:
         - ``send_ns``, ``send_bytes`` Int64: to pickle it, and what goes through the pipe: tensors go by
           shared memory;
         - ``receive_ns`` Int64: from then, or from when the process asked, to when it had it;
+          ``receive_cpu_ns``: CPU time of the process for that;
         - ``wait_ns`` Int64: duration of the ``next`` that gave it; ``next_ts``: its begin; ``loop_ns``: from
           its end to the ``next`` after it;
         - ``failed`` bool: making it raised an exception.
@@ -130,7 +132,7 @@ def _batches(trace: Trace) -> pd.DataFrame:
     return pd.DataFrame({name: columns[name] for name in BATCHES}).astype(BATCHES)
 
 
-_AS_RECORDED: Final = ("cpu_ns", "delay_ns", "send_bytes")
+_AS_RECORDED: Final = ("cpu_ns", "delay_ns", "send_bytes", "receive_cpu_ns")
 
 
 def loader_workers(trace: Trace) -> pd.DataFrame:

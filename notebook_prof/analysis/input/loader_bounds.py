@@ -23,6 +23,9 @@ _WAITS: Final = 0.1
 """A loop that waits for less of its time is not bound by its loader."""
 _ORDER_GAIN, _SPREAD = 0.15, 0.5
 _ENOUGH: Final = 1.05
+_PIPE: Final = 2.0
+"""Receiving takes at most so many times its CPU time: the worker writes what the process reads. A batch may
+arrive later, where a worker whose Python computes delays its sending thread, but that holds nobody up."""
 _MOST_WORKERS: Final = 32
 _MOST_BATCHES: Final = 1000
 _BOUNDS: Final = {
@@ -212,8 +215,9 @@ def loader_bounds(trace: Trace) -> pd.DataFrame:
     Notes
     -----
     A loop that waits less than a tenth of its time is not bound by the loader. *Order*: taking batches as
-    they are ready would be over 15 % faster, and the workers' times spread by over half. *Transport* where
-    the workers suffice: batches are ready, and the loop waits to receive them. Else the largest of: the
+    they are ready would be over 15 % faster, and the workers' times spread by over half. Where the workers
+    suffice, batches are ready: *transport* if receiving is most of the wait, else not the loader. Else the
+    largest of: the
     transforms (without a ``Compose``: CPU time and the time ready without a core, less collate), storage (the
     rest of the items), collate and transport. Torch's schedule is simulated with the recorded times, and all
     processes share the cores: for batches that take CPU time, no number of workers goes beyond that.
@@ -300,7 +304,7 @@ def _schedule(trace: Trace, loader: int, steady: pd.DataFrame) -> Schedule | Non
     send = made["send_ns"].fillna(0).to_numpy(np.float64)
     repeats = 1 + 64 // len(made)
     workers = int(row.get("num_workers", 0))
-    received = made["receive_ns"].dropna()
+    received = made["receive_ns"].clip(upper=_PIPE * made["receive_cpu_ns"].astype("Float64")).dropna()
     return Schedule(
         times=((fetch + send).tolist() * repeats)[:_MOST_BATCHES],
         fetch_ns=float(fetch.mean()),
@@ -358,10 +362,9 @@ def _bound(trace: Trace, loader: int, steady: pd.DataFrame) -> dict[str, Any]:
         kind = NOT_THE_LOADER
     elif gain > _ORDER_GAIN and spread > _SPREAD:
         kind = "order"
-    elif (
-        schedule.receive_ns > wait / 2 and schedule.batch_ns(schedule.workers) <= _ENOUGH * schedule.target_ns
-    ):
-        kind = "transport"  # batches are ready: what the loop waits for is to receive them
+    elif schedule.workers and schedule.batch_ns(schedule.workers) <= _ENOUGH * schedule.target_ns:
+        # batches are ready: what the loop waits for is to receive them, or a core
+        kind = "transport" if schedule.receive_ns > wait / 2 else NOT_THE_LOADER
     return row | {
         "bound": kind,
         "wait_share": share,

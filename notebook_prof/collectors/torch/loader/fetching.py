@@ -22,7 +22,7 @@ from .ring import DONE, ENDED, FAILED, ITEM, Ring, clock
 
 _STATE: Final = "_notebook_prof_fetches"
 _TRIED: Final = 64
-_RECORD_NS: Final = 900
+_RECORD_NS: Final = 2_500
 _COST: Final = 0.02
 """Share of an item's time that timing it may take; costlier ones are timed one in so many."""
 _SHORT_NS: Final = 5_000
@@ -66,6 +66,10 @@ class Patches:
                 setattr(owner, name, original)
 
 
+_active: list[Fetches | None] = [None]
+"""Whose item is being made and timed now; no attribute of a class, which would be slow to set."""
+
+
 class TimedItems:
     """The indices of a batch, as torch's fetcher sees them."""
 
@@ -90,7 +94,7 @@ class TimedTransforms(list[Any]):
         self.original = original
 
     def __iter__(self) -> Iterator[Any]:
-        fetches = Fetches.active
+        fetches = _active[0]
         if fetches is None or fetches.thread != threading.get_ident():
             return list.__iter__(self.original)
         return self._timed(fetches.ring)
@@ -158,9 +162,6 @@ class Fetches:
         Written with every batch.
     """
 
-    active: Fetches | None = None
-    """Whose item is being made and timed now."""
-
     def __init__(self, fetcher: Any, ring: Ring, epoch: int) -> None:
         self.ring, self.epoch, self.thread = ring, epoch, threading.get_ident()
         self.stride, self.count, self.items, self._timed_items = 1, 0, 0, 0
@@ -185,46 +186,45 @@ class Fetches:
         if self.one_by_one:
             return TimedItems(index, self)
         if self.stride and self.count % self.stride == 0:
-            Fetches.active = self
+            _active[0] = self
         return index
 
     def end(self, status: int, begin_ns: int, cpu_ns: int, delay_ns: int) -> None:
         """End a batch that began then, when the thread had so much CPU time."""
         end_ns, cpu_end = clock(), _cpu()
-        Fetches.active = None
+        _active[0] = None
         collate_at = self._collate_at or end_ns
         in_collate = cpu_end - self._collate_cpu if self._collate_at else 0
         record = (begin_ns, collate_at, end_ns, cpu_end - cpu_ns, in_collate, delay_ns)
         ring = self.ring
-        ring.put(rings.ITEMS_MADE, self.items)
-        ring.put(rings.ITEMS_TIMED, self._timed_items)
-        ring.put(rings.STRIDE, self.stride)
+        ring.end_batch(self.stride, self.items, self._timed_items)
         ring.batch(status, self.epoch, self.count, *record)
-        ring.put(rings.FETCH_BEGIN, 0)
-        ring.begin_item(-1, 0)
         self.count += 1
 
     def each(self, indices: Any) -> Iterator[Any]:
         """Yield the indices, and time what is done with every one, or every n-th, of them."""
-        ring, stride = self.ring, self.stride
-        for number, index in enumerate(indices, self.items):
-            self.items = number + 1
-            if number % stride:
+        ring, stride, active = self.ring, self.stride, _active
+        begin_item, item = ring.begin_item, ring.item
+        number = self.items
+        for index in indices:
+            number += 1
+            if stride > 1 and number % stride:
                 yield index
                 continue
             position = index if type(index) is int else -1
             begin = clock()
-            ring.begin_item(position, begin)
-            Fetches.active = self
+            begin_item(position, begin)
+            active[0] = self
             yield index
             end = clock()
-            Fetches.active = None
-            ring.item(ITEM, position, begin, end)
+            active[0] = None
+            item(ITEM, position, begin, end)
             self._timed_items += 1
             if stride > 1:
-                ring.begin_item(-1, 0)
+                begin_item(-1, 0)
             elif self._timed_items == _TRIED:
                 self._choose_stride()
+        self.items = number
         self._collate_at, self._collate_cpu = clock(), _cpu()
 
     def untimed(self, indices: Any) -> Iterator[Any]:
@@ -259,7 +259,7 @@ class Fetches:
         fetcher.collate_fn = collate_fn
 
     def _items_are_made(self, batch: Any) -> None:
-        timed, Fetches.active = Fetches.active is self, None
+        timed, _active[0] = _active[0] is self, None
         self._collate_at, self._collate_cpu = clock(), _cpu()
         made = 1 if self._single else len(batch) if isinstance(batch, list | tuple) else 0
         self.items += made

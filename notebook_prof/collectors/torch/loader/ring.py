@@ -67,6 +67,9 @@ SIZE: Final = SENDS_AT + SENDS * SEND.size
 
 _FIELD: Final = struct.Struct("<q")
 _ITEM_STATE: Final = struct.Struct("<2q")
+_BETWEEN: Final = struct.Struct("<4q")
+_put_field, _put_state, _put_item = _FIELD.pack_into, _ITEM_STATE.pack_into, ITEM_RECORD.pack_into
+_ITEM_INDEX_AT, _ITEM_COUNT_AT = 8 * ITEM_INDEX, 8 * ITEM_COUNT
 
 
 class Ring:
@@ -97,7 +100,7 @@ class Ring:
             self.map = mmap.mmap(-1, SIZE)
             HEADER.pack_into(self.map, 0, MAGIC, RECORDING, *[0] * 15)
         self.pid = os.getpid()
-        self._counts = [0, 0, 0]
+        self._batch_count = self._item_count = self._send_count = 0
         self._totals = [[0, 0]]
         self._names: list[str] = []
         self._first_kinds: dict[object, int] = {}
@@ -138,23 +141,28 @@ class Ring:
         if self.map is not None:
             _FIELD.pack_into(self.map, 8 * field, value)
 
+    def end_batch(self, stride: int, items: int, timed: int) -> None:
+        """Note that no batch is being made now, and how many items were made and timed."""
+        if self.map is not None:
+            _BETWEEN.pack_into(self.map, 8 * STRIDE, stride, 0, -1, 0)
+            _ITEM_STATE.pack_into(self.map, 8 * ITEMS_MADE, items, timed)
+
     def begin_item(self, index: int, begin_ns: int) -> None:
         """Note which item is being made; a worker that hangs or is killed leaves it."""
         if self.map is not None:
-            _ITEM_STATE.pack_into(self.map, 8 * ITEM_INDEX, index, begin_ns)
+            _put_state(self.map, _ITEM_INDEX_AT, index, begin_ns)
 
     def item(self, kind: int, index: int, begin_ns: int, end_ns: int) -> None:
         """Add an item, or one transform of it."""
-        mapped, count = self.map, self._counts[1]
+        mapped, count = self.map, self._item_count
         if mapped is None:
             return
-        at = ITEMS_AT + (count & (ITEMS - 1)) * ITEM_RECORD.size
-        ITEM_RECORD.pack_into(mapped, at, kind, index, begin_ns, end_ns)
+        _put_item(mapped, ITEMS_AT + (count & (ITEMS - 1)) * 32, kind, index, begin_ns, end_ns)
         total = self._totals[kind]
         total[0] += 1
         total[1] += end_ns - begin_ns
-        self._counts[1] = count + 1
-        _FIELD.pack_into(mapped, 8 * ITEM_COUNT, count + 1)
+        self._item_count = count = count + 1
+        _put_field(mapped, _ITEM_COUNT_AT, count)
 
     def total(self, kind: int) -> tuple[int, int]:
         """Return how many of a kind were timed, and their ns."""
@@ -164,7 +172,7 @@ class Ring:
     @property
     def recorded(self) -> int:
         """How many records of items and transforms were added."""
-        return self._counts[1]
+        return self._item_count
 
     @property
     def kinds(self) -> range:
@@ -173,11 +181,11 @@ class Ring:
 
     def batch(self, *record: int) -> None:
         """Add a batch: fields as in `BATCH`; totals are written with it."""
-        mapped, count = self.map, self._counts[0]
+        mapped, count = self.map, self._batch_count
         if mapped is None:
             return
         BATCH.pack_into(mapped, BATCHES_AT + (count & (BATCHES - 1)) * BATCH.size, *record)
-        self._counts[0] = count + 1
+        self._batch_count = count + 1
         _FIELD.pack_into(mapped, 8 * BATCH_COUNT, count + 1)
         for kind, total in enumerate(self._totals):
             if total[0]:
@@ -185,11 +193,11 @@ class Ring:
 
     def send(self, *record: int) -> None:
         """Add a batch that was pickled: fields as in `SEND`. Only the thread that sends calls it."""
-        mapped, count = self.map, self._counts[2]
+        mapped, count = self.map, self._send_count
         if mapped is None:
             return
         SEND.pack_into(mapped, SENDS_AT + (count & (SENDS - 1)) * SEND.size, *record)
-        self._counts[2] = count + 1
+        self._send_count = count + 1
         _FIELD.pack_into(mapped, 8 * SEND_COUNT, count + 1)
 
     def first_kind(self, key: object, names: list[str]) -> int:

@@ -33,7 +33,16 @@ _MOMENTS: Final = (
     "next_begin",
     "next_end",
 )
-_NUMBERS: Final = ("status", "cpu_ns", "collate_cpu_ns", "delay_ns", "send_cpu_ns", "send_bytes", "due")
+_NUMBERS: Final = (
+    "status",
+    "cpu_ns",
+    "collate_cpu_ns",
+    "delay_ns",
+    "send_cpu_ns",
+    "send_bytes",
+    "receive_cpu_ns",
+    "due",
+)
 _KEY: Final = ["epoch", "batch"]
 
 
@@ -268,7 +277,7 @@ def _row_keys(rows: pd.DataFrame) -> list[int]:
 def _main_side(state: LoaderIterator) -> pd.DataFrame:
     """Return a row a task, with what the main process saw of it."""
     sent = _events(state.sent, ("epoch", "batch", "worker", "sent"))
-    arrived = _events(state.arrived, ("epoch", "batch", "arrive_begin", "arrive_end"))
+    arrived = _events(state.arrived, ("epoch", "batch", "arrive_begin", "arrive_end", "receive_cpu_ns"))
     returned = _events(state.taken, ("epoch", "due", "next_begin", "next_end", "pending"))
     returned["batch"] = _batch_taken(returned, arrived, state.in_order)
     if not len(sent):  # workers that are older than the recording: what was sent before is not known

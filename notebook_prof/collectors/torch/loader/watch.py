@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 import weakref
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -47,8 +48,8 @@ class LoaderIterator:
         How often it was begun again.
     created_ns : int
     sent, arrived, taken : list of tuple
-        Epoch, number of the task (of the one that is due), then: worker, instant; begin, end; begin, end,
-        tasks that are on their way.
+        Epoch, number of the task (of the one that is due), then: worker, instant; begin, end, CPU ns; begin,
+        end, tasks that are on their way.
     rings : dict of int to bytes
         By worker, after the end.
     exits : dict of int to int
@@ -231,7 +232,7 @@ class LoaderWatch:
         watch = self
 
         def _try_get_data(self: Any, *args: Any, **kwargs: Any) -> Any:
-            state, begin = watch._state_of(self), clock()
+            state, begin, cpu = watch._state_of(self), clock(), time.thread_time_ns()
             try:
                 result = original(self, *args, **kwargs)
             except BaseException as error:
@@ -242,7 +243,8 @@ class LoaderWatch:
             if state is not None and result[0] and type(result[1][0]) is int:
                 number, batch = result[1]
                 if type(batch).__name__ != _NO_MORE:
-                    state.arrived.append((state.epoch, number, begin, clock()))
+                    spent = time.thread_time_ns() - cpu
+                    state.arrived.append((state.epoch, number, begin, clock(), spent))
             return result
 
         return _try_get_data
