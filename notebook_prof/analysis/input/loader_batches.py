@@ -108,8 +108,10 @@ def _batches(trace: Trace) -> pd.DataFrame:
         both = (table[begin] != MISSING) & (table[end] != MISSING)
         return (table[end] - table[begin]).where(both)
 
-    asked = table["arrive_begin"].where(table["arrive_begin"] > table["send_end"], table["send_end"])
-    arrived = table["arrive_end"].where(table["arrive_end"] != MISSING) - asked.where(asked != MISSING)
+    requested = table["arrive_begin"].where(table["arrive_begin"] > table["send_end"], table["send_end"])
+    arrived = table["arrive_end"].where(table["arrive_end"] != MISSING) - requested.where(
+        requested != MISSING
+    )
     ends = (table["sent"] + table["next_end"]).where(table["next_end"] != MISSING)
     begins = (table["sent"] + table["next_begin"]).where(table["next_begin"] != MISSING)
     after = begins.groupby([table["iterator"], table["epoch"]]).shift(-1)

@@ -208,10 +208,6 @@ def loader_bounds(trace: Trace) -> pd.DataFrame:
           there is none; ``best`` Int64: that, or the smallest one that is as good as any;
         - ``rate``, ``best_rate`` float64: batches a second, measured and with `best` workers.
 
-    See Also
-    --------
-    loader_throughput : batches a second by number of workers.
-
     Notes
     -----
     A loop that waits less than a tenth of its time is not bound by the loader. *Order*: taking batches as
@@ -224,8 +220,8 @@ def loader_bounds(trace: Trace) -> pd.DataFrame:
 
     Examples
     --------
-    >>> from notebook_prof import TraceBuilder
-    >>> loader_bounds(TraceBuilder().seal()).empty
+    >>> from notebook_prof.testing import draw
+    >>> loader_bounds(draw("main: [mm ]")).empty
     True
     """
     rows = [_bound(trace, *one) for one in _steady(trace)]

@@ -18,6 +18,7 @@ from types import FunctionType
 from typing import Any, Final
 
 from . import ring as rings
+from .patches import Patches, drop_frame
 from .ring import DONE, ENDED, FAILED, ITEM, Ring, clock
 
 _STATE: Final = "_notebook_prof_fetches"
@@ -33,37 +34,6 @@ _DEPTH: Final = 3
 _WIDTH: Final = 64
 _FOREIGN: Final = ("builtins", "torch", "numpy")
 _cpu = time.thread_time_ns
-
-
-def drop_frame(error: BaseException) -> None:
-    """Take the frame of the caller out of the error's traceback; ``raise`` then does not add it again.
-
-    Python 3.10 keeps a copy of the traceback, and shows the frame.
-    """
-    if error.__traceback__ is not None:
-        error.__traceback__ = error.__traceback__.tb_next
-
-
-class Patches:
-    """Functions of classes that were replaced."""
-
-    def __init__(self) -> None:
-        self._undo: list[tuple[Any, str, Any, Any]] = []
-
-    def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-        """Replace ``owner.name`` by what `make` gives for it."""
-        original = vars(owner)[name]
-        new = make(original)
-        new.__name__, new.__qualname__, new.__doc__ = name, original.__qualname__, original.__doc__
-        setattr(owner, name, new)
-        self._undo.append((owner, name, original, new))
-
-    def restore(self) -> None:
-        """Put back what is still ours; a second call does nothing."""
-        while self._undo:
-            owner, name, original, new = self._undo.pop()
-            if vars(owner).get(name) is new:
-                setattr(owner, name, original)
 
 
 _active: list[Fetches | None] = [None]
@@ -122,9 +92,8 @@ def _on_both(name: str) -> Callable[..., Any]:
     return change
 
 
-for _change in ("append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse"):
-    setattr(TimedTransforms, _change, _on_both(_change))
-for _change in ("__setitem__", "__delitem__", "__iadd__", "__imul__"):
+_CHANGES: Final = "append extend insert remove pop clear sort reverse __setitem__ __delitem__ __iadd__"
+for _change in _CHANGES.split():
     setattr(TimedTransforms, _change, _on_both(_change))
 
 
@@ -302,7 +271,7 @@ class FetchHook:
     Parameters
     ----------
     ring_of : callable
-        Fetcher → its Ring and epoch, or None where it is not recorded.
+        Fetcher → Ring and epoch, or None.
     over : callable
         Called once when a ring tells that the recording is over; `restore` is done already.
     """

@@ -17,7 +17,8 @@ from typing import Any, Final
 from ....trace.report import ImportReport
 from . import ring as rings
 from .facts import LoaderFacts
-from .fetching import FetchHook, Patches, drop_frame, restore_fetcher
+from .fetching import FetchHook, restore_fetcher
+from .patches import Patches, drop_frame
 from .ring import Ring, clock
 from .worker import WorkerInit, inherited
 

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from . import ring as rings
-from .fetching import FetchHook, Patches, drop_frame
+from .fetching import FetchHook
+from .patches import Patches, drop_frame
 from .ring import Ring, clock
 
 _cpu: Final = time.thread_time_ns
