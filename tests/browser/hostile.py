@@ -122,6 +122,8 @@ def touch_everything(page: Any) -> list[str]:
     wait("v.timeline.snapshot().filtered !== undefined")
     note(".nbp-chips")
     ask("v.store.set({track: null}, 'test')")
+    note(".nbp-tab-body")
+    ask("v.panels.show('operators')")
     for by in ("shapes", "module", "category", "name"):
         page.locator("select[aria-label='group by']").select_option(by)
         wait(f"v.table.snapshot().by === '{by}'")

@@ -81,7 +81,7 @@ def test_account_lines_and_headline_are_harmless(browser: Browser, tmp_path: Pat
     write_report(profile.trace, profile.selection, path, verdict=text, claims=(claim,))
     browser.blank()
     shown = Report(browser.page).show(path)
-    shown.wait_tab("Lines")
+    shown.wait_tab("Source")
     assert shown.claims.inner_text() == EVIL
     for stretch in range(8):
         at = shown.views(f"v.account.locate({stretch})")
@@ -90,7 +90,8 @@ def test_account_lines_and_headline_are_harmless(browser: Browser, tmp_path: Pat
     shown.account.focus()
     shown.page.keyboard.press("End")
     shown.claims.click()
-    shown.tab_rows.first.click()
+    assert EVIL in shown.tab.inner_text()
+    shown.part(".nbp-tab .nbp-pickable").first.click()
     assert shown.page.evaluate(HACKED) is None
     assert shown.part(".nbp img, .nbp script, .nbp svg").count() == 0
     assert browser.errors == []

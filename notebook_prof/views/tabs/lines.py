@@ -86,8 +86,10 @@ def selecting_lines(trace: Trace, table: pd.DataFrame) -> list[dict[str, Any] | 
 
 def without_lines(trace: Trace) -> str:
     """Return why there are no lines."""
-    if has_category(trace, "python"):
+    if len(trace.slices["line"].cat.categories):
         return ""
+    if has_category(trace, "python"):
+        return "No lines were recorded: what was recorded of Python tells functions only."
     return "No lines were recorded: no Python code was sampled. Record a cell with %%profile to see them."
 
 
