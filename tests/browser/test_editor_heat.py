@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,3 +93,55 @@ def test_an_edit_takes_the_heat_away_and_its_undoing_brings_it_back(recorded: No
     page.locator(".nbp-heat").first.wait_for()
     recorded.command("notebook:clear-all-cell-outputs")
     page.wait_for_function("() => !document.querySelector('.nbp-heat-gutter, .nbp-heat-tint')")
+
+
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+SETUP = """
+import torch
+from torch import nn
+%load_ext notebook_prof
+torch.manual_seed(0)
+torch.optim.SGD([torch.zeros(1)])  # what it imports at its first call takes seconds
+def batch(size=256):
+    return torch.randn(size, 512), torch.randint(0, 10, (size,))"""
+TRAINING = """%%profile --memory
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.outer = nn.Linear(512, 2048), nn.Linear(2048, 10)
+
+    def forward(self, x):
+        hidden = torch.relu(self.inner(x))
+        return self.outer(hidden)
+
+net = Net()
+optimizer = torch.optim.AdamW(net.parameters(), 1e-3)
+losses = []
+for step in range(30):
+    inputs, labels = batch()
+    loss = nn.functional.cross_entropy(net(inputs), labels)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())"""
+
+
+@pytest.mark.skipif(not os.environ.get("NBP_UPDATE_IMAGES"), reason="only to take docs/images anew")
+def test_take_pictures_of_the_editor_and_the_source(browser: Browser, lab: Server, root: Path) -> None:
+    pytest.importorskip("torch")
+    write_notebook(root / "picture.ipynb", [SETUP.strip(), TRAINING])
+    shown = NotebookPage(browser, lab, "picture.ipynb")
+    browser.blank()
+    browser.page.set_viewport_size({"width": 1400, "height": 1000})
+    shown.open()
+    shown.command("application:toggle-left-area")
+    shown.run_all()
+    shown.wait_ready()
+    shown.page.locator(".nbp-heat").first.wait_for()
+    shown.wait_tab("Source")
+    shown.part(".nbp-row").screenshot(path=IMAGES / "tab-source.png")
+    shown.page.evaluate("() => document.querySelectorAll('.jp-CodeCell')[1].scrollIntoView()")
+    shown.settle()
+    shown.page.locator(".jp-Notebook").screenshot(path=IMAGES / "editor-heat.png")
+    shown.kernel_command("shutdown()")
+    browser.blank()
