@@ -217,14 +217,15 @@ class LoaderWatch:
         watch = self
 
         def _try_put_index(self: Any) -> Any:
-            state, before = watch._state_of(self), self._send_idx
+            state, before = watch._state_of(self), getattr(self, "_send_idx", -1)
             try:
                 result = original(self)
             except BaseException as error:
                 drop_frame(error)
                 raise
-            if state is not None and self._send_idx != before and len(state.sent) < _MOST_EVENTS:
-                state.sent.append((state.epoch, before, self._task_info[before][0], clock()))
+            with suppress(Exception):  # another torch may keep its tasks otherwise
+                if state is not None and self._send_idx != before and len(state.sent) < _MOST_EVENTS:
+                    state.sent.append((state.epoch, before, self._task_info[before][0], clock()))
             return result
 
         return _try_put_index
@@ -241,11 +242,12 @@ class LoaderWatch:
                     state.note_exits(self)
                 drop_frame(error)
                 raise
-            if state is not None and result[0] and type(result[1][0]) is int:
-                number, batch = result[1]
-                if type(batch).__name__ != _NO_MORE:
-                    spent = time.thread_time_ns() - cpu
-                    state.arrived.append((state.epoch, number, begin, clock(), spent))
+            with suppress(Exception):
+                if state is not None and result[0] and type(result[1][0]) is int:
+                    number, batch = result[1]
+                    if type(batch).__name__ != _NO_MORE and len(state.arrived) < _MOST_EVENTS:
+                        spent = time.thread_time_ns() - cpu
+                        state.arrived.append((state.epoch, number, begin, clock(), spent))
             return result
 
         return _try_get_data
@@ -255,7 +257,7 @@ class LoaderWatch:
 
         def _next_data(self: Any) -> Any:
             state, begin = watch._state_of(self), clock()
-            due, pending = self._rcvd_idx, len(self._task_info)
+            due, pending = getattr(self, "_rcvd_idx", -1), len(getattr(self, "_task_info", ()))
             try:
                 result = original(self)
             except BaseException as error:
