@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+
+import notebook_prof
 
 from .runner import Run
 
 KINDS = {"steps", "code", "outside-window", "profiler", "not-recorded"}
-OURS = re.compile(r"[/\\](IPython|ipykernel|notebook_prof|zmq|tornado|traitlets|jupyter_client)[/\\]")
+PACKAGE = os.path.join(os.path.dirname(notebook_prof.__file__), "")
+OURS = re.compile(
+    rf"[/\\](IPython|ipykernel|zmq|tornado|traitlets|jupyter_client)[/\\]|^{re.escape(PACKAGE)}"
+)
 """Source files that are no part of the user's work."""
 
 PLUMBING = re.compile(r"IOPub|Heartbeat|Control|Shell channel|notebook_prof|_watch_pipe_fd", re.IGNORECASE)

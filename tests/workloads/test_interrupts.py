@@ -79,12 +79,14 @@ INTERRUPTER = """
 import _thread
 def _interrupt(after_s):
     import os, signal, sys, threading, time
+    import notebook_prof
+    package = os.path.join(os.path.dirname(notebook_prof.__file__), "")
     main = threading.main_thread().ident
     def inside():
         frame, names = sys._current_frames()[main], set()
         while frame is not None:
             names.add(frame.f_code.co_name if "interactiveshell" in frame.f_code.co_filename else "")
-            names.add("ours" if "notebook_prof" in frame.f_code.co_filename else "")
+            names.add("ours" if frame.f_code.co_filename.startswith(package) else "")
             frame = frame.f_back
         return names & {"run_ast_nodes", "ours"}
     for wanted in (False, True):
