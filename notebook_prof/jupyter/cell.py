@@ -235,8 +235,13 @@ class CellWatch:
 
     def _tell(self, info: Any, result: Any) -> None:
         for entry in [entry for entry in self._waiting if entry[0] is info]:
-            entry[1](result)
-            self._waiting.remove(entry)
+            ended = False
+            try:
+                entry[1](result)
+                ended = True
+            finally:  # of an interrupt before the recording has ended the next cell ends it
+                if ended or current.running() is None:
+                    self._waiting.remove(entry)
 
     @property
     def _stack(self) -> list[Any]:

@@ -277,4 +277,4 @@ def test_keys_do_not_reach_the_notebook_and_tab_reaches_everything(shown: Notebo
         *("height of", "select the phase"),
         *("steps:", "group by", shown.views("v.table.snapshot().labels[0]")),
     ):
-        assert any(name.startswith(wanted) for name in stops), wanted
+        assert any(name.startswith(wanted) for name in stops), (wanted, stops)

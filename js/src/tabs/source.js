@@ -5,7 +5,8 @@ import {formatCount, formatShare} from '../shared/units.js';
 import {cellText} from './table.js';
 import {walked} from './walk.js';
 
-const TREND_PX = {bar: 2, height: 13};
+const BARS = '▁▂▃▄▅▆▇█';
+const NO_BAR = '\u2007'; // as wide as a figure
 
 /**
  * How strongly a line is tinted: its share of the line that takes most, pale lines still told from none.
@@ -13,6 +14,12 @@ const TREND_PX = {bar: 2, height: 13};
  * @param {number} most
  */
 export const heatOf = (value, most) => (value > 0 && most > 0 ? Math.sqrt(value / most) : 0);
+
+/**
+ * A character as high as a share of the whole; blank for nothing.
+ * @param {number} share
+ */
+export const barOf = (share) => (share > 0 ? BARS[Math.min(BARS.length - 1, Math.floor(share * BARS.length))] : NO_BAR);
 
 /** A file, or the cell, as a grid with a row a line. */
 export class SourceView {
@@ -151,22 +158,9 @@ export class SourceView {
       cell = document.createElement('td');
     cell.className = 'nbp-trend';
     if (!(most > 0)) return cell;
-    const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg'),
-      path = document.createElementNS('http://www.w3.org/2000/svg', 'path'),
-      {bar, height} = TREND_PX;
-    svg.setAttribute('width', String(steps * bar));
-    svg.setAttribute('height', String(height));
-    svg.setAttribute('aria-hidden', 'true');
-    path.setAttribute(
-      'd',
-      values
-        .map((value, k) => [k * bar, (value / most) * height])
-        .filter(([, up]) => up > 0)
-        .map(([x, up]) => `M${x} ${height}h${bar - 0.5}v${(-Math.max(up, 1)).toFixed(2)}h${0.5 - bar}z`)
-        .join(''),
-    );
-    svg.append(path);
-    cell.append(svg);
+    const bars = textElement('span', '', values.map((value) => barOf(value / most)).join(''));
+    bars.setAttribute('aria-hidden', 'true');
+    cell.append(bars);
     cell.title = `${cellText(Math.min(...values), 'ns')} to ${cellText(most, 'ns')} a step`;
     return cell;
   }

@@ -1,7 +1,7 @@
 import {expect, test} from 'vitest';
 
 import {editorLines} from '../../src/editor/heat.js';
-import {heatOf} from '../../src/tabs/source.js';
+import {barOf, heatOf} from '../../src/tabs/source.js';
 
 const part = /** @type {any} */ ({
   columns: {line: [1, 2, 4], total_ns: [0, 2e6, 1e6], self_ns: [0, 2e6, 1e6], device_ns: [0, 0, 500], count: [NaN, 3, NaN]},
@@ -21,4 +21,9 @@ test('lines of the editor are those that ran, behind the empty lines on top', ()
 test('a line that took nothing has no tint', () => {
   expect([heatOf(0, 5), heatOf(5, 0), heatOf(5, 5)]).toEqual([0, 0, 1]);
   expect(heatOf(0.05, 5)).toBeGreaterThan(0.05);
+});
+
+test('a trend is drawn in characters', () => {
+  expect([0.01, 0.5, 1].map(barOf).join('')).toBe('▁▅█');
+  expect(barOf(0).trim()).toBe('');
 });
