@@ -170,8 +170,6 @@ class Session:
                 current.claim(self)
                 self._opened_ns = time.time_ns()
                 self._sources.connect(hooks=self._hooks)
-                if self._first is not None and self._meter is None:  # steps without collectors stay bare
-                    self._first.open()
                 self.window.open()
         except BaseException:  # an interrupt too: collectors that run already must not stay
             self.give_up()
@@ -345,14 +343,9 @@ class Session:
         first, self._first = self._first, None
         if first is not None and self._torch_before == ("torch" in sys.modules):
             return first
-        if first is not None:
-            first.abandon()
         return self._make_recording()
 
     def _end(self) -> None:
-        first, self._first = self._first, None
-        if first is not None:  # its window never came
-            first.abandon()
         self._sources.disconnect()
         current.release(self)
 

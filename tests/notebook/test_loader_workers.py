@@ -40,27 +40,8 @@ def test_workers_of_a_cell(torch_kernel: Kernel) -> None:
     assert {"loader 0", "loader 1", "DataLoader: ready batches"} <= set(tracks)
 
 
-def test_a_window_shows_the_workers_of_an_iterator_that_is_older(torch_kernel: Kernel) -> None:
-    """The loop begins, and makes its iterator, before the first step that is recorded."""
-    torch_kernel.must(SETUP)
-    reply = torch_kernel.must("%%profile p --quiet --steps 20:40" + LOOP.format(workers=2, context="fork"))
-    assert reply.results == ["130560.0"]
-    batches = torch_kernel.value("p.input.batches()['batch'].tolist()")
-    assert batches == list(range(batches[0], batches[-1] + 1))
-    assert set(range(20, 40)) <= set(batches) <= set(range(15, 50))
-    assert torch_kernel.value("p.input.bounds()['bound'].tolist()") == ["storage"]
-    before = "p.steps()['ts'].iloc[0] - p.trace.slices.query('phase == \"data\"')['ts'].min()"
-    assert torch_kernel.value(f"int({before})") < 50e6, "what was before the window is left out"
-    tracks = torch_kernel.value("p.trace.tracks['name'].tolist()")
-    assert {"loader 0", "loader 1", "DataLoader: ready batches"} <= set(tracks)
-    assert torch_kernel.value("p.trace.metadata['loaders'][0]['dataset']") == "Slow"
-    never = torch_kernel.must("%%profile p --quiet --steps 900:910" + LOOP.format(workers=2, context="fork"))
-    assert never.results == ["130560.0"], "its window never comes"
-    patched = "torch.utils.data.DataLoader._get_iterator.__module__"
-    assert torch_kernel.value(patched) == "torch.utils.data.dataloader"
-
-
 def test_without_workers_the_verdict_names_the_line(torch_kernel: Kernel) -> None:
+    torch_kernel.must(SETUP)
     torch_kernel.must("%%profile p --quiet" + LOOP.format(workers=0, context=None))
     assert torch_kernel.value("p.input.workers()['items'].tolist()") == [256]
     assert torch_kernel.value("p.input.bounds()['bound'].tolist()") == ["storage"]
@@ -68,6 +49,7 @@ def test_without_workers_the_verdict_names_the_line(torch_kernel: Kernel) -> Non
 
 
 def test_a_cell_that_fails_in_a_worker(torch_kernel: Kernel) -> None:
+    torch_kernel.must(SETUP)
     torch_kernel.must("class Bad(Slow):\n    def __getitem__(self, index): raise KeyError('mine')")
     cell = "for batch in DataLoader(Bad(), batch_size=4, num_workers=1, multiprocessing_context='fork'): pass"
     plain, timed = torch_kernel.run(cell), torch_kernel.run(f"%%profile p --quiet\n{cell}")

@@ -28,10 +28,9 @@ MANY_EVENTS: Final = 2_000_000
 class TorchCollector(Collector):
     """Records operators, kernels, memory and module calls with PyTorch's profiler.
 
-    Outside ``warm`` … ``stop`` nothing is installed but, from ``open`` on, the watch of DataLoaders. If
-    another profiler is running, it refuses; if the user's code starts one, that one wins (torch has room for
-    one) and the report says so. With `stack`, Python calls of the notebook's kernel and of our hooks are left
-    out.
+    Outside ``warm`` … ``stop`` nothing is installed. If another profiler is running, it refuses; if
+    the user's code starts one, that one wins (torch has room for one) and the report says so. With
+    `stack`, Python calls of the notebook's kernel and of our hooks are left out.
 
     Parameters
     ----------
@@ -62,11 +61,6 @@ class TorchCollector(Collector):
         if torch is not None and not torch.autograd.kineto_available():
             return Availability(False, "this torch was built without Kineto, its profiler")
         return Availability(True, "operators, kernels, memory and modules by PyTorch's profiler")
-
-    def open(self) -> None:
-        """Watch DataLoaders from now on: an iterator is made before the first step of the window."""
-        if "torch" in sys.modules:
-            self._loaders.watch()
 
     def warm(self, clock: Clock) -> None:
         """Prepare Kineto (and CUPTI), and let module hooks run."""

@@ -115,13 +115,25 @@ class PySpy:
         _kill(self._launched)
         return join(parts)
 
+    def _look_inside(self) -> None:
+        """Look at threads and child processes; a look that fails is told and prints nothing."""
+        try:
+            self._look()
+            self._children.look()
+        except Exception as error:  # Python 3.11 gave once, for a running thread's caller, no frame at all
+            self._report.add(
+                "look-inside-failed",
+                "info",
+                example=f"{type(error).__name__}: {error}",
+                effect="threads and child processes were looked at once less from inside the process",
+            )
+
     def _beat(self) -> None:
         """Look from inside, and let a calmer py-spy follow in time; called in a watching thread."""
         now = self._clock.now_ns()
         if now - self._look_ns >= NET_NS * 3 // 4:  # not at every quick beat
             self._look_ns = now
-            self._look()
-            self._children.look()
+            self._look_inside()
         due = CALMER[len(self._segments) - 1 : len(self._segments)]
         if not due or self._clock.now_ns() - self._window_ns[0] < due[0][0] * 1e9:
             return
