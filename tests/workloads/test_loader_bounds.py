@@ -1,4 +1,4 @@
-"""What bounds a DataLoader: torch's schedule as simulated, and real loaders with a planted bound, on a quiet machine."""
+"""What bounds a DataLoader: torch's schedule as simulated, and real loaders with a planted bound."""
 
 from __future__ import annotations
 
