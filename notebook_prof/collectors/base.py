@@ -25,8 +25,8 @@ class Availability:
 class Collector(ABC):
     """Watches running code between `start` and `stop` and puts what it saw into a TraceBuilder.
 
-    A collector is used once: ``prepare warm? start stop result`` or, from any point, ``abandon``.
-    What it cannot or will not do it says in `report`; an exception from any method is caught by the
+    A collector is used once: ``prepare warm? start stop result`` or, from any point, ``abandon``. What it
+    cannot or will not do it says in `report`; an exception from any method is caught by the
     `Recording` and becomes an issue too.
 
     Attributes

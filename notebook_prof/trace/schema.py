@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -75,6 +76,10 @@ class Table:
             ready[column.name] = values
         extra = {name: values for name, values in data.items() if name not in ready}
         return pd.DataFrame({**ready, **extra}, copy=False)
+
+    def of_rows(self, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+        """Make a frame of rows, a mapping each; with the right dtypes where there are none."""
+        return self.frame({name: [row[name] for row in rows] for name in self.names})
 
     def validate(self, frame: pd.DataFrame) -> None:
         """Raise FormatError unless `frame` has these columns with these dtypes."""

@@ -51,6 +51,9 @@ LOADER_WAIT: Final = "DataLoader: wait"
 """Names of slices: a worker of a DataLoader starts, fetches a batch and collates its items, a thread of it
 pickles and sends the batch; the process waits for one."""
 
+LOADER_MISSING: Final = -(1 << 62)
+"""In the recorded tables of DataLoaders, for a moment or a number that is not known."""
+
 STEP_PREFIX: Final = "ProfilerStep#"
 """Start of the names of the ranges that ``torch.profiler``'s ``step()`` opens."""
 

@@ -102,6 +102,26 @@ def test_the_tab_carries_the_table_and_the_time_over_the_steps() -> None:
     assert trend[3].sum() == steps(trace)["dur"].sum()
 
 
+def test_statements_beside_the_recorded_steps_are_named() -> None:
+    """The account has their time, lines have none: import before the window, say."""
+    drawn = drawn_cell()
+    table = drawn.metadata["tables"]["account"]
+    assert not any("recorded steps only" in text for text in _notes(drawn)), "all of its lines were recorded"
+    builder = TraceBuilder(metadata={"tables": {"account": table}})
+    line = {"name": "cell:4  for xb, yb in loader:", "category": "python", "track": builder.track("main")}
+    builder.slices(ts=180 * MS, dur=320 * MS, **line)
+    first = _notes(builder.seal(window=(0, 1950 * MS)))[0]
+    assert first == (
+        "Of the recorded steps only. Before and after them: line 8 1.35 s, line 2 56 ms, line 6 48 ms; "
+        "see p.account()."
+    )
+
+
+def _notes(trace: Trace) -> list[str]:
+    parts = panel(ViewStore(trace), EVERYTHING, {"name": "source"}).content["parts"]
+    return [part["text"] for part in parts if part["kind"] == "note"]
+
+
 def test_text_of_other_cells_and_of_the_users_files_is_recorded(tmp_path: Path) -> None:
     (tmp_path / "work.py").write_text("import time\n\n\ndef late():\n    time.sleep(0.2)\n")
     file = tmp_path / "cell.nbprof"

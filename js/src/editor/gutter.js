@@ -66,7 +66,7 @@ export function createGutter(viewModule, stateModule) {
   const {EditorView, ViewPlugin} = viewModule,
     {Compartment} = stateModule,
     /** @type {Map<symbol, EditorHeat>} */ entries = new Map(),
-    /** @type {Set<Heated>} */ editors = new Set(),
+    /** @type {Set<HeatedEditor>} */ editors = new Set(),
     marks = createMarks(viewModule, stateModule),
     // no gutter without heat: an empty one would draw a strip into every cell
     shown = {part: new Compartment(), gutter: viewModule.gutter, attributes: EditorView.contentAttributes};
@@ -84,7 +84,7 @@ export function createGutter(viewModule, stateModule) {
     marks.field,
     EditorView.baseTheme(LOOK),
     shown.part.of([]),
-    ViewPlugin.define((/** @type {any} */ view) => new Heated(view, model, {entries, editors, marks, shown})),
+    ViewPlugin.define((/** @type {any} */ view) => new HeatedEditor(view, model, {entries, editors, marks, shown})),
   ];
 }
 
@@ -149,7 +149,7 @@ function createMarks({Decoration, EditorView, GutterMarker}, {RangeSet, RangeSet
 let serial = 0;
 
 /** An editor of a cell. */
-class Heated {
+class HeatedEditor {
   /** @type {EditorHeat | null} */ entry = null;
   due = 0;
   // CodeMirror hides gutters from screen readers: they get the same in words, as the description of the text box
@@ -158,7 +158,7 @@ class Heated {
   /**
    * @param {any} view
    * @param {any} model
-   * @param {{entries: Map<symbol, EditorHeat>, editors: Set<Heated>, marks: ReturnType<typeof createMarks>, shown: any}} made
+   * @param {{entries: Map<symbol, EditorHeat>, editors: Set<HeatedEditor>, marks: ReturnType<typeof createMarks>, shown: any}} made
    */
   constructor(view, model, made) {
     this.view = view;
@@ -188,7 +188,7 @@ class Heated {
   }
 
   /** What is told of this cell, if its text is still what was recorded. */
-  told() {
+  current() {
     const {doc} = this.view.state;
     for (const entry of [...this.made.entries.values()].reverse())
       if (isAbout(entry, this.model, this.view.dom)) return entry.source.length === doc.length && entry.source === doc.toString() ? entry : null;
@@ -196,7 +196,7 @@ class Heated {
   }
 
   draw() {
-    const entry = this.told(),
+    const entry = this.current(),
       {marks, shown} = this.made;
     if (!entry && !this.entry) return;
     const effects = [marks.effectOf(this.view.state.doc, entry)];

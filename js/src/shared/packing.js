@@ -25,6 +25,21 @@ export function unpack({content, buffers}) {
 }
 
 /**
+ * The columns of the part at a place: their names begin with it.
+ * @param {NumberColumns} data
+ * @param {number} place
+ * @returns {NumberColumns}
+ */
+export function columnsOf(data, place) {
+  const start = `${place}.`;
+  return Object.fromEntries(
+    Object.entries(data ?? {})
+      .filter(([key]) => key.startsWith(start))
+      .map(([key, values]) => [key.slice(start.length), values]),
+  );
+}
+
+/**
  * Make an answer of columns, as the kernel would send it.
  * @param {Record<string, unknown>} content
  * @param {NumberColumns} columns

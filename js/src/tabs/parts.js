@@ -1,5 +1,6 @@
 // The parts of a tab: notes, facts, cards, tables, pictures. All text is text: names come from strangers' files.
 import {textElement} from '../shared/elements.js';
+import {columnsOf} from '../shared/packing.js';
 import {isPicked} from '../shared/store.js';
 import {Picture} from './picture.js';
 import {SourceView} from './source.js';
@@ -72,21 +73,6 @@ function partOf(ctx, part, pick) {
     case 'picture':
       return new Picture(ctx, part, pick);
   }
-}
-
-/**
- * The columns of the part at a place: their names begin with it.
- * @param {NumberColumns} data
- * @param {number} place
- * @returns {NumberColumns}
- */
-export function columnsOf(data, place) {
-  const start = `${place}.`;
-  return Object.fromEntries(
-    Object.entries(data ?? {})
-      .filter(([key]) => key.startsWith(start))
-      .map(([key, values]) => [key.slice(start.length), values]),
-  );
 }
 
 /** @param {FactsPart} part */

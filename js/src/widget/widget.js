@@ -1,5 +1,4 @@
 // The live view: BokehJS comes over the comm once a page, questions and selections go to the kernel.
-import {EditorHeatSource} from '../editor/heat.js';
 import {markDark} from '../page/darkness.js';
 import {textElement} from '../shared/elements.js';
 import {loadBokeh} from './bokeh.js';
@@ -12,6 +11,8 @@ const ATTACHED_MS = 30;
  * @typedef {import('../page/mount.js').Mounting} Mounting
  * @typedef {(mounting: Mounting) => Promise<() => void>} Mount
  * @typedef {{document: string, settings: Settings}} Begun
+ * @typedef {(settings: Settings, model: import('./line.js').WidgetModel, el: HTMLElement, line: import('./line.js').Line) => () => void} Beside
+ *   what goes on beside the views, outside of their element; gives a function that ends it
  */
 
 /**
@@ -46,7 +47,7 @@ function hideStatic(uid) {
 /** One display of a widget. */
 class View {
   dispose = () => {};
-  /** @type {EditorHeatSource | null} */ heat = null;
+  endBeside = () => {};
   gone = false;
   host = textElement('div', 'nbp-host', '');
   waiting = textElement('div', 'nbp-waiting', 'loading the views …');
@@ -56,12 +57,14 @@ class View {
    * @param {HTMLElement} el
    * @param {Mount} mount
    * @param {boolean} needsBokeh whether `mount` takes BokehJS itself; else a promise of it, and asks for its facts meanwhile
+   * @param {Beside} beside
    */
-  constructor(model, el, mount, needsBokeh) {
+  constructor(model, el, mount, needsBokeh, beside) {
     this.model = model;
     this.el = el;
     this.mount = mount;
     this.needsBokeh = needsBokeh;
+    this.beside = beside;
     this.line = lineTo(model);
     /** @type {Settings} */
     this.settings = model.get('settings');
@@ -103,18 +106,12 @@ class View {
     this.show();
     this.show = hideStatic(settings.uid);
     this.el.classList.add('nbp-ready');
-    if (begun.settings.cell) this.tellEditor(begun.settings.cell);
-  }
-
-  /** @param {{id: string, source: string}} cell */
-  tellEditor(cell) {
-    const {model, el, line} = this;
-    this.heat = new EditorHeatSource({manager: model.widget_manager, el, cell, transport: line, store: line.store});
+    this.endBeside = this.beside(begun.settings, model, this.el, line);
   }
 
   close() {
     this.gone = true;
-    this.heat?.close();
+    this.endBeside();
     clearTimeout(this.late);
     this.dispose();
     this.show();
@@ -126,11 +123,12 @@ class View {
  * Make the module that anywidget loads.
  * @param {Mount} mount
  * @param {boolean} needsBokeh see `View`
+ * @param {Beside} beside
  */
-export const createWidget = (mount, needsBokeh) => ({
+export const createWidget = (mount, needsBokeh, beside = () => () => {}) => ({
   /** @param {{model: import('./line.js').WidgetModel, el: HTMLElement}} given */
   async render({model, el}) {
-    const view = new View(model, el, mount, needsBokeh);
+    const view = new View(model, el, mount, needsBokeh, beside);
     return () => view.close();
   },
 });

@@ -2,7 +2,7 @@ import {expect, test} from 'vitest';
 
 import {drawnSpans} from '../../src/charts/account_spans.js';
 import {chosenSpan} from '../../src/page/navigation.js';
-import {columnsOf} from '../../src/tabs/parts.js';
+import {columnsOf} from '../../src/shared/packing.js';
 import {cellText, sortedRows} from '../../src/tabs/table.js';
 import {mix, parseColour, resourceColours, textOn} from '../../src/timeline/colours.js';
 import {stairs, valueOf} from '../../src/timeline/curves.js';

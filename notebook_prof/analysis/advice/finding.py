@@ -17,6 +17,7 @@ from ..input.pipeline import input_pipeline, loaders
 from ..scope import Scope, WindowLike, on_device, on_host, step_spans
 from ..source.line_calls import imports, line_calls
 from ..time.account import ACCOUNT
+from ..time.cpu import whole_cores
 from ..time.one_time import one_time, steady_steps
 from ..time.phases import stepping_track
 from ..time.recorded_steps import recorded_table
@@ -147,10 +148,7 @@ class Run:
     @property
     def cpus(self) -> int:
         """Whole cores that the process may use, its container's quota considered; 0 where not known."""
-        read = self.trace.metadata.get("cpu")
-        cores = read.get("cores", 0) if isinstance(read, Mapping) else 0
-        cpu_count = self.machine.get("cpus", 0)
-        return max(int(cores), 1) if cores else int(cpu_count)
+        return whole_cores(self.trace)
 
     @property
     def asking(self) -> dict[str, Any]:

@@ -8,60 +8,69 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace
+from ...trace.schema import Column, Table
+from ...trace.taxonomy import LOADER_MISSING as MISSING
 from ..scope import once
 from ..time.recorded_steps import recorded_table
 
-MISSING: Final = -(1 << 62)
-"""In the recorded tables, for a moment or a number that is not known."""
-BATCHES: Final = {
-    "loader": "int64",
-    "iterator": "int64",
-    "epoch": "int64",
-    "batch": "int64",
-    "worker": "Int64",
-    "pid": "Int64",
-    "ts": "Int64",
-    "items_ns": "Int64",
-    "collate_ns": "Int64",
-    "cpu_ns": "Int64",
-    "delay_ns": "Int64",
-    "send_ns": "Int64",
-    "send_bytes": "Int64",
-    "receive_ns": "Int64",
-    "receive_cpu_ns": "Int64",
-    "wait_ns": "Int64",
-    "next_ts": "Int64",
-    "loop_ns": "Int64",
-    "failed": "bool",
-}
-WORKERS: Final = {
-    "loader": "int64",
-    "iterator": "Int64",
-    "worker": "Int64",
-    "pid": "Int64",
-    "start_ns": "Int64",
-    "init_ns": "Int64",
-    "batches": "int64",
-    "items": "int64",
-    "items_ns": "int64",
-    "collate_ns": "int64",
-    "send_ns": "int64",
-    "cpu_ns": "int64",
-    "delay_ns": "int64",
-    "busy_share": "float64",
-    "exit": "Int64",
-    "in_item": "Int64",
-}
-TRANSFORMS: Final = {
-    "loader": "int64",
-    "part": "str",
-    "name": "str",
-    "items": "int64",
-    "timed": "int64",
-    "total_ns": "int64",
-    "mean_ns": "float64",
-    "share": "float64",
-}
+BATCHES: Final = Table(
+    "loader_batches",
+    (
+        Column("loader", "int64", "", "row of `loaders`"),
+        Column("iterator", "int64", "", "from 0"),
+        Column("epoch", "int64", "", "from 0"),
+        Column("batch", "int64", "", "from 0 in each epoch"),
+        Column("worker", "Int64", "", "missing where the process itself made it"),
+        Column("pid", "Int64", "", "process that made it"),
+        Column("ts", "Int64", "ns", "when its first item was begun"),
+        Column("items_ns", "Int64", "ns", "to make the items"),
+        Column("collate_ns", "Int64", "ns", "to put them together"),
+        Column("cpu_ns", "Int64", "ns", "CPU time of both"),
+        Column("delay_ns", "Int64", "ns", "time that the worker stood ready without a core"),
+        Column("send_ns", "Int64", "ns", "to pickle it"),
+        Column("send_bytes", "Int64", "bytes", "what goes through the pipe"),
+        Column("receive_ns", "Int64", "ns", "until the process had it"),
+        Column("receive_cpu_ns", "Int64", "ns", "CPU time of the process for that"),
+        Column("wait_ns", "Int64", "ns", "duration of the `next` that gave it"),
+        Column("next_ts", "Int64", "ns", "begin of that `next`"),
+        Column("loop_ns", "Int64", "ns", "from its end to the `next` after it"),
+        Column("failed", "bool", "", "making it raised an exception"),
+    ),
+)
+WORKERS: Final = Table(
+    "loader_workers",
+    (
+        Column("loader", "int64", "", "row of `loaders`"),
+        Column("iterator", "Int64", "", "missing for the process itself"),
+        Column("worker", "Int64", "", "missing for the process itself"),
+        Column("pid", "Int64", "", "of the worker"),
+        Column("start_ns", "Int64", "ns", "from the iterator's begin to the worker's own"),
+        Column("init_ns", "Int64", "ns", "its `worker_init_fn`"),
+        Column("batches", "int64", "", "how many it made"),
+        Column("items", "int64", "", "how many it made"),
+        Column("items_ns", "int64", "ns", "sum over its batches"),
+        Column("collate_ns", "int64", "ns", "sum over its batches"),
+        Column("send_ns", "int64", "ns", "sum over its batches"),
+        Column("cpu_ns", "int64", "ns", "sum over its batches"),
+        Column("delay_ns", "int64", "ns", "sum over its batches"),
+        Column("busy_share", "float64", "1", "of the time from its first batch to its last"),
+        Column("exit", "Int64", "", "exit status, where it ended by itself"),
+        Column("in_item", "Int64", "", "item that it was making at the end"),
+    ),
+)
+TRANSFORMS: Final = Table(
+    "loader_transforms",
+    (
+        Column("loader", "int64", "", "row of `loaders`"),
+        Column("part", "str", "", "`transform`, `item`, `collate` or `send`"),
+        Column("name", "str", "", "of a transform"),
+        Column("items", "int64", "", "how many were made"),
+        Column("timed", "int64", "", "of how many it was timed"),
+        Column("total_ns", "int64", "ns", "of all items"),
+        Column("mean_ns", "float64", "ns", "by item"),
+        Column("share", "float64", "1", "of all parts of the loader"),
+    ),
+)
 
 
 def loader_batches(trace: Trace) -> pd.DataFrame:
@@ -101,7 +110,7 @@ def loader_batches(trace: Trace) -> pd.DataFrame:
 def _batches(trace: Trace) -> pd.DataFrame:
     table = recorded_table(trace, "loader_batches")
     if table is None:
-        return pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in BATCHES.items()})
+        return BATCHES.empty()
     table = table.sort_values(["iterator", "epoch", "batch"], kind="stable").reset_index(drop=True)
 
     def between(begin: str, end: str) -> Any:
@@ -131,7 +140,7 @@ def _batches(trace: Trace) -> pd.DataFrame:
         "loop_ns": (after - ends).clip(lower=0),
         "failed": table["status"] == 1,
     }
-    return pd.DataFrame({name: columns[name] for name in BATCHES}).astype(BATCHES)
+    return BATCHES.frame(columns)
 
 
 _AS_RECORDED: Final = ("cpu_ns", "delay_ns", "send_bytes", "receive_cpu_ns")
@@ -167,7 +176,7 @@ def loader_workers(trace: Trace) -> pd.DataFrame:
     """
     table = recorded_table(trace, "loader_workers")
     if table is None:
-        return pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in WORKERS.items()})
+        return WORKERS.empty()
     batches = loader_batches(trace)
     spent = batches[["items_ns", "collate_ns"]].sum(axis="columns", min_count=2)
     own = batches.assign(worker=batches["worker"].fillna(-1), end=batches["ts"] + spent, busy=spent)
@@ -193,10 +202,10 @@ def loader_workers(trace: Trace) -> pd.DataFrame:
         busy_share=(missing["busy"].astype("float64") / alive.where(alive > 0)).clip(upper=1.0),
         in_item=missing["item_index"].where(missing["item_index"] >= 0),
     )
-    whole = [name for name, dtype in WORKERS.items() if dtype == "int64"]
-    table[whole] = table[whole].fillna(0)
+    counted = [column.name for column in WORKERS.columns if column.dtype == "int64"]
+    table[counted] = table[counted].fillna(0)
     table = table.sort_values(["loader", "iterator", "worker"], kind="stable", na_position="first")
-    return table[list(WORKERS)].astype(WORKERS).reset_index(drop=True)
+    return WORKERS.frame({name: table[name].reset_index(drop=True) for name in WORKERS.names})
 
 
 def loader_transforms(trace: Trace) -> pd.DataFrame:
@@ -229,14 +238,14 @@ def loader_transforms(trace: Trace) -> pd.DataFrame:
     """
     items = recorded_table(trace, "loader_items")
     if items is None:
-        return pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in TRANSFORMS.items()})
+        return TRANSFORMS.empty()
     batches = loader_batches(trace)
     rows = [
         row
         for loader, own in items.groupby("loader", sort=True)
         for row in _parts(int(str(loader)), own, batches[batches["loader"] == loader])
     ]
-    return pd.DataFrame(rows, columns=list(TRANSFORMS)).astype(TRANSFORMS)
+    return TRANSFORMS.of_rows(rows)
 
 
 def _parts(loader: int, items: pd.DataFrame, batches: pd.DataFrame) -> list[dict[str, Any]]:

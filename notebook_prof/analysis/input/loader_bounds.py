@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from ...trace import Trace
+from ...trace.schema import Column, Table
 from ..scope import once
+from ..time.cpu import whole_cores
 from ..time.recorded_steps import recorded_table
 from .loader_batches import loader_batches, loader_transforms
+from .loader_schedule import ENOUGH, Schedule
 from .pipeline import loaders
 
 NOT_THE_LOADER: Final = "not the loader"
@@ -22,164 +23,43 @@ _FEWEST: Final = 6
 _WAITS: Final = 0.1
 """A loop that waits for less of its time is not bound by its loader."""
 _ORDER_GAIN, _SPREAD = 0.15, 0.5
-_ENOUGH: Final = 1.05
 _PIPE: Final = 2.0
 """Receiving takes at most so many times its CPU time: the worker writes what the process reads. A batch may
 arrive later, where a worker whose Python computes delays its sending thread, but that holds nobody up."""
-_MOST_WORKERS: Final = 32
 _MOST_BATCHES: Final = 1000
-_BOUNDS: Final = {
-    "loader": "int64",
-    "dataset": "str",
-    "workers": "int64",
-    "batches": "int64",
-    "bound": "str",
-    "wait_share": "float64",
-    "loop_ns": "int64",
-    "batch_ns": "int64",
-    "transform_ns": "int64",
-    "storage_ns": "int64",
-    "collate_ns": "int64",
-    "transport_ns": "Int64",
-    "cpu_ns": "int64",
-    "spread": "float64",
-    "order_gain": "float64",
-    "enough": "Int64",
-    "best": "Int64",
-    "rate": "float64",
-    "best_rate": "float64",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """One loader's steady batches, from which torch's schedule is simulated.
-
-    Attributes
-    ----------
-    times : list of float
-        ns that each batch took its worker, sending included.
-    fetch_ns : float
-        The same without sending, on average.
-    loop_ns : float
-        What the loop does itself with a batch.
-    receive_ns : float
-        What the process needs to take a batch from a worker; 0 where that is not known.
-    cpu_ns : float
-        CPU time of a batch in its worker.
-    workers, prefetch, cores : int
-    in_order : bool
-    """
-
-    times: list[float]
-    fetch_ns: float
-    loop_ns: float
-    receive_ns: float
-    cpu_ns: float
-    workers: int
-    prefetch: int
-    cores: int
-    in_order: bool
-
-    @property
-    def target_ns(self) -> float:
-        """Time a batch that no number of workers can go below."""
-        return self.loop_ns + self.receive_ns
-
-    def batch_ns(self, workers: int, *, in_order: bool | None = None) -> float:
-        """Return the time a batch with so many workers; all of them share the cores."""
-        if not workers:
-            return self.loop_ns + self.fetch_ns
-        ordered = self.in_order if in_order is None else in_order
-        time = simulate(self.times, self.target_ns, workers, self.prefetch, in_order=ordered)
-        return max(time, (self.cpu_ns + self.target_ns) / self.cores if self.cores else 0.0)
-
-    def best(self) -> int:
-        """Return the smallest number of workers that is enough or, where none is, as good as any."""
-        times: list[float] = []
-        for workers in range(1, _MOST_WORKERS + 1):
-            times.append(self.batch_ns(workers))
-            if times[-1] <= _ENOUGH * self.target_ns:
-                return workers
-        return 1 + next(i for i, time in enumerate(times) if time <= _ENOUGH * min(times))
-
-
-def simulate(
-    times: Sequence[float], target_ns: float, workers: int, prefetch: int = 2, *, in_order: bool = True
-) -> float:
-    """Return the mean time a batch of torch's own schedule.
-
-    Workers get tasks in turn, each works one after the other, and a new task is sent whenever a batch is
-    taken; ``prefetch`` tasks a worker are sent ahead.
-
-    Parameters
-    ----------
-    times : sequence of float
-        What each batch takes a worker, in the order of the batches.
-    target_ns : float
-        What the loop takes between two batches.
-    workers, prefetch : int
-    in_order : bool
-        Take batches in their order; otherwise as they are ready.
-
-    Returns
-    -------
-    float
-        In steady state: without the batches that are sent ahead.
-
-    Examples
-    --------
-    >>> [round(simulate([100.0] * 60, 20.0, workers)) for workers in (1, 2, 8)]
-    [100, 49, 20]
-    """
-    returned = _in_order(times, target_ns, workers, prefetch) if in_order else _any_order(
-        times, target_ns, workers, prefetch
-    )  # fmt: skip
-    skip = min(len(returned) // 3, workers * prefetch)
-    return (returned[-1] - returned[skip]) / max(1, len(returned) - 1 - skip)
-
-
-def _in_order(times: Sequence[float], target_ns: float, workers: int, prefetch: int) -> list[float]:
-    returned: list[float] = []
-    free, now = [0.0] * workers, 0.0
-    ahead = workers * prefetch
-    for number, time in enumerate(times):
-        sent = returned[number - ahead] if number >= ahead else 0.0
-        worker = number % workers
-        free[worker] = max(free[worker], sent) + time
-        now = max(now, free[worker])
-        returned.append(now)
-        now += target_ns
-    return returned
-
-
-def _any_order(times: Sequence[float], target_ns: float, workers: int, prefetch: int) -> list[float]:
-    returned: list[float] = []
-    free, tasks, now = [0.0] * workers, [0] * workers, 0.0
-    ready: list[tuple[float, int]] = []
-    turn = sent = 0
-    while len(returned) < len(times):
-        while sent < len(times) and min(tasks) < prefetch:
-            while tasks[turn % workers] >= prefetch:
-                turn += 1
-            worker, turn = turn % workers, turn + 1
-            free[worker] = max(free[worker], now) + times[sent]
-            tasks[worker] += 1
-            heapq.heappush(ready, (free[worker], worker))
-            sent += 1
-        at, worker = heapq.heappop(ready)
-        now, tasks[worker] = max(now, at), tasks[worker] - 1
-        returned.append(now)
-        if sent < len(times):  # torch sends the next task before it returns the batch
-            while tasks[turn % workers] >= prefetch:
-                turn += 1
-            worker, turn = turn % workers, turn + 1
-            free[worker] = max(free[worker], now) + times[sent]
-            tasks[worker] += 1
-            heapq.heappush(ready, (free[worker], worker))
-            sent += 1
-        now += target_ns
-    return returned
+BOUNDS: Final = Table(
+    "loader_bounds",
+    (
+        Column("loader", "int64", "", "row of `loaders`"),
+        Column("dataset", "str", "", "its class"),
+        Column("workers", "int64", "", "that the loader has"),
+        Column("batches", "int64", "", "that were looked at"),
+        Column("bound", "str", "", "what holds the loop up"),
+        Column("wait_share", "float64", "1", "of the loop's time, in `next`"),
+        Column("loop_ns", "int64", "ns", "the rest of it, by batch"),
+        Column("batch_ns", "int64", "ns", "of a worker, sending included"),
+        Column("transform_ns", "int64", "ns", "of it in transforms"),
+        Column("storage_ns", "int64", "ns", "of it blocked"),
+        Column("collate_ns", "int64", "ns", "of it in collate"),
+        Column("transport_ns", "Int64", "ns", "sending and receiving"),
+        Column("cpu_ns", "int64", "ns", "CPU time of a batch in its worker"),
+        Column("spread", "float64", "1", "standard deviation of the workers' times by their mean"),
+        Column("order_gain", "float64", "1", "how much faster `in_order=False` would be"),
+        Column("enough", "Int64", "", "workers for which the loop does not wait"),
+        Column("best", "Int64", "", "that, or as good as any"),
+        Column("rate", "float64", "", "batches a second, measured"),
+        Column("best_rate", "float64", "", "with `best` workers"),
+    ),
+)
+THROUGHPUT: Final = Table(
+    "loader_throughput",
+    (
+        Column("loader", "int64", "", "row of `loaders`"),
+        Column("workers", "int64", "", "number that is asked about"),
+        Column("rate", "float64", "", "batches a second, predicted"),
+        Column("measured", "float64", "", "the recording's own rate"),
+    ),
+)
 
 
 def loader_bounds(trace: Trace) -> pd.DataFrame:
@@ -225,7 +105,7 @@ def loader_bounds(trace: Trace) -> pd.DataFrame:
     True
     """
     rows = [_bound(trace, *one) for one in _steady(trace)]
-    return pd.DataFrame(rows, columns=list(_BOUNDS)).astype(_BOUNDS)
+    return BOUNDS.of_rows(rows)
 
 
 def loader_throughput(trace: Trace) -> pd.DataFrame:
@@ -261,8 +141,7 @@ def loader_throughput(trace: Trace) -> pd.DataFrame:
             own = measured if workers == schedule.workers else np.nan
             rate = 1e9 / schedule.batch_ns(workers)
             rows.append({"loader": loader, "workers": workers, "rate": rate, "measured": own})
-    columns = {"loader": "int64", "workers": "int64", "rate": "float64", "measured": "float64"}
-    return pd.DataFrame(rows, columns=list(columns)).astype(columns)
+    return THROUGHPUT.of_rows(rows)
 
 
 def _steady(trace: Trace) -> list[tuple[int, pd.DataFrame]]:
@@ -309,15 +188,9 @@ def _schedule(trace: Trace, loader: int, steady: pd.DataFrame) -> Schedule | Non
         cpu_ns=float(made["cpu_ns"].fillna(0).mean()),
         workers=workers,
         prefetch=max(int(row.get("prefetch_factor", 0)), 2 if not workers else 1),
-        cores=_cores(trace),
+        cores=whole_cores(trace),
         in_order=_is_in_order(trace, loader),
     )
-
-
-def _cores(trace: Trace) -> int:
-    read, machine = trace.metadata.get("cpu"), trace.metadata.get("machine")
-    cores = read.get("cores", 0) if isinstance(read, Mapping) else 0
-    return int(cores or (machine.get("cpus", 0) if isinstance(machine, Mapping) else 0))
 
 
 def _is_in_order(trace: Trace, loader: int) -> bool:
@@ -347,9 +220,9 @@ def _bound(trace: Trace, loader: int, steady: pd.DataFrame) -> dict[str, Any]:
     parts = _mean_parts(trace, loader, steady, schedule)
     share = wait / max(wait + loop, 1.0)
     ordered = schedule.workers > 1 and schedule.in_order
-    gain = schedule.batch_ns(schedule.workers) / schedule.batch_ns(schedule.workers, in_order=False) - 1 if (
-        ordered
-    ) else 0.0  # fmt: skip
+    gain = 0.0
+    if ordered:
+        gain = schedule.batch_ns(schedule.workers) / schedule.batch_ns(schedule.workers, in_order=False) - 1
     spread = float(np.std(schedule.times) / np.mean(schedule.times))
     best = schedule.best()
     best_ns = schedule.batch_ns(best)
@@ -358,7 +231,7 @@ def _bound(trace: Trace, loader: int, steady: pd.DataFrame) -> dict[str, Any]:
         kind = NOT_THE_LOADER
     elif gain > _ORDER_GAIN and spread > _SPREAD:
         kind = "order"
-    elif schedule.workers and schedule.batch_ns(schedule.workers) <= _ENOUGH * schedule.target_ns:
+    elif schedule.workers and schedule.batch_ns(schedule.workers) <= ENOUGH * schedule.target_ns:
         # batches are ready: what the loop waits for is to receive them, or a core
         kind = "transport" if schedule.receive_ns > wait / 2 else NOT_THE_LOADER
     return row | {
@@ -371,7 +244,7 @@ def _bound(trace: Trace, loader: int, steady: pd.DataFrame) -> dict[str, Any]:
         "cpu_ns": round(schedule.cpu_ns),
         "spread": spread,
         "order_gain": gain,
-        "enough": best if best_ns <= _ENOUGH * schedule.target_ns else pd.NA,
+        "enough": best if best_ns <= ENOUGH * schedule.target_ns else pd.NA,
         "best": best,
         "rate": 1e9 / _measured_ns(steady),
         "best_rate": 1e9 / best_ns,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -290,3 +291,18 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         "native_threads": int((busy["kind"] == "native").sum()),
     }
     return USE.frame({name: [value] for name, value in row.items()})
+
+
+def whole_cores(trace: Trace) -> int:
+    """Return the whole cores that the process may use, its container's quota considered; 0 where not known.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> whole_cores(TraceBuilder(metadata={"cpu": {"cores": 0.5}}).seal())
+    1
+    """
+    read, machine = (trace.metadata.get(key) for key in ("cpu", "machine"))
+    cores = read.get("cores", 0) if isinstance(read, Mapping) else 0
+    counted = machine.get("cpus", 0) if isinstance(machine, Mapping) else 0
+    return max(int(cores), 1) if cores else int(counted)

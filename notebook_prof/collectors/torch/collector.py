@@ -13,7 +13,6 @@ from ..base import Availability, Collector
 from ..devices import of_devices
 from ..options import CollectorOptions
 from .frames import users_only
-from .loader.ring import clock as loader_clock
 from .loader.tables import put as put_loaders
 from .loader.watch import LoaderWatch
 from .modules import ModuleRanges, ParameterCounts
@@ -86,7 +85,6 @@ class TorchCollector(Collector):
         self._session.start()
         self._conflicts.watch()
         self._loaders.watch()
-        self._loaders.start_ns = loader_clock()
 
     def stop(self) -> None:
         """End the recording, unless another profiler has ended it already."""

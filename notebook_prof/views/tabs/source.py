@@ -14,6 +14,7 @@ from ...analysis.source.annotated import annotate, source_texts
 from ...analysis.source.lines import CELL
 from ...selection import filtered
 from ...trace import Trace
+from ...units import format_items, format_ns
 from .analyses import followed
 from .base import Absent, Note, Panel, Source, Tab
 from .lines import selecting_lines, without_lines
@@ -35,6 +36,9 @@ _WHOLE: Final = 1000
 """Files of up to so many lines are shown whole, of others the surroundings of what ran."""
 _AROUND: Final = 3
 _MOST_FILES: Final = 8
+_MOST_NAMED: Final = 4
+_WORTH_TELLING: Final = 0.01
+"""Statements outside of the recording are named from this share of the cell on."""
 _MOST_STEPS: Final = 32
 """The time over the steps is drawn in at most so many bars."""
 
@@ -54,7 +58,21 @@ def source(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     ]
     left = len(files) - len(parts)
     more = (Note(f"p.lines() lists {left} more files."),) if left else ()
-    return Panel("Source", (*parts, *more, _MEANING), followed(analysis.lines))
+    return Panel("Source", (*_not_recorded(trace), *parts, *more, _MEANING), followed(analysis.lines))
+
+
+def _not_recorded(trace: Trace) -> tuple[Note, ...]:
+    """Name the statements of the cell that ran while nothing was recorded: their lines have no time here."""
+    account = analysis.account(trace)
+    recorded = set(trace.slices["line"].cat.categories)
+    beside = account[(account["kind"] == "code") & (account["share"] >= _WORTH_TELLING)]
+    beside = beside[[f"{CELL}:{line}" not in recorded for line in beside["line"]]]
+    spent = beside.groupby("line")["dur"].sum().sort_values(ascending=False, kind="stable")
+    if not len(spent):
+        return ()
+    named = ", ".join(f"line {line} {format_ns(dur)}" for line, dur in spent.head(_MOST_NAMED).items())
+    others = f" and {format_items(len(spent) - _MOST_NAMED, 'more line')}" if len(spent) > _MOST_NAMED else ""
+    return (Note(f"Of the recorded steps only. Before and after them: {named}{others}; see p.account()."),)
 
 
 def _listing(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -54,14 +54,6 @@ class RingRecords:
     batches: pd.DataFrame
     items: pd.DataFrame
     sends: pd.DataFrame
-
-    def since(self, instant: int) -> RingRecords:
-        """Return the records that end at an instant or later; header and totals are of all."""
-        batches, items, sends = (
-            rows[rows["end"] >= instant].reset_index(drop=True)
-            for rows in (self.batches, self.items, self.sends)
-        )
-        return replace(self, batches=batches, items=items, sends=sends)
 
     @property
     def overwritten(self) -> int:

@@ -99,11 +99,6 @@ class LoaderWatch:
     While it watches, functions of torch's iterators are replaced on their classes; never on an iterator,
     which would then not die with its last reference. Datasets, samplers and ``collate_fn`` are the user's own
     objects all the time.
-
-    Attributes
-    ----------
-    start_ns : int
-        When the recording began, by the monotonic clock: what ended before it is left out.
     """
 
     def __init__(self) -> None:
@@ -112,7 +107,6 @@ class LoaderWatch:
         self.iterators: list[LoaderIterator] = []
         self.in_process: dict[int, bytes] = {}
         self._rings: dict[int, Ring] = {}
-        self.start_ns = 0
         self._folder = ""
         self._pid = os.getpid()
         self._patches: Patches | None = None

@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 
-import {editorLines} from '../../src/editor/heat.js';
+import {editorLines} from '../../src/editor/line_events.js';
 import {barOf, heatOf} from '../../src/tabs/source.js';
 
 const part = /** @type {any} */ ({

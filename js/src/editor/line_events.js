@@ -1,5 +1,6 @@
 // Tells the editor extension, if there is one, what the lines of the recorded cell took, and what of it is selected.
 import {Asker} from '../shared/asker.js';
+import {columnsOf} from '../shared/packing.js';
 import {formatShare, formatTime} from '../shared/units.js';
 
 const PROTOCOL = 1;
@@ -38,8 +39,8 @@ function inWords(lines) {
   return `Profiled: ${hottest.map(({line, label}) => `line ${line}: ${label.split('\n')[0]}`).join('; ')}.`;
 }
 
-/** The heat of one display of a profile. */
-export class EditorHeatSource {
+/** The events of one display of a profile. */
+export class LineEvents {
   /** @type {ShownSource | null} */ part = null;
   timer = 0;
   widget = Symbol('widget');
@@ -73,8 +74,10 @@ export class EditorHeatSource {
   async ask() {
     try {
       const answer = await this.asker.ask({t: 'panel', name: 'source', own: ['line']});
-      const part = 'parts' in answer ? answer.parts.find((one) => one.kind === 'source') : undefined;
-      this.part = part?.file === 'cell' && 'data' in answer ? {...part, columns: cellColumns(answer.data)} : null;
+      const parts = 'parts' in answer ? answer.parts : [],
+        at = parts.findIndex((one) => one.kind === 'source' && one.file === 'cell'),
+        part = parts[at];
+      this.part = part?.kind === 'source' && 'data' in answer ? {...part, columns: columnsOf(answer.data, at)} : null;
       this.tell();
     } catch {
       // the views say when the kernel does not answer; the editor keeps what it shows
@@ -133,10 +136,11 @@ export class EditorHeatSource {
 }
 
 /**
- * The columns of the first part.
- * @param {NumberColumns} data
- * @returns {NumberColumns}
+ * Tell the editor of the recorded cell, as long as a display lasts.
+ * @type {import('../widget/widget.js').Beside}
  */
-function cellColumns(data) {
-  return Object.fromEntries(Object.entries(data).flatMap(([key, values]) => (key.startsWith('0.') ? [[key.slice(2), values]] : [])));
+export function publishLines({cell}, model, el, line) {
+  if (!cell) return () => {};
+  const events = new LineEvents({manager: model.widget_manager, el, cell, transport: line, store: line.store});
+  return () => events.close();
 }

@@ -1,0 +1,142 @@
+"""The schedule by which a DataLoader's workers make batches, as torch has it, with another number of them."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+ENOUGH: Final = 1.05
+"""Workers are enough where a batch takes at most so many times what it takes without any wait."""
+_MOST_WORKERS: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """One loader's steady batches, from which torch's schedule is simulated.
+
+    Attributes
+    ----------
+    times : list of float
+        ns that each batch took its worker, sending included.
+    fetch_ns : float
+        The same without sending, on average.
+    loop_ns : float
+        What the loop does itself with a batch.
+    receive_ns : float
+        What the process needs to take a batch from a worker; 0 where that is not known.
+    cpu_ns : float
+        CPU time of a batch in its worker.
+    workers, prefetch, cores : int
+    in_order : bool
+    """
+
+    times: list[float]
+    fetch_ns: float
+    loop_ns: float
+    receive_ns: float
+    cpu_ns: float
+    workers: int
+    prefetch: int
+    cores: int
+    in_order: bool
+
+    @property
+    def target_ns(self) -> float:
+        """Time a batch that no number of workers can go below."""
+        return self.loop_ns + self.receive_ns
+
+    def batch_ns(self, workers: int, *, in_order: bool | None = None) -> float:
+        """Return the time a batch with so many workers; all of them share the cores."""
+        if not workers:
+            return self.loop_ns + self.fetch_ns
+        ordered = self.in_order if in_order is None else in_order
+        time = simulate(self.times, self.target_ns, workers, self.prefetch, in_order=ordered)
+        return max(time, (self.cpu_ns + self.target_ns) / self.cores if self.cores else 0.0)
+
+    def best(self) -> int:
+        """Return the smallest number of workers that is enough or, where none is, as good as any."""
+        times: list[float] = []
+        for workers in range(1, _MOST_WORKERS + 1):
+            times.append(self.batch_ns(workers))
+            if times[-1] <= ENOUGH * self.target_ns:
+                return workers
+        return 1 + next(i for i, time in enumerate(times) if time <= ENOUGH * min(times))
+
+
+def simulate(
+    times: Sequence[float], target_ns: float, workers: int, prefetch: int = 2, *, in_order: bool = True
+) -> float:
+    """Return the mean time a batch of torch's own schedule.
+
+    Workers get tasks in turn, each works one after the other, and a new task is sent whenever a batch is
+    taken; ``prefetch`` tasks a worker are sent ahead.
+
+    Parameters
+    ----------
+    times : sequence of float
+        What each batch takes a worker, in the order of the batches.
+    target_ns : float
+        What the loop takes between two batches.
+    workers, prefetch : int
+    in_order : bool
+        Take batches in their order; otherwise as they are ready.
+
+    Returns
+    -------
+    float
+        In steady state: without the batches that are sent ahead.
+
+    Examples
+    --------
+    >>> [round(simulate([100.0] * 60, 20.0, workers)) for workers in (1, 2, 8)]
+    [100, 49, 20]
+    """
+    simulated = _in_order if in_order else _any_order
+    returned = simulated(times, target_ns, workers, prefetch)
+    skip = min(len(returned) // 3, workers * prefetch)
+    return (returned[-1] - returned[skip]) / max(1, len(returned) - 1 - skip)
+
+
+def _in_order(times: Sequence[float], target_ns: float, workers: int, prefetch: int) -> list[float]:
+    returned: list[float] = []
+    free, now = [0.0] * workers, 0.0
+    ahead = workers * prefetch
+    for number, time in enumerate(times):
+        sent = returned[number - ahead] if number >= ahead else 0.0
+        worker = number % workers
+        free[worker] = max(free[worker], sent) + time
+        now = max(now, free[worker])
+        returned.append(now)
+        now += target_ns
+    return returned
+
+
+def _any_order(times: Sequence[float], target_ns: float, workers: int, prefetch: int) -> list[float]:
+    returned: list[float] = []
+    free, tasks, now = [0.0] * workers, [0] * workers, 0.0
+    ready: list[tuple[float, int]] = []
+    turn = 0
+
+    def send(time: float) -> None:
+        nonlocal turn
+        while tasks[turn % workers] >= prefetch:
+            turn += 1
+        worker, turn = turn % workers, turn + 1
+        free[worker] = max(free[worker], now) + time
+        tasks[worker] += 1
+        heapq.heappush(ready, (free[worker], worker))
+
+    waiting = iter(times)
+    for time in itertools.islice(waiting, workers * prefetch):
+        send(time)
+    while ready:
+        at, worker = heapq.heappop(ready)
+        now, tasks[worker] = max(now, at), tasks[worker] - 1
+        returned.append(now)
+        for time in itertools.islice(waiting, 1):  # torch sends the next task before it returns the batch
+            send(time)
+        now += target_ns
+    return returned
