@@ -62,6 +62,9 @@ def test_storage_is_told_from_transforms(workers: int) -> None:
     assert row["workers"] == workers
     assert row["storage_ns"] > 0.8 * row["batch_ns"]
     assert row["enough"] > workers
+    advised = storage.advice().set_index("rule")["remedy"].filter(["dataloader-workers", "input-bound"])
+    assert len(advised) == 1
+    assert f"num_workers={row['best']}" in advised.iloc[0], "advice and verdict name one number"
     words = str(verdict(storage.trace))
     assert "bound by storage" in words
     for claim in verdict(storage.trace).claims:

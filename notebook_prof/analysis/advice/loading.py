@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from ..source.frames import frames
 from ..source.line_calls import module_of
 from ..source.lines import LINE, line_slices, line_times
 from ..verdict.claims import Claim
+from ..verdict.loader import bounding_loader
 from .finding import Finding, Run, evidence
 
 WAITS: Final = 0.05
@@ -86,23 +87,27 @@ def input_bound(run: Run) -> Finding | None:
     finding = _finding_of(run, spent, f"Each step waits {format_ns(each)} for its data")
     used = int(run.loader_facts["num_workers"].max()) if len(run.loader_facts) else 0
     if run.cpus and used:
-        if used >= run.cpus:
-            return None  # more processes than cores would not make batches sooner
+        simulated = _simulated(run)
+        if used >= max(run.cpus, simulated.workers):
+            return None  # more processes than cores make batches sooner only where items wait
         loading = _loading(run, spent)
         # the workers made batches all the time: fewer batches a worker, the same total
         before = loading.data_ns + loading.rest_ns
         work = before * used
         after, more = before, used
-        for workers in range(used + 1, run.cpus + 1):
-            time = max(work // workers, loading.rest_ns, (loading.busy_ns + work) // run.cpus)
-            if time <= _BETTER * after:
-                after, more = time, workers
+        if simulated.workers > used:
+            after, more = int(before * simulated.time), simulated.workers
+        elif not simulated.workers:
+            for workers in range(used + 1, run.cpus + 1):
+                time = max(work // workers, loading.rest_ns, (loading.busy_ns + work) // run.cpus)
+                if time <= _BETTER * after:
+                    after, more = time, workers
         if after >= before:
             return None
         return finding(
             rule="input-bound",
-            remedy=f"Use more processes: num_workers={more} in place of {used}; this machine has "
-            f"{format_items(run.cpus, 'core')}. Keep them with persistent_workers=True.",
+            remedy=f"Use more processes: num_workers={more} in place of {used}; {_cores(run, more)}. "
+            "Keep them with persistent_workers=True.",
             gain_ns=before - after,
         )
     return finding(
@@ -137,16 +142,38 @@ def loader_workers(run: Run) -> Finding | None:
         )
     loading = _loading(run, spent)
     workers, time = loading.enough()
+    if simulated := _simulated(run).workers:
+        workers, time = simulated, loading.with_workers(simulated)
     gain = loading.data_ns + loading.rest_ns - time
     if gain <= 0:
         return None
     return finding(
         rule="dataloader-workers",
         remedy=f"Let {workers} other {'process' if workers == 1 else 'processes'} make the batches: "
-        f"DataLoader(num_workers={workers}, persistent_workers=True{pinned}); this machine has "
-        f"{format_items(run.cpus, 'core')}. Or make the items once, before training.",
+        f"DataLoader(num_workers={workers}, persistent_workers=True{pinned}); {_cores(run, workers)}. "
+        "Or make the items once, before training.",
         gain_ns=gain,
     )
+
+
+class _Simulated(NamedTuple):
+    """The number of workers that the verdict names, and the time of a batch with them by that of now."""
+
+    workers: int
+    time: float
+
+
+def _simulated(run: Run) -> _Simulated:
+    """Return what the simulated schedule of the loader says; 0 workers where nothing is known."""
+    row = bounding_loader(run.trace)
+    if row is None or pd.isna(row["best"]):
+        return _Simulated(0, 1.0)
+    return _Simulated(int(row["best"]), float(row["rate"] / row["best_rate"]))
+
+
+def _cores(run: Run, workers: int) -> str:
+    more = ", but items wait part of their time, for which they need none" if workers > run.cpus else ""
+    return f"this machine has {format_items(run.cpus, 'core')}{more}"
 
 
 def items_one_by_one(run: Run) -> Finding | None:
