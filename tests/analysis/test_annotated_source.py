@@ -117,6 +117,15 @@ def test_statements_beside_the_recorded_steps_are_named() -> None:
     )
 
 
+def test_a_cell_of_nothing_but_steps_has_nothing_beside_them() -> None:
+    drawn = drawn_cell()
+    account = drawn.metadata["tables"]["account"]
+    builder = TraceBuilder(metadata={"tables": {"account": account[account["kind"] == "steps"]}})
+    line = {"name": "cell:4  for xb, yb in loader:", "category": "python", "track": builder.track("main")}
+    builder.slices(ts=180 * MS, dur=320 * MS, **line)
+    assert not any("recorded steps only" in text for text in _notes(builder.seal()))
+
+
 def _notes(trace: Trace) -> list[str]:
     parts = panel(ViewStore(trace), EVERYTHING, {"name": "source"}).content["parts"]
     return [part["text"] for part in parts if part["kind"] == "note"]

@@ -135,6 +135,11 @@ def test_the_source_is_the_first_tab_of_a_cell(opened: Callable[[Profile], Repor
     rows = shown.tab_rows
     assert rows.count() == 9
     assert rows.locator(".nbp-code").all_inner_texts() == CELL.split("\n")
+    hottest = rows.nth(7).bounding_box()
+    box = shown.tab.bounding_box()
+    assert hottest
+    assert box
+    assert box["y"] <= hottest["y"] <= box["y"] + box["height"] - 10, "the hottest line is in sight"
     line = rows.nth(5)
     assert line.inner_text().split("\t")[0] == "6"
     assert line.locator(".nbp-trend").inner_text() == "█" * 20, "the same in each of twenty steps"

@@ -15,6 +15,7 @@ import {walked} from './walk.js';
  * @property {() => Promise<void>} [mount]
  * @property {() => void} [redraw] marks anew what is selected
  * @property {(line: string) => void} [hover] tells which line of source is under the pointer elsewhere
+ * @property {(box: HTMLElement) => void} [reveal] scrolls to what matters most, when it is shown first
  * @property {() => void} [theme]
  * @property {() => void} [dispose]
  * @property {() => {drawn: boolean, renderers: number[]}} [snapshot]
@@ -39,6 +40,7 @@ export function createParts(ctx, answer, pick) {
     mount: () => Promise.all(made.map((part) => part.mount?.())),
     redraw: () => made.forEach((part) => part.redraw?.()),
     hover: (/** @type {string} */ line) => made.forEach((part) => part.hover?.(line)),
+    reveal: (/** @type {HTMLElement} */ box) => made.find((part) => part.reveal)?.reveal?.(box),
     theme: () => made.forEach((part) => part.theme?.()),
     dispose: () => made.forEach((part) => part.dispose?.()),
     snapshot: () => made.filter((part) => part.snapshot).map((part) => part.snapshot?.()),

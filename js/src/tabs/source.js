@@ -182,6 +182,18 @@ export class SourceView {
     return [row];
   }
 
+  /**
+   * Scroll to the line that takes most, if it is out of sight: setup and imports may fill the box.
+   * @param {HTMLElement} box
+   */
+  reveal(box) {
+    const {total_ns: total} = this.part.columns,
+      hottest = total ? this.items[Array.from(total).indexOf(this.most.total_ns)] : undefined;
+    if (!hottest) return;
+    const [row, frame] = [hottest.el.getBoundingClientRect(), box.getBoundingClientRect()];
+    if (row.bottom > frame.bottom) box.scrollTop += row.top - frame.top - frame.height / 2;
+  }
+
   /** Mark anew what is selected. */
   redraw() {
     const state = this.ctx.store.get();

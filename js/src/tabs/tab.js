@@ -97,12 +97,14 @@ export class Tab {
     const answer = await ctx.asker.ask({t: 'panel', name: tab.name, own: [...this.own]}, () => mine === this.turn);
     if (mine !== this.turn || this.closed) return;
     const next = createParts(ctx, answer, this.pick),
+      first = !this.shown,
       top = body.scrollTop;
     this.shown?.dispose();
     this.shown = next;
     body.replaceChildren(...next.elements);
     await next.mount();
     body.scrollTop = top;
+    if (first) next.reveal(body);
     const absent = 'absent' in answer;
     this.state = absent ? 'absent' : 'shown';
     this.title.textContent = absent ? tab.title : answer.title;

@@ -64,9 +64,9 @@ def source(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
 def _not_recorded(trace: Trace) -> tuple[Note, ...]:
     """Name the statements of the cell that ran while nothing was recorded: their lines have no time here."""
     account = analysis.account(trace)
-    recorded = set(trace.slices["line"].cat.categories)
-    beside = account[(account["kind"] == "code") & (account["share"] >= _WORTH_TELLING)]
-    beside = beside[[f"{CELL}:{line}" not in recorded for line in beside["line"]]]
+    lines = f"{CELL}:" + account["line"].astype("str")
+    unseen = ~lines.isin(trace.slices["line"].cat.categories)
+    beside = account[(account["kind"] == "code") & (account["share"] >= _WORTH_TELLING) & unseen]
     spent = beside.groupby("line")["dur"].sum().sort_values(ascending=False, kind="stable")
     if not len(spent):
         return ()
