@@ -272,6 +272,22 @@ def recorded_lines(calls, total=100):
     return b.seal()
 
 
+def test_a_line_that_is_longer_than_its_name_is_read_whole() -> None:
+    """``axis=1`` stands behind what a slice is called, and no sample met what gives the rows."""
+    source = (
+        "big[\"label\"] = big.apply(lambda r: f\"{r['city']}-{r['sku'][-3:]}-{int(r['price'])}\", axis=1)"
+    )
+    builder = TraceBuilder(metadata={"cell_source": f"%%profile\n{source}"})
+    main, name = builder.track("main"), f"cell:2  {source[:59]}…"
+    root = builder.stack([("<module>", "cell", 2)])
+    file = "/v/lib/python3.12/site-packages/pandas/core/frame.py"
+    called = builder.stack([("apply", file, 9)], above=root)
+    row = {"category": "python", "track": main}
+    builder.slices(ts=0, dur=100_000_000, name=name, stack=root, **row)
+    builder.slices(ts=1_000_000, dur=95_000_000, name="apply (frame.py)", stack=called, **row)
+    assert "pandas-apply-rows" in set(advice(builder.seal())["rule"])
+
+
 SOME = ((10, 30), (40, 60), (70, 90))
 FRAME, INDEXING = "pandas/core/frame.py", "pandas/core/indexing.py"
 NUMPY = "numpy/lib/_function_base_impl.py"

@@ -17,6 +17,7 @@ import pandas as pd
 from ...trace import inherit
 from ...units import format_ns, format_share
 from ..scope import ints
+from ..source.annotated import source_texts
 from ..source.frames import frames
 from ..source.line_calls import module_of
 from ..source.lines import line_slices, line_times
@@ -53,8 +54,11 @@ def apply_rows(run: Run) -> Finding | None:
     by_row = _calls_of(calls, "pandas.core.apply", "series_generator")
     whole = _calls_of(calls, "pandas.core.frame", "apply")
     keys = set(zip(by_row["file"], by_row["line"], strict=True))
+    texts = source_texts(
+        run.trace
+    )  # names of lines are cut, and a short cell may not be seen in the generator
     keep = [
-        (file, line) in keys or _AXIS.search(text) is not None
+        (file, line) in keys or _AXIS.search((*texts.get(file, ())[line - 1 : line], text)[0]) is not None
         for file, line, text in zip(whole["file"], whole["line"], whole["text"], strict=True)
     ]
     return _finding(
