@@ -25,8 +25,8 @@ class Availability:
 class Collector(ABC):
     """Watches running code between `start` and `stop` and puts what it saw into a TraceBuilder.
 
-    A collector is used once: ``prepare warm? start stop result`` or, from any point, ``abandon``. What it
-    cannot or will not do it says in `report`; an exception from any method is caught by the
+    A collector is used once: ``open? prepare warm? start stop result`` or, from any point, ``abandon``.
+    What it cannot or will not do it says in `report`; an exception from any method is caught by the
     `Recording` and becomes an issue too.
 
     Attributes
@@ -53,6 +53,9 @@ class Collector(ABC):
     def claims(self) -> frozenset[str]:
         """Return what this one needs of `holds`; collectors with several ways to record override it."""
         return self.holds
+
+    def open(self) -> None:  # noqa: B027 (optional)
+        """Watch for what is made before the window and used in it; the code begins, perhaps long before."""
 
     def prepare(self) -> None:  # noqa: B027 (optional)
         """Do what takes long and records nothing, such as starting a process: before anything records."""
@@ -127,6 +130,11 @@ class Recording:
     def names(self) -> list[str]:
         """Names of the collectors that have not failed, in order."""
         return [collector.name for collector in self._alive]
+
+    def open(self) -> None:
+        """Tell every collector that the code begins."""
+        for collector in tuple(self._alive):
+            self._try(collector, "open", collector.open)
 
     def warm(self) -> None:
         """Warm every collector."""

@@ -22,7 +22,8 @@ from ..interrupts import DelayedInterrupt
 from ..profiles.deferred_trace import DeferredTrace
 from ..profiles.profile import Profile
 from ..session import current, ticks
-from ..session.engine import EndOfWindow, LoopInSource, Plan, Session
+from ..session.engine import Session
+from ..session.plan import EndOfWindow, LoopInSource, Plan
 from ..session.schedule import WholeRun
 from .cell import ResultUnknown, current_cell, watch
 from .limits import NEEDED_DESCRIPTORS, too_few_descriptors, too_little_memory

@@ -6,17 +6,14 @@ import platform
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
-
-import pandas as pd
 
 from ..collectors import registry, statements
 from ..collectors.base import Collector, Recording
 from ..collectors.machine import machine
-from ..collectors.options import CollectorOptions
 from ..errors import OptionError
 from ..interrupts import DelayedInterrupt
 from ..profiles.deferred_trace import DeferredTrace
@@ -25,62 +22,12 @@ from ..trace.clocks import Clock
 from ..trace.report import ImportReport
 from ..trace.trace import Trace
 from . import budget, clock_history, current, findings
-from .account import account
+from .cell import Cell
 from .interleaved import Interleaved, OverheadMeter
-from .schedule import ScheduleFunction, StepRange, WholeRun
+from .plan import EndOfWindow, LoopInSource, Plan, loop_source
 from .sources import StepSources, allowed
 from .ticks import LoopTicker
 from .window import Run, Source, StepRecords, StepWindow
-
-
-class EndOfWindow(BaseException):
-    """Leaves the user's code after the last asked step; only with ``stop_after``.
-
-    Not an Exception, so that a training framework does not take it for a failed step.
-    """
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What was asked.
-
-    Attributes
-    ----------
-    collectors : sequence of str or Collector
-        Empty for the automatic choice.
-    schedule : callable
-        Step number to state.
-    step_by : str
-        One of `sources.STEP_BY`.
-    options : CollectorOptions
-    stop_after : bool
-    on_cycle : callable, optional
-        Gets the Trace of every finished cycle at once; otherwise they are made at the end.
-    title : str
-        What to call the recording in messages.
-    """
-
-    collectors: Sequence[str | Collector] = ()
-    schedule: ScheduleFunction = field(default_factory=WholeRun)
-    step_by: str = "auto"
-    options: CollectorOptions = field(default_factory=CollectorOptions)
-    stop_after: bool = False
-    on_cycle: Callable[[Trace], None] | None = None
-    title: str = "a recording"
-
-
-@dataclass(frozen=True, slots=True)
-class LoopInSource:
-    """The loop of a cell that was made to tick; ``token`` is negative if it shows no sign of training."""
-
-    token: int
-    line: int
-    text: str
-
-    @property
-    def source(self) -> Source:
-        """How much its ticks count."""
-        return _loop_source(self.token)
 
 
 @dataclass
@@ -136,8 +83,11 @@ class Session:
         self._metadata = dict(metadata or {})
         self.report = ImportReport()
         self._source: str | None = self._metadata.get("cell_source")
+        self._cell = Cell(self._source or "")
         self._options = budget.within(plan.options, self._source, self.report)
-        self._sources = StepSources(self.window, plan.step_by, self.report, self._after_tick, self._location)
+        self._sources = StepSources(
+            self.window, plan.step_by, self.report, self._after_tick, self._cell.location
+        )
         self._hooks = announced is not Source.MARK
         self._recording: Recording | None = None
         self._first: Recording | None = self._make_recording()
@@ -149,12 +99,8 @@ class Session:
         self._loop_thread: threading.Thread | None = None
         self._tickers: dict[int, LoopTicker] = {}
         self.bodies: dict[int, LoopTicker] = {}  # by the frame of the function whose loop ticks
-        self._elsewhere: dict[int, int] = {}
-        self.marks = statements.Marks()
-        self._cell_ns: tuple[int, int] | None = None
         self._left = False
         self._measured: dict[str, object] = {}
-        self._lines: list[str] | None = None
 
     def open(self) -> None:
         """Begin.
@@ -170,6 +116,8 @@ class Session:
                 current.claim(self)
                 self._opened_ns = time.time_ns()
                 self._sources.connect(hooks=self._hooks)
+                if self._first is not None and self._meter is None:  # steps without collectors stay bare
+                    self._first.open()
                 self.window.open()
         except BaseException:  # an interrupt too: collectors that run already must not stay
             self.give_up()
@@ -215,14 +163,11 @@ class Session:
     def begin_cell(self, file: str = "") -> None:
         """Note that the cell's own statements begin now; with its file, that lines of its functions count."""
         recording = self._recording or self._first
-        self.marks.begin(file if recording is not None and "python" in recording.names else "")
-        self._cell_ns = time.time_ns(), 0
+        self._cell.begin(file if recording is not None and "python" in recording.names else "")
 
     def end_cell(self, end_ns: int) -> None:
         """Note when the cell's own statements ended."""
-        if self._cell_ns is not None and not self._cell_ns[1]:
-            self._cell_ns = self._cell_ns[0], end_ns
-            self.marks.stop(end_ns)
+        self._cell.end(end_ns)
 
     def announce(self, loops: Sequence[LoopInSource]) -> None:
         """Let these loops count, which were found after the beginning; the first ones stay."""
@@ -247,17 +192,17 @@ class Session:
             or (around is not None and around.inside)
         ):
             return None
-        if me != self.marks.identity:
+        if me != self._cell.marks.identity:
             self._loop_thread = threading.current_thread()
         if token > 0:
             self._sources.drop_hook()
         begun_ns = time.time_ns()
-        statement, text, _ = self._location()
+        statement, text, _ = self._cell.location()
         in_source = self._loops.get(token)
         key = token if line > 0 else (token, statement)
         at, head = (in_source.line, in_source.text) if in_source is not None else (statement, text)
         run = Run(key, at, head, begun_ns)
-        self._tickers[me] = LoopTicker(self.window, _loop_source(token), run, line)
+        self._tickers[me] = LoopTicker(self.window, loop_source(token), run, line)
         return self._tickers[me]
 
     def mark_step(self) -> None:
@@ -343,30 +288,16 @@ class Session:
         first, self._first = self._first, None
         if first is not None and self._torch_before == ("torch" in sys.modules):
             return first
+        if first is not None:
+            first.abandon()
         return self._make_recording()
 
     def _end(self) -> None:
+        first, self._first = self._first, None
+        if first is not None:  # its window never came
+            first.abandon()
         self._sources.disconnect()
         current.release(self)
-
-    def _location(self) -> tuple[int, str, int]:
-        """Return the statement of the cell that runs in this thread."""
-        if self._cell_ns is None:
-            return -1, "", 0
-        if not self.marks.of_this_thread():
-            # the statement that waits for this thread, or has begun it
-            line = self._elsewhere.setdefault(threading.get_ident(), self.marks.line)
-            return line, self._text(line), 0
-        line = self.marks.line
-        return line, self._text(line), self.marks.since_ns
-
-    def _text(self, line: int) -> str:
-        """Return the source of a line of the cell."""
-        if self._lines is None:
-            source = str(self._metadata.get("cell_source", "")).splitlines()
-            blank = next((i for i, text in enumerate(source) if text.strip()), 0)
-            self._lines = [text.strip() for text in source[blank:]]
-        return self._lines[line - 1] if 0 < line <= len(self._lines) else ""
 
     def _after_tick(self) -> None:
         __tracebackhide__ = True
@@ -381,9 +312,9 @@ class Session:
         lines = [loop.line for loop in self._loops.values()]
         findings.sources_that_lost(self.report, self.window, lines[0] if lines else None)
         findings.loops_given_up(self.report, self.window)
-        if self._cell_ns is not None and self._plan.options.memory:
+        if self._cell.span is not None and self._plan.options.memory:
             thread = self._sources.thread or self._loop_thread
-            findings.steps_elsewhere(self.report, thread, self.marks.identity)
+            findings.steps_elsewhere(self.report, thread, self._cell.marks.identity)
         if not self._torch_before and "torch" in sys.modules:
             recorded = [name for cycle in self._finished for name in cycle.recording.names]
             findings.torch_came_late(self.report, recorded)
@@ -409,39 +340,23 @@ class Session:
         builder = recorded if recorded is not None else TraceBuilder()
         builder.metadata.update(self._describe(cycle))
         builder.report.extend(self.report)
-        self._tell_cell(builder)
+        self._cell.put(builder, self.window, self._recorded_steps)
         if cycle is None:
             window = self._opened_ns, self._closed_ns or time.time_ns()
-            return builder.seal(window=window if self._cell_ns is None else self._cell_ns)
+            return builder.seal(window=window if self._cell.span is None else self._cell.span)
         steps = cycle.steps
         if len(steps) and self.window.source is not None:
             numbers = range(steps.first, steps.first + len(steps))
             builder.steps(list(numbers), steps.ts, steps.dur, self.window.source.label, loop=steps.loop)
             findings.partial_steps(builder.report, steps.partial)
         if recorded is None:
-            statements.offer(self.marks if self._cell_ns is not None else None)
+            statements.offer(self._cell.marks if self._cell.span is not None else None)
             cycle.recording.result(builder)
             statements.offer(None)
         builder.metadata.update(clock_history.from_before())
         trace = builder.seal()
         clock_history.remember(trace)
         return trace
-
-    def _tell_cell(self, builder: TraceBuilder) -> None:
-        """Put the account of the cell and its statements; nothing for code that is no cell."""
-        if self._cell_ns is None or not self._cell_ns[1]:
-            return
-        ran = self.marks.statements()
-        columns = {"ts": ran.ts, "dur": ran.end - ran.ts, "line": ran.line}
-        builder.table("statements", pd.DataFrame(columns))
-        if (watched := self.marks.function_lines()) is not None:
-            builder.table("line_runs", watched.table())
-        marks = self.marks.table()
-        begin = int(marks[0][0]) if len(marks[0]) else self._cell_ns[0]
-        steps = [] if self.window.source is None else self._recorded_steps
-        runs = [] if self.window.source is None else self.window.runs
-        span = begin, max(begin, self._cell_ns[1])
-        builder.table("account", account(span, marks, runs, steps, self.window.moves, self._text))
 
     def _describe(self, cycle: _Cycle | None) -> dict[str, Any]:
         source = self.window.source
@@ -476,14 +391,3 @@ class Session:
         (line, text), *others = heads
         more = f", and {len(others)} more" if others else ""
         return f"the loop in line {line}: {text}{more}"
-
-
-def _loop_source(token: int) -> Source:
-    return Source.WEAK_LOOP if token < 0 else Source.LOOP
-
-
-def needs_steps(schedule: ScheduleFunction) -> bool:
-    """Return whether this schedule records some steps only."""
-    return not isinstance(schedule, WholeRun) and not (
-        isinstance(schedule, StepRange) and schedule.first == 0 and schedule.end is None
-    )

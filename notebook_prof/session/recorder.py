@@ -18,8 +18,9 @@ from ..profiles.profile import Profile
 from ..trace.trace import Trace
 from ..units import parse_ns
 from . import current
-from .engine import EndOfWindow, Plan, Session
+from .engine import Session
 from .interleaved import interleave
+from .plan import EndOfWindow, Plan
 from .schedule import ScheduleFunction, StepsLike, WholeRun, step_range
 
 _UNRECORDED = "has not recorded anything: use it in a with block, or call start() and stop()"

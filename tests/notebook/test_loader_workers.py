@@ -40,6 +40,35 @@ def test_workers_of_a_cell(torch_kernel: Kernel) -> None:
     assert {"loader 0", "loader 1", "DataLoader: ready batches"} <= set(tracks)
 
 
+def test_a_window_shows_the_workers_of_an_iterator_that_is_older(torch_kernel: Kernel) -> None:
+    """The loop begins, and makes its iterator, before the first step that is recorded."""
+    torch_kernel.must(SETUP)
+    reply = torch_kernel.must("%%profile p --quiet --steps 20:40" + LOOP.format(workers=2, context="fork"))
+    assert reply.results == ["130560.0"]
+    batches = torch_kernel.value("p.input.batches()['batch'].tolist()")
+    assert batches == list(range(batches[0], batches[-1] + 1))
+    assert set(range(20, 40)) <= set(batches) <= set(range(15, 50))
+    items = torch_kernel.value("p.input.workers()['items'].tolist()")
+    assert 60 <= sum(items) <= 120, "of the window, not of the cell"
+    assert torch_kernel.value("p.input.bounds()['bound'].tolist()") == ["storage"]
+    before = "p.steps()['ts'].iloc[0] - p.trace.slices.query('phase == \"data\"')['ts'].min()"
+    assert torch_kernel.value(f"int({before})") < 50e6, "what was before the window is left out"
+    tracks = torch_kernel.value("p.trace.tracks['name'].tolist()")
+    assert {"loader 0", "loader 1", "DataLoader: ready batches"} <= set(tracks)
+    assert torch_kernel.value("p.trace.metadata['loaders'][0]['dataset']") == "Slow"
+    never = torch_kernel.must("%%profile p --quiet --steps 900:910" + LOOP.format(workers=2, context="fork"))
+    assert never.results == ["130560.0"], "its window never comes"
+    patched = "torch.utils.data.DataLoader._get_iterator.__module__"
+    assert torch_kernel.value(patched) == "torch.utils.data.dataloader"
+
+
+def test_a_window_without_workers_counts_its_own_items(torch_kernel: Kernel) -> None:
+    torch_kernel.must(SETUP)
+    torch_kernel.must("%%profile p --quiet --steps 20:40" + LOOP.format(workers=0, context=None))
+    assert torch_kernel.value("p.input.workers()['items'].tolist()")[0] in range(76, 85)
+    assert torch_kernel.value("p.input.bounds()['bound'].tolist()") == ["storage"]
+
+
 def test_without_workers_the_verdict_names_the_line(torch_kernel: Kernel) -> None:
     torch_kernel.must(SETUP)
     torch_kernel.must("%%profile p --quiet" + LOOP.format(workers=0, context=None))

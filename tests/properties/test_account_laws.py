@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from notebook_prof.collectors.statements import SHOWING
-from notebook_prof.session.account import KINDS, account
+from notebook_prof.session.cell import KINDS, account
 from notebook_prof.session.schedule import WholeRun, step_range
 from notebook_prof.session.window import Run, Source, StepRecords, StepWindow
 

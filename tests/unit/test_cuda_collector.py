@@ -158,6 +158,9 @@ class Device(TorchCollector):
     def availability(cls) -> Availability:
         return Availability(True)
 
+    def open(self) -> None:
+        pass
+
     def warm(self, clock: object) -> None:
         pass
 

@@ -369,3 +369,23 @@ def test_datasets_of_other_libraries(library: str, tmp_path: Path) -> None:
     )
     plain, (timed, _) = batches(make), watched(make)
     assert [row["cls"] for row in plain] == [row["cls"] for row in timed]
+
+
+def test_what_was_counted_before_the_recording_is_left_out() -> None:
+    ring = rings.Ring()
+    for number in range(5):
+        ring.item(rings.ITEM, number, 10 * number, 10 * number + 3)
+    ring.end_batch(1, 5, 5)
+    ring.batch(rings.DONE, 0, 0, 0, 1, 43, 0, 0, 0)
+    before = ring.read_totals()
+    kind = ring.first_kind("later", ["double"])
+    for number in range(5, 7):
+        ring.item(rings.ITEM, number, 10 * number, 10 * number + 4)
+        ring.item(kind, number, 10 * number, 10 * number + 1)
+    ring.end_batch(1, 7, 7)
+    ring.batch(rings.DONE, 0, 1, 50, 51, 64, 0, 0, 0)
+    one = parse(ring.read(), before).since(45)
+    assert one.totals == [(2, 8), (2, 2)]
+    assert [one.header[i] for i in (rings.BATCH_COUNT, rings.ITEMS_MADE, rings.ITEMS_TIMED)] == [1, 2, 2]
+    assert one.items["index"].tolist() == [5, 5, 6, 6]
+    assert one.batches["seq"].tolist() == [1]

@@ -27,9 +27,10 @@ MANY_EVENTS: Final = 2_000_000
 class TorchCollector(Collector):
     """Records operators, kernels, memory and module calls with PyTorch's profiler.
 
-    Outside ``warm`` … ``stop`` nothing is installed. If another profiler is running, it refuses; if
-    the user's code starts one, that one wins (torch has room for one) and the report says so. With
-    `stack`, Python calls of the notebook's kernel and of our hooks are left out.
+    Outside ``warm`` … ``stop`` nothing is installed but, from ``open`` on, the watch of DataLoaders. If
+    another profiler is running, it refuses; if the user's code starts one, that one wins (torch has room for
+    one) and the report says so. With `stack`, Python calls of the notebook's kernel and of our hooks are left
+    out.
 
     Parameters
     ----------
@@ -61,6 +62,11 @@ class TorchCollector(Collector):
             return Availability(False, "this torch was built without Kineto, its profiler")
         return Availability(True, "operators, kernels, memory and modules by PyTorch's profiler")
 
+    def open(self) -> None:
+        """Watch DataLoaders from now on: an iterator is made before the first step of the window."""
+        if "torch" in sys.modules:
+            self._loaders.watch()
+
     def warm(self, clock: Clock) -> None:
         """Prepare Kineto (and CUPTI), and let module hooks run."""
         if self._session is not None or "profiler-busy" in self.report or self._refuses():
@@ -85,6 +91,7 @@ class TorchCollector(Collector):
         self._session.start()
         self._conflicts.watch()
         self._loaders.watch()
+        self._loaders.begin_recording()
 
     def stop(self) -> None:
         """End the recording, unless another profiler has ended it already."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -28,6 +28,7 @@ _BATCH: Final = np.dtype(
     ]
 )
 _ITEM: Final = np.dtype([(name, "<i8") for name in ("kind", "index", "begin", "end")])
+_COUNTS: Final = (rings.BATCH_COUNT, rings.ITEMS_MADE, rings.ITEMS_TIMED)
 _SEND: Final = np.dtype(
     [(name, "<i8") for name in ("epoch", "batch", "begin", "end", "send_cpu_ns", "send_bytes")]
 )
@@ -55,14 +56,29 @@ class RingRecords:
     items: pd.DataFrame
     sends: pd.DataFrame
 
+    def since(self, instant: int) -> RingRecords:
+        """Return the records that end at an instant or later; header and totals stay as they are."""
+        batches, items, sends = (
+            rows[rows["end"] >= instant].reset_index(drop=True)
+            for rows in (self.batches, self.items, self.sends)
+        )
+        return replace(self, batches=batches, items=items, sends=sends)
+
     @property
     def overwritten(self) -> int:
         """How many batches there was no room for."""
         return max(self.header[rings.BATCH_COUNT] - rings.BATCHES, 0)
 
 
-def parse(data: bytes) -> RingRecords:
+def parse(data: bytes, before: bytes = b"") -> RingRecords:
     """Read a ring.
+
+    Parameters
+    ----------
+    data : bytes
+        Of `Ring.read`.
+    before : bytes, optional
+        Of `Ring.read_totals`: what was counted until then is not in the header's counts and in the totals.
 
     Examples
     --------
@@ -77,8 +93,16 @@ def parse(data: bytes) -> RingRecords:
     totals: list[tuple[int, int]] = [
         rings.TOTAL.unpack_from(data, rings.TOTALS_AT + kind * rings.TOTAL.size) for kind in range(len(names))
     ]
+    if before:
+        earlier = HEADER.unpack_from(before)
+        counted = [value - earlier[i] if i in _COUNTS else value for i, value in enumerate(header)]
+        for kind, (count, spent) in enumerate(totals):
+            skipped, skipped_ns = rings.TOTAL.unpack_from(before, rings.TOTALS_AT + kind * rings.TOTAL.size)
+            totals[kind] = count - skipped, spent - skipped_ns
+    else:
+        counted = list(header)
     return RingRecords(
-        header,
+        tuple(counted),
         totals,
         names,
         _records(data, _BATCH, rings.BATCHES_AT, rings.BATCHES, header[rings.BATCH_COUNT]),

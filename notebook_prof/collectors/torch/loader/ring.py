@@ -226,3 +226,7 @@ class Ring:
     def read(self) -> bytes:
         """Return all of it."""
         return bytes(self.map) if self.map is not None else b""
+
+    def read_totals(self) -> bytes:
+        """Return the header and the totals."""
+        return self.map[:NAMES_AT] if self.map is not None else b""

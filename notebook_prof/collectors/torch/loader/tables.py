@@ -51,38 +51,49 @@ def put(watch: LoaderWatch, builder: TraceBuilder, clock: Clock) -> None:
     watch.facts.put(builder)
     if not watch.iterators:
         return
-    parts = _Parts(builder, clock)
+    parts = _Parts(builder, clock, watch.start_ns)
+    iterators = []
     for state in watch.iterators:
         checkpoint()
-        if state.workers:
-            parts.add_workers(state)
-    in_process = {loader: parse(data) for loader, data in watch.in_process.items()}
+        if not state.workers or parts.add_workers(state):
+            iterators.append(state)
+    in_process = {
+        loader: parse(data, watch.in_process_before.get(loader, b""))
+        for loader, data in watch.in_process.items()
+    }
     for loader, records in in_process.items():
         checkpoint()
         parts.add_in_process(loader, records)
-    parts.finish(watch.iterators)
+    parts.finish(iterators)
 
 
 class _Parts:
     """Tables of several iterators, put together."""
 
-    def __init__(self, builder: TraceBuilder, clock: Clock) -> None:
-        self._builder, self._clock = builder, clock
+    def __init__(self, builder: TraceBuilder, clock: Clock, start_ns: int) -> None:
+        self._builder, self._clock, self._start_ns = builder, clock, start_ns
         self._batches: list[pd.DataFrame] = []
         self._workers: list[dict[str, Any]] = []
         self._items: list[dict[str, Any]] = []
         self._overwritten = self._untimed = 0
 
-    def add_workers(self, state: LoaderIterator) -> None:
-        """Add an iterator with workers."""
+    def add_workers(self, state: LoaderIterator) -> bool:
+        """Add an iterator with workers; returns whether it was used in the window."""
         batches = _main_side(state)
-        records = {number: parse(data) for number, data in state.rings.items()}
+        records = {
+            number: parse(data, state.rings_before.get(number, b"")) for number, data in state.rings.items()
+        }
         made = [
             _of_worker(number, one, batches[batches["worker"] == number]) for number, one in records.items()
         ]
         if made:
             batches = batches.merge(pd.concat(made), on=[*_KEY, "worker"], how="left")
         batches = _complete(batches)
+        inside = batches[["sent", *_MOMENTS]].max(axis=1) >= self._start_ns
+        if not inside.any() and state.created_ns < self._start_ns:
+            return False
+        on_its_way = batches["next_end"] == MISSING
+        batches = batches[inside | on_its_way].reset_index(drop=True)
         pids = {number: one.header[rings.PID] for number, one in records.items()}
         batches["pid"] = batches["worker"].map(pids).fillna(0).astype(np.int64)
         batches = batches.assign(loader=state.loader, iterator=state.number)
@@ -90,10 +101,11 @@ class _Parts:
         for number, one in records.items():
             self._note(state.loader, state.number, number, one, state)
         self._draw(state, batches, records)
+        return True
 
     def add_in_process(self, loader: int, records: RingRecords) -> None:
         """Add the batches that this process has made itself; no slices, since torch records them."""
-        rows = records.batches.rename(columns={"epoch": "iterator", "seq": "batch"})
+        rows = records.since(self._start_ns).batches.rename(columns={"epoch": "iterator", "seq": "batch"})
         rows = rows.assign(loader=loader, epoch=0, worker=_IN_PROCESS, pid=os.getpid(), sent=rows["begin"])
         rows = rows.assign(next_begin=rows["begin"], next_end=rows["end"])
         self._batches.append(_complete(rows))
@@ -216,8 +228,8 @@ class _Parts:
         """Add the track of a worker; the slice of its n-th batch of an epoch by row of `records.batches`."""
         pid = records.header[rings.PID]
         track = self._builder.track(f"loader {number}", pid=pid, tid=pid)
-        header = records.header
-        if header[rings.INIT_END]:
+        header, records = records.header, records.since(self._start_ns)
+        if header[rings.INIT_END] > self._start_ns:
             self._slices(
                 np.array([header[rings.OPENED]]), np.array([header[rings.INIT_END]]), track, LOADER_START
             )
@@ -241,8 +253,9 @@ class _Parts:
         )
 
     def _slices(self, begin: Any, end: Any, track: int, name: Any, category: str = "annotation") -> IntArray:
-        start = self._clock.from_monotonic(np.asarray(begin, np.int64))
-        dur = np.asarray(end, np.int64) - np.asarray(begin, np.int64)
+        begin = np.maximum(np.asarray(begin, np.int64), self._start_ns)
+        start = self._clock.from_monotonic(begin)
+        dur = np.asarray(end, np.int64) - begin
         return self._builder.slices(
             ts=start, dur=dur, track=track, name=name, category=category, phase="data"
         )
@@ -257,6 +270,7 @@ class _Parts:
             return
         change = np.ones(len(times), np.int64)
         change[int((ready != MISSING).sum()) :] = -1
+        times = np.maximum(times, self._start_ns)
         order = np.argsort(times, kind="stable")
         name = "DataLoader: ready batches" + (f" {state.loader}" if state.loader else "")
         track = self._builder.track(name, "counter", unit="1")

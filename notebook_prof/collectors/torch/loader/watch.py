@@ -53,6 +53,8 @@ class LoaderIterator:
         end, tasks that are on their way.
     rings : dict of int to bytes
         By worker, after the end.
+    rings_before : dict of int to bytes
+        Their totals when the recording began, by worker, where the iterator is older.
     exits : dict of int to int
         Exit status by worker, of those that have ended.
     """
@@ -70,6 +72,7 @@ class LoaderIterator:
     arrived: list[Event] = field(default_factory=list)
     taken: list[Event] = field(default_factory=list)
     rings: dict[int, bytes] = field(default_factory=dict)
+    rings_before: dict[int, bytes] = field(default_factory=dict)
     exits: dict[int, int] = field(default_factory=dict)
     thread: tuple[int, str] = (0, "")
     path: str = ""
@@ -99,6 +102,16 @@ class LoaderWatch:
     While it watches, functions of torch's iterators are replaced on their classes; never on an iterator,
     which would then not die with its last reference. Datasets, samplers and ``collate_fn`` are the user's own
     objects all the time.
+
+    Attributes
+    ----------
+    facts : LoaderFacts
+    report : ImportReport
+    iterators : list of LoaderIterator
+    in_process, in_process_before : dict of int to bytes
+        Rings of this process by loader, after the end, and their totals when the recording began.
+    start_ns : int
+        When the recording began, by the monotonic clock: what ended before it is left out.
     """
 
     def __init__(self) -> None:
@@ -106,7 +119,9 @@ class LoaderWatch:
         self.report = ImportReport()
         self.iterators: list[LoaderIterator] = []
         self.in_process: dict[int, bytes] = {}
+        self.in_process_before: dict[int, bytes] = {}
         self._rings: dict[int, Ring] = {}
+        self.start_ns = 0
         self._folder = ""
         self._pid = os.getpid()
         self._patches: Patches | None = None
@@ -127,6 +142,18 @@ class LoaderWatch:
         patches.replace(several, "_next_data", self._next_data)
         self._hook.install()
         inherited[:] = [*inherited, patches, self._hook.patches]
+
+    def begin_recording(self) -> None:
+        """Let what ends from now on be recorded; what workers did before is left out."""
+        for state in self.iterators:
+            if state.path:
+                for worker in range(state.workers):
+                    with suppress(OSError, ValueError):
+                        ring = Ring(state.path.format(worker))
+                        state.rings_before[worker] = ring.read_totals()
+                        ring.close()
+        self.in_process_before = {loader: ring.read_totals() for loader, ring in self._rings.items()}
+        self.start_ns = clock()
 
     def unwatch(self) -> None:
         """End: workers write no more from their next batch on. A second call does nothing."""
@@ -274,18 +301,8 @@ class LoaderWatch:
     def _begin(self, loader: Any) -> LoaderIterator | None:
         """Note a loader that is about to make an iterator, and make the rings of its workers."""
         try:
-            row = self.facts.note(loader)
-            workers = int(loader.num_workers)
-            state = LoaderIterator(
-                len(self.iterators),
-                row,
-                workers,
-                int(loader.prefetch_factor or 0),
-                bool(getattr(loader, "in_order", True)),
-                bool(loader.persistent_workers),
-            )
-            state.thread = threading.get_native_id(), threading.current_thread().name
-            if workers:
+            state = self._state(loader)
+            if state.workers:
                 state.path = self._make_rings(state)
             self.iterators.append(state)
         except Exception as error:  # the user's loop comes first
@@ -332,11 +349,13 @@ class LoaderWatch:
             if state is not None:
                 state.epoch += 1
                 return
-            state = self._begin_late(loader)
+            state = self._state(loader)
+            state.late = True
+            self.iterators.append(state)
             iterator.__dict__[_STATE] = state
             state.iterator = weakref.ref(iterator)
 
-    def _begin_late(self, loader: Any) -> LoaderIterator:
+    def _state(self, loader: Any) -> LoaderIterator:
         state = LoaderIterator(
             len(self.iterators),
             self.facts.note(loader),
@@ -344,10 +363,8 @@ class LoaderWatch:
             int(loader.prefetch_factor or 0),
             bool(getattr(loader, "in_order", True)),
             bool(loader.persistent_workers),
-            late=True,
         )
         state.thread = threading.get_native_id(), threading.current_thread().name
-        self.iterators.append(state)
         return state
 
     def _state_of(self, iterator: Any) -> LoaderIterator | None:

@@ -1,7 +1,9 @@
-"""The account of a cell: every instant between its first and its last belongs to one row."""
+"""The cell whose statements run in a recording, and its account: every instant of it belongs to one row."""
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
@@ -9,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ..collectors import statements
 from ..collectors.statements import SHOWING
 from ..trace.arrays import IntArray
+from ..trace.builder import TraceBuilder
 from ..trace.intervals import union
-from .window import Run, StepRecords
+from .window import Run, StepRecords, StepWindow
 
 KINDS: Final = ("steps", "code", "outside-window", "profiler", "not-recorded")
 """What a stretch of the cell is."""
@@ -21,6 +25,75 @@ _STEPS, _CODE, _OUTSIDE, _PROFILER, _UNKNOWN = range(5)
 _TEXT_SHOWING: Final = "display of the result"
 _TEXT_MOVES: Final = "start and stop of the recording"
 _NO_LINE: Final = -1
+
+
+class Cell:
+    """The statements of a cell, and when they ran.
+
+    Parameters
+    ----------
+    source : str
+        Text of the cell; empty for other code.
+
+    Attributes
+    ----------
+    marks : Marks
+    span : tuple of int or None
+        Unix ns of its first and last instant, the second 0 while it runs; None for code that is no cell.
+    """
+
+    def __init__(self, source: str) -> None:
+        self.marks = statements.Marks()
+        self.span: tuple[int, int] | None = None
+        self._source = source
+        self._lines: list[str] | None = None
+        self._elsewhere: dict[int, int] = {}
+
+    def begin(self, file: str) -> None:
+        """Note that the cell's own statements begin now; with its file, that lines of its functions count."""
+        self.marks.begin(file)
+        self.span = time.time_ns(), 0
+
+    def end(self, end_ns: int) -> None:
+        """Note when the cell's own statements ended."""
+        if self.span is not None and not self.span[1]:
+            self.span = self.span[0], end_ns
+            self.marks.stop(end_ns)
+
+    def location(self) -> tuple[int, str, int]:
+        """Return line, text and begin of the statement that runs in this thread; line -1 if none does."""
+        if self.span is None:
+            return -1, "", 0
+        if not self.marks.of_this_thread():
+            # the statement that waits for this thread, or has begun it
+            line = self._elsewhere.setdefault(threading.get_ident(), self.marks.line)
+            return line, self.text(line), 0
+        line = self.marks.line
+        return line, self.text(line), self.marks.since_ns
+
+    def text(self, line: int) -> str:
+        """Return the source of a line of the cell."""
+        if self._lines is None:
+            source = self._source.splitlines()
+            blank = next((i for i, text in enumerate(source) if text.strip()), 0)
+            self._lines = [text.strip() for text in source[blank:]]
+        return self._lines[line - 1] if 0 < line <= len(self._lines) else ""
+
+    def put(self, builder: TraceBuilder, window: StepWindow, recorded: Sequence[StepRecords]) -> None:
+        """Put the account of the cell and its statements; nothing for code that is no cell."""
+        if self.span is None or not self.span[1]:
+            return
+        ran = self.marks.statements()
+        columns = {"ts": ran.ts, "dur": ran.end - ran.ts, "line": ran.line}
+        builder.table("statements", pd.DataFrame(columns))
+        if (watched := self.marks.function_lines()) is not None:
+            builder.table("line_runs", watched.table())
+        marks = self.marks.table()
+        begin = int(marks[0][0]) if len(marks[0]) else self.span[0]
+        steps: Sequence[StepRecords] = [] if window.source is None else recorded
+        runs: Sequence[Run] = [] if window.source is None else window.runs
+        span = begin, max(begin, self.span[1])
+        builder.table("account", account(span, marks, runs, steps, window.moves, self.text))
 
 
 def account(
