@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,13 @@ pytestmark = pytest.mark.real_clock(
 )
 
 MB = 2**20
+
+
+@pytest.fixture(autouse=True)
+def _no_other_children() -> None:
+    """End what multiprocessing keeps running in this process after tests of DataLoaders."""
+    forkserver._forkserver._stop()  # type: ignore[attr-defined]
+    resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined]
 
 
 def recorded(body: Callable[[], object] = lambda: time.sleep(0.3)) -> Trace:
