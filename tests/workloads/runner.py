@@ -162,8 +162,17 @@ class Run:
         return {code for code, *_ in self.report}
 
 
+ABORTS = {"ddp": "terminate called without an active exception"}
+"""What a cell prints that fails now and then without the profiler too.
+
+A rank of torch 2.13 ends while a thread of gloo runs: 1 in 25 runs on a busy machine, bare and profiled.
+"""
 RESTING_S = 0.01
 """So little CPU time in a tenth of a second is none."""
+
+
+class AbortedError(Exception):
+    """A cell failed as it does without the profiler: see `ABORTS`."""
 
 
 class Notebook:
@@ -232,6 +241,12 @@ class Notebook:
         fails : bool
             Whether the cell ends with an error.
         """
+        for _ in range(4):
+            with suppress(AbortedError):
+                return self._play(workload, bare, fails)
+        return self._play(workload, bare, fails)
+
+    def _play(self, workload: Workload, bare: bool, fails: bool) -> Run:
         self.must(workload.setup or "None")
         bare_s, statements, first = float("nan"), [], ""
         if fails:
@@ -246,6 +261,8 @@ class Notebook:
         before, _ = self.must(asking)
         with high_water(self.pid) as mark:
             printed, error, wall_s = self.execute(f"%%profile {workload.options}\n{workload.cell}")
+            if error and ABORTS.get(workload.name, error) in printed:
+                raise AbortedError(printed)
             assert fails == bool(error), error
             said = self._ask(before)
         run = Run(workload, bare_s, wall_s, statements, first, printed, error, mark.bytes, said)
