@@ -34,6 +34,7 @@ _HOMES = {
     "TraceBuilder": "trace",
     "Window": "trace",
     "annotate": "collectors.marks",
+    "compare": "comparison.comparison",
     "export_chrome_tracing": "session.handlers",
     "list_collectors": "collectors.registry",
     "list_formats": "readers",

@@ -11,6 +11,7 @@ from typing import Final
 
 from ..errors import NotebookProfError
 from .analyze import add_analyze
+from .diff import add_diff
 from .files import add_convert, add_formats, add_report
 from .summary import add_summary
 
@@ -25,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"notebook-prof {version('notebook-prof')}")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
-    for add in (add_analyze, add_summary, add_report, add_convert, add_formats):
+    for add in (add_analyze, add_summary, add_diff, add_report, add_convert, add_formats):
         add(commands)
     return top
 

@@ -21,7 +21,7 @@ from ..trace.builder import TraceBuilder
 from ..trace.clocks import Clock
 from ..trace.report import ImportReport
 from ..trace.trace import Trace
-from . import budget, clock_history, current, findings
+from . import budget, current, findings
 from .cell import Cell
 from .interleaved import Interleaved, OverheadMeter
 from .plan import EndOfWindow, LoopInSource, Plan, loop_source
@@ -353,9 +353,9 @@ class Session:
             statements.offer(self._cell.marks if self._cell.span is not None else None)
             cycle.recording.result(builder)
             statements.offer(None)
-        builder.metadata.update(clock_history.from_before())
+        builder.metadata.update(findings.first_launch_delay())
         trace = builder.seal()
-        clock_history.remember(trace)
+        findings.remember_launch_delay(trace)
         return trace
 
     def _describe(self, cycle: _Cycle | None) -> dict[str, Any]:

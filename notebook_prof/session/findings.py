@@ -1,4 +1,4 @@
-"""What a recording has to tell about its steps, as issues of the report."""
+"""What a recording has to tell about its steps, as issues of the report, and leaves for the next one."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import threading
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from ..analysis.device.launches import least_launch_delay
 from ..trace.report import ImportReport
+from ..trace.trace import Trace
 from .schedule import ScheduleFunction, StepRange, WholeRun
 from .ticks import SHORTEST_NS
 from .window import Source, StepWindow
 
+_first_delay_ns: int | None = None
 _WORDS: Final = {
     Source.MARK: "nbp.step()",
     Source.LOOP: "the training loop",
@@ -129,3 +132,19 @@ def torch_came_late(report: ImportReport, collectors: Sequence[str]) -> None:
             effect="the profile has no operators",
             advice="import torch in an earlier cell, or ask for steps with --steps",
         )
+
+
+def first_launch_delay() -> dict[str, int]:
+    """Return metadata about this process's first recording with device work; empty in that one itself."""
+    return {} if _first_delay_ns is None else {"first_launch_delay_ns": _first_delay_ns}
+
+
+def remember_launch_delay(trace: Trace) -> None:
+    """Keep the least launch delay of the first recording that has one.
+
+    Later ones are compared with that and not with one another, so that a shift that stays is told in
+    every recording that has it.
+    """
+    global _first_delay_ns
+    if _first_delay_ns is None:
+        _first_delay_ns = least_launch_delay(trace)

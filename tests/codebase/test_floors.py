@@ -28,6 +28,7 @@ FLOORS = {
     "testing": 4,
     "views": 5,
     "profiles": 6,
+    "comparison": 7,
     "session": 7,
     "ranks": 7,
     "jupyter": 8,

@@ -16,7 +16,7 @@ from notebook_prof.collectors.cuda.routes import ROUTES, Facts
 from notebook_prof.collectors.registry import make
 from notebook_prof.collectors.torch import TorchCollector
 from notebook_prof.errors import OptionError
-from notebook_prof.session import clock_history
+from notebook_prof.session import findings
 from notebook_prof.trace import Trace, TraceBuilder
 
 GPU = Availability(True, "1 GPU")
@@ -211,7 +211,7 @@ def test_the_known_fault_of_repeated_recordings(
     monkeypatch: pytest.MonkeyPatch, faults: dict[str, int], code: str | None
 ) -> None:
     """Five recordings of 40 kernels with idle between (pytorch#175790, pytorch#192021)."""
-    monkeypatch.setattr(clock_history, "_first_delay_ns", None)
+    monkeypatch.setattr(findings, "_first_delay_ns", None)
     monkeypatch.setattr(Device, "rounds", 0)
     found = []
     for _ in range(5):

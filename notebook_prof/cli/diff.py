@@ -1,0 +1,54 @@
+"""``notebook-prof diff``: what changed between two recordings."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import Any
+
+from ..comparison.comparison import Comparison, compare
+from ..comparison.text import comparison_text
+from .output import say
+
+
+def add_diff(commands: Any) -> None:
+    """Add the command to a parser."""
+    description = (
+        "Compare two recordings, of any format: by how much a step is faster or slower, how sure that is, "
+        "and in which phases, lines, operators and kernels. The differences of each table add up to that of "
+        "a mean step."
+    )
+    parser = commands.add_parser("diff", help="compare two recordings", description=description)
+    add = parser.add_argument
+    add("a", metavar="A", help="the recording before; several runs, separated by commas")
+    add("b", metavar="B", help="the recording after; several runs, separated by commas")
+    add("-t", "--top", type=int, default=8, help="number of rows of each table (default: 8)")
+    add("--json", action="store_true", help="print one JSON object instead")
+    add("--html", metavar="FILE", help="write a page with the steps, the source and the tables")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the comparison; returns the exit code."""
+    compared = compare(options.a.split(","), options.b.split(","))
+    say(as_json(compared) if options.json else comparison_text(compared, options.top))
+    if options.html:
+        compared.to_html(options.html)
+    return 0
+
+
+def as_json(compared: Comparison) -> str:
+    """Return verdict, change and tables as one JSON object; what is not known is null."""
+    import json
+
+    low, high = (None if math.isnan(end) else end for end in compared.interval)
+    tables = ("steps", "stalls", "phases", "lines", "operators", "kernels", "memory", "conditions")
+    content = {
+        "verdict": compared.verdict,
+        "change": compared.change,
+        "interval": [low, high],
+        "significant": compared.significant,
+        "delta_ns": compared.delta_ns,
+        **{name: json.loads(getattr(compared, name).to_json(orient="records")) for name in tables},
+    }
+    return json.dumps(content, ensure_ascii=False)

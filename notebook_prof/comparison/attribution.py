@@ -1,0 +1,159 @@
+"""The difference of two sides as an exact sum over parts, with an interval for each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ..trace.arrays import BoolArray
+from ..trace.schema import Column, Table
+from .parts import IDLE, Parts
+from .statistics import LEVEL, FloatArray, t_probability, t_quantile, true_discoveries
+
+COLUMNS: Final = (
+    Column("change", "str", "", "`slower faster more-often less-often new gone`, or `same` within the noise"),
+    Column(
+        "matched", "str", "", "`same`, or what differs: `shapes`, `module`, `phase`; empty for new and gone"
+    ),
+    Column("a_ns", "float64", "ns", "mean of a step of a"),
+    Column("b_ns", "float64", "ns", "mean of a step of b"),
+    Column("delta_ns", "int64", "ns", "b less a; sums exactly to the difference of the means"),
+    Column("low_ns", "float64", "ns", "lower end of its interval at 95 %; missing where that is not known"),
+    Column("high_ns", "float64", "ns", "upper end"),
+    Column("significant", "bool", "", "whether to believe it: false discoveries are at most 5 % of these"),
+    Column("a_calls", "float64", "", "slices that began in a step of a, on average"),
+    Column("b_calls", "float64", "", "slices that began in a step of b, on average"),
+)
+_LOOSER: Final = (("shapes", ("shapes",)), ("module", ("module",)), ("module", ("module", "shapes")))
+_PHASES: Final = (("phase", ("phase",)), ("phase", ("phase", "shapes")))
+_OFTEN: Final = 0.01
+
+
+def attribution(a: Parts, b: Parts, by: Sequence[str], factor: float = 1.0) -> pd.DataFrame:
+    """Divide the difference of the means of two sides' steps among their parts.
+
+    Parameters
+    ----------
+    a, b : Parts
+    by : sequence of str
+        What the keys hold.
+    factor : float
+        By what intervals are widened for the noise between two runs.
+
+    Returns
+    -------
+    DataFrame
+        Columns of `by`, then `COLUMNS`; by size of `delta_ns`, the largest first.
+
+    Notes
+    -----
+    Keys are matched whole; then what is left without its shapes, without its module, and in another phase.
+    What is left then is new or gone: a fact, not a test. The others have Welch's t over means of blocks of
+    steps, and are believed by Benjamini and Hochberg.
+    """
+    total_a, total_b, idle = a.total, b.total, set(IDLE.values())
+    pairs = [
+        (i, j, how)
+        for i, j, how in _aligned(a.keys, b.keys, by)
+        if (i >= 0 and total_a[i]) or (j >= 0 and total_b[j])
+    ]
+    exact = [
+        (Fraction(int(total_b[j]), b.steps) if j >= 0 else Fraction(0))
+        - (Fraction(int(total_a[i]), a.steps) if i >= 0 else Fraction(0))
+        for i, j, _ in pairs
+    ]
+    left = np.array([i for i, _, _ in pairs], np.int64)
+    right = np.array([j for _, j, _ in pairs], np.int64)
+    table = pd.DataFrame([b.keys[j] if j >= 0 else a.keys[i] for i, j, _ in pairs], columns=list(by))
+    mean_a, spread_a, calls_a = _side(a, left)
+    mean_b, spread_b, calls_b = _side(b, right)
+    delta = mean_b - mean_a
+    facts = (left < 0) | (right < 0)
+    blocks = min(len(a.block_steps), len(b.block_steps))
+    half, p = np.full(len(pairs), math.nan), np.full(len(pairs), math.nan)
+    if blocks >= 2:
+        error = np.sqrt(spread_a + spread_b) * factor
+        half = t_quantile(0.5 + LEVEL / 2, blocks - 1) * error
+        t = np.divide(delta, error, out=np.full(len(delta), np.inf), where=error > 0)
+        p = np.where(facts, math.nan, np.where(delta == 0, 1.0, 1 - t_probability(t, blocks - 1)))
+    sure = true_discoveries(p) | (facts & ~np.isin(table[by[-1]], list(idle)))
+    table["matched"] = [how for _, _, how in pairs]
+    table["change"] = _changes(delta, sure, left, right, calls_a, calls_b)
+    table["a_ns"], table["b_ns"] = mean_a, mean_b
+    table["delta_ns"] = np.array(rounded(exact), np.int64)
+    table["low_ns"], table["high_ns"] = delta - half, delta + half
+    table["significant"] = sure
+    table["a_calls"], table["b_calls"] = calls_a, calls_b
+    order = np.argsort(-table["delta_ns"].abs().to_numpy(), kind="stable")
+    keys = tuple(Column(name, "str", "", name) for name in by)
+    frame = Table("attribution", (*keys, *COLUMNS))
+    return frame.frame({name: table[name].iloc[order].reset_index(drop=True) for name in frame.names})
+
+
+def rounded(values: Sequence[Fraction]) -> list[int]:
+    """Return whole numbers that sum to the rounded sum: the largest remainders are rounded up.
+
+    Examples
+    --------
+    >>> rounded([Fraction(1, 3), Fraction(1, 3), Fraction(1, 3)])
+    [1, 0, 0]
+    """
+    down = [value.numerator // value.denominator for value in values]
+    order = sorted(range(len(values)), key=lambda i: (down[i] - values[i], i))
+    for i in order[: round(sum(values, Fraction(0))) - sum(down)]:
+        down[i] += 1
+    return down
+
+
+def _side(side: Parts, row: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[FloatArray, ...]:
+    """Return mean of a step, variance of that mean and calls a step for some keys; 0 where the row is -1."""
+    size = side.block_steps.astype(np.float64)
+    sums = np.concatenate([side.sums, np.zeros((len(size), 1), np.int64)], axis=1)[:, row].astype(np.float64)
+    means = sums / size[:, None]
+    spread = means.var(axis=0, ddof=1) / len(size) if len(size) > 1 else np.full(len(row), math.nan)
+    return sums.sum(axis=0) / size.sum(), spread, np.append(side.calls, 0)[row] / size.sum()
+
+
+def _aligned(
+    a: Sequence[tuple[str, ...]], b: Sequence[tuple[str, ...]], by: Sequence[str]
+) -> list[tuple[int, int, str]]:
+    """Return pairs of keys with what differs in them; -1 for what only one side has."""
+    left, right = dict(enumerate(a)), dict(enumerate(b))
+    pairs: list[tuple[int, int, str]] = []
+    idle = set(IDLE.values())
+    levels: list[tuple[str, tuple[str, ...]]] = [("same", ())]
+    if "name" in by:
+        levels += [(how, drop) for how, drop in (*_LOOSER, *_PHASES) if any(one in by for one in drop)]
+    for how, drop in levels:
+        kept = [i for i, name in enumerate(by) if name not in drop]
+        index: dict[tuple[str, ...], list[int]] = {}
+        for j, key in reversed(right.items()):
+            index.setdefault(tuple(key[k] for k in kept), []).append(j)
+        for i, key in list(left.items()):
+            if how != "same" and idle & set(key):
+                continue
+            if waiting := index.get(tuple(key[k] for k in kept)):
+                pairs.append((i, waiting.pop(), how))
+                del left[i], right[pairs[-1][1]]
+    return [*pairs, *((i, -1, "") for i in left), *((-1, j, "") for j in right)]
+
+
+def _changes(
+    delta: FloatArray,
+    sure: BoolArray,
+    left: np.ndarray[tuple[int], np.dtype[np.int64]],
+    right: np.ndarray[tuple[int], np.dtype[np.int64]],
+    calls_a: FloatArray,
+    calls_b: FloatArray,
+) -> list[str]:
+    words = np.where(delta > 0, "slower", "faster").astype(object)
+    words[calls_b > (1 + _OFTEN) * calls_a] = "more-often"
+    words[calls_b < (1 - _OFTEN) * calls_a] = "less-often"
+    words[~sure] = "same"
+    words[left < 0], words[right < 0] = "new", "gone"
+    return [str(word) for word in words]

@@ -1,0 +1,344 @@
+"""``nbp.compare``: did the change help, by how much, and where?"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ..errors import OptionError, nearest
+from ..labels import short_names
+from ..trace.schema import Column, Table
+from .attribution import attribution
+from .conditions import conditions
+from .parts import IDLE, KEYS, VIEWS
+from .side import Recording, Side
+from .sources import LINE, OF_B, labels_of_b, source_changes
+from .statistics import LEAST, LEAST_RUNS, Shift, factor_of_runs, shift_of_runs, shift_of_steps, widened
+from .verdict import sentences
+
+_MEMORY: Final = Table(
+    "memory",
+    (
+        Column("device", "int16", "", "device index; -1 for the host"),
+        Column("source", "str", "", "`rss`, `allocator` …, as in `p.memory.peak`"),
+        Column("a_bytes", "int64", "bytes", "highest in a, above what was there before"),
+        Column("b_bytes", "int64", "bytes", "highest in b, above what was there before"),
+        Column("delta_bytes", "int64", "bytes", "b less a"),
+    ),
+)
+
+
+def compare(
+    a: Recording | Iterable[Recording],
+    b: Recording | Iterable[Recording],
+    *,
+    names: tuple[str, str] = ("a", "b"),
+) -> Comparison:
+    """Compare two recordings, or several runs a side: how much faster or slower is b, and where.
+
+    Parameters
+    ----------
+    a, b : Profile, Trace, path, or iterable of them
+        Before and after. With three or more runs a side, best recorded in turns (a b b a a b), the runs are
+        what counts; with less, the steps are, and their interval is widened for the noise between two runs.
+    names : (str, str)
+        What to call them.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    OptionError
+        For anything that is no recording.
+    FormatError, FileNotFoundError
+        For a path that cannot be read.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> c = compare(draw("main: [mm      ]"), draw("main: [mm      ][add ]"))
+    >>> c.delta_ns > 0, c.operators["name"].tolist()[0], c.operators["change"].tolist()[0]
+    (True, 'add', 'new')
+    >>> c.significant  # one step a side shows nothing
+    False
+    """
+    return Comparison(Side(a, names[0]), Side(b, names[1]))
+
+
+class Comparison:
+    """Two sides of recordings, and what differs between them. Made by `compare`.
+
+    Every table has times of a mean step in ns, by size of the difference, the largest first; in each the
+    column ``delta_ns`` sums to `delta_ns`.
+    """
+
+    def __init__(self, a: Side, b: Side) -> None:
+        self._a, self._b = a, b
+
+    @functools.cached_property
+    def shift(self) -> Shift:
+        """By which factor a step of b takes longer, as a logarithm with its interval at 95 %."""
+        runs_a, runs_b = self._a.runs, self._b.runs
+        if min(len(runs_a), len(runs_b)) >= LEAST_RUNS and min(map(len, [*runs_a, *runs_b])):
+            return shift_of_runs(runs_a, runs_b)
+        a, b = self._a.times(), self._b.times()
+        shift = shift_of_steps(a, b)
+        return widened(shift, factor_of_runs(min(len(a), len(b))))
+
+    @property
+    def change(self) -> float:
+        """Relative change of a step: 0.05 means that b takes 5 % longer."""
+        return math.expm1(self.shift.value)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Where `change` lies at 95 %; nan with too few steps to say."""
+        return math.expm1(self.shift.low), math.expm1(self.shift.high)
+
+    @property
+    def significant(self) -> bool:
+        """Whether 0 lies outside of `interval`."""
+        return self.shift.significant
+
+    @property
+    def delta_ns(self) -> int:
+        """Mean of b's steps less mean of a's."""
+        return int(self.phases["delta_ns"].sum())
+
+    @functools.cached_property
+    def steps(self) -> pd.DataFrame:
+        """Every step of both sides.
+
+        Returns
+        -------
+        DataFrame
+            ``side run step ts dur_ns used slow``, by side, run and time. Steps that do not count are
+            partial, or warm up: the first, and slow ones after it. ``slow`` marks steps over the median by
+            more than five deviations.
+        """
+        sides = [side.steps.assign(side=side.name) for side in (self._a, self._b)]
+        order = ["side", "run", "step", "ts", "dur_ns", "used", "slow"]
+        return pd.concat(sides, ignore_index=True)[order]
+
+    @functools.cached_property
+    def stalls(self) -> pd.DataFrame:
+        """How much of the difference is in usual steps and how much in slow ones, exactly.
+
+        Returns
+        -------
+        DataFrame
+            Two rows: ``part a_ns b_ns delta_ns a_steps b_steps``; ``usual steps`` has their means, ``slow
+            steps`` what slow ones add to the mean of all.
+        """
+        rows: dict[str, list[float]] = {name: [] for name in ("all", "usual", "count", "slow")}
+        for side in (self._a, self._b):
+            used = side.steps[side.steps["used"]]
+            usual = used.loc[~used["slow"], "dur_ns"]
+            rows["all"].append(float(used["dur_ns"].mean()))
+            rows["usual"].append(float(usual.mean()) if len(usual) else rows["all"][-1])
+            rows["count"].append(len(usual))
+            rows["slow"].append(len(used) - len(usual))
+        table = pd.DataFrame(
+            {
+                "part": ["usual steps", "slow steps"],
+                "a_ns": [rows["usual"][0], rows["all"][0] - rows["usual"][0]],
+                "b_ns": [rows["usual"][1], rows["all"][1] - rows["usual"][1]],
+            }
+        )
+        table["delta_ns"] = table["b_ns"] - table["a_ns"]
+        table["a_steps"] = np.array([rows["count"][0], rows["slow"][0]], np.int64)
+        table["b_steps"] = np.array([rows["count"][1], rows["slow"][1]], np.int64)
+        return table
+
+    def attribution(self, by: str | Sequence[str] = ("phase", "name"), view: str = "host") -> pd.DataFrame:
+        """Divide the difference of a mean step among what ran in it, to the nanosecond.
+
+        Parameters
+        ----------
+        by : str or sequence of str
+            Out of ``phase module name shapes line category``.
+        view : {"host", "device"}
+            What the thread that runs the steps was doing, or what the devices were; each instant belongs to
+            one key.
+
+        Returns
+        -------
+        DataFrame
+            A row a key, columns of `by` and ``change matched a_ns b_ns delta_ns low_ns high_ns significant
+            a_calls b_calls``. ``delta_ns`` sums to `delta_ns`. New and gone keys are facts; of the others
+            that are ``significant`` at most 5 % are not, on average.
+
+        Raises
+        ------
+        OptionError
+            If there is no such key or view.
+        """
+        keys = (by,) if isinstance(by, str) else tuple(by)
+        for key in keys or ("",):
+            if key not in KEYS:
+                raise OptionError(f"compare() tells nothing apart by {key!r}: {nearest(key, KEYS)}")
+        if view not in VIEWS:
+            raise OptionError(f"there is no view {view!r}: {nearest(view, VIEWS)}")
+        return self._attribution(keys, view).copy()
+
+    @functools.cached_property
+    def operators(self) -> pd.DataFrame:
+        """`attribution` by phase and name, of the host."""
+        return self.attribution(("phase", "name"))
+
+    @functools.cached_property
+    def kernels(self) -> pd.DataFrame:
+        """`attribution` by name, of the devices; no rows where neither side has device work."""
+        table = self.attribution("name", "device")
+        return table if (table["name"] != IDLE["device"]).any() else table.iloc[:0]
+
+    @functools.cached_property
+    def phases(self) -> pd.DataFrame:
+        """`attribution` by phase, by the rule of ``p.steps.phases``."""
+        return attribution(self._a.phases(), self._b.phases(), ("phase",), self._factor)
+
+    @functools.cached_property
+    def source(self) -> pd.DataFrame:
+        """Lines of the cell and of files that both have: which became which; see `lines` for their times.
+
+        Returns
+        -------
+        DataFrame
+            ``file change a_line b_line a_text b_text``, in the order of b, what is gone where it was.
+        """
+        return source_changes(self._a.traces[0], self._b.traces[0])
+
+    @functools.cached_property
+    def lines(self) -> pd.DataFrame:
+        """`attribution` by line of the user's source; lines of b are matched with those of a.
+
+        Returns
+        -------
+        DataFrame
+            ``file a_line b_line text`` and the columns of `attribution`. Rows without a file hold what
+            ran for no line, and what was not recorded.
+        """
+        table = self._attribution(("line",), "host")
+        places = [LINE.fullmatch(label.removesuffix(OF_B)) for label in table["line"]]
+        own = self.source.set_index(["file", "a_line"])
+        of_b = table["line"].str.endswith(OF_B).to_numpy()
+        rows = []
+        gone = table["change"] == "gone"
+        for label, match, new, lost in zip(table["line"], places, of_b, gone, strict=True):
+            file, number = (match["file"], int(match["line"])) if match else ("", None)
+            a_line: int | None = None if new else number
+            b_line: int | None = number if new else None
+            if match and not new and not lost and (file, number) in own.index:
+                line = own.loc[(file, number)]
+                b_line = None if pd.isna(line["b_line"]) else int(line["b_line"])
+            text = self._text_of(file, a_line, b_line) if match else label
+            rows.append((file, a_line, b_line, text))
+        places_frame = pd.DataFrame(rows, columns=["file", "a_line", "b_line", "text"])
+        places_frame = places_frame.astype(
+            {"file": "str", "a_line": "Int64", "b_line": "Int64", "text": "str"}
+        )
+        return pd.concat([places_frame, table.drop(columns=["line", "matched"])], axis=1)
+
+    @functools.cached_property
+    def memory(self) -> pd.DataFrame:
+        """Highest memory of each device above what was there before, by device.
+
+        Returns
+        -------
+        DataFrame
+            ``device source a_bytes b_bytes delta_bytes``; of several runs the highest.
+        """
+        key = ["device", "source"]
+        each = []
+        for side in (self._a, self._b):
+            peaks = pd.concat([profile.memory.peak() for profile in side.profiles])
+            above = peaks.assign(bytes=peaks["peak_bytes"] - peaks["base_bytes"])
+            each.append(above.groupby(key, observed=True)["bytes"].max())
+        both = pd.concat(each, axis=1, keys=["a_bytes", "b_bytes"], join="inner").reset_index()
+        return _MEMORY.frame({**both, "delta_bytes": both["b_bytes"] - both["a_bytes"]})
+
+    @functools.cached_property
+    def conditions(self) -> pd.DataFrame:
+        """What else than the code differs: ``what a b effect``."""
+        return conditions(self._a.traces[0], self._b.traces[0])
+
+    @property
+    def matched_share(self) -> float:
+        """Share of both sides' time in operators and lines that both have, 0–1; 1 where there are none."""
+        table = self.operators[self.operators["name"] != IDLE["host"]]
+        time = table["a_ns"] + table["b_ns"]
+        both = ~table["change"].isin(("new", "gone"))
+        return float(time[both].sum() / time.sum()) if time.sum() > 0 else 1.0
+
+    @property
+    def verdict(self) -> str:
+        """What the change did, in at most six sentences; every figure is in the tables."""
+        return " ".join(sentences(self))
+
+    @functools.cached_property
+    def labels(self) -> dict[str, str]:
+        """What is written for each name of `operators` and `kernels`: short, and no two alike."""
+        kernels = set(self.kernels["name"])
+        names = list(dict.fromkeys([*self.operators["name"], *self.kernels["name"]]))
+        return dict(zip(names, short_names(names, [name in kernels for name in names]), strict=True))
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """What the sides are called."""
+        return self._a.name, self._b.name
+
+    @property
+    def runs(self) -> tuple[int, int]:
+        """How many recordings each side has."""
+        return len(self._a.profiles), len(self._b.profiles)
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Write one HTML file with the verdict, the steps, the source and the tables; no script, no network.
+
+        Parameters
+        ----------
+        path : path
+            An existing file is replaced.
+        """
+        from ..atomic_files import atomic_file
+        from .page import page
+
+        with atomic_file(path) as file:
+            file.write(page(self).encode("utf-8"))
+
+    def __repr__(self) -> str:
+        from .text import comparison_text
+
+        return comparison_text(self)
+
+    def _repr_html_(self) -> str:
+        from .page import fragment
+
+        return fragment(self)
+
+    @property
+    def _factor(self) -> float:
+        return self.shift.factor if min(self.shift.n) >= min(LEAST, LEAST_RUNS) else 1.0
+
+    @functools.cache  # noqa: B019 (a Comparison is looked at and dropped)
+    def _attribution(self, by: tuple[str, ...], view: str) -> pd.DataFrame:
+        labels = labels_of_b(self.source, self._b.traces[0]) if "line" in by else {}
+        a, b = self._a.parts(by, view), self._b.parts(by, view, labels)
+        return attribution(a, b, by, self._factor)
+
+    def _text_of(self, file: str, a_line: int | None, b_line: int | None) -> str:
+        table = self.source[self.source["file"] == file]
+        for column, number in (("b", b_line), ("a", a_line)):
+            if number is not None:
+                rows = table.loc[table[f"{column}_line"] == number, f"{column}_text"]
+                if len(rows):
+                    return str(rows.iloc[0]).strip()
+        return ""

@@ -1,0 +1,224 @@
+"""A comparison as HTML: no script, light and dark, narrow and wide."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ..service.palette import PHASES
+from ..units import format_bytes, format_count, format_ns
+from .text import label
+from .verdict import interval_text, sentences, signed_ns, signed_percent
+
+if TYPE_CHECKING:
+    from .comparison import Comparison
+
+_ROWS: Final = 12
+_MOST_DOTS: Final = 600
+_WIDE, _STRIP, _AXIS, _LEFT = 720, 46, 18, 34
+_STYLE: Final = """
+.nbp-compare{font:13px/1.45 system-ui,sans-serif;color:var(--jp-ui-font-color1,#1f2328);max-width:1100px;
+ container-type:inline-size;
+ --line:var(--jp-border-color2,#d0d7de);--soft:var(--jp-ui-font-color2,#57606a);--less:#0b6e4f;--more:#a8323e;
+ --less-bar:#44aa99;--more-bar:#cc6677}
+@media (prefers-color-scheme:dark){body:not([data-jp-theme-light=true]) .nbp-compare{
+ color:var(--jp-ui-font-color1,#e6edf3);--line:var(--jp-border-color2,#30363d);
+ --soft:var(--jp-ui-font-color2,#9da7b1); --less:#5fd0b5;--more:#ff9aa5}}
+body[data-jp-theme-light=false] .nbp-compare{--less:#5fd0b5;--more:#ff9aa5}
+.nbp-compare h3{font-size:13px;margin:14px 0 4px}.nbp-compare p{margin:4px 0 8px}
+.nbp-compare table{border-collapse:collapse;width:100%;table-layout:fixed}
+.nbp-compare td,.nbp-compare th{padding:2px 6px;text-align:right;border:0;border-bottom:1px solid var(--line);
+ font-variant-numeric:tabular-nums;white-space:nowrap;overflow:hidden;text-overflow:ellipsis;
+ font-weight:400;background:none}
+.nbp-compare th{color:var(--soft)}
+.nbp-compare td:last-child,.nbp-compare th:last-child{text-align:left}
+.nbp-compare .code{font-family:ui-monospace,monospace;white-space:pre}
+.nbp-compare .d{width:92px}.nbp-compare .t{width:72px}
+.nbp-compare .c{width:76px;text-align:left;color:var(--soft)}
+.nbp-compare .n{width:34px;color:var(--soft)}.nbp-compare .b{width:104px;padding:2px 4px}
+.nbp-compare .less{color:var(--less)}.nbp-compare .more{color:var(--more)}
+.nbp-compare .soft{color:var(--soft)}
+.nbp-compare i.bar{display:block;height:9px;position:relative}.nbp-compare i.pale{opacity:.35}
+.nbp-compare tr.new td.code{box-shadow:inset 3px 0 var(--more-bar)}
+.nbp-compare tr.gone td.code{box-shadow:inset 3px 0 var(--less-bar);text-decoration:line-through}
+.nbp-compare tr.changed td.code{box-shadow:inset 3px 0 var(--soft)}
+.nbp-compare svg{display:block;width:100%;height:auto;max-width:900px}
+.nbp-compare svg text{font:11px system-ui,sans-serif;fill:currentColor}
+@container (max-width:560px){.nbp-compare .b,.nbp-compare .c,.nbp-compare .t{display:none}}
+"""
+
+
+def page(c: Comparison) -> str:
+    """Return a whole document."""
+    a, b = map(html.escape, c.names)
+    head = (
+        f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{a} and {b}</title>'
+    )
+    colours = "<style>:root{color-scheme:light dark}body{margin:20px}</style>"
+    return f"<!doctype html><html lang=en><head>{head}{colours}</head><body>{fragment(c)}</body></html>"
+
+
+def fragment(c: Comparison) -> str:
+    """Return what is shown in a notebook."""
+    first, *others = sentences(c)
+    verdict = f"<p><b>{html.escape(first)}</b> {html.escape(' '.join(others))}</p>"
+    parts = [f"<style>{_STYLE}</style>", verdict, _steps(c), _phases(c)]
+    if (c.lines["file"] != "").any():
+        parts.append(_source(c))
+    for title, table in (("Operators", c.operators), ("Kernels", c.kernels)):
+        if len(table):
+            parts += [f"<h3>{title}</h3>", _table(c, table)]
+    if len(c.memory):
+        parts.append(_memory(c))
+    return f'<div class="nbp-compare">{"".join(parts)}</div>'
+
+
+def _steps(c: Comparison) -> str:
+    """Draw every step of both sides as a dot over the time that it took, and the interval of the change."""
+    table = c.steps
+    largest = float(table.loc[table["used"], "dur_ns"].quantile(0.98)) * 1.15
+    height = 2 * _STRIP + _AXIS
+    drawn = [f'<svg viewBox="0 0 {_WIDE} {height}" role="img" aria-label="step times of both sides">']
+    colours = ("var(--soft)", "currentColor")
+    for side, (name, colour) in enumerate(zip(c.names, colours, strict=True)):
+        rows = table[table["side"] == name]
+        rows = rows.iloc[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _MOST_DOTS)).astype(int))]
+        top = side * _STRIP
+        x = _LEFT + np.minimum(rows["dur_ns"].to_numpy() / largest, 1) * (_WIDE - _LEFT - 10)
+        y = top + 8 + (np.arange(len(rows)) % 15) * 2
+        drawn.append(f'<text x="0" y="{top + 26}">{html.escape(name[:5])}</text>')
+        drawn += [
+            f'<circle cx="{at:.1f}" cy="{over:.0f}" r="2.4" fill="{colour if used else "none"}" '
+            f'stroke="{colour}" fill-opacity=".55"/>'
+            for at, over, used in zip(x.tolist(), y.tolist(), rows["used"].tolist(), strict=True)
+        ]
+        middle = float(table.loc[(table["side"] == name) & table["used"], "dur_ns"].median())
+        at = _LEFT + min(middle / largest, 1) * (_WIDE - _LEFT - 10)
+        drawn.append(f'<path d="M{at:.1f} {top + 2}v38" stroke="{colour}" stroke-width="2"/>')
+    for share in (0.0, 0.25, 0.5, 0.75):
+        at = _LEFT + share * (_WIDE - _LEFT - 10)
+        drawn.append(f'<text x="{at:.0f}" y="{height - 4}">{format_ns(share * largest)}</text>')
+    left_out = int((~table["used"]).sum())
+    note = f" Hollow: {left_out} that do not count." if left_out else ""
+    over = int((table["dur_ns"] > largest).sum())
+    note += f" At the right edge: {over} longer ones." if over else ""
+    interval = "" if math.isnan(c.interval[0]) else f" Change of a step: {interval_text(c)}."
+    caption = f'<p class="soft">A dot a step; lines are medians.{note}{interval}</p>'
+    return f"<h3>Steps</h3>{''.join(drawn)}</svg>{caption}"
+
+
+def _phases(c: Comparison) -> str:
+    table = c.phases
+    largest = float(table[["a_ns", "b_ns"]].to_numpy().max(initial=1.0)) or 1.0
+    rows = []
+    for row in table.sort_values("a_ns", ascending=False).to_dict("records"):
+        name = str(row["phase"])
+        colour = PHASES.get(name, "#888888")
+        sides = [
+            f'<td class="b"><i class="bar" style="width:{100 * float(row[key]) / largest:.1f}%;'
+            f'background:{colour};{"margin-left:auto" if key == "a_ns" else ""}"></i></td>'
+            for key in ("a_ns", "b_ns")
+        ]
+        times = [f'<td class="t">{format_ns(float(row[key]))}</td>' for key in ("a_ns", "b_ns")]
+        rows.append(
+            f"<tr>{times[0]}{sides[0]}{sides[1]}{times[1]}{_delta(row)}<td>{html.escape(name)}</td></tr>"
+        )
+    a, b = map(html.escape, c.names)
+    head = (
+        f"<tr><th class=t>{a}</th><th class=b></th><th class=b></th><th class=t>{b}</th>"
+        "<th class=d>Δ a step</th><th>phase</th></tr>"
+    )
+    return f"<h3>Phases</h3><table>{head}{''.join(rows)}</table>"
+
+
+def _source(c: Comparison) -> str:
+    """Write the source of b, with what is gone from a where it was, and what each line costs more or less."""
+    times = c.lines
+    largest = float(times["delta_ns"].abs().max()) or 1.0
+    of = {
+        (row["file"], _number(row["a_line"]), _number(row["b_line"])): row for row in times.to_dict("records")
+    }
+    rows = []
+    for line in c.source[c.source["file"] == "cell"].to_dict("records"):
+        numbers = _number(line["a_line"]), _number(line["b_line"])
+        row = of.get(("cell", *numbers))
+        delta = (
+            _delta(row) + _bar(row, largest) if row is not None else '<td class="d"></td><td class="b"></td>'
+        )
+        text = html.escape(line["b_text"] or line["a_text"])
+        cells = "".join(f'<td class="n">{"" if number < 0 else number}</td>' for number in numbers)
+        rows.append(f'<tr class="{line["change"]}">{cells}{delta}<td class="code">{text}</td></tr>')
+    if not rows:
+        return "<h3>Lines</h3>" + _table(c, times)
+    head = "".join(f'<th class="n">{html.escape(name[:3])}</th>' for name in c.names)
+    head += '<th class="d">Δ a step</th><th class="b"></th><th></th>'
+    return f"<h3>Source</h3><table><tr>{head}</tr>{''.join(rows)}</table>"
+
+
+def _table(c: Comparison, table: pd.DataFrame) -> str:
+    rows = []
+    for row in table.head(_ROWS).to_dict("records"):
+        times = "".join(f'<td class="t">{format_ns(float(row[key]))}</td>' for key in ("a_ns", "b_ns"))
+        change = "" if row["change"] == "same" else str(row["change"]).replace("-", " ")
+        text, whole = html.escape(label(row, c.labels)), html.escape(str(row.get("name", "")))
+        rows.append(
+            f'<tr>{_delta(row)}{times}<td class="c">{change}</td><td title="{whole}">{text}</td></tr>'
+        )
+    if len(others := table.iloc[_ROWS:]):
+        sums = "".join(
+            f'<td class="t">{format_ns(float(others[key].sum()))}</td>' for key in ("a_ns", "b_ns")
+        )
+        delta = f'<td class="d soft">{signed_ns(float(others["delta_ns"].sum()))}</td>'
+        rows.append(
+            f'<tr class="soft">{delta}{sums}<td class="c"></td><td>{format_count(len(others))} more</td></tr>'
+        )
+    a, b = map(html.escape, c.names)
+    head = (
+        f'<tr><th class="d">Δ a step</th><th class="t">{a}</th><th class="t">{b}</th>'
+        '<th class="c">change</th><th></th></tr>'
+    )
+    return f"<table>{head}{''.join(rows)}</table>"
+
+
+def _memory(c: Comparison) -> str:
+    rows = []
+    for row in c.memory.to_dict("records"):
+        device = "host" if int(row["device"]) < 0 else f"device {row['device']}"
+        change = (
+            f" ({signed_percent(float(row['delta_bytes']) / row['a_bytes'])})" if row["a_bytes"] > 0 else ""
+        )
+        rows.append(
+            f'<tr><td class="t">{format_bytes(float(row["a_bytes"]))}</td>'
+            f'<td class="t">{format_bytes(float(row["b_bytes"]))}</td>'
+            f"<td>{device}, {html.escape(str(row['source']))}{change}</td></tr>"
+        )
+    a, b = map(html.escape, c.names)
+    head = (
+        f'<tr><th class="t">{a}</th><th class="t">{b}</th><th>highest above what was there before</th></tr>'
+    )
+    return f"<h3>Memory</h3><table>{head}{''.join(rows)}</table>"
+
+
+def _delta(row: Mapping[str, Any]) -> str:
+    delta = float(row["delta_ns"])
+    if not row["significant"]:
+        return f'<td class="d soft" title="within the noise">≈ {signed_ns(delta)}</td>'
+    return f'<td class="d {"more" if delta > 0 else "less"}">{signed_ns(delta)}</td>'
+
+
+def _bar(row: Mapping[str, Any], largest: float) -> str:
+    share = float(row["delta_ns"]) / largest
+    side = "left:50%" if share > 0 else "right:50%"
+    colour = "var(--more-bar)" if share > 0 else "var(--less-bar)"
+    style = f"position:absolute;{side};width:{50 * abs(share):.1f}%;height:9px;background:{colour}"
+    pale = "" if row["significant"] else " pale"
+    return f'<td class="b"><i class="bar{pale}"><i style="{style}"></i></i></td>'
+
+
+def _number(value: object) -> int:
+    return -1 if pd.isna(value) else int(value)  # type: ignore[call-overload]

@@ -1,0 +1,207 @@
+"""What each instant of a recording's steps went to: parts that sum to the steps exactly, without a loop."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ..analysis.scope import Scope, on_device, on_host
+from ..analysis.time.phases import stepping_track
+from ..trace import Trace, nest
+from ..trace.arrays import IntArray
+from ..trace.taxonomy import STEP_PREFIX
+
+KEYS: Final = ("phase", "module", "name", "shapes", "line", "category")
+"""What parts can be told apart by."""
+VIEWS: Final = ("host", "device")
+IDLE: Final = {"host": "outside of what was recorded", "device": "idle"}
+"""Name of instants in which nothing runs."""
+MISSING: Final = {"phase": "other", "line": "what ran for no line"}
+"""What is written where a slice has none."""
+_CHANGES: Final = re.compile(r" (?:object )?at 0x[0-9a-f]+|#\d+$|^(?:cell|In\[\d+\]):\d+ +")
+"""What differs from run to run in a name: addresses, counts, and where a statement stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Time of a side's steps, by key.
+
+    Attributes
+    ----------
+    keys : list of tuple of str
+        One value for each column that was asked for, in order of first appearance.
+    sums : ndarray of int64, shape (blocks, keys)
+        ns; rows sum to the time of the steps of a block.
+    calls : ndarray of int64, shape (keys,)
+        Slices that began in the steps.
+    block_steps : ndarray of int64, shape (blocks,)
+        How many steps each block has.
+    """
+
+    keys: list[tuple[str, ...]]
+    sums: IntArray
+    calls: IntArray
+    block_steps: IntArray
+
+    @property
+    def total(self) -> IntArray:
+        """Time by key over all steps, ns."""
+        return np.asarray(self.sums.sum(axis=0))
+
+    @property
+    def steps(self) -> int:
+        """How many steps there are."""
+        return int(self.block_steps.sum())
+
+
+def parts(
+    trace: Trace,
+    spans: pd.DataFrame,
+    blocks: IntArray,
+    by: Sequence[str],
+    view: str,
+    lines: Mapping[str, str] | None = None,
+) -> Parts:
+    """Divide steps among what ran in them; each instant belongs to one key.
+
+    Parameters
+    ----------
+    trace : Trace
+    spans : DataFrame
+        ``ts dur`` of the steps, ascending and disjoint.
+    blocks : ndarray of int64
+        Where blocks of steps begin.
+    by : sequence of str
+        Out of `KEYS`.
+    view : {"host", "device"}
+        The thread that runs the steps, or all streams of all devices as one.
+    lines : mapping, optional
+        Other names for lines.
+
+    Notes
+    -----
+    An instant belongs to the latest-started slice that is open, as self time does. Where the thread that
+    runs the steps has no operator open and an autograd thread has, the instant is the latter's. On devices
+    the streams are one track.
+    """
+    start = spans["ts"].to_numpy(np.int64)
+    end = start + spans["dur"].to_numpy(np.int64)
+    at, row = _owners(trace, view, np.concatenate([start, end]))
+    until = np.append(at[1:], at[-1:])
+    step = np.searchsorted(start, at, side="right") - 1
+    inside = (step >= 0) & (at < end[np.maximum(step, 0)])
+    step, row, length = step[inside], row[inside], (until - at)[inside]
+    begun = _begun(trace, view, start, end)
+    rows, inverse = np.unique(np.concatenate([row, begun]), return_inverse=True)
+    code, keys = _keys(trace, rows, by, view, lines or {})
+    block = np.searchsorted(blocks, step, side="right") - 1
+    sums = np.zeros((len(blocks), len(keys)), np.int64)
+    np.add.at(sums, (block, code[inverse[: len(row)]]), length)
+    calls = np.bincount(code[inverse[len(row) :]], minlength=len(keys)).astype(np.int64)
+    first = np.full(len(keys), len(row) + len(begun))
+    np.minimum.at(first, code[inverse], np.arange(len(inverse)))
+    order = np.argsort(first, kind="stable")
+    sizes = np.diff(np.append(blocks, len(start)))
+    return Parts([keys[i] for i in order], sums[:, order], calls[order], sizes)
+
+
+def joined(runs: Sequence[Parts]) -> Parts:
+    """Put the parts of several runs together; each run is a block then.
+
+    Examples
+    --------
+    >>> one = Parts([("mm",)], np.array([[3], [4]]), np.array([2]), np.array([1, 1]))
+    >>> joined([one, one]).sums.tolist()
+    [[7], [7]]
+    """
+    keys = list(dict.fromkeys(key for run in runs for key in run.keys))
+    number = {key: i for i, key in enumerate(keys)}
+    sums, calls = np.zeros((len(runs), len(keys)), np.int64), np.zeros(len(keys), np.int64)
+    for i, run in enumerate(runs):
+        own = [number[key] for key in run.keys]
+        sums[i, own] = run.total
+        calls[own] += run.calls
+    return Parts(keys, sums, calls, np.array([run.steps for run in runs], np.int64))
+
+
+def _owners(trace: Trace, view: str, cuts: IntArray) -> tuple[IntArray, IntArray]:
+    """Return instants, ascending, and the slice that owns what follows each; -1 for none."""
+    if view == "device":
+        return _of_track(on_device(trace), cuts)
+    host = on_host(trace)
+    stepping = host.ints("track") == stepping_track(trace)
+    at, row = _of_track(host.only(stepping & ~_around_steps(host)), cuts)
+    elsewhere = host.only(~stepping & host.among("phase", ("backward",)))
+    if not len(elsewhere.rows):
+        return at, row
+    other_at, other = _of_track(elsewhere, cuts)
+    both = np.union1d(at, other_at)
+    row = row[np.searchsorted(at, both, side="right") - 1]
+    other = other[np.searchsorted(other_at, both, side="right") - 1]
+    waits = np.append(trace.slices["category"].isin(("python", "annotation")).to_numpy(), True)[row]
+    return both, np.where(waits & (other >= 0), other, row)
+
+
+def _of_track(scope: Scope, cuts: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the owners of a scope's instants, as if all its slices were on one track."""
+    order = np.lexsort((-scope.end, scope.ts))
+    ts, end, rows = scope.ts[order], scope.end[order], scope.rows[order]
+    parent = nest(np.zeros(len(ts), np.int8), ts, end - ts).parent
+    before = np.array([min(int(ts.min(initial=0)), int(cuts.min(initial=0))) - 1])
+    at = np.unique(np.concatenate([before, ts, end, cuts]))
+    owner = np.searchsorted(ts, at, side="right") - 1
+    while (ended := (owner >= 0) & (np.append(end, 0)[owner] <= at)).any():
+        owner[ended] = parent[owner[ended]]
+    return at, np.where(owner >= 0, np.append(rows, -1)[owner], -1)
+
+
+def _around_steps(host: Scope) -> npt.NDArray[np.bool_]:
+    """Return slices that are drawn around a whole step: they are no part of it."""
+    words = host.slices["name"].cat.categories.astype("str")
+    return np.append(np.asarray(words.str.startswith(STEP_PREFIX)), False)[host.codes("name")]
+
+
+def _begun(trace: Trace, view: str, start: IntArray, end: IntArray) -> IntArray:
+    """Return the slices that begin in a step, in the order of their starts."""
+    scope = on_device(trace) if view == "device" else on_host(trace)
+    if view == "host":
+        own = scope.ints("track") == stepping_track(trace)
+        scope = scope.only((own | scope.among("phase", ("backward",))) & ~_around_steps(scope))
+    step = np.searchsorted(start, scope.ts, side="right") - 1
+    return scope.rows[(step >= 0) & (scope.ts < end[np.maximum(step, 0)])]
+
+
+def _keys(
+    trace: Trace, rows: IntArray, by: Sequence[str], view: str, lines: Mapping[str, str]
+) -> tuple[IntArray, list[tuple[str, ...]]]:
+    """Return the number of each row's key, and the keys; row -1 is nobody."""
+    columns: dict[str, Any] = {}
+    for name in by:
+        column = trace.slices[name]
+        missing = MISSING.get(name, "")
+        words = [_word(name, str(word), lines) for word in column.cat.categories]
+        unique = list(dict.fromkeys([*words, missing]))
+        code_of = {word: i for i, word in enumerate(unique)}
+        of_word = np.array([*(code_of[word] for word in words), code_of[missing]], np.int64)
+        code = of_word[np.append(column.cat.codes.to_numpy(), -1)[rows]]
+        if name == "name" or (len(by) == 1):
+            unique.append(IDLE[view])
+            code = np.where(rows < 0, len(unique) - 1, code)
+        columns[name] = pd.Categorical.from_codes(code, dtype=pd.CategoricalDtype(unique))
+    frame = pd.DataFrame(columns)
+    number = frame.groupby(list(by), observed=True, sort=False).ngroup().to_numpy(np.int64)
+    _, first = np.unique(number, return_index=True)
+    texts = frame.iloc[first].astype("str")
+    return number, list(zip(*(texts[name] for name in by), strict=True))
+
+
+def _word(column: str, word: str, lines: Mapping[str, str]) -> str:
+    if column == "name":
+        return _CHANGES.sub("", word)
+    return lines.get(word, word) if column == "line" else word

@@ -1,0 +1,106 @@
+"""The sources of two recordings line by line: which line became which."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pandas as pd
+
+from ..analysis.source.annotated import source_texts
+from ..trace import Trace
+from ..trace.schema import Column, Table
+
+LINE: Final = re.compile(r"(?P<file>.+):(?P<line>\d+)")
+OF_B: Final = " of b"
+"""Behind the label of a line that only b has."""
+COLUMNS: Final = Table(
+    "source",
+    (
+        Column("file", "str", "", "`cell`, or a path"),
+        Column("change", "str", "", "`same changed new gone`"),
+        Column("a_line", "Int64", "", "number in a, from 1; missing for new lines"),
+        Column("b_line", "Int64", "", "number in b; missing for lines that are gone"),
+        Column("a_text", "str", "", "source in a; empty for new lines"),
+        Column("b_text", "str", "", "source in b; empty for lines that are gone"),
+    ),
+)
+
+
+def source_changes(a: Trace, b: Trace) -> pd.DataFrame:
+    """Match the lines of the cell, and of each file that both recordings have.
+
+    Returns
+    -------
+    DataFrame
+        `COLUMNS`: by file, the cell first, and within it in the order of b, what is gone where it was. No
+        rows where no source was recorded.
+
+    Notes
+    -----
+    Equal lines are matched as by ``difflib.SequenceMatcher``. Between two of them as many lines as before
+    are changed lines, in their order; otherwise they are gone and new. The line with the magic is left out.
+    """
+    left, right = source_texts(a), source_texts(b)
+    rows: list[tuple[Any, ...]] = []
+    for file in left:
+        if file in right:
+            rows += [(file, *row) for row in _changes(left[file], right[file])]
+    return COLUMNS.frame(dict(zip(COLUMNS.names, map(pd.Series, _columns(rows)), strict=True)))
+
+
+def labels_of_b(changes: pd.DataFrame, b: Trace) -> dict[str, str]:
+    """Return for each label of a line in b the label it has in a; what only b has is marked by `OF_B`.
+
+    Parameters
+    ----------
+    changes : DataFrame
+        Of `source_changes`.
+    b : Trace
+    """
+    matched = changes.dropna(subset=["a_line", "b_line"])
+    old_number = {
+        (str(file), int(new)): int(old)
+        for file, new, old in zip(matched["file"], matched["b_line"], matched["a_line"], strict=True)
+    }
+    files = set(changes["file"])
+    labels = {}
+    for word in b.slices["line"].cat.categories:
+        match = LINE.fullmatch(str(word))
+        if match is None:
+            continue
+        file = _file_of(match["file"], files)
+        if file is None:
+            continue
+        old = old_number.get((file, int(match["line"])))
+        labels[str(word)] = f"{match['file']}:{old}" if old is not None else f"{word}{OF_B}"
+    return labels
+
+
+def _file_of(name: str, files: set[str]) -> str | None:
+    if name in files:
+        return name
+    return next((file for file in files if file.replace("\\", "/").endswith(f"/{name}")), None)
+
+
+def _changes(a: Sequence[str], b: Sequence[str]) -> list[tuple[Any, ...]]:
+    old, new = ([_without_magic(i, text) for i, text in enumerate(side)] for side in (a, b))
+    rows: list[tuple[Any, ...]] = []
+    for tag, i, i_end, j, j_end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag == "equal" or (tag == "replace" and i_end - i == j_end - j):
+            how = "same" if tag == "equal" else "changed"
+            rows += [(how, i + k + 1, j + k + 1, a[i + k], b[j + k]) for k in range(i_end - i)]
+        else:
+            rows += [("gone", k + 1, pd.NA, a[k], "") for k in range(i, i_end)]
+            rows += [("new", pd.NA, k + 1, "", b[k]) for k in range(j, j_end)]
+    return [row for row in rows if not (row[3] or row[4]).lstrip().startswith("%%profile")]
+
+
+def _without_magic(row: int, text: str) -> str:
+    return "%%profile" if not row and text.lstrip().startswith("%%profile") else text.rstrip()
+
+
+def _columns(rows: list[tuple[Any, ...]]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in COLUMNS.names]

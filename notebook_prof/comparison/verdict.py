@@ -1,0 +1,159 @@
+"""A comparison in sentences; each figure stands in one of its tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+
+from ..units import format_items, format_ns
+from .parts import IDLE
+from .statistics import LEAST, LEAST_RUNS
+
+if TYPE_CHECKING:
+    from .comparison import Comparison
+
+_FEW_MATCHED: Final = 0.1
+_MOSTLY_STALLS: Final = 0.2
+_SHOWN: Final = 2
+_WIDEST: Final = 60
+
+
+def sentences(c: Comparison) -> list[str]:
+    """Return what the change did, what it rests on, where it is, and what else differs."""
+    return [text for text in (_headline(c), _basis(c), _where(c), _stalls(c), _else(c), _work(c)) if text]
+
+
+def signed_percent(change: float) -> str:
+    """Write a relative change.
+
+    Examples
+    --------
+    >>> signed_percent(-0.126), signed_percent(0.0004), signed_percent(12.5)
+    ('−12.6 %', '+0.0 %', '+1,250 %')
+    """
+    digits = 1 if abs(change) < 1 else 0
+    return f"{'−' if change < 0 else '+'}{abs(100 * change):,.{digits}f} %"
+
+
+def signed_ns(delta: float) -> str:
+    """Write a difference of times with its sign.
+
+    Examples
+    --------
+    >>> signed_ns(1_200_000), signed_ns(-3_000)
+    ('+1.2 ms', '−3 µs')
+    """
+    return ("−" if delta < 0 else "+") + format_ns(abs(delta))
+
+
+def interval_text(c: Comparison) -> str:
+    """Write the interval of a comparison; empty where it is not known."""
+    low, high = c.interval
+    return "" if math.isnan(low) else f"{signed_percent(low)} … {signed_percent(high)}"
+
+
+def name_of(row: Mapping[str, Any], labels: Mapping[str, str]) -> str:
+    """Write what a row of an attribution is about; names as `Comparison.labels` has them."""
+    if "text" in row:
+        text = str(row["text"])
+        if not row["file"]:
+            return text
+        short = text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
+        where = row["a_line"] if pd.isna(row["b_line"]) else row["b_line"]
+        file = "" if row["file"] == "cell" else f" of {row['file']}"
+        return f"line {where}{file}" + (f" `{short}`" if short else "")
+    name = str(row["name"])
+    return labels.get(name, name) or "other"
+
+
+def _steps_of(c: Comparison, side: int) -> int:
+    table = c.steps
+    return int(((table["side"] == c.names[side]) & table["used"]).sum())
+
+
+def _median(c: Comparison, side: int) -> str:
+    table = c.steps
+    return format_ns(float(table.loc[(table["side"] == c.names[side]) & table["used"], "dur_ns"].median()))
+
+
+def _headline(c: Comparison) -> str:
+    a, b = c.names
+    counts = _steps_of(c, 0), _steps_of(c, 1)
+    if math.isnan(c.interval[0]):
+        what = "recording" if (c.steps["step"] == -1).any() else "mean step"
+        return (
+            f"Whether {b} is faster cannot be said: {format_items(counts[0], 'step')} of {a} and {counts[1]} "
+            f"of {b} count, at least {LEAST} of each are needed. "
+            f"The {what} of {b} takes {signed_ns(c.delta_ns)}."
+        )
+    median = f"the median step takes {_median(c, 0)} in {a} and {_median(c, 1)} in {b}"
+    if not c.significant:
+        return f"≈ No difference between {a} and {b} is shown: it lies in {interval_text(c)}; {median}."
+    word = "faster" if c.change < 0 else "slower"
+    amount = signed_percent(c.change).lstrip("+−")
+    return f"{b} is {amount} {word} ({interval_text(c)}): {median}."
+
+
+def _basis(c: Comparison) -> str:
+    if math.isnan(c.interval[0]):
+        return ""
+    if c.shift.n == c.runs and min(c.runs) >= LEAST_RUNS:
+        return f"This rests on {c.runs[0]} and {c.runs[1]} runs."
+    rests = (
+        f"This rests on {_steps_of(c, 0)} and {_steps_of(c, 1)} steps; since steps do not show the noise "
+        f"between runs, the interval is {c.shift.factor:.3g} times as wide as they alone give (assumed)"
+    )
+    if c.significant:
+        return f"{rests}."
+    return f"{rests}: several runs of each, in turns, tell more: compare([a1, a2, a3], [b1, b2, b3])."
+
+
+def _where(c: Comparison) -> str:
+    table = c.lines if (c.lines["file"] != "").any() else c.operators
+    sign = 1 if c.delta_ns > 0 else -1
+    named = (table["file"] != "") if "file" in table else ~table["name"].isin(list(IDLE.values()))
+    believed = table[table["significant"] & named & (table["delta_ns"] * sign > 0)]
+    if not len(believed):
+        return ""
+    words = {"new": "new, ", "gone": "gone, "}
+    parts = [
+        f"{name_of(row, c.labels)} ({words.get(str(row['change']), '')}{signed_ns(float(row['delta_ns']))})"
+        for row in believed.head(_SHOWN).to_dict("records")
+    ]
+    left = c.delta_ns - int(believed["delta_ns"].head(_SHOWN).sum())
+    return (
+        f"The mean step changes by {signed_ns(c.delta_ns)}: {', '.join(parts)}, all else {signed_ns(left)}."
+    )
+
+
+def _stalls(c: Comparison) -> str:
+    table = c.stalls.set_index("part")
+    slow = table.loc["slow steps"]
+    if abs(float(slow["delta_ns"])) <= _MOSTLY_STALLS * abs(float(table["delta_ns"].sum())):
+        return ""
+    a, b = int(slow["a_steps"]), int(slow["b_steps"])
+    counts = f"{format_items(a, 'step')} of {c.names[0]} and {b} of {c.names[1]}"
+    return f"Slow steps ({counts}) are {signed_ns(float(slow['delta_ns']))} of the means' difference."
+
+
+def _else(c: Comparison) -> str:
+    table = c.conditions
+    if not len(table):
+        return ""
+    listed = [
+        f"{what} ({a or 'none'} → {b or 'none'})"
+        for what, a, b in zip(table["what"], table["a"], table["b"], strict=True)
+    ]
+    return f"Not the code alone differs: {', '.join(listed)}."
+
+
+def _work(c: Comparison) -> str:
+    if c.matched_share >= _FEW_MATCHED:
+        return ""
+    return (
+        f"Only {100 * c.matched_share:.0f} % of their time is in operators and lines that both have: the "
+        "times are compared, whether both do the same work is not seen."
+    )

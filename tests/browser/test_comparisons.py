@@ -1,0 +1,66 @@
+"""Two cells recorded in turns in JupyterLab, and what comparing them shows there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .jupyter_page import NotebookPage
+
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+SETUP = """
+%load_ext notebook_prof
+import torch, torch.nn as nn, torch.nn.functional as F
+import notebook_prof as nbp
+torch.set_num_threads(1)
+model = nn.Sequential(
+    nn.Conv2d(3, 16, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(256, 10)
+)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+batches = [(torch.randn(96, 3, 24, 24), torch.randint(0, 10, (96,))) for _ in range(40)]"""
+LOOP = """
+for x, y in batches:
+{body}
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()"""
+BEFORE = LOOP.format(
+    body="    x = torch.stack([(c - c.mean()) / c.std() for one in x for c in one]).view_as(x)"
+)
+MOMENTS = "mean, std = x.mean((2, 3), keepdim=True), x.std((2, 3), keepdim=True)"
+AFTER = LOOP.format(body=f"    {MOMENTS}\n    x = (x - mean) / std")
+TURNS = [("a1", BEFORE), ("b1", AFTER), ("b2", AFTER), ("a2", BEFORE), ("a3", BEFORE), ("b3", AFTER)]
+
+
+@pytest.mark.real_clock(
+    "what a busy machine does to one of six short recordings is noise that hides the change"
+)
+def test_a_change_of_a_cell_is_shown_with_its_lines(notebook: Callable[..., NotebookPage]) -> None:
+    pytest.importorskip("torch")
+    cells = [f"%%profile {name} --quiet{cell}" for name, cell in TURNS]
+    names = 'names=("before", "after")'
+    shown = notebook(
+        "compare.ipynb", SETUP.strip(), *cells, f"c = nbp.compare([a1, a2, a3], [b1, b2, b3], {names}); c"
+    )
+    page = shown.page
+    drawn = page.locator(".nbp-compare")
+    drawn.wait_for()
+    text = drawn.locator("p").first.inner_text()
+    assert text.startswith("after is "), text
+    assert " % faster (−" in text
+    assert "This rests on 3 and 3 runs." in text
+    assert "torch.stack([(c - c.mean()) / c.std() for one in x for …` (gone, −" in text
+    assert drawn.locator("tr.gone").count() == 1
+    assert drawn.locator("tr.new").count() == 2
+    assert drawn.locator("circle").count() == 6 * 40
+    for width in (1400, 700):
+        page.set_viewport_size({"width": width, "height": 900})
+        inside = drawn.evaluate("e => [e.scrollWidth, e.clientWidth]")
+        assert inside[0] <= inside[1], f"nothing sticks out at {width} pixels"
+    if os.environ.get("NBP_UPDATE_IMAGES"):
+        page.set_viewport_size({"width": 1300, "height": 1500})
+        drawn.screenshot(path=IMAGES / "compare.png")

@@ -1,0 +1,321 @@
+"""What a comparison says of recordings: sums that hold exactly, and sentences that stand in its tables."""
+
+from __future__ import annotations
+
+import html.parser
+import json
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import notebook_prof as nbp
+from notebook_prof.cli.main import main
+from notebook_prof.comparison.comparison import Comparison
+from notebook_prof.comparison.parts import KEYS
+from notebook_prof.comparison.verdict import sentences, signed_ns
+from notebook_prof.errors import OptionError
+from notebook_prof.testing import draw
+from notebook_prof.trace import Trace, TraceBuilder
+
+from .. import samples
+
+RECORDED = ("cnn_sgd", "cnn_adam", "lm_adamw")
+SMALL = 2_000_000
+KINDS = sorted(
+    name
+    for name in samples.kinds()
+    if samples.path_of(name).is_file() and samples.path_of(name).stat().st_size < SMALL
+)
+
+
+def recorded(data: Path, name: str) -> Path:
+    return data / f"torch213_cpu/{name}.pt.trace.json.gz"
+
+
+def means(c: Comparison) -> list[float]:
+    table = c.steps[c.steps["used"]]
+    return [float(table.loc[table["side"] == name, "dur_ns"].mean()) for name in c.names]
+
+
+def check_sums(c: Comparison) -> None:
+    """Every table's differences sum to that of the means, and its sides to the means themselves."""
+    a, b = means(c)
+    assert c.delta_ns == pytest.approx(b - a, abs=1)
+    tables = {"phases": c.phases, "operators": c.operators, "lines": c.lines}
+    tables |= {key: c.attribution(key) for key in KEYS}
+    tables |= {"device": c.attribution("name", "device"), "all": c.attribution(KEYS)}
+    for name, table in tables.items():
+        assert table["delta_ns"].sum() == c.delta_ns, name
+        assert table["a_ns"].sum() == pytest.approx(a, rel=1e-9, abs=1e-3), name
+        assert table["b_ns"].sum() == pytest.approx(b, rel=1e-9, abs=1e-3), name
+        assert (np.diff(table["delta_ns"].abs()) <= 0).all(), name
+    assert c.stalls["delta_ns"].sum() == pytest.approx(b - a, rel=1e-9, abs=1e-3)
+
+
+def check_sentences(c: Comparison) -> None:
+    """What the verdict says stands in the tables."""
+    said = sentences(c)
+    text = " ".join(said)
+    assert text == c.verdict
+    assert ("≈" in said[0]) == (not c.significant and not math.isnan(c.interval[0]))
+    assert (f"Only {100 * c.matched_share:.0f} %" in text) == (c.matched_share < 0.1)
+    if c.significant:
+        assert ("faster" in said[0]) == (c.change < 0)
+    where = re.search(r"The mean step changes by (\S+ \S+): (.*), all else (\S+ \S+)\.(?: |$)", text)
+    if where:
+        table = c.lines if (c.lines["file"] != "").any() else c.operators
+        named = re.findall(r"\((?:new, |gone, )?([+−][\d.]+ \S+)\)", where[2])
+        deltas = [int(delta) for delta in table.loc[table["significant"], "delta_ns"]]
+        assert set(named) <= {signed_ns(delta) for delta in deltas}
+        assert where[1] == signed_ns(c.delta_ns)
+        sums = {a + b for a in [0, *deltas] for b in [0, *deltas]}
+        assert where[3] in {signed_ns(c.delta_ns - one) for one in sums}
+    for one in c.conditions["what"]:
+        assert one in text
+
+
+@pytest.mark.parametrize("b", RECORDED)
+@pytest.mark.parametrize("a", RECORDED)
+def test_differences_add_up(data: Path, a: str, b: str) -> None:
+    c = nbp.compare(recorded(data, a), recorded(data, b))
+    check_sums(c)
+    check_sentences(c)
+    back = nbp.compare(recorded(data, b), recorded(data, a))
+    assert abs(back.delta_ns + c.delta_ns) <= 1
+    assert back.shift.value == pytest.approx(-c.shift.value, abs=1e-9)
+    key = ["phase", "name"]
+    forth = c.operators.set_index(key)["delta_ns"]
+    assert (back.operators.set_index(key)["delta_ns"] + forth).abs().max() <= 1
+    if a == b:
+        assert c.delta_ns == 0
+        assert not c.significant
+        assert set(c.operators["change"]) == {"same"}
+        assert not c.attribution(KEYS)["significant"].any()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_of_recording_adds_up(name: str, data: Path) -> None:
+    """Against itself, where all is zero, and against a program that it is not."""
+    own = nbp.open_profile(samples.path_of(name))
+    itself = nbp.compare(own, own)
+    assert itself.delta_ns == 0
+    check_sums(itself)
+    other = nbp.compare(own, recorded(data, "cnn_sgd"))
+    check_sums(other)
+    check_sentences(other)
+    assert repr(other)
+
+
+def test_other_programs_are_told_apart(data: Path) -> None:
+    text = nbp.compare(draw("main: [a   ][b  ]"), recorded(data, "cnn_sgd")).verdict
+    assert "Only 0 % of their time is in operators and lines that both have" in text
+
+
+def training(
+    factors: dict[str, float], seed: int, *, steps: int = 30, extra: int = 0, at: str = "cell:3  work(x)"
+) -> Trace:
+    """Steps of three statements of about 1 ms each, with 2 % noise; `factors` slow some of them down."""
+    rng = np.random.default_rng(seed)
+    builder = TraceBuilder()
+    main, now = builder.track("main", tid=1), 1_000
+    spans = []
+    for _ in range(steps):
+        begin = now
+        for name in ("cell:2  load()", at, *(["cell:4  more()"] if extra else []), "cell:9  step()"):
+            base = extra if "more" in name else 1e6
+            dur = int(base * factors.get(name, 1.0) * math.exp(0.02 * rng.standard_normal()))
+            builder.slices(ts=now, dur=dur, name=name, category="python", track=main)
+            now += dur
+        spans.append((begin, now - begin))
+    ts, dur = zip(*spans, strict=True)
+    builder.steps(list(range(steps)), ts, dur, "loop")
+    return builder.seal()
+
+
+def test_a_planted_change_is_found_at_its_operator() -> None:
+    """Three runs a side, 20 % more in one of three statements."""
+    a = [training({}, seed) for seed in range(3)]
+    b = [training({"cell:3  work(x)": 1.2}, seed) for seed in range(10, 13)]
+    c = nbp.compare(a, b)
+    assert c.significant
+    low, high = c.interval
+    assert low <= 0.2 / 3 <= high
+    top = c.operators.iloc[0]
+    assert (top["name"], top["change"]) == ("work(x)", "slower")
+    assert top["low_ns"] <= 0.2e6 <= top["high_ns"]
+    assert not c.operators.iloc[1:]["significant"].any()
+    check_sums(c)
+    check_sentences(c)
+    assert "b is 6." in c.verdict or "b is 7." in c.verdict
+    assert "This rests on 3 and 3 runs." in c.verdict
+
+
+def test_what_is_new_moves_and_is_renamed() -> None:
+    a = training({}, 1)
+    b = training({}, 2, extra=500_000, at="cell:5  work(x)")
+    c = nbp.compare(a, b)
+    rows = c.operators.set_index("name")
+    assert rows.loc["more()", "change"] == "new"
+    assert rows.loc["more()", "a_ns"] == 0
+    assert rows.loc["work(x)", "change"] == "same", "it stands on another line, and is the same statement"
+    assert rows.loc["more()", "b_calls"] == 1
+    check_sentences(c)
+
+
+def test_few_steps_are_refused_in_words(data: Path) -> None:
+    c = nbp.compare(draw("main: [mm  ]", unit_ns=1000), draw("main: [mm  ][mm  ]", unit_ns=1000))
+    assert math.isnan(c.interval[0])
+    assert not c.significant
+    assert "cannot be said: 1 step of a and 1 of b count, at least 4 of each are needed" in c.verdict
+    assert c.operators.loc[0, "delta_ns"] == c.delta_ns
+
+
+def test_two_runs_are_widened_and_told() -> None:
+    a, b = training({}, 1), training({}, 2)
+    c = nbp.compare(a, b)
+    assert c.shift.factor == pytest.approx(3 * math.sqrt(29 / 12))
+    assert f"{c.shift.factor:.3g} times as wide" in c.verdict
+    assert "compare([a1, a2, a3], [b1, b2, b3])" in c.verdict
+
+
+def test_a_stall_has_a_row_of_its_own() -> None:
+    a, b = training({}, 1), training({}, 2)
+    steps = b.steps.copy()
+    slow = nbp.compare(a, _stalled(b, 17, 60_000_000))
+    table = slow.stalls.set_index("part")
+    assert table.loc["slow steps", "b_steps"] == 1
+    assert table.loc["slow steps", "b_ns"] == pytest.approx(60e6 / 29, rel=0.02)
+    assert "Slow steps (0 steps of a and 1 of b)" in slow.verdict
+    assert abs(slow.change) < 0.1, "the shift is of the usual steps"
+    assert len(steps) == 30
+    check_sums(slow)
+
+
+def _stalled(trace: Trace, step: int, ns: int) -> Trace:
+    """The same steps with a pause in the middle of one."""
+    builder = TraceBuilder()
+    cut = int(trace.steps.loc[step, "ts"]) + 1_000_000
+    ts = trace.slices["ts"].to_numpy()
+    builder.slices(
+        ts=np.where(ts >= cut, ts + ns, ts),
+        dur=trace.slices["dur"].to_numpy(),
+        name=trace.slices["name"].astype("str").tolist(),
+        category="python",
+        track=builder.track("main", tid=1),
+    )
+    begin = trace.steps["ts"].to_numpy()
+    end = begin + trace.steps["dur"].to_numpy()
+    begin, end = np.where(begin >= cut, begin + ns, begin), np.where(end >= cut, end + ns, end)
+    builder.steps(trace.steps["step"].tolist(), begin, end - begin, "loop")
+    return builder.seal()
+
+
+def test_conditions_are_listed(data: Path) -> None:
+    def made(**metadata: object) -> Trace:
+        builder = TraceBuilder()
+        builder.slices(ts=[0], dur=[10], name="mm", track=builder.track("main"))
+        builder.metadata.update(metadata)
+        return builder.seal()
+
+    a = made(torch_version="2.12", devices=["A100"] * 8, machine={"torch_threads": 1})
+    c = nbp.compare(a, made(torch_version="2.13", devices=["V100"], machine={"torch_threads": 4}))
+    assert c.conditions[["what", "a", "b"]].values.tolist() == [
+        ["devices", "8 × A100", "V100"],
+        ["torch threads", "1", "4"],
+        ["PyTorch", "2.12", "2.13"],
+    ]
+    check_sentences(c)
+
+
+@pytest.mark.parametrize("wrong", [3, None, [None], [], ["a", 1]])
+def test_what_is_no_recording_is_refused(wrong: object) -> None:
+    trace = draw("main: [mm ]")
+    with pytest.raises(
+        (OptionError, FileNotFoundError), match=r"compare\(\)|nothing to compare|No such file"
+    ):
+        nbp.compare(trace, wrong)  # type: ignore[arg-type]
+
+
+def test_unknown_keys_name_the_nearest() -> None:
+    c = nbp.compare(draw("main: [mm ]"), draw("main: [mm ]"))
+    with pytest.raises(OptionError, match="'phase'"):
+        c.attribution("phases")
+    with pytest.raises(OptionError, match="'device'"):
+        c.attribution("name", "devices")
+    with pytest.raises(OptionError, match="tells nothing apart"):
+        c.attribution(())
+
+
+class Tags(html.parser.HTMLParser):
+    """Whether every tag is closed by its own."""
+
+    VOID = ("meta", "circle", "path", "br")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+PAIRS = [("cnn_sgd", "cnn_adam"), ("empty", "cnn_sgd"), ("odd_names", "threads")]
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_the_page_is_whole_and_asks_for_nothing(data: Path, tmp_path: Path, pair: tuple[str, str]) -> None:
+    c = nbp.compare(*(recorded(data, name) for name in pair), names=("<before>", "after & more"))
+    c.to_html(tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    tags = Tags()
+    tags.feed(text)
+    assert tags.open == []
+    assert not {"script", "link", "img", "iframe"} & tags.seen
+    assert "http" not in text
+    assert "<before>" not in text
+    assert c._repr_html_() in text
+
+
+def test_the_command(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = (str(recorded(data, name)) for name in ("cnn_sgd", "cnn_adam"))
+    assert main(["diff", a, b, "-t", "2", "--html", str(tmp_path / "d.html")]) == 0
+    text = capsys.readouterr().out
+    c = nbp.compare(a, b)
+    assert text.startswith(c.verdict)
+    assert "more" in text
+    assert (tmp_path / "d.html").exists()
+    assert main(["diff", a, f"{b},{b}", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert sum(row["delta_ns"] for row in told["operators"]) == told["delta_ns"]
+    assert main(["diff", a, "no-such-file"]) == 2
+    assert "no-such-file" in capsys.readouterr().err
+
+
+def test_a_real_pair_from_other_hardware() -> None:
+    """HTA's pair: A100 before and V100 after, with other code; figures worked out from the file."""
+    folder = samples.ROOTS["shared"] / "hta/trace_diff"
+    if not folder.exists():
+        pytest.skip("../shared/traces is not here")
+    c = nbp.compare(folder / "control.json.gz", folder / "test.json.gz")
+    check_sums(c)
+    check_sentences(c)
+    assert c.steps.groupby("side")["used"].sum().tolist() == [5, 5]
+    kernels = c.kernels.set_index("name")
+    copies = kernels.loc["Memcpy DtoD (Device -> Device)"]
+    assert copies["change"] == "more-often"
+    assert kernels.loc["volta_sgemm_128x32_nt", "change"] == "new", "tensor cores were lost"
+    assert c.conditions.set_index("what").loc["devices", "a"].startswith("8 × NVIDIA A100")
+    assert isinstance(c.memory, pd.DataFrame)
