@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 _ROWS: Final = 12
 _MOST_DOTS: Final = 600
-_WIDE, _STRIP, _AXIS, _LEFT = 720, 46, 18, 34
+_WIDE, _STRIP, _AXIS, _LEFT = 720, 46, 18, 56
 _STYLE: Final = """
 .nbp-compare{font:13px/1.45 system-ui,sans-serif;color:var(--jp-ui-font-color1,#1f2328);max-width:1100px;
- container-type:inline-size;
+ container-type:inline-size;padding:2px 6px;
  --line:var(--jp-border-color2,#d0d7de);--soft:var(--jp-ui-font-color2,#57606a);--less:#0b6e4f;--more:#a8323e;
  --less-bar:#44aa99;--more-bar:#cc6677}
 @media (prefers-color-scheme:dark){body:not([data-jp-theme-light=true]) .nbp-compare{
@@ -40,7 +40,7 @@ body[data-jp-theme-light=false] .nbp-compare{--less:#5fd0b5;--more:#ff9aa5}
 .nbp-compare .code{font-family:ui-monospace,monospace;white-space:pre}
 .nbp-compare .d{width:92px}.nbp-compare .t{width:72px}
 .nbp-compare .c{width:76px;text-align:left;color:var(--soft)}
-.nbp-compare .n{width:34px;color:var(--soft)}.nbp-compare .b{width:104px;padding:2px 4px}
+.nbp-compare .n{width:46px;color:var(--soft)}.nbp-compare .b{width:104px;padding:2px 4px}
 .nbp-compare .less{color:var(--less)}.nbp-compare .more{color:var(--more)}
 .nbp-compare .soft{color:var(--soft)}
 .nbp-compare i.bar{display:block;height:9px;position:relative}.nbp-compare i.pale{opacity:.35}
@@ -91,7 +91,7 @@ def _steps(c: Comparison) -> str:
         top = side * _STRIP
         x = _LEFT + np.minimum(rows["dur_ns"].to_numpy() / largest, 1) * (_WIDE - _LEFT - 10)
         y = top + 8 + (np.arange(len(rows)) % 15) * 2
-        drawn.append(f'<text x="0" y="{top + 26}">{html.escape(name[:5])}</text>')
+        drawn.append(f'<text x="0" y="{top + 26}">{html.escape(name[:8])}</text>')
         drawn += [
             f'<circle cx="{at:.1f}" cy="{over:.0f}" r="2.4" fill="{colour if used else "none"}" '
             f'stroke="{colour}" fill-opacity=".55"/>'
@@ -155,7 +155,7 @@ def _source(c: Comparison) -> str:
         rows.append(f'<tr class="{line["change"]}">{cells}{delta}<td class="code">{text}</td></tr>')
     if not rows:
         return "<h3>Lines</h3>" + _table(c, times)
-    head = "".join(f'<th class="n">{html.escape(name[:3])}</th>' for name in c.names)
+    head = "".join(f'<th class="n">{html.escape(name[:6])}</th>' for name in c.names)
     head += '<th class="d">Δ a step</th><th class="b"></th><th></th>'
     return f"<h3>Source</h3><table><tr>{head}</tr>{''.join(rows)}</table>"
 
