@@ -108,7 +108,7 @@ def _basis(c: Comparison) -> str:
     )
     if c.significant:
         return f"{rests}."
-    return f"{rests}: several runs of each, in turns, tell more: compare([a1, a2, a3], [b1, b2, b3])."
+    return f"{rests}: several runs of each in turns tell more, as %%profile_ab records them."
 
 
 def _where(c: Comparison) -> str:

@@ -9,9 +9,13 @@ from ..collectors import registry
 from ..collectors.python.py_spy import attachment as py_spy
 from ..collectors.system import spare
 from ..interrupts import DelayedInterrupt
+from . import opening, turns
 from .cell import CellTransformer, strip_magic, watch
 from .magic import ProfileMagics
-from .opening import OpenMagics, unregister
+from .opening import OpenMagics
+from .turns import TurnsMagics
+
+_MAGICS = (ProfileMagics, OpenMagics, TurnsMagics)
 
 
 def load(shell: Any) -> None:
@@ -29,7 +33,7 @@ def _load(shell: Any) -> None:
     )
     shell.events.register("pre_run_cell", watch.pre_run_cell)
     shell.events.register("post_run_cell", watch.post_run_cell)
-    shell.register_magics(ProfileMagics, OpenMagics)
+    shell.register_magics(*_MAGICS)
     registry.prepare()
     py_spy.keep_warm()
     spare.prepare()  # a process that reads memory and CPU time: no cell waits for its start
@@ -55,9 +59,10 @@ def _unload(shell: Any) -> None:
     shell.events.unregister("post_run_cell", watch.post_run_cell)
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("profile", None)
-    unregister(shell)
+    opening.unregister(shell)
+    turns.unregister(shell)
     configurables = getattr(shell, "configurables", [])  # IPython lets go of none
-    configurables[:] = [one for one in configurables if not isinstance(one, ProfileMagics | OpenMagics)]
+    configurables[:] = [one for one in configurables if not isinstance(one, _MAGICS)]
     py_spy.let_cool()
     spare.drop()
 

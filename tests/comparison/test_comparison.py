@@ -179,7 +179,7 @@ def test_two_runs_are_widened_and_told() -> None:
     c = nbp.compare(a, b)
     assert c.shift.factor == pytest.approx(3 * math.sqrt(29 / 12))
     assert f"{c.shift.factor:.3g} times as wide" in c.verdict
-    assert "compare([a1, a2, a3], [b1, b2, b3])" in c.verdict
+    assert "%%profile_ab" in c.verdict
 
 
 def test_a_stall_has_a_row_of_its_own() -> None:

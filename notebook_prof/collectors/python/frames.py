@@ -114,12 +114,13 @@ def decode(packed: Sequence[bytes], codes: Mapping[int, CodeType]) -> Stacks:
 def trim(stacks: Stacks, context: Sequence[Frame] = ()) -> Stacks:
     """Leave what the user wrote and what it called, in the thread in which the recording was started.
 
-    Above the outermost frame of a notebook cell everything is cut. Stacks without a cell lose the
-    machinery at their root, and then what they share with `context`, the stack in which the recording
-    was started; if that was a cell, they begin at the first frame of the user's own modules, and are
-    empty without one, since they show the notebook's own work. Frames of notebook_prof are removed, and
-    with them what they called, unless that led back to the user's own code; so are the notebook's, behind
-    the last frame of the user's own code.
+    Above the outermost frame of the recorded cell everything is cut: of the innermost cell of `context`,
+    as a cell may run another one, or of any cell where that is not in the stack. Stacks without a cell
+    lose the machinery at their root, and then what they share with `context`, the stack in which the
+    recording was started; if that was a cell, they begin at the first frame of the user's own modules,
+    and are empty without one, since they show the notebook's own work. Frames of notebook_prof are
+    removed, and with them what they called, unless that led back to the user's own code; so are the
+    notebook's, behind the last frame of the user's own code.
 
     Parameters
     ----------
@@ -140,6 +141,9 @@ def trim(stacks: Stacks, context: Sequence[Frame] = ()) -> Stacks:
         begin = own.first(own.owner == USER)
     begin = np.maximum(begin, own.offsets + _shared(stacks, context))
     cell = own.first(own.owner == CELL)
+    recorded = [frame.file for frame in context if frame.owner == CELL][-1:]
+    inner = own.first(own.of(lambda frame: frame.owner == CELL and frame.file in recorded))
+    cell = np.where(inner < own.ends, inner, cell)
     marker = np.array([frame.owner == CELL and _is_marker(frame) for frame in stacks.distinct], dtype=bool)
     at_marker = (cell < own.ends) & marker[stacks.frames[np.minimum(cell, len(own.owner) - 1)]]
     begin = np.where(at_marker, own.ends, np.where(cell < own.ends, cell, begin))
@@ -264,9 +268,10 @@ def _shared(stacks: Stacks, context: Sequence[Frame]) -> IntArray:
 
 
 def context_of(stacks: Stacks) -> list[Frame]:
-    """Return frames of the one stack in `stacks`, up to the first of notebook_prof."""
+    """Return frames of the one stack in `stacks`, up to our first one behind the innermost cell."""
     frames = [stacks.distinct[i] for i in stacks.frames.tolist()]
-    ours = next((i for i, frame in enumerate(frames) if frame.owner == OURS), len(frames))
+    cell = max((i for i, frame in enumerate(frames) if frame.owner == CELL), default=0)
+    ours = next((i for i in range(cell, len(frames)) if frames[i].owner == OURS), len(frames))
     return frames[:ours]
 
 

@@ -1,0 +1,297 @@
+"""``%%profile_ab``: two ways to write a cell, recorded in turns and compared."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import random
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, cell_magic, magics_class, no_var_expand
+from IPython.display import display
+from IPython.utils.capture import capture_output
+
+from ..comparison.comparison import Comparison, compare
+from ..comparison.statistics import LEAST_RUNS
+from ..errors import OptionError
+from ..profiles.profile import Profile
+from ..session import current
+from . import options
+from .magic import ShownAlready
+
+MAGIC: Final = "%%profile_ab"
+ROUNDS: Final = 3
+MOST_ROUNDS: Final = 12
+_SEPARATOR: Final = re.compile(r"^%% *b[ \t]*$", re.MULTILINE)
+_HELP: Final = f"""Record two ways to write a cell in turns, a b b a a b, and compare them.
+
+    {MAGIC} [NAME] [--rounds {ROUNDS}] [--until 2%] [--restore model,optimizer] [options of %%profile]
+    the one way
+    %% b
+    the other way
+
+NAME gets the Comparison. Each run starts with the same random state; --restore gives objects that have a
+``state_dict`` the state of the beginning before each run. --rounds says how often each runs; --until ends
+when the change of a step is known that well, at most {MOST_ROUNDS} rounds. What the runs print is shown of
+the first round. An error or an interrupt ends the rounds; what was recorded until then is compared.
+"""
+
+
+@dataclass(frozen=True)
+class Turns:
+    """What was asked.
+
+    Attributes
+    ----------
+    a, b : str
+        The two bodies.
+    name : str or None
+        Variable that gets the Comparison.
+    rounds : int
+    until : float or None
+        Half width of the interval at which to end, as a share.
+    restore : tuple of str
+        Variables.
+    line : str
+        What goes on to ``%%profile``.
+    """
+
+    a: str
+    b: str
+    name: str | None
+    rounds: int
+    until: float | None
+    restore: tuple[str, ...]
+    line: str
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> Any:
+        raise OptionError(f"{MAGIC}: {message}")
+
+
+def parse(line: str, cell: str) -> Turns:
+    """Read the magic's line, and divide the cell.
+
+    Raises
+    ------
+    OptionError
+        If an option is wrong, or there are not two bodies.
+
+    Examples
+    --------
+    >>> turns = parse("c --rounds 4 --steps 3:14", "x = 1\\n%% b\\nx = 2\\n")
+    >>> turns.name, turns.rounds, turns.a, turns.b, turns.line
+    ('c', 4, 'x = 1\\n', 'x = 2\\n', '--steps 3:14 --quiet')
+    """
+    parser = _Parser(prog=MAGIC, add_help=False, allow_abbrev=False)
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--until", type=_share)
+    parser.add_argument("--restore", default="")
+    try:
+        own, others = parser.parse_known_args(shlex.split(line))
+        name = options.parse(shlex.join(others)).name
+    except ValueError as error:
+        raise OptionError(f"{MAGIC}: {line!r} cannot be split into words: {error}") from None
+    except OptionError as error:
+        raise OptionError(str(error).replace(options.MAGIC + ":", f"{MAGIC}:")) from None
+    bodies = _SEPARATOR.split(cell)
+    if len(bodies) != 2 or not all(body.strip() for body in bodies):
+        raise OptionError(
+            f"{MAGIC}: two bodies are needed, divided by one line '%% b'; "
+            f"{len(bodies) - 1} such lines are there"
+        )
+    rounds = own.rounds if own.rounds is not None else ROUNDS if own.until is None else MOST_ROUNDS
+    if rounds < 1:
+        raise OptionError(f"{MAGIC}: --rounds must be at least 1, not {rounds}")
+    restore = tuple(part.strip() for part in own.restore.split(",") if part.strip())
+    words = [word for word in others if word != name]
+    inner = shlex.join([*words, *([] if "--quiet" in words else ["--quiet"])])
+    return Turns(bodies[0], bodies[1].lstrip("\n"), name, rounds, own.until, restore, inner)
+
+
+def _share(text: str) -> float:
+    share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    if not 0 < share < 1:
+        raise ValueError(text)
+    return share
+
+
+class State:
+    """Random generators, and what has a ``state_dict``, as they are now.
+
+    Parameters
+    ----------
+    namespace : mapping
+        The user's names.
+    names : iterable of str
+        What to keep beside the global random states.
+
+    Raises
+    ------
+    OptionError
+        If there is no such name, or nothing to restore it by.
+    """
+
+    def __init__(self, namespace: Mapping[str, Any], names: Iterable[str] = ()) -> None:
+        self._objects: list[tuple[Any, Any]] = []
+        for name in names:
+            kept = namespace.get(name)
+            if kept is None or not restorable(kept):
+                what = (
+                    "there is no such variable"
+                    if kept is None
+                    else f"a {type(kept).__name__} has no state_dict"
+                )
+                raise OptionError(f"{MAGIC}: {name!r} cannot be restored: {what}")
+            self._objects.append((kept, copy.deepcopy(kept.state_dict())))
+        self._restore: list[Callable[[], Any]] = []
+        plain, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002 (the user's)
+        self._restore += [lambda: random.setstate(plain), lambda: np.random.set_state(arrays)]  # noqa: NPY002
+        torch = sys.modules.get("torch")
+        if torch is not None:
+            on_cpu = torch.get_rng_state()
+            self._restore.append(lambda: torch.set_rng_state(on_cpu))
+            if torch.cuda.is_available() and torch.cuda.is_initialized():
+                on_devices = torch.cuda.get_rng_state_all()
+                self._restore.append(lambda: torch.cuda.set_rng_state_all(on_devices))
+
+    def restore(self) -> None:
+        """Put it back; gradients go, as no ``state_dict`` has them."""
+        for kept, state in self._objects:
+            kept.load_state_dict(copy.deepcopy(state))  # an optimizer keeps what it is given
+            if callable(getattr(kept, "zero_grad", None)):
+                kept.zero_grad(set_to_none=True)
+        for put_back in self._restore:
+            put_back()
+
+
+def restorable(value: Any) -> bool:
+    """Return whether a value's class says how its state is taken and put back."""
+    kind = type(value)
+    return callable(getattr(kind, "state_dict", None)) and callable(getattr(kind, "load_state_dict", None))
+
+
+@magics_class
+class TurnsMagics(Magics):  # type: ignore[misc]
+    """``%%profile_ab``."""
+
+    @no_var_expand  # type: ignore[untyped-decorator]
+    @cell_magic  # type: ignore[untyped-decorator]
+    def profile_ab(self, line: str, cell: str) -> None:
+        """Record two ways to write a cell in turns, and compare them; the text below replaces this line."""
+        if line.strip() in ("-h", "--help"):
+            print(_HELP)  # noqa: T201  (the user asked for it)
+            return
+        try:
+            turns = parse(line, cell)
+            state = State(self.shell.user_ns, turns.restore)
+        except OptionError as error:
+            raise UsageError(str(error)) from None
+        recorded: dict[str, list[Profile]] = {"a": [], "b": []}
+        values: dict[str, Any] = {}
+        failed = False
+        for number in range(turns.rounds):
+            for side in "ab" if number % 2 == 0 else "ba":
+                state.restore()
+                failed = not self._record(turns, side, number, recorded, values)
+                if failed:
+                    break
+            if failed or _known_well(recorded, turns.until):
+                break
+        if all(recorded.values()):
+            self._show(turns, compare(recorded["a"], recorded["b"]), values)
+        if failed:
+            raise ShownAlready
+
+    def _record(
+        self, turns: Turns, side: str, number: int, recorded: dict[str, list[Profile]], values: dict[str, Any]
+    ) -> bool:
+        """Run one body once; whether it ran to its end."""
+        before = current.last()
+        with capture_output() if number else nullcontext() as output:
+            source = f"{options.MAGIC} {turns.line}\n{turns.a if side == 'a' else turns.b}"
+            result = self.shell.run_cell(source, store_history=False)
+        if not result.success:
+            if output is not None:
+                output.show()
+            return False
+        profile = current.last()
+        if profile is None or profile is before:
+            return False
+        recorded[side].append(profile)
+        if not number:  # later ones are not shown, and IPython keeps what it shows
+            values[side] = result.result
+        return True
+
+    def _show(self, turns: Turns, compared: Comparison, values: dict[str, Any]) -> None:
+        self.shell.user_ns[turns.name or "_comparison"] = compared
+        display(compared)
+        for text in (_difference(values), _left_out(turns, self.shell.user_ns)):
+            if text:
+                print(text)  # noqa: T201  (what the magic is for)
+
+
+TurnsMagics.profile_ab.__doc__ = _HELP
+
+
+def _known_well(recorded: dict[str, list[Profile]], until: float | None) -> bool:
+    if until is None or min(map(len, recorded.values())) < LEAST_RUNS:
+        return False
+    compared = compare(recorded["a"], recorded["b"])
+    low, high = compared.interval
+    return max(compared.change - low, high - compared.change) <= until
+
+
+def _difference(values: dict[str, Any]) -> str:
+    """Compare the last values of both sides, where they are numbers, arrays or tensors."""
+    if values.get("a") is None or values.get("b") is None:
+        return ""
+    with suppress(Exception):  # the user's own objects: whatever cannot be subtracted has no difference
+        a, b = (_numbers(values[side]) for side in "ab")
+        if a.shape != b.shape:
+            return f"The last values have other shapes: {a.shape} and {b.shape}."
+        largest = float(np.max(np.abs(a - b))) if a.size else 0.0
+        return (
+            "The last values are equal."
+            if largest == 0
+            else f"The last values differ by {largest:.3g} at most."
+        )
+    return ""
+
+
+def _numbers(value: Any) -> Any:
+    detach = getattr(value, "detach", None)
+    return np.asarray(detach().cpu() if callable(detach) else value, np.float64)
+
+
+def _left_out(turns: Turns, namespace: Mapping[str, Any]) -> str:
+    """Name what both ways use and change, and what went on from run to run."""
+    with suppress(SyntaxError):
+        words = {
+            node.id
+            for body in (turns.a, turns.b)
+            for node in ast.walk(ast.parse(body))
+            if isinstance(node, ast.Name)
+        }
+        names = sorted(
+            name for name in words - set(turns.restore) if name in namespace and restorable(namespace[name])
+        )
+        if names:
+            listed = ",".join(names)
+            return f"These went on from run to run; --restore {listed} gives each run the same state."
+    return ""
+
+
+def unregister(shell: Any) -> None:
+    """Take the magic away."""
+    shell.magics_manager.magics["cell"].pop(MAGIC[2:], None)
