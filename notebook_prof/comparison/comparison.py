@@ -39,6 +39,7 @@ def compare(
     b: Recording | Iterable[Recording],
     *,
     names: tuple[str, str] = ("a", "b"),
+    paired: bool = False,
 ) -> Comparison:
     """Compare two recordings, or several runs a side: how much faster or slower is b, and where.
 
@@ -49,6 +50,9 @@ def compare(
         what counts; with less, the steps are, and their interval is widened for the noise between two runs.
     names : (str, str)
         What to call them.
+    paired : bool
+        Whether the runs of the same place in both lists were recorded next to one another, as
+        ``%%profile_ab`` does; then the noise that both had cancels.
 
     Returns
     -------
@@ -57,7 +61,7 @@ def compare(
     Raises
     ------
     OptionError
-        For anything that is no recording.
+        For anything that is no recording, and for pairs of which one is missing.
     FormatError, FileNotFoundError
         For a path that cannot be read.
 
@@ -70,7 +74,7 @@ def compare(
     >>> c.significant  # one step a side shows nothing
     False
     """
-    return Comparison(Side(a, names[0]), Side(b, names[1]))
+    return Comparison(Side(a, names[0]), Side(b, names[1]), paired)
 
 
 class Comparison:
@@ -80,15 +84,20 @@ class Comparison:
     column ``delta_ns`` sums to `delta_ns`.
     """
 
-    def __init__(self, a: Side, b: Side) -> None:
-        self._a, self._b = a, b
+    def __init__(self, a: Side, b: Side, paired: bool = False) -> None:
+        self._a, self._b, self.paired = a, b, paired
+        if paired and self.runs[0] != self.runs[1]:
+            raise OptionError(
+                f"pairs need as many runs of {b.name} as of {a.name}: "
+                f"there are {self.runs[1]} and {self.runs[0]}"
+            )
 
     @functools.cached_property
     def shift(self) -> Shift:
         """By which factor a step of b takes longer, as a logarithm with its interval at 95 %."""
         runs_a, runs_b = self._a.runs, self._b.runs
         if min(len(runs_a), len(runs_b)) >= LEAST_RUNS and min(map(len, [*runs_a, *runs_b])):
-            return shift_of_runs(runs_a, runs_b)
+            return shift_of_runs(runs_a, runs_b, paired=self.paired)
         a, b = self._a.times(), self._b.times()
         shift = shift_of_steps(a, b)
         return widened(shift, factor_of_runs(min(len(a), len(b))))

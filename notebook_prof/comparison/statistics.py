@@ -109,13 +109,16 @@ def shift_of_steps(a: FloatArray, b: FloatArray, *, factor: float = 1.0) -> Shif
     return Shift(value, value - factor * (value - low), value + factor * (high - value), n, factor)
 
 
-def shift_of_runs(a: Sequence[FloatArray], b: Sequence[FloatArray]) -> Shift:
-    """Compare several runs a side: Welch's t over the logarithms of their medians.
+def shift_of_runs(a: Sequence[FloatArray], b: Sequence[FloatArray], *, paired: bool = False) -> Shift:
+    """Compare several runs a side: Student's t over the logarithms of their medians.
 
     Parameters
     ----------
     a, b : sequence of ndarray of float64
         Times of the steps of each run.
+    paired : bool
+        Whether runs of the same place were made next to one another: what the machine did then to both
+        cancels. Otherwise Welch's t, with the degrees of freedom of the side with fewer runs.
 
     Returns
     -------
@@ -132,9 +135,11 @@ def shift_of_runs(a: Sequence[FloatArray], b: Sequence[FloatArray]) -> Shift:
     value = float(y.mean() - x.mean())
     if min(len(x), len(y)) < 2:
         return Shift(value, math.nan, math.nan, (len(x), len(y)))
-    half = t_quantile(0.5 + LEVEL / 2, min(len(x), len(y)) - 1) * math.sqrt(
-        float(x.var(ddof=1)) / len(x) + float(y.var(ddof=1)) / len(y)
-    )
+    if paired:
+        variance = float((y - x).var(ddof=1)) / len(x)
+    else:
+        variance = float(x.var(ddof=1)) / len(x) + float(y.var(ddof=1)) / len(y)
+    half = t_quantile(0.5 + LEVEL / 2, min(len(x), len(y)) - 1) * math.sqrt(variance)
     return Shift(value, value - half, value + half, (len(x), len(y)))
 
 

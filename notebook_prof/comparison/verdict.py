@@ -101,7 +101,8 @@ def _basis(c: Comparison) -> str:
     if math.isnan(c.interval[0]):
         return ""
     if c.shift.n == c.runs and min(c.runs) >= LEAST_RUNS:
-        return f"This rests on {c.runs[0]} and {c.runs[1]} runs."
+        how = "pairs of runs" if c.paired else f"and {c.runs[1]} runs"
+        return f"This rests on {c.runs[0]} {how}."
     rests = (
         f"This rests on {_steps_of(c, 0)} and {_steps_of(c, 1)} steps; since steps do not show the noise "
         f"between runs, the interval is {c.shift.factor:.3g} times as wide as they alone give (assumed)"

@@ -29,7 +29,7 @@ from . import options
 from .magic import ShownAlready
 
 MAGIC: Final = "%%profile_ab"
-ROUNDS: Final = 3
+ROUNDS: Final = 4
 MOST_ROUNDS: Final = 12
 _SEPARATOR: Final = re.compile(r"^%% *b[ \t]*$", re.MULTILINE)
 _HELP: Final = f"""Record two ways to write a cell in turns, a b b a a b, and compare them.
@@ -209,7 +209,7 @@ class TurnsMagics(Magics):  # type: ignore[misc]
             if failed or _known_well(recorded, turns.until):
                 break
         if all(recorded.values()):
-            self._show(turns, compare(recorded["a"], recorded["b"]), values)
+            self._show(turns, _compared(recorded), values)
         if failed:
             raise ShownAlready
 
@@ -244,10 +244,16 @@ class TurnsMagics(Magics):  # type: ignore[misc]
 TurnsMagics.profile_ab.__doc__ = _HELP
 
 
+def _compared(recorded: dict[str, list[Profile]]) -> Comparison:
+    """Compare the rounds of which both runs are there."""
+    whole = min(map(len, recorded.values()))
+    return compare(recorded["a"][:whole], recorded["b"][:whole], paired=True)
+
+
 def _known_well(recorded: dict[str, list[Profile]], until: float | None) -> bool:
     if until is None or min(map(len, recorded.values())) < LEAST_RUNS:
         return False
-    compared = compare(recorded["a"], recorded["b"])
+    compared = _compared(recorded)
     low, high = compared.interval
     return max(compared.change - low, high - compared.change) <= until
 

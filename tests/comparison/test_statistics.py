@@ -92,6 +92,16 @@ def test_runs_that_differ_more_than_their_steps_are_not_called_different() -> No
         for _ in range(300)
     ]
     alone = [statistics.shift_of_steps(run(), run()).significant for _ in range(100)]
+    pairs = []
+    for _ in range(300):
+        drift = np.exp(0.2 * rng.standard_normal(4))
+        pairs.append(
+            statistics.shift_of_runs([d * run() for d in drift], [d * run() for d in drift], paired=True)
+        )
+    assert np.mean([shift.significant for shift in pairs]) <= 0.07
+    assert np.median([shift.high - shift.low for shift in pairs]) < 0.35, (
+        "what both runs of a pair had cancels"
+    )
     assert np.mean(several) <= 0.07
     assert np.mean(alone) > 0.5, "what the test would say without knowing about runs"
 
