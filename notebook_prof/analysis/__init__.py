@@ -24,6 +24,7 @@ from .memory.curve import memory, memory_peak
 from .memory.growth import memory_growth
 from .memory.level_growth import level_growth
 from .memory.live import memory_by, memory_live
+from .memory.names import memory_left_behind, memory_names
 from .memory.operators import memory_operators
 from .source.annotated import annotated_source, line_steps
 from .source.flame import flame
@@ -93,7 +94,9 @@ __all__ = [
     "memory_blocks",
     "memory_by",
     "memory_growth",
+    "memory_left_behind",
     "memory_live",
+    "memory_names",
     "memory_operators",
     "memory_peak",
     "one_time",

@@ -7,6 +7,8 @@ from typing import Final
 ADDED: Final = {
     "annotated_source": "lines.source",
     "line_steps": "lines.steps",
+    "memory_names": "memory.names",
+    "memory_left_behind": "memory.left_behind",
 }
 """Those that came after the namespaces: no method of a Profile ever had their name."""
 

@@ -17,6 +17,8 @@ from IPython.core.error import UsageError
 from IPython.display import display
 
 from ..collectors.python.assemble import OTHER_CELLS
+from ..collectors.system.names.roots import Roots, running_frames
+from ..collectors.system.names.watch import NameWatch
 from ..errors import NotebookProfError
 from ..interrupts import DelayedInterrupt
 from ..profiles.deferred_trace import DeferredTrace
@@ -116,7 +118,7 @@ def _begin(
             restore()
         if isinstance(error, EndOfWindow):
             result.error_in_exec = error = None
-        traces = session.close(failed=error is not None)
+        traces = session.close(failed=error is not None, error=error)
         if interrupt.count:
             session.report.add(
                 "interrupted-late",
@@ -202,10 +204,12 @@ def _session(
         title="a profiled cell that has not ended",
     )
     shell = get_ipython()
+    namespace: dict[str, Any] = {} if shell is None else shell.user_ns
+    names = NameWatch(lambda: Roots(namespace, running_frames(namespace)))
     metadata = {"cell_source": source, OTHER_CELLS: _other_cells(shell, file)}
     if shell is not None and (cell := current_cell(shell)):
         metadata["cell_id"] = cell
-    return Session(plan, loops=loops, marked=marked, metadata=metadata)
+    return Session(plan, loops=loops, marked=marked, metadata=metadata, names=names)
 
 
 def _other_cells(shell: Any, running: str) -> dict[str, str]:

@@ -49,6 +49,8 @@ class Memory(Namespace):
     level_growth = method(analysis.level_growth)
     blocks = method(analysis.memory_blocks)
     operators = method(analysis.memory_operators)
+    names = method(analysis.memory_names)
+    left_behind = method(analysis.memory_left_behind)
 
 
 class Input(Namespace):

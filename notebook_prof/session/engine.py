@@ -14,6 +14,7 @@ from typing import Any
 from ..collectors import registry, statements
 from ..collectors.base import Collector, Recording
 from ..collectors.machine import machine
+from ..collectors.system.names.watch import NameWatch, Walked, put_names
 from ..errors import OptionError
 from ..interrupts import DelayedInterrupt
 from ..profiles.deferred_trace import DeferredTrace
@@ -36,6 +37,7 @@ class _Cycle:
     start_ns: int
     stop_ns: int
     steps: StepRecords
+    names: Walked | None = None
     builder: TraceBuilder | None = None
     """Its result, where that could not wait: the same collectors run again to measure what they cost."""
 
@@ -52,6 +54,8 @@ class Session:
         Whether the source calls ``nbp.step()`` or ``nbp.steps(...)``; then nothing else counts.
     metadata : mapping
         Goes into every Trace.
+    names : NameWatch, optional
+        Says which names hold memory; asked only if memory is recorded.
 
     Raises
     ------
@@ -66,6 +70,7 @@ class Session:
         loops: Sequence[LoopInSource] = (),
         marked: bool = False,
         metadata: Mapping[str, Any] | None = None,
+        names: NameWatch | None = None,
     ) -> None:
         self._plan, self._loops = plan, {loop.token: loop for loop in loops}
         strongest = max((loop.source for loop in loops), default=None)
@@ -101,6 +106,8 @@ class Session:
         self.bodies: dict[int, LoopTicker] = {}  # by the frame of the function whose loop ticks
         self._left = False
         self._measured: dict[str, object] = {}
+        self._names = names if plan.options.memory else None
+        self._names_at_end: Walked | None = None
 
     def open(self) -> None:
         """Begin.
@@ -114,6 +121,8 @@ class Session:
         try:
             with DelayedInterrupt():
                 current.claim(self)
+                if self._names is not None:
+                    self._names.before()
                 self._opened_ns = time.time_ns()
                 self._sources.connect(hooks=self._hooks)
                 if self._first is not None and self._meter is None:  # steps without collectors stay bare
@@ -130,13 +139,15 @@ class Session:
             self.abandon()
             self._end()
 
-    def close(self, *, failed: bool = False) -> list[DeferredTrace]:
+    def close(self, *, failed: bool = False, error: BaseException | None = None) -> list[DeferredTrace]:
         """End. The Traces of all cycles are made later; an empty one that explains if nothing was recorded.
 
         Parameters
         ----------
         failed : bool
             Whether the code ended with an exception.
+        error : BaseException, optional
+            The exception: locals of its frames hold memory.
 
         Returns
         -------
@@ -144,6 +155,8 @@ class Session:
             One a cycle, oldest first, never empty. None of them is begun.
         """
         with DelayedInterrupt(deliver=False) as interrupt:
+            if self._names is not None:
+                self._names.error = error
             try:
                 self.window.close(failed=failed)
             except KeyboardInterrupt:  # a second one, or a collector's own
@@ -151,6 +164,7 @@ class Session:
             finally:
                 self._end()
             self._closed_ns = time.time_ns()
+            self._name_memory()
             self._note_ending()
             self.traces += [self._later(cycle) for cycle in self._finished]
             self._finished.clear()
@@ -248,6 +262,9 @@ class Session:
         recording.stop()
         if "torch" in recording.names:
             budget.spent(self._source, stop_ns - self._start_ns, time.time_ns() - stop_ns)
+        if self._names is not None:
+            cycle.names = self._names.now()
+            self._names_at_end = cycle.names if self.window.closed else None
         if self._meter is not None and not self.window.closed:
             cycle.builder = TraceBuilder()
             recording.result(cycle.builder)
@@ -305,6 +322,14 @@ class Session:
             self._left = True
             raise EndOfWindow("the asked steps are recorded")
 
+    def _name_memory(self) -> None:
+        """Walk once more where the recording has ended before the cell."""
+        if self._names is None:
+            return
+        if self._names_at_end is None:
+            self._names_at_end = self._names.now()
+        self.report.extend(self._names.report)
+
     def _note_ending(self) -> None:
         findings.steps_missing(self.report, self._plan.schedule, self.window)
         if self._meter is not None:
@@ -353,6 +378,7 @@ class Session:
             statements.offer(self._cell.marks if self._cell.span is not None else None)
             cycle.recording.result(builder)
             statements.offer(None)
+        put_names([cycle.names, self._names_at_end], builder)
         builder.metadata.update(findings.first_launch_delay())
         trace = builder.seal()
         findings.remember_launch_delay(trace)

@@ -1,0 +1,341 @@
+"""Which names hold the memory that is used, and what a cell has left behind."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from ...errors import OptionError, nearest
+from ...trace import Trace
+from ...trace.schema import Column, Table
+from ..scope import ints
+from ..time.recorded_steps import recorded_table
+from .live import memory_live
+
+Moment = Literal["recording", "cell"]
+MAPPED: Final = "file"
+REMAINDERS: Final = ("unnamed", "cached", "outside", "not resident")
+"""Kinds of rows that are no names."""
+_GROWS_IN: Final = 0.8
+_FEWEST_STEPS: Final = 2
+
+NAMES: Final = Table(
+    "memory_names",
+    (
+        Column("name", "str", "", "missing for memory without one"),
+        Column("kind", "str", "", "what it is for"),
+        Column("type", "str", "", "as `float32[32, 64]`, or how many"),
+        Column("device", "int16", "", "-1 is the host"),
+        Column("buffers", "int64", "", "each counted once"),
+        Column("bytes", "int64", "bytes", "of the buffers"),
+        Column("share", "float64", "1", "of what is used of the device"),
+        Column("new_bytes", "Int64", "bytes", "of buffers that were not named when the cell began"),
+        Column("bytes_per_step", "Int64", "bytes", "median of what each step has added"),
+        Column("created_line", "str", "", "that allocated the largest of them"),
+        Column("operator", "str", "", "that allocated the largest of them"),
+        Column("kept_by", "str", "", "more names that lead to them"),
+        Column("slice", "Int64", "", "row of the operator in `trace.slices`"),
+    ),
+)
+LEFT: Final = Table(
+    "memory_left_behind",
+    (
+        Column("name", "str", "", "variable, result or traceback"),
+        Column("device", "int16", "", "-1 is the host"),
+        Column("buffers", "int64", "", "that were not named before"),
+        Column("bytes", "int64", "bytes", "of them"),
+        Column("created_line", "str", "", "that allocated the largest of them"),
+        Column("release", "str", "", "what lets go of them"),
+    ),
+)
+
+
+def memory_names(trace: Trace, *, at: Moment = "recording", device: int | None = None) -> pd.DataFrame:
+    """List the variables that hold memory, and what is used without a name.
+
+    Parameters
+    ----------
+    trace : Trace
+    at : {"recording", "cell"}
+        The end of the recording, or the end of the cell, which is later where only some steps were recorded.
+    device : int, optional
+        Keep this one; -1 is the host.
+
+    Returns
+    -------
+    DataFrame
+        By `bytes`, most first, names before the rest; no rows where no names were recorded (they are of a
+        profiled cell with memory).
+
+        - ``name`` str: the first one that leads to the buffers, as ``model.0.weight``, ``acts[]`` (all
+          elements of a list), ``opt.state[model.0.weight]['exp_avg']``, ``df[price]``, ``Out[9]``,
+          ``traceback: train:12 › x``; missing where there is none;
+        - ``kind`` str: ``parameter gradient buffer optimizer tensor array column arrow bytes``; ``saved`` for
+          the backward pass; ``objects``: Python objects, about, from 64 KiB on; ``file``: mapped, its pages
+          are not counted; ``unnamed``: blocks of the recording that no name leads to, or whose
+          release in a thread that is not recorded was not seen; ``cached`` by the
+          allocator; ``outside``: all else that is used; ``not resident``: negative, what is named and was
+          not touched yet;
+        - ``type`` str: type and shape, or how many of them; ``device`` int16 (-1: host);
+        - ``buffers`` int64: a buffer that several names share is counted once; ``bytes`` int64: of whole
+          buffers, also where a name is a view of a part;
+        - ``share`` float64 of what is used: resident memory of the process on the host, all that is in use
+          of another device;
+        - ``new_bytes`` Int64: of buffers that were not named when the cell began; missing where that was not
+          seen;
+        - ``bytes_per_step`` Int64: median of what each step has added, 0 where the name does not grow;
+          missing where allocations were not recorded (NumPy's and Python's are not) or with fewer than four
+          steps;
+        - ``created_line``, ``operator`` str, ``slice`` Int64: of the allocation of the largest recorded
+          buffer; missing where none was recorded;
+        - ``kept_by`` str: up to four more names; of saved tensors, the variables whose graph keeps them.
+
+    Raises
+    ------
+    OptionError
+        If `at` is no such instant.
+
+    Notes
+    -----
+    For each device, ``bytes`` of all rows except ``file`` sum to what is used: named + saved for backward +
+    unnamed + cached + outside = used. A name grows if four of five steps, the first and the last left aside,
+    have each allocated memory that it holds at the end.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> memory_names(TraceBuilder().seal()).empty
+    True
+    """
+    if at not in get_args(Moment):
+        raise OptionError(f"at={at!r} is not an instant of names: {nearest(at, get_args(Moment))}")
+    buffers, joined = _buffers(trace, at), at == "recording" or not _has_moment(trace, "cell")
+    if buffers is None:
+        return NAMES.empty()
+    blocks = _blocks(trace) if joined else None
+    parts = [_named(trace, _join(buffers, blocks))]
+    if blocks is not None:
+        parts.append(_unnamed(blocks, buffers))
+    table = pd.concat(parts, ignore_index=True)
+    table = pd.concat([table, _remainders(trace, at, table)], ignore_index=True)
+    if device is not None:
+        table = table[table["device"] == device]
+    table["rest"] = table["kind"].map({kind: i + 1 for i, kind in enumerate(REMAINDERS)}).fillna(0)
+    table = table.sort_values(["rest", "bytes"], ascending=[True, False], kind="stable")
+    return NAMES.frame({name: table[name].reset_index(drop=True) for name in NAMES.names})
+
+
+def _has_moment(trace: Trace, moment: str) -> bool:
+    walks = recorded_table(trace, "memory_walks")
+    return walks is not None and bool((walks["moment"] == get_args(Moment).index(moment)).any())
+
+
+def _of_moment(trace: Trace, name: str, at: str) -> pd.DataFrame | None:
+    """Return the rows of an instant; the end of the cell may be that of the recording."""
+    table = recorded_table(trace, name)
+    if table is None:
+        return None
+    number = get_args(Moment).index(at if _has_moment(trace, at) else get_args(Moment)[0])
+    return table[table["moment"] == number].reset_index(drop=True)
+
+
+def _buffers(trace: Trace, at: str) -> pd.DataFrame | None:
+    table = _of_moment(trace, "memory_names", at)
+    return None if table is None else table.astype({"address": "uint64"})
+
+
+def _blocks(trace: Trace) -> pd.DataFrame:
+    """Return the blocks that are alive at the end of the recording."""
+    events = trace.allocations
+    last = int(events["ts"].max()) if len(events) else 0
+    blocks = memory_live(trace, last).rename(columns={"bytes": "block_bytes"})
+    return blocks[["addr", "device", "block_bytes", "birth_ts", "operator", "line", "slice"]]
+
+
+def _join(buffers: pd.DataFrame, blocks: pd.DataFrame | None) -> pd.DataFrame:
+    """Return buffers with what was recorded of their allocation, largest first."""
+    table = buffers
+    if blocks is not None:
+        keys = {"left_on": ["device", "address"], "right_on": ["device", "addr"]}
+        table = table.merge(blocks.astype({"device": "int64"}), how="left", **keys)
+        recorded = table["block_bytes"].notna().to_numpy()
+        table["bytes"] = table["block_bytes"].fillna(table["bytes"]).astype("int64")
+        table["earlier"] = np.where(recorded & (table["earlier"] >= 0).to_numpy(), 0, table["earlier"])
+    else:
+        empty = {"birth_ts": pd.array([pd.NA] * len(table), dtype="Int64"), "operator": None, "line": None}
+        table = table.assign(**empty, slice=pd.array([pd.NA] * len(table), dtype="Int64"))
+    return table.sort_values("bytes", ascending=False, kind="stable").reset_index(drop=True)
+
+
+_KEYS: Final = ["name", "kind", "device"]
+
+
+def _named(trace: Trace, buffers: pd.DataFrame) -> pd.DataFrame:
+    """Return a row a name."""
+    buffers = buffers.assign(
+        new_bytes=buffers["bytes"].where(buffers["earlier"] == 0, 0),
+        compared=buffers["earlier"] >= 0,
+    )
+    groups = buffers.groupby(_KEYS, sort=False)
+    table = groups.agg(
+        buffers=("bytes", "size"),
+        bytes=("bytes", "sum"),
+        new_bytes=("new_bytes", "sum"),
+        compared=("compared", "all"),
+        first_type=("type", "first"),
+        types=("type", "nunique"),
+        created_line=("line", "first"),
+        operator=("operator", "first"),
+        slice=("slice", "first"),
+    )
+    compared = table.pop("compared")
+    table["new_bytes"] = table["new_bytes"].astype("Int64").mask(~compared)
+    counted = table["buffers"].astype("str") + np.where(table["types"] == 1, " × ", " buffers")
+    several = counted + table["first_type"].where(table["types"] == 1, "")
+    table["type"] = several.where(table["buffers"] > 1, table["first_type"])
+    others = buffers[buffers["kept_by"] != ""].groupby(_KEYS, sort=False)["kept_by"].agg(_distinct)
+    table["kept_by"] = others.reindex(table.index).fillna("")
+    table["bytes_per_step"] = _growth(trace, buffers).reindex(table.index).astype("Int64")
+    return table.drop(columns=["first_type", "types"]).reset_index()
+
+
+def _distinct(texts: pd.Series[str]) -> str:
+    names = dict.fromkeys(name for text in dict.fromkeys(texts) for name in text.split(", "))
+    return ", ".join([*names][:4])
+
+
+def _growth(trace: Trace, buffers: pd.DataFrame) -> pd.Series[Any]:
+    """Return what each step has added to a name; 0 where it does not grow, missing where it is not known."""
+    start = np.sort(trace.steps["ts"].to_numpy())
+    inner = len(start) - 2
+    birth = ints(buffers["birth_ts"])
+    recorded = buffers[birth >= 0]
+    if inner < _FEWEST_STEPS or not len(recorded):
+        return pd.Series([], dtype="Int64", index=pd.MultiIndex.from_arrays([[], [], []], names=_KEYS))
+    number = np.searchsorted(start, birth[birth >= 0], side="right") - 1
+    recorded = recorded.assign(place=number)
+    inside = recorded[(number >= 1) & (number <= inner)]
+    each = inside.groupby([*_KEYS, "place"], sort=False)["bytes"].sum().reset_index()
+    steps = each.groupby(_KEYS, sort=False)["bytes"].agg(["median", "count"])
+    grows = steps["median"].where(steps["count"] >= _GROWS_IN * inner, 0).round().astype("int64")
+    names = recorded.groupby(_KEYS, sort=False).size()
+    return grows.reindex(names.index, fill_value=0)
+
+
+def _unnamed(blocks: pd.DataFrame, buffers: pd.DataFrame) -> pd.DataFrame:
+    """Return the blocks that no name leads to, by the operator and the line that allocated them."""
+    named = pd.MultiIndex.from_frame(buffers[["device", "address"]])
+    free = blocks[
+        ~pd.MultiIndex.from_frame(blocks[["device", "addr"]].astype({"device": "int64"})).isin(named)
+    ]
+    groups = free.groupby(["device", "operator", "line"], dropna=False, sort=False)
+    table = groups.agg(
+        buffers=("block_bytes", "size"), bytes=("block_bytes", "sum"), slice=("slice", "first")
+    )
+    table = table.reset_index().rename(columns={"line": "created_line"})
+    return _as_rows(table, "unnamed")
+
+
+def _as_rows(table: pd.DataFrame, kind: str) -> pd.DataFrame:
+    nothing = pd.array([pd.NA] * len(table), dtype="Int64")
+    table = table.assign(name=None, kind=kind, type="", kept_by="", new_bytes=nothing, bytes_per_step=nothing)
+    missing = {name: None for name in ("operator", "created_line") if name not in table}
+    return table.assign(**missing, **({} if "slice" in table else {"slice": nothing}))
+
+
+def _remainders(trace: Trace, at: str, table: pd.DataFrame) -> pd.DataFrame:
+    """Return what is cached by each allocator and what is outside of all; gives `table` its shares."""
+    levels = _of_moment(trace, "memory_levels", at)
+    counted = table[table["kind"] != MAPPED].groupby("device")["bytes"].sum()
+    rows: list[dict[str, Any]] = []
+    used = counted.to_dict()
+    for level in [] if levels is None else levels.to_dict("records"):
+        device = level["device"]
+        total = int(counted.get(device, 0))
+        older = max(level["allocated"] - total, 0) if level["allocated"] >= 0 else 0
+        others = level["used"] - total - older - level["cached"]
+        kinds = {"unnamed": older, "cached": level["cached"]}
+        kinds["outside" if others >= 0 else "not resident"] = others
+        used[device] = level["used"]
+        rows += [
+            {"device": device, "kind": kind, "bytes": size, "buffers": 0}
+            for kind, size in kinds.items()
+            if size
+        ]
+    table["share"] = _share(table, used)
+    more = pd.DataFrame(rows, columns=["device", "kind", "bytes", "buffers"])
+    more = more.astype({"device": "int64", "bytes": "int64", "buffers": "int64"})
+    kinds_of = more["kind"].to_numpy()
+    more = _as_rows(more, "").assign(kind=kinds_of)
+    return more.assign(share=_share(more, used))
+
+
+def _share(table: pd.DataFrame, used: dict[Any, int]) -> Any:
+    whole = table["device"].map(used).astype("float64").clip(lower=1).to_numpy()
+    return np.where(table["kind"] == MAPPED, 0.0, table["bytes"].to_numpy() / whole)
+
+
+_ROOT: Final = r"^(Out\[\d+\]|traceback: [^›]*[^›\s]|in [^›]*[^›\s]|[^\W\d]\w*)"
+_VARIABLE: Final = r"Out\[\d+\]|[^\W\d]\w*"
+_FORGET_ERROR: Final = "sys.last_exc = sys.last_value = sys.last_traceback = None"
+
+
+def memory_left_behind(trace: Trace) -> pd.DataFrame:
+    """List what a cell has left in memory: buffers that no name led to when it began.
+
+    Parameters
+    ----------
+    trace : Trace
+
+    Returns
+    -------
+    DataFrame
+        By `bytes`, most first; no rows where nothing is new, or where it was not seen before or after the
+        cell.
+
+        - ``name`` str: the variable (``model`` for ``model.0.weight``), ``Out[9]`` or
+          ``traceback: train:12`` that leads to the buffers;
+        - ``device`` int16 (-1: host); ``buffers``, ``bytes`` int64;
+        - ``created_line`` str: that allocated the largest of them; missing where it was not recorded;
+        - ``release`` str: the statement that lets go of all names that are known to lead there.
+
+    Notes
+    -----
+    It is the end of the cell that counts, also where only some of its steps were recorded.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> memory_left_behind(TraceBuilder().seal()).empty
+    True
+    """
+    names = memory_names(trace, at="cell")
+    new = names[(names["new_bytes"] > 0).fillna(False).to_numpy(bool)]
+    if not len(new):
+        return LEFT.empty()
+    holders = new["name"].where(new["kind"] != "saved", new["kept_by"])
+    new = new.assign(
+        root=holders.str.extract(_ROOT)[0].fillna(holders), leads=holders + ", " + new["kept_by"]
+    )
+    groups = new.groupby(["root", "device"], sort=False)
+    table = groups.agg(
+        buffers=("buffers", "sum"),
+        bytes=("new_bytes", "sum"),
+        created_line=("created_line", "first"),
+        leads=("leads", ", ".join),
+    ).reset_index()
+    table["release"] = [_release(text) for text in table.pop("leads")]
+    table = table.rename(columns={"root": "name"})
+    table = table.sort_values("bytes", ascending=False, kind="stable").reset_index(drop=True)
+    return LEFT.frame({name: table[name] for name in LEFT.names})
+
+
+def _release(leads: str) -> str:
+    """Return the statement that lets go of variables and results, and of the last error."""
+    names = pd.Series([name.strip() for name in leads.split(", ") if name.strip()])
+    roots = names.str.extract(_ROOT)[0].dropna().drop_duplicates()
+    variables = roots[roots.str.fullmatch(_VARIABLE)].tolist()
+    parts = [f"del {', '.join(variables)}"] if variables else []
+    return "; ".join(parts + [_FORGET_ERROR] * bool(roots.str.startswith("traceback").any()))

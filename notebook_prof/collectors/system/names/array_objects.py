@@ -1,0 +1,143 @@
+"""Arrays of NumPy, frames of pandas and tables of Arrow, by the addresses of their buffers."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import Any, Final
+
+from .type_access import Fields, derives, fields_of, is_leaf, mro, referents, type_module, type_name
+from .walk import Plan, Walk
+
+ARRAY, COLUMN, FILE, ARROW = "array", "column", "file", "arrow"
+_FRAMES: Final = ("DataFrame", "Series")
+_MOST_ELEMENTS: Final = 50_000
+_SAMPLE: Final = 256
+_MOST_COLUMNS: Final = 3
+
+
+class ArrayObjects:
+    """Knows the types of NumPy, pandas and Arrow; nothing of those that are not imported.
+
+    Parameters
+    ----------
+    walk : Walk
+    """
+
+    def __init__(self, walk: Walk) -> None:
+        self._walk = walk
+        numpy: Any = sys.modules.get("numpy")
+        self._array_base: Any = getattr(numpy, "ndarray", None)
+        self._scalar: Any = getattr(numpy, "generic", None)
+        self._dtype: Any = getattr(numpy, "dtype", None)
+
+    def plan(self, cls: type) -> Plan | None:
+        """Return how instances are looked at; None for types of others."""
+        if self._array_base is None:
+            return None
+        if derives(cls, self._array_base):
+            return partial(self._array, Fields(None, ()) if cls is self._array_base else fields_of(cls))
+        if derives(cls, self._scalar) or derives(cls, self._dtype):
+            return lambda obj, name, kind: None
+        pandas = [base for base in mro(cls) if type_module(base).partition(".")[0] == "pandas"]
+        if any(type_name(base) in _FRAMES for base in pandas):
+            return partial(self._frame, fields_of(cls))
+        if pandas:
+            return self._part_of_frame
+        if type_module(cls).partition(".")[0] == "pyarrow":
+            if hasattr(cls, "column_names") and hasattr(cls, "columns"):
+                return self._arrow_table
+            if type_name(cls) == "Buffer" or hasattr(cls, "chunks") or hasattr(cls, "buffers"):
+                return self._arrow
+        return None
+
+    def _array(self, fields: Fields, obj: Any, name: str, kind: str) -> None:
+        base_type, owner, mapped = self._array_base, obj, False
+        while True:
+            mapped = mapped or type_name(type(owner)) == "memmap"
+            base = base_type.base.__get__(owner)
+            if base is None or not derives(type(base), base_type):
+                break
+            owner = base
+        dtype = base_type.dtype.__get__(obj)
+        text = f"{dtype.name}{list(base_type.shape.__get__(obj))}"
+        start, size = self._extent(owner)
+        self._walk.log.add(start, size, name, FILE if mapped else kind or ARRAY, text=text)
+        if base is not None:
+            self._walk.add(base, name, kind)
+        if dtype.hasobject:
+            self._elements(obj, name, kind)
+        if fields:
+            self._walk.attributes(fields, obj, name, kind)
+
+    def _extent(self, owner: Any) -> tuple[int, int]:
+        """Return address and length of what an array spans; a strided view repeats what is there once."""
+        base_type = self._array_base
+        start = int(base_type.__array_interface__.__get__(owner)["data"][0])
+        size = int(base_type.nbytes.__get__(owner))
+        if base_type.flags.__get__(owner).owndata or not size:
+            return start, size
+        low = high = 0
+        for count, stride in zip(
+            base_type.shape.__get__(owner), base_type.strides.__get__(owner), strict=True
+        ):
+            low, high = low + min(0, (count - 1) * stride), high + max(0, (count - 1) * stride)
+        return start + low, high - low + int(base_type.itemsize.__get__(owner))
+
+    def _elements(self, obj: Any, name: str, kind: str) -> None:
+        """Look at the objects of an array of objects: all of a small one, the size of the first ones else."""
+        flat, count = self._array_base.flat.__get__(obj), int(self._array_base.size.__get__(obj))
+        first = [flat[i] for i in range(min(count, _SAMPLE))]
+        distinct = {id(one): one for one in first}.values()
+        sized: list[Any] = [one for one in distinct if type(one) in (str, bytes, int, float)]
+        size = sum(one.__sizeof__() for one in sized)
+        if first:
+            self._walk.log.objects(f"{name}[]", size * count // len(first))
+        if count <= _MOST_ELEMENTS and not all(map(is_leaf, first)):
+            for one in flat:
+                self._walk.add(one, f"{name}[]", kind)
+
+    def _frame(self, fields: Fields, obj: Any, name: str, kind: str) -> None:
+        """Queue the blocks of a frame by the names of their columns."""
+        attributes = dict(fields.values(obj))
+        manager: Any = attributes.pop("_mgr", None)
+        if type_module(type(manager)).partition(".")[0] != "pandas":
+            return
+        walk, axes = self._walk, manager.axes
+        for block in manager.blocks:
+            label = ""
+            if len(axes) == 2:
+                places = block.mgr_locs.as_array
+                columns = [_column_name(axes[0], i) for i in places[:_MOST_COLUMNS].tolist()]
+                label = f"[{', '.join(columns)}{', …' if len(places) > _MOST_COLUMNS else ''}]"
+            walk.add(block.values, walk.longer(name, label), COLUMN)
+        for axis, attribute in zip(axes, ("columns", "index") if len(axes) == 2 else ("index",), strict=True):
+            walk.add(axis, walk.longer(name, f".{attribute}"), COLUMN)
+        for attribute, value in attributes.items():
+            if attribute != "_item_cache":
+                walk.add(value, walk.longer(name, f".{attribute}"), kind)
+
+    def _part_of_frame(self, obj: Any, name: str, kind: str) -> None:
+        for one in referents(obj):
+            self._walk.add(one, name, kind)
+
+    def _arrow_table(self, obj: Any, name: str, kind: str) -> None:
+        for column, values in zip(obj.column_names, obj.columns, strict=True):
+            self._walk.add(values, self._walk.longer(name, f"[{column}]"), kind or ARROW)
+
+    def _arrow(self, obj: Any, name: str, kind: str) -> None:
+        cls = type(obj)
+        if type_name(cls) == "Buffer":
+            buffers, text = [obj], "buffer"
+        else:
+            chunks = obj.chunks if hasattr(cls, "chunks") else [obj]
+            buffers = [one for chunk in chunks for one in chunk.buffers() if one is not None]
+            text = f"{obj.type}[{len(obj)}]"
+        for one in buffers:
+            self._walk.log.add(one.address, one.size, name, kind or ARROW, text=text)
+
+
+def _column_name(columns: Any, place_of: int) -> str:
+    """Return the label of a column that is text or a number, else its place."""
+    label = columns[place_of] if type_module(type(columns)).partition(".")[0] == "pandas" else None
+    return str(label) if type(label) in (str, int) else f"column {place_of}"

@@ -1,0 +1,136 @@
+"""Ask types and instances what they hold without running code of theirs.
+
+``isinstance`` asks ``__class__``, which may be a property; ``getattr``, ``len``, ``iter``, ``==``, ``hash``
+and ``repr`` may all be the user's, and those of a type its metaclass's. Here are getters of the interpreter.
+"""
+
+from __future__ import annotations
+
+import gc
+import types
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+mro: Final[Callable[[type], tuple[type, ...]]] = type.__dict__["__mro__"].__get__
+type_dict: Final[Callable[[type], Any]] = type.__dict__["__dict__"].__get__
+type_name: Final[Callable[[type], str]] = type.__dict__["__name__"].__get__
+_type_module: Final[Callable[[type], Any]] = type.__dict__["__module__"].__get__
+
+SLOT: Final = types.MemberDescriptorType
+_OF_DICT: Final = (types.GetSetDescriptorType, types.MemberDescriptorType)
+_LEAVES: Final = (
+    *(int, float, complex, bool, str, range, slice, type, property, object),
+    *(type(None), type(Ellipsis), type(NotImplemented)),
+    *(types.BuiltinFunctionType, types.CodeType, types.ModuleType, types.FrameType, types.TracebackType),
+    *(types.GetSetDescriptorType, types.MemberDescriptorType, types.WrapperDescriptorType),
+    *(types.MethodDescriptorType, types.ClassMethodDescriptorType),
+    *(weakref.ReferenceType, weakref.ProxyType, weakref.CallableProxyType),
+)
+LEAVES: Final = frozenset(map(id, _LEAVES))
+"""Numbers of types (a metaclass may define ``__hash__``) whose instances hold nothing that is followed."""
+
+
+def derives(cls: type, base: type | None) -> bool:
+    """Return whether a type is `base` or derived from it; ``in`` would ask the metaclass for ``==``.
+
+    Examples
+    --------
+    >>> derives(bool, int), derives(int, bool)
+    (True, False)
+    """
+    return base is not None and type.__subclasscheck__(base, cls)
+
+
+def type_module(cls: type) -> str:
+    """Return the module that a type says it is from; empty where that is no text.
+
+    Examples
+    --------
+    >>> type_module(dict)
+    'builtins'
+    """
+    try:
+        module = _type_module(cls)
+    except AttributeError:
+        return ""
+    return module if type(module) is str else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """How the attributes of a type's instances are read.
+
+    Attributes
+    ----------
+    instance_dict : callable or None
+        Gives the dict of an instance.
+    slots : tuple of (str, callable)
+        Name and getter of each slot.
+    """
+
+    instance_dict: Callable[[object], Any] | None
+    slots: tuple[tuple[str, Callable[[object], Any]], ...]
+
+    def __bool__(self) -> bool:
+        return self.instance_dict is not None or bool(self.slots)
+
+    def values(self, obj: object) -> Iterator[tuple[str, Any]]:
+        """Give names and values of the attributes that an instance has itself."""
+        if self.instance_dict is not None:
+            attributes = self.instance_dict(obj)
+            if derives(type(attributes), dict):
+                yield from [item for item in dict.items(attributes) if type(item[0]) is str]
+        for name, get in self.slots:
+            try:
+                value = get(obj)
+            except AttributeError:  # never set
+                continue
+            yield name, value
+
+
+def fields_of(cls: type) -> Fields:
+    """Return how attributes are read: ``__dict__`` and slots of the interpreter, never what hides them.
+
+    Examples
+    --------
+    >>> class Point:
+    ...     __slots__ = ("x",)
+    >>> point = Point()
+    >>> point.x = 5
+    >>> list(fields_of(Point).values(point))
+    [('x', 5)]
+    """
+    instance_dict: Callable[[object], Any] | None = None
+    slots: list[tuple[str, Callable[[object], Any]]] = []
+    for base in mro(cls):
+        names = type_dict(base)
+        for name, value in names.items():
+            if type(value) is SLOT and "__slots__" in names:
+                slots.append((name, value.__get__))
+            elif name == "__dict__" and type(value) in _OF_DICT and instance_dict is None:
+                instance_dict = value.__get__
+    return Fields(instance_dict, tuple(slots))
+
+
+def is_leaf(obj: object) -> bool:
+    """Return whether an object holds nothing that is followed.
+
+    Examples
+    --------
+    >>> is_leaf("text"), is_leaf([])
+    (True, False)
+    """
+    return id(type(obj)) in LEAVES
+
+
+def referents(obj: object) -> list[Any]:
+    """Return what an object holds, as the garbage collector sees it, without leaves and classes.
+
+    Examples
+    --------
+    >>> referents((1, [2]))
+    [[2]]
+    """
+    return [one for one in gc.get_referents(obj) if not is_leaf(one) and not derives(type(one), type)]

@@ -1,0 +1,337 @@
+"""A bounded walk, breadth first, from names to buffers."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import time
+import types
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final, Protocol
+
+from .buffers import LEAST_OBJECTS_BYTES, BufferLog
+from .type_access import LEAVES, Fields, derives, fields_of, is_leaf, referents, type_module, type_name
+
+Plan = Callable[[Any, str, str], None]
+"""Looks at an object with its name and kind."""
+
+BUDGET_NS: Final = 50_000_000
+"""CPU time of the thread."""
+LARGE: Final = 4096
+"""Elements above which a container is looked at in parts."""
+PART: Final = 512
+SAMPLE: Final = 256
+LONGEST_NAME: Final = 120
+_SEQUENCES: Final = (list, tuple, set, frozenset, deque)
+_FOREIGN: Final = ("IPython", "ipykernel", "notebook_prof", "zmq", "tornado", "traitlets", "comm")
+"""Packages whose objects are no data of the user's."""
+
+
+class TypePlans(Protocol):
+    """Knows the types of a library."""
+
+    def plan(self, cls: type) -> Plan | None:
+        """Return how instances are looked at; None for types of others."""
+
+
+class _Rest:
+    """The elements of a large container that wait for their turn."""
+
+    __slots__ = ("elements", "pairs")
+
+    def __init__(self, elements: Iterable[Any], pairs: bool) -> None:
+        self.elements: Iterator[Any] = iter(elements)
+        self.pairs = pairs
+
+
+class Walk:
+    """Follows names to buffers, as long as its time lasts.
+
+    It dispatches on ``type(obj)``, reads built-in containers by the built-in's own methods and instances by
+    the interpreter's getters, everything else by what the garbage collector sees: no code of the user's runs.
+    What it has visited stays alive until the walk is dropped, so that no number of an object comes twice.
+
+    Parameters
+    ----------
+    budget_ns : int
+        CPU time of this thread.
+
+    Attributes
+    ----------
+    log : BufferLog
+    label_of : dict of int to str
+        Names of objects that are keys of dicts, by their number.
+    objects : int
+        How many were visited.
+    spent_ns : int
+
+    Examples
+    --------
+    >>> walk = Walk()
+    >>> walk.add({"a": [bytes(100_000)]}, "x")
+    >>> walk.run()
+    >>> walk.log.table()[["name", "kind"]].values.tolist()
+    [["x['a'][]", 'bytes']]
+    """
+
+    def __init__(self, budget_ns: int = BUDGET_NS) -> None:
+        self.log = BufferLog()
+        self.label_of: dict[int, str] = {}
+        self.objects = self.spent_ns = 0
+        self._budget_ns = budget_ns
+        self._begun_ns = 0
+        self._libraries: list[TypePlans] = []
+        self._queue: deque[tuple[Any, str, str]] = deque()
+        self._visited: dict[int, Any] = {}
+        self._plans: dict[int, tuple[type, Plan]] = {}
+
+    def use(self, library: TypePlans) -> None:
+        """Let it know the types of a library."""
+        self._libraries.append(library)
+
+    def add(self, obj: Any, name: str, kind: str = "") -> None:
+        """Look at an object when its turn comes."""
+        if is_leaf(obj):
+            self._leaf(obj, name)
+        else:
+            self._queue.append((obj, name, kind))
+
+    def forget(self) -> None:
+        """Let go of all objects; the libraries know the walk, so that only a collection would."""
+        self._queue.clear()
+        self._plans.clear()
+        self._libraries.clear()
+        self._visited.clear()
+
+    @property
+    def over(self) -> bool:
+        """Whether its time is over."""
+        return self._now_ns() >= self._budget_ns
+
+    @property
+    def waiting(self) -> list[tuple[Any, str]]:
+        """Objects with their names that have had no turn."""
+        return [(obj, name) for obj, name, _ in self._queue]
+
+    def run(self, until_ns: int | None = None) -> None:
+        """Look at all that waits; ends early when the time is over. Never raises an Exception.
+
+        Parameters
+        ----------
+        until_ns : int, optional
+            Ends when so much is spent, if that is less than its budget.
+        """
+        limit = self._budget_ns if until_ns is None else min(until_ns, self._budget_ns)
+        with self.timed():
+            self._run(limit)
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Count the time of a block, in which no garbage is collected."""
+        collects = gc.isenabled()
+        gc.disable()  # a collection takes as long as it takes, and runs finalizers
+        self._begun_ns = time.thread_time_ns()
+        try:
+            yield
+        finally:
+            if collects:
+                gc.enable()
+            self.spent_ns, self._begun_ns = self._now_ns(), 0
+
+    def _now_ns(self) -> int:
+        """Return the time that was spent until now."""
+        return self.spent_ns + (time.thread_time_ns() - self._begun_ns if self._begun_ns else 0)
+
+    def _run(self, limit_ns: int) -> None:
+        queue, visited, plans, log = self._queue, self._visited, self._plans, self.log
+        turns = 0
+        while queue:
+            turns += 1
+            if not turns & 31 and self._now_ns() >= limit_ns:
+                return
+            obj, name, kind = queue.popleft()
+            number, cls = id(obj), type(obj)
+            if number in visited:
+                log.again(number, name)
+                continue
+            if id(cls) in LEAVES:
+                continue
+            visited[number] = obj
+            self.objects += 1
+            log.looking_at = number
+            cached = plans.get(id(cls))
+            if cached is None:
+                cached = plans[id(cls)] = cls, self._plan(cls)
+            try:
+                cached[1](obj, name, kind)
+            except Exception:  # an object that changes meanwhile, or a library's own error
+                continue
+
+    def _plan(self, cls: type) -> Plan:
+        try:
+            return self._plan_of(cls)
+        except Exception:  # a type that no rule understands
+            return self._others
+
+    def _plan_of(self, cls: type) -> Plan:
+        if cls is _Rest:
+            return self._part
+        for library in self._libraries:
+            if (plan := library.plan(cls)) is not None:
+                return plan
+        if type_module(cls).partition(".")[0] in _FOREIGN:
+            return _nothing
+        for flat in (bytes, bytearray, array):
+            if derives(cls, flat):
+                return partial(self._flat, flat)
+        if derives(cls, dict):
+            return partial(self._mapping, Fields(None, ()) if cls is dict else fields_of(cls))
+        for base in _SEQUENCES:
+            if derives(cls, base):
+                return partial(self._sequence, base, Fields(None, ()) if cls is base else fields_of(cls))
+        if cls is types.FunctionType:
+            return self._function
+        if cls is types.MethodType or cls is partial:
+            return self._same_name
+        if cls is types.GeneratorType or cls is types.CellType:
+            return self._same_name
+        fields = fields_of(cls)
+        return partial(self._instance, fields) if fields else self._others
+
+    def _flat(self, base: Any, obj: Any, name: str, kind: str) -> None:
+        size = base.__sizeof__(obj)
+        if size >= LEAST_OBJECTS_BYTES:
+            address = array.buffer_info(obj)[0] if base is array else id(obj)
+            self.log.add(address, size, name, kind or "bytes", text=type_name(type(obj)))
+
+    def _leaf(self, obj: Any, name: str) -> None:
+        if type(obj) is str and (size := str.__sizeof__(obj)) >= LEAST_OBJECTS_BYTES:
+            self.log.add(id(obj), size, name, "bytes", text="str")
+
+    def attributes(self, fields: Fields, obj: Any, name: str, kind: str) -> set[int]:
+        """Queue the attributes of an instance under ``name.attribute``; gives the numbers of their values."""
+        numbers = set()
+        for attribute, value in fields.values(obj):
+            numbers.add(id(value))
+            if not is_leaf(value):
+                self._queue.append((value, self.longer(name, f".{attribute}"), kind))
+            elif type(value) is str:
+                self._leaf(value, self.longer(name, f".{attribute}"))
+        return numbers
+
+    def _instance(self, fields: Fields, obj: Any, name: str, kind: str) -> None:
+        inside = referents(obj)
+        if not inside and not _has_large_text(obj):
+            return  # a dict that does not exist yet is not made
+        numbers = self.attributes(fields, obj, name, kind)
+        instance_dict = None if fields.instance_dict is None else fields.instance_dict(obj)
+        for one in inside:  # what C code keeps beside: the cache of functools.lru_cache
+            if id(one) not in numbers and one is not instance_dict:
+                self._queue.append((one, name, kind))
+
+    def _others(self, obj: Any, name: str, kind: str) -> None:
+        for one in referents(obj):
+            self._queue.append((one, name, kind))
+
+    _same_name = _others
+
+    def _function(self, obj: Any, name: str, kind: str) -> None:
+        for one in (*(obj.__closure__ or ()), *(obj.__defaults__ or ()), obj.__kwdefaults__, obj.__dict__):
+            if not is_leaf(one):
+                self._queue.append((one, self.longer(name, "()"), kind))
+
+    def _mapping(self, fields: Fields, obj: Any, name: str, kind: str) -> None:
+        count, size = dict.__len__(obj), dict.__sizeof__(obj)
+        values = list(itertools.islice(dict.values(obj), SAMPLE))
+        keys = list(itertools.islice(dict.keys(obj), SAMPLE))
+        size += _leaf_bytes(values, count)
+        if count >= SAMPLE:  # keys of small dicts are names that all of their kind share
+            size += _leaf_bytes(keys, count)
+        self.log.objects(name, size)
+        if count <= LARGE:
+            self._pairs(list(dict.items(obj)), name, kind)
+        elif not all(map(is_leaf, values)) or not all(map(is_leaf, keys)):
+            self._queue.append((_Rest(dict.items(obj), True), name, kind))
+        if fields:
+            self.attributes(fields, obj, name, kind)
+
+    def _pairs(self, items: list[tuple[Any, Any]], name: str, kind: str) -> None:
+        numbered = len(items) > 16
+        for key, value in items:
+            if not is_leaf(value):
+                if type(key) is int:
+                    label = "[]" if numbered else f"[{key}]"
+                elif type(key) is str:
+                    label = f"[{key!r}]" if len(key) < 40 else "[]"
+                else:
+                    label = f"[{self.label_of.get(id(key), '')}]"
+                self._queue.append((value, self.longer(name, label), kind))
+            elif type(value) is str:
+                self._leaf(value, name)
+            if not is_leaf(key):
+                self._queue.append((key, name, kind))
+
+    def _sequence(self, base: Any, fields: Fields, obj: Any, name: str, kind: str) -> None:
+        count, label = base.__len__(obj), self.longer(name, "[]")
+        sample = _sample(base, obj, count)
+        self.log.objects(label, base.__sizeof__(obj) + _leaf_bytes(sample, count))
+        if count <= LARGE:
+            for one in base.__iter__(obj):
+                if not is_leaf(one):
+                    self._queue.append((one, label, kind))
+                elif type(one) is str:
+                    self._leaf(one, label)
+        elif not all(map(is_leaf, sample)):
+            self._queue.append((_Rest(base.__iter__(obj), False), label, kind))
+        if fields:
+            self.attributes(fields, obj, name, kind)
+
+    def _part(self, obj: _Rest, name: str, kind: str) -> None:
+        part = list(itertools.islice(obj.elements, PART))  # RuntimeError where it was changed meanwhile
+        if obj.pairs:
+            self._pairs(part, name, kind)
+        else:
+            self._queue.extend([(one, name, kind) for one in part if not is_leaf(one)])
+        if len(part) == PART:
+            del self._visited[id(obj)]
+            self._queue.append((obj, name, kind))
+
+    @staticmethod
+    def longer(name: str, more: str) -> str:
+        """Return a name with what leads on from it; a long one stays as it is."""
+        return name + more if len(name) < LONGEST_NAME else name
+
+
+def _nothing(obj: Any, name: str, kind: str) -> None:
+    pass
+
+
+def _has_large_text(obj: Any) -> bool:
+    return any(
+        type(one) is str and str.__sizeof__(one) >= LEAST_OBJECTS_BYTES for one in gc.get_referents(obj)
+    )
+
+
+def _sample(base: Any, obj: Any, count: int) -> list[Any]:
+    """Return some elements: of a list or a tuple from all over it, else the first ones."""
+    if count > SAMPLE and (base is list or base is tuple):
+        return [base.__getitem__(obj, i * count // SAMPLE) for i in range(SAMPLE)]
+    return list(itertools.islice(base.__iter__(obj), SAMPLE))
+
+
+def _leaf_bytes(sample: Iterable[Any], count: int) -> int:
+    """Return about how many bytes the numbers and texts take, by a sample, each object of it once."""
+    distinct = {id(one): one for one in sample}
+    size = 0
+    for one in distinct.values():
+        cls: Any = type(one)
+        if cls is str:
+            text = str.__sizeof__(one)
+            size += text if text < LEAST_OBJECTS_BYTES else 0
+        elif cls is float or cls is complex or (cls is int and not -6 < one < 257):
+            size += cls.__sizeof__(one)
+    return size * count // min(count, SAMPLE) if count else 0

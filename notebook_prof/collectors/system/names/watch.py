@@ -1,0 +1,246 @@
+"""Names of memory before a recording, at its end, and at the end of its cell."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ....trace.builder import TraceBuilder
+from ....trace.report import ImportReport
+from ....trace.schema import Column, Table
+from ..heap import freed_bytes
+from ..polling import ResidentMemory
+from .array_objects import ArrayObjects
+from .buffers import EARLIER, HOST, NEW, NOT_COMPARED
+from .roots import Roots
+from .torch_objects import TorchObjects
+from .walk import BUDGET_NS, Walk
+
+MOMENTS: Final = ("recording", "cell")
+"""The end of the recording, and the end of the cell where that is another instant."""
+_GRAPHS_NS: Final = 10_000_000
+"""Of the budget, what is kept for the graphs of autograd."""
+_MOST_WAITING: Final = 5
+
+NAMES: Final = Table(
+    "memory_names",
+    (
+        Column("moment", "int8", "", "place in `MOMENTS`"),
+        Column("address", "int64", "", "0 for Python objects, summed up by name"),
+        Column("bytes", "int64", "bytes", "of the buffer, not of the elements that a view shows"),
+        Column("device", "int64", "", "-1 is the host"),
+        Column("name", "str", "", "the first name that leads to it"),
+        Column("kind", "str", "", "parameter gradient buffer optimizer saved tensor array column …"),
+        Column("type", "str", "", "as in `float32[32, 64]`"),
+        Column("kept_by", "str", "", "more names that lead to it; of saved tensors, whose graph it is"),
+        Column("earlier", "int8", "", "1: named when the cell began; 0: not; -1: not compared"),
+    ),
+)
+LEVELS: Final = Table(
+    "memory_levels",
+    (
+        Column("moment", "int8", "", "place in `MOMENTS`"),
+        Column("device", "int64", "", "-1 is the host"),
+        Column("used", "int64", "bytes", "resident memory of the process, or what is used of a device"),
+        Column("allocated", "int64", "bytes", "handed out by torch's allocator; -1 where it does not tell"),
+        Column("cached", "int64", "bytes", "freed, and kept by the allocator"),
+    ),
+)
+WALKS: Final = Table(
+    "memory_walks",
+    (
+        Column("moment", "int8", "", "place in `MOMENTS`"),
+        Column("ts", "int64", "ns", "when it was done"),
+        Column("walk_ns", "int64", "ns", "CPU time of the walk"),
+        Column("objects", "int64", "", "visited"),
+        Column("nodes", "int64", "", "functions of autograd's graph that were visited"),
+        Column("left", "int64", "", "objects whose turn did not come: time was over"),
+        Column("left_names", "str", "", "names of some of them"),
+        Column("frames_left", "int64", "", "functions whose locals were not read"),
+        Column("saved_left", "int64", "", "saved tensors that this torch does not show"),
+        Column("compared", "int8", "", "whether the walk before the cell was whole"),
+    ),
+)
+
+
+@dataclass
+class Walked:
+    """What a walk has brought; no reference to an object of the user's."""
+
+    buffers: pd.DataFrame
+    levels: list[dict[str, int]]
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def walk_names(roots: Roots, budget_ns: int = BUDGET_NS) -> Walked:
+    """Walk from names to buffers, in a bounded time. Nothing stays alive because of it.
+
+    Parameters
+    ----------
+    roots : Roots
+    budget_ns : int
+        CPU time of this thread.
+
+    Returns
+    -------
+    Walked
+
+    Examples
+    --------
+    >>> walked = walk_names(Roots({"x": np.zeros(1000)}))
+    >>> walked.buffers[["name", "bytes", "type"]].values.tolist()
+    [['x', 8000, 'float64[1000]']]
+    """
+    walk = Walk(budget_ns)
+    torch = TorchObjects(walk)
+    walk.use(torch)
+    walk.use(ArrayObjects(walk))
+    now = time.time_ns()
+    with torch.quiet():
+        for name, value in roots.names():  # modules name what optimizers only have as keys
+            if torch.is_module(value) and not name.startswith("_"):
+                walk.add(value, name)
+        walk.run(budget_ns - _GRAPHS_NS)
+        roots.add_to(walk)
+        walk.run(budget_ns - _GRAPHS_NS)
+        roots.add_kept(walk)
+        walk.run(budget_ns - _GRAPHS_NS)
+        torch.follow_graphs()
+    roots.frames.clear()
+    roots.error = None
+    waiting = walk.waiting
+    facts = {
+        "ts": now,
+        "walk_ns": walk.spent_ns,
+        "objects": walk.objects,
+        "nodes": torch.nodes,
+        "left": len(waiting) + torch.left,
+        "left_names": ", ".join(list(dict.fromkeys(name for _, name in waiting))[:_MOST_WAITING]),
+        "frames_left": roots.skipped,
+        "saved_left": torch.unread,
+    }
+    walk.forget()
+    return Walked(walk.log.table(), levels(), facts)
+
+
+class NameWatch:
+    """Walks before a recording and at its end, and compares.
+
+    Parameters
+    ----------
+    roots : callable
+        Gives the names of the moment.
+    budget_ns : int
+        CPU time of the thread for each walk.
+
+    Attributes
+    ----------
+    error : BaseException or None
+        What the code has raised; let go of after the next walk.
+    """
+
+    def __init__(self, roots: Callable[[], Roots], budget_ns: int = BUDGET_NS) -> None:
+        self._roots, self._budget_ns = roots, budget_ns
+        self._before: pd.DataFrame | None = None
+        self._complete = False
+        self.error: BaseException | None = None
+        self.report = ImportReport()
+
+    def before(self) -> None:
+        """Note what is named before anything records."""
+        walked = self._walk()
+        if walked is not None:
+            self._before, self._complete = walked.buffers, not walked.facts["left"]
+
+    def now(self) -> Walked | None:
+        """Return what is named now, compared with before; None if it failed, which the report tells."""
+        walked = self._walk()
+        if walked is None:
+            return None
+        table = walked.buffers
+        compared = self._before is not None and self._complete
+        table["earlier"] = _earlier(table, self._before) if compared else NOT_COMPARED
+        walked.facts["compared"] = int(compared)
+        return walked
+
+    def _walk(self) -> Walked | None:
+        try:
+            roots = self._roots()
+            roots.error, self.error = self.error, None
+            return walk_names(roots, self._budget_ns)
+        except Exception as error:  # the user's code has to run, with or without us
+            self.report.add(
+                "names-failed",
+                "loss",
+                example=f"{type(error).__name__}: {error}",
+                effect="memory has no names",
+                advice="please report it, with this text",
+            )
+            return None
+
+
+def _earlier(table: pd.DataFrame, before: pd.DataFrame) -> Any:
+    """Return which buffers were named before: those of the same address and size, and objects as large."""
+    keys = ["device", "address", "bytes"]
+    buffers = pd.MultiIndex.from_frame(table[keys]).isin(pd.MultiIndex.from_frame(before[keys]))
+    objects = before[before["address"] == 0].groupby("name")["bytes"].sum()
+    same = table["name"].map(objects).fillna(-1).to_numpy() >= table["bytes"].to_numpy()
+    return np.where(np.where(table["address"] == 0, same, buffers), EARLIER, NEW)
+
+
+def put_names(walks: Sequence[Walked | None], builder: TraceBuilder) -> None:
+    """Put what the walks have brought into tables of a trace.
+
+    Parameters
+    ----------
+    walks : sequence of (Walked or None)
+        At the end of the recording and at the end of the cell, by their places in `MOMENTS`; the same one for
+        both where they are the same instant.
+    builder : TraceBuilder
+    """
+    distinct = {id(one): (moment, one) for moment, one in reversed([*enumerate(walks)]) if one is not None}
+    brought = [*distinct.values()]
+    if not brought:
+        return
+    buffers = pd.concat([one.buffers.assign(moment=moment) for moment, one in brought], ignore_index=True)
+    builder.table(NAMES.name, NAMES.frame({name: buffers[name] for name in NAMES.names}), times=())
+    rows = [{**level, "moment": moment} for moment, one in brought for level in one.levels]
+    builder.table(LEVELS.name, LEVELS.of_rows(rows), times=())
+    facts = [{**one.facts, "moment": moment} for moment, one in brought]
+    builder.table(WALKS.name, WALKS.of_rows(facts))
+
+
+def levels() -> list[dict[str, int]]:
+    """Return how much memory the process and its devices use, and of it what their allocators keep."""
+    used = _resident_bytes()
+    rows = []
+    if used:
+        rows.append({"device": HOST, "used": used, "allocated": -1, "cached": min(freed_bytes(), used)})
+    cuda: Any = getattr(sys.modules.get("torch"), "cuda", None)
+    if cuda is None or not cuda.is_initialized():
+        return rows
+    for device in range(cuda.device_count()):
+        allocated, reserved = cuda.memory_allocated(device), cuda.memory_reserved(device)
+        if reserved:
+            free, total = cuda.mem_get_info(device)
+            row = {"device": device, "used": total - free, "allocated": allocated}
+            rows.append({**row, "cached": reserved - allocated})
+    return rows
+
+
+def _resident_bytes() -> int:
+    """Return the resident memory of this process; 0 where it cannot be read."""
+    try:
+        memory = ResidentMemory()
+    except (ImportError, OSError):
+        return 0
+    try:
+        return memory.read_bytes()
+    finally:
+        memory.close()
