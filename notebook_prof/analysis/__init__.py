@@ -6,6 +6,9 @@ bytes, shares are between 0 and 1. `Profile` has each of them as a method, by to
 """
 
 from .advice.advice import advice
+from .critical_path.doubts import critical_path_doubts
+from .critical_path.hops import critical_path_hops, critical_path_spans
+from .critical_path.path import critical_path
 from .device.busy import device, device_idle, idle_causes
 from .device.copies import copies
 from .device.graphs import graph_nodes
@@ -64,6 +67,10 @@ __all__ = [
     "copies",
     "cpu",
     "cpu_use",
+    "critical_path",
+    "critical_path_doubts",
+    "critical_path_hops",
+    "critical_path_spans",
     "device",
     "device_idle",
     "distributed",

@@ -9,6 +9,9 @@ ADDED: Final = {
     "line_steps": "lines.steps",
     "memory_names": "memory.names",
     "memory_left_behind": "memory.left_behind",
+    "critical_path_hops": "critical_path.hops",
+    "critical_path_spans": "critical_path.spans",
+    "critical_path_doubts": "critical_path.doubts",
 }
 """Those that came after the namespaces: no method of a Profile ever had their name."""
 

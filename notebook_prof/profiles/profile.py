@@ -22,6 +22,7 @@ from .renamed import OldNames
 from .text import Text, operator_table, profile_text, summary_text, trust_lines
 from .topics import (
     Cpu,
+    CriticalPath,
     Device,
     Distributed,
     Input,
@@ -178,6 +179,11 @@ class Profile(OldNames):
     def device(self) -> Device:
         """Devices: ``p.device()`` tells how busy each was; also ``idle``, ``launches`` and more."""
         return Device(self)
+
+    @property
+    def critical_path(self) -> CriticalPath:
+        """What decided how long steps took, by piece or summed; also ``hops``, ``spans``, ``doubts``."""
+        return CriticalPath(self)
 
     @property
     def lines(self) -> Lines:

@@ -81,6 +81,16 @@ class Device(Namespace):
     roofline = method(analysis.roofline)
 
 
+class CriticalPath(Namespace):
+    """What decided how long steps took: ``p.critical_path()`` lists it in order of time."""
+
+    path: ClassVar[str] = "critical_path"
+    __call__ = method(analysis.critical_path)
+    hops = method(analysis.critical_path_hops)
+    spans = method(analysis.critical_path_spans)
+    doubts = method(analysis.critical_path_doubts)
+
+
 class Lines(Namespace):
     """Lines of source: ``p.lines()`` has the time of each."""
 
@@ -127,6 +137,7 @@ TOPICS: Final = (
     Memory,
     Input,
     Device,
+    CriticalPath,
     Lines,
     Cpu,
     Distributed,

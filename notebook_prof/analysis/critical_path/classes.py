@@ -1,0 +1,91 @@
+"""What the time of each piece of a critical path was, by category, phase and kind of run."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ...trace import Trace
+from ...trace.arrays import IntArray
+from .dependences import Dependences
+from .walk import RUNS, Runs
+
+CLASSES: Final = (
+    "kernel",
+    "copy",
+    "communication",
+    "launch-latency",
+    "event-latency",
+    "device-gap",
+    "launch-call",
+    "host-operator",
+    "python",
+    "data",
+    "overhead",
+    "wait-wakeup",
+    "sync",
+    "idle",
+)
+"""What time on a critical path is; see `critical_path`."""
+
+OF_STREAMS: Final = ("kernel", "copy", "communication", "device-gap")
+"""Classes of time that the path spends on a stream, with what communicates on threads."""
+
+_ON_STREAM: Final = {"kernel": "kernel", "memcpy": "copy", "memset": "copy", "collective": "communication"}
+_ON_THREAD: Final = {
+    "operator": "host-operator",
+    "kernel": "host-operator",
+    "launch": "launch-call",
+    "memcpy": "copy",
+    "memset": "copy",
+    "collective": "communication",
+    "python": "python",
+    "annotation": "python",
+    "module": "python",
+    "io": "data",
+    "sync": "sync",
+    "overhead": "overhead",
+}
+
+
+def class_codes(graph: Dependences, pieces: Runs) -> IntArray:
+    """Return the place in `CLASSES` of each piece.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> from notebook_prof.analysis.critical_path.dependences import dependences
+    >>> from notebook_prof.analysis.critical_path.walk import walk
+    >>> graph = dependences(draw("main: [mm]"))
+    >>> [CLASSES[code] for code in class_codes(graph, walk(graph, 0, 4).runs)]
+    ['idle']
+    """
+    slices = graph.resources.trace.slices
+    words = slices["category"].cat.categories
+    nobody = {"thread": CLASSES.index("idle"), "stream": CLASSES.index("device-gap")}
+    thread = np.array([*(CLASSES.index(_ON_THREAD[w]) for w in words), nobody["thread"]], np.int64)
+    stream = np.array(
+        [*(CLASSES.index(_ON_STREAM.get(w, "kernel")) for w in words), nobody["stream"]], np.int64
+    )
+    category = np.append(slices["category"].cat.codes.to_numpy(), -1)[pieces.row]
+    device = np.isin(pieces.track, list(graph.streams))
+    code: IntArray = np.where(device, stream[category], thread[category])
+    phases = slices["phase"].cat.categories
+    data = np.append(np.append(phases == "data", False)[slices["phase"].cat.codes.to_numpy()], False)
+    code[data[pieces.row] & ~device] = CLASSES.index("data")
+    for name in ("wait-wakeup", "launch-latency", "event-latency"):
+        code[pieces.kind == RUNS.index(name)] = CLASSES.index(name)
+    return code
+
+
+def resource_names(trace: Trace) -> tuple[IntArray, list[str]]:
+    """Return the keys of all tracks, ascending, and their names, of which no two are alike."""
+    tracks = trace.tracks.sort_values("track", kind="stable")
+    names = tracks["name"].astype(str)
+    again = names.duplicated(keep=False).to_numpy()
+    labels = [
+        f"{name} (track {key})" if twice or not name else name
+        for name, key, twice in zip(names, tracks["track"], again, strict=True)
+    ]
+    return tracks["track"].to_numpy(np.int64), labels

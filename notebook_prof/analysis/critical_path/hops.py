@@ -1,0 +1,178 @@
+"""Where the critical path goes on elsewhere, and what paths were walked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace import Trace
+from ...trace.arrays import IntArray
+from ..scope import Numbers, WindowLike, sharing
+from .classes import resource_names
+from .dependences import Dependences
+from .path import End, Span, path_pieces, spans_of
+from .segments import FAR
+from .tables import HOP_TABLE, SPANS
+from .walk import HOPS, RUNS, Hops
+
+_NONE: Final = np.empty(0, np.int64)
+
+
+@sharing
+def critical_path_hops(
+    trace: Trace, *, window: WindowLike = None, step: Numbers = None, end: End = "host"
+) -> pd.DataFrame:
+    """List where the critical path goes on elsewhere, why, and by what margin.
+
+    Parameters
+    ----------
+    trace : Trace
+    window, step, end
+        As `critical_path`.
+
+    Returns
+    -------
+    DataFrame
+        A row a hop, by step, then time: ``step at_ns why resource slice name cause_resource cause_slice
+        cause_name margin_ns near_tie``. `why` is one of
+
+        - ``wait``: a call that waits for a device; ``copy``: one whose own copy ended inside it; ``queue``: a
+          launch that found the queue full; ``hand-over``: a thread that rested while another was busy;
+          ``loader``: a batch of a DataLoader, or a worker that was asked for one;
+        - ``launch``: device work began when it was launched; ``event``: when work of another stream was done,
+          as the file tells; ``inferred-event``: as times and host calls suggest; ``graph``: a node of the
+          same graph; ``unrecorded``: nothing on record bound it, and the main thread is taken for the
+          cause.
+
+        ``near_tie`` bool: the next candidate was closer than twice the noise of starts, so that the path may
+        as well be the other one.
+
+    Raises
+    ------
+    OptionError, SelectionError
+        As `critical_path`.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw('''
+    ... main:     [mm]  [sync     ]
+    ... stream 7:     [gemm    ]
+    ... ''', launches=[("mm", "gemm")], categories={"sync": "sync"})
+    >>> critical_path_hops(trace)[["at_ns", "why", "name", "cause_name", "margin_ns"]].values.tolist()
+    [[4, 'launch', 'gemm', 'mm', <NA>], [14, 'wait', 'sync', 'gemm', 8]]
+    """
+    graph, spans = spans_of(trace, window, step, end)
+    return hops_table(graph, spans)
+
+
+def hops_table(graph: Dependences, spans: Sequence[Span]) -> pd.DataFrame:
+    """Return the table of `critical_path_hops` for these paths."""
+    empty = Hops(*[_NONE] * 7)
+    parts = [Hops(*(column[::-1] for column in one.path.hops)) for one in spans] or [empty]
+    hops = Hops(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    number = np.repeat([one.step for one in spans], [len(one.path.hops.when) for one in spans]).astype(
+        np.int32
+    )
+    slices = graph.resources.trace.slices
+    words = np.array([*slices["name"].cat.categories.astype(str), ""], dtype=object)
+    codes = np.append(slices["name"].cat.codes.to_numpy(), -1)
+    keys, labels = resource_names(graph.resources.trace)
+    names = np.array([*labels, ""], dtype=object)
+
+    def resource(track: IntArray) -> Any:
+        return names[np.where(track >= 0, np.searchsorted(keys, track), -1)]
+
+    return HOP_TABLE.frame(
+        {
+            "step": pd.arrays.IntegerArray(number, number < 0),
+            "at_ns": hops.when,
+            "why": pd.Categorical.from_codes(hops.kind, categories=list(HOPS)),
+            "resource": resource(hops.track),
+            "slice": pd.arrays.IntegerArray(hops.slice, hops.slice < 0),
+            "name": words[codes[hops.slice]],
+            "cause_resource": resource(hops.cause_track),
+            "cause_slice": pd.arrays.IntegerArray(hops.cause, hops.cause < 0),
+            "cause_name": words[codes[hops.cause]],
+            "margin_ns": pd.arrays.IntegerArray(hops.margin, hops.margin >= FAR),
+            "near_tie": hops.margin < 2 * graph.latencies.noise,
+        }
+    )
+
+
+@sharing
+def critical_path_spans(
+    trace: Trace, *, window: WindowLike = None, step: Numbers = None, end: End = "host"
+) -> pd.DataFrame:
+    """List the paths that `critical_path` gives: where each ends, and how sure it is.
+
+    Parameters
+    ----------
+    trace : Trace
+    window, step, end
+        As `critical_path`.
+
+    Returns
+    -------
+    DataFrame
+        A row a path, by step: ``step start_ns end_ns dur_ns end resource device_work_ns host_ns hops
+        decisions near_ties noise_ns behind_ns``.
+
+        - ``end`` str: ``host`` or ``device``, ``resource`` str the thread or stream: where the path ends;
+        - ``device_work_ns``, ``host_ns`` int64: time in device work, and all else: they sum to ``dur_ns``;
+        - ``hops`` int64: changes of resource; ``decisions`` int64: starts and waits on the path that had a
+          second
+          candidate; ``near_ties`` int64: those of them in which it was closer than twice ``noise_ns``, by
+          which nine of ten starts are at most later than the least latencies tell;
+        - ``behind_ns`` int64: by how much the last device work of the step ends after the step; with
+          ``end="device"`` the path is that of this work.
+
+    Raises
+    ------
+    OptionError, SelectionError
+        As `critical_path`.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw('''
+    ... steps:    [0    ]
+    ... main:     [mm]
+    ... stream 7:     [gemm    ]
+    ... ''', launches=[("mm", "gemm")])
+    >>> critical_path_spans(trace)[["end", "dur_ns", "device_work_ns", "behind_ns"]].values.tolist()
+    [['host', 7, 0, 7]]
+    >>> critical_path_spans(trace, end="device")[["end", "dur_ns", "device_work_ns"]].values.tolist()
+    [['device', 14, 10]]
+    """
+    graph, spans = spans_of(trace, window, step, end)
+    every = path_pieces(graph, spans)
+    keys, labels = resource_names(trace)
+    number = np.array([one.step for one in spans], np.int32)
+    start = np.array([one.path.begin for one in spans], np.int64)
+    until = np.array([one.path.end for one in spans], np.int64)
+    work = (every.pieces.kind == RUNS.index("work")) & (every.pieces.row >= 0)
+    spent = np.where(work, every.pieces.end - every.pieces.start, 0)
+    device = np.bincount(every.span, spent, minlength=len(spans)).astype(np.int64)
+    decided, near = every.margin < FAR, every.margin < 2 * graph.latencies.noise
+    names = dict(zip(keys.tolist(), labels, strict=True))
+    return SPANS.frame(
+        {
+            "step": pd.arrays.IntegerArray(number, number < 0),
+            "start_ns": start,
+            "end_ns": until,
+            "dur_ns": until - start,
+            "end": [one.end for one in spans],
+            "resource": [names.get(one.track, "") for one in spans],
+            "device_work_ns": device,
+            "host_ns": until - start - device,
+            "hops": [len(one.path.hops.when) for one in spans],
+            "decisions": np.bincount(every.span[decided], minlength=len(spans)),
+            "near_ties": np.bincount(every.span[near], minlength=len(spans)),
+            "noise_ns": [graph.latencies.noise] * len(spans),
+            "behind_ns": [one.behind for one in spans],
+        }
+    )

@@ -1,0 +1,316 @@
+"""The critical path of steps and windows: the pieces of time that it consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+import numpy as np
+import pandas as pd
+
+from ...errors import OptionError, SelectionError, nearest
+from ...trace import Trace, Window
+from ...trace.arrays import IntArray
+from ..scope import Numbers, WindowLike, ints, many, once, sharing, step_spans
+from .classes import CLASSES, class_codes, resource_names
+from .dependences import Dependences, dependences
+from .resources import WAITS
+from .segments import FAR
+from .tables import PIECES
+from .walk import Path, Runs, cut_at_owners, walk
+
+End: TypeAlias = Literal["host", "device"]
+"""Where a path ends: with the step on its thread, or with the last device work that the step launched."""
+
+BY: Final = ("class", "name", "category", "resource", "track", "line", "phase", "module", "step")
+"""What the path can be summed by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A window, its path, and where that ends.
+
+    Attributes
+    ----------
+    step : int
+        -1 where it is no step.
+    end : {"host", "device"}
+    track : int
+        Track on which the path ends.
+    behind : int
+        ns by which the last device work ends after the step; 0 where it does not.
+    path : Path
+    """
+
+    step: int
+    end: End
+    track: int
+    behind: int
+    path: Path
+
+
+def paths(
+    graph: Dependences, *, window: WindowLike = None, step: Numbers = None, end: End = "host"
+) -> list[Span]:
+    """Walk the steps, or the window.
+
+    Parameters
+    ----------
+    graph : Dependences
+    window, step, end
+        As `critical_path`.
+
+    Returns
+    -------
+    list of Span
+        One for each step, by number; for a window without `step`, and where there are no steps, a single one.
+    """
+    if end not in get_args(End):
+        raise OptionError(f"end={end!r} is not known: {nearest(str(end), get_args(End))}")
+    trace = graph.resources.trace
+    if step is not None and (missing := [n for n in many(step) if n not in trace.steps["step"].to_numpy()]):
+        numbers = [str(n) for n in trace.steps["step"]]
+        raise SelectionError(f"there is no step {missing[0]}: {nearest(str(missing[0]), numbers)}")
+    if window is not None and step is None:
+        cut = Window.of(window)
+        spans = [(-1, cut.start, cut.end)]
+    elif step is None and not len(trace.steps):
+        spans = [(-1, 0, trace.span.end)]
+    else:
+        table = step_spans(trace, window, step)
+        columns = (table["step"], table["ts"], table["ts"] + table["dur"])
+        spans = list(zip(*(column.astype(np.int64).tolist() for column in columns), strict=True))
+    last = _last_work(graph, spans)
+    return [_span(graph, one, row, end) for one, row in zip(spans, last, strict=True) if one[2] > one[1]]
+
+
+def _span(graph: Dependences, span: tuple[int, int, int], row: int, end: End) -> Span:
+    number, start, until = span
+    done = int(graph.resources.end[row]) if row >= 0 else until
+    behind = max(done - until, 0)
+    if end == "device" and row >= 0 and done > start:
+        track = int(graph.resources.track[row])
+        return Span(number, "device", track, behind, walk(graph, start, done, track, row))
+    return Span(number, "host", graph.main, behind, walk(graph, start, until))
+
+
+def _last_work(graph: Dependences, spans: Sequence[tuple[int, int, int]]) -> list[int]:
+    """Return the row of the device work of each span that ends last; -1 without any.
+
+    The work of a step is what belongs to it; that of a window what was launched in it.
+    """
+    resources = graph.resources
+    if not graph.streams or not spans:
+        return [-1] * len(spans)
+    rows = np.concatenate([stream.rows for stream in graph.streams.values()])
+    rows = rows[np.argsort(resources.end[rows], kind="stable")]
+    if spans[0][0] >= 0:
+        number = ints(resources.trace.slices["step"])[rows]
+        last = dict(zip(number.tolist(), rows.tolist(), strict=True))
+        return [last.get(span[0], -1) for span in spans]
+    call = resources.call[rows]
+    launched = np.where(call >= 0, resources.ts[call], resources.ts[rows])
+    hit = np.flatnonzero((launched >= spans[0][1]) & (launched < spans[0][2]))
+    return [int(rows[hit[-1]]) if len(hit) else -1]
+
+
+@dataclass(frozen=True, slots=True)
+class PathPieces:
+    """All pieces of several paths, by span and start.
+
+    Attributes
+    ----------
+    span : ndarray of int64, shape (pieces,)
+        Which of the spans each is of.
+    pieces : Runs
+    margin : ndarray of int64, shape (pieces,)
+        `FAR` where the start of a piece had one candidate only.
+    """
+
+    span: IntArray
+    pieces: Runs
+    margin: IntArray
+
+
+def path_pieces(graph: Dependences, spans: Sequence[Span]) -> PathPieces:
+    """Cut the paths of all spans at the owners of their instants."""
+    if not spans:
+        return PathPieces(_NONE, Runs(*[_NONE] * 5), _NONE)
+    runs = Runs(*(np.concatenate(parts) for parts in zip(*(one.path.runs for one in spans), strict=True)))
+    of_run = np.repeat(np.arange(len(spans)), [len(one.path.runs.start) for one in spans])
+    pieces, run = cut_at_owners(graph, runs)
+    span = of_run[run]
+    order = np.argsort(span, kind="stable")
+    pieces, span = Runs(*(column[order] for column in pieces)), span[order]
+    return PathPieces(span, pieces, _margins(graph, spans, pieces, span))
+
+
+def _margins(graph: Dependences, spans: Sequence[Span], pieces: Runs, span: IntArray) -> IntArray:
+    """Return the margin of what each piece waited for at its start."""
+    margin = np.full(len(span), FAR)
+    position = np.append(graph.position, -1)[pieces.row]
+    begins = (position >= 0) & (np.append(graph.resources.ts, -FAR)[pieces.row] == pieces.start)
+    for track, stream in graph.streams.items():
+        here = begins & (pieces.track == track)
+        margin[here] = stream.margin[position[here]]
+    for number, one in enumerate(spans):
+        waits = one.path.hops.kind < len(WAITS)
+        first, last = np.searchsorted(span, [number, number + 1])
+        at = first + np.searchsorted(pieces.start[first:last], one.path.hops.when[waits])
+        inside = at < last
+        np.minimum.at(margin, at[inside], one.path.hops.margin[waits][inside])
+    return margin
+
+
+_NONE: Final = np.empty(0, np.int64)
+
+
+def spans_of(trace: Trace, window: WindowLike, step: Numbers, end: End) -> tuple[Dependences, list[Span]]:
+    """Return the dependences of a trace and the paths of these steps, or of this window."""
+    numbers = None if step is None else tuple(many(step))
+    key = ("critical path", window and tuple(window), numbers, end)
+    graph = dependences(trace)
+    return graph, once(trace, key, lambda: paths(graph, window=window, step=numbers, end=end))
+
+
+@sharing
+def critical_path(
+    trace: Trace,
+    *,
+    by: str | Sequence[str] | None = None,
+    window: WindowLike = None,
+    step: Numbers = None,
+    end: End = "host",
+) -> pd.DataFrame:
+    """List what decided how long steps took, in order of time, or sum it up.
+
+    Parameters
+    ----------
+    trace : Trace
+    by : str or sequence of str, optional
+        Sum by any of ``class name category resource track line phase module step`` instead.
+    window : (int, int), optional
+        Half-open, in ns: the path of this window; with `step`, steps are cut at its edges.
+    step : int or iterable of int, optional
+        The paths of these steps. Default: of all, or of the whole recording where it has no steps.
+    end : {"host", "device"}
+        Where paths end: with the step on its thread, or with the last device work that it launched. A step
+        whose device runs behind, without a wait inside, has a path of the host alone in the first case; see
+        ``behind_ns`` of `critical_path_spans`. Steps without device work end on the host.
+
+    Returns
+    -------
+    DataFrame
+        Without `by`, a row a piece, by step, then time: ``step start_ns end_ns dur_ns class slice name
+        category track resource line phase module margin_ns``. The pieces of a step follow one another
+        without gap or overlap, so that ``dur_ns`` sums to its length to the nanosecond. `class` is one of
+
+        - ``kernel copy communication``: work of a stream that the path runs through; ``communication`` of
+          threads, too;
+        - ``launch-latency``, ``event-latency``: from the end of the launch call, or of the work whose event
+          was
+          waited for, to the start of `slice`; ``device-gap``: nothing ran between work that followed upon
+          work;
+        - ``launch-call``, ``host-operator``, ``python``, ``data``, ``overhead``: own time of a thread;
+          ``data``
+          is everything in phase data;
+        - ``wait-wakeup``: from the end of what a thread waited for until it went on; ``sync``: a wait in
+          which
+          nothing ended that it could have waited for;
+        - ``idle``: a thread on which nothing was recorded.
+
+        ``margin_ns`` Int64: by how much what bound the start of the piece was later than the next candidate;
+        missing where there was one only.
+
+        With `by`, its columns and ``path_ns`` int64, ``share`` float64 (of the paths), ``pieces`` int64: by
+        `path_ns`, largest first; rows of what has no such name are kept, so that the sums are the same.
+
+    Raises
+    ------
+    OptionError
+        If `by` or `end` is not known.
+    SelectionError
+        If there is no such step.
+
+    Notes
+    -----
+    One walk backwards from the end. On a thread, time is charged to the slice that owns it, back to the end
+    of the last wait; the wait is charged from the end of what it was for, and the walk goes on there. On a
+    stream, a run of work is charged back to the first piece that its launch, or an event, and not the work
+    before bound, and the walk goes on there. What bound a start is the candidate that is the latest, each
+    with the least time that it needs.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw('''
+    ... main:     [mm]  [sync     ]
+    ... stream 7:     [gemm    ]
+    ... ''', launches=[("mm", "gemm")], categories={"sync": "sync"})
+    >>> critical_path(trace)[["name", "class", "start_ns", "dur_ns"]].values.tolist()
+    [['mm', 'host-operator', 0, 4], ['gemm', 'kernel', 4, 10], ['sync', 'wait-wakeup', 14, 3]]
+    >>> critical_path(trace, by="class")[["class", "path_ns"]].values.tolist()
+    [['kernel', 10], ['host-operator', 4], ['wait-wakeup', 3]]
+    """
+    columns = None if by is None else [by] if isinstance(by, str) else list(by)
+    for column in columns or ():
+        if column not in BY:
+            raise OptionError(f"the critical path cannot be summed by {column!r}: {nearest(column, BY)}")
+    graph, spans = spans_of(trace, window, step, end)
+    every = path_pieces(graph, spans)
+    if columns is None:
+        names = [
+            column for column in PIECES.names if column not in ("start_ns", "end_ns", "dur_ns", "margin_ns")
+        ]
+        data = pieces_columns(graph, spans, every, names)
+        data["start_ns"], data["end_ns"] = every.pieces.start, every.pieces.end
+        data["dur_ns"] = every.pieces.end - every.pieces.start
+        data["margin_ns"] = pd.arrays.IntegerArray(every.margin, every.margin >= FAR)
+        return PIECES.frame(data)
+    data = pieces_columns(graph, spans, every, columns)
+    return _summed(pd.DataFrame(data, copy=False), columns, every.pieces.end - every.pieces.start)
+
+
+def pieces_columns(
+    graph: Dependences, spans: Sequence[Span], every: PathPieces, names: Sequence[str]
+) -> dict[str, Any]:
+    """Return columns of `PIECES` that name what the pieces are."""
+    slices, pieces = graph.resources.trace.slices, every.pieces
+    data: dict[str, Any] = {}
+    for name in names:
+        if name == "step":
+            numbers = (
+                np.array([one.step for one in spans], np.int32)[every.span]
+                if spans
+                else _NONE.astype(np.int32)
+            )
+            data[name] = pd.arrays.IntegerArray(numbers, numbers < 0)
+        elif name == "class":
+            data[name] = pd.Categorical.from_codes(class_codes(graph, pieces), categories=list(CLASSES))
+        elif name == "slice":
+            data[name] = pd.arrays.IntegerArray(pieces.row, pieces.row < 0)
+        elif name == "track":
+            data[name] = pd.arrays.IntegerArray(pieces.track.astype(np.int32), pieces.track < 0)
+        elif name == "resource":
+            keys, labels = resource_names(graph.resources.trace)
+            code = np.searchsorted(keys, pieces.track)
+            data[name] = pd.Categorical.from_codes(np.where(pieces.track >= 0, code, -1), categories=labels)
+        else:
+            column = slices[name].cat
+            codes = np.append(column.codes.to_numpy(), -1)[pieces.row]
+            data[name] = pd.Categorical.from_codes(codes, categories=column.categories)
+    return data
+
+
+def _summed(table: pd.DataFrame, columns: list[str], spent: IntArray) -> pd.DataFrame:
+    number = table.groupby(columns, observed=True, sort=False, dropna=False).ngroup().to_numpy()
+    size = int(number.max(initial=-1)) + 1
+    first = np.full(size, 0)
+    first[number[::-1]] = np.arange(len(number))[::-1]
+    out = table.iloc[first].reset_index(drop=True)
+    # sums of whole nanoseconds stay exact in float64 below 2**53 (104 days)
+    out["path_ns"] = np.bincount(number, spent, minlength=size).astype(np.int64)
+    out["share"] = out["path_ns"] / max(int(spent.sum()), 1)
+    out["pieces"] = np.bincount(number, minlength=size).astype(np.int64)
+    return out.sort_values("path_ns", ascending=False, kind="stable").reset_index(drop=True)

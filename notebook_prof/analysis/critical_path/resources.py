@@ -1,0 +1,259 @@
+"""Threads and streams of a Trace as arrays: what waits, what runs, and what bound each start. Pure numpy."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ...trace import DEVICE_CATEGORIES, Trace
+from ...trace.arrays import BoolArray, IntArray
+from ..device.launches import launch_calls
+from ..scope import ints
+from .segments import FAR, Segments, segments
+
+STREAM, LAUNCH, EVENT, NOTHING = range(4)
+"""What bound the start of device work: the work before it, its launch, an event, or nothing recorded."""
+
+WAITS: Final = ("wait", "copy", "queue", "hand-over", "loader")
+"""Kinds of waits of threads: for a device, for one's own copy, for room in a full launch queue, for another
+thread, for a worker of a DataLoader."""
+
+EVENTS: Final = ("none", "event", "inferred-event", "graph")
+"""Where the event of device work comes from: nowhere, the file, host calls and times, or a graph's node."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadWaits:
+    """When one thread waited, and for what; by `done`.
+
+    Attributes
+    ----------
+    begin, done, end : ndarray of int64
+        ns: the wait lasts ``[begin, end)``, and what it was for was done at `done` (``begin < done <= end``).
+    track, row : ndarray of int64
+        What it was for: a slice of a stream, or with row -1 a thread.
+    slice : ndarray of int64
+        Row of the call that waits; -1 where no call does.
+    kind : ndarray of int64
+        Place in `WAITS`.
+    margin : ndarray of int64
+        ns by which `done` is later than what else it could have waited for, or than the begin.
+    """
+
+    begin: IntArray
+    done: IntArray
+    end: IntArray
+    track: IntArray
+    row: IntArray
+    slice: IntArray
+    kind: IntArray
+    margin: IntArray
+
+
+@dataclass(slots=True)
+class StreamWork:
+    """Work of one stream, by start.
+
+    Attributes
+    ----------
+    rows : ndarray of int64
+        Rows of slices.
+    start, end : ndarray of int64
+        ns.
+    before : ndarray of int64
+        Place of the work that ended last before the start; -1 without any.
+    call : ndarray of int64
+        Row of the launching call; -1 where none was recorded.
+    launched : ndarray of int64
+        Instant from which the launch counts; `-FAR` without a call.
+    when, order : ndarray of int64
+        Starts of the calls, ascending, and the places of their work.
+    event : ndarray of int64
+        Row of the work of a stream that it waited for; -1 without any. `event_kind`: place in `EVENTS`.
+    bound : ndarray of int64
+        `STREAM`, `LAUNCH`, `EVENT` or `NOTHING`.
+    root : ndarray of int64
+        Place of the first work of the run that the stream itself bound.
+    margin : ndarray of int64
+        ns by which what bound it was later than the next candidate; `FAR` where there is only one.
+    """
+
+    rows: IntArray
+    start: IntArray
+    end: IntArray
+    before: IntArray
+    call: IntArray
+    launched: IntArray
+    when: IntArray
+    order: IntArray
+    event: IntArray
+    event_kind: IntArray
+    bound: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    root: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    margin: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+
+
+class Resources:
+    """Slices as arrays, by thread and stream.
+
+    Parameters
+    ----------
+    trace : Trace
+
+    Attributes
+    ----------
+    ts, end, track : ndarray of int64, shape (slices,)
+    call : ndarray of int64, shape (slices,)
+        Row of the launching call; -1 without any.
+    threads, streams : dict of int to ndarray of int64
+        Rows of the slices of each thread, and of the work of each stream, that are not empty.
+    pid : dict of int to int
+        Process of each track; -1 where it is not known.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        slices, tracks = trace.slices, trace.tracks
+        self.trace = trace
+        self.ts: IntArray = slices["ts"].to_numpy()
+        self.end: IntArray = self.ts + slices["dur"].to_numpy()
+        self.track: IntArray = slices["track"].to_numpy().astype(np.int64)
+        self._category = slices["category"].cat.codes.to_numpy()
+        self._name = slices["name"].cat.codes.to_numpy()
+        self._names = [str(word) for word in slices["name"].cat.categories]
+        self.call: IntArray = launch_calls(trace)[:-1]
+        kind = tracks["kind"].astype(str).to_numpy()
+        key = tracks["track"].to_numpy()
+        self.pid = dict(zip(key.tolist(), ints(tracks["pid"]).tolist(), strict=True))
+        lasting = self.end > self.ts
+        order = np.argsort(self.track.astype(np.int16) if len(key) < 1 << 15 else self.track, kind="stable")
+        bounds = np.searchsorted(self.track[order], np.arange(int(key.max(initial=-1)) + 2))
+        work = lasting & self.category(*DEVICE_CATEGORIES)
+        self.threads: dict[int, IntArray] = {}
+        self.streams: dict[int, IntArray] = {}
+        for track, what in sorted(zip(key.tolist(), kind.tolist(), strict=True)):
+            rows = order[bounds[track] : bounds[track + 1]]
+            if what == "thread" and len(rows := rows[lasting[rows]]):
+                self.threads[track] = rows
+            elif what == "stream" and len(rows := rows[work[rows]]):
+                self.streams[track] = rows
+        self._parent = ints(slices["parent"])
+        self._segments: dict[int, Segments] = {}
+
+    def category(self, *words: str) -> BoolArray:
+        """Return which slices have one of these categories."""
+        categories = self.trace.slices["category"].cat.categories
+        return np.asarray(np.append(categories.isin(list(words)), False)[self._category], dtype=bool)
+
+    def named(self, pattern: re.Pattern[str]) -> BoolArray:
+        """Return which slices have a name in which a pattern occurs."""
+        matches = [pattern.search(word) is not None for word in self._names]
+        return np.asarray(np.array([*matches, False], dtype=bool)[self._name])
+
+    def names(self, words: npt.NDArray[Any]) -> BoolArray:
+        """Return which slices have a name of which `words`, a mask of all names and False, is true."""
+        return np.asarray(words[self._name], dtype=bool)
+
+    def on_threads(self) -> BoolArray:
+        """Return which slices are on threads and not empty."""
+        mask = np.zeros(len(self.ts), bool)
+        for rows in self.threads.values():
+            mask[rows] = True
+        return mask
+
+    def segments(self, track: int) -> Segments:
+        """Return who owns the instants of a track; worked out when first asked for."""
+        if track not in self._segments:
+            rows = self.streams.get(track, self.threads.get(track, np.empty(0, np.int64)))
+            start, end = self.ts[rows], self.end[rows]
+            self._segments[track] = segments(rows, start, end, self._parents_of(track, rows))
+        return self._segments[track]
+
+    def _parents_of(self, track: int, rows: IntArray) -> IntArray | None:
+        """Return places in `rows` of the parents that the Trace has; None where one is not open there."""
+        if track in self.streams:
+            return None
+        parent = self._parent[rows]
+        if (self.track[parent[parent >= 0]] != track).any():
+            return None
+        place_of = np.searchsorted(rows, parent)
+        closed = (parent >= 0) & (self.end[parent] <= self.ts[rows])
+        return None if closed.any() else np.where(parent >= 0, place_of, -1)
+
+
+def sync_table(trace: Trace) -> pd.DataFrame | None:
+    """Return what the file tells of waits for devices; None where it tells nothing.
+
+    Returns
+    -------
+    DataFrame
+        ``sync_kind device stream correlation wait_on_stream wait_on_correlation``, the numbers int64 with -1
+        where they are missing.
+    """
+    table = (trace.metadata.get("tables") or {}).get("device_events")
+    if not isinstance(table, pd.DataFrame) or "sync_kind" not in table:
+        return None
+    table = table[table["sync_kind"].notna()]
+    if not len(table):
+        return None
+    columns: dict[str, Any] = {"sync_kind": table["sync_kind"].astype(str).to_numpy()}
+    for name in ("device", "stream", "correlation", "wait_on_stream", "wait_on_correlation"):
+        values = table[name].astype("Int64") if name in table else pd.Series(-1, table.index, dtype="Int64")
+        columns[name] = values.fillna(-1).clip(lower=-1).to_numpy(dtype=np.int64)
+    return pd.DataFrame(columns)
+
+
+def rows_of_correlation(resources: Resources, numbers: IntArray) -> IntArray:
+    """Return the row of the host call with each correlation; -1 without one."""
+    correlation = ints(resources.trace.slices["correlation"])
+    host = np.flatnonzero(resources.on_threads() & (correlation > 0))
+    if not len(host):
+        return np.full(len(numbers), -1, np.int64)
+    order = np.argsort(correlation[host], kind="stable")
+    values, rows = correlation[host][order], host[order]
+    at = np.searchsorted(values, numbers, side="right") - 1
+    match = (at >= 0) & (values[np.maximum(at, 0)] == numbers) & (numbers > 0)
+    return np.where(match, rows[np.maximum(at, 0)], -1)
+
+
+def stream_tracks(trace: Trace, device: IntArray, stream: IntArray) -> IntArray:
+    """Return the track of each device and stream; -1 where no such stream is a track."""
+    tracks = trace.tracks[(trace.tracks["kind"] == "stream").to_numpy()]
+    pairs = dict(
+        zip(
+            zip(ints(tracks["device"]).tolist(), ints(tracks["stream"]).tolist(), strict=True),
+            tracks["track"].tolist(),
+            strict=True,
+        )
+    )
+    both = np.stack([device, stream], axis=1) if len(device) else np.empty((0, 2), np.int64)
+    kinds, code = np.unique(both, axis=0, return_inverse=True)
+    track = np.array([pairs.get((int(d), int(s)), -1) for d, s in kinds], dtype=np.int64)
+    return np.asarray(track[code.ravel()], dtype=np.int64) if len(track) else np.empty(0, np.int64)
+
+
+def latest_end(ends: IntArray, instants: IntArray) -> tuple[IntArray, IntArray]:
+    """Return for each instant the place of the work that ended last at or before it, and its end.
+
+    Returns
+    -------
+    place : ndarray of int64
+        -1 where nothing ended before.
+    end : ndarray of int64
+        `-FAR` there.
+
+    Examples
+    --------
+    >>> latest_end(np.array([9, 4]), np.array([3, 5, 9]))[0].tolist()
+    [-1, 1, 0]
+    """
+    order = np.argsort(ends, kind="stable")
+    at = np.searchsorted(ends[order], instants, side="right") - 1
+    if not len(ends):
+        return np.full(len(instants), -1, np.int64), np.full(len(instants), -FAR, np.int64)
+    safe = order[np.maximum(at, 0)]
+    return np.where(at >= 0, safe, -1), np.where(at >= 0, ends[safe], -FAR)

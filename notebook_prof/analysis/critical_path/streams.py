@@ -1,0 +1,256 @@
+"""What bound the start of each piece of device work: its stream, its launch or an event. Pure numpy."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace.arrays import BoolArray, IntArray
+from .resources import (
+    EVENT,
+    EVENTS,
+    LAUNCH,
+    NOTHING,
+    STREAM,
+    Resources,
+    StreamWork,
+    latest_end,
+    rows_of_correlation,
+    stream_tracks,
+)
+from .segments import FAR
+
+MOST_NS: Final = 20_000
+"""No launch needs more than this by itself: a longer delay has another cause."""
+_QUICK: Final = 0.05
+"""Quantile of delays that stands for the least."""
+_USUAL: Final = 0.9
+"""Quantile of delays over the least that stands for their noise."""
+_GRAPH: Final = re.compile(r"(?i)graph_?launch")
+_STREAM_WAIT: Final = re.compile(r"StreamWaitEvent")
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """What a start needs at least, in ns.
+
+    Attributes
+    ----------
+    call : int
+        Usual length of a launch call.
+    spacing : int
+        From the end of work to the start of what waited for it.
+    launch : int
+        From the launch to the start on an idle stream.
+    noise : int
+        By how much nine of ten starts are later than these tell, at most.
+    """
+
+    call: int
+    spacing: int
+    launch: int
+    noise: int
+
+
+def usual_call(resources: Resources) -> int:
+    """Return the median length of launch calls that returned before their work began; 0 without any."""
+    parts = []
+    for rows in resources.streams.values():
+        call = resources.call[rows]
+        ready = (call >= 0) & (resources.end[call] <= resources.ts[rows])
+        parts.append((resources.end[call] - resources.ts[call])[ready])
+    lengths = np.concatenate(parts) if parts else np.empty(0)
+    return int(np.median(lengths)) if len(lengths) else 0
+
+
+def stream_work(resources: Resources, rows: IntArray, usual: int) -> StreamWork:
+    """Collect the work of a stream, what came before each piece, and from when its launch counts.
+
+    Notes
+    -----
+    A call that has not returned when its work begins took effect somewhere inside itself: the usual length
+    of a call after its start.
+    """
+    start, end = resources.ts[rows], resources.end[rows]
+    before, _ = latest_end(end, start)
+    before = np.where(before >= np.arange(len(rows)), -1, before)
+    call = resources.call[rows]
+    begun, returned = resources.ts[call], resources.end[call]
+    inside = np.maximum(np.minimum(begun + usual, start), np.minimum(begun, start))
+    launched = np.where(call >= 0, np.where(returned <= start, returned, inside), -FAR)
+    when = np.where(call >= 0, begun, start)
+    order = np.argsort(when, kind="stable")
+    none = np.full(len(rows), -1)
+    return StreamWork(
+        rows, start, end, before, call, launched, when[order], order, none, np.zeros(len(rows), np.int64)
+    )
+
+
+def _set_events(stream: StreamWork, end: IntArray, places: IntArray, source: IntArray, kind: str) -> None:
+    """Let work of a stream wait for work of others: of several for one, for what ended last."""
+    order = np.argsort(end[source], kind="stable")
+    places, source = places[order], source[order]
+    last = np.unique(places[::-1], return_index=True)
+    chosen, best = last[0], source[::-1][last[1]]
+    old = stream.event[chosen]
+    later = (old < 0) | (end[np.maximum(old, 0)] < end[best])
+    stream.event[chosen[later]] = best[later]
+    stream.event_kind[chosen[later]] = EVENTS.index(kind)
+
+
+def graph_events(resources: Resources, streams: dict[int, StreamWork]) -> int:
+    """Let nodes of one graph launch wait for one another across streams, by times; return how many do."""
+    is_graph = np.append(resources.named(_GRAPH), False)
+    parts = [(track, np.flatnonzero((s.call >= 0) & is_graph[s.call])) for track, s in streams.items()]
+    parts = [(track, places) for track, places in parts if len(places)]
+    if len(parts) < 2:
+        return 0
+    rows = np.concatenate([streams[track].rows[places] for track, places in parts])
+    places = np.concatenate([places for _, places in parts])
+    track = np.repeat([track for track, _ in parts], [len(places) for _, places in parts])
+    instants, rank = np.unique(np.concatenate([resources.end[rows], resources.ts[rows]]), return_inverse=True)
+    code = np.unique(resources.call[rows], return_inverse=True)[1] * len(instants)
+    ended, begun = code + rank[: len(rows)], code + rank[len(rows) :]
+    source, _ = latest_end(ended, begun)
+    other = (source >= 0) & (code[source] == code) & (track[source] != track)
+    for number, _ in parts:
+        hit = other & (track == number)
+        _set_events(streams[number], resources.end, places[hit], rows[source[hit]], "graph")
+    return int(other.sum())
+
+
+def recorded_events(resources: Resources, streams: dict[int, StreamWork], table: pd.DataFrame) -> int:
+    """Let work wait for the events that the file tells of; return how many it tells.
+
+    Notes
+    -----
+    A ``cudaStreamWaitEvent`` holds up the first work that its stream is given afterwards, until the last
+    work that the other stream had been given when the event was recorded is done.
+    """
+    table = table[(table["sync_kind"] == "Stream Wait Event").to_numpy()]
+    columns = {name: table[name].to_numpy() for name in table.columns if name != "sync_kind"}
+    source = stream_tracks(resources.trace, columns["device"], columns["wait_on_stream"])
+    target = stream_tracks(resources.trace, columns["device"], columns["stream"])
+    waiting = rows_of_correlation(resources, columns["correlation"])
+    recorded = rows_of_correlation(resources, columns["wait_on_correlation"])
+    keep = np.isin(source, list(streams)) & np.isin(target, list(streams)) & (waiting >= 0) & (recorded >= 0)
+    row = np.full(len(table), -1)
+    for track in np.unique(source[keep]):
+        one, hit = streams[int(track)], np.flatnonzero(keep & (source == track))
+        at = np.searchsorted(one.when, resources.ts[recorded[hit]], side="right") - 1
+        row[hit] = np.where(at >= 0, one.rows[one.order[np.maximum(at, 0)]], -1)
+    total = 0
+    for track in np.unique(target[keep]):
+        one, hit = streams[int(track)], np.flatnonzero(keep & (target == track) & (row >= 0))
+        at = np.searchsorted(one.when, resources.ts[waiting[hit]], side="left")
+        hit, at = hit[at < len(one.rows)], at[at < len(one.rows)]
+        _set_events(one, resources.end, one.order[at], row[hit], "event")
+        total += len(hit)
+    return total
+
+
+def inferred_events(resources: Resources, streams: dict[int, StreamWork]) -> int:
+    """Guess what work waited for where the file has only the ``cudaStreamWaitEvent``; return how many.
+
+    Notes
+    -----
+    Work with such a call between the launch before it on its stream and its own waited for what ended last,
+    at or before its start, on any other stream, and had been launched earlier.
+    """
+    host = resources.on_threads()
+    calls = np.sort(resources.ts[resources.named(_STREAM_WAIT) & host])
+    if len(streams) < 2 or not len(calls):
+        return 0
+    ends = {track: np.argsort(s.end, kind="stable") for track, s in streams.items()}
+    total = 0
+    for track, stream in streams.items():
+        since = np.append(-FAR, stream.when[:-1])
+        waited = np.searchsorted(calls, stream.when) > np.searchsorted(calls, since)
+        places = stream.order[waited & (stream.call[stream.order] >= 0)]
+        best = np.full(len(places), -1)
+        for other, theirs in streams.items():
+            if other == track or not len(places):
+                continue
+            at = np.searchsorted(theirs.end[ends[other]], stream.start[places], side="right") - 1
+            last = ends[other][np.maximum(at, 0)]
+            row, call = theirs.rows[last], theirs.call[last]
+            # work whose launch is not on record counts as launched at the very beginning
+            begun = resources.ts[np.maximum(call, 0)]
+            early = (at >= 0) & (begun < resources.ts[stream.call[places]])
+            later = early & ((best < 0) | (resources.end[np.maximum(best, 0)] < resources.end[row]))
+            best = np.where(later, row, best)
+        hit = best >= 0
+        _set_events(stream, resources.end, places[hit], best[hit], "inferred-event")
+        total += int(hit.sum())
+    return total
+
+
+def bind(
+    resources: Resources,
+    streams: dict[int, StreamWork],
+    usual: int,
+    latency: int | None = None,
+    spacing: int | None = None,
+) -> Latencies:
+    """Decide what bound each start: the candidate that, with what it needs at least, is the latest.
+
+    Parameters
+    ----------
+    resources : Resources
+    streams : dict of int to StreamWork
+        Their `bound`, `root` and `margin` are filled in.
+    usual : int
+        ns; usual length of a launch call.
+    latency, spacing : int, optional
+        ns; by default the 5 % quantiles of the recording's own, at most 20 µs.
+
+    Returns
+    -------
+    Latencies
+    """
+    gaps, delays = [], []
+    for s in streams.values():
+        previous = np.where(s.before >= 0, s.end[s.before], -FAR)
+        queued = (s.before >= 0) & (s.launched < s.start[s.before])
+        gaps.append((s.start - previous)[queued])
+        delays.append((s.start - s.launched)[(s.call >= 0) & (s.launched > previous)])
+    spacing = _least(gaps) if spacing is None else spacing
+    latency = _least(delays) if latency is None else latency
+    over = []
+    for s in streams.values():
+        previous = np.where(s.before >= 0, s.end[s.before] + spacing, -FAR)
+        launch = np.where(s.call >= 0, s.launched + latency, -FAR)
+        event = np.where(s.event >= 0, resources.end[s.event] + spacing, -FAR)
+        best = np.maximum(np.maximum(previous, launch), event)
+        second = np.sort(np.stack([previous, launch, event]), axis=0)[1]
+        s.margin = np.where(second > -FAR, best - second, FAR)
+        s.bound = np.select([best == -FAR, launch == best, event == best], [NOTHING, LAUNCH, EVENT], STREAM)
+        s.root = _roots(s.bound == STREAM, s.before)
+        over.append((s.start - best)[best > -FAR])
+    return Latencies(usual, spacing, latency, _noise(over))
+
+
+def _least(parts: list[IntArray]) -> int:
+    values = np.concatenate(parts) if parts else np.empty(0, np.int64)
+    return min(int(np.quantile(values, _QUICK)), MOST_NS) if len(values) else 0
+
+
+def _noise(parts: list[IntArray]) -> int:
+    values = np.concatenate(parts) if parts else np.empty(0, np.int64)
+    values = values[(values >= 0) & (values <= MOST_NS)]
+    return int(np.quantile(values, _USUAL)) if len(values) else 0
+
+
+def _roots(bound_by_stream: BoolArray, before: IntArray) -> IntArray:
+    """Return the first work of the run that each belongs to, following what the stream bound."""
+    n = len(before)
+    if (before[1:] == np.arange(n - 1)).all():
+        return np.maximum.accumulate(np.where(bound_by_stream, -1, np.arange(n)))
+    root = np.where(bound_by_stream, before, np.arange(n))  # work overlaps: chains, not ranges
+    while (root[root] != root).any():
+        root = root[root]
+    return root

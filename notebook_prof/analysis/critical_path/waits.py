@@ -1,0 +1,221 @@
+"""What calls of host threads waited for: a device, their own copy, room in a launch queue. Pure numpy."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ...trace.arrays import BoolArray, IntArray
+from ...trace.taxonomy import LOADER_WAIT
+from ..scope import on_host
+from ..time.host_states import waiting
+from .resources import WAITS, Resources, StreamWork, ThreadWaits, rows_of_correlation, stream_tracks
+from .segments import FAR
+
+_COPY: Final = re.compile(r"(?i)(cuda|hip|cu|mu)memcpy")
+_FREE: Final = re.compile(r"(cuda|hip)Free(Host)?$")
+_LOADER: Final = re.compile(rf"^{re.escape(LOADER_WAIT)}$")
+_LONG: Final = 3
+"""A launch call that lasts so many times the usual was held up."""
+_DEPTH: Final = 8
+"""No launch queue holds less."""
+_KINDS: Final = ("Stream Sync", "Event Sync", "Context Sync")
+
+
+class Waits(NamedTuple):
+    """Waits of any threads: `thread` is the track that waits, the rest as in `ThreadWaits`."""
+
+    thread: IntArray
+    begin: IntArray
+    done: IntArray
+    end: IntArray
+    track: IntArray
+    row: IntArray
+    slice: IntArray
+    kind: IntArray
+    margin: IntArray
+
+    @classmethod
+    def of_calls(
+        cls, resources: Resources, calls: IntArray, done: IntArray, row: IntArray, kind: str, margin: IntArray
+    ) -> Waits:
+        """Return waits of calls for device work."""
+        code = np.full(len(calls), WAITS.index(kind))
+        begin, end = resources.ts[calls], resources.end[calls]
+        return cls(resources.track[calls], begin, done, end, resources.track[row], row, calls, code, margin)
+
+
+def by_thread(waits: list[Waits], threads: npt.ArrayLike) -> dict[int, ThreadWaits]:
+    """Sort the waits of each thread by the instant at which what they were for was done."""
+    columns = (
+        [np.concatenate(part) for part in zip(*waits, strict=True)] if waits else [np.empty(0, np.int64)] * 9
+    )
+    every = Waits(*(np.asarray(column, np.int64) for column in columns))
+    order = np.lexsort((every.done, every.thread))
+    every = Waits(*(column[order] for column in every))
+    keys = np.asarray(threads, np.int64)
+    first = np.searchsorted(every.thread, keys, side="left")
+    last = np.searchsorted(every.thread, keys, side="right")
+    return {
+        int(key): ThreadWaits(*(column[a:b] for column in every[1:]))
+        for key, a, b in zip(keys, first, last, strict=True)
+    }
+
+
+def _scopes(resources: Resources, rows: IntArray, table: pd.DataFrame | None) -> tuple[IntArray, IntArray]:
+    """Return the track that each call waits for, and up to which instant launches count.
+
+    Returns
+    -------
+    only : ndarray of int64
+        -1: any stream; -2: one on which nothing ran.
+    until : ndarray of int64
+    """
+    only, until = np.full(len(rows), -1), resources.ts[rows].copy()
+    if table is None:
+        return only, until
+    table = table[table["sync_kind"].isin(_KINDS).to_numpy()]
+    call = rows_of_correlation(resources, table["correlation"].to_numpy())
+    order = np.argsort(rows, kind="stable")
+    at = np.searchsorted(rows[order], call)
+    hit = (call >= 0) & (at < len(rows))
+    hit[hit] = rows[order][at[hit]] == call[hit]
+    table, call, at = table[hit], call[hit], order[at[hit]]
+    kind = table["sync_kind"].to_numpy()
+    stream = np.where(kind == "Stream Sync", table["stream"].to_numpy(), table["wait_on_stream"].to_numpy())
+    track = stream_tracks(resources.trace, table["device"].to_numpy(), stream)
+    one = (kind != "Context Sync") & (stream >= 0)
+    only[at[one]] = np.where(track[one] >= 0, track[one], -2)
+    recorded = rows_of_correlation(resources, table["wait_on_correlation"].to_numpy())
+    event = (kind == "Event Sync") & (recorded >= 0)
+    until[at[event]] = resources.ts[recorded[event]]
+    return only, until
+
+
+def waiting_calls(resources: Resources) -> BoolArray:
+    """Return which slices are calls in which a thread waits for a device."""
+    trace = resources.trace
+    calls = resources.category("sync") | resources.named(_FREE)
+    if not trace.slices["category"].isin(["launch", "sync"]).any() and resources.streams:
+        host = on_host(trace)  # without calls of a runtime, operators that read a number are what waits
+        calls[host.rows[waiting(trace, host)]] = True
+    return calls & resources.on_threads()
+
+
+def device_waits(resources: Resources, streams: dict[int, StreamWork], table: pd.DataFrame | None) -> Waits:
+    """Find what calls waited for: of the work that had been launched before, what ended last inside them.
+
+    Parameters
+    ----------
+    resources : Resources
+    streams : dict of int to StreamWork
+    table : DataFrame or None
+        What the file tells of waits, as `sync_table`.
+
+    Returns
+    -------
+    Waits
+        Calls in which nothing that they could wait for ended waited for nothing, and are left out. Work
+        that ends after a call was not what it waited for.
+    """
+    rows = np.flatnonzero(waiting_calls(resources))
+    begin, end = resources.ts[rows], resources.end[rows]
+    only, until = _scopes(resources, rows, table)
+    best, second = begin.copy(), begin.copy()
+    cause = np.full(len(rows), -1)
+    for track, stream in streams.items():
+        ends = stream.end[stream.order]
+        highest = np.maximum.accumulate(ends)
+        which = np.maximum.accumulate(np.where(ends == highest, np.arange(len(ends)), 0))
+        at = np.searchsorted(stream.when, until, side="left") - 1
+        last = np.maximum(at, 0)
+        done = np.where(at >= 0, highest[last], -FAR)
+        fits = (done > begin) & (done <= end) & ((only == -1) | (only == track))
+        later = fits & (done > best)
+        second = np.where(later, best, np.where(fits, np.maximum(second, done), second))
+        cause = np.where(later, stream.rows[stream.order[which[last]]], cause)
+        best = np.where(later, done, best)
+    hit = cause >= 0
+    return Waits.of_calls(resources, rows[hit], best[hit], cause[hit], "wait", (best - second)[hit])
+
+
+def blocking_copies(resources: Resources, stream: StreamWork) -> Waits:
+    """Find copies that end inside the call that asked for them: it waited for them."""
+    is_copy = np.append(resources.named(_COPY), False)
+    own = (stream.call >= 0) & is_copy[stream.call]
+    row, call = stream.rows[own], stream.call[own]
+    inside = (resources.end[row] <= resources.end[call]) & (resources.end[row] > resources.ts[call])
+    inside &= np.isin(resources.track[call], list(resources.threads))
+    row, call = row[inside], call[inside]
+    done = resources.end[row]
+    return Waits.of_calls(resources, call, done, row, "copy", done - resources.ts[call])
+
+
+def full_queues(resources: Resources, stream: StreamWork, usual: int) -> Waits:
+    """Find launches that were held up by a full queue: long calls at the greatest depth seen.
+
+    Parameters
+    ----------
+    resources : Resources
+    stream : StreamWork
+    usual : int
+        ns; usual length of a launch call.
+
+    Notes
+    -----
+    A stream holds so many launches at most (about a thousand on NVIDIA's); a further call returns when the
+    next work begins.
+    """
+    call, begun = stream.call[stream.order], np.sort(stream.start)
+    returned = np.where(call >= 0, resources.end[call], -FAR)
+    length = np.where(call >= 0, resources.end[call] - resources.ts[call], 0)
+    ahead = np.arange(len(call)) - np.searchsorted(begun, returned, side="right")
+    depth = int(ahead[call >= 0].max(initial=0))
+    at = np.searchsorted(begun, returned, side="right") - 1
+    full = (call >= 0) & (length > _LONG * max(usual, 1)) & (ahead >= depth - 1) & (depth >= _DEPTH)
+    full &= (at >= 0) & (begun[np.maximum(at, 0)] > np.where(call >= 0, resources.ts[call], FAR))
+    full &= np.isin(resources.track[call], list(resources.threads))
+    call, row = call[full], stream.rows[at[full]]
+    done = resources.ts[row]
+    return Waits.of_calls(resources, call, done, row, "queue", done - resources.ts[call])
+
+
+def loader_waits(resources: Resources) -> list[Waits]:
+    """Find waits for workers of DataLoaders: for the end of the batch that they were linked to.
+
+    Notes
+    -----
+    A worker that was idle before it began a batch had been asked for it just then by who waited for its
+    batches.
+    """
+    flows = resources.trace.flows
+    source, target = flows["src"].to_numpy(), flows["dst"].to_numpy()
+    link = (flows["kind"] == "link").to_numpy() & resources.named(_LOADER)[target]
+    source, target = source[link], target[link]
+    done = np.minimum(resources.end[source], resources.end[target])
+    inside = (done > resources.ts[target]) & np.isin(resources.track[source], list(resources.threads))
+    source, target, done = source[inside], target[inside], done[inside]
+    if not len(source):
+        return []
+    track, none = resources.track[source], np.full(len(source), -1)
+    code = np.full(len(source), WAITS.index("loader"))
+    begin, end = resources.ts[target], resources.end[target]
+    waits = [Waits(resources.track[target], begin, done, end, track, none, target, code, done - begin)]
+    for worker in np.unique(track):
+        asker = int(resources.track[target[track == worker]][0])
+        at, owner = resources.segments(int(worker))
+        until = np.append(at[1:], FAR)
+        idle = (owner < 0) & (until < FAR)
+        begin, end = at[idle], until[idle]
+        count = len(begin)
+        waits.append(
+            Waits(
+                np.full(count, worker), begin, end, end, np.full(count, asker), np.full(count, -1),
+                np.full(count, -1), np.full(count, WAITS.index("loader")), end - begin,
+            )
+        )  # fmt: skip
+    return waits

@@ -1,0 +1,226 @@
+"""The walk backwards from the end of a window, which charges every instant once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ...trace.arrays import IntArray
+from .dependences import Dependences
+from .resources import EVENT, EVENTS, LAUNCH, NOTHING, WAITS, StreamWork
+from .segments import FAR
+
+RUNS: Final = ("host", "wait-wakeup", "work", "launch-latency", "event-latency")
+"""What a run of the path is: time of a thread, from the end of what it waited for until it went on, work of a
+stream that follows one upon another, from a launch to the start, from an event to the start."""
+
+HOPS: Final = (*WAITS, "launch", *EVENTS[1:], "unrecorded")
+"""Why the path goes on elsewhere: waits of threads, then what bound device work."""
+
+_STUCK: Final = 8
+"""After so many hops in which no time passed, only waits that ended strictly earlier are followed."""
+
+
+class Runs(NamedTuple):
+    """Runs of the path, last first; columns of int64.
+
+    Attributes
+    ----------
+    track, start, end : ndarray of int64
+    kind : ndarray of int64
+        Place in `RUNS`.
+    row : ndarray of int64
+        The slice that came late, of latencies; the last work, of work; -1 else.
+    """
+
+    track: IntArray
+    start: IntArray
+    end: IntArray
+    kind: IntArray
+    row: IntArray
+
+
+class Hops(NamedTuple):
+    """Where the path goes on elsewhere, last first; columns of int64.
+
+    Attributes
+    ----------
+    when : ndarray of int64
+        ns; where the path arrives at the cause.
+    track, slice : ndarray of int64
+        What waited: the call or the device work; -1 where it is no slice.
+    cause_track, cause : ndarray of int64
+        What it waited for; -1 where that is a thread.
+    kind : ndarray of int64
+        Place in `HOPS`.
+    margin : ndarray of int64
+        ns by which this was later than the next candidate; `FAR` where there was none.
+    """
+
+    when: IntArray
+    track: IntArray
+    slice: IntArray
+    cause_track: IntArray
+    cause: IntArray
+    kind: IntArray
+    margin: IntArray
+
+
+class Path(NamedTuple):
+    """The critical path of ``[begin, end)``."""
+
+    begin: int
+    end: int
+    runs: Runs
+    hops: Hops
+
+
+@dataclass(slots=True)
+class _Walker:
+    """Where a walk is, and what it has charged."""
+
+    begin: int
+    track: int
+    row: int
+    t: int
+    still: int = 0
+    runs: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    hops: list[tuple[int, int, int, int, int, int, int]] = field(default_factory=list)
+
+    def charge(self, start: int, kind: int, row: int = -1) -> None:
+        start = max(start, self.begin)
+        if start < self.t:
+            self.runs.append((self.track, start, self.t, kind, row))
+            self.t, self.still = start, 0
+
+    def go(self, track: int, row: int, slice_: int, kind: int, margin: int) -> None:
+        self.hops.append((self.t, self.track, slice_, track, row, kind, margin))
+        self.track, self.row = track, row
+
+
+def walk(graph: Dependences, begin: int, end: int, track: int | None = None, row: int = -1) -> Path:
+    """Follow what each instant of a window waited for, from its end to its begin.
+
+    Parameters
+    ----------
+    graph : Dependences
+    begin, end : int
+        The window, ns.
+    track : int, optional
+        Where it ends; by default on the main thread.
+    row : int
+        The device work that runs last, where `track` is a stream.
+
+    Returns
+    -------
+    Path
+        Its runs partition the window.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> from notebook_prof.analysis.critical_path.dependences import dependences
+    >>> trace = draw('''
+    ... main:     [mm]  [sync     ]
+    ... stream 7:     [gemm    ]
+    ... ''', launches=[("mm", "gemm")], categories={"sync": "sync"})
+    >>> runs = walk(dependences(trace), 0, 17).runs
+    >>> [(RUNS[kind], int(start), int(end)) for kind, start, end in zip(runs.kind, runs.start, runs.end)]
+    [('wait-wakeup', 14, 17), ('work', 4, 14), ('host', 0, 4)]
+    """
+    walker = _Walker(begin, graph.main if track is None else track, row, end)
+    host = RUNS.index("host")
+    while walker.t > begin:
+        walker.still += 1
+        if walker.track in graph.streams:
+            _leave_stream(graph, walker)
+            continue
+        waits = graph.threads.get(walker.track)
+        k = -1
+        if waits is not None:
+            side = "right" if walker.still < _STUCK else "left"
+            k = int(np.searchsorted(waits.done, walker.t, side=side)) - 1  # type: ignore[call-overload]
+        if k < 0 or waits is None:
+            walker.charge(begin, host)
+            break
+        walker.charge(min(int(waits.end[k]), walker.t), host)
+        call, kind = int(waits.slice[k]), int(waits.kind[k])
+        walker.charge(int(waits.done[k]), RUNS.index("wait-wakeup"), call)
+        if walker.t > begin:
+            walker.go(int(waits.track[k]), int(waits.row[k]), call, kind, int(waits.margin[k]))
+    shape = np.array(walker.runs, np.int64).reshape(-1, len(Runs._fields)).T
+    hops = np.array(walker.hops, np.int64).reshape(-1, len(Hops._fields)).T
+    return Path(begin, end, Runs(*shape), Hops(*hops))
+
+
+def _leave_stream(graph: Dependences, walker: _Walker) -> None:
+    """Charge the run of work that the stream itself bound, and go to what bound the first of it."""
+    stream: StreamWork = graph.streams[walker.track]
+    root = int(stream.root[graph.position[walker.row]])
+    first = int(stream.rows[root])
+    walker.charge(int(stream.start[root]), RUNS.index("work"), walker.row)
+    if walker.t <= walker.begin:
+        return
+    bound, margin = stream.bound[root], int(stream.margin[root])
+    if bound == LAUNCH:
+        call = int(stream.call[root])
+        walker.charge(int(stream.launched[root]), RUNS.index("launch-latency"), first)
+        _go_inside(graph, walker, int(graph.resources.track[call]), call, first, "launch", margin)
+    elif bound == EVENT:
+        source = int(stream.event[root])
+        walker.charge(int(graph.resources.end[source]), RUNS.index("event-latency"), first)
+        kind = EVENTS[int(stream.event_kind[root])]
+        _go_inside(graph, walker, int(graph.resources.track[source]), source, first, kind, margin)
+    elif bound == NOTHING:
+        _go_inside(graph, walker, graph.main, -1, first, "unrecorded", FAR)
+
+
+def _go_inside(
+    graph: Dependences, walker: _Walker, track: int, row: int, slice_: int, kind: str, margin: int
+) -> None:
+    """Go to a cause, unless the window begins before it."""
+    if walker.t > walker.begin:
+        walker.go(track, row, slice_, HOPS.index(kind), margin)
+
+
+def cut_at_owners(graph: Dependences, runs: Runs) -> tuple[Runs, IntArray]:
+    """Cut runs where the owner of their instants changes.
+
+    Returns
+    -------
+    pieces : Runs
+        By start; they partition what the runs did. `row` is the slice that is charged, -1 for nobody; of a
+        latency the slice that came late.
+    run : ndarray of int64
+        The run of each piece.
+    """
+    parts: list[Runs] = []
+    sources: list[IntArray] = []
+    whole = (runs.kind == RUNS.index("launch-latency")) | (runs.kind == RUNS.index("event-latency"))
+    for track in np.unique(runs.track):
+        here = runs.track == track
+        late = np.flatnonzero(here & whole)
+        parts.append(Runs(*(column[late] for column in runs)))
+        sources.append(late)
+        cut = np.flatnonzero(here & ~whole)
+        start, end = runs.start[cut], runs.end[cut]
+        at, owner = graph.segments(int(track))
+        first = np.searchsorted(at, start, side="right") - 1
+        count = np.searchsorted(at, end, side="left") - first
+        before = np.cumsum(count) - count
+        segment = np.arange(int(count.sum())) - np.repeat(before - first, count)
+        starts = at[segment]
+        ends = np.append(at, FAR)[segment + 1]
+        starts[before] = start
+        ends[before + count - 1] = end
+        row = owner[segment]
+        kind = np.repeat(runs.kind[cut], count)
+        parts.append(Runs(np.full(len(segment), track), starts, ends, kind, row))
+        sources.append(np.repeat(cut, count))
+    if not parts:
+        return runs, np.empty(0, np.int64)
+    every = Runs(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    order = np.argsort(every.start, kind="stable")
+    return Runs(*(column[order] for column in every)), np.concatenate(sources)[order]

@@ -1,0 +1,315 @@
+"""Random programs of threads, streams, events and waits, run to a Trace with its true critical path.
+
+A program is data. `Run` executes it instruction by instruction on a simulated clock and notes for every
+stretch of a thread or a stream which one had to end before it could begin; its `path` follows these notes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pandas as pd
+
+from ..trace import Trace, TraceBuilder
+
+Instruction = tuple[Any, ...]
+Piece = tuple[int, int, str, str]
+"""Begin, end, thread or stream, and what is charged: empty for nobody."""
+
+_KINDS: Final = ("op", "launch", "graph", "sync", "device", "copy", "event", "event-sync", "hand-over")
+_WAITS: Final = {
+    "sync": ("cudaStreamSynchronize", "Stream Sync"),
+    "device": ("cudaDeviceSynchronize", "Context Sync"),
+    "event-sync": ("cudaEventSynchronize", "Event Sync"),
+}
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Latencies that no recorder sees, in ns: launch, stream, wait, hand-over; and a call's length."""
+
+    launch: int = 5_000
+    spacing: int = 1_000
+    wake: int = 4_000
+    hand_over: int = 3_000
+    call: int = 6_000
+
+
+def program(
+    seed: int, *, streams: int = 3, length: int = 40, events: bool = True, threads: bool = True
+) -> list[Instruction]:
+    """Draw the instructions of a main thread; an autograd thread takes over in between.
+
+    Parameters
+    ----------
+    seed : int
+    streams, length : int
+    events : bool
+        Whether streams wait for events of one another.
+    threads : bool
+        Whether work is handed over to a second thread.
+    """
+    return _draw(random.Random(seed), length, list(range(streams)), events, threads, iter(range(10**9)))
+
+
+def _draw(
+    rng: random.Random, count: int, streams: list[int], events: bool, threads: bool, number: Any
+) -> list[Instruction]:
+    weights = [8, 14, 1, 1.2, 0.6, 0.8, 3 * events, 0.6 * events, 0.8 * threads]
+    out: list[Instruction] = []
+    for kind in rng.choices(_KINDS, weights, k=count):
+        i, stream, long = (
+            next(number),
+            rng.choice(streams),
+            int(10 ** rng.uniform(3.5, 5.5)) + rng.randrange(997),
+        )
+        if kind == "op":
+            out.append((kind, i, long // 3))
+        elif kind in ("launch", "graph"):
+            size = rng.randrange(2, 6) if kind == "graph" else 1
+            out.append((kind, i, stream, [long + k for k in range(size)], rng.randrange(500, 9000)))
+        elif kind == "event":
+            if len(streams) > 1:
+                out.append((kind, i, stream, rng.choice([one for one in streams if one != stream])))
+        elif kind == "hand-over":
+            out.append((kind, i, _draw(rng, rng.randrange(2, 9), streams, events, False, number)))
+        else:
+            out.append((kind, i, stream, long // 4))
+    return [*out, ("device", next(number), 0, 0)] if threads else out
+
+
+@dataclass(eq=False)
+class Stretch:
+    """Something that a thread or a stream does, and what had to end before.
+
+    Attributes
+    ----------
+    resource, name : str
+    start, end : int
+    category : str
+    cause : (int, Stretch), optional
+        The instant at which what bound this was done, and what that was.
+    launcher : Stretch, optional
+    begun_by : (int, Stretch or None), optional
+        Of the first stretch of a hand-over: when, and what the other thread had done last.
+    told : dict
+        What the recorder says of a wait.
+    """
+
+    resource: str
+    name: str
+    start: int
+    end: int
+    category: str = "operator"
+    cause: tuple[int, Stretch] | None = None
+    launcher: Stretch | None = None
+    begun_by: tuple[int, Stretch | None] | None = None
+    told: dict[str, Any] = field(default_factory=dict)
+
+
+class Run:
+    """A program that was executed.
+
+    Parameters
+    ----------
+    instructions : sequence
+        Of `program`.
+    costs : Costs
+
+    Examples
+    --------
+    >>> run = Run(program(3, length=5))
+    >>> pieces = run.path()
+    >>> pieces[0][0], pieces[-1][1] == run.end, run.trace().span.end == run.end
+    (0, True, True)
+    """
+
+    def __init__(self, instructions: Sequence[Instruction], costs: Costs = Costs()) -> None:
+        self._costs = costs
+        self.stretches: dict[str, list[Stretch]] = {}
+        self._events: dict[int, list[Stretch]] = {}
+        self._clock = {"main": 0, "autograd": 0}
+        for one in instructions:
+            self._execute("main", one)
+        self.end = self._clock["main"]
+
+    def _last(self, stream: int) -> Stretch | None:
+        own = self.stretches.get(f"s{stream}")
+        return own[-1] if own else None
+
+    def _host(self, thread: str, name: str, dur: int, category: str = "operator") -> Stretch:
+        begin = self._clock[thread]
+        made = Stretch(thread, name, begin, begin + dur, category)
+        self.stretches.setdefault(thread, []).append(made)
+        self._clock[thread] = made.end
+        return made
+
+    def _device(self, stream: int, name: str, dur: int, call: Stretch, category: str = "kernel") -> Stretch:
+        costs, before = self._costs, self._last(stream)
+        causes = [(call.end + costs.launch, call.end, call)]
+        bound = [*([before] if before else []), *self._events.pop(stream, [])]
+        causes += [(one.end + costs.spacing, one.end, one) for one in bound]
+        start, at, cause = max(causes, key=lambda one: one[0])
+        made = Stretch(f"s{stream}", name, start, start + dur, category, (at, cause), call)
+        self.stretches.setdefault(made.resource, []).append(made)
+        return made
+
+    def _block(self, call: Stretch, cause: Stretch | None) -> None:
+        """Let a call last until its cause is done, if that is later."""
+        if cause is None or cause.end <= call.start or cause.end + self._costs.wake <= call.end:
+            return
+        call.end, call.cause = cause.end + self._costs.wake, (cause.end, cause)
+        self._clock[call.resource] = call.end
+
+    def _execute(self, thread: str, instruction: Instruction) -> None:
+        kind, i, *rest = instruction
+        if kind == "op":
+            self._host(thread, f"op{i}", rest[0])
+        elif kind in ("launch", "graph"):
+            self._host(thread, f"aten{i}", rest[2])
+            name = "cudaLaunchKernel" if kind == "launch" else "cudaGraphLaunch"
+            call = self._host(thread, f"{name}#{i}", self._costs.call, "launch")
+            for k, dur in enumerate(rest[1]):
+                self._device(rest[0], f"kernel{i}.{k}", dur, call)
+        elif kind == "event":
+            record = self._host(thread, f"cudaEventRecord#{i}", 900, "launch")
+            wait = self._host(thread, f"cudaStreamWaitEvent#{i}", 1100, "launch")
+            wait.told = {"stream": rest[1], "on": rest[0], "record": record, "kind": "Stream Wait Event"}
+            if (source := self._last(rest[0])) is not None:
+                self._events.setdefault(rest[1], []).append(source)
+        elif kind in _WAITS:
+            self._wait(thread, kind, i, rest[0])
+        elif kind == "copy":
+            call = self._host(thread, f"cudaMemcpyAsync#{i}", self._costs.call, "launch")
+            self._block(call, self._device(rest[0], f"copy{i}", rest[1], call, "memcpy"))
+        elif kind == "hand-over":
+            self._hand_over(thread, rest[0])
+
+    def _wait(self, thread: str, kind: str, i: int, stream: int) -> None:
+        record = self._host(thread, f"cudaEventRecord#{i}", 900, "launch") if kind == "event-sync" else None
+        cause = self._last(stream)
+        if kind == "device":
+            streams = [own[-1] for name, own in self.stretches.items() if name[0] == "s"]
+            cause = max(streams, key=lambda one: one.end, default=None)
+        name, told = _WAITS[kind]
+        call = self._host(thread, f"{name}#{i}", 2_000, "sync")
+        call.told = {"stream": stream, "on": stream, "record": record, "kind": told}
+        self._block(call, cause)
+
+    def _hand_over(self, thread: str, instructions: Sequence[Instruction]) -> None:
+        begin, costs = self._clock[thread], self._costs
+        before = self.stretches.get(thread, [None])[-1]
+        self._clock["autograd"] = begin + costs.hand_over
+        first = len(self.stretches.get("autograd", []))
+        for one in instructions:
+            self._execute("autograd", one)
+        done = self.stretches.get("autograd", [])[first:]
+        if not done:
+            return
+        done[0].begun_by = begin, before
+        back = done[-1].end + costs.hand_over
+        self._clock[thread] = back
+        cause = done[-1].end, done[-1]
+        self.stretches.setdefault(thread, []).append(Stretch(thread, "", back, back, "resume", cause))
+
+    def path(self) -> list[Piece]:
+        """Return the true critical path: pieces that partition the run, in order."""
+        out: list[tuple[str, int, int, str]] = []
+        t, one = self.end, self.stretches["main"][-1]
+        while True:
+            if one.cause is not None and one.resource[0] == "s":
+                at, cause = one.cause
+                out.append((one.resource, one.start, t, one.name))
+                gap = one.name if cause.category == "launch" or cause.resource != one.resource else ""
+                out.append((one.resource, at, one.start, gap))
+                t, one = at, cause
+                continue
+            if (
+                one.cause is not None and one.cause[0] <= t
+            ):  # else the path left this call before it was blocked
+                at, cause = one.cause
+                out.append((one.resource, at, t, one.name))
+                t, one = at, cause
+                continue
+            out.append((one.resource, one.start, t, one.name))
+            t = one.start
+            if one.begun_by is not None:
+                at, cause_or_none = one.begun_by
+                out.append((one.resource, at, t, ""))
+                t = at
+                if cause_or_none is None:
+                    break
+                one = cause_or_none
+                continue
+            own = self.stretches[one.resource]
+            place = own.index(one)
+            if not place:
+                break
+            one = own[place - 1]
+        if t > 0:
+            out.append(("main", 0, t, ""))
+        return sorted((start, end, where, name) for where, start, end, name in out if start < end)
+
+    def trace(self, *, waits_told: bool = True) -> Trace:
+        """Return what a recorder would have made of it.
+
+        Parameters
+        ----------
+        waits_told : bool
+            Whether it says which streams events and waits are of.
+        """
+        builder = TraceBuilder()
+        builder.steps(0, 0, self.end, "mark")
+        track = {"main": builder.track("main")}
+        for name in sorted(self.stretches):
+            if name not in track:
+                track[name] = (
+                    builder.track(name, "stream", device=0, stream=int(name[1:]))
+                    if name[0] == "s"
+                    else builder.track(name)
+                )
+        handle: dict[int, Any] = {}
+        number: dict[int, int] = {}
+        every = [one for own in self.stretches.values() for one in own if one.category != "resume"]
+        for correlation, one in enumerate(every, 1):
+            number[id(one)] = correlation
+            handle[id(one)] = builder.slices(
+                ts=one.start,
+                dur=one.end - one.start,
+                name=one.name,
+                category=one.category,
+                track=track[one.resource],
+                correlation=correlation,
+            )
+        rows = []
+        for one in every:
+            if one.launcher is not None:
+                builder.flows("launch", handle[id(one.launcher)], handle[id(one)])
+            if one.told:
+                record = one.told["record"]
+                told = {"device": 0, "stream": one.told["stream"], "sync_kind": one.told["kind"]}
+                told |= {"correlation": number[id(one)], "wait_on_stream": one.told["on"]}
+                rows.append({**told, "wait_on_correlation": number[id(record)] if record else -1})
+        if waits_told and rows:
+            builder.metadata["tables"] = {"device_events": pd.DataFrame(rows)}
+        return builder.seal()
+
+
+def joined(path: Sequence[Piece]) -> list[Piece]:
+    """Put neighbours of the same resource and name together.
+
+    Examples
+    --------
+    >>> joined([(0, 2, "main", "op"), (2, 5, "main", "op"), (5, 6, "main", "")])
+    [(0, 5, 'main', 'op'), (5, 6, 'main', '')]
+    """
+    out: list[Piece] = []
+    for piece in path:
+        if out and out[-1][2:] == piece[2:] and out[-1][1] == piece[0]:
+            out[-1] = (out[-1][0], *piece[1:])
+        else:
+            out.append(piece)
+    return out

@@ -1,0 +1,67 @@
+"""The critical path against simulated programs whose true path is known."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from notebook_prof import Profile
+from notebook_prof.testing.programs import Run, joined, program
+
+COUNT = 100
+
+
+def found(run: Run, *, waits_told: bool) -> list[tuple[int, int, str, str]]:
+    pieces = Profile(run.trace(waits_told=waits_told)).critical_path()
+    names = pieces["name"].astype(object).fillna("")
+    columns = (pieces["start_ns"], pieces["end_ns"], pieces["resource"].astype(str), names)
+    return [(int(a), int(b), str(c), str(d)) for a, b, c, d in zip(*columns, strict=True)]
+
+
+def compared(first: int, *, waits_told: bool = True, **options: object) -> tuple[float, float]:
+    """Share of programs whose paths are equal piece by piece, and mean share of time charged otherwise."""
+    equal, off = [], []
+    for seed in range(first, first + COUNT):
+        run = Run(program(seed, **options))  # type: ignore[arg-type]
+        resources = {name: name for name in run.stretches}
+        true, walked = joined(run.path()), joined(found(run, waits_told=waits_told))
+        walked = [(a, b, _short(c, resources), d) for a, b, c, d in walked]
+        equal.append(true == walked)
+        off.append(0.0 if equal[-1] else _difference(true, walked) / run.end)
+    return float(np.mean(equal)), float(np.mean(off))
+
+
+def _short(resource: str, names: dict[str, str]) -> str:
+    return next((name for name in names if resource == name or resource.endswith(f" {name}")), resource)
+
+
+def _difference(a: list[tuple[int, int, str, str]], b: list[tuple[int, int, str, str]]) -> int:
+    cuts = sorted({t for piece in [*a, *b] for t in piece[:2]})
+    out = 0
+    for begin, end in pairwise(cuts):
+        of = [next((p[2:] for p in path if p[0] <= begin < p[1]), None) for path in (a, b)]
+        out += (end - begin) * (of[0] != of[1])
+    return out
+
+
+@pytest.mark.parametrize(
+    ("options", "told", "least", "most_off"),
+    [
+        ({}, True, 0.95, 0.002),
+        ({"threads": False}, True, 0.99, 0.0005),
+        ({"streams": 1}, True, 0.95, 0.002),
+        ({"events": False}, False, 0.9, 0.01),
+        ({}, False, 0.85, 0.02),
+    ],
+    ids=["told", "one-thread", "one-stream", "no-events-untold", "untold"],
+)
+@pytest.mark.parametrize("first", [0, 5000])
+def test_the_walk_finds_the_true_path(
+    first: int, options: dict[str, object], told: bool, least: float, most_off: float
+) -> None:
+    """Rates of the rest: two hand-overs in a row, and waits for a stream that nothing names."""
+    equal, off = compared(first, waits_told=told, **options)
+    assert equal >= least
+    assert off <= most_off
