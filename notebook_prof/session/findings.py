@@ -129,3 +129,30 @@ def torch_came_late(report: ImportReport, collectors: Sequence[str]) -> None:
             effect="the profile has no operators",
             advice="import torch in an earlier cell, or ask for steps with --steps",
         )
+
+
+_TEXTS: Final = ("out of memory", "can't allocate memory", "RESOURCE_EXHAUSTED")
+_MOST_CHARACTERS: Final = 400
+
+
+def out_of_memory(error: BaseException | None) -> dict[str, str]:
+    """Return type and text of an error that says that memory is not enough; empty for any other.
+
+    Examples
+    --------
+    >>> out_of_memory(MemoryError("no room"))
+    {'error': 'MemoryError', 'text': 'no room'}
+    >>> out_of_memory(ValueError("no room"))
+    {}
+    """
+    if error is None:
+        return {}
+    cls = type(error)
+    arguments = BaseException.__dict__["args"].__get__(error)  # not str(error), which may be the user's
+    text = arguments[0] if arguments and type(arguments[0]) is str else ""
+    name_of = type.__dict__["__name__"].__get__
+    names = [name_of(one) for one in type.__dict__["__mro__"].__get__(cls)]
+    is_of_memory = "MemoryError" in names or "OutOfMemoryError" in names
+    if not is_of_memory and not ("RuntimeError" in names and any(words in text for words in _TEXTS)):
+        return {}
+    return {"error": names[0], "text": text[:_MOST_CHARACTERS]}
