@@ -108,6 +108,7 @@ class Session:
         self._measured: dict[str, object] = {}
         self._names = names if plan.options.memory else None
         self._names_at_end: Walked | None = None
+        self._out_of_memory: dict[str, str] = {}
 
     def open(self) -> None:
         """Begin.
@@ -155,6 +156,7 @@ class Session:
             One a cycle, oldest first, never empty. None of them is begun.
         """
         with DelayedInterrupt(deliver=False) as interrupt:
+            self._out_of_memory = findings.out_of_memory(error)
             if self._names is not None:
                 self._names.error = error
             try:
@@ -402,6 +404,8 @@ class Session:
             described["partial_steps"] = sorted(cycle.steps.partial)
         if self._measured:
             described["overhead"] = self._measured
+        if self._out_of_memory:
+            described["out_of_memory"] = self._out_of_memory
         return described | self._metadata
 
     def _steps_source(self, source: Source | None) -> str:

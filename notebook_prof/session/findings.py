@@ -14,6 +14,8 @@ from .ticks import SHORTEST_NS
 from .window import Source, StepWindow
 
 _first_delay_ns: int | None = None
+_TEXTS: Final = ("out of memory", "can't allocate memory", "RESOURCE_EXHAUSTED")
+_MOST_CHARACTERS: Final = 400
 _WORDS: Final = {
     Source.MARK: "nbp.step()",
     Source.LOOP: "the training loop",
@@ -148,3 +150,26 @@ def remember_launch_delay(trace: Trace) -> None:
     global _first_delay_ns
     if _first_delay_ns is None:
         _first_delay_ns = least_launch_delay(trace)
+
+
+def out_of_memory(error: BaseException | None) -> dict[str, str]:
+    """Return type and text of an error that says that memory is not enough; empty for any other.
+
+    Examples
+    --------
+    >>> out_of_memory(MemoryError("no room"))
+    {'error': 'MemoryError', 'text': 'no room'}
+    >>> out_of_memory(ValueError("no room"))
+    {}
+    """
+    if error is None:
+        return {}
+    cls = type(error)
+    arguments = BaseException.__dict__["args"].__get__(error)  # not str(error), which may be the user's
+    text = arguments[0] if arguments and type(arguments[0]) is str else ""
+    name_of = type.__dict__["__name__"].__get__
+    names = [name_of(one) for one in type.__dict__["__mro__"].__get__(cls)]
+    is_of_memory = "MemoryError" in names or "OutOfMemoryError" in names
+    if not is_of_memory and not ("RuntimeError" in names and any(words in text for words in _TEXTS)):
+        return {}
+    return {"error": names[0], "text": text[:_MOST_CHARACTERS]}

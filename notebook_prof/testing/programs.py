@@ -95,7 +95,7 @@ class Stretch:
     launcher : Stretch, optional
     begun_by : (int, Stretch or None), optional
         Of the first stretch of a hand-over: when, and what the other thread had done last.
-    told : dict
+    wait : dict
         What the recorder says of a wait.
     """
 
@@ -107,7 +107,7 @@ class Stretch:
     cause: tuple[int, Stretch] | None = None
     launcher: Stretch | None = None
     begun_by: tuple[int, Stretch | None] | None = None
-    told: dict[str, Any] = field(default_factory=dict)
+    wait: dict[str, Any] = field(default_factory=dict)
 
 
 class Run:
@@ -165,28 +165,33 @@ class Run:
         self._clock[call.resource] = call.end
 
     def _execute(self, thread: str, instruction: Instruction) -> None:
-        kind, i, *rest = instruction
+        kind, i, *arguments = instruction
         if kind == "op":
-            self._host(thread, f"op{i}", rest[0])
+            self._host(thread, f"op{i}", arguments[0])
         elif kind in ("launch", "graph"):
-            self._host(thread, f"aten{i}", rest[2])
+            self._host(thread, f"aten{i}", arguments[2])
             name = "cudaLaunchKernel" if kind == "launch" else "cudaGraphLaunch"
             call = self._host(thread, f"{name}#{i}", self._costs.call, "launch")
-            for k, dur in enumerate(rest[1]):
-                self._device(rest[0], f"kernel{i}.{k}", dur, call)
+            for k, dur in enumerate(arguments[1]):
+                self._device(arguments[0], f"kernel{i}.{k}", dur, call)
         elif kind == "event":
             record = self._host(thread, f"cudaEventRecord#{i}", 900, "launch")
             wait = self._host(thread, f"cudaStreamWaitEvent#{i}", 1100, "launch")
-            wait.told = {"stream": rest[1], "on": rest[0], "record": record, "kind": "Stream Wait Event"}
-            if (source := self._last(rest[0])) is not None:
-                self._events.setdefault(rest[1], []).append(source)
+            wait.wait = {
+                "stream": arguments[1],
+                "on": arguments[0],
+                "record": record,
+                "kind": "Stream Wait Event",
+            }
+            if (source := self._last(arguments[0])) is not None:
+                self._events.setdefault(arguments[1], []).append(source)
         elif kind in _WAITS:
-            self._wait(thread, kind, i, rest[0])
+            self._wait(thread, kind, i, arguments[0])
         elif kind == "copy":
             call = self._host(thread, f"cudaMemcpyAsync#{i}", self._costs.call, "launch")
-            self._block(call, self._device(rest[0], f"copy{i}", rest[1], call, "memcpy"))
+            self._block(call, self._device(arguments[0], f"copy{i}", arguments[1], call, "memcpy"))
         elif kind == "hand-over":
-            self._hand_over(thread, rest[0])
+            self._hand_over(thread, arguments[0])
 
     def _wait(self, thread: str, kind: str, i: int, stream: int) -> None:
         record = self._host(thread, f"cudaEventRecord#{i}", 900, "launch") if kind == "event-sync" else None
@@ -194,9 +199,9 @@ class Run:
         if kind == "device":
             streams = [own[-1] for name, own in self.stretches.items() if name[0] == "s"]
             cause = max(streams, key=lambda one: one.end, default=None)
-        name, told = _WAITS[kind]
+        name, sync_kind = _WAITS[kind]
         call = self._host(thread, f"{name}#{i}", 2_000, "sync")
-        call.told = {"stream": stream, "on": stream, "record": record, "kind": told}
+        call.wait = {"stream": stream, "on": stream, "record": record, "kind": sync_kind}
         self._block(call, cause)
 
     def _hand_over(self, thread: str, instructions: Sequence[Instruction]) -> None:
@@ -288,11 +293,11 @@ class Run:
         for one in every:
             if one.launcher is not None:
                 builder.flows("launch", handle[id(one.launcher)], handle[id(one)])
-            if one.told:
-                record = one.told["record"]
-                told = {"device": 0, "stream": one.told["stream"], "sync_kind": one.told["kind"]}
-                told |= {"correlation": number[id(one)], "wait_on_stream": one.told["on"]}
-                rows.append({**told, "wait_on_correlation": number[id(record)] if record else -1})
+            if one.wait:
+                record = one.wait["record"]
+                row = {"device": 0, "stream": one.wait["stream"], "sync_kind": one.wait["kind"]}
+                row |= {"correlation": number[id(one)], "wait_on_stream": one.wait["on"]}
+                rows.append({**row, "wait_on_correlation": number[id(record)] if record else -1})
         if waits_told and rows:
             builder.metadata["tables"] = {"device_events": pd.DataFrame(rows)}
         return builder.seal()

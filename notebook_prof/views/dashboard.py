@@ -82,8 +82,15 @@ def dashboard_settings(trace: Trace, verdict: str, claims: Iterable[Claim] = ())
         "empty": empty_reasons(trace),
         "tabs": (tabs := rail(trace)),
         **recorded_cell(trace),
-        "open": "source" if tabs[0]["name"] == "source" else "operators",
+        "open": _first_tab(trace, tabs),
     }
+
+
+def _first_tab(trace: Trace, tabs: list[dict[str, str]]) -> str:
+    """Return the tab that is open at first: memory where there was not enough, else source."""
+    if "out_of_memory" in trace.metadata and not TABS["memory"].missing(trace):
+        return "memory"
+    return "source" if tabs[0]["name"] == "source" else "operators"
 
 
 def recorded_cell(trace: Trace) -> dict[str, dict[str, str]]:

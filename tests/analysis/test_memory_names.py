@@ -13,7 +13,10 @@ from notebook_prof import analysis
 from notebook_prof.collectors.system.names.roots import Roots
 from notebook_prof.collectors.system.names.watch import NAMES, NameWatch, Walked, put_names
 from notebook_prof.errors import OptionError
+from notebook_prof.session.findings import out_of_memory
 from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.views.dashboard import dashboard_settings
+from notebook_prof.views.tabs import TABS, Note, Panel, Table
 
 STEPS = 6
 COLUMNS = ("address", "bytes", "device", "name", "kind", "type", "kept_by", "earlier")
@@ -25,9 +28,11 @@ def walked(rows: list[tuple[Any, ...]], levels: list[dict[str, int]]) -> Walked:
     return Walked(table, levels, {"ts": 1000, "compared": 1, "left_names": "", **facts})
 
 
-def sample(*, used: int = 10_000, at_end: Walked | None = None) -> Trace:
+def sample(*, used: int = 10_000, at_end: Walked | None = None, error: BaseException | None = None) -> Trace:
     """Six steps of 100 ns; each keeps one block of 64 bytes, the last one saves 200 for backward."""
     b, n = TraceBuilder(), np.arange(STEPS)
+    if error is not None:
+        b.metadata["out_of_memory"] = out_of_memory(error)
     main = b.track("main")
     b.slices(ts=n * 100 + 10, dur=np.full(STEPS, 50), name="aten::mm", track=main)
     b.steps(step=n, ts=n * 100, dur=np.full(STEPS, 100), source="loop")
@@ -41,7 +46,7 @@ def sample(*, used: int = 10_000, at_end: Walked | None = None) -> Trace:
         (i + 1, 60, 0, "acts[]", "tensor", "float32[15]", "", 0) for i in range(STEPS)
     ]
     rows += [
-        (101, 200, 0, "saved by MmBackward0", "saved", "float32[50]", "loss", 0),
+        (101, 200, 0, "loss › MmBackward0", "saved", "float32[50]", "", 0),
         (103, 40, 0, "loss", "tensor", "float32[10]", "Out[3], _3", 0),
         (900, 400, 0, "model.weight", "parameter", "float32[100]", "", 1),
         (7000, 800, -1, "table[a]", "column", "int64[100]", "", 1),
@@ -155,3 +160,77 @@ def test_a_walk_of_this_process_sums_to_its_resident_memory() -> None:
 
 def test_the_table_of_the_trace_is_declared() -> None:
     NAMES.validate(sample().metadata["tables"]["memory_names"])
+
+
+def shown(trace: Trace) -> Panel:
+    panel = TABS["memory"].build(trace, {})
+    assert isinstance(panel, Panel)
+    return panel
+
+
+def test_the_tab_shows_names_and_what_is_left_behind() -> None:
+    tables = {part.title: part for part in shown(sample()).parts if isinstance(part, Table)}
+    names = tables["Names that hold memory"]
+    expected = analysis.memory_names(sample())
+    assert names.frame["bytes"].tolist() == expected["bytes"].tolist()
+    focused = [0 if chosen is None else 1 for chosen in names.select or ()]
+    assert focused == expected["slice"].notna().astype(int).tolist()
+    assert tables["Left behind by the cell"].frame["name"].tolist() == ["rows", "acts", "loss"]
+
+
+def test_the_tab_tells_what_was_left_out() -> None:
+    trace = sample()
+    walks = trace.metadata["tables"]["memory_walks"]
+    assert not [part for part in shown(trace).parts if isinstance(part, Note) and "complete" in part.text]
+    trace.metadata["tables"]["memory_walks"] = walks.assign(
+        left=500, left_names="rows[]", frames_left=1, saved_left=2
+    )
+    notes = [part.text for part in shown(trace).parts if isinstance(part, Note)]
+    assert (
+        "Names are not complete: 500 objects, of rows[] were left out when the time for looking was over."
+        in notes
+    )
+    assert "Locals of 1 function were not read, since they ask for their own locals." in notes
+
+
+def test_the_verdict_and_the_advice_name_what_grows() -> None:
+    trace = sample()
+    profile = nbp.Profile(trace)
+    line = next(line for line in profile.verdict.lines if line.startswith("Memory"))
+    assert "`acts[]` grows by 64 B every step" in line
+    claims = [claim for claim in profile.verdict.claims if claim.table == "memory_names"]
+    assert [claim.value for claim in claims] == [64]
+    assert all(claim.holds(trace) for claim in claims)
+    finding = profile.advice().set_index("rule")["finding"]["memory-growth"]
+    assert finding.endswith("; acts[] keeps 64 B more after each.")
+
+
+def test_without_memory_enough_the_profile_opens_on_memory() -> None:
+    assert dashboard_settings(sample(), "")["open"] != "memory"
+    trace = sample(error=MemoryError("no room"))
+    assert dashboard_settings(trace, "")["open"] == "memory"
+    first, second, *_ = shown(trace).parts
+    assert first == Note("The cell ran out of memory. MemoryError: no room", warns=True)
+    assert isinstance(second, Table)
+    assert second.title == "Names that hold memory"
+    verdict = analysis.verdict(trace)
+    line = next(line for line in verdict.lines if line.startswith("Memory"))
+    assert "not enough: `table[a]` holds 800 B, 8.0 % of what is used" in line
+    assert all(claim.holds(trace) for claim in verdict.claims)
+
+
+def test_which_errors_say_that_memory_is_not_enough() -> None:
+    class Mine(MemoryError):
+        def __str__(self) -> str:
+            raise RuntimeError("code of the user's ran")
+
+    torch_like = type("OutOfMemoryError", (RuntimeError,), {})
+    assert out_of_memory(Mine("x")) == {"error": "Mine", "text": "x"}
+    assert (
+        out_of_memory(torch_like("CUDA out of memory. Tried to allocate 2 GiB"))["error"]
+        == "OutOfMemoryError"
+    )
+    assert out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried …"))
+    assert not out_of_memory(RuntimeError("shapes differ"))
+    assert not out_of_memory(ValueError("out of memory"))
+    assert not out_of_memory(None)

@@ -67,6 +67,10 @@ def test_what_an_error_keeps(torch_kernel: Kernel) -> None:
     cell = "def boom():\n    lost = np.ones(123_456)\n    raise MemoryError('mine')\nboom()"
     reply = torch_kernel.run(f"%%profile p --quiet\n{cell}")
     assert reply.error == "MemoryError"
+    opened = "from notebook_prof.views.dashboard import dashboard_settings as settings"
+    torch_kernel.must(opened)
+    assert torch_kernel.value("settings(p.trace, '')['open']") == "memory"
+    assert torch_kernel.value("p.trace.metadata['out_of_memory']['text']") == "mine"
     left = torch_kernel.value("p.memory.left_behind().set_index('name')['release'].to_dict()")
     assert left["traceback: boom:4"].startswith("sys.last_exc")
 

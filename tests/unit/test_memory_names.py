@@ -223,7 +223,7 @@ def test_a_walk_ends_in_time_and_tells_what_it_left() -> None:
     begun = time.thread_time_ns()
     walked = walk_names(Roots({"rows": rows, "last": np.zeros(1000)}))
     spent = time.thread_time_ns() - begun
-    assert walked.facts["left"] > 0
+    assert 300_000 < walked.facts["left"] + walked.facts["objects"] / 3 < 900_000
     assert "rows[]" in walked.facts["left_names"]
     assert "last" in walked.buffers["name"].tolist(), "a large container waits for its turn"
     assert walked.facts["walk_ns"] < 60_000_000

@@ -9,6 +9,7 @@ import numpy as np
 from ...units import format_bytes, format_count, format_share
 from ..memory.growth import memory_growth
 from ..memory.level_growth import matters
+from ..memory.names import memory_names
 from ..time.overview import device_properties
 from .finding import Finding, Run, evidence, named
 
@@ -38,7 +39,8 @@ def memory_growth_rule(run: Run) -> Finding | None:
     return Finding(
         "memory-growth",
         f"Memory grows by {format_bytes(growth)} every step; {name}{where} leaves "
-        f"{format_bytes(int(first['bytes_per_step']))} behind in each of {int(first['steps'])} steps.",
+        f"{format_bytes(int(first['bytes_per_step']))} behind in each of {int(first['steps'])} steps"
+        f"{_growing_name(run)}.",
         "Keep numbers and not tensors across steps: losses.append(loss.item()), or loss.detach() where "
         "reading it would make the host wait; empty lists, caches and hooks that collect tensors.",
         gain_bytes=growth,
@@ -46,6 +48,16 @@ def memory_growth_rule(run: Run) -> Finding | None:
         rows=rows,
         count=len(rows),
     )
+
+
+def _growing_name(run: Run) -> str:
+    """Return which name grows most; empty where no name was seen to grow."""
+    names = memory_names(run.trace)
+    names = names[names["name"].notna() & (names["bytes_per_step"].fillna(0) > 0).to_numpy(bool)]
+    if not len(names):
+        return ""
+    row = names.loc[names["bytes_per_step"].astype("int64").idxmax()]
+    return f"; {row['name']} keeps {format_bytes(int(row['bytes_per_step']))} more after each"
 
 
 def _unnamed_growth(size: int, grown: int, steps: int) -> Finding:

@@ -132,11 +132,11 @@ def _of_thread(
         joined |= later
     for other, (a, b) in others.items():  # begun by who was busy when it was idle
         k = np.searchsorted(a, end, side="left") - 1
-        asked = np.where(k >= 0, np.minimum(b[np.maximum(k, 0)], end), -FAR)
-        fits = ~joined & empty & (asked > begin)
-        later = fits & (asked > best)
-        second = np.where(later, best, np.where(fits, np.maximum(second, asked), second))
-        best, source = np.where(later, asked, best), np.where(later, other, source)
+        request = np.where(k >= 0, np.minimum(b[np.maximum(k, 0)], end), -FAR)
+        fits = ~joined & empty & (request > begin)
+        later = fits & (request > best)
+        second = np.where(later, best, np.where(fits, np.maximum(second, request), second))
+        best, source = np.where(later, request, best), np.where(later, other, source)
     hit = source >= 0
     count = int(hit.sum())
     none, kind = np.full(count, -1), np.full(count, WAITS.index("hand-over"))

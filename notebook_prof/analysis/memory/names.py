@@ -71,7 +71,8 @@ def memory_names(trace: Trace, *, at: Moment = "recording", device: int | None =
 
         - ``name`` str: the first one that leads to the buffers, as ``model.0.weight``, ``acts[]`` (all
           elements of a list), ``opt.state[model.0.weight]['exp_avg']``, ``df[price]``, ``Out[9]``,
-          ``traceback: train:12 › x``; missing where there is none;
+          ``traceback: train:12 › x``, ``loss › MmBackward0`` (saved by that function of its graph); missing
+          where there is none;
         - ``kind`` str: ``parameter gradient buffer optimizer tensor array column arrow bytes``; ``saved`` for
           the backward pass; ``objects``: Python objects, about, from 64 KiB on; ``file``: mapped, its pages
           are not counted; ``unnamed``: blocks of the recording that no name leads to, or whose
@@ -90,7 +91,7 @@ def memory_names(trace: Trace, *, at: Moment = "recording", device: int | None =
           steps;
         - ``created_line``, ``operator`` str, ``slice`` Int64: of the allocation of the largest recorded
           buffer; missing where none was recorded;
-        - ``kept_by`` str: up to four more names; of saved tensors, the variables whose graph keeps them.
+        - ``kept_by`` str: up to four more names.
 
     Raises
     ------
@@ -315,7 +316,7 @@ def memory_left_behind(trace: Trace) -> pd.DataFrame:
     new = names[(names["new_bytes"] > 0).fillna(False).to_numpy(bool)]
     if not len(new):
         return LEFT.empty()
-    holders = new["name"].where(new["kind"] != "saved", new["kept_by"])
+    holders = new["name"]
     new = new.assign(
         root=holders.str.extract(_ROOT)[0].fillna(holders), leads=holders + ", " + new["kept_by"]
     )

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 
 from ...units import format_bytes, format_items, format_share
+from ..memory.level_growth import matters
+from ..memory.names import MAPPED, memory_names
 from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
 from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
@@ -205,7 +207,40 @@ def _memory(facts: Facts) -> Sentence:
         kind = say(", resident; ", before, " at the start") if source == "rss" else say()
         piece = say("peak ", highest, f" ({where}") + kind + say(") at ", cite_ns(int(row["ts"]), ts))
         pieces.append(piece + growing)
-    return say("Memory: ", joined(pieces, " · "))
+    return say("Memory: ", joined([*pieces, *_names(facts)], " · "))
+
+
+def _names(facts: Facts) -> list[Sentence]:
+    """Return the name that grows most, and where memory was not enough the one that holds most."""
+    if facts.window is not None:
+        return []
+    names = memory_names(facts.trace)
+    names = names[names["name"].notna() & (names["kind"] != MAPPED)]
+    pieces = []
+    if "out_of_memory" in facts.trace.metadata and len(names):
+        largest = names.loc[names["bytes"].idxmax()]
+        size, share = _cite_name(largest, "bytes"), float(largest["share"])
+        of = Source("memory_names", "share", _row_of(largest))
+        pieces.append(say(f"not enough: `{short(largest['name'])}` holds ", size, ", ",
+                          cite(format_share(share), share, of), " of what is used"))  # fmt: skip
+    grows = names[names["bytes_per_step"].fillna(0) > 0]
+    if len(grows):
+        row = grows.loc[grows["bytes_per_step"].astype("int64").idxmax()]
+        more, count = int(row["bytes_per_step"]), len(facts.trace.steps) - 2
+        if matters(more, count, facts.peak, int(row["device"]), "allocator"):
+            growth = _cite_name(row, "bytes_per_step")
+            pieces.append(say(f"`{short(row['name'])}` grows by ", growth, " every step"))
+    return pieces
+
+
+def _row_of(row: pd.Series[Any]) -> dict[str, Any]:
+    return {"name": str(row["name"]), "kind": str(row["kind"]), "device": int(row["device"])}
+
+
+def _cite_name(row: pd.Series[Any], column: str) -> Claim:
+    """Return a claim about bytes of a name."""
+    size = int(row[column])
+    return cite(format_bytes(size), size, Source("memory_names", column, _row_of(row)))
 
 
 def short(name: object, limit: int = 48) -> str:

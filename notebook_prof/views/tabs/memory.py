@@ -10,12 +10,18 @@ import pandas as pd
 from ... import analysis
 from ...selection import filtered
 from ...trace import Trace
-from ...units import format_bytes, format_ns
+from ...units import format_bytes, format_count, format_items, format_ns
 from .. import figures
 from .analyses import arguments, followed, selection_of, without_memory
 from .base import Absent, Fact, Facts, Note, Panel, Part, Tab, Table, pictures
 
 _BLOCKS = ("operator", "module", "kind", "bytes", "birth_ts", "death_ts", "step")
+
+
+_NAMES = (
+    *("name", "kind", "device", "bytes", "share", "bytes_per_step", "new_bytes", "created_line"),
+    *("type", "buffers", "operator", "kept_by"),
+)
 
 
 def memory(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
@@ -24,8 +30,12 @@ def memory(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     if not len(peaks):
         return Absent(without_memory(trace) or "No memory event lies in what is selected.")
     selection = selection_of(state)
+    failed = _out_of_memory(trace)
     parts: list[Part] = [
+        *failed,
+        *(_names(trace) if failed else ()),
         _facts(peaks),
+        *(() if failed else _names(trace)),
         *_growth(trace),
         *pictures(figures.levels_figure(trace, selection), figures.memory_flow_figure(trace, selection)),
     ]
@@ -52,6 +62,64 @@ def _facts(peaks: pd.DataFrame) -> Facts:
         if row["reserved_peak_bytes"]:
             facts.append(Fact(f"reserved, {where}", format_bytes(row["reserved_peak_bytes"])))
     return Facts(tuple(facts))
+
+
+def _out_of_memory(trace: Trace) -> list[Note]:
+    """Return what failed for want of memory."""
+    failed = trace.metadata.get("out_of_memory")
+    if not isinstance(failed, Mapping):
+        return []
+    return [Note(f"The cell ran out of memory. {failed.get('error')}: {failed.get('text')}", warns=True)]
+
+
+def _names(trace: Trace) -> list[Part]:
+    """Return which names hold memory at the end, and what the cell has left behind."""
+    names = analysis.memory_names(trace)
+    if not len(names):
+        return []
+    select = [None if pd.isna(row) else {"focus": int(row)} for row in names["slice"]]
+    names["name"] = names["name"].fillna("")
+    names["device"] = _where(names["device"])
+    constant = [name for name in ("device",) if names[name].nunique() < 2]
+    empty = [name for name in names if names[name].isna().all() or (names[name] == "").all()]
+    shown = [name for name in _NAMES if name not in (*constant, *empty)]
+    heads = {"new_bytes": "new in the cell", "bytes_per_step": "a step", "created_line": "allocated in",
+             "operator": "allocated by", "kept_by": "also kept by", "share": "of used"}  # fmt: skip
+    units = {"operator": "name", "created_line": "code", "name": "code"}
+    parts: list[Part] = [
+        *_unseen(trace),
+        Table(names[shown], units, heads, select=select,
+              title="Names that hold memory", call="p.memory.names()"),
+    ]  # fmt: skip
+    left = analysis.memory_left_behind(trace)
+    if len(left):
+        left["device"] = _where(left["device"])
+        left = left.drop(columns=[name for name in ("device",) if left[name].nunique() < 2])
+        parts.append(Table(left, {"created_line": "code", "release": "code", "name": "code"},
+                           {"created_line": "allocated in", "release": "to let go of it"},
+                           title="Left behind by the cell", call="p.memory.left_behind()"))  # fmt: skip
+    return parts
+
+
+def _where(device: pd.Series[Any]) -> pd.Series[Any]:
+    return device.map(lambda number: f"GPU {number}" if number >= 0 else "host")
+
+
+def _unseen(trace: Trace) -> list[Note]:
+    """Return what the walk from names to memory has left out."""
+    notes = []
+    for walk in trace.metadata["tables"]["memory_walks"].tail(1).to_dict("records"):
+        if walk["left"]:
+            of = f", of {walk['left_names']}" if walk["left_names"] else ""
+            notes.append(Note(f"Names are not complete: {format_count(walk['left'])} objects{of} were left "
+                              f"out when the time for looking was over.", warns=True))  # fmt: skip
+        if walk["frames_left"]:
+            count = format_items(walk["frames_left"], "function")
+            notes.append(Note(f"Locals of {count} were not read, since they ask for their own locals."))
+        if walk["saved_left"]:
+            notes.append(Note("This torch does not show tensors that were saved for the backward pass: they "
+                              "are without names."))  # fmt: skip
+    return notes
 
 
 def _growth(trace: Trace) -> list[Part]:
@@ -101,7 +169,7 @@ TAB: Final = Tab(
     memory,
     without_memory,
     place=40,
-    summary="Curves, blocks over time, what was alive at the peak, growth a step.",
-    calls=("p.memory.by()",),
+    summary="Curves, names that hold memory, what the cell left behind, blocks at the peak, growth a step.",
+    calls=("p.memory.names()", "p.memory.by()"),
     plots={"memory_flow": "memory_flow_figure"},
 )

@@ -59,7 +59,6 @@ class BufferLog:
         *,
         device: int = HOST,
         text: str = "",
-        root: str = "",
     ) -> None:
         """Add a buffer or, if it is listed already, a name of it.
 
@@ -71,23 +70,17 @@ class BufferLog:
             -1 is the host.
         text : str
             What it is, as ``float32[32, 64]``.
-        root : str
-            Name that leads to what has saved it, where `name` is no name of the user's.
         """
         if not address or not size:
             return
         self._of_object[self.looking_at] = device, address
         listed = self._buffers.get((device, address))
         if listed is None:
-            others = [root] if root else []
-            self._buffers[device, address] = Buffer(address, size, device, name, kind, text, others)
+            self._buffers[device, address] = Buffer(address, size, device, name, kind, text, [])
             return
         if size > listed.bytes:
             self._buffers[device, address] = listed._replace(bytes=size)
-        if not root:
-            add_name(listed, name)
-        elif listed.kind == kind:
-            add_name(listed, root)
+        add_name(listed, name)
 
     def again(self, number: int, name: str) -> None:
         """Note one more name of an object that was looked at before."""

@@ -128,13 +128,13 @@ class TorchObjects:
         for part in parts:
             self._walk.add(getattr(self._tensor_base, part)(obj), f"{name}.{part.strip('_')}()", kind)
 
-    def _add_storage(self, text: str, storage: Any, name: str, kind: str, root: str = "") -> None:
+    def _add_storage(self, text: str, storage: Any, name: str, kind: str) -> None:
         address = storage.data_ptr()  # 0 on the meta device
         if address:
             device = storage.device
             number = HOST if device.type == "cpu" else device.index or 0
             log, size = self._walk.log, storage.nbytes()
-            log.add(address, size, name, kind or TENSOR, device=number, text=text, root=root)
+            log.add(address, size, name, kind or TENSOR, device=number, text=text)
 
     def _parts(self, fields: Fields, obj: Any, name: str, kind: str) -> None:
         """Queue parts of a module by their dotted names."""
@@ -190,7 +190,7 @@ class TorchObjects:
         if cached is None:
             cached = self._getters[id(cls)] = cls, _graph_getters(cls)
         before, saved = cached[1]
-        label = f"saved by {type_name(cls)}"
+        label = self._walk.longer(name, f" › {type_name(cls)}")
         for get in saved:
             try:
                 values = get(node)
@@ -198,12 +198,12 @@ class TorchObjects:
                 continue
             for one in values if type(values) in (list, tuple) else (values,):
                 if one is not None:
-                    self._saved(one, label, SAVED, name)
+                    self._saved(one, label, SAVED)
         if derives(cls, self._function):  # what a Function of the user's has put on its ctx
-            self._walk.attributes(fields_of(cls), node, f"ctx of {type_name(cls)}", SAVED)
+            self._walk.attributes(fields_of(cls), node, label, SAVED)
         return [] if before is None else [one for one, _ in before(node) if one is not None]
 
-    def _saved(self, obj: Any, name: str, kind: str, root: str = "") -> None:
+    def _saved(self, obj: Any, name: str, kind: str) -> None:
         """Add a SavedTensor: of a function of the graph, or in a frame of ``torch.utils.checkpoint``."""
         if not hasattr(type(obj), "data"):
             self.unread += 1
@@ -216,7 +216,7 @@ class TorchObjects:
         if data is None or _dispatches(mro(type(data))):
             return
         storage = self._tensor_base.untyped_storage(data)
-        self._add_storage(self._text(data), storage, name, SAVED, root)
+        self._add_storage(self._text(data), storage, name, SAVED)
 
     def _text(self, obj: Any) -> str:
         return f"{str(self._get['dtype'](obj)).removeprefix('torch.')}{list(self._get['shape'](obj))}"

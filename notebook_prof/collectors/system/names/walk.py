@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from operator import length_hint
 from typing import Any, Final, Protocol
 
 from .buffers import LEAST_OBJECTS_BYTES, BufferLog
@@ -113,9 +114,11 @@ class Walk:
         return self._now_ns() >= self._budget_ns
 
     @property
-    def waiting(self) -> list[tuple[Any, str]]:
-        """Objects with their names that have had no turn."""
-        return [(obj, name) for obj, name, _ in self._queue]
+    def waiting(self) -> list[tuple[int, str]]:
+        """Names of objects that have had no turn, with how many there are."""
+        return [
+            (length_hint(obj.elements) if type(obj) is _Rest else 1, name) for obj, name, _ in self._queue
+        ]
 
     def run(self, until_ns: int | None = None) -> None:
         """Look at all that waits; ends early when the time is over. Never raises an Exception.

@@ -38,7 +38,7 @@ NAMES: Final = Table(
         Column("name", "str", "", "the first name that leads to it"),
         Column("kind", "str", "", "parameter gradient buffer optimizer saved tensor array column …"),
         Column("type", "str", "", "as in `float32[32, 64]`"),
-        Column("kept_by", "str", "", "more names that lead to it; of saved tensors, whose graph it is"),
+        Column("kept_by", "str", "", "more names that lead to it"),
         Column("earlier", "int8", "", "1: named when the cell began; 0: not; -1: not compared"),
     ),
 )
@@ -120,7 +120,7 @@ def walk_names(roots: Roots, budget_ns: int = BUDGET_NS) -> Walked:
         "walk_ns": walk.spent_ns,
         "objects": walk.objects,
         "nodes": torch.nodes,
-        "left": len(waiting) + torch.left,
+        "left": sum(count for count, _ in waiting) + torch.left,
         "left_names": ", ".join(list(dict.fromkeys(name for _, name in waiting))[:_MOST_WAITING]),
         "frames_left": roots.skipped,
         "saved_left": torch.unread,
