@@ -1,0 +1,63 @@
+"""A cell that runs out of memory, in JupyterLab: its Profile opens on the names that hold memory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from .goldens import REPOSITORY
+from .jupyter_page import Browser, NotebookPage, Server, write_notebook
+
+FAILING = """\
+%%profile p
+model = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 10))
+optimizer = torch.optim.Adam(model.parameters())
+acts = []
+for step in range(32):
+    batch = torch.randn(128, 256)
+    hidden = model[:2](batch)
+    acts.append(hidden)
+    loss = model[2](hidden).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step == 30:
+        raise MemoryError("no room for 2 GiB more")
+"""
+
+
+def _picture(name: str) -> Path:
+    folder = REPOSITORY / ("docs/images" if os.environ.get("NBP_UPDATE_IMAGES") else "test-output")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / name
+
+
+def test_without_memory_enough_a_profile_opens_on_names(browser: Browser, lab: Server, root: Path) -> None:
+    pytest.importorskip("torch")
+    write_notebook(
+        root / "failing.ipynb", ["%load_ext notebook_prof\nimport torch\nfrom torch import nn", FAILING]
+    )
+    page = browser.page
+    page.set_viewport_size({"width": 1400, "height": 1330})
+    browser.blank()
+    shown = NotebookPage(browser, lab, "failing.ipynb").open()
+    shown.command("application:toggle-left-area")
+    shown.run_all()
+    shown.wait_ready()
+    shown.wait_tab("Memory")
+    assert "The cell ran out of memory. MemoryError: no room for 2 GiB more" in shown.tab.inner_text()
+    first = shown.tab_rows.first
+    assert "acts[]" in first.inner_text()
+    assert "cell:7" in first.inner_text(), "the ReLU of the slice of the model"
+    shown.widen.click()
+    page.mouse.move(3, 3)
+    shown.settle()
+    shown.tab.screenshot(path=_picture("memory-names.png"))
+    first.click()
+    shown.wait_views("v.store.get().focus !== null")
+    shown.kernel("row = p.trace.slices.loc[p.selection.focus]; assert row['line'] == 'cell:7', row")
+    assert browser.errors == []
+    shown.kernel_command("shutdown()")
+    page.goto("about:blank")
