@@ -250,10 +250,10 @@ class Run:
                 one = cause_or_none
                 continue
             own = self.stretches[one.resource]
-            place = own.index(one)
-            if not place:
+            position = own.index(one)
+            if not position:
                 break
-            one = own[place - 1]
+            one = own[position - 1]
         if t > 0:
             out.append(("main", 0, t, ""))
         return sorted((start, end, where, name) for where, start, end, name in out if start < end)
