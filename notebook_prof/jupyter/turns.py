@@ -199,19 +199,28 @@ class TurnsMagics(Magics):  # type: ignore[misc]
             raise UsageError(str(error)) from None
         recorded: dict[str, list[Profile]] = {"a": [], "b": []}
         values: dict[str, Any] = {}
-        failed = False
-        for number in range(turns.rounds):
-            for side in "ab" if number % 2 == 0 else "ba":
-                state.restore()
-                failed = not self._record(turns, side, number, recorded, values)
-                if failed:
-                    break
-            if failed or _known_well(recorded, turns.until):
-                break
+        try:
+            failed = not self._run_all(turns, state, recorded, values)
+        except KeyboardInterrupt:  # between two runs; in a run, its cell has shown it
+            sys.stderr.write(f"{MAGIC}: interrupted\n")
+            failed = True
         if all(recorded.values()):
             self._show(turns, _compared(recorded), values)
         if failed:
             raise ShownAlready
+
+    def _run_all(
+        self, turns: Turns, state: State, recorded: dict[str, list[Profile]], values: dict[str, Any]
+    ) -> bool:
+        """Run all rounds; whether each run ended well."""
+        for number in range(turns.rounds):
+            for side in "ab" if number % 2 == 0 else "ba":
+                state.restore()
+                if not self._record(turns, side, number, recorded, values):
+                    return False
+            if _known_well(recorded, turns.until):
+                break
+        return True
 
     def _record(
         self, turns: Turns, side: str, number: int, recorded: dict[str, list[Profile]], values: dict[str, Any]

@@ -69,6 +69,19 @@ def test_an_error_is_shown_once_and_what_was_recorded_is_compared(torch_kernel: 
     assert torch_kernel.must("%%profile p --quiet\nx = 1").status == "ok", "nothing records any more"
 
 
+@pytest.mark.parametrize("after", [0.5, 0.9, 1.6])
+def test_an_interrupt_keeps_what_was_recorded(torch_kernel: Kernel, after: float) -> None:
+    torch_kernel.must(SETUP + "c = None")
+    slow = "print('now', flush=True)\nfor step in range(10):\n    time.sleep(0.03)\norder.append(0)\n"
+    reply = torch_kernel.run(f"%%profile_ab c --rounds 9\n{slow}\n%% b\n{slow}", interrupt_after=after)
+    assert reply.status == "error"
+    whole = torch_kernel.value("len(order)")
+    assert whole < 18
+    kept = torch_kernel.value("0 if c is None else sum(c.runs)")
+    assert kept == whole // 2 * 2 or (kept, whole) == (whole // 2 * 2 - 2, whole), "pairs of whole runs"
+    assert torch_kernel.must("%%profile p --quiet\nx = 1").status == "ok", "nothing records any more"
+
+
 def test_the_magic_says_what_it_cannot_do(torch_kernel: Kernel) -> None:
     torch_kernel.must(SETUP)
     for line, cell, message in (
