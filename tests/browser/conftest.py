@@ -116,6 +116,7 @@ def notebook(browser: Browser, lab: Server, root: Path) -> Iterator[Callable[...
         write_notebook(root / name, cells)
         made = NotebookPage(browser, lab, name)
         browser.blank()
+        browser.page.set_viewport_size(SIZE)  # a test before may have left another
         made.open()
         made.run_all()
         return made

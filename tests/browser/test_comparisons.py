@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from .conftest import SIZE
 from .jupyter_page import NotebookPage
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
@@ -57,10 +58,13 @@ def test_a_change_of_a_cell_is_shown_with_its_lines(notebook: Callable[..., Note
     assert drawn.locator("tr.gone").count() == 1
     assert drawn.locator("tr.new").count() == 2
     assert drawn.locator("circle").count() == 6 * 40
-    for width in (1400, 700):
-        page.set_viewport_size({"width": width, "height": 900})
-        inside = drawn.evaluate("e => [e.scrollWidth, e.clientWidth]")
-        assert inside[0] <= inside[1], f"nothing sticks out at {width} pixels"
-    if os.environ.get("NBP_UPDATE_IMAGES"):
-        page.set_viewport_size({"width": 1300, "height": 1500})
-        drawn.screenshot(path=IMAGES / "compare.png")
+    try:
+        for width in (1400, 700):
+            page.set_viewport_size({"width": width, "height": 900})
+            inside = drawn.evaluate("e => [e.scrollWidth, e.clientWidth]")
+            assert inside[0] <= inside[1], f"nothing sticks out at {width} pixels"
+        if os.environ.get("NBP_UPDATE_IMAGES"):
+            page.set_viewport_size({"width": 1300, "height": 1500})
+            drawn.screenshot(path=IMAGES / "compare.png")
+    finally:
+        page.set_viewport_size(SIZE)  # the page is every test's
