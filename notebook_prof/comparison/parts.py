@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ..analysis.critical_path.segments import segments
 from ..analysis.scope import Scope, on_device, on_host
 from ..analysis.time.phases import stepping_track
-from ..trace import Trace, nest
+from ..trace import Trace
 from ..trace.arrays import IntArray
+from ..trace.nesting import order_by_start
 from ..trace.taxonomy import STEP_PREFIX
 
 KEYS: Final = ("phase", "module", "name", "shapes", "line", "category")
@@ -150,15 +152,11 @@ def _owners(trace: Trace, view: str, cuts: IntArray) -> tuple[IntArray, IntArray
 
 def _of_track(scope: Scope, cuts: IntArray) -> tuple[IntArray, IntArray]:
     """Return the owners of a scope's instants, as if all its slices were on one track."""
-    order = np.lexsort((-scope.end, scope.ts))
-    ts, end, rows = scope.ts[order], scope.end[order], scope.rows[order]
-    parent = nest(np.zeros(len(ts), np.int8), ts, end - ts).parent
-    before = np.array([min(int(ts.min(initial=0)), int(cuts.min(initial=0))) - 1])
-    at = _distinct(np.concatenate([before, ts, end, cuts]))
-    owner = np.searchsorted(ts, at, side="right") - 1
-    while (ended := (owner >= 0) & (np.append(end, 0)[owner] <= at)).any():
-        owner[ended] = parent[owner[ended]]
-    return at, np.where(owner >= 0, np.append(rows, -1)[owner], -1)
+    lasting = np.flatnonzero(scope.end > scope.ts)
+    lasting = lasting[order_by_start(scope.ts[lasting], (scope.end - scope.ts)[lasting])]
+    cut = segments(scope.rows[lasting], scope.ts[lasting], scope.end[lasting])
+    at = _distinct(np.concatenate([cut.at, cuts]))
+    return at, cut.owner[np.searchsorted(cut.at, at, side="right") - 1]
 
 
 def _distinct(instants: IntArray) -> IntArray:

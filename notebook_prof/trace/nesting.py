@@ -77,7 +77,7 @@ def nest(track: npt.ArrayLike, ts: npt.ArrayLike, dur: npt.ArrayLike) -> Nesting
     order = _order(tracks, starts, durs)
     if order is not None:
         tracks, starts, durs = tracks[order], starts[order], durs[order]
-    parent = _parents(tracks, starts, starts + durs)
+    parent = parents(tracks, starts, starts + durs)
     depth = _depths(parent)
     self_ns = _self_times(starts, durs, parent, depth)
     if order is None:
@@ -189,8 +189,23 @@ def _order(tracks: npt.NDArray[np.integer[Any]], starts: IntArray, durs: IntArra
     return order[np.argsort(tracks[order], kind="stable")]
 
 
-def _parents(tracks: npt.NDArray[np.integer[Any]], starts: IntArray, ends: IntArray) -> IntArray:
+def parents(tracks: npt.NDArray[np.integer[Any]], starts: IntArray, ends: IntArray) -> IntArray:
+    """Return the latest-started earlier slice of its track that is open at each start; -1 without one.
+
+    Parameters
+    ----------
+    tracks : ndarray of int, shape (n,)
+    starts, ends : ndarray of int64, shape (n,)
+        ns; by track, then start, then longest first.
+
+    Examples
+    --------
+    >>> parents(np.zeros(3, np.int8), np.array([0, 1, 6]), np.array([9, 3, 8])).tolist()
+    [-1, 0, 0]
+    """
     n = len(starts)
+    if n == 0:
+        return np.empty(0, np.int64)
     candidate = np.arange(-1, n - 1, dtype=np.int64)
     first = np.flatnonzero(np.append(True, tracks[1:] != tracks[:-1]))
     for lo, hi in zip(first, np.append(first[1:], n), strict=True):

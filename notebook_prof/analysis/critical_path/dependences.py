@@ -12,7 +12,7 @@ from ..scope import once
 from ..time.account import ACCOUNT
 from ..time.phases import stepping_track
 from .handovers import hand_overs
-from .resources import NOTHING, Resources, StreamWork, ThreadWaits, sync_table
+from .resources import NOTHING, Resources, StreamWork, sync_table
 from .segments import Segments
 from .streams import Latencies, bind, graph_events, inferred_events, recorded_events, stream_work, usual_call
 from .waits import Waits, blocking_copies, by_thread, device_waits, full_queues, loader_waits
@@ -26,7 +26,8 @@ class Dependences:
     ----------
     resources : Resources
         Its slices.
-    threads : dict of int to ThreadWaits
+    threads : dict of int to Waits
+        By `done`.
     streams : dict of int to StreamWork
     position : ndarray of int64, shape (slices,)
         Place of each slice among the work of its stream; -1 for others.
@@ -40,7 +41,7 @@ class Dependences:
     """
 
     resources: Resources
-    threads: dict[int, ThreadWaits]
+    threads: dict[int, Waits]
     streams: dict[int, StreamWork]
     position: IntArray
     main: int

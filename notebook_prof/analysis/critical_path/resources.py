@@ -27,34 +27,6 @@ EVENTS: Final = ("none", "event", "inferred-event", "graph")
 """Where the event of device work comes from: nowhere, the file, host calls and times, or a graph's node."""
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadWaits:
-    """When one thread waited, and for what; by `done`.
-
-    Attributes
-    ----------
-    begin, done, end : ndarray of int64
-        ns: the wait lasts ``[begin, end)``, and what it was for was done at `done` (``begin < done <= end``).
-    track, row : ndarray of int64
-        What it was for: a slice of a stream, or with row -1 a thread.
-    slice : ndarray of int64
-        Row of the call that waits; -1 where no call does.
-    kind : ndarray of int64
-        Place in `WAITS`.
-    margin : ndarray of int64
-        ns by which `done` is later than what else it could have waited for, or than the begin.
-    """
-
-    begin: IntArray
-    done: IntArray
-    end: IntArray
-    track: IntArray
-    row: IntArray
-    slice: IntArray
-    kind: IntArray
-    margin: IntArray
-
-
 @dataclass(slots=True)
 class StreamWork:
     """Work of one stream, by start.

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ...trace.arrays import BoolArray, IntArray
+from ...trace.nesting import parents
 
 FAR: Final = int(np.iinfo(np.int64).max // 4)
 """ns; further away than any instant of a recording."""
@@ -62,7 +63,7 @@ def segments(rows: IntArray, start: IntArray, end: IntArray, parent: IntArray | 
     n = len(rows)
     if not n:
         return Segments(np.array([-FAR]), np.array([-1]))
-    above = parents(start, end) if parent is None else parent
+    above = parents(np.zeros(n, np.int8), start, end) if parent is None else parent
     heir, outlasted = _heirs(start, end, above)
     at = np.concatenate([start, end[~outlasted]])
     who = np.concatenate([np.arange(n), heir[~outlasted]])
@@ -104,29 +105,3 @@ def _heirs(start: IntArray, end: IntArray, parent: IntArray) -> tuple[IntArray, 
             outlasted[check[own]] = False
             check, who = check[~(own | open_)], parent[who[~(own | open_)]]
     return heir, outlasted
-
-
-def parents(start: IntArray, end: IntArray) -> IntArray:
-    """Return the latest-started earlier slice that is open at each start; -1 without one.
-
-    Parameters
-    ----------
-    start, end : ndarray of int64, shape (n,)
-        ns; by start, then longest first.
-
-    Examples
-    --------
-    >>> parents(np.array([0, 1, 6]), np.array([9, 3, 8])).tolist()
-    [-1, 0, 0]
-    """
-    n = len(start)
-    up = np.arange(-1, n - 1)
-    highest = np.append(-FAR, np.maximum.accumulate(end)[:-1])
-    up[highest <= start] = -1
-    todo = np.flatnonzero(up >= 0)
-    todo = todo[end[up[todo]] <= start[todo]]
-    while len(todo):
-        up[todo] = up[up[todo]]
-        todo = todo[up[todo] >= 0]
-        todo = todo[end[up[todo]] <= start[todo]]
-    return up

@@ -13,7 +13,7 @@ from ...trace.arrays import BoolArray, IntArray
 from ...trace.taxonomy import LOADER_WAIT
 from ..scope import on_host
 from ..time.host_states import waiting
-from .resources import WAITS, Resources, StreamWork, ThreadWaits, rows_of_correlation, stream_tracks
+from .resources import WAITS, Resources, StreamWork, rows_of_correlation, stream_tracks
 from .segments import FAR
 
 _COPY: Final = re.compile(r"(?i)(cuda|hip|cu|mu)memcpy")
@@ -27,7 +27,23 @@ _KINDS: Final = ("Stream Sync", "Event Sync", "Context Sync")
 
 
 class Waits(NamedTuple):
-    """Waits of any threads: `thread` is the track that waits, the rest as in `ThreadWaits`."""
+    """When threads waited, and for what.
+
+    Attributes
+    ----------
+    thread : ndarray of int64
+        Track that waits.
+    begin, done, end : ndarray of int64
+        ns: the wait lasts ``[begin, end)``, and what it was for was done at `done` (``begin < done <= end``).
+    track, row : ndarray of int64
+        What it was for: a slice of a stream, or with row -1 a thread.
+    slice : ndarray of int64
+        Row of the call that waits; -1 where no call does.
+    kind : ndarray of int64
+        Place in `WAITS`.
+    margin : ndarray of int64
+        ns by which `done` is later than what else it could have waited for, or than the begin.
+    """
 
     thread: IntArray
     begin: IntArray
@@ -49,7 +65,7 @@ class Waits(NamedTuple):
         return cls(resources.track[calls], begin, done, end, resources.track[row], row, calls, code, margin)
 
 
-def by_thread(waits: list[Waits], threads: npt.ArrayLike) -> dict[int, ThreadWaits]:
+def by_thread(waits: list[Waits], threads: npt.ArrayLike) -> dict[int, Waits]:
     """Sort the waits of each thread by the instant at which what they were for was done."""
     columns = (
         [np.concatenate(part) for part in zip(*waits, strict=True)] if waits else [np.empty(0, np.int64)] * 9
@@ -61,7 +77,7 @@ def by_thread(waits: list[Waits], threads: npt.ArrayLike) -> dict[int, ThreadWai
     first = np.searchsorted(every.thread, keys, side="left")
     last = np.searchsorted(every.thread, keys, side="right")
     return {
-        int(key): ThreadWaits(*(column[a:b] for column in every[1:]))
+        int(key): Waits(*(column[a:b] for column in every))
         for key, a, b in zip(keys, first, last, strict=True)
     }
 
