@@ -9,6 +9,8 @@ from .advice.advice import advice
 from .critical_path.doubts import critical_path_doubts
 from .critical_path.hops import critical_path_hops, critical_path_spans
 from .critical_path.path import critical_path
+from .critical_path.replay.answer import WhatIf
+from .critical_path.what_if import what_if
 from .device.busy import device, device_idle, idle_causes
 from .device.copies import copies
 from .device.graphs import graph_nodes
@@ -55,6 +57,7 @@ __all__ = [
     "Claim",
     "Overview",
     "Verdict",
+    "WhatIf",
     "account",
     "advice",
     "annotated_source",
@@ -119,4 +122,5 @@ __all__ = [
     "thread_time",
     "trust",
     "verdict",
+    "what_if",
 ]

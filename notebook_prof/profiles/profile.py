@@ -149,6 +149,7 @@ class Profile(OldNames):
     layers = method(analysis.layers)
     hotspots = method(analysis.hotspots)
     flame = method(analysis.flame)
+    what_if = method(analysis.what_if)
 
     @property
     def operators(self) -> Operators:
