@@ -27,6 +27,7 @@ from .. import samples
 from ..properties.test_verdict_claims import check_verdict
 from ..round_trip import changes
 from ..unit.test_collective_names import check_names
+from ..unit.test_labels import check_labels
 from ..unit.test_table_agrees import check_tables
 from .test_advice import MOST_BYTES
 from .test_advice import check as check_advice
@@ -52,6 +53,7 @@ def test_a_sample_is_read_judged_and_written(sample: str, tmp_path: Path) -> Non
     known = samples.figures(trace)
     assert known == KNOWN[sample]
     check_names(trace)
+    check_labels(trace)
     if sample not in KINDS:
         return
     check_verdict(trace)
