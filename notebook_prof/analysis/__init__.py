@@ -9,6 +9,7 @@ from .advice.advice import advice
 from .critical_path.doubts import critical_path_doubts
 from .critical_path.hops import critical_path_hops, critical_path_spans
 from .critical_path.path import critical_path
+from .critical_path.why import why
 from .device.busy import device, device_idle, idle_causes
 from .device.copies import copies
 from .device.graphs import graph_nodes
@@ -119,4 +120,5 @@ __all__ = [
     "thread_time",
     "trust",
     "verdict",
+    "why",
 ]

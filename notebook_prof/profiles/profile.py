@@ -149,6 +149,7 @@ class Profile(OldNames):
     layers = method(analysis.layers)
     hotspots = method(analysis.hotspots)
     flame = method(analysis.flame)
+    why = method(analysis.why)
 
     @property
     def operators(self) -> Operators:
