@@ -23,7 +23,9 @@ model = nn.Sequential(
     nn.Conv2d(3, 16, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(256, 10)
 )
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
-batches = [(torch.randn(96, 3, 24, 24), torch.randint(0, 10, (96,))) for _ in range(STEPS)]""".replace("STEPS", str(STEPS))
+batches = [(torch.randn(96, 3, 24, 24), torch.randint(0, 10, (96,))) for _ in range(STEPS)]""".replace(
+    "STEPS", str(STEPS)
+)
 LOOP = """
 for x, y in batches:
 {body}

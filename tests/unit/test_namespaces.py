@@ -23,7 +23,7 @@ from notebook_prof.testing import draw
 
 KINDS = (*TOPICS, Export, Compat)
 FILES = {name: new for name, new in RENAMED.items() if new.startswith("export.")}
-VERBS = {"account", "advice", "flame", "hotspots", "layers", "overview", "phases", "save", "summary"}
+VERBS = {"account", "advice", "flame", "hotspots", "layers", "overview", "phases", "save", "summary", "why"}
 FACTS = {"headline", "pending", "plot", "selected", "selection", "trace", "trust", "verdict"}
 
 

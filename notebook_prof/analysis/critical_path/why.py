@@ -1,0 +1,373 @@
+"""Why a thread or stream was idle, waited or began to work when it did, as a paragraph and as tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from ...errors import SelectionError, nearest
+from ...labels import track_label, variants
+from ...trace import Trace
+from ...units import format_items, format_ns, format_share
+from ..source.annotated import source_texts
+from .classes import resource_names
+from .dependences import Dependences, dependences
+from .hops import hops_table
+from .path import Span, pieces_table
+from .walk import walk
+
+Kind: TypeAlias = Literal["idle", "wait", "work"]
+"""What a thread or stream does at an instant."""
+
+_HOPS_IN_TEXT: Final = 3
+"""So many changes of thread or stream are told; the table has all."""
+
+_CLASSES_IN_TEXT: Final = 3
+_LINE_IN_TEXT: Final = 60
+"""Characters."""
+
+
+class Stretch(NamedTuple):
+    """A stretch of one thread or stream, and from where its causes are followed.
+
+    Attributes
+    ----------
+    kind : {"idle", "wait", "work"}
+    begin, end : int
+        ns; what happens in ``[begin, end)`` is explained.
+    track : int
+        The thread or stream.
+    row : int
+        Row of the call that waits, of the work that begins at the end, or of the slice that runs; -1 without.
+    from_track, from_row : int
+        Where the walk begins; the row of device work, -1 on threads.
+    """
+
+    kind: Kind
+    begin: int
+    end: int
+    track: int
+    row: int
+    from_track: int
+    from_row: int
+
+
+@dataclass(frozen=True)
+class Why:
+    """Why a thread or stream was idle, waited or began to work when it did.
+
+    Attributes
+    ----------
+    kind : {"idle", "wait", "work"}
+        What it does at the instant.
+    track : int
+        Row key into `trace.tracks`; `resource` is its name, as in `critical_path`.
+    start_ns, end_ns : int
+        The stretch that is explained: the idle time; the wait; of device work, from its launch, or from the
+        end of the work before it where that is earlier, to its start; of a slice of a thread, its length.
+    slice : int
+        Row of the call that waits, of the work that begins next, or of the slice that runs; -1 without one.
+    pieces : DataFrame
+        The critical path of the stretch, as `critical_path` lists it: ``dur_ns`` sums to its length.
+    hops : DataFrame
+        Where the path goes on elsewhere, as `critical_path_hops` lists it, by time.
+    text : str
+        The paragraph. What it says is in the two tables.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw('''
+    ... main:     [mm] [load/data ][add]
+    ... stream 7:    [a ]               [b ]
+    ... ''', launches=[("mm", "a"), ("add", "b")])
+    >>> print(why(trace, 12, "stream 7").text)
+    stream 7 was idle for 15 ns, from 7 ns on; then b began.
+    b on stream 7 began when add on main had launched it.
+    Of these 15 ns: 66.7 % data (most in load), 33.3 % host-operator (most in add).
+    """
+
+    kind: Kind
+    track: int
+    resource: str
+    start_ns: int
+    end_ns: int
+    slice: int
+    pieces: pd.DataFrame = field(repr=False)
+    hops: pd.DataFrame = field(repr=False)
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+    @property
+    def line(self) -> str | None:
+        """Line of the user's source with the most time of the stretch; None where none was recorded."""
+        by_line = self.pieces.groupby("line", observed=True)["dur_ns"].sum()
+        return None if by_line.empty else str(by_line.idxmax())
+
+
+def why(trace: Trace, ts: int, track: int | str | None = None) -> Why:
+    """Tell why a thread or stream was idle, waited or began to work when it did.
+
+    Parameters
+    ----------
+    trace : Trace
+    ts : int
+        ns from the start of the trace.
+    track : int or str, optional
+        Key or name of a thread or stream. Default: the thread that runs the steps.
+
+    Returns
+    -------
+    Why
+        Its ``text`` is a paragraph that ends at a line of the user's source, where one was recorded.
+
+    Raises
+    ------
+    SelectionError
+        If there is no such thread or stream, or nothing was recorded at this time.
+
+    Notes
+    -----
+    The causes are those of `critical_path`, followed back from the end of the stretch to its begin. They
+    partition it, so that shares sum to 1; what had happened before the stretch began did not prolong it.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw('''
+    ... main:     [mm]  [sync     ]
+    ... stream 7:     [gemm    ]
+    ... ''', launches=[("mm", "gemm")], categories={"sync": "sync"})
+    >>> print(why(trace, 10).text)
+    sync on main waited for 11 ns, from 6 ns on.
+    sync on main waited for gemm on stream 7, which was done at 14 ns.
+    Of these 11 ns: 72.7 % kernel (most in gemm), 27.3 % wait-wakeup (most in sync).
+    """
+    graph = dependences(trace)
+    key = _key(graph, track)
+    if not 0 <= ts < trace.span.end:
+        raise SelectionError(
+            f"nothing was recorded at {ts} ns: the trace lasts from 0 to {trace.span.end} ns"
+        )
+    stretch = _of_stream(graph, ts, key) if key in graph.streams else _of_thread(graph, ts, key)
+    path = walk(graph, stretch.begin, stretch.end, stretch.from_track, stretch.from_row)
+    spans = [Span(-1, "host", stretch.from_track, 0, path)] if stretch.end > stretch.begin else []
+    pieces, hops = pieces_table(graph, spans), hops_table(graph, spans)
+    keys, labels = resource_names(trace)
+    resource = labels[int(np.searchsorted(keys, key))]
+    text = "\n".join(_sentences(trace, stretch, resource, pieces, hops))
+    return Why(stretch.kind, key, resource, stretch.begin, stretch.end, stretch.row, pieces, hops, text)
+
+
+def _key(graph: Dependences, track: int | str | None) -> int:
+    if track is None:
+        if graph.main < 0:
+            raise SelectionError("no thread was recorded: name a stream with track=")
+        return graph.main
+    keys, labels = resource_names(graph.resources.trace)
+    names = dict(zip(labels, keys.tolist(), strict=True))
+    if isinstance(track, str):
+        if track not in names:
+            raise SelectionError(f"there is no track {track!r}: {nearest(track, labels)}")
+        track = names[track]
+    if track not in graph.threads and track not in graph.streams and track not in graph.resources.threads:
+        have = [f"{key} ({label})" for label, key in names.items() if _works(graph, key)]
+        raise SelectionError(f"track {track} is no thread or stream with slices; those are {', '.join(have)}")
+    return int(track)
+
+
+def _works(graph: Dependences, track: int) -> bool:
+    return track in graph.streams or track in graph.resources.threads
+
+
+def _of_stream(graph: Dependences, ts: int, track: int) -> Stretch:
+    """Return the idle stretch around an instant, or what kept the work of that instant from beginning."""
+    stream = graph.streams[track]
+    at = int(np.searchsorted(stream.start, ts, side="right")) - 1
+    if at >= 0 and int(stream.end[: at + 1].max()) > ts:
+        while int(stream.end[at]) <= ts:
+            at -= 1
+        before, start = int(stream.before[at]), int(stream.start[at])
+        begin = int(stream.end[before]) if before >= 0 else 0
+        if stream.call[at] >= 0:
+            begin = min(begin, int(graph.resources.ts[stream.call[at]]))
+        row = int(stream.rows[at])
+        return Stretch("work", min(begin, start), start, track, row, track, row)
+    begin = int(stream.end[: at + 1].max()) if at >= 0 else 0
+    if at + 1 == len(stream.start):
+        return Stretch("idle", begin, graph.resources.trace.span.end, track, -1, graph.main, -1)
+    row = int(stream.rows[at + 1])
+    return Stretch("idle", begin, int(stream.start[at + 1]), track, row, track, row)
+
+
+def _of_thread(graph: Dependences, ts: int, track: int) -> Stretch:
+    """Return the wait or idle stretch around an instant, or the innermost slice that is open."""
+    waits = graph.threads.get(track)
+    if waits is not None:
+        around = np.flatnonzero((waits.begin <= ts) & (ts < waits.end))
+        if len(around):
+            k = around[np.argmax(waits.begin[around])]
+            begin, end = int(waits.begin[k]), int(waits.end[k])
+            return Stretch("wait", begin, end, track, int(waits.slice[k]), track, -1)
+    starts, owner = graph.segments(track)
+    at = int(np.searchsorted(starts, ts, side="right")) - 1
+    row = int(owner[at])
+    if row >= 0:
+        begin, end = int(graph.resources.ts[row]), int(graph.resources.end[row])
+        return Stretch("work", begin, end, track, row, track, -1)
+    until = graph.resources.trace.span.end
+    end = int(starts[at + 1]) if at + 1 < len(starts) else until
+    after = int(owner[at + 1]) if at + 1 < len(starts) else -1
+    return Stretch("idle", max(int(starts[at]), 0), end, track, after, track, -1)
+
+
+_CAUSES: Final = {
+    "wait": "{it} waited for {cause}, which was done at {at}.",
+    "copy": "{it} waited for its own copy, {cause}, which was done at {at}.",
+    "queue": "{it} found the launch queue full until {cause} began at {at}.",
+    "hand-over": "{it} rested while {cause} was busy until {at}; that it waited follows from times alone.",
+    "loader": "{it} waited for {cause}, which was done at {at}.",
+    "launch": "{it} began {after}when {cause} had launched it.",
+    "event": "{it} waited for {cause}, which was done at {at}.",
+    "inferred-event": "{it} waited for {cause}, done at {at}; times suggest it, the file does not tell.",
+    "graph": "{it} followed upon {cause} of the same graph, which was done at {at}.",
+    "unrecorded": "What {it} waited for was not recorded.",
+}
+"""Sentences by the `why` of `critical_path_hops`."""
+
+
+def _sentences(
+    trace: Trace, stretch: Stretch, resource: str, pieces: pd.DataFrame, hops: pd.DataFrame
+) -> list[str]:
+    label = _Labels(trace)
+    said = [_first(trace, stretch, resource, label), *_of_hops(trace, hops, label)]
+    length = stretch.end - stretch.begin
+    unlaunched = stretch.from_row >= 0 and dependences(trace).resources.call[stretch.from_row] < 0
+    if unlaunched and not (hops["why"] == "unrecorded").any():
+        said.append(
+            f"No launch of {label.of(stretch.from_row)} was recorded: what it waited for is not known."
+        )
+    if length:
+        said.append(f"Of these {format_ns(length)}: {_shares(pieces, label, length)}.")
+    said.extend(_of_line(trace, stretch, pieces, length))
+    return said
+
+
+class _Labels:
+    """Short names of slices and threads, as the timeline has them."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.slices, tracks = trace.slices, trace.tracks
+        keys, labels = resource_names(trace)
+        tracks = tracks.set_index("track").loc[keys]
+        pid, tid = (tracks[name].fillna(-1).astype(np.int64).tolist() for name in ("pid", "tid"))
+        streams = (tracks["kind"] == "stream").tolist()
+        short = [track_label(*what) for what in zip(tracks["name"].astype(str), pid, tid, strict=True)]
+        self.streams = {key for key, is_stream in zip(keys.tolist(), streams, strict=True) if is_stream}
+        self.resources = {
+            name: name if is_stream or short.count(label) > 1 else label
+            for name, label, is_stream in zip(labels, short, streams, strict=True)
+        }
+
+    def of(self, row: int) -> str:
+        """Return what the slice of a row is called."""
+        name, track = str(self.slices["name"].iloc[row]), int(self.slices["track"].iloc[row])
+        return variants(name, track in self.streams)[0]
+
+    def on(self, row: Any, resource: str) -> str:
+        """Return the slice of a row, or what it runs on where that is missing."""
+        where = self.resources[resource]
+        return where if pd.isna(row) or row < 0 else f"{self.of(int(row))} on {where}"
+
+
+def _first(trace: Trace, stretch: Stretch, resource: str, label: _Labels) -> str:
+    """Say what happens in the stretch."""
+    length, at = format_ns(stretch.end - stretch.begin), format_ns(stretch.begin, 6)
+    it = label.on(stretch.row, resource)
+    if stretch.kind == "wait":
+        return f"{it} waited for {length}, from {at} on."
+    if stretch.kind == "idle":
+        after = f"then {label.of(stretch.row)} began" if stretch.row >= 0 else "nothing began after that"
+        return f"{label.resources[resource]} was idle for {length}, from {at} on; {after}."
+    if stretch.from_row < 0:
+        return f"{it} ran for {length}, from {at} on."
+    ran, begins = format_ns(int(trace.slices["dur"].iloc[stretch.row])), format_ns(stretch.end, 6)
+    if stretch.end == stretch.begin:
+        return f"{it} ran for {ran}, from {begins} on, when the work before it ended."
+    call = int(dependences(trace).resources.call[stretch.row])
+    called = call >= 0 and int(trace.slices["ts"].iloc[call]) == stretch.begin
+    first = not called and stretch.begin == 0
+    after = "its launch was called" if called else "the trace began" if first else "the work before it ended"
+    return f"{it} ran for {ran}, from {begins} on, {length} after {after}."
+
+
+def _of_hops(trace: Trace, hops: pd.DataFrame, label: _Labels) -> list[str]:
+    """Say what the path waited for, the last first."""
+    said = []
+    for hop in hops[::-1].head(_HOPS_IN_TEXT).to_dict("records"):
+        it, cause = (
+            label.on(hop["slice"], hop["resource"]),
+            label.on(hop["cause_slice"], hop["cause_resource"]),
+        )
+        after = ""
+        if hop["why"] == "launch" and (
+            late := int(trace.slices["ts"].iloc[int(hop["slice"])]) - hop["at_ns"]
+        ):
+            after = f"{format_ns(late)} after the instant "
+        text = _CAUSES[hop["why"]].format(it=it, cause=cause, at=format_ns(hop["at_ns"], 6), after=after)
+        if hop["near_tie"]:
+            text = (
+                f"{text[:-1]}, by a margin of {format_ns(int(hop['margin_ns']))}, which is within the noise."
+            )
+        said.append(text)
+    if len(hops) > _HOPS_IN_TEXT:
+        more = format_items(len(hops) - _HOPS_IN_TEXT, "change")
+        said.append(f"Before that the path has {more} of thread or stream.")
+    return said
+
+
+def _shares(pieces: pd.DataFrame, label: _Labels, length: int) -> str:
+    """Say what the path of the stretch consists of, the most first."""
+    by_class = (
+        pieces.groupby("class", observed=True)["dur_ns"].sum().sort_values(ascending=False, kind="stable")
+    )
+    parts = []
+    for name, spent in by_class.head(_CLASSES_IN_TEXT).items():
+        own = pieces[(pieces["class"] == name) & pieces["slice"].notna()]
+        by_name = own.groupby("name", observed=True)["dur_ns"].sum()
+        most = ""
+        if len(by_name):
+            first = own.loc[own["name"] == by_name.idxmax(), "slice"].iloc[0]
+            most = f" (most in {label.of(int(first))})"
+        parts.append(f"{format_share(spent / length)} {name}{most}")
+    if len(by_class) > _CLASSES_IN_TEXT:
+        others = int(by_class.iloc[_CLASSES_IN_TEXT:].sum())
+        parts.append(f"{format_share(others / length)} other classes")
+    return ", ".join(parts)
+
+
+def _of_line(trace: Trace, stretch: Stretch, pieces: pd.DataFrame, length: int) -> list[str]:
+    """Name the line with most of the stretch, else the line of the work that begins."""
+    by_line = pieces.groupby("line", observed=True)["dur_ns"].sum()
+    if len(by_line):
+        line, spent = str(by_line.idxmax()), int(by_line.max())
+        share = format_share(spent / length)
+        return [f"Most of it is at {line}{_text(trace, line)}: {format_ns(spent)}, {share}."]
+    own = trace.slices["line"].iloc[stretch.row] if stretch.row >= 0 else None
+    return [] if own is None or pd.isna(own) else [f"It ran for {own}{_text(trace, str(own))}."]
+
+
+def _text(trace: Trace, line: str) -> str:
+    """Return the source of a line in back quotes; empty where it was not recorded."""
+    file, _, number = line.rpartition(":")
+    texts = source_texts(trace)
+    names = [name for name in texts if name == file or name.replace("\\", "/").endswith(f"/{file}")]
+    if len(names) != 1 or not 0 < int(number) <= len(texts[names[0]]):
+        return ""
+    text = texts[names[0]][int(number) - 1].strip()
+    return f", `{text if len(text) <= _LINE_IN_TEXT else text[: _LINE_IN_TEXT - 1] + '…'}`"
