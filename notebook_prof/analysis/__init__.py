@@ -30,6 +30,7 @@ from .memory.live import memory_by, memory_live
 from .memory.names import memory_left_behind, memory_names
 from .memory.operators import memory_operators
 from .source.annotated import annotated_source, line_steps
+from .source.call_tree import bottom_up, call_tree, heaviest_stack
 from .source.flame import flame
 from .source.hotspots import hotspots
 from .source.line_calls import imports, line_calls
@@ -58,7 +59,9 @@ __all__ = [
     "account",
     "advice",
     "annotated_source",
+    "bottom_up",
     "breakdown",
+    "call_tree",
     "calls",
     "cluster_advice",
     "cluster_links",
@@ -76,6 +79,7 @@ __all__ = [
     "distributed",
     "flame",
     "graph_nodes",
+    "heaviest_stack",
     "host_waits",
     "hotspots",
     "idle_causes",

@@ -23,7 +23,10 @@ from notebook_prof.testing import draw
 
 KINDS = (*TOPICS, Export, Compat)
 FILES = {name: new for name, new in RENAMED.items() if new.startswith("export.")}
-VERBS = {"account", "advice", "flame", "hotspots", "layers", "overview", "phases", "save", "summary"}
+VERBS = {
+    *("account", "advice", "bottom_up", "call_tree", "flame", "heaviest_stack", "hotspots", "layers"),
+    *("overview", "phases", "save", "summary"),
+}
 FACTS = {"headline", "pending", "plot", "selected", "selection", "trace", "trust", "verdict"}
 
 

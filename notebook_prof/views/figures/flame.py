@@ -9,7 +9,7 @@ import pandas as pd
 from bokeh.models import Range1d
 
 from ... import analysis
-from ...analysis.source.flame import MERGED_STEPS
+from ...analysis.source.stack_nodes import MERGED_STEPS
 from ...labels import track_label
 from ...selection import Selection
 from ...service.palette import NEUTRAL, NameStyles, name_styles
@@ -108,7 +108,7 @@ def _draw(
     start, total, depth = (shown[name].to_numpy() for name in ("start", "total", "depth"))
     room = (total / whole * _CHARACTERS).astype(int).tolist()
     thread = shown["category"].isna().tolist()
-    unnamed = [root or name == MERGED_STEPS for root, name in zip(thread, names, strict=True)]
+    unnamed = [root or name in MERGED_STEPS for root, name in zip(thread, names, strict=True)]
     labels = [
         track_label(name) if root else styles.label(name) for root, name in zip(thread, names, strict=True)
     ]
