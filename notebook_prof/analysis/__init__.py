@@ -31,6 +31,7 @@ from .memory.names import memory_left_behind, memory_names
 from .memory.operators import memory_operators
 from .source.annotated import annotated_source, line_steps
 from .source.call_tree import bottom_up, call_tree, heaviest_stack
+from .source.event_log import event_log
 from .source.flame import flame
 from .source.hotspots import hotspots
 from .source.line_calls import imports, line_calls
@@ -77,6 +78,7 @@ __all__ = [
     "device",
     "device_idle",
     "distributed",
+    "event_log",
     "flame",
     "graph_nodes",
     "heaviest_stack",

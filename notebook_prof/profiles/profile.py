@@ -152,6 +152,7 @@ class Profile(OldNames):
     call_tree = method(analysis.call_tree)
     bottom_up = method(analysis.bottom_up)
     heaviest_stack = method(analysis.heaviest_stack)
+    event_log = method(analysis.event_log)
 
     @property
     def operators(self) -> Operators:

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from notebook_prof.analysis import bottom_up, call_tree, heaviest_stack, operators
+from notebook_prof.analysis import bottom_up, call_tree, event_log, heaviest_stack, operators
 from notebook_prof.analysis.device.launches import launching_rows
 from notebook_prof.analysis.scope import on_device
 from notebook_prof.analysis.source.call_tree import from_below
 from notebook_prof.analysis.source.my_code import is_library_file, my_code
 from notebook_prof.errors import OptionError, SelectionError
+from notebook_prof.selection import Selection
 from notebook_prof.testing import draw, traces
 from notebook_prof.trace import Trace, TraceBuilder
 
@@ -274,3 +275,29 @@ def test_only_my_code_folds_what_libraries_do() -> None:
 )
 def test_a_file_is_a_librarys_or_the_users(file: str, installed: bool) -> None:
     assert is_library_file(file) == installed
+
+
+def test_the_event_log_is_in_the_order_of_starts() -> None:
+    trace = draw(PICTURE)
+    table = event_log(trace)
+    assert table["slice"].tolist() == list(range(len(trace.slices)))
+    assert table["ts"].is_monotonic_increasing
+    assert set(event_log(trace, name="mm")["name"]) == {"mm"}
+    assert event_log(trace, track=1)["track_name"].unique().tolist() == ["other"]
+    window = (int(trace.span.end) - 2, int(trace.span.end))
+    kept = Selection(window=window).mask(trace.slices)
+    assert event_log(trace, window=window)["slice"].tolist() == np.flatnonzero(kept).tolist()
+    assert event_log(calls(), only_my_code=True)["name"].tolist() == [
+        "train.py(3): fit",
+        "aten::linear",
+        "aten::add",
+    ]
+    assert event_log(TraceBuilder().seal()).empty
+
+
+@settings(max_examples=25, deadline=None)
+@given(traces(), st.tuples(st.integers(0, 60), st.integers(61, 120)), st.sampled_from(["mm", "add", None]))
+def test_the_event_log_is_what_is_selected(trace: Trace, window: tuple[int, int], name: str | None) -> None:
+    chosen = Selection(window=window, **({"name": name} if name else {}))
+    table = event_log(trace, window=window, name=name)
+    assert table["slice"].tolist() == np.flatnonzero(chosen.mask(trace.slices)).tolist()

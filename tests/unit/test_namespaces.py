@@ -24,7 +24,17 @@ from notebook_prof.testing import draw
 KINDS = (*TOPICS, Export, Compat)
 FILES = {name: new for name, new in RENAMED.items() if new.startswith("export.")}
 VERBS = {
-    *("account", "advice", "bottom_up", "call_tree", "flame", "heaviest_stack", "hotspots", "layers"),
+    *(
+        "account",
+        "advice",
+        "bottom_up",
+        "call_tree",
+        "event_log",
+        "flame",
+        "heaviest_stack",
+        "hotspots",
+        "layers",
+    ),
     *("overview", "phases", "save", "summary"),
 }
 FACTS = {"headline", "pending", "plot", "selected", "selection", "trace", "trust", "verdict"}

@@ -92,6 +92,22 @@ def stack_nodes(trace: Trace, scope: Scope, by_thread: bool, shown: BoolArray | 
     return StackNodes(of_slice, scope.rows, _table(trace, joined))
 
 
+def working_threads(trace: Trace) -> list[int] | None:
+    """Return threads on which operators run, where there are any: others mostly wait; None for all.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> working_threads(draw("main: [aten::mm]\\nidle: [wait]", categories={"wait": "python"}))
+    [0]
+    """
+    tracks, slices = trace.tracks, trace.slices
+    threads = tracks.loc[tracks["kind"] == "thread", "track"].tolist()
+    work = slices["category"].isin(["operator", "launch", "collective"]).to_numpy()
+    busy = set(np.unique(slices["track"].to_numpy()[work]).tolist()) & set(threads)
+    return sorted(busy) if 0 < len(busy) < len(threads) else None
+
+
 def _enclosing(slices: pd.DataFrame) -> IntArray:
     """Return what each slice is inside of: the nearest around it that it does not outlast by half of itself.
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
 import pandas as pd
 from bokeh.models import Range1d
 
 from ... import analysis
-from ...analysis.source.stack_nodes import MERGED_STEPS
+from ...analysis.source.stack_nodes import MERGED_STEPS, working_threads
 from ...labels import track_label
 from ...selection import Selection
 from ...service.palette import NEUTRAL, NameStyles, name_styles
@@ -75,7 +74,7 @@ def flame_figure(
     narrowed = scope(selection, "window", "step", "phase", "category", "track")
     if category is not None:
         narrowed["category"] = category
-    if "track" not in narrowed and (threads := _working(trace)) is not None:
+    if "track" not in narrowed and (threads := working_threads(trace)) is not None:
         narrowed["track"] = threads
     table = analysis.flame(trace, metric=metric, by_thread=by_thread, **narrowed)
     whole = int(table.loc[table["depth"] == 0, "total"].sum())
@@ -145,15 +144,6 @@ def _draw(
     )  # fmt: skip
     tell(plot, boxes, tooltips)
     return Drawn(plot, title)
-
-
-def _working(trace: Trace) -> list[int] | None:
-    """Return threads on which operators run, where there are any: others mostly wait; None for all."""
-    tracks, slices = trace.tracks, trace.slices
-    threads = tracks.loc[tracks["kind"] == "thread", "track"].tolist()
-    work = slices["category"].isin(["operator", "launch", "collective"]).to_numpy()
-    busy = set(np.unique(slices["track"].to_numpy()[work]).tolist()) & set(threads)
-    return sorted(busy) if 0 < len(busy) < len(threads) else None
 
 
 def _amount(value: int, metric: str) -> str:
