@@ -36,6 +36,7 @@ from .source.flame import flame
 from .source.hotspots import hotspots
 from .source.line_calls import imports, line_calls
 from .source.lines import lines
+from .source.sandwich import sandwich
 from .time.account import account
 from .time.calls import calls
 from .time.cpu import cpu, cpu_use
@@ -119,6 +120,7 @@ __all__ = [
     "overview",
     "phases",
     "roofline",
+    "sandwich",
     "step_breakdown",
     "step_trace",
     "steps",

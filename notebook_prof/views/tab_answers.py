@@ -144,7 +144,16 @@ def packed(name: str, made: Panel, styles: NameStyles, most: int = MOST_ROWS) ->
             parts.append({"kind": "facts", **asdict(part)})
         elif isinstance(part, Note):
             parts.append({"kind": "note", **asdict(part)})
-    return pack({"name": name, "title": made.title, "under": list(made.under), "parts": parts}, columns)
+    return pack(
+        {
+            "name": name,
+            "title": made.title,
+            "under": list(made.under),
+            "follows_own": made.follows_own,
+            "parts": parts,
+        },
+        columns,
+    )
 
 
 def _table(

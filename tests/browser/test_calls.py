@@ -123,3 +123,32 @@ def test_a_report_has_all_three(report: Callable[..., Report]) -> None:
     opened.wait_views("v.store.get().focus !== null")
     opened.part("[data-value=call_tree]").click()
     opened.tab.locator("code", has_text="p.call_tree(only_my_code=True)").wait_for()
+
+
+def test_the_orders_of_the_flame(shown: NotebookPage) -> None:
+    """Left heavy, in time, and around a name: that of the box that is clicked, in Python too."""
+    shown.open_tab("flame", "Flame")
+    boxes = "v.panels.snapshot().pictures[0]?.renderers[0]"
+    heavy = shown.views(boxes)
+    shown.part("[data-value=time]").click()
+    shown.wait_views(f"{boxes} > {heavy}")
+    shown.wait_kernel("print((p.flame(order='time').total > 0).sum())", str(shown.views(boxes)))
+    shown.part("[data-value=sandwich]").click()
+    caption = shown.tab.locator("figcaption").first
+    shown.tab.locator("figcaption", has_text="Time on the host of Tensor.backward").wait_for()
+    shown.kernel("p.selection.name = 'aten::conv2d'")
+    shown.tab.locator("figcaption", has_text="Time on the host of conv2d").wait_for()
+    shown.wait_kernel("print((p.sandwich('aten::conv2d').total > 0).sum())", str(shown.views(boxes)))
+    names = shown.kernel("print(*p.sandwich('aten::conv2d').name)").split()
+    x, y = shown.wait_place(f"v.panels.locate(0, {len(names) - 1})")
+    shown.page.mouse.click(x, y)
+    shown.wait_kernel("print(p.selection.name[0] == p.sandwich('aten::conv2d').name.iloc[-1])", "True")
+    shown.tab.locator("figcaption", has_text="of Net.forward").first.wait_for()
+    assert "Net.forward" in caption.inner_text()
+    shown.part(".nbp-switch input").check()
+    shown.rail_of("calls").click()
+    shown.tab.locator("code", has_text="p.call_tree(only_my_code=True)").wait_for()
+    assert shown.part(".nbp-switch input").is_checked(), "one choice for both tabs"
+    shown.part(".nbp-switch input").uncheck()
+    shown.rail_of("flame").click()
+    shown.part("[data-value=left_heavy]").click()

@@ -20,6 +20,7 @@ from notebook_prof.service.store import ViewStore
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.dashboard import rail
+from notebook_prof.views.figures.flame import flame_figure
 from notebook_prof.views.report.tabs import choice_key, embedded
 from notebook_prof.views.tab_answers import packed, panel
 from notebook_prof.views.tabs import TABS, Panel, Tree
@@ -157,3 +158,32 @@ def test_a_report_has_the_tab_for_every_choice(trace: Trace) -> None:
         content = json.loads(zlib.decompress(base64.b64decode(text)))["content"]
         assert content["parts"][0]["kind"] == kind
         assert content["parts"][1]["kind"] == "stack"
+
+
+def test_a_flame_draws_the_boxes_of_its_table_in_every_order(trace: Trace) -> None:
+    selection = Selection(step=[4, 5])
+    heaviest = analysis.bottom_up(trace, step=[4, 5])["name"].iloc[0]
+    for order, table in (
+        ("left_heavy", analysis.flame(trace, step=[4, 5])),
+        ("time", analysis.flame(trace, step=[4, 5], order="time")),
+        ("sandwich", analysis.sandwich(trace, heaviest, step=[4, 5])),
+    ):
+        drawn = flame_figure(trace, selection, order=order)
+        assert drawn is not None
+        data = drawn.figure.renderers[0].data_source.data
+        boxes = table[table["total"] > 0]
+        scale = (data["right"] - data["left"]).max() / boxes["total"].max()
+        np.testing.assert_allclose(data["left"], boxes["start"] * scale)
+        np.testing.assert_allclose(data["middle"], boxes["depth"] + 0.5)
+    around = flame_figure(trace, Selection(name="aten::conv2d"), order="sandwich")
+    assert around is not None
+    assert around.title.startswith("Time on the host of conv2d")
+    assert flame_figure(trace, Selection(name="no such name"), order="sandwich") is None
+    panel_of = TABS["flame"].build(trace, Selection(name="no such name").to_state(), order="sandwich")
+    assert "the selected name" in panel_of.sentence
+
+
+def test_a_sandwich_is_asked_for_anew_when_a_box_is_clicked(trace: Trace) -> None:
+    for order, follows in (("left_heavy", False), ("sandwich", True)):
+        request = {"name": "flame", "choices": {"order": order}}
+        assert panel(ViewStore(trace), Selection().to_state(), request).content["follows_own"] == follows

@@ -35,7 +35,7 @@ VERBS = {
         "hotspots",
         "layers",
     ),
-    *("overview", "phases", "save", "summary"),
+    *("overview", "phases", "sandwich", "save", "summary"),
 }
 FACTS = {"headline", "pending", "plot", "selected", "selection", "trace", "trust", "verdict"}
 

@@ -15,6 +15,7 @@ export class Tab {
   /** @type {ReturnType<typeof createParts> | null} */ shown = null;
   /** @type {'none' | 'absent' | 'asked' | 'shown' | 'failed'} */ state = 'none';
   closed = false;
+  followsOwn = false;
   /** @type {TabSettings | null} */ tab = null;
   /** @type {Set<Dimension>} */ own = new Set();
 
@@ -57,6 +58,7 @@ export class Tab {
     this.own = own;
     this.title.textContent = tab.title;
     this.scope.textContent = '';
+    this.followsOwn = false;
     this.choices.show(tab.missing ? [] : (tab.choices ?? []));
     this.ask();
   }
@@ -115,6 +117,7 @@ export class Tab {
     body.scrollTop = top;
     if (first) next.reveal(body);
     const absent = 'absent' in answer;
+    this.followsOwn = absent ? this.followsOwn : answer.follows_own;
     this.state = absent ? 'absent' : 'shown';
     this.title.textContent = absent ? tab.title : answer.title;
     this.scope.textContent = absent ? '' : this.scopeOf(answer);

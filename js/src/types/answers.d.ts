@@ -520,11 +520,12 @@ interface PicturePart {
 }
 /** Numbers of the tables, by part and key. */
 type PanelColumns = NumberColumns;
-/** A tab; `under` are dimensions of the selection that it follows, with `whole` none. */
+/** A tab; `under` are dimensions of the selection that it follows, with `whole` none. With `follows_own` it also follows what was selected in it. */
 interface PanelAnswer {
   name: string;
   title: string;
   under: Dimension[];
+  follows_own: boolean;
   parts: (NotePart | FactsPart | CardsPart | TablePart | SourcePart | TreePart | StackPart | PicturePart)[];
   whole?: boolean;
   data: PanelColumns;

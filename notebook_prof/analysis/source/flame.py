@@ -11,10 +11,12 @@ import pandas as pd
 from ...errors import OptionError, nearest
 from ...trace import Trace
 from ...trace.arrays import IntArray
-from ..scope import Numbers, Texts, WindowLike, on_device, on_host
+from ..scope import Numbers, Texts, WindowLike, many, on_device, on_host
+from .my_code import my_code
 from .stack_nodes import device_sums, node_sums, stack_nodes
 
 METRICS: Final = ("self_ns", "device_ns", "count")
+ORDERS: Final = ("left_heavy", "time")
 
 
 def flame(
@@ -27,6 +29,8 @@ def flame(
     category: Texts = None,
     track: int | Iterable[int] | None = None,
     by_thread: bool = True,
+    order: str = "left_heavy",
+    only_my_code: bool = False,
 ) -> pd.DataFrame:
     """Merge equal stacks of slices into a tree, and add up what each node took.
 
@@ -46,6 +50,11 @@ def flame(
         Keep these threads.
     by_thread : bool
         Whether each thread is a root of its own; else equal stacks of all threads are one.
+    order : {"left_heavy", "time"}
+        Whether all equal stacks are one node, the largest sibling to the left; or only neighbours in time,
+        in the order in which they began. Of both, `sandwich` looks at one name.
+    only_my_code : bool
+        Fold functions of libraries, and what runs inside operators, as in `call_tree`.
 
     Returns
     -------
@@ -56,14 +65,15 @@ def flame(
         - ``name`` str; ``category`` category: of the slices, missing for threads;
         - ``value`` int64: of the node itself; ``total`` int64: with everything below it;
         - ``start`` int64: where the node begins when it is drawn as wide as its total: inside its parent,
-          after larger siblings. Units of `value`, `total` and `start` are ns, or slices;
+          after larger, or earlier, siblings; pauses are left out. Units of `value`, `total` and
+          `start` are ns, or slices;
         - ``count`` int64: slices that are the node;
         - ``share`` float64: `total` of all.
 
     Raises
     ------
     OptionError
-        If there is no such metric.
+        If there is no such metric or order.
     SelectionError
         If a phase or category does not exist.
 
@@ -72,7 +82,8 @@ def flame(
     A slice that is left out is not in the stacks either: what ran inside it hangs from the nearest slice
     around it that is kept. Threads on which nothing is kept do not appear. A slice that
     outlasts the one around it by more than half of itself is not in its stack: a step goes on after the call
-    that began it. The marks of all steps (``ProfilerStep#4``) are one node, ``ProfilerStep*``.
+    that began it. The marks of all steps (``ProfilerStep#4``) are one node, ``ProfilerStep*``; not in the
+    order of time.
 
     Examples
     --------
@@ -84,14 +95,18 @@ def flame(
     >>> table = flame(trace, by_thread=False)
     >>> table[["name", "depth", "value", "total", "start", "count"]].values.tolist()
     [['linear', 0, 7, 22, 0, 2], ['mm', 1, 10, 10, 0, 2], ['add', 1, 5, 5, 10, 1]]
+    >>> flame(trace, by_thread=False, order="time")[["name", "total", "start"]].values.tolist()
+    [['linear', 22, 0], ['mm', 5, 0], ['add', 5, 5], ['mm', 5, 10]]
     """
     if metric not in METRICS:
         raise OptionError(f"stacks cannot be weighted by {metric!r}: {nearest(metric, METRICS)}")
+    if order not in ORDERS:
+        raise OptionError(f"there is no order {order!r} of stacks: {nearest(order, ORDERS)}")
     host = on_host(trace, window).where(step=step, phase=phase, category=category)
     if track is not None:
-        numbers = [track] if isinstance(track, int | np.integer) else list(track)
-        host = host.only(np.isin(host.ints("track"), numbers))
-    nodes = stack_nodes(trace, host, by_thread)
+        host = host.only(np.isin(host.ints("track"), many(track)))
+    shown = my_code(trace) if only_my_code else None
+    nodes = stack_nodes(trace, host, by_thread, shown, in_time=order == "time")
     table = nodes.table
     table["count"] = node_sums(nodes, nodes.of_slice[nodes.rows])
     if metric == "count":
@@ -100,11 +115,11 @@ def flame(
         table["value"] = node_sums(nodes, nodes.of_slice[host.rows], host.self_ns)
     else:
         table["value"] = device_sums(trace, nodes, on_device(trace, window))
-    return _laid_out(table)
+    return laid_out(table, heaviest_first=order == "left_heavy")
 
 
-def _laid_out(table: pd.DataFrame) -> pd.DataFrame:
-    """Lay nodes out: totals from the leaves up, places from the roots down; a loop over levels."""
+def laid_out(table: pd.DataFrame, *, heaviest_first: bool = True) -> pd.DataFrame:
+    """Lay nodes out: totals from the leaves up, starts from the roots down; a loop over levels."""
     depth, parent = table["depth"].to_numpy(), table["parent"].to_numpy().copy()
     total = table["value"].to_numpy().copy()
     levels = [np.flatnonzero(depth == level) for level in range(int(depth.max(initial=-1)) + 1)]
@@ -116,7 +131,7 @@ def _laid_out(table: pd.DataFrame) -> pd.DataFrame:
     for level, rows in enumerate(levels):
         up = parent[rows]
         left = rank[up] if level else np.zeros(len(rows), dtype=np.int64)
-        rows = rows[np.lexsort((-total[rows], left))]
+        rows = rows[np.lexsort((-total[rows] if heaviest_first else rows, left))]
         before = np.cumsum(total[rows]) - total[rows]
         up = parent[rows]
         leads = np.append(True, up[1:] != up[:-1])[: len(rows)]

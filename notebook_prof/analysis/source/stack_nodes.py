@@ -12,6 +12,7 @@ import pandas as pd
 from ...labels import STEP_MARKS, merged_name
 from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
+from ...trace.intervals import as_ints
 from ..device.launches import launching_rows
 from ..grouping import merged_steps
 from ..scope import Scope, ints, texts
@@ -40,8 +41,18 @@ class StackNodes:
     table: pd.DataFrame
 
 
-def stack_nodes(trace: Trace, scope: Scope, by_thread: bool, shown: BoolArray | None = None) -> StackNodes:
+def stack_nodes(
+    trace: Trace,
+    scope: Scope,
+    by_thread: bool,
+    shown: BoolArray | None = None,
+    *,
+    in_time: bool = False,
+) -> StackNodes:
     """Number the stacks: slices are one node if they and all around them agree in name and category.
+
+    With `in_time` those of one caller are one node only if none of another name began between them; nodes of
+    a caller are numbered in the order in which they began.
 
     Slices outside `scope` are skipped in the stacks, and the marks of steps are one node. Of slices that are
     not `shown` (shape (slices,)) only the outermost of a stack are nodes; the others are folded into what is
@@ -55,7 +66,9 @@ def stack_nodes(trace: Trace, scope: Scope, by_thread: bool, shown: BoolArray | 
     if shown is not None:
         scope = scope.only(shown[scope.rows] | (parent[scope.rows] < 0))
         parent = _kept_parent(enclosing, scope.rows, count)
-    name = merged_steps(map(str, slices["name"].cat.categories))[slices["name"].cat.codes.to_numpy()]
+    name = as_ints(slices["name"].cat.codes.to_numpy())
+    if not in_time:
+        name = merged_steps(map(str, slices["name"].cat.categories))[name]
     kind = slices["category"].cat.codes.to_numpy().astype(np.int64)
     label = name * (len(slices["category"].cat.categories) + 1) + kind
     of_slice = np.full(count + 1, -1, dtype=np.int64)
@@ -77,7 +90,11 @@ def stack_nodes(trace: Trace, scope: Scope, by_thread: bool, shown: BoolArray | 
         now, todo = todo[ready], todo[~ready]
         rows = scope.rows[now]
         caller = np.where(above[now] < 0, roots[now], of_slice[above[now]])
-        key, first = _numbered(caller * (int(label.max()) + 1) + label[rows])
+        key, first = (
+            _runs(caller, label[rows])
+            if in_time
+            else _numbered(caller * (int(label.max()) + 1) + label[rows])
+        )
         of_slice[rows] = made + key
         columns["parent"].append(caller[first])
         columns["depth"].append(np.full(len(first), level))
@@ -89,7 +106,7 @@ def stack_nodes(trace: Trace, scope: Scope, by_thread: bool, shown: BoolArray | 
     if shown is not None:
         folded = np.setdiff1d(whole.rows, scope.rows, assume_unique=True)
         of_slice[folded] = of_slice[_kept_parent(enclosing, whole.rows, count, scope.rows)[folded]]
-    return StackNodes(of_slice, scope.rows, _table(trace, joined))
+    return StackNodes(of_slice, scope.rows, _table(trace, joined, merged=not in_time))
 
 
 def working_threads(trace: Trace) -> list[int] | None:
@@ -145,15 +162,25 @@ def _numbered(key: IntArray) -> tuple[IntArray, IntArray]:
     return code, first
 
 
-def _table(trace: Trace, columns: dict[str, IntArray]) -> pd.DataFrame:
+def _runs(caller: IntArray, label: IntArray) -> tuple[IntArray, IntArray]:
+    """Number runs of equal labels of a caller, in the order of rows; and give the first row of each."""
+    order = np.argsort(caller, kind="stable")
+    change = np.append(True, (np.diff(caller[order]) != 0) | (np.diff(label[order]) != 0))[: len(order)]
+    code = np.empty(len(order), dtype=np.int64)
+    code[order] = np.cumsum(change) - 1
+    return code, order[change]
+
+
+def _table(trace: Trace, columns: dict[str, IntArray], *, merged: bool) -> pd.DataFrame:
     slices, tracks = trace.slices, trace.tracks
     first = columns["first"]
     thread = first < 0
     name = texts(
         slices["name"], np.append(slices["name"].cat.codes.to_numpy(), -1)[np.where(thread, -1, first)]
     )
-    step = name.str.startswith(STEP_MARKS).fillna(False).to_numpy(bool)
-    name = name.mask(step, name[step].map(merged_name))
+    if merged:
+        step = name.str.startswith(STEP_MARKS).fillna(False).to_numpy(bool)
+        name = name.mask(step, name[step].map(merged_name))
     if thread.any():
         called = tracks.set_index("track")["name"].reindex(-1 - first[thread])
         numbers = (-1 - first[thread]).astype(str)

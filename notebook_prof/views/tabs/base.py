@@ -194,11 +194,14 @@ class Panel:
         From top to bottom.
     under : tuple of str
         Dimensions of the selection that it follows; the page tells which others it does not.
+    follows_own : bool
+        Whether it is worked out anew for what is selected in it, which else does not filter it.
     """
 
     title: str
     parts: tuple[Part, ...]
     under: tuple[str, ...] = ()
+    follows_own: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,8 @@ from ...labels import track_label
 from ...trace import Trace
 from .analyses import arguments, followed
 from .base import MOST_ROWS, Absent, Choice, Note, Panel, Stack, Tab, Table, Tree
-from .flame import without_stacks
+from .flame import ONLY_MY_CODE, without_stacks
 
-ONLY_MY_CODE: Final = Choice("only_my_code", "only my code")
 _TREE: Final = "call_tree"
 _BOTTOM_UP: Final = "bottom_up"
 _LOG: Final = "event_log"

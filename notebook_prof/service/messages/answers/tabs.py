@@ -108,12 +108,16 @@ class PanelColumns(Columns):
 
 
 class PanelAnswer(Declared):
-    """A tab; `under` are dimensions of the selection that it follows, with `whole` none."""
+    """A tab; `under` are dimensions of the selection that it follows, with `whole` none.
+
+    With `follows_own` it also follows what was selected in it.
+    """
 
     data = PanelColumns
     name: str
     title: str
     under: Dimensions
+    follows_own: bool
     parts: list[Part]
     whole: bool | UnsetType = UNSET
 
