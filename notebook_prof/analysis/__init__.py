@@ -31,10 +31,13 @@ from .memory.live import memory_by, memory_live
 from .memory.names import memory_left_behind, memory_names
 from .memory.operators import memory_operators
 from .source.annotated import annotated_source, line_steps
+from .source.call_tree import bottom_up, call_tree, heaviest_stack
+from .source.event_log import event_log
 from .source.flame import flame
 from .source.hotspots import hotspots
 from .source.line_calls import imports, line_calls
 from .source.lines import lines
+from .source.sandwich import sandwich
 from .time.account import account
 from .time.calls import calls
 from .time.cpu import cpu, cpu_use
@@ -59,7 +62,9 @@ __all__ = [
     "account",
     "advice",
     "annotated_source",
+    "bottom_up",
     "breakdown",
+    "call_tree",
     "calls",
     "cluster_advice",
     "cluster_links",
@@ -75,8 +80,10 @@ __all__ = [
     "device",
     "device_idle",
     "distributed",
+    "event_log",
     "flame",
     "graph_nodes",
+    "heaviest_stack",
     "host_waits",
     "hotspots",
     "idle_causes",
@@ -114,6 +121,7 @@ __all__ = [
     "overview",
     "phases",
     "roofline",
+    "sandwich",
     "step_breakdown",
     "step_trace",
     "steps",

@@ -149,6 +149,11 @@ class Profile(OldNames):
     layers = method(analysis.layers)
     hotspots = method(analysis.hotspots)
     flame = method(analysis.flame)
+    sandwich = method(analysis.sandwich)
+    call_tree = method(analysis.call_tree)
+    bottom_up = method(analysis.bottom_up)
+    heaviest_stack = method(analysis.heaviest_stack)
+    event_log = method(analysis.event_log)
     why = method(analysis.why)
 
     @property

@@ -31,6 +31,7 @@ from ..unit.test_labels import check_labels
 from ..unit.test_table_agrees import check_tables
 from .test_advice import MOST_BYTES
 from .test_advice import check as check_advice
+from .test_call_tree import check_call_trees
 from .test_device import check_busy
 
 KNOWN = samples.expected()
@@ -59,6 +60,7 @@ def test_a_sample_is_read_judged_and_written(sample: str, tmp_path: Path) -> Non
     check_verdict(trace)
     check_busy(trace)
     check_tables(trace)
+    check_call_trees(trace)
     if path.is_dir() or path.stat().st_size <= MOST_BYTES:
         check_advice(trace)
     check_copies(sample, trace, known, tmp_path)

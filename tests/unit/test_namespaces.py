@@ -23,7 +23,20 @@ from notebook_prof.testing import draw
 
 KINDS = (*TOPICS, Export, Compat)
 FILES = {name: new for name, new in RENAMED.items() if new.startswith("export.")}
-VERBS = {"account", "advice", "flame", "hotspots", "layers", "overview", "phases", "save", "summary", "why"}
+VERBS = {
+    *(
+        "account",
+        "advice",
+        "bottom_up",
+        "call_tree",
+        "event_log",
+        "flame",
+        "heaviest_stack",
+        "hotspots",
+        "layers",
+    ),
+    *("overview", "phases", "sandwich", "save", "summary", "why"),
+}
 FACTS = {"headline", "pending", "plot", "selected", "selection", "trace", "trust", "verdict"}
 
 

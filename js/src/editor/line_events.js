@@ -73,7 +73,7 @@ export class LineEvents {
 
   async ask() {
     try {
-      const answer = await this.asker.ask({t: 'panel', name: 'source', own: ['line']});
+      const answer = await this.asker.ask({t: 'panel', name: 'source', own: ['line'], choices: {}});
       const parts = 'parts' in answer ? answer.parts : [],
         at = parts.findIndex((one) => one.kind === 'source' && one.file === 'cell'),
         part = parts[at];

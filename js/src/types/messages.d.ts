@@ -54,6 +54,8 @@ interface AbsentPart {
 type ShownPart = AbsentPart | (TabPart & {columns: NumberColumns});
 type ShownTable = TablePart & {columns: NumberColumns};
 type ShownSource = SourcePart & {columns: NumberColumns};
+type ShownTree = TreePart & {columns: NumberColumns};
+type ShownStack = StackPart & {columns: NumberColumns};
 
 type Question = keyof Asked & keyof Answers;
 type QuestionOf<Q extends Question> = {t: Q} & Asked[Q];

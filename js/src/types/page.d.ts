@@ -14,6 +14,8 @@ interface TabSettings {
   title: string;
   /** Why there is nothing in it, in a sentence. */
   missing: string;
+  /** Key, label and options (value and text) of what is chosen in its head; no options where it is on or off. */
+  choices: [string, string, [string, string][]][];
 }
 
 /** Facts that the page mounts with: see views/dashboard.py. */

@@ -92,10 +92,11 @@ interface SearchRequest {
   by?: number;
   at?: number;
 }
-/** A tab, not filtered by the dimensions that it set itself. */
+/** A tab, not filtered by the dimensions that it set itself, as its choices say. */
 interface PanelRequest {
   name: string;
   own: Dimension[];
+  choices: Record<string, string>;
 }
 /** What the figures of many recordings show. */
 interface RanksRequest {}

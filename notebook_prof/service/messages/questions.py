@@ -159,11 +159,12 @@ class SearchRequest(Question):
 
 
 class PanelRequest(Question):
-    """A tab, not filtered by the dimensions that it set itself."""
+    """A tab, not filtered by the dimensions that it set itself, as its choices say."""
 
     t = "panel"
     name: str = ""
     own: Dimensions = []
+    choices: dict[str, str] = {}
 
 
 class RanksRequest(Question):
