@@ -10,7 +10,7 @@ import pytest
 
 from notebook_prof import Profile, TraceBuilder
 from notebook_prof.analysis.critical_path.why import Why
-from notebook_prof.errors import SelectionError
+from notebook_prof.errors import OptionError, SelectionError
 from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace
@@ -157,6 +157,33 @@ def test_work_without_a_launch_on_record_says_so() -> None:
     assert "after the trace began." in first
     assert "What a on stream 7 waited for was not recorded." in first
     assert "No launch" not in first
+
+
+def test_a_slice_is_asked_about_by_its_row() -> None:
+    """The one that is meant, not the innermost at an instant; a wait by the call that waits."""
+    trace = draw(
+        """
+        main:     [linear       ][sync     ]
+        main:      [mm]
+        stream 7:       [gemm        ]
+        """,
+        launches=[("mm", "gemm")],
+        categories={"sync": "sync"},
+    )
+    profile, rows = Profile(trace), trace.slices["name"].astype(str).tolist()
+    assert profile.why(3).text.startswith("mm on main ran for")
+    assert profile.why(slice=rows.index("linear")).text.startswith("linear on main ran for 15 ns")
+    wait = profile.why(slice=rows.index("sync"))
+    assert (wait.kind, wait.text.splitlines()[1][:40]) == (
+        "wait",
+        "sync on main waited for gemm on stream 7"[:40],
+    )
+    assert profile.why(slice=rows.index("gemm")).end_ns == trace.slices["ts"].iloc[rows.index("gemm")]
+    with pytest.raises(SelectionError, match="no slice 9: the trace has 4"):
+        profile.why(slice=9)
+    for given in ({}, {"ts": 1, "slice": 0}):
+        with pytest.raises(OptionError, match=r"why\(slice=7\)"):
+            profile.why(**given)
 
 
 def test_bad_questions_are_answered_with_what_there_is() -> None:

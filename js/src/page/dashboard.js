@@ -9,6 +9,7 @@ import {Rail} from '../tabs/rail.js';
 import {createPalettes, NO_CODE} from '../timeline/colours.js';
 import {Timeline} from '../timeline/timeline.js';
 import {Detail} from './detail.js';
+import {Why} from './why.js';
 import {Header} from './header.js';
 import {watchFocus} from './input_focus.js';
 import {attachKeyboard, helpPanel} from './keyboard.js';
@@ -77,6 +78,7 @@ export class Dashboard {
     this.phases = new Phases(ctx, parts.phases, parts.legend, parts.phaseTitle);
     this.table = new Table(ctx, parts.table);
     this.details = new Detail(ctx, parts.detail, this.timeline);
+    this.why = new Why(ctx, parts.root);
     this.panels = new Rail(ctx, parts);
     writeTicks(ctx, this.phases);
     this.listen();
@@ -152,13 +154,14 @@ export class Dashboard {
         this.ruler.totals(answer);
       },
       ...createNavigation({store, meta, asker, range, hint, trouble}, () => this),
+      why: () => void this.why.ask(),
       find: () => this.bar.finder.focus(),
       clearFind: () => this.bar.finder.clear(),
       measure: () => this.ruler.toggle(),
       focusFilter: () => this.table.focusFilter(),
       help: () => this.help.toggle(),
       escape: () => {
-        if (!this.help.hide() && !this.ruler.hide() && !this.bar.finder.clear()) store.clear('escape');
+        if (!this.help.hide() && !this.why.hide() && !this.ruler.hide() && !this.bar.finder.clear()) store.clear('escape');
       },
     };
   }
@@ -178,9 +181,16 @@ export class Dashboard {
     const {ctx, undo, range} = this,
       {host, parts, store, asker} = this.page;
     undo.push(
-      ...watchPointer(ctx, this.timeline, this.memory, (time) => {
-        this.pointer = time;
-      }),
+      ...watchPointer(
+        ctx,
+        this.timeline,
+        this.memory,
+        (time, track, id) => {
+          this.pointer = time;
+          this.why.point(id !== undefined ? {id} : track === null ? null : {track, at: Math.floor(time)});
+        },
+        () => this.why.point(null),
+      ),
     );
     undo.push(attachKeyboard(ctx, parts.root), () => this.closeParts());
     undo.push(

@@ -416,6 +416,27 @@ interface SliceDetail {
   stack: string[];
   links: SliceLink[];
 }
+/** A slice that was waited for. */
+interface Cause {
+  id: number;
+  ts: number;
+  dur: number;
+  row: number;
+  name: string;
+}
+/** Sentences, the time that they are about, and what was waited for, the last first. */
+interface WhyAnswer {
+  found: true;
+  lines: string[];
+  window: [number, number];
+  call: string;
+  causes: Cause[];
+}
+/** There is nothing to explain: a sentence. */
+interface NoWhy {
+  found: false;
+  lines: string[];
+}
 /** No slice has this row. */
 interface NoSlice {
   found: false;
@@ -576,6 +597,7 @@ interface Answers {
   phases: PhasesAnswer;
   table: TableAnswer;
   detail: SliceDetail | NoSlice;
+  why: WhyAnswer | NoWhy;
   find: FoundSlice | NothingFound;
   neighbour: FoundSlice | NothingFound;
   search: Match | NoMatch;

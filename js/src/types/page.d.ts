@@ -94,6 +94,8 @@ interface Context {
   goTo(found: FoundSlice): void;
   neighbour(to: 'next' | 'previous' | 'parent' | 'child'): Promise<void>;
   follow(): void;
+  /** Tells why the track under the pointer, or the slice in focus, does what it does. */
+  why(): void;
   find(): void;
   clearFind(): void;
   measure(): void;

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 import pandas as pd
 
-from ...errors import SelectionError, nearest
+from ...errors import OptionError, SelectionError, nearest
 from ...labels import track_label, variants
 from ...trace import Trace
 from ...units import format_items, format_ns, format_share
@@ -110,16 +110,20 @@ class Why:
         return None if by_line.empty else str(by_line.idxmax())
 
 
-def why(trace: Trace, ts: int, track: int | str | None = None) -> Why:
+def why(
+    trace: Trace, ts: int | None = None, track: int | str | None = None, *, slice: int | None = None
+) -> Why:
     """Tell why a thread or stream was idle, waited or began to work when it did.
 
     Parameters
     ----------
     trace : Trace
-    ts : int
+    ts : int, optional
         ns from the start of the trace.
     track : int or str, optional
         Key or name of a thread or stream. Default: the thread that runs the steps.
+    slice : int, optional
+        Row of a slice to ask about, in place of an instant; at an instant it is the innermost one.
 
     Returns
     -------
@@ -129,7 +133,9 @@ def why(trace: Trace, ts: int, track: int | str | None = None) -> Why:
     Raises
     ------
     SelectionError
-        If there is no such thread or stream, or nothing was recorded at this time.
+        If there is no such thread, stream or slice, or nothing was recorded at this time.
+    OptionError
+        If neither an instant nor a slice is given, or both are.
 
     Notes
     -----
@@ -149,12 +155,14 @@ def why(trace: Trace, ts: int, track: int | str | None = None) -> Why:
     Of these 11 ns: 72.7 % kernel (most in gemm), 27.3 % wait-wakeup (most in sync).
     """
     graph = dependences(trace)
-    key = _key(graph, track)
-    if not 0 <= ts < trace.span.end:
-        raise SelectionError(
-            f"nothing was recorded at {ts} ns: the trace lasts from 0 to {trace.span.end} ns"
+    if (ts is None) == (slice is None):
+        raise OptionError(
+            "why() is asked of an instant, as why(12_000, track), or of a slice, as why(slice=7)"
         )
-    stretch = _of_stream(graph, ts, key) if key in graph.streams else _of_thread(graph, ts, key)
+    if slice is not None:
+        key, stretch = _of_slice(graph, slice)
+    else:
+        key, stretch = _of_instant(graph, int(ts or 0), track)
     path = walk(graph, stretch.begin, stretch.end, stretch.from_track, stretch.from_row)
     spans = [Span(-1, "host", stretch.from_track, 0, path)] if stretch.end > stretch.begin else []
     pieces, hops = pieces_table(graph, spans), hops_table(graph, spans)
@@ -162,6 +170,28 @@ def why(trace: Trace, ts: int, track: int | str | None = None) -> Why:
     resource = labels[int(np.searchsorted(keys, key))]
     text = "\n".join(_sentences(trace, stretch, resource, pieces, hops))
     return Why(stretch.kind, key, resource, stretch.begin, stretch.end, stretch.row, pieces, hops, text)
+
+
+def _of_slice(graph: Dependences, row: int) -> tuple[int, Stretch]:
+    resources = graph.resources
+    if not 0 <= row < len(resources.ts):
+        raise SelectionError(f"there is no slice {row}: the trace has {len(resources.ts)}")
+    key = int(resources.track[row])
+    if key in graph.streams and (at := int(graph.position[row])) >= 0:
+        return key, _of_work(graph, key, at)
+    waits = graph.threads.get(key)
+    if waits is not None and len(own := np.flatnonzero(waits.slice == row)):
+        begin, end = int(waits.begin[own].min()), int(waits.end[own].max())
+        return key, Stretch("wait", begin, end, key, row, key, -1)
+    begin, end = int(resources.ts[row]), int(resources.end[row])
+    return key, Stretch("work", begin, end, key, row, key, -1)
+
+
+def _of_instant(graph: Dependences, ts: int, track: int | str | None) -> tuple[int, Stretch]:
+    key, until = _key(graph, track), graph.resources.trace.span.end
+    if not 0 <= ts < until:
+        raise SelectionError(f"nothing was recorded at {ts} ns: the trace lasts from 0 to {until} ns")
+    return key, _of_stream(graph, ts, key) if key in graph.streams else _of_thread(graph, ts, key)
 
 
 def _key(graph: Dependences, track: int | str | None) -> int:
@@ -192,17 +222,23 @@ def _of_stream(graph: Dependences, ts: int, track: int) -> Stretch:
     if at >= 0 and int(stream.end[: at + 1].max()) > ts:
         while int(stream.end[at]) <= ts:
             at -= 1
-        before, start = int(stream.before[at]), int(stream.start[at])
-        begin = int(stream.end[before]) if before >= 0 else 0
-        if stream.call[at] >= 0:
-            begin = min(begin, int(graph.resources.ts[stream.call[at]]))
-        row = int(stream.rows[at])
-        return Stretch("work", min(begin, start), start, track, row, track, row)
+        return _of_work(graph, track, at)
     begin = int(stream.end[: at + 1].max()) if at >= 0 else 0
     if at + 1 == len(stream.start):
         return Stretch("idle", begin, graph.resources.trace.span.end, track, -1, graph.main, -1)
     row = int(stream.rows[at + 1])
     return Stretch("idle", begin, int(stream.start[at + 1]), track, row, track, row)
+
+
+def _of_work(graph: Dependences, track: int, at: int) -> Stretch:
+    """Return what kept the work at a place of a stream from beginning."""
+    stream = graph.streams[track]
+    before, start = int(stream.before[at]), int(stream.start[at])
+    begin = int(stream.end[before]) if before >= 0 else 0
+    if stream.call[at] >= 0:
+        begin = min(begin, int(graph.resources.ts[stream.call[at]]))
+    row = int(stream.rows[at])
+    return Stretch("work", min(begin, start), start, track, row, track, row)
 
 
 def _of_thread(graph: Dependences, ts: int, track: int) -> Stretch:

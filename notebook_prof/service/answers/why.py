@@ -1,0 +1,51 @@
+"""Why a thread or stream did what it did at an instant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from ... import analysis
+from ...errors import SelectionError
+from ..packing import Answer, pack
+from ..store import ViewStore
+
+
+def why(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
+    """Return what `notebook_prof.analysis.why` says of the slice, or the track and instant, of a request.
+
+    Returns
+    -------
+    Answer
+        ``lines``: its sentences; ``window``: the stretch that is explained; ``call``: how to ask in Python;
+        ``causes``: slices that were waited for, the last first. Where there is nothing to explain ``found``
+        is false, and ``lines`` has the reason.
+    """
+    at, track, row = (int(request.get(name) or 0) for name in ("at", "track", "id"))
+    of_slice = request.get("id") is not None
+    try:
+        why = analysis.why(store.trace, slice=row) if of_slice else analysis.why(store.trace, at, track)
+    except SelectionError as error:
+        return pack({"found": False, "lines": [str(error)]}, {})
+    content = {
+        "found": True,
+        "lines": why.text.splitlines(),
+        "window": [why.start_ns, why.end_ns],
+        "call": f"p.why(slice={row})" if of_slice else f"p.why({at}, {track})",
+        "causes": [_cause(store, int(row)) for row in why.hops["cause_slice"][::-1] if not pd.isna(row)],
+    }
+    return pack(content, {})
+
+
+def _cause(store: ViewStore, row: int) -> dict[str, Any]:
+    c = store.columns
+    own = store.trace.slices.iloc[row]
+    return {
+        "id": row,
+        "ts": int(own["ts"]),
+        "dur": int(own["dur"]),
+        "row": int(c.row[row]),
+        "name": c.names[c.name[row]],
+    }
