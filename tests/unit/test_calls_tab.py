@@ -116,6 +116,10 @@ def test_the_event_log_begins_with_the_first_and_says_how_many_there_are(trace: 
     profile = Profile(trace)
     profile.selection.step = 4
     assert expected["slice"].tolist() == profile.selected.index.tolist()
+    (named, stack) = _ask(trace, Selection(name="aten::relu"), mode="event_log").content["parts"][:2]
+    assert named["rows"] == (trace.slices["name"] == "aten::relu").sum()
+    assert stack["call"] == "p.heaviest_stack(name='aten::relu')"
+    assert stack["texts"]["name"] == analysis.heaviest_stack(trace, name="aten::relu")["name"].tolist()
     alone = _ask(draw("stream 7: [gemm]"), mode="event_log").content
     assert "trace of the device alone" in alone["absent"]
 

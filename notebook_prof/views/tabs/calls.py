@@ -59,19 +59,26 @@ def calls(
         if mode != _LOG:
             return Absent("No stack lies in what is selected.")
     part = _log(trace, state, only_my_code) if mode == _LOG else _tree(tree, mode, options)
-    stack = heaviest_of(tree)
+    name = _one_name(state) if mode == _LOG else None
+    stack = heaviest_of(tree, name)
     shown = Stack(
         stack[["name", "total_ns", "share"]],
         units={"name": "name"},
         heads=_HEADS,
-        title="Heaviest stack",
-        call=_call("heaviest_stack", options),
+        title="Heaviest stack" if name is None else "Heaviest stack of the name",
+        call=_call("heaviest_stack", options if name is None else {"name": name, **options}),
     )
     notes = [Note(_MEANING[mode])]
     if threads is not None and mode != _LOG:
         notes.append(Note("Threads on which no operator runs are left out; select one to see it."))
     followed_here = (*followed(analysis.call_tree), "name")
     return Panel("Calls", (part, *((shown,) if len(stack) else ()), *notes), followed_here)
+
+
+def _one_name(state: Mapping[str, Any]) -> str | None:
+    """Return the selected name, where it is one: the trees are not filtered by it, the log is."""
+    names = list(state.get("name") or [])
+    return str(names[0]) if len(names) == 1 else None
 
 
 def _tree(tree: pd.DataFrame, mode: str, options: Mapping[str, Any]) -> Tree:
