@@ -222,7 +222,7 @@ for line in chosen:
     # in IPython's event, before we can do anything, or in a tick of the alarm within IPython's own code,
     # which may tell no event then: the next cell ends the recording
     if late or os.path.basename(line[0]) == "alarm.py":
-        if current.running() is not None:
+        if current.running() is not None or cell.watch._waiting:
             shell.run_cell("0")
         told, result = "", None
     if current.running() is not None:

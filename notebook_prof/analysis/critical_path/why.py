@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
-from ...errors import OptionError, SelectionError, nearest
+from ...errors import OptionError
 from ...labels import track_label, variants
 from ...trace import Trace
 from ...units import format_items, format_ns, format_share
 from ..source.annotated import source_texts
 from .classes import resource_names
-from .dependences import Dependences, dependences
+from .dependences import dependences
 from .hops import hops_table
+from .instants import Kind, Stretch, of_instant, of_slice
 from .path import Span, pieces_table
 from .walk import walk
-
-Kind: TypeAlias = Literal["idle", "wait", "work"]
-"""What a thread or stream does at an instant."""
 
 _HOPS_IN_TEXT: Final = 3
 """So many changes of thread or stream are told; the table has all."""
@@ -28,31 +26,6 @@ _HOPS_IN_TEXT: Final = 3
 _CLASSES_IN_TEXT: Final = 3
 _LINE_IN_TEXT: Final = 60
 """Characters."""
-
-
-class Stretch(NamedTuple):
-    """A stretch of one thread or stream, and from where its causes are followed.
-
-    Attributes
-    ----------
-    kind : {"idle", "wait", "work"}
-    begin, end : int
-        ns; what happens in ``[begin, end)`` is explained.
-    track : int
-        The thread or stream.
-    row : int
-        Row of the call that waits, of the work that begins at the end, or of the slice that runs; -1 without.
-    from_track, from_row : int
-        Where the walk begins; the row of device work, -1 on threads.
-    """
-
-    kind: Kind
-    begin: int
-    end: int
-    track: int
-    row: int
-    from_track: int
-    from_row: int
 
 
 @dataclass(frozen=True)
@@ -160,9 +133,9 @@ def why(
             "why() is asked of an instant, as why(12_000, track), or of a slice, as why(slice=7)"
         )
     if slice is not None:
-        key, stretch = _of_slice(graph, slice)
+        key, stretch = of_slice(graph, slice)
     else:
-        key, stretch = _of_instant(graph, int(ts or 0), track)
+        key, stretch = of_instant(graph, int(ts or 0), track)
     path = walk(graph, stretch.begin, stretch.end, stretch.from_track, stretch.from_row)
     spans = [Span(-1, "host", stretch.from_track, 0, path)] if stretch.end > stretch.begin else []
     pieces, hops = pieces_table(graph, spans), hops_table(graph, spans)
@@ -170,96 +143,6 @@ def why(
     resource = labels[int(np.searchsorted(keys, key))]
     text = "\n".join(_sentences(trace, stretch, resource, pieces, hops))
     return Why(stretch.kind, key, resource, stretch.begin, stretch.end, stretch.row, pieces, hops, text)
-
-
-def _of_slice(graph: Dependences, row: int) -> tuple[int, Stretch]:
-    resources = graph.resources
-    if not 0 <= row < len(resources.ts):
-        raise SelectionError(f"there is no slice {row}: the trace has {len(resources.ts)}")
-    key = int(resources.track[row])
-    if key in graph.streams and (at := int(graph.position[row])) >= 0:
-        return key, _of_work(graph, key, at)
-    waits = graph.threads.get(key)
-    if waits is not None and len(own := np.flatnonzero(waits.slice == row)):
-        begin, end = int(waits.begin[own].min()), int(waits.end[own].max())
-        return key, Stretch("wait", begin, end, key, row, key, -1)
-    begin, end = int(resources.ts[row]), int(resources.end[row])
-    return key, Stretch("work", begin, end, key, row, key, -1)
-
-
-def _of_instant(graph: Dependences, ts: int, track: int | str | None) -> tuple[int, Stretch]:
-    key, until = _key(graph, track), graph.resources.trace.span.end
-    if not 0 <= ts < until:
-        raise SelectionError(f"nothing was recorded at {ts} ns: the trace lasts from 0 to {until} ns")
-    return key, _of_stream(graph, ts, key) if key in graph.streams else _of_thread(graph, ts, key)
-
-
-def _key(graph: Dependences, track: int | str | None) -> int:
-    if track is None:
-        if graph.main < 0:
-            raise SelectionError("no thread was recorded: name a stream with track=")
-        return graph.main
-    keys, labels = resource_names(graph.resources.trace)
-    names = dict(zip(labels, keys.tolist(), strict=True))
-    if isinstance(track, str):
-        if track not in names:
-            raise SelectionError(f"there is no track {track!r}: {nearest(track, labels)}")
-        track = names[track]
-    if track not in graph.threads and track not in graph.streams and track not in graph.resources.threads:
-        have = [f"{key} ({label})" for label, key in names.items() if _works(graph, key)]
-        raise SelectionError(f"track {track} is no thread or stream with slices; those are {', '.join(have)}")
-    return int(track)
-
-
-def _works(graph: Dependences, track: int) -> bool:
-    return track in graph.streams or track in graph.resources.threads
-
-
-def _of_stream(graph: Dependences, ts: int, track: int) -> Stretch:
-    """Return the idle stretch around an instant, or what kept the work of that instant from beginning."""
-    stream = graph.streams[track]
-    at = int(np.searchsorted(stream.start, ts, side="right")) - 1
-    if at >= 0 and int(stream.end[: at + 1].max()) > ts:
-        while int(stream.end[at]) <= ts:
-            at -= 1
-        return _of_work(graph, track, at)
-    begin = int(stream.end[: at + 1].max()) if at >= 0 else 0
-    if at + 1 == len(stream.start):
-        return Stretch("idle", begin, graph.resources.trace.span.end, track, -1, graph.main, -1)
-    row = int(stream.rows[at + 1])
-    return Stretch("idle", begin, int(stream.start[at + 1]), track, row, track, row)
-
-
-def _of_work(graph: Dependences, track: int, at: int) -> Stretch:
-    """Return what kept the work at a place of a stream from beginning."""
-    stream = graph.streams[track]
-    before, start = int(stream.before[at]), int(stream.start[at])
-    begin = int(stream.end[before]) if before >= 0 else 0
-    if stream.call[at] >= 0:
-        begin = min(begin, int(graph.resources.ts[stream.call[at]]))
-    row = int(stream.rows[at])
-    return Stretch("work", min(begin, start), start, track, row, track, row)
-
-
-def _of_thread(graph: Dependences, ts: int, track: int) -> Stretch:
-    """Return the wait or idle stretch around an instant, or the innermost slice that is open."""
-    waits = graph.threads.get(track)
-    if waits is not None:
-        around = np.flatnonzero((waits.begin <= ts) & (ts < waits.end))
-        if len(around):
-            k = around[np.argmax(waits.begin[around])]
-            begin, end = int(waits.begin[k]), int(waits.end[k])
-            return Stretch("wait", begin, end, track, int(waits.slice[k]), track, -1)
-    starts, owner = graph.segments(track)
-    at = int(np.searchsorted(starts, ts, side="right")) - 1
-    row = int(owner[at])
-    if row >= 0:
-        begin, end = int(graph.resources.ts[row]), int(graph.resources.end[row])
-        return Stretch("work", begin, end, track, row, track, -1)
-    until = graph.resources.trace.span.end
-    end = int(starts[at + 1]) if at + 1 < len(starts) else until
-    after = int(owner[at + 1]) if at + 1 < len(starts) else -1
-    return Stretch("idle", max(int(starts[at]), 0), end, track, after, track, -1)
 
 
 _CAUSES: Final = {
