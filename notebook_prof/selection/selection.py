@@ -115,9 +115,7 @@ class Selection:
         return changed
 
     def clear(self, *dimensions: str, source: Hashable = None) -> bool:
-        """Remove the clauses of the given dimensions; of all of them, and the focus, if none is given.
-
-        Pinned tracks stay.
+        """Remove the clauses of the given dimensions; of all, and the focus, if none is given. Pins stay.
 
         Returns
         -------
@@ -203,8 +201,7 @@ class Selection:
     def pinned(self) -> tuple[int, ...]:
         """Tracks that stay at the top of the timeline, first to last; keys of ``trace.tracks``.
 
-        Set a track or an iterable of them, without repetition; None or an empty iterable unpins all. Keys
-        that the trace does not have are kept and show nothing. `clear` leaves them.
+        Set one, several, or None. Keys that the trace does not have show nothing.
 
         Examples
         --------
@@ -396,9 +393,8 @@ def _row(value: object) -> int | None:
 
 
 def _tracks(value: object) -> tuple[int, ...] | None:
-    many = value if isinstance(value, Iterable) and not isinstance(value, str) else [value]
-    tracks = () if value is None else tuple(dict.fromkeys(whole("pinned", track) for track in many))
-    return tracks or None
+    several = () if value is None else value if isinstance(value, Iterable | str) else (value,)
+    return tuple(dict.fromkeys(whole("pinned", track) for track in several)) or None
 
 
 _FILTERING_NOTHING: Final[Mapping[str, Callable[[object], Any]]] = {"focus": _row, "pinned": _tracks}

@@ -15,13 +15,14 @@ TOPS = """(v => [...v.timeline.element.querySelectorAll('.nbp-gutter-pins > .nbp
         - v.timeline.element.getBoundingClientRect().top)]))(v)"""
 SCROLL = "v.timeline.gutter.box.scrollTop = 1e6"
 SCROLLED = "v.timeline.laneRange.end > 5"
-# whether a slice is painted in the lane of the pinned track: neither ground nor a line
+# whether a slice, a pixel wide, is painted in the lane of the pinned track: neither ground nor a line
 PAINTED = """(v => {
     const spot = v.timeline.locate('copy_1', 1), rect = v.timeline.element.getBoundingClientRect();
     const {el} = v.timeline.view.canvas_view.compose(), ratio = el.width / v.timeline.element.offsetWidth;
-    const [r, g, b, a] = el.getContext('2d')
-        .getImageData(ratio * (spot.x - rect.left), ratio * (spot.y - rect.top), 1, 1).data;
-    return a > 200 && Math.max(r, g, b) - Math.min(r, g, b) > 40; })(v)"""
+    const {data} = el.getContext('2d')
+        .getImageData(ratio * (spot.x - rect.left) - 3, ratio * (spot.y - rect.top), 7, 1);
+    return [0, 4, 8, 12, 16, 20, 24].some((at) => { const [r, g, b, a] = data.slice(at, at + 4);
+        return a > 100 && Math.max(r, g, b) - Math.min(r, g, b) > 40; }); })(v)"""
 
 
 def test_pinned_tracks_stay_and_are_shared(notebook: Callable[..., NotebookPage]) -> None:
