@@ -112,7 +112,7 @@ class QueryService:
     def _in_executor(
         self, ask: answers.Ask, state: Mapping[str, Any], request: Mapping[str, Any]
     ) -> Answer | None:
-        still = {**state, "revision": None, "focus": None}
+        still = {**state, "revision": None, "focus": None, "pinned": None}
         question = {name: value for name, value in request.items() if name not in ("seq", "rid", "pad")}
         key = json.dumps([question, still], sort_keys=True, default=str)
         return self.executor.get(key, lambda: ask(self.store, still, request))

@@ -5,6 +5,7 @@ import {Overview} from '../charts/overview.js';
 import {Phases} from '../charts/phases.js';
 import {Table} from '../table/table.js';
 import {activeElement} from '../shared/elements.js';
+import {filters} from '../shared/store.js';
 import {Rail} from '../tabs/rail.js';
 import {createPalettes, NO_CODE} from '../timeline/colours.js';
 import {Timeline} from '../timeline/timeline.js';
@@ -244,16 +245,16 @@ export class Dashboard {
    */
   selected(patch, origin) {
     const {account, details, header, memory, overview, panels, phases, ruler, table, timeline} = this,
-      has = (/** @type {Dimension[]} */ ...keys) => keys.some((key) => key in patch),
-      filters = Object.keys(patch).some((key) => key !== 'window' && key !== 'focus');
+      has = (/** @type {(keyof SelectionPatch)[]} */ ...keys) => keys.some((key) => key in patch),
+      filtered = filters(patch, 'window');
     // the questions first: the kernel works while the page draws what it knows
-    if (filters) {
+    if (filtered) {
       this.seeking = !FROM_TRACKS.has(origin);
       timeline.refresh();
     }
-    if (filters || has('window')) {
+    if (filtered || has('window')) {
       table.refresh();
-      if (filters) overview.refresh();
+      if (filtered) overview.refresh();
       phases.refresh();
       memory.refresh();
     }
@@ -268,7 +269,8 @@ export class Dashboard {
       ruler.draw();
     }
     if (has('track')) timeline.marks();
-    if (filters) table.redraw();
+    if (has('pinned')) timeline.pin();
+    if (filtered) table.redraw();
     if (has('step', 'phase')) phases.redraw();
     if (origin !== 'table' && has('name')) requestAnimationFrame(() => table.reveal());
   }

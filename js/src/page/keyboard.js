@@ -21,7 +21,7 @@ const HELP = [
   ['Y', 'why is it idle, why does it wait or begin here: of the track under the pointer, or of the slice in focus'],
   ['/', 'find slices by name; Enter and Shift+Enter walk them'],
   ['T', 'filter the table'],
-  ['Tab', 'to the account (← → Enter), tracks (↑ ↓; Alt+↑ ↓ moves one, H hides it), step bars (← → Enter), tabs and tables (↑ ↓ Enter)'],
+  ['Tab', 'to the account (← → Enter), tracks (↑ ↓; Alt+↑ ↓ moves one, P pins it to the top, H hides it), step bars (← → Enter), tabs and tables (↑ ↓ Enter)'],
   ['Esc', 'clear the selection'],
   ['?', 'this list'],
 ];

@@ -93,7 +93,7 @@ export function watchPointer(ctx, timeline, memory, setPointer, left) {
   const ends = [
     attachTimeGestures(ctx, timeline.element, timeline.view, {
       hover(event, time) {
-        const lane = timeline.lanes.at(timeline.laneAt(event)),
+        const lane = timeline.lanes.at(timeline.laneAt(event), timeline.laneRange.end),
           found = hitOf(event, time),
           lines = linesOf(found, time, inView());
         setPointer(time, lane?.kind === 'lane' ? lane.track.track : null, found.kind === 'slice' ? found.id : undefined);

@@ -1,7 +1,7 @@
 // The rail of tabs beside the step phases. The operator table is one of them; every other is asked for when it is
 // looked at, and again when the selection changes while it is.
 import {element, targetOf} from '../shared/elements.js';
-import {isPicked} from '../shared/store.js';
+import {filters, isPicked} from '../shared/store.js';
 import {Tab} from './tab.js';
 
 const OPERATORS = 'operators',
@@ -185,7 +185,7 @@ export class Rail {
     if (origin === `tab ${this.open}` && !this.tab.followsOwn) return;
     const keys = /** @type {Dimension[]} */ (Object.keys(patch));
     for (const key of keys) this.own.delete(key);
-    if (keys.some((key) => key !== 'focus')) this.tab.ask();
+    if (filters(patch)) this.tab.ask();
   }
 
   /**

@@ -35,6 +35,8 @@ interface SelectionState {
   line?: string[] | null;
   /** Row of the slice under inspection. */
   focus?: number | null;
+  /** Tracks that stay at the top of the timeline, first to last. */
+  pinned?: number[] | null;
   revision?: number;
 }
 type SelectionPatch = Omit<SelectionState, 'revision'>;
