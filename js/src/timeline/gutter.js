@@ -336,7 +336,7 @@ export class Gutter {
     const {pin, up, down} = this.pinning(counter.track),
       pinned = this.lanes.isPinned(counter);
     row.setAttribute('aria-label', `${counter.name} ${text}: counter${pinned ? ', pinned' : ''}`);
-    row.append(span('nbp-track-name', counter.name), span('nbp-counter-range', text), pinButton(pinned, counter.name, pin));
+    row.append(span('nbp-track-name', counter.name), ' ', span('nbp-counter-range', text), pinButton(pinned, counter.name, pin));
     row.addEventListener('keydown', (event) => {
       if (event.target !== row) return;
       if (!event.altKey) answerKey(event, {p: pin});
