@@ -20,7 +20,7 @@ from .. import samples
 from .test_critical_path import KINDS
 
 NUMBER = re.compile(
-    r"(?:waited for|idle for|ran for|from|done at|until|began at|margin of|these|on,|:) "
+    r"(?:waited for|rested for|idle for|ran for|from|done at|until|began at|margin of|these|on,|:) "
     r"(\d[\d.]* (?:ns|µs|ms|s|min(?: \d+ s)?))(?![\w%])"
 )
 """Durations and instants of the sentences."""
@@ -63,6 +63,8 @@ def check_why(profile: Profile, why: Why, ts: int) -> None:
     said = set(NUMBER.findall(re.sub(r"`.*`", "", why.text)))
     assert said <= told, (said - told, why.text)
     assert (why.line is None) == pieces["line"].isna().all()
+    assert (f"\nThe line with the most of it is {why.line}" in why.text) == (why.line is not None)
+    assert (" rested for " in lines[0]) == (why.kind == "wait" and why.slice < 0)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -132,7 +134,7 @@ def test_the_line_with_most_of_it_is_named_with_its_text() -> None:
     why = Profile(recorded()).why(500, "GPU 0 stream 7")
     assert why.line == "cell:3"
     assert why.text.splitlines()[-1].startswith(
-        "Most of it is at cell:3, `y = step(load(x))`: 770 ns, 91.7 %"
+        "The line with the most of it is cell:3, `y = step(load(x))`: 770 ns, 91.7 %"
     )
 
 

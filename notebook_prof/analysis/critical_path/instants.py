@@ -101,8 +101,8 @@ def _key(graph: Dependences, track: int | str | None) -> int:
     if isinstance(track, str):
         if track not in names:
             raise SelectionError(f"there is no track {track!r}: {nearest(track, labels)}")
-        track = names[track]
-    if track not in graph.threads and track not in graph.streams and track not in graph.resources.threads:
+        track = int(names[track])
+    if not _works(graph, track):
         have = [f"{key} ({label})" for label, key in names.items() if _works(graph, key)]
         raise SelectionError(f"track {track} is no thread or stream with slices; those are {', '.join(have)}")
     return int(track)

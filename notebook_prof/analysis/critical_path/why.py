@@ -60,7 +60,7 @@ class Why:
     >>> print(why(trace, 12, "stream 7").text)
     stream 7 was idle for 15 ns, from 7 ns on; then b began.
     b on stream 7 began when add on main had launched it.
-    Of these 15 ns: 66.7 % data (most in load), 33.3 % host-operator (most in add).
+    Of these 15 ns: 66.7 % data (the most in load), 33.3 % host-operator (the most in add).
     """
 
     kind: Kind
@@ -125,7 +125,7 @@ def why(
     >>> print(why(trace, 10).text)
     sync on main waited for 11 ns, from 6 ns on.
     sync on main waited for gemm on stream 7, which was done at 14 ns.
-    Of these 11 ns: 72.7 % kernel (most in gemm), 27.3 % wait-wakeup (most in sync).
+    Of these 11 ns: 72.7 % kernel (the most in gemm), 27.3 % wait-wakeup (the most in sync).
     """
     graph = dependences(trace)
     if (ts is None) == (slice is None):
@@ -209,6 +209,8 @@ def _first(trace: Trace, stretch: Stretch, resource: str, label: _Labels) -> str
     length, at = format_ns(stretch.end - stretch.begin), format_ns(stretch.begin, 6)
     it = label.on(stretch.row, resource)
     if stretch.kind == "wait":
+        if stretch.row < 0:  # no call waits: that it waited follows from what other threads did
+            return f"{it} rested for {length}, from {at} on."
         return f"{it} waited for {length}, from {at} on."
     if stretch.kind == "idle":
         after = f"then {label.of(stretch.row)} began" if stretch.row >= 0 else "nothing began after that"
@@ -262,7 +264,7 @@ def _shares(pieces: pd.DataFrame, label: _Labels, length: int) -> str:
         most = ""
         if len(by_name):
             first = own.loc[own["name"] == by_name.idxmax(), "slice"].iloc[0]
-            most = f" (most in {label.of(int(first))})"
+            most = f" (the most in {label.of(int(first))})"
         parts.append(f"{format_share(spent / length)} {name}{most}")
     if len(by_class) > _CLASSES_IN_TEXT:
         others = int(by_class.iloc[_CLASSES_IN_TEXT:].sum())
@@ -276,7 +278,7 @@ def _of_line(trace: Trace, stretch: Stretch, pieces: pd.DataFrame, length: int) 
     if len(by_line):
         line, spent = str(by_line.idxmax()), int(by_line.max())
         share = format_share(spent / length)
-        return [f"Most of it is at {line}{_text(trace, line)}: {format_ns(spent)}, {share}."]
+        return [f"The line with the most of it is {line}{_text(trace, line)}: {format_ns(spent)}, {share}."]
     own = trace.slices["line"].iloc[stretch.row] if stretch.row >= 0 else None
     return [] if own is None or pd.isna(own) else [f"It ran for {own}{_text(trace, str(own))}."]
 

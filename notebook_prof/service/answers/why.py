@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pandas as pd
-
 from ... import analysis
 from ...errors import SelectionError
 from ..packing import Answer, pack
 from ..store import ViewStore
+from .find import location
 
 
 def why(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
@@ -29,23 +28,12 @@ def why(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) 
         why = analysis.why(store.trace, slice=row) if of_slice else analysis.why(store.trace, at, track)
     except SelectionError as error:
         return pack({"found": False, "lines": [str(error)]}, {})
+    c, causes = store.columns, why.hops["cause_slice"].dropna().astype(int).tolist()[::-1]
     content = {
         "found": True,
         "lines": why.text.splitlines(),
         "window": [why.start_ns, why.end_ns],
         "call": f"p.why(slice={row})" if of_slice else f"p.why({at}, {track})",
-        "causes": [_cause(store, int(row)) for row in why.hops["cause_slice"][::-1] if not pd.isna(row)],
+        "causes": [{"name": c.names[c.name[row]], **location(store, row)} for row in causes],
     }
     return pack(content, {})
-
-
-def _cause(store: ViewStore, row: int) -> dict[str, Any]:
-    c = store.columns
-    own = store.trace.slices.iloc[row]
-    return {
-        "id": row,
-        "ts": int(own["ts"]),
-        "dur": int(own["dur"]),
-        "row": int(c.row[row]),
-        "name": c.names[c.name[row]],
-    }
