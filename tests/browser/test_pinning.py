@@ -38,6 +38,12 @@ def test_pinned_tracks_stay_and_are_shared(notebook: Callable[..., NotebookPage]
             f"{PINNED}.length === 1 && v.timeline.lanes.placeOfRow(v.meta.tracks[3].row) === 0", index
         )
     assert shown.part(".nbp-pin[aria-pressed=true]").count() == 2
+    shown.page.mouse.move(5, 5)
+    name = shown.part(".nbp-gutter-pins .nbp-track-name")
+    assert name.first.evaluate("e => [e.textContent, e.scrollWidth <= e.clientWidth]") == [
+        "stream 20 · GPU 1",
+        True,
+    ], "with its device, as the other has a stream of this number too"
     worker = shown.track("worker 11").first
     worker.focus()
     shown.page.keyboard.press("p")

@@ -24,9 +24,6 @@ function button(text, title, act) {
   return made;
 }
 
-const SVG = 'http://www.w3.org/2000/svg',
-  PIN = 'M5 1h6v1.2l-1 .8v3.6l2.5 2.4V10H8.7v4L8 15.5 7.3 14v-4H3.5V9L6 6.6V3L5 2.2z';
-
 /**
  * The button that pins a track to the top of the timeline, and takes it off again.
  * @param {boolean} pinned
@@ -34,17 +31,10 @@ const SVG = 'http://www.w3.org/2000/svg',
  * @param {() => void} act
  */
 function pinButton(pinned, name, act) {
-  const made = button('', pinned ? 'unpin (P)' : 'pin to the top (P)', act),
-    icon = document.createElementNS(SVG, 'svg'),
-    path = document.createElementNS(SVG, 'path');
+  const made = button('', pinned ? 'unpin (P)' : 'pin to the top (P)', act);
   made.classList.add('nbp-pin');
   made.setAttribute('aria-label', `pin ${name} to the top`);
   made.setAttribute('aria-pressed', String(pinned));
-  icon.setAttribute('viewBox', '0 0 16 16');
-  icon.setAttribute('aria-hidden', 'true');
-  path.setAttribute('d', PIN);
-  icon.append(path);
-  made.append(icon);
   return made;
 }
 
@@ -236,12 +226,13 @@ export class Gutter {
   fillTrack(row, track) {
     const {lanes} = this,
       pinned = lanes.isPinned(track),
+      label = pinned && lanes.several ? `${track.label} · ${track.group}` : track.label,
       chosen = (this.store.get().track ?? []).includes(track.track),
       act = this.actions(row, track);
     row.dataset.key = String(track.track);
     row.tabIndex = 0;
     row.setAttribute('aria-selected', String(chosen));
-    row.setAttribute('aria-label', `${track.label} ${Math.round(100 * track.busy)} % busy: track ${track.name}${pinned ? ', pinned' : ''}`);
+    row.setAttribute('aria-label', `${label} ${Math.round(100 * track.busy)} % busy: track ${track.name}${pinned ? ', pinned' : ''}`);
     row.title = `${track.name}\n${track.group}\nbusy ${formatShare(track.busy)} of ${track.kind === 'stream' ? 'the time from its device’s first work to the last' : 'the recording'}\nclick: select · Enter: fold · P: ${pinned ? 'unpin' : 'pin to the top'} · Alt+↑ ↓: move · H: hide${track.outer_rows ? ' · O: frames around everything' : ''}`;
     if (track.depths - track.outer_rows > 1) {
       const fold = button(
@@ -257,12 +248,12 @@ export class Gutter {
     tools.className = 'nbp-track-tools';
     tools.append(button('▴', 'move up', act.up), button('▾', 'move down', act.down), button('×', 'hide this track', act.hide));
     row.append(
-      span('nbp-track-name', pinned && lanes.several ? `${track.label} · ${track.group}` : track.label),
+      span('nbp-track-name', label),
       ...(track.outer_rows ? [this.outerRowsButton(track)] : []),
       tools,
       ' ', // between the words that are read out
       span('nbp-track-busy', `${Math.round(100 * track.busy)} %`),
-      pinButton(pinned, track.label, act.pin),
+      pinButton(pinned, label, act.pin),
     );
     this.listen(row, track, act);
   }
