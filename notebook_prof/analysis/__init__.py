@@ -11,6 +11,7 @@ from .critical_path.hops import critical_path_hops, critical_path_spans
 from .critical_path.path import critical_path
 from .critical_path.replay.answer import WhatIf
 from .critical_path.what_if import what_if
+from .critical_path.why import why
 from .device.busy import device, device_idle, idle_causes
 from .device.copies import copies
 from .device.graphs import graph_nodes
@@ -32,10 +33,13 @@ from .memory.live import memory_by, memory_live
 from .memory.names import memory_left_behind, memory_names
 from .memory.operators import memory_operators
 from .source.annotated import annotated_source, line_steps
+from .source.call_tree import bottom_up, call_tree, heaviest_stack
+from .source.event_log import event_log
 from .source.flame import flame
 from .source.hotspots import hotspots
 from .source.line_calls import imports, line_calls
 from .source.lines import lines
+from .source.sandwich import sandwich
 from .time.account import account
 from .time.calls import calls
 from .time.cpu import cpu, cpu_use
@@ -61,7 +65,9 @@ __all__ = [
     "account",
     "advice",
     "annotated_source",
+    "bottom_up",
     "breakdown",
+    "call_tree",
     "calls",
     "cluster_advice",
     "cluster_links",
@@ -77,8 +83,10 @@ __all__ = [
     "device",
     "device_idle",
     "distributed",
+    "event_log",
     "flame",
     "graph_nodes",
+    "heaviest_stack",
     "host_waits",
     "hotspots",
     "idle_causes",
@@ -116,6 +124,7 @@ __all__ = [
     "overview",
     "phases",
     "roofline",
+    "sandwich",
     "step_breakdown",
     "step_trace",
     "steps",
@@ -123,4 +132,5 @@ __all__ = [
     "trust",
     "verdict",
     "what_if",
+    "why",
 ]

@@ -12,6 +12,7 @@ import pandas as pd
 
 from ..service.palette import PHASES
 from ..units import format_bytes, format_count, format_ns
+from ..views.pictures.views import tick_step_ns
 from .text import label
 from .verdict import interval_text, sentences, signed_ns, signed_percent
 
@@ -100,9 +101,10 @@ def _steps(c: Comparison) -> str:
         middle = float(table.loc[(table["side"] == name) & table["used"], "dur_ns"].median())
         at = _LEFT + min(middle / largest, 1) * (_WIDE - _LEFT - 10)
         drawn.append(f'<path d="M{at:.1f} {top + 2}v38" stroke="{colour}" stroke-width="2"/>')
-    for share in (0.0, 0.25, 0.5, 0.75):
-        at = _LEFT + share * (_WIDE - _LEFT - 10)
-        drawn.append(f'<text x="{at:.0f}" y="{height - 4}">{format_ns(share * largest)}</text>')
+    for tick in np.arange(0, largest, tick_step_ns(largest / 5)).tolist():
+        at = _LEFT + tick / largest * (_WIDE - _LEFT - 10)
+        word = format_ns(tick) if tick else "0"
+        drawn.append(f'<text x="{at:.0f}" y="{height - 4}" text-anchor="middle">{word}</text>')
     left_out = int((~table["used"]).sum())
     note = f" Hollow: {left_out} that do not count." if left_out else ""
     over = int((table["dur_ns"] > largest).sum())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Final
 
@@ -28,7 +29,8 @@ class DeferredTrace:
     Notes
     -----
     The work is never done in the thread that asks, so an interrupt there ends the waiting only. While a
-    recording runs in this process, nothing is done unless somebody waits.
+    recording runs in this process, nothing is done unless somebody waits. What nobody can ask for any more,
+    since a cell was run again, is not made: its work ends at the next `checkpoint`.
 
     Examples
     --------
@@ -39,33 +41,18 @@ class DeferredTrace:
     """
 
     def __init__(self, build: Callable[[], Trace], hold: Callable[[], bool] = bool) -> None:
-        self._build: Callable[[], Trace] | None = build
-        self._lock = threading.Lock()
-        self._done = threading.Event()
-        self._pace = Pace(hold=hold)
-        self._thread: threading.Thread | None = None
-        self._trace: Trace | None = None
-        self._error: BaseException | None = None
+        self._work = _Work(build, hold)
+        # the thread has the work alone: where this object goes, nobody is left who could ask
+        weakref.finalize(self, self._work.pace.cancel).atexit = False
 
     @property
     def ready(self) -> bool:
         """Whether `get` would not wait."""
-        return self._done.is_set()
+        return self._work.done.is_set()
 
     def start(self) -> None:
         """Begin to make it, unless that has been done."""
-        with self._lock:
-            if self._build is None:
-                return
-            build, self._build = self._build, None
-            self._thread = threading.Thread(target=self._work, args=(build,), name=THREAD, daemon=True)
-            _unfinished.add(self)
-            try:
-                self._thread.start()
-                return
-            except RuntimeError:  # a process that ends starts no threads
-                self._thread = None
-        self._work(build)
+        self._work.start()
 
     def get(self) -> Trace:
         """Wait for the Trace, and give it.
@@ -77,58 +64,87 @@ class DeferredTrace:
         Exception
             What `build` raised, to everybody who asks.
         """
-        if not self._done.is_set():
-            with self._pace.hurried():
-                self.start()
-                self._done.wait()
-        if self._error is not None:
-            raise self._error
-        assert self._trace is not None
-        return self._trace
+        work = self._work
+        if not work.done.is_set():
+            with work.pace.hurried():
+                work.start()
+                work.done.wait()
+        if work.error is not None:
+            raise work.error
+        assert work.trace is not None
+        return work.trace
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait without hurrying it; whether it is there."""
-        return self._done.wait(seconds)
+        return self._work.done.wait(seconds)
 
-    def _work(self, build: Callable[[], Trace]) -> None:
+
+class _Work:
+    """What the thread of a `DeferredTrace` does."""
+
+    def __init__(self, build: Callable[[], Trace], hold: Callable[[], bool]) -> None:
+        self.done = threading.Event()
+        self.pace = Pace(hold=hold)
+        self.trace: Trace | None = None
+        self.error: BaseException | None = None
+        self._build: Callable[[], Trace] | None = build
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Do it in a thread of its own, once."""
+        with self._lock:
+            if self._build is None:
+                return
+            build, self._build = self._build, None
+            self._thread = threading.Thread(target=self._run, args=(build,), name=THREAD, daemon=True)
+            _unfinished.add(self)
+            try:
+                self._thread.start()
+                return
+            except RuntimeError:  # a process that ends starts no threads
+                self._thread = None
+        self._run(build)
+
+    def _run(self, build: Callable[[], Trace]) -> None:
         try:
-            with self._pace.kept():
-                self._trace = build()
+            with self.pace.kept():
+                self.trace = build()
         except Cancelled:
-            self._error = NotRecordedError("the recording was not put together: the process is about to end")
+            self.error = NotRecordedError("the recording was not put together: the process is about to end")
         except Exception as error:
-            self._error = error
+            self.error = error
         finally:
             _unfinished.discard(self)
-            self._done.set()
+            self.done.set()
 
-    def _leave(self) -> None:
-        """Let the work end where it is."""
-        self._pace.cancel()
+    def leave(self) -> None:
+        """Let it end where it is."""
+        self.pace.cancel()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(_LEAVES_S)
 
-    def _lose_in_fork(self) -> None:
+    def lose_in_fork(self) -> None:
         """Give up in the child of a fork: the thread stayed with the parent."""
-        self._error = NotRecordedError(
+        self.error = NotRecordedError(
             "the recording is put together in the process that was forked: ask there"
         )
-        self._pace, self._done = Pace(), threading.Event()
-        self._done.set()
+        self.pace, self.done = Pace(), threading.Event()
+        self.done.set()
 
 
-_unfinished: set[DeferredTrace] = set()
+_unfinished: set[_Work] = set()
 
 
 def _leave() -> None:
     # a thread that computes while the interpreter is taken down would be ended inside of C code
-    for deferred in list(_unfinished):
-        deferred._leave()
+    for work in list(_unfinished):
+        work.leave()
 
 
 def _lose_in_fork() -> None:
-    for deferred in list(_unfinished):
-        deferred._lose_in_fork()
+    for work in list(_unfinished):
+        work.lose_in_fork()
     _unfinished.clear()
 
 

@@ -149,6 +149,12 @@ class Profile(OldNames):
     layers = method(analysis.layers)
     hotspots = method(analysis.hotspots)
     flame = method(analysis.flame)
+    sandwich = method(analysis.sandwich)
+    call_tree = method(analysis.call_tree)
+    bottom_up = method(analysis.bottom_up)
+    heaviest_stack = method(analysis.heaviest_stack)
+    event_log = method(analysis.event_log)
+    why = method(analysis.why)
     what_if = method(analysis.what_if)
 
     @property

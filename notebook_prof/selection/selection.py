@@ -6,6 +6,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -28,11 +29,11 @@ _TRANSPORT: Final = {"apply_patch", "patch_since", "to_state"}
 
 
 class Selection:
-    """What the user is looking at: one clause a dimension, and the slice in focus.
+    """What the user is looking at: one clause a dimension, the slice in focus, and the pinned tracks.
 
     Clauses of different dimensions intersect; a new clause of a dimension replaces the old one. Each
     remembers its source, so that a view is not filtered by what it set itself (cross-filter). *Focus* is
-    the one slice under inspection and filters nothing.
+    the one slice under inspection; *pinned* tracks stay at the top of the timeline. Both filter nothing.
 
     Parameters
     ----------
@@ -66,6 +67,7 @@ class Selection:
 
     _clauses: Mapping[str, Clause]
     _focus: int | None
+    _pinned: tuple[int, ...] | None
     _revision: int
     _watchers: list[Watcher]
     _history: deque[tuple[int, str, Any]]
@@ -77,6 +79,7 @@ class Selection:
         clauses = {d: Clause(d, first[d]) for d in DIMENSIONS if first.get(d) is not None}  # type: ignore[arg-type]
         self._clauses = MappingProxyType(clauses)
         self._focus = None
+        self._pinned = None
         self._revision = 0
         self._lock = threading.RLock()
         self._watchers = []
@@ -112,7 +115,7 @@ class Selection:
         return changed
 
     def clear(self, *dimensions: str, source: Hashable = None) -> bool:
-        """Remove the clauses of the given dimensions; of all of them, and the focus, if none is given.
+        """Remove the clauses of the given dimensions; of all, and the focus, if none is given. Pins stay.
 
         Returns
         -------
@@ -139,8 +142,9 @@ class Selection:
         Parameters
         ----------
         patch : mapping
-            Dimension → list of values (None: no clause), and ``focus`` → row or None. It may be the whole
-            state as `to_state` gives it; ``revision`` in it is the base if `base_revision` is not given.
+            Dimension → list of values (None: no clause), ``focus`` → row or None, and ``pinned`` → list of
+            tracks or None. It may be the whole state as `to_state` gives it; ``revision`` in it is the base
+            if `base_revision` is not given.
         source : hashable
             Who sends it.
         base_revision : int, optional
@@ -161,7 +165,7 @@ class Selection:
         values = {key: value for key, value in patch.items() if key != "revision"}
         base = patch.get("revision") if base_revision is None else base_revision
         change = {
-            key: _row(value) if key == "focus" else normalise(key, value) for key, value in values.items()
+            key: _FILTERING_NOTHING.get(key, partial(normalise, key))(value) for key, value in values.items()
         }
         with self._lock:
             if base is not None:
@@ -191,6 +195,26 @@ class Selection:
     @focus.setter
     def focus(self, row: int | None) -> None:
         self._change(None, {"focus": _row(row)})
+        self._tell()
+
+    @property
+    def pinned(self) -> tuple[int, ...]:
+        """Tracks that stay at the top of the timeline, first to last; keys of ``trace.tracks``.
+
+        Set one, several, or None. Keys that the trace does not have show nothing.
+
+        Examples
+        --------
+        >>> selection = Selection()
+        >>> selection.pinned = [7, 0]
+        >>> selection.pinned
+        (7, 0)
+        """
+        return self._pinned or ()
+
+    @pinned.setter
+    def pinned(self, tracks: int | Iterable[int] | None) -> None:
+        self._change(None, {"pinned": _tracks(tracks)})
         self._tell()
 
     def mask(self, table: pd.DataFrame, *, viewer: Hashable = None) -> NDArray[np.bool_]:
@@ -228,7 +252,7 @@ class Selection:
         -------
         dict
             A key a dimension, with a list (``window``: ``[start, end]``) or None; ``focus``: a row or
-            None; ``revision``: int.
+            None; ``pinned``: a list of tracks or None; ``revision``: int.
 
         Examples
         --------
@@ -236,7 +260,7 @@ class Selection:
         [4]
         """
         with self._lock:
-            return {**self._as_patch((*DIMENSIONS, "focus")), "revision": self._revision}
+            return {**self._as_patch((*DIMENSIONS, *_FILTERING_NOTHING)), "revision": self._revision}
 
     def patch_since(self, revision: int) -> Patch:
         """Return the present values of what has changed after a revision: what a late page must catch up.
@@ -291,10 +315,11 @@ class Selection:
                 return False
             clauses = {d: c for d, c in self._clauses.items() if d not in real}
             clauses.update(
-                {d: Clause(d, v, source) for d, v in real.items() if d != "focus" and v is not None}
+                {d: Clause(d, v, source) for d, v in real.items() if d in DIMENSIONS and v is not None}
             )
             self._clauses = MappingProxyType(clauses)
             self._focus = real.get("focus", self._focus)
+            self._pinned = real.get("pinned", self._pinned)
             self._revision = self._revision + 1
             self._history.extend((self._revision, key, now[key]) for key in real)
             self._queue.append((self._as_patch(real), source, tuple(self._watchers)))
@@ -319,9 +344,9 @@ class Selection:
                     self._telling = False
 
     def _values(self) -> dict[str, Any]:
-        values: dict[str, Any] = dict.fromkeys((*DIMENSIONS, "focus"))
+        values: dict[str, Any] = dict.fromkeys((*DIMENSIONS, *_FILTERING_NOTHING))
         values.update({d: clause.value for d, clause in self._clauses.items()})
-        values["focus"] = self._focus
+        values["focus"], values["pinned"] = self._focus, self._pinned
         return values
 
     def _as_patch(self, keys: Iterable[str]) -> Patch:
@@ -331,7 +356,7 @@ class Selection:
     def _changed_since(self, revision: int) -> dict[str, Any]:
         """Return dimensions changed after `revision`, with the value that each had then."""
         if len(self._history) == _REMEMBERED and self._history[0][0] > revision:
-            return dict.fromkeys((*DIMENSIONS, "focus"), _UNKNOWN)
+            return dict.fromkeys((*DIMENSIONS, *_FILTERING_NOTHING), _UNKNOWN)
         then: dict[str, Any] = {}
         for at, key, value in reversed(self._history):
             if at <= revision:
@@ -351,7 +376,7 @@ class Selection:
         return None if clause is None else clause.value
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name == "focus" or name.startswith("_"):
+        if name in _FILTERING_NOTHING or name.startswith("_"):
             object.__setattr__(self, name, value)
         else:
             self.update(**{name: value})
@@ -365,3 +390,11 @@ class Selection:
 
 def _row(value: object) -> int | None:
     return None if value is None else whole("focus", value)
+
+
+def _tracks(value: object) -> tuple[int, ...] | None:
+    several = () if value is None else value if isinstance(value, Iterable | str) else (value,)
+    return tuple(dict.fromkeys(whole("pinned", track) for track in several)) or None
+
+
+_FILTERING_NOTHING: Final[Mapping[str, Callable[[object], Any]]] = {"focus": _row, "pinned": _tracks}

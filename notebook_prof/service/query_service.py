@@ -45,7 +45,7 @@ class QueryService:
 
     questions: ClassVar[Mapping[str, answers.Ask]] = answers.QUESTIONS
     """What may be asked. A floor above adds questions of its own."""
-    slow: ClassVar[frozenset[str]] = frozenset({"doubts"})
+    slow: ClassVar[frozenset[str]] = frozenset({"doubts", "why"})
     """Questions that always get a thread of their own."""
 
     def __init__(self, trace: Trace, selection: Selection) -> None:
@@ -112,7 +112,7 @@ class QueryService:
     def _in_executor(
         self, ask: answers.Ask, state: Mapping[str, Any], request: Mapping[str, Any]
     ) -> Answer | None:
-        still = {**state, "revision": None, "focus": None}
+        still = {**state, "revision": None, "focus": None, "pinned": None}
         question = {name: value for name, value in request.items() if name not in ("seq", "rid", "pad")}
         key = json.dumps([question, still], sort_keys=True, default=str)
         return self.executor.get(key, lambda: ask(self.store, still, request))

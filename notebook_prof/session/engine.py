@@ -174,7 +174,8 @@ class Session:
                 self.traces.append(self._later(None))
         if interrupt.count:  # the user's code has ended already: only our work was interrupted
             self.report.add("interrupted-at-stop", "info", effect="what was recorded until then is kept")
-        return self.traces
+        made, self.traces = self.traces, []  # their work holds this session, which must not hold them
+        return made
 
     def begin_cell(self, file: str = "") -> None:
         """Note that the cell's own statements begin now; with its file, that lines of its functions count."""

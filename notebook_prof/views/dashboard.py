@@ -86,7 +86,7 @@ def dashboard_settings(trace: Trace, verdict: str, claims: Iterable[Claim] = ())
     }
 
 
-def _first_tab(trace: Trace, tabs: list[dict[str, str]]) -> str:
+def _first_tab(trace: Trace, tabs: list[dict[str, Any]]) -> str:
     """Return the tab that is open at first: memory where there was not enough, else source."""
     if "out_of_memory" in trace.metadata and not TABS["memory"].missing(trace):
         return "memory"
@@ -101,13 +101,21 @@ def recorded_cell(trace: Trace) -> dict[str, dict[str, str]]:
     return {"cell": {"id": str(trace.metadata.get("cell_id") or ""), "source": source}}
 
 
-def rail(trace: Trace) -> list[dict[str, str]]:
-    """List the tabs from top to bottom: ``name title``, and ``missing``, why a tab is empty.
+def rail(trace: Trace) -> list[dict[str, Any]]:
+    """List the tabs from top to bottom: ``name title``, ``missing``, why a tab is empty, and ``choices``.
 
     Where lines were recorded, the source of a cell comes first, and of code without steps.
     """
-    tabs = [{"name": name, "title": tab.title, "missing": tab.missing(trace)} for name, tab in TABS.items()]
-    tabs.insert(1, {"name": "operators", "title": table_title(trace), "missing": ""})
+    tabs: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "title": tab.title,
+            "missing": tab.missing(trace),
+            "choices": [[one.key, one.label, [*map(list, one.options.items())]] for one in tab.choices],
+        }
+        for name, tab in TABS.items()
+    ]
+    tabs.insert(1, {"name": "operators", "title": table_title(trace), "missing": "", "choices": []})
     source = next(tab for tab in tabs if tab["name"] == "source")
     if source["missing"] or (len(trace.steps) and "cell_source" not in trace.metadata):
         return tabs

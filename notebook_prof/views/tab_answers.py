@@ -16,7 +16,8 @@ from ..service.packing import Answer, pack
 from ..service.palette import NameStyles
 from ..service.patches import plain_patch
 from ..service.store import ViewStore
-from .tabs import TABS, Absent, Cards, Facts, Note, Panel, Picture, Source, Table
+from .tabs import TABS, Absent, Cards, Facts, Note, Panel, Picture, Source, Stack, Table, Tree
+from .tabs.base import MOST_ROWS
 
 if TYPE_CHECKING:
     from bokeh.models import UIElement
@@ -77,7 +78,8 @@ def head_of(column: str) -> str:
     return column.replace("_", " ")
 
 
-MOST_ROWS: Final = 300
+_TREE_ROWS: Final = 4
+"""So many times as many rows are sent of a tree: most of them are closed."""
 _LONGEST_CELL: Final = 600
 _NUMERIC: Final = frozenset(UNITS) - frozenset(TEXTS)
 
@@ -89,13 +91,13 @@ def panel(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     ----------
     request : mapping
         ``name`` (a key of `TABS`); ``own``: dimensions that this tab itself has set last, which do not
-        filter it; ``top``: at most this many rows a table (300).
+        filter it; ``choices``: values of its choices; ``top``: at most this many rows a table (300).
 
     Returns
     -------
     Answer
         ``name``, and either ``absent`` (a sentence) or ``title``, ``under`` (dimensions that it follows) and
-        ``parts``. A part has ``kind`` (``note facts cards table source picture``) and what
+        ``parts``. A part has ``kind`` (``note facts cards table source tree stack picture``) and what
         `notebook_prof.views.tabs.base` says of it; a table's ``heads`` are ``[key, text, unit]``, its texts
         lie in ``texts`` by key, ``labels`` and ``colours`` of names in ``names`` by key, its numbers in the
         columns ``PART.KEY`` (f8, NaN where missing), ``bars`` are the keys of columns with bars on one
@@ -110,7 +112,9 @@ def panel(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     if name not in TABS:
         raise OptionError(f"no tab {name!r}: {nearest(name, TABS)}")
     own = set(request.get("own") or ())
-    made = TABS[name].build(store.trace, {k: None if k in own else v for k, v in state.items()})
+    tab = TABS[name]
+    left = {k: None if k in own else v for k, v in state.items()}
+    made = tab.build(store.trace, left, **tab.chosen(request.get("choices") or {}))
     if isinstance(made, Absent):
         return pack({"name": name, "absent": made.sentence}, {})
     return packed(name, made, store.name_styles, min(int(request.get("top", MOST_ROWS)), MOST_ROWS))
@@ -123,6 +127,10 @@ def packed(name: str, made: Panel, styles: NameStyles, most: int = MOST_ROWS) ->
     for i, part in enumerate(made.parts):
         if isinstance(part, Source):
             parts.append(_source(part, i, columns, styles))
+        elif isinstance(part, Tree):
+            parts.append(_tree(part, i, _TREE_ROWS * most, columns, styles))
+        elif isinstance(part, Stack):
+            parts.append({**_table(part, i, most, columns, styles), "kind": "stack"})
         elif isinstance(part, Table):
             parts.append(_table(part, i, most, columns, styles))
         elif isinstance(part, Picture):
@@ -136,7 +144,16 @@ def packed(name: str, made: Panel, styles: NameStyles, most: int = MOST_ROWS) ->
             parts.append({"kind": "facts", **asdict(part)})
         elif isinstance(part, Note):
             parts.append({"kind": "note", **asdict(part)})
-    return pack({"name": name, "title": made.title, "under": list(made.under), "parts": parts}, columns)
+    return pack(
+        {
+            "name": name,
+            "title": made.title,
+            "under": list(made.under),
+            "follows_own": made.follows_own,
+            "parts": parts,
+        },
+        columns,
+    )
 
 
 def _table(
@@ -182,6 +199,41 @@ def _source(
     if part.trends is not None:
         columns[f"{number}.trend"] = part.trends.ravel()
     return {**packed, "kind": "source", "file": part.file, "steps": steps, "folded": part.folded}
+
+
+def _tree(
+    part: Tree, number: int, most: int, columns: dict[str, npt.NDArray[Any]], styles: NameStyles
+) -> dict[str, Any]:
+    """Pack the heaviest rows of a tree: with a row all that it is below, as none of those weighs less."""
+    frame, weight = part.frame, part.weights[0]
+    heavy = np.zeros(len(frame))
+    for name in part.weights:
+        heavy = np.maximum(heavy, frame[name].to_numpy() / max(float(frame[name].max()), 1.0))
+    kept = np.sort(np.lexsort((np.arange(len(frame)), -heavy))[:most])
+    number_of = np.full(len(frame) + 1, -1)
+    number_of[kept] = np.arange(len(kept))
+    parent = frame["parent"].to_numpy(dtype=np.int64, na_value=-1)
+    left = np.ones(len(frame), dtype=bool)
+    left[kept] = False
+    # the last place is that of roots
+    above = np.where(parent < 0, len(kept), number_of[parent])[left]
+    above, took = above[above >= 0], frame[weight].to_numpy()[left][above >= 0]
+    more = np.bincount(above, minlength=len(kept) + 1)
+    more_weight = np.bincount(above, took, minlength=len(kept) + 1)
+    shown = frame.iloc[kept].drop(columns=["parent", "depth"])
+    table = Table(shown, part.units, part.heads, title=part.title, call=part.call, bars=part.bars)
+    packed = _table(table, number, len(kept), columns, styles)
+    columns[f"{number}.parent"] = number_of[parent[kept]].astype(np.float64)
+    columns[f"{number}.depth"] = frame["depth"].to_numpy(dtype=np.float64)[kept]
+    columns[f"{number}.more"] = more[:-1].astype(np.float64)
+    columns[f"{number}.more_weight"] = more_weight[:-1].astype(np.float64)
+    return {
+        **packed,
+        "kind": "tree",
+        "rows": len(frame),
+        "weight": weight,
+        "more_roots": [int(more[-1]), int(more_weight[-1])],
+    }
 
 
 def _document(figure: UIElement) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ import pandas as pd
 import pytest
 
 from notebook_prof import Profile, TraceBuilder
+from notebook_prof.analysis.critical_path import dependences
 from notebook_prof.analysis.critical_path.path import BY
 from notebook_prof.errors import OptionError, SelectionError
 from notebook_prof.readers import read_trace
@@ -56,6 +59,24 @@ def test_every_kind_of_recording(name: str) -> None:
     check_laws(profile, end="device")
     end = profile.trace.span.end
     check_laws(profile, window=(end // 3, end // 2 + 1))
+
+
+def test_dependences_are_found_once_and_go_with_their_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    make = dependences._dependences
+    monkeypatch.setattr(dependences, "_dependences", lambda *of: found.append(of) or make(*of))
+    trace = draw("main: [mm][add]")
+    profile = Profile(trace)
+    for _ in range(2):
+        profile.critical_path()
+        profile.critical_path.hops()
+        profile.why(1)
+    assert len(found) == 1
+    alive = weakref.ref(trace)
+    found.clear()
+    del trace, profile
+    gc.collect()
+    assert alive() is None
 
 
 def test_a_wait_for_a_kernel() -> None:

@@ -27,9 +27,11 @@ from .. import samples
 from ..properties.test_verdict_claims import check_verdict
 from ..round_trip import changes
 from ..unit.test_collective_names import check_names
+from ..unit.test_labels import check_labels
 from ..unit.test_table_agrees import check_tables
 from .test_advice import MOST_BYTES
 from .test_advice import check as check_advice
+from .test_call_tree import check_call_trees
 from .test_device import check_busy
 
 KNOWN = samples.expected()
@@ -52,11 +54,13 @@ def test_a_sample_is_read_judged_and_written(sample: str, tmp_path: Path) -> Non
     known = samples.figures(trace)
     assert known == KNOWN[sample]
     check_names(trace)
+    check_labels(trace)
     if sample not in KINDS:
         return
     check_verdict(trace)
     check_busy(trace)
     check_tables(trace)
+    check_call_trees(trace)
     if path.is_dir() or path.stat().st_size <= MOST_BYTES:
         check_advice(trace)
     check_copies(sample, trace, known, tmp_path)

@@ -157,6 +157,11 @@ def touch_everything(page: Any) -> list[str]:
         for one in page.locator(".nbp-tab-body :is(tr, .nbp-card, canvas):visible").all()[:4]:
             one.hover(force=True)
         note(".nbp-tabs")
+        for view in page.locator(".nbp-views button").all()[1:]:
+            view.click()
+            page.wait_for_timeout(150)
+            page.locator(".nbp-tab-body[aria-busy=true]").wait_for(state="detached")
+            note(".nbp-tabs")
     page.locator(".nbp-rail button").first.click()
     return shown
 

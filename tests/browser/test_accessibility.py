@@ -46,6 +46,10 @@ def test_axe_finds_nothing_in_any_tab(
             tab.evaluate("(button) => button.click()")
             opened.wait_views("!['asked', 'failed'].includes(v.panels.snapshot().state)")
             assert page.evaluate(VIOLATIONS) == [], tab.get_attribute("data-tab")
+            for view in opened.part(".nbp-views button").all()[1:]:
+                view.click()
+                opened.wait_views("!['asked', 'failed'].includes(v.panels.snapshot().state)")
+                assert page.evaluate(VIOLATIONS) == [], view.get_attribute("data-value")
 
 
 def test_few_stops_lie_before_the_table_and_arrows_walk_inside_of_them(report: Callable[..., Report]) -> None:

@@ -193,3 +193,29 @@ def test_what_was_clicked_shows_before_the_kernel_answers(shown: NotebookPage) -
     told = shown.page.evaluate("() => window.nbpAnswers.flat()")
     assert set(told) <= {"match", "bright"}
     assert told.count("match") > 0
+
+
+def test_y_tells_why_in_the_words_of_python(shown: NotebookPage) -> None:
+    """Of what is under the pointer, and of the slice in focus where it is elsewhere; its time is selected."""
+    page, box = shown.page, shown.page.locator(".nbp-why")
+    at = shown.slice("aten::conv2d", 2)
+    page.mouse.click(*at)
+    page.keyboard.press("y")
+    box.wait_for()
+    lines = box.locator("p:not(.nbp-note):not(.nbp-why-links)").all_inner_texts()
+    call = box.locator("code").inner_text()
+    assert "\n".join(lines) == shown.kernel(f"print({call}.text)").strip()
+    assert lines[0].startswith("conv2d on main ran for")
+    box.get_by_text("select this time").click()
+    shown.wait_kernel(f"w = {call}; print(p.selection.window == (w.start_ns, w.end_ns))", "True")
+    page.keyboard.press("Escape")
+    box.wait_for(state="hidden")
+    assert shown.views("v.store.get().window") is not None, "Esc closed the box only"
+    shown.kernel("p.selection.clear()")
+    page.mouse.click(*at)
+    page.locator(".nbp-detail").get_by_text("why?").click()
+    box.wait_for()
+    assert box.locator(".nbp-why-first").inner_text().startswith("conv2d on main ran for")
+    inside = box.evaluate("e => [e.scrollWidth, e.clientWidth]")
+    assert inside[0] <= inside[1]
+    page.keyboard.press("Escape")

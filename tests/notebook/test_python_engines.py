@@ -209,6 +209,24 @@ def test_nothing_of_ours_or_of_the_notebook_is_in_it(spied: Kernel) -> None:
     assert not spied.value("[n for n in set(told(p)['name'].astype(str)) if '%%profile' in n]")
 
 
+def test_looks_at_stacks_keep_no_tensor_alive(torch_kernel: Kernel) -> None:
+    """Each free is on record: what a stack held went when its function ended, in a recorded thread."""
+    torch_kernel.must(
+        """
+        layers = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 256))
+        def train(steps):
+            for step in range(steps):
+                loss = layers(torch.randn(64, 256)).pow(2).mean()
+                layers.zero_grad(); loss.backward()
+        train(2)
+        """
+    )
+    torch_kernel.must("%%profile p --quiet\ntrain(150)")
+    assert "python" in torch_kernel.value("p.trace.metadata['collectors']")
+    alive = torch_kernel.value("p.memory.blocks()['death_ts'].isna().sum().item()")
+    assert alive <= 12, "the last step's gradients, its loss and what they need"
+
+
 def test_torch_and_python_lie_on_one_track(torch_kernel: Kernel) -> None:
     torch_kernel.must(TOLD)
     torch_kernel.must(

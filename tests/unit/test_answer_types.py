@@ -102,6 +102,10 @@ def _questions(queries: PageQueries) -> Iterator[dict[str, Any]]:
         yield {"t": "detail", "id": row}
         yield {"t": "find", "id": row}
         yield {"t": "neighbour", "id": row, "to": "child"}
+    for track in meta["tracks"][:4]:
+        for at in ((a + b) // 2, -1):
+            yield {"t": "why", "track": track["track"], "at": at}
+    yield {"t": "why", "id": 0}
     for text in ("a", "no such name", "self>"):
         yield {"t": "search", "text": text}
     for name in TABS:

@@ -191,6 +191,17 @@ def test_cancelled_work_ends_at_its_next_checkpoint() -> None:
     assert ended == [True]
 
 
+def test_what_nobody_can_ask_for_any_more_is_not_made(building: Building) -> None:
+    deferred = DeferredTrace(building)
+    deferred.start()
+    assert building.begun.wait(10)
+    (thread,) = (one for one in threading.enumerate() if one.name == "notebook_prof trace")
+    del deferred
+    thread.join(10)
+    assert not thread.is_alive()
+    assert not building.go.is_set(), "it ended before it was through"
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_child_is_told_and_the_parent_goes_on() -> None:
     done = _run(

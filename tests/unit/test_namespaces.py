@@ -24,8 +24,18 @@ from notebook_prof.testing import draw
 KINDS = (*TOPICS, Export, Compat)
 FILES = {name: new for name, new in RENAMED.items() if new.startswith("export.")}
 VERBS = {
-    *("account", "advice", "flame", "hotspots", "layers", "overview", "phases", "save", "summary"),
-    "what_if",
+    *(
+        "account",
+        "advice",
+        "bottom_up",
+        "call_tree",
+        "event_log",
+        "flame",
+        "heaviest_stack",
+        "hotspots",
+        "layers",
+    ),
+    *("overview", "phases", "sandwich", "save", "summary", "what_if", "why"),
 }
 FACTS = {"headline", "pending", "plot", "selected", "selection", "trace", "trust", "verdict"}
 

@@ -53,7 +53,12 @@ def test_every_analysis_is_a_method_and_cannot_differ(profile, name):
     assert list(own.parameters.values())[1:] == list(theirs.parameters.values())[1:]
     assert own.return_annotation == theirs.return_annotation
     assert "self" not in inspect.signature(bound).parameters
-    pd.testing.assert_frame_equal(bound(), function(profile.trace))
+    needed = {"why": (5_000,), "sandwich": ("mm",)}
+    own, theirs = bound(*needed.get(name, ())), function(profile.trace, *needed.get(name, ()))
+    if name == "why":
+        assert own.text == theirs.text
+        own, theirs = own.pieces, theirs.pieces
+    pd.testing.assert_frame_equal(own, theirs)
 
 
 def test_methods_pass_their_arguments_on(profile):

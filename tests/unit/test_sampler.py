@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ import sys
 import textwrap
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -273,6 +275,37 @@ def test_fifty_recordings_leave_nothing_behind() -> None:
 
 
 @needs_alarm
+def test_a_look_keeps_nothing_alive() -> None:
+    """What a function held whose stack another thread saw goes with the function, without the collector."""
+
+    class Tensor:
+        pass
+
+    looks, begun, seen = ThreadStacks(time.time_ns), threading.Event(), threading.Event()
+    kept: list[weakref.ref[Tensor]] = []
+
+    def step() -> None:
+        tensor = Tensor()
+        kept.append(weakref.ref(tensor))
+        begun.set()
+        seen.wait(10)
+
+    gc.collect()
+    gc.disable()
+    try:
+        thread = threading.Thread(target=step)
+        thread.start()
+        assert begun.wait(10)
+        looks.look()
+        assert kept[0]() is not None
+        seen.set()
+        thread.join(10)
+        assert kept[0]() is None
+    finally:
+        gc.enable()
+    assert len(looks.threads) >= 2, "it saw both threads"
+
+
 def test_a_failure_while_ticking_is_told_and_not_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     look, looks = ThreadStacks.look, []
 

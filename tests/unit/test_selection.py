@@ -205,13 +205,36 @@ def test_focus_filters_nothing(slices):
     assert selection.clauses == {}
 
 
+def test_pinned_tracks_keep_their_order_filter_nothing_and_survive_clearing(slices):
+    selection, seen = Selection(step=3), []
+    selection.watch(lambda s, patch, source: seen.append((patch, source)))
+    selection.pinned = np.array([7, 0, 7])
+    assert selection.pinned == (7, 0)
+    assert "pinned" not in selection.clauses
+    assert selection.clear()
+    assert selection.pinned == (7, 0)
+    assert rows(selection, slices) == [0, 1, 2, 3]
+    assert selection.apply_patch({"pinned": [0, 7]}, "tracks", base_revision=selection.revision)
+    assert selection.pinned == (0, 7)
+    selection.pinned = 3
+    selection.pinned = None
+    assert selection.pinned == ()
+    assert [patch for patch, _ in seen if "pinned" in patch] == [
+        {"pinned": [7, 0]}, {"pinned": [0, 7]}, {"pinned": [3]}, {"pinned": None},
+    ]  # fmt: skip
+    assert seen[2][1] == "tracks"
+    with pytest.raises(SelectionError, match="pinned holds whole numbers"):
+        selection.pinned = "stream 7"
+
+
 def test_state_is_json_and_round_trips():
     selection = Selection(window=(1, 2), name={"b", "a"}, step=3)
     selection.focus = 5
     state = json.loads(json.dumps(selection.to_state()))
     assert state == {
         "window": [1, 2], "name": ["a", "b"], "category": None, "track": None, "step": [3],
-        "phase": None, "rank": None, "group": None, "line": None, "focus": 5, "revision": 1,
+        "phase": None, "rank": None, "group": None, "line": None, "focus": 5, "pinned": None,
+        "revision": 1,
     }  # fmt: skip
     twin = Selection()
     twin.apply_patch(state, "page", base_revision=0)
@@ -242,12 +265,12 @@ def test_a_base_older_than_memory_is_taken_as_it_is():
     for step in range(1000):
         selection.step = step
     assert selection.apply_patch({"step": None}, "page", base_revision=0)
-    assert set(selection.patch_since(3)) == {*Selection.DIMENSIONS, "focus"}
+    assert set(selection.patch_since(3)) == {*Selection.DIMENSIONS, "focus", "pinned"}
     assert selection.patch_since(selection.revision - 1) == {"step": None}
     assert selection.patch_since(selection.revision) == {}
 
 
-@pytest.mark.parametrize("patch", [{"nmae": []}, {"focus": "x"}, {"window": [3]}])
+@pytest.mark.parametrize("patch", [{"nmae": []}, {"focus": "x"}, {"pinned": ["x"]}, {"window": [3]}])
 def test_a_wrong_patch_changes_nothing(patch):
     selection = Selection()
     with pytest.raises(SelectionError):

@@ -156,5 +156,7 @@ def test_shell_commands_and_magics_stand_as_they_were_typed(play: Play) -> None:
     run = play("magics")
     texts = set(run.lines.loc[run.lines["file"] == "cell", "text"])
     assert {"!sleep 0.3", "%run job.py"} <= texts
-    assert 0.3 <= run.part_s(2) <= 0.45
+    # beside other jobs a shell took 0.18 s to start from a kernel of 1.9 GiB; the next line has its own time
+    assert 0.3 <= run.part_s(2) <= 0.6
+    assert run.part_s(3) >= 0.04, "1.5 million additions"
     assert "get_ipython" not in run.verdict

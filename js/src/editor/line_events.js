@@ -1,6 +1,7 @@
 // Tells the editor extension, if there is one, what the lines of the recorded cell took, and what of it is selected.
 import {Asker} from '../shared/asker.js';
 import {columnsOf} from '../shared/packing.js';
+import {filters} from '../shared/store.js';
 import {formatShare, formatTime} from '../shared/units.js';
 
 const PROTOCOL = 1;
@@ -66,14 +67,14 @@ export class LineEvents {
   changed(patch) {
     const keys = Object.keys(patch);
     if (keys.includes('line')) this.tell();
-    if (!keys.some((key) => key !== 'line' && key !== 'focus')) return;
+    if (!filters(patch, 'line')) return;
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.ask(), SETTLED_MS);
   }
 
   async ask() {
     try {
-      const answer = await this.asker.ask({t: 'panel', name: 'source', own: ['line']});
+      const answer = await this.asker.ask({t: 'panel', name: 'source', own: ['line'], choices: {}});
       const parts = 'parts' in answer ? answer.parts : [],
         at = parts.findIndex((one) => one.kind === 'source' && one.file === 'cell'),
         part = parts[at];

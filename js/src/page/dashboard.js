@@ -5,10 +5,12 @@ import {Overview} from '../charts/overview.js';
 import {Phases} from '../charts/phases.js';
 import {Table} from '../table/table.js';
 import {activeElement} from '../shared/elements.js';
+import {filters} from '../shared/store.js';
 import {Rail} from '../tabs/rail.js';
 import {createPalettes, NO_CODE} from '../timeline/colours.js';
 import {Timeline} from '../timeline/timeline.js';
 import {Detail} from './detail.js';
+import {Why} from './why.js';
 import {Header} from './header.js';
 import {watchFocus} from './input_focus.js';
 import {attachKeyboard, helpPanel} from './keyboard.js';
@@ -77,6 +79,7 @@ export class Dashboard {
     this.phases = new Phases(ctx, parts.phases, parts.legend, parts.phaseTitle);
     this.table = new Table(ctx, parts.table);
     this.details = new Detail(ctx, parts.detail, this.timeline);
+    this.why = new Why(ctx, parts.root);
     this.panels = new Rail(ctx, parts);
     writeTicks(ctx, this.phases);
     this.listen();
@@ -152,13 +155,14 @@ export class Dashboard {
         this.ruler.totals(answer);
       },
       ...createNavigation({store, meta, asker, range, hint, trouble}, () => this),
+      why: () => void this.why.ask(),
       find: () => this.bar.finder.focus(),
       clearFind: () => this.bar.finder.clear(),
       measure: () => this.ruler.toggle(),
       focusFilter: () => this.table.focusFilter(),
       help: () => this.help.toggle(),
       escape: () => {
-        if (!this.help.hide() && !this.ruler.hide() && !this.bar.finder.clear()) store.clear('escape');
+        if (!this.help.hide() && !this.why.hide() && !this.ruler.hide() && !this.bar.finder.clear()) store.clear('escape');
       },
     };
   }
@@ -178,9 +182,16 @@ export class Dashboard {
     const {ctx, undo, range} = this,
       {host, parts, store, asker} = this.page;
     undo.push(
-      ...watchPointer(ctx, this.timeline, this.memory, (time) => {
-        this.pointer = time;
-      }),
+      ...watchPointer(
+        ctx,
+        this.timeline,
+        this.memory,
+        (time, track, id) => {
+          this.pointer = time;
+          this.why.point(id !== undefined ? {id} : track === null ? null : {track, at: Math.floor(time)});
+        },
+        () => this.why.point(null),
+      ),
     );
     undo.push(attachKeyboard(ctx, parts.root), () => this.closeParts());
     undo.push(
@@ -234,16 +245,16 @@ export class Dashboard {
    */
   selected(patch, origin) {
     const {account, details, header, memory, overview, panels, phases, ruler, table, timeline} = this,
-      has = (/** @type {Dimension[]} */ ...keys) => keys.some((key) => key in patch),
-      filters = Object.keys(patch).some((key) => key !== 'window' && key !== 'focus');
+      has = (/** @type {(keyof SelectionPatch)[]} */ ...keys) => keys.some((key) => key in patch),
+      filtered = filters(patch, 'window');
     // the questions first: the kernel works while the page draws what it knows
-    if (filters) {
+    if (filtered) {
       this.seeking = !FROM_TRACKS.has(origin);
       timeline.refresh();
     }
-    if (filters || has('window')) {
+    if (filtered || has('window')) {
       table.refresh();
-      if (filters) overview.refresh();
+      if (filtered) overview.refresh();
       phases.refresh();
       memory.refresh();
     }
@@ -258,7 +269,8 @@ export class Dashboard {
       ruler.draw();
     }
     if (has('track')) timeline.marks();
-    if (filters) table.redraw();
+    if (has('pinned')) timeline.pin();
+    if (filtered) table.redraw();
     if (has('step', 'phase')) phases.redraw();
     if (origin !== 'table' && has('name')) requestAnimationFrame(() => table.reveal());
   }

@@ -35,10 +35,13 @@ export class Detail {
       return;
     }
     const name = textElement('strong', '', shown.name),
-      only = textElement('button', 'nbp-link', 'select this name');
+      only = textElement('button', 'nbp-link', 'select this name'),
+      why = textElement('button', 'nbp-link', 'why?');
+    why.title = 'Why it took so long, or began so late (Y)';
+    why.addEventListener('click', () => this.ctx.why());
     name.title = shown.name;
     only.addEventListener('click', () => this.ctx.store.set({name: [shown.name]}, 'timeline'));
-    box.replaceChildren(name, ...factsOf(shown), ...this.linksOf(shown), ...this.restOf(shown), only);
+    box.replaceChildren(name, ...factsOf(shown), ...this.linksOf(shown), ...this.restOf(shown), only, why);
   }
 
   /** @param {SliceDetail} shown */

@@ -4,7 +4,6 @@
 import {mountDocument} from '../figures/document.js';
 import {Asker} from '../shared/asker.js';
 import {Lanes} from '../timeline/lanes.js';
-import {shownLanes} from '../timeline/timeline.js';
 import {Dashboard} from './dashboard.js';
 import {skeleton} from './skeleton.js';
 
@@ -86,7 +85,7 @@ export async function mount({Bokeh: loading, el, document: json, settings, trans
   let meta, host;
   try {
     const asked = fetchMeta(asker).then((facts) => {
-      parts.timeline.style.minHeight = `${settings.axis + settings.lane * shownLanes(new Lanes(facts))}px`;
+      parts.timeline.style.minHeight = `${settings.axis + settings.lane * new Lanes(facts).room()}px`;
       return facts;
     });
     const [facts, Bokeh] = await Promise.all([asked, loading]);

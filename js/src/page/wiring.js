@@ -83,23 +83,28 @@ function doubleClick({store, zoom, setView}, found, time) {
  * @param {Context} ctx
  * @param {import('../timeline/timeline.js').Timeline} timeline
  * @param {import('../charts/memory.js').Memory} memory
- * @param {(time: number) => void} setPointer
+ * @param {(time: number, track: number | null, slice?: number) => void} setPointer  with what is under the pointer: the key of a track, the row of a slice
+ * @param {() => void} left  called when the pointer leaves the timeline
  */
-export function watchPointer(ctx, timeline, memory, setPointer) {
+export function watchPointer(ctx, timeline, memory, setPointer, left) {
   const tip = ctx.tooltip,
     inView = () => ctx.range.end - ctx.range.start,
     hitOf = (/** @type {MouseEvent} */ event, /** @type {number} */ time) => timeline.hit(time, timeline.laneAt(event));
   const ends = [
     attachTimeGestures(ctx, timeline.element, timeline.view, {
       hover(event, time) {
-        setPointer(time);
-        const found = hitOf(event, time),
+        const lane = timeline.lanes.at(timeline.laneAt(event), timeline.laneRange.end),
+          found = hitOf(event, time),
           lines = linesOf(found, time, inView());
+        setPointer(time, lane?.kind === 'lane' ? lane.track.track : null, found.kind === 'slice' ? found.id : undefined);
         ctx.hoverLine(found.kind === 'slice' ? found.line : '');
         if (lines) tip.show(event, lines);
         else tip.hide();
       },
-      leave: () => ctx.hoverLine(''),
+      leave: () => {
+        ctx.hoverLine('');
+        left();
+      },
       click: (event, time) => click(ctx.store, hitOf(event, time), event.ctrlKey),
       doubleClick: (event, time) => doubleClick(ctx, hitOf(event, time), time),
       verticalDrag: (px) => timeline.scrollBy(px),
@@ -109,7 +114,7 @@ export function watchPointer(ctx, timeline, memory, setPointer) {
   ends.push(
     attachTimeGestures(ctx, memory.element, memory.view, {
       hover(event, time) {
-        setPointer(time);
+        setPointer(time, null);
         const value = memory.valueAt(time);
         if (value === null) tip.hide();
         else tip.show(event, [formatBytes(value), `at ${formatInstant(time, inView() / 500)}`]);

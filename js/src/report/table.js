@@ -75,7 +75,7 @@ export function createLocalTable(report) {
   const kept = new Map();
   /** @type {typeof rowsAnew} */
   function rowsOf(scope, by, group, own, state) {
-    const clauses = Object.entries(state).filter(([name, value]) => value != null && !['focus', 'revision', ...own].includes(name)),
+    const clauses = Object.entries(state).filter(([name, value]) => value != null && !['focus', 'pinned', 'revision', ...own].includes(name)),
       key = JSON.stringify([scope, by, clauses.sort()]),
       rows = kept.get(key) ?? rowsAnew(scope, by, group, own, state);
     kept.set(key, rows);

@@ -5,6 +5,16 @@
 
 /** @type {readonly Dimension[]} */
 export const DIMENSIONS = ['window', 'name', 'category', 'track', 'step', 'phase', 'rank', 'group', 'line', 'focus'];
+/** What the views share: clauses, the slice in focus, and the tracks that stay at the top of the timeline. */
+const SHARED = /** @type {const} */ ([...DIMENSIONS, 'pinned']);
+/** What filters nothing. */
+const FILTERS_NOTHING = ['focus', 'pinned'];
+/**
+ * Whether a patch has what filters, apart from some dimensions.
+ * @param {SelectionPatch} patch
+ * @param {Dimension[]} without
+ */
+export const filters = (patch, ...without) => Object.keys(patch).some((key) => ![...FILTERS_NOTHING, ...without].includes(key));
 /**
  * What dims slices in the timeline and the overview.
  * @type {readonly Dimension[]}
@@ -58,7 +68,7 @@ export function createStore(initial, send) {
     current = Object.assign({...confirmed}, ...pending);
     /** @type {Record<string, unknown>} */
     const patch = {};
-    for (const key of DIMENSIONS) if (!same(before[key], current[key])) patch[key] = current[key] ?? null;
+    for (const key of SHARED) if (!same(before[key], current[key])) patch[key] = current[key] ?? null;
     if (Object.keys(patch).length) for (const tell of [...subscribers]) tell(patch, origin);
   }
   /** @param {SelectionState} state */
@@ -78,7 +88,7 @@ export function createStore(initial, send) {
    */
   function set(patch, origin) {
     /** @type {SelectionPatch} */
-    const real = Object.fromEntries(Object.entries(patch).filter(([key, value]) => !same(current[/** @type {Dimension} */ (key)], value)));
+    const real = Object.fromEntries(Object.entries(patch).filter(([key, value]) => !same(current[/** @type {keyof SelectionPatch} */ (key)], value)));
     if (!Object.keys(real).length) return;
     pending.push(real);
     /** @param {SelectReply} reply */

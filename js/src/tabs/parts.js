@@ -4,7 +4,9 @@ import {columnsOf} from '../shared/packing.js';
 import {isPicked} from '../shared/store.js';
 import {Picture} from './picture.js';
 import {SourceView} from './source.js';
+import {StackView} from './stack.js';
 import {PartTable} from './table.js';
+import {TreeView} from './tree.js';
 import {walked} from './walk.js';
 
 /**
@@ -33,10 +35,12 @@ export function createParts(ctx, answer, pick) {
   const parts = 'absent' in answer
     ? [{kind: 'absent', text: answer.absent}]
     : answer.parts.map((part, i) => ({...part, columns: columnsOf(answer.data, i)}));
-  const made = parts.map((part) => partOf(ctx, part, pick));
+  const beside = parts.find((part) => part.kind === 'stack'),
+    stack = beside ? new StackView(beside) : null,
+    made = parts.map((part) => partOf(ctx, part, pick, stack));
   return {
     kinds: parts.map((part) => part.kind),
-    elements: made.map((part) => part.element),
+    elements: arranged(made, stack),
     mount: () => Promise.all(made.map((part) => part.mount?.())),
     redraw: () => made.forEach((part) => part.redraw?.()),
     hover: (/** @type {string} */ line) => made.forEach((part) => part.hover?.(line)),
@@ -53,12 +57,27 @@ export function createParts(ctx, answer, pick) {
 }
 
 /**
+ * Elements from above; a stack stands beside what is above it.
+ * @param {Part[]} made
+ * @param {StackView | null} stack
+ */
+function arranged(made, stack) {
+  const elements = made.map((part) => part.element),
+    at = stack ? elements.indexOf(stack.element) : 0;
+  if (at < 1) return elements;
+  const pair = textElement('div', 'nbp-beside', '');
+  pair.append(elements[at - 1], elements[at]);
+  return [...elements.slice(0, at - 1), pair, ...elements.slice(at + 1)];
+}
+
+/**
  * @param {Context} ctx
  * @param {ShownPart} part
  * @param {Pick} pick
+ * @param {StackView | null} stack
  * @returns {Part}
  */
-function partOf(ctx, part, pick) {
+function partOf(ctx, part, pick, stack) {
   switch (part.kind) {
     case 'absent':
       return {element: textElement('p', 'nbp-empty', part.text)};
@@ -72,6 +91,10 @@ function partOf(ctx, part, pick) {
       return new PartTable(ctx, part, pick);
     case 'source':
       return new SourceView(ctx, part, pick);
+    case 'tree':
+      return new TreeView(ctx, part, pick, stack);
+    case 'stack':
+      return stack ?? new StackView(part);
     case 'picture':
       return new Picture(ctx, part, pick);
   }

@@ -1,7 +1,7 @@
 // The rail of tabs beside the step phases. The operator table is one of them; every other is asked for when it is
 // looked at, and again when the selection changes while it is.
 import {element, targetOf} from '../shared/elements.js';
-import {isPicked} from '../shared/store.js';
+import {filters, isPicked} from '../shared/store.js';
 import {Tab} from './tab.js';
 
 const OPERATORS = 'operators',
@@ -169,7 +169,7 @@ export class Rail {
     const {store, reveal} = this.ctx,
       taken = isPicked(store.get(), patch),
       keys = /** @type {Dimension[]} */ (Object.keys(patch));
-    for (const key of keys) this.own.add(key);
+    if (!this.tab.followsOwn) for (const key of keys) this.own.add(key);
     store.set(taken ? Object.fromEntries(keys.map((key) => [key, null])) : patch, `tab ${this.open}`);
     if (!taken && patch.focus != null) reveal(patch.focus);
   }
@@ -182,10 +182,10 @@ export class Rail {
   changed(patch, origin) {
     if (this.open === OPERATORS) return;
     this.tab.redraw();
-    if (origin === `tab ${this.open}`) return;
+    if (origin === `tab ${this.open}` && !this.tab.followsOwn) return;
     const keys = /** @type {Dimension[]} */ (Object.keys(patch));
     for (const key of keys) this.own.delete(key);
-    if (keys.some((key) => key !== 'focus')) this.tab.ask();
+    if (filters(patch)) this.tab.ask();
   }
 
   /**

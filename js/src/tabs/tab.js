@@ -1,6 +1,7 @@
 // The open tab: asked for, shown, and told apart where it is missing or fails.
 import {activeElement, element, textElement} from '../shared/elements.js';
 import {scrollWithFocus} from '../shared/scrolling.js';
+import {ChoiceBar} from './choices.js';
 import {createParts} from './parts.js';
 
 const LATE_MS = 150; // after which a word says that something is being worked out
@@ -14,6 +15,7 @@ export class Tab {
   /** @type {ReturnType<typeof createParts> | null} */ shown = null;
   /** @type {'none' | 'absent' | 'asked' | 'shown' | 'failed'} */ state = 'none';
   closed = false;
+  followsOwn = false;
   /** @type {TabSettings | null} */ tab = null;
   /** @type {Set<Dimension>} */ own = new Set();
 
@@ -28,6 +30,7 @@ export class Tab {
     this.pick = pick;
     this.body = body;
     this.title = element('strong', '', head);
+    this.choices = new ChoiceBar(element('span', 'nbp-choices', head), () => this.chose());
     this.scope = element('span', 'nbp-tab-scope', head);
     body.tabIndex = 0;
     body.setAttribute('aria-live', 'off');
@@ -55,6 +58,14 @@ export class Tab {
     this.own = own;
     this.title.textContent = tab.title;
     this.scope.textContent = '';
+    this.followsOwn = false;
+    this.choices.show(tab.missing ? [] : (tab.choices ?? []));
+    this.ask();
+  }
+
+  /** Ask anew: what another view of the tab has set filters this one. */
+  chose() {
+    this.own.clear();
     this.ask();
   }
 
@@ -94,7 +105,7 @@ export class Tab {
    */
   async fetch(tab, mine) {
     const {ctx, body} = this;
-    const answer = await ctx.asker.ask({t: 'panel', name: tab.name, own: [...this.own]}, () => mine === this.turn);
+    const answer = await ctx.asker.ask({t: 'panel', name: tab.name, own: [...this.own], choices: this.choices.values()}, () => mine === this.turn);
     if (mine !== this.turn || this.closed) return;
     const next = createParts(ctx, answer, this.pick),
       first = !this.shown,
@@ -106,6 +117,7 @@ export class Tab {
     body.scrollTop = top;
     if (first) next.reveal(body);
     const absent = 'absent' in answer;
+    this.followsOwn = absent ? this.followsOwn : answer.follows_own;
     this.state = absent ? 'absent' : 'shown';
     this.title.textContent = absent ? tab.title : answer.title;
     this.scope.textContent = absent ? '' : this.scopeOf(answer);

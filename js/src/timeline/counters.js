@@ -16,11 +16,11 @@ export const scaleOf = ({low, high, unit}) => {
  * Draw the counters of the timeline.
  * @param {Context} ctx
  * @param {BokehObject} view
- * @param {Lanes} lanes
- * @param {() => import('./lanes.js').Lane[]} lanesInView
+ * @param {import('./timeline.js').Timeline} timeline
  */
-export function createCounters(ctx, view, lanes, lanesInView) {
-  const {host, range, meta} = ctx,
+export function createCounters(ctx, view, timeline) {
+  const {lanes} = timeline,
+    {host, range, meta} = ctx,
     source = host.model('counters');
   /** @type {Map<number, import('./curves.js').Curve> | null} */
   let last = null;
@@ -28,7 +28,7 @@ export function createCounters(ctx, view, lanes, lanesInView) {
   let have = null;
   let timer = 0,
     shown = '';
-  const visible = () => [...new Set(lanesInView().flatMap((lane) => (lane.kind === 'counter' ? [lane.counter.track] : [])))];
+  const visible = () => [...new Set(timeline.lanesInSight().flatMap(({lane}) => (lane.kind === 'counter' ? [lane.counter.track] : [])))];
   /** @returns {QuestionOf<'counters'> | null} */
   function request() {
     const tracks = visible(),
@@ -67,9 +67,13 @@ export function createCounters(ctx, view, lanes, lanesInView) {
         curve = last?.get(counter.track);
       if (place < 0 || !curve?.x.length) continue;
       const {x, y} = stairs(curve.x, curve.y),
-        [bottom, top] = scaleOf(counter);
+        [bottom, top] = scaleOf(counter),
+        base = timeline.yOf(place) + COUNTER_LANES - 0.12,
+        highest = place < lanes.stuck() ? -Infinity : timeline.edge(); // what scrolls ends at the pinned tracks
+      if (base < highest) continue;
+      const at = y.map((v) => base - ((COUNTER_LANES - 0.26) * (v - bottom)) / (top - bottom));
       xs.push(x);
-      ys.push(y.map((v) => place + COUNTER_LANES - 0.12 - ((COUNTER_LANES - 0.26) * (v - bottom)) / (top - bottom)));
+      ys.push(at.map((v) => (v < highest ? NaN : v)));
     }
     source.data = {xs, ys};
   }

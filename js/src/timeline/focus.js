@@ -7,45 +7,59 @@ import {renew} from '../figures/document.js';
  * Mark a slice and its links; null takes the marks away.
  * @param {FocusSources} sources
  * @param {SliceDetail | null} detail
- * @param {Lanes} lanes
+ * @param {import('./timeline.js').Timeline} timeline
  * @param {number} scale pixels a nanosecond
  */
-export function drawFocus(sources, detail, lanes, scale) {
+export function drawFocus(sources, detail, timeline, scale) {
   if (!detail) {
     renew(sources.focus, {x0: [], x1: [], y0: [], y1: []});
     renew(sources.links, {xs: [], ys: []});
     renew(sources.heads, {x: [], y: []});
     return;
   }
-  const place = lanes.placeOfRow(detail.row),
-    px = 1 / scale;
+  const {lanes} = timeline,
+    place = lanes.placeOfRow(detail.row),
+    px = 1 / scale,
+    // what scrolls ends at the pinned tracks
+    highest = place < lanes.stuck() ? -Infinity : timeline.edge(),
+    y = timeline.yOf(place);
   renew(
     sources.focus,
-    place < 0
+    place < 0 || y + 0.96 <= highest
       ? {x0: [], x1: [], y0: [], y1: []}
-      : {x0: [detail.ts], x1: [detail.ts + Math.max(detail.dur, 2 * px)], y0: [place + 0.04], y1: [place + 0.96]},
+      : {x0: [detail.ts], x1: [detail.ts + Math.max(detail.dur, 2 * px)], y0: [Math.max(y + 0.04, highest)], y1: [y + 0.96]},
   );
-  const {xs, ys} = arrowsOf(detail, place, lanes);
+  const {xs, ys, heads} = arrowsOf(detail, place, timeline);
   renew(sources.links, {xs, ys});
-  renew(sources.heads, {x: xs.map((x) => x[3]), y: ys.map((y) => y[3])});
+  renew(sources.heads, {x: heads.map(([x]) => x), y: heads.map(([, at]) => at)});
 }
 
 /**
+ * An arrow to a lane that is scrolled away ends at the pinned tracks, without a head.
  * @param {SliceDetail} detail
  * @param {number} place
- * @param {Lanes} lanes
+ * @param {import('./timeline.js').Timeline} timeline
  */
-function arrowsOf(detail, place, lanes) {
-  const xs = [],
-    ys = [];
+function arrowsOf(detail, place, timeline) {
+  const {lanes} = timeline,
+    /** @type {number[][]} */
+    xs = [],
+    /** @type {number[][]} */
+    ys = [],
+    /** @type {[number, number][]} */
+    heads = [];
+  const middleOf = (/** @type {number} */ at) => timeline.yOf(at) + 0.5;
+  const inSight = (/** @type {number} */ at) => at < lanes.stuck() || middleOf(at) >= timeline.edge();
   for (const link of detail.links ?? []) {
     const other = lanes.placeOfRow(link.row);
-    if (other < 0 || place < 0) continue;
-    const ends = link.direction === 'to' ? [detail.ts, link.ts] : [link.ts, detail.ts];
-    const at = link.direction === 'to' ? [place + 0.5, other + 0.5] : [other + 0.5, place + 0.5];
-    const middle = (ends[0] + ends[1]) / 2;
+    if (other < 0 || place < 0 || !(inSight(place) || inSight(other))) continue;
+    const ends = link.direction === 'to' ? [detail.ts, link.ts] : [link.ts, detail.ts],
+      places = link.direction === 'to' ? [place, other] : [other, place],
+      at = places.map((one) => (inSight(one) ? middleOf(one) : timeline.edge())),
+      middle = (ends[0] + ends[1]) / 2;
     xs.push([ends[0], middle, middle, ends[1]]);
     ys.push([at[0], at[0], at[1], at[1]]);
+    if (inSight(places[1])) heads.push([ends[1], at[1]]);
   }
-  return {xs, ys};
+  return {xs, ys, heads};
 }

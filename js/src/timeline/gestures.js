@@ -148,7 +148,7 @@ class TimeGestures {
   /** @param {WheelEvent} event */
   wheel = (event) => {
     const {ctx, element, range} = this;
-    if (targetOf(event).closest?.('.nbp-gutter')) return; // the tracks scroll by themselves
+    if (targetOf(event).closest?.('.nbp-gutter, .nbp-gutter-pins')) return; // the tracks scroll by themselves
     if (!(event.ctrlKey || event.metaKey || ctx.inTimeline())) {
       ctx.hint('Ctrl + wheel zooms; click here first to zoom with the wheel alone');
       return;

@@ -25,6 +25,20 @@ function button(text, title, act) {
 }
 
 /**
+ * The button that pins a track to the top of the timeline, and takes it off again.
+ * @param {boolean} pinned
+ * @param {string} name
+ * @param {() => void} act
+ */
+function pinButton(pinned, name, act) {
+  const made = button('', pinned ? 'unpin (P)' : 'pin to the top (P)', act);
+  made.classList.add('nbp-pin');
+  made.setAttribute('aria-label', `pin ${name} to the top`);
+  made.setAttribute('aria-pressed', String(pinned));
+  return made;
+}
+
+/**
  * @param {string} className
  * @param {string} text
  */
@@ -35,9 +49,23 @@ function span(className, text) {
   return made;
 }
 
+/**
+ * @param {KeyboardEvent} event
+ * @param {Record<string, () => void>} actions
+ */
+function answerKey(event, actions) {
+  const act = event.ctrlKey || event.metaKey ? undefined : actions[event.key];
+  if (!act) return;
+  event.preventDefault();
+  event.stopPropagation();
+  act();
+}
+
 /** The names of the lanes, and what can be done to a track. */
 export class Gutter {
   box = document.createElement('div');
+  /** What stays in sight while the box scrolls. */
+  pins = document.createElement('div');
   top = document.createElement('div');
   filter = document.createElement('input');
   showAll = document.createElement('button');
@@ -53,14 +81,27 @@ export class Gutter {
     this.store = ctx.store;
     this.lanes = lanes;
     this.onChange = onChange;
-    const {box, top} = this;
+    const {box, pins, top} = this;
     box.className = 'nbp-gutter';
-    box.style.top = `${ctx.settings.axis}px`;
+    pins.className = 'nbp-gutter-pins';
+    pins.style.top = `${ctx.settings.axis}px`;
+    pins.setAttribute('role', 'tree');
+    pins.setAttribute('aria-label', 'pinned tracks');
+    pins.setAttribute('aria-multiselectable', 'true');
     box.tabIndex = -1;
     top.className = 'nbp-gutter-top';
     this.addTools();
     box.addEventListener('scroll', () => onChange('scroll'));
     scrollWithFocus(box, () => ctx.inTimeline());
+    pins.addEventListener(
+      'wheel',
+      (event) => {
+        if (event.ctrlKey || !ctx.inTimeline()) return;
+        event.preventDefault();
+        box.scrollTop += event.deltaY;
+      },
+      {passive: false},
+    );
     this.render();
   }
 
@@ -70,6 +111,19 @@ export class Gutter {
    */
   rove(element) {
     this.roving = new Roving(element, '.nbp-gutter-top > *, .nbp-track[data-key], .nbp-track-group > .nbp-fold', true);
+  }
+
+  /**
+   * Room for so many lanes, of which those of pinned tracks do not scroll.
+   * @param {number} shown
+   */
+  setHeights(shown) {
+    const {box, pins, lanes, settings} = this,
+      stuck = lanes.stuck();
+    pins.hidden = !stuck;
+    pins.style.height = `${stuck * settings.lane}px`;
+    box.style.top = `${settings.axis + stuck * settings.lane}px`;
+    box.style.height = `${(shown - stuck) * settings.lane}px`;
   }
 
   addTools() {
@@ -99,7 +153,26 @@ export class Gutter {
 
   /** @param {string} key */
   focus(key) {
-    /** @type {HTMLElement | null} */ (this.box.querySelector(`[data-key="${key}"]`))?.focus({preventScroll: true});
+    const row = /** @type {HTMLElement | null} */ (this.pins.querySelector(`[data-key="${key}"]`) ?? this.box.querySelector(`[data-key="${key}"]`));
+    row?.focus({preventScroll: true});
+  }
+
+  /** @param {number[]} keys */
+  pin(keys) {
+    this.store.set({pinned: keys.length ? keys : null}, 'tracks');
+  }
+
+  /**
+   * What pins a track or a counter, and moves it among the pinned ones.
+   * @param {number} key
+   */
+  pinning(key) {
+    const {lanes} = this;
+    return {
+      pin: () => this.pin(lanes.pinnedWith(key)),
+      up: () => this.pin(lanes.pinnedMoved(key, -1)),
+      down: () => this.pin(lanes.pinnedMoved(key, 1)),
+    };
   }
 
   /**
@@ -109,23 +182,29 @@ export class Gutter {
    */
   actions(row, track) {
     const {lanes, store} = this,
+      pinned = lanes.isPinned(track),
+      pinning = this.pinning(track.track),
       key = String(track.track);
     return {
+      pin: pinning.pin,
       fold: () => {
         lanes.fold(track);
         this.changed(key);
       },
       up: () => {
+        if (pinned) return pinning.up();
         lanes.move(track, -1);
         this.changed(key);
       },
       down: () => {
+        if (pinned) return pinning.down();
         lanes.move(track, 1);
         this.changed(key);
       },
       hide: () => {
         const next = /** @type {HTMLElement | null} */ (row.nextElementSibling)?.dataset.key;
         lanes.hide(track.track);
+        if (pinned) pinning.pin();
         this.changed(next);
       },
       choose: (extend = false) => {
@@ -146,13 +225,15 @@ export class Gutter {
    */
   fillTrack(row, track) {
     const {lanes} = this,
+      pinned = lanes.isPinned(track),
+      label = pinned && lanes.several ? `${track.label} · ${track.group}` : track.label,
       chosen = (this.store.get().track ?? []).includes(track.track),
       act = this.actions(row, track);
     row.dataset.key = String(track.track);
     row.tabIndex = 0;
     row.setAttribute('aria-selected', String(chosen));
-    row.setAttribute('aria-label', `${track.label} ${Math.round(100 * track.busy)} % busy: track ${track.name}`);
-    row.title = `${track.name}\n${track.group}\nbusy ${formatShare(track.busy)} of ${track.kind === 'stream' ? 'the time from its device’s first work to the last' : 'the recording'}\nclick: select · Enter: fold · Alt+↑ ↓: move · H: hide${track.outer_rows ? ' · O: frames around everything' : ''}`;
+    row.setAttribute('aria-label', `${label} ${Math.round(100 * track.busy)} % busy: track ${track.name}${pinned ? ', pinned' : ''}`);
+    row.title = `${track.name}\n${track.group}\nbusy ${formatShare(track.busy)} of ${track.kind === 'stream' ? 'the time from its device’s first work to the last' : 'the recording'}\nclick: select · Enter: fold · P: ${pinned ? 'unpin' : 'pin to the top'} · Alt+↑ ↓: move · H: hide${track.outer_rows ? ' · O: frames around everything' : ''}`;
     if (track.depths - track.outer_rows > 1) {
       const fold = button(
         lanes.isFolded(track) ? '▸' : '▾',
@@ -167,11 +248,12 @@ export class Gutter {
     tools.className = 'nbp-track-tools';
     tools.append(button('▴', 'move up', act.up), button('▾', 'move down', act.down), button('×', 'hide this track', act.hide));
     row.append(
-      span('nbp-track-name', track.label),
+      span('nbp-track-name', label),
       ...(track.outer_rows ? [this.outerRowsButton(track)] : []),
       tools,
       ' ', // between the words that are read out
       span('nbp-track-busy', `${Math.round(100 * track.busy)} %`),
+      pinButton(pinned, label, act.pin),
     );
     this.listen(row, track, act);
   }
@@ -204,6 +286,7 @@ export class Gutter {
         Enter: track.depths > 1 ? act.fold : () => act.choose(),
         ' ': () => act.choose(),
         h: act.hide,
+        p: act.pin,
         o: () => {
           this.lanes.toggleOuterRows(track);
           this.changed(String(track.track));
@@ -213,11 +296,7 @@ export class Gutter {
     row.addEventListener('click', (event) => act.choose(event.ctrlKey || event.metaKey || event.shiftKey));
     row.addEventListener('keydown', (event) => {
       if (event.target !== row) return;
-      const wanted = (event.altKey ? moved : plain)[event.key];
-      if (!wanted) return;
-      event.preventDefault();
-      event.stopPropagation();
-      wanted();
+      answerKey(event, event.altKey ? moved : plain);
     });
   }
 
@@ -242,32 +321,58 @@ export class Gutter {
   fillCounter(row, counter) {
     const [bottom, top] = scaleOf(counter),
       text = formatRange(bottom, top, counter.unit);
-    row.title = `${counter.name}\n${counter.group}\nfrom ${formatQuantity(counter.low, counter.unit)} to ${formatQuantity(counter.high, counter.unit)}`;
-    row.append(span('nbp-track-name', counter.name), span('nbp-counter-range', text));
+    row.title = `${counter.name}\n${counter.group}\nfrom ${formatQuantity(counter.low, counter.unit)} to ${formatQuantity(counter.high, counter.unit)}\nP: pin to the top`;
+    row.dataset.key = String(counter.track);
+    row.tabIndex = 0;
+    const {pin, up, down} = this.pinning(counter.track),
+      pinned = this.lanes.isPinned(counter);
+    row.setAttribute('aria-label', `${counter.name} ${text}: counter${pinned ? ', pinned' : ''}`);
+    row.append(span('nbp-track-name', counter.name), ' ', span('nbp-counter-range', text), pinButton(pinned, counter.name, pin));
+    row.addEventListener('keydown', (event) => {
+      if (event.target !== row) return;
+      if (!event.altKey) answerKey(event, {p: pin});
+      else if (pinned) answerKey(event, {ArrowUp: up, ArrowDown: down});
+    });
+  }
+
+  /**
+   * The name of the lanes that begin at a place.
+   * @param {import('./lanes.js').Lane} lane
+   * @param {number} y
+   */
+  row(lane, y) {
+    const {settings} = this,
+      row = document.createElement('div');
+    row.className = `nbp-track nbp-track-${lane.kind}`;
+    row.style.top = `${y * settings.lane}px`;
+    row.style.height = `${(lane.depths ?? 1) * settings.lane}px`;
+    if (lane.kind === 'lane') this.fillTrack(row, lane.track);
+    else if (lane.kind === 'group') this.fillGroup(row, lane);
+    else if (lane.kind === 'counter') this.fillCounter(row, lane.counter);
+    else row.append(span('nbp-track-name', 'steps'));
+    row.setAttribute('role', 'treeitem');
+    return row;
   }
 
   render() {
-    const {box, lanes, settings, showAll: all} = this;
-    const held = box.contains(activeElement()) ? /** @type {HTMLElement | null | undefined} */ (activeElement()?.closest('[data-key]'))?.dataset.key : null;
-    const inner = document.createElement('div');
+    const {box, pins, lanes, settings, showAll: all} = this,
+      focused = activeElement();
+    const held = box.contains(focused) || pins.contains(focused) ? /** @type {HTMLElement | null | undefined} */ (focused?.closest('[data-key]'))?.dataset.key : null;
+    const inner = document.createElement('div'),
+      stuck = lanes.stuck();
     inner.className = 'nbp-gutter-inner';
     inner.setAttribute('role', 'tree');
     inner.setAttribute('aria-label', 'tracks');
     inner.setAttribute('aria-multiselectable', 'true');
-    inner.style.height = `${lanes.count() * settings.lane}px`;
-    lanes.all().forEach((lane, i) => {
+    inner.style.height = `${(lanes.count() - stuck) * settings.lane}px`;
+    /** @type {HTMLElement[]} */
+    const above = [];
+    lanes.all().forEach((lane, place) => {
       if ((lane.kind === 'lane' || lane.kind === 'counter') && !lane.first) return;
-      const row = document.createElement('div');
-      row.className = `nbp-track nbp-track-${lane.kind}`;
-      row.style.top = `${i * settings.lane}px`;
-      row.style.height = `${(lane.depths ?? 1) * settings.lane}px`;
-      if (lane.kind === 'lane') this.fillTrack(row, lane.track);
-      else if (lane.kind === 'group') this.fillGroup(row, lane);
-      else if (lane.kind === 'counter') this.fillCounter(row, lane.counter);
-      else row.append(span('nbp-track-name', 'steps'));
-      row.setAttribute('role', 'treeitem');
-      inner.append(row);
+      if (place < stuck) above.push(this.row(lane, place));
+      else inner.append(this.row(lane, place - stuck));
     });
+    pins.replaceChildren(...above);
     box.replaceChildren(inner);
     if (held) this.focus(held);
     const count = lanes.hiddenCount();

@@ -19,7 +19,7 @@
 export function hitAt(timeline, time, y) {
   const {lanes, ctx} = timeline,
     {have} = timeline.pictures,
-    lane = lanes.at(y);
+    lane = lanes.at(y, timeline.laneRange.end);
   if (!lane || !have) return {kind: null};
   if (lane.kind === 'steps') return stepAt(ctx.meta.stepColumns, time);
   if (lane.kind === 'counter') {

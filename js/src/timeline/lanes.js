@@ -1,9 +1,13 @@
 // Which rows of the store stand where: steps on top, devices, threads, counters at the end. Tracks fold to one row, hide,
-// move within their group, and can be filtered by name. Frames around everything are hidden; quiet threads begin folded, and
+// move within their group, and can be filtered by name. Pinned ones stand above everything and stay there while others scroll. Frames around everything are hidden; quiet threads begin folded, and
 // many of them under a heading of their own.
+
+import {recall} from '../page/remembered.js';
 
 /** Lanes of a counter. */
 export const COUNTER_LANES = 2;
+export const FEWEST_LANES = 3;
+const LANES_SHOWN = 13; // with the headline, the memory curve and ten rows of the table on a screen
 const MOST_QUIET = 2; // quiet threads of a process that need no heading of their own
 
 /**
@@ -14,6 +18,12 @@ const MOST_QUIET = 2; // quiet threads of a process that need no heading of thei
  * @typedef {StepsLane | GroupLane | TrackLane | CounterLane} Lane
  */
 
+/**
+ * What tells whether a picture is of these lanes.
+ * @param {{rows: number[], places: number[]}} lanes
+ */
+export const laneKeyOf = ({rows, places}) => `${rows.join()} at ${places.join()}`;
+
 /** The lanes of a timeline, from top to bottom. */
 export class Lanes {
   /** @type {Set<number>} */ folded = new Set();
@@ -22,6 +32,12 @@ export class Lanes {
   /** @type {Set<number>} */ outerShown = new Set();
   /** @type {Map<number, string>} */ quietGroups = new Map();
   filter = '';
+  /**
+   * Tracks and counters above everything, in this order.
+   * @type {number[]}
+   */
+  pinned = [];
+  pinnedLanes = 0;
   /** @type {Lane[]} */ list = [];
 
   /** @param {Pick<Meta, 'tracks' | 'hidden' | 'counters' | 'stepColumns'>} meta */
@@ -65,31 +81,62 @@ export class Lanes {
 
   /** @param {string} group */
   shownOf(group) {
-    return this.order.filter((t) => this.groupOf(t) === group && !this.hidden.has(t.track) && this.passes(t));
+    return this.order.filter((t) => this.groupOf(t) === group && this.isShown(t));
+  }
+
+  /**
+   * Whether a track stands in its group.
+   * @param {Track} track
+   */
+  isShown(track) {
+    return !this.hidden.has(track.track) && !this.isPinned(track) && this.passes(track);
   }
 
   layout() {
     const {several, closed} = this;
     this.list = [];
+    this.layoutPinned();
     if (this.meta.stepColumns.step.length) this.list.push({kind: 'steps'});
-    for (const group of this.groups()) {
-      const tracks = this.shownOf(group);
+    /** @type {Map<string, Track[]>} */
+    const groups = new Map(this.groups().map((group) => [group, []]));
+    for (const track of this.order) if (this.isShown(track)) groups.get(this.groupOf(track))?.push(track);
+    for (const [group, tracks] of groups) {
       if (!tracks.length) continue;
       if (several) this.list.push({kind: 'group', text: group, tracks: tracks.length, open: !closed.has(group)});
-      if (several && closed.has(group)) continue;
-      for (const track of tracks) {
-        const folded = this.folded.has(track.track),
-          from = folded && track.marks < track.depths ? Math.max(track.outer_rows, track.marks) : this.outerShown.has(track.track) ? 0 : track.outer_rows,
-          depths = folded ? 1 : track.depths - from;
-        for (let d = 0; d < depths; d++) this.list.push({kind: 'lane', row: track.row + from + d, track, first: d === 0, depths});
-      }
+      if (!several || !closed.has(group)) for (const track of tracks) this.addTrack(track);
     }
-    const counters = (this.meta.counters ?? []).filter((c) => !this.hidden.has(c.track) && this.passes(c));
+    const counters = (this.meta.counters ?? []).filter((c) => !this.hidden.has(c.track) && !this.isPinned(c) && this.passes(c));
     if (!counters.length) return;
     this.list.push({kind: 'group', text: 'counters', tracks: counters.length, open: !closed.has('counters')});
-    if (closed.has('counters')) return;
-    for (const counter of counters)
-      for (let d = 0; d < COUNTER_LANES; d++) this.list.push({kind: 'counter', counter, first: d === 0, depths: COUNTER_LANES});
+    if (!closed.has('counters')) for (const counter of counters) this.addCounter(counter);
+  }
+
+  layoutPinned() {
+    const {pinned} = this;
+    if (pinned.length) {
+      const tracks = new Map(this.order.map((t) => [t.track, t])),
+        counters = new Map((this.meta.counters ?? []).map((c) => [c.track, c]));
+      for (const key of pinned) {
+        const track = tracks.get(key),
+          counter = counters.get(key);
+        if (track) this.addTrack(track);
+        else if (counter) this.addCounter(counter);
+      }
+    }
+    this.pinnedLanes = this.list.length;
+  }
+
+  /** @param {Track} track */
+  addTrack(track) {
+    const folded = this.folded.has(track.track),
+      from = folded && track.marks < track.depths ? Math.max(track.outer_rows, track.marks) : this.outerShown.has(track.track) ? 0 : track.outer_rows,
+      depths = folded ? 1 : track.depths - from;
+    for (let d = 0; d < depths; d++) this.list.push({kind: 'lane', row: track.row + from + d, track, first: d === 0, depths});
+  }
+
+  /** @param {Counter} counter */
+  addCounter(counter) {
+    for (let d = 0; d < COUNTER_LANES; d++) this.list.push({kind: 'counter', counter, first: d === 0, depths: COUNTER_LANES});
   }
 
   /**
@@ -110,12 +157,50 @@ export class Lanes {
     return this.list.length;
   }
 
+  /** How many lanes have room. */
+  room() {
+    return Math.max(FEWEST_LANES, Math.min(this.count(), Number(recall('lanes')) || LANES_SHOWN));
+  }
+
+  /** How many lanes of pinned tracks stay in sight; others have room beside them, and further ones scroll. */
+  stuck() {
+    return Math.min(this.pinnedLanes, Math.max(1, this.room() - FEWEST_LANES));
+  }
+
   /**
-   * @param {number} y
+   * Where a lane stands when the timeline has been scrolled by so many lanes.
+   * @param {number} place
+   * @param {number} scrolled
+   */
+  yOf(place, scrolled) {
+    return place < this.stuck() ? place + scrolled : place;
+  }
+
+  /**
+   * Places of the lanes in sight, and of some beside them.
+   * @param {number} top lanes that have been scrolled away
+   * @param {number} bottom
+   * @param {number} more lanes on each side
+   */
+  placesInSight(top, bottom, more = 0) {
+    const stuck = this.stuck(),
+      first = Math.max(stuck, Math.floor(top + stuck) - more),
+      last = Math.min(this.count(), Math.ceil(bottom) + more);
+    return [...Array(stuck).keys(), ...Array.from({length: Math.max(0, last - first)}, (_, k) => first + k)];
+  }
+
+  /**
+   * @param {number} y as `yOf` gives it
+   * @param {number} scrolled
    * @returns {Lane | undefined}
    */
-  at(y) {
-    return this.list[Math.floor(y)];
+  at(y, scrolled) {
+    const place = y - scrolled < this.stuck() ? y - scrolled : y;
+    return this.list[Math.floor(place)];
+  }
+
+  placeOfSteps() {
+    return this.list.findIndex((lane) => lane.kind === 'steps');
   }
 
   /** @param {number} row */
@@ -126,6 +211,36 @@ export class Lanes {
   /** @param {number} track */
   placeOfCounter(track) {
     return this.list.findIndex((lane) => lane.kind === 'counter' && lane.counter.track === track);
+  }
+
+  /** @param {{track: number}} one */
+  isPinned(one) {
+    return this.pinned.includes(one.track);
+  }
+
+  /** @param {readonly number[]} keys */
+  pin(keys) {
+    this.pinned = [...keys];
+    this.layout();
+  }
+
+  /**
+   * The pinned tracks with one more, or without it.
+   * @param {number} key
+   */
+  pinnedWith(key) {
+    return this.pinned.includes(key) ? this.pinned.filter((other) => other !== key) : [...this.pinned, key];
+  }
+
+  /**
+   * The pinned tracks with one of them one place up (-1) or down (1).
+   * @param {number} key
+   * @param {1 | -1} by
+   */
+  pinnedMoved(key, by) {
+    const keys = this.pinned.filter((other) => other !== key),
+      at = this.pinned.indexOf(key) + by;
+    return at < 0 || at > keys.length ? this.pinned : [...keys.slice(0, at), key, ...keys.slice(at)];
   }
 
   /** @param {Track} track */

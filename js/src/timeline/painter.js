@@ -7,6 +7,8 @@ import {createFitting} from './texts.js';
 
 const NARROWEST_PX = 1.2;
 const OUTLINE_PX = 1.5;
+const EDGE_PX = 2, // below the pinned lanes
+  EDGE_OPACITY = 0.6;
 const GAP_PX = 0.8; // neighbours stay apart
 const NARROWEST_LABEL_PX = 30,
   LABELS = 150,
@@ -30,45 +32,96 @@ export class Painter {
   /** @type {Item[]} */ outlined = [];
   /** @type {DensityPicture | null} */ density = null;
   sheet = document.createElement('canvas');
+  edgeColour = '';
 
   /**
    * @param {BokehObject} view
    * @param {BokehRange} range the time in view
    * @param {BokehRange} lanes the lanes in view
+   * @param {() => number} stuck how many lanes of pinned tracks stay at the top
    */
-  constructor(view, range, lanes) {
+  constructor(view, range, lanes, stuck = () => 0) {
     this.view = view;
     this.range = range;
     this.lanes = lanes;
-    this.asks = [
-      paintSource(view, 'density', (pen) => this.paintDensity(pen)),
-      paintSource(view, 'slices', (pen) => this.paintBoxes(pen)),
-      paintSource(view, 'labels', (pen) => this.paintTexts(pen)),
-    ];
+    this.stuck = stuck;
+    /** @type {Record<string, (pen: Pen, isHere: (place: number) => boolean) => void>} */
+    const painted = {density: this.paintDensity, slices: this.paintBoxes, labels: this.paintTexts};
+    this.asks = Object.entries(painted).map(([source, paint]) =>
+      paintSource(view, source, (pen) => {
+        this.paintInParts(pen, paint.bind(this));
+        if (source === 'labels') this.paintEdge(pen);
+      }),
+    );
+  }
+
+  /**
+   * Paint the pinned lanes, and what scrolls below them.
+   * @param {Pen} pen
+   * @param {(pen: Pen, isHere: (place: number) => boolean) => void} paint
+   */
+  paintInParts(pen, paint) {
+    const stuck = this.stuck();
+    if (!stuck) {
+      paint(pen, () => true);
+      return;
+    }
+    const {left, width, edge, bottom} = this.geometry();
+    pen.save();
+    paint(pen, (place) => place < stuck);
+    pen.restore();
+    pen.save();
+    pen.beginPath();
+    pen.rect(left - 2, edge, width + 4, bottom - edge);
+    pen.clip();
+    paint(pen, (place) => place >= stuck);
+    pen.restore();
+  }
+
+  /**
+   * Where the pinned lanes end.
+   * @param {Pen} pen
+   */
+  paintEdge(pen) {
+    if (!this.stuck()) return;
+    const {left, width, edge} = this.geometry();
+    pen.save();
+    pen.fillStyle = this.edgeColour;
+    pen.globalAlpha = EDGE_OPACITY;
+    crisp(pen);
+    pen.fillRect(left, edge - EDGE_PX, width, EDGE_PX);
+    pen.restore();
   }
 
   geometry() {
     const {range, lanes} = this,
       {left, top, width, height} = /** @type {DOMRect} */ (this.view.frame.bbox),
       scale = width / (range.end - range.start),
-      lane = height / (lanes.start - lanes.end);
+      lane = height / (lanes.start - lanes.end),
+      stuck = this.stuck();
     return {
       left,
       width,
       scale,
+      bottom: top + height,
+      edge: Math.round(top + stuck * lane),
       x: (/** @type {number} */ t) => left + (t - range.start) * scale,
-      y: (/** @type {number} */ place) => top + (place - lanes.end) * lane,
+      y: (/** @type {number} */ place) => top + (place < stuck ? place : place - lanes.end) * lane,
     };
   }
 
-  /** @param {Pen} pen */
-  paintBoxes(pen) {
+  /**
+   * @param {Pen} pen
+   * @param {(place: number) => boolean} isHere
+   */
+  paintBoxes(pen, isHere) {
     const {left, width, scale, x, y} = this.geometry(),
       [from, to] = [left - 2, left + width + 2];
     crisp(pen);
     for (const {colour, starts, lengths, places, inset} of this.boxes) {
       pen.fillStyle = colour;
       for (let i = 0; i < starts.length; i++) {
+        if (!isHere(places[i])) continue;
         const start = x(starts[i]),
           long = lengths[i] * scale,
           end = start + Math.max(long - Math.min(GAP_PX, 0.25 * long), NARROWEST_PX);
@@ -78,28 +131,32 @@ export class Painter {
         pen.fillRect(l, t, Math.min(end, to) - l, Math.round(y(places[i] + 1 - inset)) - t);
       }
     }
-    this.paintOutlines(pen);
+    this.paintOutlines(pen, isHere);
   }
 
   /**
    * Slices that are searched for.
    * @param {Pen} pen
+   * @param {(place: number) => boolean} isHere
    */
-  paintOutlines(pen) {
+  paintOutlines(pen, isHere) {
     const {left, width, x, y} = this.geometry();
     pen.lineWidth = OUTLINE_PX;
     for (const {start, length, place, inset, outline} of this.outlined) {
       const from = Math.max(x(start), left - 2),
         to = Math.min(x(start + length), left + width + 2),
         top = Math.round(y(place + inset));
-      if (!outline || to < left || from > left + width) continue;
+      if (!outline || !isHere(place) || to < left || from > left + width) continue;
       pen.strokeStyle = outline;
       pen.strokeRect(from, top, Math.max(to - from, OUTLINE_PX), Math.round(y(place + 1 - inset)) - top);
     }
   }
 
-  /** @param {Pen} pen */
-  paintDensity(pen) {
+  /**
+   * @param {Pen} pen
+   * @param {(place: number) => boolean} isHere
+   */
+  paintDensity(pen, isHere) {
     const {density, sheet} = this,
       g = this.geometry(),
       found = density?.slots ? binsAtPixels(density, this.range, g) : null;
@@ -111,18 +168,23 @@ export class Painter {
     crisp(pen);
     pen.imageSmoothingEnabled = false;
     density.places.forEach((place, slot) => {
+      if (!isHere(place)) return;
       const top = Math.round(g.y(place + 0.07));
       pen.drawImage(sheet, 0, slot, wide, 1, first, top, wide, Math.round(g.y(place + 0.9)) - top);
     });
   }
 
-  /** @param {Pen} pen */
-  paintTexts(pen) {
+  /**
+   * @param {Pen} pen
+   * @param {(place: number) => boolean} isHere
+   */
+  paintTexts(pen, isHere) {
     const {left, width, scale, x, y} = this.geometry();
     let drawn = 0;
     pen.font = FONT;
     pen.textBaseline = 'middle';
     for (const one of this.texts) {
+      if (!isHere(one.place)) continue;
       const from = Math.max(x(one.start), left),
         room = Math.min(x(one.start) + one.length * scale, left + width) - from - 7;
       if (room <= NARROWEST_LABEL_PX) continue;

@@ -2,6 +2,7 @@
 // pan or a turn of the wheel within that shows right pixels in the next frame, and the next answer is on its way before they
 // end.
 import {PICTURED} from '../shared/store.js';
+import {laneKeyOf} from './lanes.js';
 
 const OVERSCAN = 0.36;
 const FINER = 1.27;
@@ -112,7 +113,7 @@ export class Pictures {
       a: asked.a,
       b: asked.b,
       zoom: asked.zoom,
-      lanes: asked.rows.join(),
+      lanes: laneKeyOf(asked),
     };
     if (stale && (this.reach(next) === 'none' || this.reach() === 'all')) return; // what is shown is newer, or as good
     this.have = next;

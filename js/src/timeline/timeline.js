@@ -1,30 +1,23 @@
 // The timeline: what is in view, drawn and found under the pointer. The picture moves with the hand in the next frame; fresh
 // data follow where it does not reach (pictures.js).
 import {frameOf, renew} from '../figures/document.js';
-import {recall, remember} from '../page/remembered.js';
+import {remember} from '../page/remembered.js';
 import {densityColours, luminance, mix, parseColour, textOn} from './colours.js';
 import {createCounters} from './counters.js';
 import {drawFocus} from './focus.js';
 import {Gutter} from './gutter.js';
 import {createHandle} from './handle.js';
 import {hitAt} from './hit.js';
-import {Lanes} from './lanes.js';
+import {FEWEST_LANES, laneKeyOf, Lanes} from './lanes.js';
 import {Painter} from './painter.js';
 import {Pictures} from './pictures.js';
 
 const SETTLE_MS = 120;
-const LANES_SHOWN = 13, // with the headline, the memory curve and ten rows of the table on a screen
-  FEWEST_LANES = 3,
-  MOST_LANES = 60;
+const MOST_LANES = 60;
+const BESIDE = 2; // lanes above and below those in sight, which scrolling shows next
 const MOST_STEPS = 600;
 const DARK = 0.2; // luminance below which a theme is dark
 const ANNOTATION_INSET = 0.24; // annotations are thin: they mark what runs below them
-
-/**
- * How many lanes have room.
- * @param {Lanes} lanes
- */
-export const shownLanes = (lanes) => Math.max(FEWEST_LANES, Math.min(lanes.count(), Number(recall('lanes')) || LANES_SHOWN));
 
 /** The figure of the slices, with the names of the tracks beside it. */
 export class Timeline {
@@ -48,15 +41,16 @@ export class Timeline {
     /** @type {import('./focus.js').FocusSources} */
     this.sources = {focus: host.model('focus'), links: host.model('links'), heads: host.model('heads')};
     this.lanes = new Lanes(meta);
+    this.lanes.pin(ctx.store.get().pinned ?? []);
     this.gutter = new Gutter(ctx, this.lanes, (why) => {
       if (why === 'layout') this.relayout();
       else this.scrolled();
     });
-    element.append(this.gutter.top, this.gutter.box);
+    element.append(this.gutter.top, this.gutter.pins, this.gutter.box);
     this.gutter.rove(element);
-    createHandle(element, {lanes: () => shownLanes(this.lanes), lane: ctx.settings.lane, set: (lanes) => this.setHeight(lanes)});
-    this.painter = new Painter(this.view, this.range, this.laneRange);
-    this.counters = createCounters(ctx, this.view, this.lanes, () => this.lanes.all().slice(...this.visibleSpan()));
+    createHandle(element, {lanes: () => this.lanes.room(), lane: ctx.settings.lane, set: (lanes) => this.setHeight(lanes)});
+    this.painter = new Painter(this.view, this.range, this.laneRange, () => this.lanes.stuck());
+    this.counters = createCounters(ctx, this.view, this);
     this.pictures = new Pictures(this);
     this.relayout();
   }
@@ -71,22 +65,24 @@ export class Timeline {
   }
 
   relayout() {
-    const shown = shownLanes(this.lanes),
+    const shown = this.lanes.room(),
       {settings} = this.ctx;
     this.figure.height = settings.axis + shown * settings.lane;
-    this.gutter.box.style.height = `${shown * settings.lane}px`;
+    this.gutter.setHeights(shown);
     this.scrolled();
   }
 
   /** @param {number} lanes */
   setHeight(lanes) {
+    const before = this.lanes.stuck();
     remember('lanes', Math.max(FEWEST_LANES, Math.min(lanes, MOST_LANES, this.lanes.count())));
+    if (this.lanes.stuck() !== before) this.gutter.render();
     this.relayout();
   }
 
   scrolled() {
     const {laneRange, pictures} = this,
-      shown = shownLanes(this.lanes),
+      shown = this.lanes.room(),
       top = this.gutter.box.scrollTop / this.ctx.settings.lane;
     if (laneRange.start !== top + shown || laneRange.end !== top) laneRange.setv({start: top + shown, end: top});
     this.drawRules();
@@ -95,32 +91,48 @@ export class Timeline {
     else if (pictures.have) this.draw();
   }
 
-  /** @returns {[number, number]} */
-  visibleSpan() {
-    return [Math.max(0, Math.floor(this.laneRange.end) - 2), Math.min(this.lanes.count(), Math.ceil(this.laneRange.start) + 2)];
+  /** Pinned tracks have changed. */
+  pin() {
+    this.lanes.pin(this.ctx.store.get().pinned ?? []);
+    this.gutter.render();
+    this.relayout();
+  }
+
+  /** Lanes in sight, and their places. */
+  lanesInSight(more = BESIDE) {
+    const all = this.lanes.all();
+    return this.lanes.placesInSight(this.laneRange.end, this.laneRange.start, more).map((place) => ({place, lane: all[place]}));
+  }
+
+  /**
+   * Where a lane stands in the figure.
+   * @param {number} place
+   */
+  yOf(place) {
+    return this.lanes.yOf(place, this.laneRange.end);
+  }
+
+  /** Where the pinned tracks end in the figure: what scrolls is seen below. */
+  edge() {
+    return this.laneRange.end + this.lanes.stuck();
   }
 
   /** Places and rows of the tracks in view. */
   visibleLanes() {
-    const [first, last] = this.visibleSpan();
     /** @type {number[]} */
     const places = [],
       /** @type {number[]} */
       rows = [];
-    this.lanes
-      .all()
-      .slice(first, last)
-      .forEach((lane, i) => {
-        if (lane.kind === 'lane') {
-          places.push(first + i);
-          rows.push(lane.row);
-        }
-      });
+    for (const {place, lane} of this.lanesInSight())
+      if (lane.kind === 'lane') {
+        places.push(place);
+        rows.push(lane.row);
+      }
     return {places, rows};
   }
 
   laneKey() {
-    return this.visibleLanes().rows.join();
+    return laneKeyOf(this.visibleLanes());
   }
 
   refresh() {
@@ -153,6 +165,7 @@ export class Timeline {
         return {colour: ctx.palettes.css(rgb), ink: textOn(rgb)};
       }),
       other = {colour: ctx.palettes.css(dim), ink: ctx.theme.muted};
+    this.painter.edgeColour = ctx.theme.muted;
     const items = this.stepItems(have);
     for (let i = 0; i < data.x0.length; i++) {
       items.push({
@@ -197,6 +210,7 @@ export class Timeline {
       own = luminance(dim) < DARK ? mix(light, dim, 0.5) : light;
     /** @type {import('./painter.js').Item[]} */
     const out = [];
+    const place = this.lanes.placeOfSteps();
     if (!step.length || range.end - range.start > 2e5 * Math.max(dur[0], 1)) return out;
     for (let i = 0; i < step.length; i++) {
       if (ts[i] + dur[i] < picture.a || ts[i] > picture.b) continue;
@@ -204,7 +218,7 @@ export class Timeline {
       out.push({
         start: ts[i],
         length: dur[i],
-        place: 0,
+        place,
         inset: 0.12,
         colour: ctx.palettes.css(rgb),
         text: `step ${step[i]}`,
@@ -221,13 +235,14 @@ export class Timeline {
     const {span} = this.ctx.meta,
       far = (span[1] - span[0]) * 4;
     this.lanes.all().forEach((lane, i) => {
-      if (i && (lane.kind === 'group' || lane.first)) y.push(i);
+      const at = this.yOf(i);
+      if (i && (lane.kind === 'group' || lane.first) && (i < this.lanes.stuck() || at > this.edge())) y.push(at);
     });
     renew(this.ctx.host.model('rules'), {x0: y.map(() => span[0] - far), x1: y.map(() => span[1] + far), y0: y, y1: y});
   }
 
   drawFocus() {
-    drawFocus(this.sources, this.detail, this.lanes, this.timeScale());
+    drawFocus(this.sources, this.detail, this, this.timeScale());
   }
 
   /**
@@ -264,10 +279,20 @@ export class Timeline {
       this.gutter.render();
       this.relayout();
     }
+    this.showPlace(this.lanes.placeOfRow(row));
+  }
+
+  /**
+   * Scroll to a lane, unless it is in sight.
+   * @param {number} place
+   */
+  showPlace(place) {
     const {lane} = this.ctx.settings,
-      top = this.lanes.placeOfRow(row) * lane,
-      {box} = this.gutter;
-    if (top < box.scrollTop || top + lane > box.scrollTop + box.clientHeight) box.scrollTop = top - box.clientHeight / 2;
+      stuck = this.lanes.stuck(),
+      {box} = this.gutter,
+      top = (place - stuck) * lane;
+    if (place < stuck || (top >= box.scrollTop && top + lane <= box.scrollTop + box.clientHeight)) return;
+    box.scrollTop = top - box.clientHeight / 2;
   }
 
   /**
@@ -276,13 +301,13 @@ export class Timeline {
    */
   seek(tracks) {
     if (!tracks.length) return;
-    const [first, last] = [Math.floor(this.laneRange.end), Math.ceil(this.laneRange.start)],
-      seen = new Set(this.lanes.all().slice(first, last).flatMap((lane) => (lane.kind === 'lane' ? [lane.track.track] : [])));
+    const seen = new Set(this.lanesInSight(0).flatMap(({lane}) => (lane.kind === 'lane' ? [lane.track.track] : [])));
     if (!tracks.some((track) => seen.has(track.track))) this.showRow(tracks[0].row + tracks[0].outer_rows);
   }
 
   firstRow() {
-    return this.visibleLanes().rows.find((row) => this.lanes.placeOfRow(row) >= this.laneRange.end) ?? 0;
+    const lanes = this.lanesInSight(0).map(({lane}) => lane);
+    return lanes.find((lane) => lane.kind === 'lane')?.row ?? 0;
   }
 
   /** @param {{clientY: number}} event */
@@ -327,7 +352,9 @@ export class Timeline {
     for (let i = 0; i < data.x0.length; i++) {
       if (this.ctx.nameOf(data.name[i]) !== name) continue;
       const x = f.left + (data.x0[i] + data.dur[i] / 2 - this.range.start) * scale,
-        y = f.top + (have.places[data.slot[i]] + 0.5 - this.laneRange.end) * this.ctx.settings.lane;
+        lane = have.places[data.slot[i]],
+        y = f.top + (this.yOf(lane) + 0.5 - this.laneRange.end) * this.ctx.settings.lane;
+      if (lane >= this.lanes.stuck() && this.yOf(lane) < this.edge()) continue;
       if (x > f.left + 4 && x < f.left + f.width - 4) found.push({x, y, id: data.id[i], dur: data.dur[i], width: data.dur[i] * scale});
     }
     found.sort((p, q) => q.dur - p.dur);

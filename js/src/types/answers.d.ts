@@ -1,6 +1,6 @@
 // Written by `python -m notebook_prof.service.messages`: do not change it here.
 type CellUnit = 'ns' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code';
-type TabPart = NotePart | FactsPart | CardsPart | TablePart | SourcePart | PicturePart;
+type TabPart = NotePart | FactsPart | CardsPart | TablePart | SourcePart | TreePart | StackPart | PicturePart;
 type Doubts = Record<'host' | 'device', Record<string, string>>;
 type LodPicture = LodCells | LodSlices;
 type SearchAnswer = Match | NoMatch;
@@ -416,6 +416,27 @@ interface SliceDetail {
   stack: string[];
   links: SliceLink[];
 }
+/** A slice that was waited for. */
+interface Cause {
+  id: number;
+  ts: number;
+  dur: number;
+  row: number;
+  name: string;
+}
+/** Sentences, the time that they are about, and what was waited for, the last first. */
+interface WhyAnswer {
+  found: true;
+  lines: string[];
+  window: [number, number];
+  call: string;
+  causes: Cause[];
+}
+/** There is nothing to explain: a sentence. */
+interface NoWhy {
+  found: false;
+  lines: string[];
+}
 /** No slice has this row. */
 interface NoSlice {
   found: false;
@@ -483,6 +504,34 @@ interface SourcePart {
   steps: number;
   folded: boolean;
 }
+/** A table whose rows are opened and closed: its columns `parent` and `depth` say what is below what. Its columns `more` and `more_weight` say how many rows directly below each were left out, and what they took of `weight`; of roots, `more_roots` does. */
+interface TreePart {
+  kind: 'tree';
+  title: string;
+  call: string;
+  heads: ([string, string, 'ns' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code'])[];
+  texts: Record<string, string[]>;
+  names: Record<string, NameCells>;
+  bars: string[];
+  size: number;
+  rows: number;
+  select: (SelectionPatch | null)[] | null;
+  weight: string;
+  more_roots: [number, number];
+}
+/** A path of calls, the outermost first, beside the part above it. */
+interface StackPart {
+  kind: 'stack';
+  title: string;
+  call: string;
+  heads: ([string, string, 'ns' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code'])[];
+  texts: Record<string, string[]>;
+  names: Record<string, NameCells>;
+  bars: string[];
+  size: number;
+  rows: number;
+  select: (SelectionPatch | null)[] | null;
+}
 /** A Bokeh document with one root; the legend has texts and their colours. */
 interface PicturePart {
   kind: 'picture';
@@ -492,12 +541,13 @@ interface PicturePart {
 }
 /** Numbers of the tables, by part and key. */
 type PanelColumns = NumberColumns;
-/** A tab; `under` are dimensions of the selection that it follows, with `whole` none. */
+/** A tab; `under` are dimensions of the selection that it follows, with `whole` none. With `follows_own` it also follows what was selected in it. */
 interface PanelAnswer {
   name: string;
   title: string;
   under: Dimension[];
-  parts: (NotePart | FactsPart | CardsPart | TablePart | SourcePart | PicturePart)[];
+  follows_own: boolean;
+  parts: (NotePart | FactsPart | CardsPart | TablePart | SourcePart | TreePart | StackPart | PicturePart)[];
   whole?: boolean;
   data: PanelColumns;
 }
@@ -547,6 +597,7 @@ interface Answers {
   phases: PhasesAnswer;
   table: TableAnswer;
   detail: SliceDetail | NoSlice;
+  why: WhyAnswer | NoWhy;
   find: FoundSlice | NothingFound;
   neighbour: FoundSlice | NothingFound;
   search: Match | NoMatch;

@@ -35,6 +35,8 @@ interface SelectionState {
   line?: string[] | null;
   /** Row of the slice under inspection. */
   focus?: number | null;
+  /** Tracks that stay at the top of the timeline, first to last. */
+  pinned?: number[] | null;
   revision?: number;
 }
 type SelectionPatch = Omit<SelectionState, 'revision'>;
@@ -54,6 +56,8 @@ interface AbsentPart {
 type ShownPart = AbsentPart | (TabPart & {columns: NumberColumns});
 type ShownTable = TablePart & {columns: NumberColumns};
 type ShownSource = SourcePart & {columns: NumberColumns};
+type ShownTree = TreePart & {columns: NumberColumns};
+type ShownStack = StackPart & {columns: NumberColumns};
 
 type Question = keyof Asked & keyof Answers;
 type QuestionOf<Q extends Question> = {t: Q} & Asked[Q];

@@ -14,6 +14,8 @@ interface TabSettings {
   title: string;
   /** Why there is nothing in it, in a sentence. */
   missing: string;
+  /** Key, label and options (value and text) of what is chosen in its head; no options where it is on or off. */
+  choices: [string, string, [string, string][]][];
 }
 
 /** Facts that the page mounts with: see views/dashboard.py. */
@@ -92,6 +94,8 @@ interface Context {
   goTo(found: FoundSlice): void;
   neighbour(to: 'next' | 'previous' | 'parent' | 'child'): Promise<void>;
   follow(): void;
+  /** Tells why the track under the pointer, or the slice in focus, does what it does. */
+  why(): void;
   find(): void;
   clearFind(): void;
   measure(): void;

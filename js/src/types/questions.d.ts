@@ -84,6 +84,12 @@ interface NeighbourRequest {
   row: number;
   at: number;
 }
+/** Why the slice with this row, or the track with this key at a time, does what it does. */
+interface WhyRequest {
+  id?: number;
+  track?: number;
+  at?: number;
+}
 /** Slices whose name has this text, from the slice `id` or the time `at` on. */
 interface SearchRequest {
   text: string;
@@ -92,10 +98,11 @@ interface SearchRequest {
   by?: number;
   at?: number;
 }
-/** A tab, not filtered by the dimensions that it set itself. */
+/** A tab, not filtered by the dimensions that it set itself, as its choices say. */
 interface PanelRequest {
   name: string;
   own: Dimension[];
+  choices: Record<string, string>;
 }
 /** What the figures of many recordings show. */
 interface RanksRequest {}
@@ -115,6 +122,7 @@ interface Asked {
   detail: DetailRequest;
   find: FindRequest;
   neighbour: NeighbourRequest;
+  why: WhyRequest;
   search: SearchRequest;
   panel: PanelRequest;
   ranks: RanksRequest;

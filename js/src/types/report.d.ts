@@ -102,7 +102,8 @@ interface ReportArguments {
   left: string;
 }
 interface ReportPanels {
-  tabs: Record<string, {data?: string; missing?: string}>;
+  /** By name: why it is missing, or its texts; see choice_key in views/report/tabs.py. */
+  tabs: Record<string, Record<string, string>>;
   /** Whether rows of the recording are those of the file. */
   focus: boolean;
 }

@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 
-import {createStore, isPicked, nothingSelected} from '../../src/shared/store.js';
+import {createStore, filters, isPicked, nothingSelected} from '../../src/shared/store.js';
 
 const later = (ms = 0) => new Promise((done) => setTimeout(done, ms));
 
@@ -71,4 +71,20 @@ test('a patch is picked where the state has all of it', () => {
   expect(isPicked({name: ['mm'], step: null}, {name: ['mm'], step: null})).toBe(true);
   expect(isPicked({name: ['mm'], step: [1]}, {name: ['mm'], step: null})).toBe(false);
   expect(isPicked({name: null}, {name: null})).toBe(false);
+});
+
+test('pinned tracks are told to every view, filter nothing, and stay when the selection is cleared', () => {
+  const store = createStore({name: ['mm'], pinned: [3], revision: 1}, () => new Promise(() => {})),
+    told = [],
+    confirmed = [];
+  store.subscribe((patch, origin) => told.push([patch, origin]));
+  store.whenConfirmed((...news) => confirmed.push(news));
+  store.set({pinned: [3, 0]}, 'tracks');
+  store.clear('escape');
+  expect(store.get().pinned).toEqual([3, 0]);
+  expect(store.isEmpty()).toBe(true);
+  store.adopt({name: ['mm'], pinned: [7], revision: 2});
+  expect(confirmed).toEqual([]); // no answer is out of date
+  expect(told.map(([patch]) => Object.keys(patch))).toEqual([['pinned'], ['name']]);
+  expect([filters({pinned: [1], focus: 3}), filters({pinned: [1], name: null}), filters({window: [0, 1]}, 'window')]).toEqual([false, true, false]);
 });

@@ -67,6 +67,49 @@ test('lanes: quiet threads begin folded, many of them under a heading that is cl
   expect(texts(many)).toEqual(['host', 0, 1, 'host · quiet threads', 4, 8, 9, 10, 12]);
 });
 
+test('lanes: pinned tracks stand above everything, in their order, whatever hides them', () => {
+  const tracks = [track(0, 'host'), track(1, 'host'), track(2, 'GPU', {depths: 1})],
+    lanes = new Lanes(metaOf(tracks, {stepColumns: {step: [3]}, counters: [{track: 9, name: 'load', group: 'GPU', unit: '1'}]}));
+  lanes.pin([9, 2, 77]);
+  expect(texts(lanes)).toEqual(['load', 'load', 8, 'steps', 'host', 0, 1, 4, 5]);
+  expect([lanes.pinnedLanes, lanes.placeOfSteps(), lanes.placeOfRow(8)]).toEqual([3, 3, 2]);
+  lanes.setFilter('no such track');
+  lanes.close('GPU');
+  lanes.hide(2);
+  expect(texts(lanes)).toEqual(['load', 'load', 8, 'steps']);
+  lanes.showAll();
+  lanes.pin(lanes.pinnedWith(0));
+  lanes.fold(tracks[0]);
+  expect(texts(lanes)).toEqual(['load', 'load', 8, 0, 'steps', 'host', 4, 5]);
+  expect(lanes.pinned).toEqual([9, 2, 77, 0]);
+  expect(lanes.pinnedWith(2)).toEqual([9, 77, 0]);
+  expect(lanes.pinnedMoved(0, -1)).toEqual([9, 2, 0, 77]);
+  expect(lanes.pinnedMoved(0, 1)).toEqual(lanes.pinned);
+  expect(lanes.pinnedMoved(9, -1)).toEqual(lanes.pinned);
+});
+
+test('lanes: pinned ones stay where they are while others scroll, and leave room for them', () => {
+  const lanes = new Lanes(metaOf(Array.from({length: 20}, (_, k) => track(k, 'host', {depths: 1}))));
+  expect([lanes.stuck(), lanes.yOf(0, 5), lanes.at(5, 5).row]).toEqual([0, 0, 20]);
+  lanes.pin([19, 18]);
+  expect(lanes.stuck()).toBe(2);
+  // scrolled by five lanes: the pinned ones are in the first two of those that are seen
+  expect([0, 1, 2, 7].map((place) => lanes.yOf(place, 5))).toEqual([5, 6, 2, 7]);
+  expect([5, 6.5, 7].map((y) => lanes.at(y, 5).row)).toEqual([76, 72, 20]);
+  expect(lanes.placesInSight(5, 18)).toEqual([0, 1, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17]);
+  expect(lanes.placesInSight(0, 3, 1)).toEqual([0, 1, 2, 3]);
+  lanes.pin(Array.from({length: 20}, (_, k) => 19 - k));
+  expect([lanes.pinnedLanes, lanes.room(), lanes.stuck()]).toEqual([20, 13, 10]);
+});
+
+test('lanes: two of ten thousand tracks in a thousand groups are pinned', () => {
+  const tracks = Array.from({length: 10_000}, (_, k) => track(k, `rank ${k % 1000}`)),
+    lanes = new Lanes(metaOf(tracks));
+  lanes.pin([9_999, 5_000]);
+  expect(lanes.all()[0].track.track).toBe(9_999);
+  expect(lanes.count()).toBe(21_000);
+});
+
 test('overview: a colour for devices and one for threads, work before annotations, grey where nothing is selected', () => {
   const meta = {tracks: [{kind: 'stream'}, {kind: 'thread'}], colours: {resource: {device: '#EE8866', host: '#77AADD'}}},
     ctx = {meta, theme: {dim: '#dddddd'}, palettes: {neutral: 9}, colourOfName: (code) => code},

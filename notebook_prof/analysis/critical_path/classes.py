@@ -57,7 +57,8 @@ def class_codes(graph: Dependences, pieces: Runs) -> IntArray:
     >>> from notebook_prof.testing import draw
     >>> from notebook_prof.analysis.critical_path.dependences import dependences
     >>> from notebook_prof.analysis.critical_path.walk import walk
-    >>> graph = dependences(draw("main: [mm]"))
+    >>> trace = draw("main: [mm]")
+    >>> graph = dependences(trace)
     >>> [CLASSES[code] for code in class_codes(graph, walk(graph, 0, 4).runs)]
     ['idle']
     """

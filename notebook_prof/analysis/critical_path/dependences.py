@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ...trace import Trace
 from ...trace.arrays import IntArray
-from ..scope import once
 from ..time.account import ACCOUNT
 from ..time.phases import stepping_track
 from .handovers import hand_overs
@@ -76,6 +77,7 @@ def dependences(trace: Trace, *, latency: int | None = None, spacing: int | None
     Returns
     -------
     Dependences
+        Of use while the Trace lives.
 
     Examples
     --------
@@ -88,9 +90,18 @@ def dependences(trace: Trace, *, latency: int | None = None, spacing: int | None
     >>> waits.begin.tolist(), waits.done.tolist(), waits.end.tolist()
     ([6], [13], [17])
     """
-    if latency is None and spacing is None:
-        return once(trace, "dependences", lambda: _dependences(trace, None, None))
-    return _dependences(trace, latency, spacing)
+    if latency is not None or spacing is not None:
+        return _dependences(trace, latency, spacing)
+    graph = _latest.get(trace)
+    if graph is None:
+        graph = _dependences(trace, None, None)
+        _latest.clear()
+        _latest[trace] = graph
+    return graph
+
+
+_latest: Final = WeakKeyDictionary[Trace, Dependences]()
+"""Those of the Trace that was asked about last: of a million slices they take half a second and 70 MB."""
 
 
 def _dependences(trace: Trace, latency: int | None, spacing: int | None) -> Dependences:

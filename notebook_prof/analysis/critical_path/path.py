@@ -264,18 +264,22 @@ def critical_path(
         if column not in BY:
             raise OptionError(f"the critical path cannot be summed by {column!r}: {nearest(column, BY)}")
     graph, spans = spans_of(trace, window, step, end)
-    every = path_pieces(graph, spans)
     if columns is None:
-        names = [
-            column for column in PIECES.names if column not in ("start_ns", "end_ns", "dur_ns", "margin_ns")
-        ]
-        data = pieces_columns(graph, spans, every, names)
-        data["start_ns"], data["end_ns"] = every.pieces.start, every.pieces.end
-        data["dur_ns"] = every.pieces.end - every.pieces.start
-        data["margin_ns"] = pd.arrays.IntegerArray(every.margin, every.margin >= FAR)
-        return PIECES.frame(data)
+        return pieces_table(graph, spans)
+    every = path_pieces(graph, spans)
     data = pieces_columns(graph, spans, every, columns)
     return _summed(pd.DataFrame(data, copy=False), columns, every.pieces.end - every.pieces.start)
+
+
+def pieces_table(graph: Dependences, spans: Sequence[Span]) -> pd.DataFrame:
+    """Return the table of `critical_path` for these paths."""
+    every = path_pieces(graph, spans)
+    names = [column for column in PIECES.names if column not in ("start_ns", "end_ns", "dur_ns", "margin_ns")]
+    data = pieces_columns(graph, spans, every, names)
+    data["start_ns"], data["end_ns"] = every.pieces.start, every.pieces.end
+    data["dur_ns"] = every.pieces.end - every.pieces.start
+    data["margin_ns"] = pd.arrays.IntegerArray(every.margin, every.margin >= FAR)
+    return PIECES.frame(data)
 
 
 def pieces_columns(

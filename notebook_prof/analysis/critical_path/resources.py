@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import weakref
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -92,7 +93,7 @@ class Resources:
 
     def __init__(self, trace: Trace) -> None:
         slices, tracks = trace.slices, trace.tracks
-        self.trace = trace
+        self._trace = weakref.ref(trace)
         self.ts: IntArray = slices["ts"].to_numpy()
         self.end: IntArray = self.ts + slices["dur"].to_numpy()
         self.track: IntArray = slices["track"].to_numpy().astype(np.int64)
@@ -117,6 +118,14 @@ class Resources:
                 self.streams[track] = rows
         self.parent: IntArray = ints(slices["parent"])
         self._segments: dict[int, Segments] = {}
+
+    @property
+    def trace(self) -> Trace:
+        """The Trace; it does not live on for what was found in it."""
+        trace = self._trace()
+        if trace is None:
+            raise ReferenceError("the Trace of these dependences is gone: keep it as long as they are used")
+        return trace
 
     def category(self, *words: str) -> BoolArray:
         """Return which slices have one of these categories."""

@@ -76,13 +76,15 @@ class ThreadStacks:
 
     def look(self) -> None:
         """Note what every thread runs now."""
-        frames = sys._current_frames()
+        frames: dict[int, FrameType | None] = {**sys._current_frames()}
         now = self._now_ns()
         self._ts.append(now)
-        me = threading.get_ident()
+        # this frame in a dict of its own would be a cycle: all frames with their variables, the user's
+        # tensors among them, would stay alive until the collector of garbage comes, in some thread
+        frames[threading.get_ident()] = None
         for ident, frame in frames.items():
             if ident not in self._without:
-                self._note(ident, frame if ident != me else None, now)
+                self._note(ident, frame, now)
 
     def let_go(self) -> None:
         """Forget the frames at which stacks end, and with them their variables."""

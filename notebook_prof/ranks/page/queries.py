@@ -132,6 +132,7 @@ class RankProtocol:
         self._number += 1
         self.selection.clear("track")
         self.selection.focus = None
+        self.selection.pinned = ()
         settings = dashboard_settings(profile.trace, profile.headline)
         return {
             "of": self._number,

@@ -84,7 +84,8 @@ def rank_report(source: RankSource, timelines: Opened | None = None, note: str =
     packed = zlib.compress(json.dumps(settings, separators=(",", ":")).encode("utf-8"), 9)
     shown = timelines is not None and len(timelines.trace.slices) > 0
     inside = list(timelines.trace.metadata.get("ranks", ())) if timelines is not None and shown else []
-    state = {**source.selection.to_state(), "track": None, "focus": None}  # those of some timeline
+    of_timelines = dict.fromkeys(("track", "focus", "pinned"))
+    state = {**source.selection.to_state(), **of_timelines}
     data = {
         "nbp-document": json_text(json.loads(page.document())),
         "nbp-selection": json_text(state),

@@ -16,6 +16,7 @@ from .meta import doubts, meta, names
 from .phases import phases
 from .table import table, table_is_slow
 from .timeline import MAX_ROWS, lod, strip
+from .why import why
 
 Ask = Callable[[ViewStore, Mapping[str, Any], Mapping[str, Any]], Answer]
 
@@ -35,6 +36,7 @@ QUESTIONS: Final[Mapping[str, Ask]] = {
     "search": search,
     "strip": strip,
     "table": table,
+    "why": why,
 }
 """What a page may ask, and what answers it."""
 

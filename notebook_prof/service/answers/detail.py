@@ -11,6 +11,7 @@ import pandas as pd
 from ..packing import Answer, pack
 from ..store import ViewStore
 from .arguments import arguments_of
+from .find import location
 
 _MOST_FRAMES: Final = 40
 _MOST_LINKS: Final = 20
@@ -90,11 +91,8 @@ def _links(store: ViewStore, row: int) -> list[dict[str, Any]]:
                 {
                     "kind": str(kinds[k]),
                     "direction": direction,
-                    "id": end,
                     "name": c.names[c.name[end]][:200],
-                    "ts": int(c.ts[end]),
-                    "dur": int(c.dur[end]),
-                    "row": int(c.row[end]),
+                    **location(store, end),
                 }
             )
     return out

@@ -134,7 +134,10 @@ def _matches(store: ViewStore, text: str) -> IntArray:
 
 
 def _location(store: ViewStore, row: int | None) -> Answer:
-    if row is None:
-        return pack({"id": None}, {})
+    return pack({"id": None} if row is None else location(store, row), {})
+
+
+def location(store: ViewStore, row: int) -> dict[str, Any]:
+    """Return where a slice lies: ``id ts dur row``."""
     c = store.columns
-    return pack({"id": row, "ts": int(c.ts[row]), "dur": int(c.dur[row]), "row": int(c.row[row])}, {})
+    return {"id": row, "ts": int(c.ts[row]), "dur": int(c.dur[row]), "row": int(c.row[row])}

@@ -129,6 +129,15 @@ class DetailRequest(Question):
     id: float | None = None
 
 
+class WhyRequest(Question):
+    """Why the slice with this row, or the track with this key at a time, does what it does."""
+
+    t = "why"
+    id: float | UnsetType = UNSET
+    track: float | UnsetType = UNSET
+    at: float | UnsetType = UNSET
+
+
 class FindRequest(Question):
     """The slice of the same name after (`by` = 1) or before (-1) that with row `id`, on its track."""
 
@@ -159,11 +168,12 @@ class SearchRequest(Question):
 
 
 class PanelRequest(Question):
-    """A tab, not filtered by the dimensions that it set itself."""
+    """A tab, not filtered by the dimensions that it set itself, as its choices say."""
 
     t = "panel"
     name: str = ""
     own: Dimensions = []
+    choices: dict[str, str] = {}
 
 
 class RanksRequest(Question):
@@ -189,6 +199,7 @@ QUESTIONS: Final[Mapping[str, type[Question]]] = {
         DetailRequest,
         FindRequest,
         NeighbourRequest,
+        WhyRequest,
         SearchRequest,
         PanelRequest,
         RanksRequest,

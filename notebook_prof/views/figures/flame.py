@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-import numpy as np
 import pandas as pd
 from bokeh.models import Range1d
 
 from ... import analysis
-from ...analysis.source.flame import MERGED_STEPS
+from ...analysis.source.stack_nodes import MERGED_STEPS, working_threads
 from ...labels import track_label
 from ...selection import Selection
 from ...service.palette import NEUTRAL, NameStyles, name_styles
@@ -45,8 +44,10 @@ def flame_figure(
     metric: str = "self_ns",
     category: str | None = None,
     by_thread: bool = True,
+    order: str = "left_heavy",
+    only_my_code: bool = False,
 ) -> Drawn | None:
-    """Draw the merged stacks of Python frames and operators as an icicle.
+    """Draw the stacks of Python frames and operators as an icicle.
 
     Parameters
     ----------
@@ -59,7 +60,12 @@ def flame_figure(
     category : str, optional
         ``python`` or ``operator`` leaves only those frames.
     by_thread : bool
-        Whether each thread has a root of its own.
+        Whether each thread has a root of its own; of a sandwich none has.
+    order : {"left_heavy", "time", "sandwich"}
+        As in `analysis.flame`; or the callers above and the callees below the selected name, as in
+        `analysis.sandwich`, without one of what took most itself.
+    only_my_code : bool
+        Whether functions of libraries, and what runs inside operators, are folded into what called them.
 
     Returns
     -------
@@ -70,36 +76,63 @@ def flame_figure(
     Raises
     ------
     OptionError
-        If there is no such metric.
+        If there is no such metric or order.
     """
     narrowed = scope(selection, "window", "step", "phase", "category", "track")
     if category is not None:
         narrowed["category"] = category
-    if "track" not in narrowed and (threads := _working(trace)) is not None:
+    if "track" not in narrowed and (threads := working_threads(trace)) is not None:
         narrowed["track"] = threads
-    table = analysis.flame(trace, metric=metric, by_thread=by_thread, **narrowed)
+    if order == "sandwich":
+        return _sandwich(trace, selection, metric, {**narrowed, "only_my_code": only_my_code})
+    options: dict[str, Any] = {"by_thread": by_thread, "order": order, "only_my_code": only_my_code}
+    table = analysis.flame(trace, metric=metric, **options, **narrowed)
     whole = int(table.loc[table["depth"] == 0, "total"].sum())
     if not whole:
         return None
-    levels = int(table["depth"].max()) + 1
-    some = table["total"] > 0
-    shown = table[some & (table["depth"] < _LEVELS)].nlargest(_MOST, "total").sort_index()
     title = f"{_METRICS[metric]}: {_amount(whole, metric)}"
+    return _widest(trace, table, selection.name, metric, whole, title)
+
+
+def _sandwich(trace: Trace, selection: Selection, metric: str, narrowed: dict[str, Any]) -> Drawn | None:
+    """Draw what called the selected name above it, and below what it called."""
+    names = selection.name or sandwich_names(trace, **narrowed)
+    table = analysis.sandwich(trace, names, metric=metric, **narrowed)
+    if not len(table) or not (whole := int(table["total"].iloc[0])):
+        return None
+    middle = name_styles(trace).label(str(table["name"].iloc[0]))
+    title = f"{_METRICS[metric]} of {shortened(middle, 60)}: {_amount(whole, metric)}"
+    return _widest(trace, table, None, metric, whole, title)
+
+
+def sandwich_names(trace: Trace, **narrowed: Any) -> tuple[str, ...]:
+    """Return what a sandwich is of where no name is selected: of what took most itself; empty for nothing."""
+    table = analysis.bottom_up(trace, levels=0, **narrowed)
+    return tuple(table["name"].head(1)) if len(table) and table["self_ns"].iloc[0] else ()
+
+
+def _widest(trace: Trace, table: pd.DataFrame, names: Any, metric: str, whole: int, title: str) -> Drawn:
+    """Draw the widest boxes; the title says what is left out."""
+    depth = table["depth"]
+    levels = int(depth.max() - min(int(depth.min()), 0)) + 1
+    some = table["total"] > 0
+    shown = table[some & (depth.abs() < _LEVELS)].nlargest(_MOST, "total").sort_index()
     if len(shown) < int(some.sum()):
         title += f" · the widest {format_count(len(shown))} of {format_count(int(some.sum()))} stacks"
-    if levels > _LEVELS:
+    if int(depth.abs().max()) >= _LEVELS:
         title += f" · {_LEVELS} of {levels} levels"
-    return _draw(shown, selection, metric, whole, title, name_styles(trace))
+    return _draw(shown, names, metric, whole, title, name_styles(trace))
 
 
 def _draw(
-    shown: pd.DataFrame, selection: Selection, metric: str, whole: int, title: str, styles: NameStyles
+    shown: pd.DataFrame, selected: Any, metric: str, whole: int, title: str, styles: NameStyles
 ) -> Drawn:
-    levels = int(shown["depth"].max()) + 1
+    first = int(shown["depth"].min())
+    levels = int(shown["depth"].max()) + 1 - first
     scale, unit = (1.0, "slices") if metric == "count" else time_unit(whole)
     plot = canvas(
         48 + _LEVEL_PX * levels, "xpan,xbox_zoom,xzoom_in,xzoom_out,reset", x_range=Range1d(0, whole / scale),
-        y_range=Range1d(levels, 0), min_border_left=14,
+        y_range=Range1d(first + levels, first), min_border_left=14,
     )  # fmt: skip
     label_axis(plot.xaxis, unit)
     plot.yaxis.visible = False
@@ -108,7 +141,7 @@ def _draw(
     start, total, depth = (shown[name].to_numpy() for name in ("start", "total", "depth"))
     room = (total / whole * _CHARACTERS).astype(int).tolist()
     thread = shown["category"].isna().tolist()
-    unnamed = [root or name == MERGED_STEPS for root, name in zip(thread, names, strict=True)]
+    unnamed = [root or name in MERGED_STEPS for root, name in zip(thread, names, strict=True)]
     labels = [
         track_label(name) if root else styles.label(name) for root, name in zip(thread, names, strict=True)
     ]
@@ -128,7 +161,7 @@ def _draw(
             "colour": [
                 NEUTRAL if root else styles.colour(name) for root, name in zip(thread, names, strict=True)
             ],
-            "alpha": opacity(names, selection.name),
+            "alpha": opacity(names, selected),
             "select": patches("name", [None if no else n for n, no in zip(names, unnamed, strict=True)]),
             "text": [shortened(n, fit) if fit >= 4 else "" for n, fit in zip(labels, room, strict=True)],
             "middle": depth + 0.5,
@@ -145,15 +178,6 @@ def _draw(
     )  # fmt: skip
     tell(plot, boxes, tooltips)
     return Drawn(plot, title)
-
-
-def _working(trace: Trace) -> list[int] | None:
-    """Return threads on which operators run, where there are any: others mostly wait; None for all."""
-    tracks, slices = trace.tracks, trace.slices
-    threads = tracks.loc[tracks["kind"] == "thread", "track"].tolist()
-    work = slices["category"].isin(["operator", "launch", "collective"]).to_numpy()
-    busy = set(np.unique(slices["track"].to_numpy()[work]).tolist()) & set(threads)
-    return sorted(busy) if 0 < len(busy) < len(threads) else None
 
 
 def _amount(value: int, metric: str) -> str:

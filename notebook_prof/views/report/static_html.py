@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ... import analysis
 from ...analysis import Claim
+from ...analysis.source.stack_nodes import working_threads
 from ...atomic_files import atomic_text
 from ...selection import Selection
 from ...service.answers import account, table
@@ -70,6 +71,8 @@ def thumbnail(store: ViewStore, width: int = 1000) -> npt.NDArray[np.uint8]:
 
 _ROWS: Final = 12
 _LINES: Final = 5
+_FRAMES: Final = 8
+_STACK: Final = ("depth", "name", "total_ns", "share")
 _BAR: Final = 20
 _PARTS: Final = 8
 _NAME: Final = 90
@@ -79,7 +82,7 @@ _CELL: Final = "padding:2px 10px;text-align:right;white-space:nowrap"
 def fragment(
     trace: Trace, selection: Selection, *, verdict: str = "", uid: str = "", store: ViewStore | None = None
 ) -> str:
-    """Write verdict, picture, account, longest lines and operators, as HTML without script or SVG.
+    """Write verdict, picture, account, lines, heaviest stack and operators, as HTML without script or SVG.
 
     What untrusted notebooks, GitHub, nbviewer and nbconvert keep: a table, an image as data URI, inline
     styles; nothing is lost with the one rule of `without_kernel`. Every text of the trace is escaped.
@@ -104,7 +107,7 @@ def fragment(
     first, *further = [line for line in verdict.split("\n") if line] or [""]
     if first:
         parts.append(f"<p><b>{escape(first)}</b>{''.join('<br>' + escape(line) for line in further)}</p>")
-    parts += [_picture(store), _account(store), _lines(store), _operators(store, selection)]
+    parts += [_picture(store), _account(store), _lines(store), _stack(store), _operators(store, selection)]
     if uid:
         parts.append("<p>Run the cell again for the interactive views.</p>")
     return "".join([*parts, "</div>"])
@@ -221,6 +224,28 @@ def _lines(store: ViewStore) -> str:
         rows.append(f'<td style="{left}">{source}</td>{times}<td style="{left}">{share}</td>')
     more = len(table) - _LINES
     note = f"<p>and {format_items(more, 'more line')}</p>" if more > 0 else ""
+    return "<table>" + "".join(f"<tr>{row}</tr>" for row in rows) + f"</table>{note}"
+
+
+def _stack(store: ViewStore) -> str:
+    """Return the heaviest stack of the user's own code, outermost call first; empty where nothing calls."""
+    table = analysis.heaviest_stack(store.trace, only_my_code=True, track=working_threads(store.trace))
+    if len(table) < 2:
+        return ""
+    left = f"{_CELL};text-align:left"
+    shown = table.head(_FRAMES)
+    rows = [
+        f'<th style="{left}">heaviest stack</th><th style="{_CELL}">total</th><th style="{left}">of all</th>'
+    ]
+    for depth, name, total, share in zip(*(shown[key] for key in _STACK), strict=True):
+        label = f"<code>{'&nbsp;' * 2 * depth}{escape(_cut(str(name)))}</code>"
+        bar = f'<span style="color:{NAMES[0]}">{_bar(share)}</span> {escape(format_share(share))}'
+        rows.append(
+            f'<td style="{left}">{label}</td><td style="{_CELL}">{escape(format_ns(total))}</td>'
+            f'<td style="{left}">{bar}</td>'
+        )
+    more = len(table) - len(shown)
+    note = f"<p>and {format_items(more, 'more call')} below</p>" if more > 0 else ""
     return "<table>" + "".join(f"<tr>{row}</tr>" for row in rows) + f"</table>{note}"
 
 

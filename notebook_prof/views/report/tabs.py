@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import zlib
+from collections.abc import Mapping
 from typing import Final
 
 from ...selection import Selection
-from ...service.packing import Answer
+from ...service.packing import Answer, pack
 from ...service.palette import name_styles
 from ...trace import Trace
 from ..tab_answers import packed
@@ -26,27 +28,46 @@ def embedded(trace: Trace) -> dict[str, dict[str, str]]:
     -------
     dict
         By name of the tab: ``{"missing": sentence}``, or ``{"data": text}``: base64 of a deflated JSON object
-        ``{"content", "data"}`` that ``js/src/report/tabs.js`` answers with.
+        ``{"content", "data"}`` that ``js/src/report/tabs.js`` answers with; of a tab with choices such a text
+        for each of them, by `choice_key`.
     """
     return {name: _embedded(name, tab, trace) for name, tab in TABS.items()}
+
+
+def choice_key(choices: Mapping[str, str]) -> str:
+    """Return the name of the text of a tab for these choices; ``data`` where there are none.
+
+    Examples
+    --------
+    >>> choice_key({"order": "sandwich", "only_my_code": ""}), choice_key({})
+    ('data only_my_code= order=sandwich', 'data')
+    """
+    return " ".join(["data", *(f"{key}={value}" for key, value in sorted(choices.items()))])
 
 
 def _embedded(name: str, tab: Tab, trace: Trace) -> dict[str, str]:
     if missing := tab.missing(trace):
         return {"missing": missing}
+    texts: dict[str, str] = {}
+    keys = [choice.key for choice in tab.choices]
     try:
-        made = tab.build(trace, Selection().to_state())
+        for values in itertools.product(*(choice.texts for choice in tab.choices)):
+            choices = dict(zip(keys, values, strict=True))
+            made = tab.build(trace, Selection().to_state(), **tab.chosen(choices))
+            if isinstance(made, Panel):
+                answer = packed(name, made, name_styles(trace), MOST_ROWS)
+            elif not texts:
+                return {"missing": made.sentence}
+            else:
+                answer = pack({"name": name, "absent": made.sentence}, {})
+            texts[choice_key(choices)] = _text_that_fits(answer)
     except Exception as error:  # one tab must not cost the file
         return {"missing": f"This tab could not be worked out ({type(error).__name__}: {error})."}
-    return (
-        {"data": _text_that_fits(packed(name, made, name_styles(trace), MOST_ROWS))}
-        if isinstance(made, Panel)
-        else {"missing": made.sentence}
-    )
+    return texts
 
 
 def _text_that_fits(answer: Answer) -> str:
-    parts = answer.content["parts"]
+    parts = answer.content.get("parts", [])
     while len(text := _text(answer)) > MOST_BYTES:
         drawn = [i for i, part in enumerate(parts) if part["kind"] == "picture"]
         if not drawn:

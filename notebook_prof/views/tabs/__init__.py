@@ -10,7 +10,22 @@ import pkgutil
 from importlib import import_module
 from typing import Final
 
-from .base import Absent, Card, Cards, Fact, Facts, Note, Panel, Picture, Source, Tab, Table
+from .base import (
+    Absent,
+    Card,
+    Cards,
+    Choice,
+    Fact,
+    Facts,
+    Note,
+    Panel,
+    Picture,
+    Source,
+    Stack,
+    Tab,
+    Table,
+    Tree,
+)
 
 
 def _declared() -> dict[str, Tab]:
@@ -27,12 +42,15 @@ __all__ = [
     "Absent",
     "Card",
     "Cards",
+    "Choice",
     "Fact",
     "Facts",
     "Note",
     "Panel",
     "Picture",
     "Source",
+    "Stack",
     "Tab",
     "Table",
+    "Tree",
 ]

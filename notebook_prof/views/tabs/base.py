@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from bokeh.plotting import figure
 
     from ..figures.drawn import Drawn
+
+MOST_ROWS: Final = 300
+"""So many rows of a table are sent at most."""
 
 Patch: TypeAlias = Mapping[str, Any]
 """Values by dimension (and ``focus``) as `Selection.apply_patch` takes them; None removes a clause."""
@@ -77,8 +80,7 @@ class Table:
     Attributes
     ----------
     frame : DataFrame
-        In the order to show. At most `notebook_prof.views.tab_answers.MOST_ROWS` rows are sent, and the
-        page says how many there are.
+        In the order to show. At most `MOST_ROWS` rows are sent, and the page says how many there are.
     units : mapping of str to str
         Unit of a column: ``ns bytes share count number text name code instant flops flops/s bytes/s``; a
         ``name`` of slices is written short, with its colour, and whole in the tooltip. Those left out go
@@ -87,7 +89,7 @@ class Table:
     heads : mapping of str to str
         Text above a column; the name without its unit unless given.
     select : sequence of (Patch or None), optional
-        What a click on each row selects.
+        What a click on each row selects; of rows that are not sent it is not needed.
     title : str
     call : str
         How to get all of it in Python: ``p.steps.trace()``.
@@ -129,6 +131,37 @@ class Source(Table):
 
 
 @dataclass(frozen=True, slots=True)
+class Tree(Table):
+    """A table whose rows are opened and closed; a click on one selects what has its name.
+
+    Attributes
+    ----------
+    weights : sequence of str
+        Columns by which rows are kept where there are too many: a row is as heavy as the largest of its
+        shares of them. None may be larger than that of the row which it is below.
+
+    Notes
+    -----
+    `frame` has the columns ``parent`` (Int64, row of `frame`), ``depth``, ``name`` and ``category``, each
+    row before those below it. Of what is left out, a row says how many there are and what they took of the
+    first of the weights.
+    """
+
+    weights: Sequence[str] = ("total_ns",)
+
+
+@dataclass(frozen=True, slots=True)
+class Stack(Table):
+    """One path of calls, the outermost first, beside the part above it.
+
+    Notes
+    -----
+    `frame` has the columns ``name``, ``category`` and those that are shown. A `Tree` above it shows here
+    the heaviest path through the row that is chosen.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Picture:
     """A Bokeh figure.
 
@@ -147,7 +180,7 @@ class Picture:
     legend: Mapping[str, str] = field(default_factory=dict)
 
 
-Part: TypeAlias = Note | Facts | Cards | Table | Source | Picture
+Part: TypeAlias = Note | Facts | Cards | Table | Source | Tree | Stack | Picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +194,14 @@ class Panel:
         From top to bottom.
     under : tuple of str
         Dimensions of the selection that it follows; the page tells which others it does not.
+    follows_own : bool
+        Whether it is worked out anew for what is selected in it, which else does not filter it.
     """
 
     title: str
     parts: tuple[Part, ...]
     under: tuple[str, ...] = ()
+    follows_own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +211,37 @@ class Absent:
     sentence: str
 
 
-Build: TypeAlias = Callable[[Trace, Mapping[str, Any]], Panel | Absent]
-"""A pure function of the trace and of the selection as `Selection.to_state` gives it."""
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What of a tab the user chooses in its head; the page remembers it for all tabs that have it.
+
+    Attributes
+    ----------
+    key : str
+        The argument of `Tab.build`.
+    label : str
+    options : mapping of str to str
+        Text by value, at first the first one; none where it is on or off, at first off.
+    """
+
+    key: str
+    label: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def value(self, text: object) -> str | bool:
+        """Return what a page has sent as the argument: the default where that is none of the options."""
+        if not self.options:
+            return text == "on"
+        return text if isinstance(text, str) and text in self.options else next(iter(self.options))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What a page may send."""
+        return tuple(self.options) or ("", "on")
+
+
+Build: TypeAlias = Callable[..., Panel | Absent]
+"""A pure function of the trace, of the selection as `Selection.to_state` gives it, and of its choices."""
 
 
 def _always(trace: Trace) -> str:
@@ -205,6 +270,8 @@ class Tab:
     plots : mapping of str to str
         Names on ``p.plot``, and the function of `notebook_prof.views.figures` whose options each takes; empty
         where it takes none. A plot of the tab's own name gives all its pictures unless it has options.
+    choices : tuple of Choice
+        Shown in the head of the tab, in this order.
     """
 
     title: str
@@ -214,6 +281,11 @@ class Tab:
     summary: str = ""
     calls: tuple[str, ...] = ()
     plots: Mapping[str, str] = field(default_factory=dict)
+    choices: tuple[Choice, ...] = ()
+
+    def chosen(self, choices: Mapping[str, Any]) -> dict[str, str | bool]:
+        """Return the choices that a page sent as arguments of `build`."""
+        return {choice.key: choice.value(choices.get(choice.key)) for choice in self.choices}
 
 
 def pictures(*drawn: Drawn | None) -> tuple[Picture, ...]:

@@ -11,23 +11,46 @@ from ... import analysis
 from ...trace import Trace
 from .. import figures
 from .analyses import followed, selection_of
-from .base import Absent, Note, Panel, Tab, pictures
+from .base import Absent, Choice, Note, Panel, Tab, pictures
 
 _SOME: Final = 1 << 20
+_MEANING: Final = {
+    "left_heavy": "Equal stacks are one box, as wide as what it took, below what called it, the widest to "
+    "the left: where time went, not when. A click selects the name.",
+    "time": "Stacks from left to right in the order in which they began, each thread for itself; equal "
+    "neighbours are one box, and pauses are left out. A click selects the name.",
+    "sandwich": "The name that is selected, or else what took most itself: above it what called it, below it "
+    "what it called, as wide as the time it took there. With a kernel, a click puts another name there.",
+}
+ONLY_MY_CODE: Final = Choice("only_my_code", "only my code")
 
 
-def flame(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """Show two icicles, by host and by device time; the second only where device work has a known launch."""
+def flame(
+    trace: Trace, state: Mapping[str, Any], *, order: str = "left_heavy", only_my_code: bool = False
+) -> Panel | Absent:
+    """Show two icicles, by host and by device time; the second only where device work has a known launch.
+
+    Parameters
+    ----------
+    order : {"left_heavy", "time", "sandwich"}
+    only_my_code : bool
+        Whether functions of libraries, and what runs inside operators, are folded into what called them.
+    """
     selection = selection_of(state)
     drawn = pictures(
-        figures.flame_figure(trace, selection), figures.flame_figure(trace, selection, metric="device_ns")
+        *(
+            figures.flame_figure(trace, selection, metric=metric, order=order, only_my_code=only_my_code)
+            for metric in ("self_ns", "device_ns")
+        )
     )
     if not drawn:
-        return Absent(without_stacks(trace) or "No stack lies in what is selected.")
-    note = Note(
-        "As wide as what it took, below what called it. A click selects the name; box zoom looks closer."
-    )
-    return Panel("Flame", (note, *drawn), (*followed(analysis.flame), "name"))
+        if sentence := without_stacks(trace):
+            return Absent(sentence)
+        what = "what is selected" if order != "sandwich" or selection.name is None else "the selected name"
+        return Absent(f"No stack lies in {what}.")
+    note = Note(f"{_MEANING[order]} Box zoom looks closer.")
+    under = (*followed(analysis.flame), "name")
+    return Panel("Flame", (note, *drawn), under, follows_own=order == "sandwich")
 
 
 def without_stacks(trace: Trace) -> str:
@@ -46,6 +69,10 @@ TAB: Final = Tab(
     without_stacks,
     place=90,
     summary="What called what, on the host and launched on devices.",
-    calls=("p.flame()",),
+    calls=("p.flame()", 'p.flame(order="time")', "p.sandwich(name)"),
     plots={"flame": "flame_figure"},
+    choices=(
+        Choice("order", "order", {"left_heavy": "Left heavy", "time": "Time order", "sandwich": "Sandwich"}),
+        ONLY_MY_CODE,
+    ),
 )

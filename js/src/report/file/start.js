@@ -5,11 +5,29 @@ import {jsonOf} from './unpack.js';
 /** The store of a file: nobody else writes its selection. */
 export function createFileStore() {
   /** @type {SelectionState} */
-  const initial = jsonOf('nbp-selection');
+  const initial = {...jsonOf('nbp-selection'), ...rememberedPins()};
   let revision = initial.revision ?? 0;
   /** @type {Store} */
   const store = createStore(initial, async (patch) => ({state: {...store.get(), ...patch, revision: ++revision}}));
+  store.subscribe((patch) => {
+    if ('pinned' in patch) rememberPins(patch.pinned ?? null);
+  });
   return store;
+}
+
+/** Pinned tracks of the file, as they were before the page was loaded anew. */
+function rememberedPins() {
+  const {pinned} = history.state?.notebookProf ?? {};
+  return pinned === undefined ? {} : {pinned};
+}
+
+/** @param {number[] | null} pinned */
+function rememberPins(pinned) {
+  try {
+    history.replaceState({...history.state, notebookProf: {pinned}}, '');
+  } catch {
+    // a sandboxed page has no memory: they hold for this view then
+  }
 }
 
 /**

@@ -119,6 +119,29 @@ class SliceDetail(FoundSlice, kw_only=True):
     links: list[SliceLink]
 
 
+class Cause(FoundSlice):
+    """A slice that was waited for."""
+
+    name: str
+
+
+class WhyAnswer(Declared):
+    """Sentences, the time that they are about, and what was waited for, the last first."""
+
+    found: Literal[True]
+    lines: list[str]
+    window: tuple[int, int]
+    call: str
+    causes: list[Cause]
+
+
+class NoWhy(Declared):
+    """There is nothing to explain: a sentence."""
+
+    found: Literal[False]
+    lines: list[str]
+
+
 class NoSlice(Declared):
     """No slice has this row."""
 

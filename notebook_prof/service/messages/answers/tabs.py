@@ -77,6 +77,21 @@ class SourcePart(TablePart, tag_field="kind", tag="source"):
     folded: bool
 
 
+class TreePart(TablePart, tag_field="kind", tag="tree"):
+    """A table whose rows are opened and closed: its columns `parent` and `depth` say what is below what.
+
+    Its columns `more` and `more_weight` say how many rows directly below each were left out, and what they
+    took of `weight`; of roots, `more_roots` does.
+    """
+
+    weight: str
+    more_roots: tuple[float, float]
+
+
+class StackPart(TablePart, tag_field="kind", tag="stack"):
+    """A path of calls, the outermost first, beside the part above it."""
+
+
 class PicturePart(Declared, tag_field="kind", tag="picture"):
     """A Bokeh document with one root; the legend has texts and their colours."""
 
@@ -85,7 +100,7 @@ class PicturePart(Declared, tag_field="kind", tag="picture"):
     document: str
 
 
-Part = NotePart | FactsPart | CardsPart | TablePart | SourcePart | PicturePart
+Part = NotePart | FactsPart | CardsPart | TablePart | SourcePart | TreePart | StackPart | PicturePart
 
 
 class PanelColumns(Columns):
@@ -93,12 +108,16 @@ class PanelColumns(Columns):
 
 
 class PanelAnswer(Declared):
-    """A tab; `under` are dimensions of the selection that it follows, with `whole` none."""
+    """A tab; `under` are dimensions of the selection that it follows, with `whole` none.
+
+    With `follows_own` it also follows what was selected in it.
+    """
 
     data = PanelColumns
     name: str
     title: str
     under: Dimensions
+    follows_own: bool
     parts: list[Part]
     whole: bool | UnsetType = UNSET
 

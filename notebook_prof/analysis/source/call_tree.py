@@ -1,0 +1,342 @@
+"""The call tree of what is selected: from callers down, from callees up, and its heaviest stack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ...errors import OptionError, nearest
+from ...trace import Trace
+from ...trace.arrays import BoolArray, IntArray
+from ...trace.intervals import as_ints
+from ..scope import Numbers, Texts, WindowLike, many, on_device, on_host
+from .my_code import my_code
+from .stack_nodes import device_sums, node_sums, stack_nodes
+
+_TIMES: Final = ("total_ns", "self_ns", "device_ns", "device_self_ns")
+_COLUMNS: Final = ("node", "parent", "depth", "name", "category", "count", *_TIMES, "share")
+
+
+def call_tree(
+    trace: Trace,
+    *,
+    window: WindowLike = None,
+    step: Numbers = None,
+    phase: Texts = None,
+    category: Texts = None,
+    track: int | Iterable[int] | None = None,
+    line: Texts = None,
+    by_thread: bool = False,
+    only_my_code: bool = False,
+) -> pd.DataFrame:
+    """List what called what on the host, from the outermost callers down, with the time of each path.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns; times are cut exactly at its edges.
+    step : int or iterable of int, optional
+        Keep what belongs to these steps.
+    phase, category, line : str or iterable of str, optional
+        Keep what belongs to these; a line is written as ``cell:12``.
+    track : int or iterable of int, optional
+        Keep these threads.
+    by_thread : bool
+        Whether each thread is a root of its own; else equal stacks of all threads are one.
+    only_my_code : bool
+        Fold functions of libraries, and what runs inside operators, into what called them: their time is its
+        own then. A stack without any code of the user keeps its outermost entry.
+
+    Returns
+    -------
+    DataFrame
+        A row a path of calls, each before what it calls, and what took longest first; no rows for a trace
+        without host slices.
+
+        - ``node`` int64: row number; ``parent`` Int64: row of the caller, missing for roots; ``depth`` int64;
+        - ``name`` str; ``category`` category: missing for threads;
+        - ``count`` int64: slices;
+        - ``total_ns`` int64: with everything below it, summed over threads; ``self_ns`` int64: of itself.
+          Over all rows it sums to the time that threads were busy;
+        - ``device_ns``, ``device_self_ns`` int64: durations of the device work that it or anything below it
+          launched, and that it launched itself;
+        - ``share`` float64: ``total_ns`` of all.
+
+    Raises
+    ------
+    SelectionError
+        If a phase or category does not exist.
+
+    Notes
+    -----
+    The stacks are those of `flame`. Recursion has a row for each level. Device work whose launch was not
+    recorded, or is not among what is kept, is in no row.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw('''
+    ... main: [linear    ][linear  ]
+    ... main:  [mm ][add]  [mm ]
+    ... ''')
+    >>> call_tree(trace)[["name", "depth", "count", "total_ns", "self_ns"]].values.tolist()
+    [['linear', 0, 2, 22, 7], ['mm', 1, 2, 10, 10], ['add', 1, 1, 5, 5]]
+    """
+    host = on_host(trace, window).where(step=step, phase=phase, category=category, line=line)
+    if track is not None:
+        host = host.only(np.isin(host.ints("track"), many(track)))
+    nodes = stack_nodes(trace, host, by_thread, my_code(trace) if only_my_code else None)
+    table = nodes.table
+    table["count"] = node_sums(nodes, nodes.of_slice[nodes.rows])
+    table["self_ns"] = node_sums(nodes, nodes.of_slice[host.rows], host.self_ns)
+    table["device_self_ns"] = device_sums(trace, nodes, on_device(trace, window))
+    return _listed(table, totals=True)
+
+
+def bottom_up(
+    trace: Trace,
+    *,
+    window: WindowLike = None,
+    step: Numbers = None,
+    phase: Texts = None,
+    category: Texts = None,
+    track: int | Iterable[int] | None = None,
+    line: Texts = None,
+    only_my_code: bool = False,
+    levels: int | None = None,
+) -> pd.DataFrame:
+    """List what took time itself, and below each the callers that it took the time for.
+
+    Parameters
+    ----------
+    trace, window, step, phase, category, track, line, only_my_code
+        As in `call_tree`.
+    levels : int, optional
+        How many callers to list at most, one of another; all unless given.
+
+    Returns
+    -------
+    DataFrame
+        The columns of `call_tree`, each row before its callers, and what took longest itself first.
+
+        A row without a parent is all that has its name and category; their ``self_ns`` sum to the time that
+        threads were busy. A row below is the part of it that came through these callers: counts and own times
+        of callers sum to those of the row above, less what nothing called. ``total_ns`` and ``device_ns``
+        count recursion once in each row, so that those of callers sum to more where there is any. ``share``
+        is ``self_ns`` of all.
+
+    Raises
+    ------
+    OptionError
+        If `levels` is negative.
+    SelectionError
+        If a phase or category does not exist.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw('''
+    ... main: [linear    ][relu    ]
+    ... main:  [mm ][add]  [add]
+    ... ''')
+    >>> bottom_up(trace).head(4)[["name", "depth", "self_ns", "total_ns"]].values.tolist()
+    [['add', 0, 10, 10], ['linear', 1, 5, 5], ['relu', 1, 5, 5], ['relu', 0, 5, 10]]
+    """
+    if levels is not None and levels < 0:
+        raise OptionError(f"levels={levels}: the number of callers cannot be negative; 0 lists none")
+    tree = call_tree(
+        trace,
+        window=window,
+        step=step,
+        phase=phase,
+        category=category,
+        track=track,
+        line=line,
+        only_my_code=only_my_code,
+    )
+    return from_below(tree, levels)
+
+
+def from_below(tree: pd.DataFrame, levels: int | None = None, least_share: float = 0.0) -> pd.DataFrame:
+    """Turn a call tree around: `bottom_up` of a table of `call_tree` without threads.
+
+    Callers of rows with less than `least_share` of all self time, and of all device time, are left out.
+    """
+    up = tree["parent"].to_numpy(dtype=np.int64, na_value=-1)
+    size = len(tree)
+    label = _labels(tree)
+    weights = {name: tree[name].to_numpy() for name in ("count", *_TIMES)}
+    outermost = np.ones(size, dtype=bool)
+    parts: dict[str, list[IntArray]] = {name: [] for name in ("parent", "depth", "first", *weights)}
+    sums = {name: int(tree[name].sum()) for name in ("self_ns", "device_self_ns")}
+    least = {name: least_share * whole for name, whole in sums.items() if whole}
+    of, at, made = np.full(size, -1, np.int64), np.arange(size), 0
+    rows, level = np.arange(size), 0
+    while len(rows) and (levels is None or level <= levels):
+        code, keys = pd.factorize((of[rows] + 1) * (int(label.max()) + 1) + label[at[rows]])
+        first = np.unique(code, return_index=True)[1]
+        parts["parent"].append(of[rows][first])
+        parts["depth"].append(np.full(len(keys), level))
+        parts["first"].append(at[rows][first])
+        of[rows], at[rows] = made + code, up[at[rows]]
+        # who is inside its own kind by a longer chain of callers is so by a shorter one
+        again = rows if level == 0 else rows[~outermost[rows]]
+        outermost[again] = ~_inside_own(of, up, again)
+        for name, values in weights.items():
+            counted = outermost[rows] if name in ("total_ns", "device_ns") else 1
+            parts[name].append(_summed(code, values[rows] * counted, len(keys)))
+        worth = np.full(len(keys), not least)
+        for name, limit in least.items():
+            worth |= parts[name][-1] >= limit
+        rows, made, level = rows[(at[rows] >= 0) & worth[code]], made + len(keys), level + 1
+    joined = {name: np.concatenate(values or [np.empty(0, np.int64)]) for name, values in parts.items()}
+    first = joined.pop("first")
+    named = tree[["name", "category"]].iloc[first].reset_index(drop=True)
+    return _listed(pd.concat([named, pd.DataFrame(joined)], axis=1), totals=False)
+
+
+def heaviest_stack(
+    trace: Trace,
+    *,
+    name: str | None = None,
+    by: str = "total_ns",
+    window: WindowLike = None,
+    step: Numbers = None,
+    phase: Texts = None,
+    category: Texts = None,
+    track: int | Iterable[int] | None = None,
+    line: Texts = None,
+    only_my_code: bool = False,
+) -> pd.DataFrame:
+    """Follow what takes most from the outermost caller down.
+
+    Parameters
+    ----------
+    trace, window, step, phase, category, track, line, only_my_code
+        As in `call_tree`.
+    name : str, optional
+        Go through the path to this name that takes most; else begin with the root that takes most.
+    by : {"total_ns", "device_ns"}
+        What takes most: time on the host, or of the device work launched.
+
+    Returns
+    -------
+    DataFrame
+        Rows of `call_tree`, from the outermost on, each the caller of the next; no rows where nothing has the
+        name, or took any time.
+
+    Raises
+    ------
+    OptionError
+        If `by` is not one of the two.
+    SelectionError
+        If a phase or category does not exist.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw('''
+    ... main: [linear    ][relu ]
+    ... main:  [mm ][add]
+    ... ''')
+    >>> heaviest_stack(trace)["name"].tolist(), heaviest_stack(trace, name="add")["name"].tolist()
+    (['linear', 'mm'], ['linear', 'add'])
+    """
+    tree = call_tree(
+        trace,
+        window=window,
+        step=step,
+        phase=phase,
+        category=category,
+        track=track,
+        line=line,
+        only_my_code=only_my_code,
+    )
+    return heaviest_of(tree, name, by)
+
+
+def heaviest_of(tree: pd.DataFrame, name: str | None = None, by: str = "total_ns") -> pd.DataFrame:
+    """Return the rows of the heaviest stack of a table of `call_tree`, numbered anew."""
+    if by not in ("total_ns", "device_ns"):
+        raise OptionError(
+            f"the heaviest stack cannot be found by {by!r}: {nearest(by, ('total_ns', 'device_ns'))}"
+        )
+    up = tree["parent"].to_numpy(dtype=np.int64, na_value=-1)
+    weight = tree[by].to_numpy()
+    among = np.flatnonzero(up < 0 if name is None else (tree["name"] == name).to_numpy())
+    path: list[int] = []
+    if len(among) and (top := int(among[np.argmax(weight[among])])) >= 0 and weight[top] > 0:
+        at = top
+        while at >= 0:
+            path.insert(0, at)
+            at = int(up[at])
+        below = np.flatnonzero(up == top)
+        while len(below) and weight[below].max() > 0:
+            path.append(int(below[np.argmax(weight[below])]))
+            below = np.flatnonzero(up == path[-1])
+    rows = tree.iloc[path].reset_index(drop=True)
+    above = np.arange(len(rows)) - 1
+    return rows.assign(node=np.arange(len(rows)), parent=pd.arrays.IntegerArray(above, above < 0))
+
+
+def _labels(tree: pd.DataFrame) -> IntArray:
+    """Return a number for each pair of a name and a category."""
+    names = as_ints(pd.factorize(tree["name"])[0])
+    kinds = tree["category"].cat
+    return names * (len(kinds.categories) + 1) + as_ints(kinds.codes.to_numpy()) + 1
+
+
+def _inside_own(kind: IntArray, up: IntArray, nodes: IntArray) -> BoolArray:
+    """Return which of some nodes have a caller, or a caller's caller, of their own kind."""
+    inside = np.zeros(len(kind), dtype=bool)
+    rows, above = nodes, up[nodes]
+    while len(rows):
+        rows, above = rows[above >= 0], above[above >= 0]
+        same = kind[above] == kind[rows]
+        inside[rows[same]] = True
+        rows, above = rows[~same], up[above[~same]]
+    return inside[nodes]
+
+
+def _summed(code: IntArray, values: IntArray, size: int) -> IntArray:
+    # sums of whole nanoseconds stay exact in float64 below 2**53 (104 days)
+    return np.bincount(code, values, minlength=size).astype(np.int64)
+
+
+def _listed(table: pd.DataFrame, *, totals: bool) -> pd.DataFrame:
+    """Order rows so that each is before those below it, and what took longest first; a loop over levels."""
+    up, depth = table["parent"].to_numpy(), table["depth"].to_numpy()
+    levels = [np.flatnonzero(depth == level) for level in range(int(depth.max(initial=-1)) + 1)]
+    size = np.ones(len(table), dtype=np.int64)
+    if totals:
+        table = table.assign(total_ns=table["self_ns"], device_ns=table["device_self_ns"])
+    sums = {name: table[name].to_numpy().copy() for name in ("total_ns", "device_ns")}
+    for rows in levels[:0:-1]:
+        np.add.at(size, up[rows], size[rows])
+        if totals:
+            for values in sums.values():
+                np.add.at(values, up[rows], values[rows])
+    table = table.assign(**sums)
+    keys = ("total_ns", "device_ns") if totals else ("self_ns", "device_self_ns", "total_ns")
+    position = np.zeros(len(table), dtype=np.int64)
+    for level, rows in enumerate(levels):
+        above = up[rows] if level else np.full(len(rows), -1)
+        rows = rows[np.lexsort((*(-table[name].to_numpy()[rows] for name in keys[::-1]), above))]
+        above = up[rows] if level else np.full(len(rows), -1)
+        before = np.cumsum(size[rows]) - size[rows]
+        first = np.append(True, above[1:] != above[:-1])[: len(rows)]
+        base = np.maximum.accumulate(np.where(first, np.arange(len(rows)), 0))
+        position[rows] = (position[above] + 1 if level else 0) + before - before[base]
+    order = np.empty(len(table), dtype=np.int64)
+    order[position] = np.arange(len(table))
+    table = table.iloc[order].reset_index(drop=True)
+    above = np.append(position, -1)[up[order]]
+    table["parent"] = pd.arrays.IntegerArray(above, above < 0)
+    table["node"] = np.arange(len(table))
+    whole = table.loc[table["depth"] == 0, keys[0]].sum()
+    table["share"] = table[keys[0]] / max(int(whole), 1)
+    return table[list(_COLUMNS)]

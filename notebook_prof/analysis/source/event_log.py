@@ -1,0 +1,90 @@
+"""The event log: what ran, in the order in which it began."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+
+from ...trace import Trace, Window
+from ..scope import Numbers, Scope, Texts, WindowLike, many
+from .my_code import my_code
+
+_COLUMNS = ("ts", "dur", "self_ns", "depth", "name", "category", "track")
+
+
+def event_log(
+    trace: Trace,
+    *,
+    window: WindowLike = None,
+    name: Texts = None,
+    step: Numbers = None,
+    phase: Texts = None,
+    category: Texts = None,
+    track: int | Iterable[int] | None = None,
+    line: Texts = None,
+    only_my_code: bool = False,
+) -> pd.DataFrame:
+    """List slices in the order in which they began, on the host and on devices.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns: keep what touches it, whole.
+    step, track : int or iterable of int, optional
+        Keep what belongs to these.
+    name, phase, category, line : str or iterable of str, optional
+        Keep what belongs to these; a line is written as ``cell:12``.
+    only_my_code : bool
+        Leave out functions of libraries, and what runs inside operators.
+
+    Returns
+    -------
+    DataFrame
+        A row a slice, by start, and what lasts longest first; no rows where there is none.
+
+        - ``slice`` int64: its row in ``trace.slices``;
+        - ``ts``, ``dur``, ``self_ns`` int64: start, duration and self time, not cut at the window;
+        - ``depth`` int64: how many slices of its track are around it;
+        - ``name``, ``category``, ``track_name`` category; ``track`` int64.
+
+    Raises
+    ------
+    SelectionError
+        If a phase or category does not exist.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw('''
+    ... main:     [linear ][relu ]
+    ... stream 7:     [gemm  ]
+    ... ''')
+    >>> event_log(trace)[["ts", "name", "track_name"]].values.tolist()
+    [[0, 'linear', 'main'], [4, 'gemm', 'stream 7'], [9, 'relu', 'main']]
+    """
+    slices = trace.slices
+    ts = slices["ts"].to_numpy()
+    end = ts + slices["dur"].to_numpy()
+    keep = np.ones(len(slices), dtype=bool)
+    if window is not None:
+        cut = Window.of(window)
+        keep &= (ts < cut.end) & ((end > cut.start) | (ts >= cut.start))
+    if only_my_code:
+        keep &= my_code(trace)
+    rows = np.flatnonzero(keep)
+    scope = Scope(slices, rows, ts[rows], end[rows], slices["self_ns"].to_numpy()[rows])
+    scope = scope.where(step=step, phase=phase, category=category, line=line)
+    if name is not None:
+        scope = scope.only(scope.among("name", many(name)))
+    if track is not None:
+        scope = scope.only(np.isin(scope.ints("track"), many(track)))
+    table = slices[list(_COLUMNS)].iloc[scope.rows].reset_index(drop=True)
+    table = table.astype({"depth": "int64", "track": "int64"})
+    table.insert(0, "slice", scope.rows)
+    code, names = pd.factorize(trace.tracks["name"])
+    at = pd.Index(trace.tracks["track"]).get_indexer(table["track"])
+    table["track_name"] = pd.Categorical.from_codes(code[at], categories=names.astype("str"))
+    return table

@@ -1,0 +1,222 @@
+"""Stacks as nodes of a tree: equal ones are one node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ...labels import STEP_MARKS, merged_name
+from ...trace import Trace
+from ...trace.arrays import BoolArray, IntArray
+from ...trace.intervals import as_ints
+from ..device.launches import launching_rows
+from ..grouping import merged_steps
+from ..scope import Scope, ints, texts
+
+MERGED_STEPS: Final = tuple(merged_name(mark) for mark in STEP_MARKS)
+"""Names of the nodes of all steps, as PyTorch's ``key_averages`` calls them."""
+
+
+@dataclass(frozen=True, slots=True)
+class StackNodes:
+    """The nodes, and the one of each slice.
+
+    Attributes
+    ----------
+    of_slice : ndarray of int64, shape (slices + 1,)
+        -1 for slices that were left out; those of folded slices are their nearest shown caller's. The last
+        place is -1 too.
+    rows : ndarray of int64
+        Slices that are shown: those in the scope that are not folded.
+    table : DataFrame
+        ``parent`` int64 (row here, -1 for roots), ``depth`` int64, ``name`` str, ``category``; parents first.
+    """
+
+    of_slice: IntArray
+    rows: IntArray
+    table: pd.DataFrame
+
+
+def stack_nodes(
+    trace: Trace,
+    scope: Scope,
+    by_thread: bool,
+    shown: BoolArray | None = None,
+    *,
+    in_time: bool = False,
+) -> StackNodes:
+    """Number the stacks: slices are one node if they and all around them agree in name and category.
+
+    With `in_time` those of one caller are one node only if none of another name began between them; nodes of
+    a caller are numbered in the order in which they began.
+
+    Slices outside `scope` are skipped in the stacks, and the marks of steps are one node. Of slices that are
+    not `shown` (shape (slices,)) only the outermost of a stack are nodes; the others are folded into what is
+    around them. A loop over levels of nesting, not over rows.
+    """
+    slices = trace.slices
+    count = len(slices)
+    enclosing = _enclosing(slices)
+    parent = _kept_parent(enclosing, scope.rows, count)
+    whole = scope
+    if shown is not None:
+        scope = scope.only(shown[scope.rows] | (parent[scope.rows] < 0))
+        parent = _kept_parent(enclosing, scope.rows, count)
+    name = as_ints(slices["name"].cat.codes.to_numpy())
+    if not in_time:
+        name = merged_steps(map(str, slices["name"].cat.categories))[name]
+    kind = slices["category"].cat.codes.to_numpy().astype(np.int64)
+    label = name * (len(slices["category"].cat.categories) + 1) + kind
+    of_slice = np.full(count + 1, -1, dtype=np.int64)
+    columns: dict[str, list[Any]] = {"parent": [], "depth": [], "first": []}
+    made, roots = 0, np.full(len(scope.rows), -1, dtype=np.int64)
+    tracks = scope.ints("track")
+    if by_thread and len(scope.rows):
+        threads, roots = np.unique(tracks, return_inverse=True)
+        columns["parent"].append(np.full(len(threads), -1))
+        columns["depth"].append(np.zeros(len(threads), dtype=np.int64))
+        columns["first"].append(-1 - threads)
+        made = len(threads)
+    above = parent[scope.rows]
+    todo = np.arange(len(scope.rows))
+    level = int(by_thread)
+    while len(todo):
+        up = above[todo]
+        ready = (up < 0) | (of_slice[up] >= 0)
+        now, todo = todo[ready], todo[~ready]
+        rows = scope.rows[now]
+        caller = np.where(above[now] < 0, roots[now], of_slice[above[now]])
+        key, first = (
+            _runs(caller, label[rows])
+            if in_time
+            else _numbered(caller * (int(label.max()) + 1) + label[rows])
+        )
+        of_slice[rows] = made + key
+        columns["parent"].append(caller[first])
+        columns["depth"].append(np.full(len(first), level))
+        columns["first"].append(rows[first])
+        made, level = made + len(first), level + 1
+    joined = {
+        what: np.concatenate(parts) if parts else np.empty(0, np.int64) for what, parts in columns.items()
+    }
+    if shown is not None:
+        folded = np.setdiff1d(whole.rows, scope.rows, assume_unique=True)
+        of_slice[folded] = of_slice[_kept_parent(enclosing, whole.rows, count, scope.rows)[folded]]
+    return StackNodes(of_slice, scope.rows, _table(trace, joined, merged=not in_time))
+
+
+def working_threads(trace: Trace) -> list[int] | None:
+    """Return threads on which operators run, where there are any: others mostly wait; None for all.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> working_threads(draw("main: [aten::mm]\\nidle: [wait]", categories={"wait": "python"}))
+    [0]
+    """
+    tracks, slices = trace.tracks, trace.slices
+    threads = tracks.loc[tracks["kind"] == "thread", "track"].tolist()
+    work = slices["category"].isin(["operator", "launch", "collective"]).to_numpy()
+    busy = set(np.unique(slices["track"].to_numpy()[work]).tolist()) & set(threads)
+    return sorted(busy) if 0 < len(busy) < len(threads) else None
+
+
+def _enclosing(slices: pd.DataFrame) -> IntArray:
+    """Return what each slice is inside of: the nearest around it that it does not outlast by half of itself.
+
+    A step that begins inside the call which marks it lasts long after that call: it is not in its stack, and
+    neither is the next step, which would hang below it.
+    """
+    parent = ints(slices["parent"])
+    ts, dur = slices["ts"].to_numpy(), slices["dur"].to_numpy()
+    end = ts + dur
+    todo = np.flatnonzero(parent >= 0)
+    while len(todo):
+        todo = todo[2 * (end[todo] - end[parent[todo]]) > dur[todo]]
+        parent[todo] = parent[parent[todo]]
+        todo = todo[parent[todo] >= 0]
+    return parent
+
+
+def _kept_parent(parent: IntArray, rows: IntArray, count: int, kept_rows: IntArray | None = None) -> IntArray:
+    """Return the nearest ancestor of each of `rows` that is among `kept_rows`, or else among `rows`."""
+    kept = np.zeros(count + 1, dtype=bool)
+    kept[rows if kept_rows is None else kept_rows] = True
+    kept[-1] = True  # "no parent" ends the search
+    up = parent.copy()
+    todo = rows[~kept[up[rows]]]
+    while len(todo):
+        up[todo] = parent[up[todo]]
+        todo = todo[~kept[up[todo]]]
+    return up
+
+
+def _numbered(key: IntArray) -> tuple[IntArray, IntArray]:
+    code, values = pd.factorize(key)
+    first = np.full(len(values), len(key), dtype=np.int64)
+    np.minimum.at(first, code, np.arange(len(key)))
+    return code, first
+
+
+def _runs(caller: IntArray, label: IntArray) -> tuple[IntArray, IntArray]:
+    """Number runs of equal labels of a caller, in the order of rows; and give the first row of each."""
+    order = np.argsort(caller, kind="stable")
+    change = np.append(True, (np.diff(caller[order]) != 0) | (np.diff(label[order]) != 0))[: len(order)]
+    code = np.empty(len(order), dtype=np.int64)
+    code[order] = np.cumsum(change) - 1
+    return code, order[change]
+
+
+def _table(trace: Trace, columns: dict[str, IntArray], *, merged: bool) -> pd.DataFrame:
+    slices, tracks = trace.slices, trace.tracks
+    first = columns["first"]
+    thread = first < 0
+    name = texts(
+        slices["name"], np.append(slices["name"].cat.codes.to_numpy(), -1)[np.where(thread, -1, first)]
+    )
+    if merged:
+        step = name.str.startswith(STEP_MARKS).fillna(False).to_numpy(bool)
+        name = name.mask(step, name[step].map(merged_name))
+    if thread.any():
+        called = tracks.set_index("track")["name"].reindex(-1 - first[thread])
+        numbers = (-1 - first[thread]).astype(str)
+        words = called.to_numpy(dtype=object)
+        name = name.mask(thread, pd.Series(_spread(thread, words, numbers), dtype="str"))
+    code = np.append(slices["category"].cat.codes.to_numpy(), -1)[np.where(thread, -1, first)]
+    make: Any = pd.Categorical.from_codes
+    return pd.DataFrame(
+        {
+            "parent": columns["parent"],
+            "depth": columns["depth"],
+            "name": name,
+            "category": make(code, categories=slices["category"].cat.categories),
+        }
+    )
+
+
+def _spread(where: Any, words: Any, numbers: Any) -> Any:
+    out = np.full(len(where), None, dtype=object)
+    out[where] = [word or f"thread {number}" for word, number in zip(words, numbers, strict=True)]
+    return out
+
+
+def node_sums(nodes: StackNodes, node: IntArray, weights: npt.NDArray[Any] | None = None) -> IntArray:
+    """Sum weights, or count, by node."""
+    return np.bincount(node, weights, minlength=len(nodes.table)).astype(np.int64)
+
+
+def device_sums(trace: Trace, nodes: StackNodes, device: Scope) -> IntArray:
+    """Return durations of device work, by the node that launched it or the nearest kept one around it."""
+    parent, row = ints(trace.slices["parent"]), launching_rows(trace)[device.rows]
+    spent = device.end - device.ts
+    todo = np.flatnonzero((row >= 0) & (nodes.of_slice[row] < 0))
+    while len(todo):
+        row[todo] = parent[row[todo]]
+        todo = todo[row[todo] >= 0]
+        todo = todo[nodes.of_slice[row[todo]] < 0]
+    kept = row >= 0
+    return node_sums(nodes, nodes.of_slice[row[kept]], spent[kept])

@@ -1,0 +1,135 @@
+"""The calls tab: call tree, bottom-up and event log of what is selected, and its heaviest stack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pandas as pd
+
+from ... import analysis
+from ...analysis.source.call_tree import from_below, heaviest_of
+from ...analysis.source.stack_nodes import working_threads
+from ...labels import track_label
+from ...trace import Trace
+from .analyses import arguments, followed
+from .base import MOST_ROWS, Absent, Choice, Note, Panel, Stack, Tab, Table, Tree
+from .flame import ONLY_MY_CODE, without_stacks
+
+_TREE: Final = "call_tree"
+_BOTTOM_UP: Final = "bottom_up"
+_LOG: Final = "event_log"
+_LEAST_SHARE: Final = 1e-4
+"""Callers are listed of what takes at least so much of the time or of the device work."""
+_NUMBERS: Final = {
+    _TREE: ("total_ns", "self_ns", "share", "count", "device_ns", "device_self_ns"),
+    _BOTTOM_UP: ("self_ns", "total_ns", "share", "count", "device_self_ns", "device_ns"),
+}
+_WEIGHTS: Final = {_TREE: ("total_ns", "device_ns"), _BOTTOM_UP: ("self_ns", "device_self_ns")}
+_MEANING: Final = {
+    _TREE: "What called what, the outermost callers first. Total is with everything below, self is without. "
+    "→ opens a row, ← closes it.",
+    _BOTTOM_UP: "What took time itself, and below each row the callers that it took the time for. → opens a "
+    "row, ← closes it.",
+    _LOG: "What is selected, in the order in which it began. A click shows the slice in the timeline.",
+}
+_HEADS: Final = {"share": "of all", "device_ns": "device", "track_name": "track", "ts": "start"}
+
+
+def calls(
+    trace: Trace, state: Mapping[str, Any], *, mode: str = _TREE, only_my_code: bool = False
+) -> Panel | Absent:
+    """Show one of the three, and beside it the heaviest stack.
+
+    Parameters
+    ----------
+    mode : {"call_tree", "bottom_up", "event_log"}
+    only_my_code : bool
+        Whether functions of libraries, and what runs inside operators, are folded into what called them.
+    """
+    narrowed = arguments(analysis.call_tree, state)
+    options: dict[str, Any] = {"only_my_code": True} if only_my_code else {}
+    threads = None if "track" in narrowed else working_threads(trace)
+    if threads is not None:
+        options["track"] = threads
+    tree = analysis.call_tree(trace, **narrowed, **options)
+    if not len(tree):
+        if sentence := without_stacks(trace):
+            return Absent(sentence)
+        if mode != _LOG:
+            return Absent("No stack lies in what is selected.")
+    part = _log(trace, state, only_my_code) if mode == _LOG else _tree(tree, mode, options)
+    name = _one_name(state) if mode == _LOG else None
+    stack = heaviest_of(tree, name)
+    shown = Stack(
+        stack[["name", "total_ns", "share"]],
+        units={"name": "name"},
+        heads=_HEADS,
+        title="Heaviest stack" if name is None else "Heaviest stack of the name",
+        call=_call("heaviest_stack", options if name is None else {"name": name, **options}),
+    )
+    notes = [Note(_MEANING[mode])]
+    if threads is not None and mode != _LOG:
+        notes.append(Note("Threads on which no operator runs are left out; select one to see it."))
+    followed_here = (*followed(analysis.call_tree), "name")
+    return Panel("Calls", (part, *((shown,) if len(stack) else ()), *notes), followed_here)
+
+
+def _one_name(state: Mapping[str, Any]) -> str | None:
+    """Return the selected name, where it is one: the trees are not filtered by it, the log is."""
+    names = list(state.get("name") or [])
+    return str(names[0]) if len(names) == 1 else None
+
+
+def _tree(tree: pd.DataFrame, mode: str, options: Mapping[str, Any]) -> Tree:
+    table = from_below(tree, least_share=_LEAST_SHARE) if mode == _BOTTOM_UP else tree
+    device = bool(table["device_ns"].any())
+    numbers = [name for name in _NUMBERS[mode] if device or not name.startswith("device")]
+    return Tree(
+        table[["parent", "depth", "name", *numbers, "category"]],
+        units={"name": "name", "category": "text"},
+        heads=_HEADS,
+        call=_call(mode, options),
+        weights=_WEIGHTS[mode] if device else _WEIGHTS[mode][:1],
+    )
+
+
+def _log(trace: Trace, state: Mapping[str, Any], only_my_code: bool) -> Table:
+    table = analysis.event_log(trace, **arguments(analysis.event_log, state), only_my_code=only_my_code)
+    tracks = trace.tracks[["track", "name", "kind", "pid", "tid"]].fillna({"pid": -1, "tid": -1})
+    labels = {
+        number: name if kind == "stream" else track_label(name, pid, tid)
+        for number, name, kind, pid, tid in tracks.to_numpy().tolist()
+    }
+    return Table(
+        table[["ts", "dur", "self_ns", "name"]].assign(track=table["track"].map(labels)),
+        units={"name": "name"},
+        heads=_HEADS,
+        select=[{"focus": int(row)} for row in table["slice"].head(MOST_ROWS)],
+        call=_call(_LOG, {"only_my_code": True} if only_my_code else {}),
+    )
+
+
+def _call(name: str, options: Mapping[str, Any]) -> str:
+    """Return the call that gives the same.
+
+    Examples
+    --------
+    >>> _call("call_tree", {"only_my_code": True, "track": [1]})
+    'p.call_tree(only_my_code=True, track=[1])'
+    """
+    return f"p.{name}({', '.join(f'{key}={value!r}' for key, value in options.items())})"
+
+
+TAB: Final = Tab(
+    "Calls",
+    calls,
+    without_stacks,
+    place=25,
+    summary="Call tree, bottom-up and event log of what is selected, with its heaviest stack.",
+    calls=("p.call_tree()", "p.bottom_up()", "p.event_log()", "p.heaviest_stack()"),
+    choices=(
+        Choice("mode", "view", {_TREE: "Call tree", _BOTTOM_UP: "Bottom-up", _LOG: "Event log"}),
+        ONLY_MY_CODE,
+    ),
+)

@@ -1,0 +1,303 @@
+"""Call trees, from callers down and from callees up: drawn, by definition, and by law on every sample."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from notebook_prof.analysis import bottom_up, call_tree, event_log, heaviest_stack, operators
+from notebook_prof.analysis.device.launches import launching_rows
+from notebook_prof.analysis.scope import on_device
+from notebook_prof.analysis.source.call_tree import from_below
+from notebook_prof.analysis.source.my_code import is_library_file, my_code
+from notebook_prof.errors import OptionError, SelectionError
+from notebook_prof.selection import Selection
+from notebook_prof.testing import draw, traces
+from notebook_prof.trace import Trace, TraceBuilder
+
+PICTURE = """
+main:  [train                         ]
+main:   [linear    ][linear ][relu]
+main:    [mm ][add]  [mm  ]
+other: [linear    ]
+other:  [mm    ]
+stream 7:        [gemm      ]
+"""
+TIMES = ["count", "total_ns", "self_ns", "device_ns", "device_self_ns"]
+
+
+def paths(table: pd.DataFrame) -> list[tuple[str, ...]]:
+    """Names from the outermost row on, of each row."""
+    out: list[tuple[str, ...]] = []
+    for name, parent in zip(table["name"], table["parent"].fillna(-1), strict=True):
+        out.append((*(out[int(parent)] if parent >= 0 else ()), name))
+    return out
+
+
+def children_of(table: pd.DataFrame, column: str) -> np.ndarray:
+    """Sums of a column over what is directly below each row."""
+    up = table["parent"].to_numpy(dtype=np.int64, na_value=-1)
+    out = np.zeros(len(table), np.int64)
+    np.add.at(out, up[up >= 0], table[column].to_numpy()[up >= 0])
+    return out
+
+
+def check_tree_order(table: pd.DataFrame, key: str) -> None:
+    """Rows are numbered, each is below the one it names, and what took longest comes first."""
+    up = table["parent"].to_numpy(dtype=np.int64, na_value=-1)
+    depth = table["depth"].to_numpy()
+    assert table["node"].tolist() == list(range(len(table)))
+    assert (up < table["node"]).all()
+    assert (depth == np.where(up >= 0, depth[up] + 1, 0)).all()
+    # before a row lies what it names, or something below that
+    assert (depth[1:] <= depth[:-1] + 1).all()
+    for _, siblings in table.groupby(up):
+        assert siblings[key].is_monotonic_decreasing
+
+
+def check_call_trees(trace: Trace) -> None:
+    """What holds of every trace: nothing is lost, nothing counted twice, and all tables agree."""
+    tree, turned, mine = call_tree(trace), bottom_up(trace), call_tree(trace, only_my_code=True)
+    by_name = operators(trace, by=["name", "category"], waits=None)
+    busy, launched = by_name["self_ns"].sum(), by_name["device_self_ns"].sum()
+    for table in (tree, mine, call_tree(trace, by_thread=True)):
+        assert table["self_ns"].sum() == busy
+        assert table["device_self_ns"].sum() == launched
+        assert (table["total_ns"] == table["self_ns"] + children_of(table, "total_ns")).all()
+        assert (table["device_ns"] == table["device_self_ns"] + children_of(table, "device_ns")).all()
+        assert table.loc[table["depth"] == 0, "share"].sum() == pytest.approx(1 if busy else 0)
+        check_tree_order(table, "total_ns")
+    roots = turned[turned["depth"] == 0].set_index(["name", "category"])[TIMES].sort_index()
+    assert roots["self_ns"].sum() == busy
+    ran = by_name.set_index(["name", "category"])
+    assert (roots["self_ns"] == ran["self_ns"].reindex(roots.index)).all()
+    assert (roots["device_self_ns"] == ran["device_self_ns"].reindex(roots.index)).all()
+    for column in ("count", "self_ns", "device_self_ns"):
+        assert (children_of(turned, column) <= turned[column]).all()
+    below = turned[turned["parent"].notna()]
+    for column in ("total_ns", "device_ns"):  # of recursion, callers' sum to more
+        assert (below[column].to_numpy() <= turned[column].to_numpy()[below["parent"].to_numpy(int)]).all()
+    assert (turned["self_ns"] <= turned["total_ns"]).all()
+    check_tree_order(turned, "self_ns")
+    for column in ("total_ns", "device_ns"):
+        stack = heaviest_stack(trace, by=column)
+        assert stack["depth"].tolist() == list(range(len(stack)))
+        assert stack[column].is_monotonic_decreasing
+        if len(stack):
+            assert stack[column].iloc[0] == tree.loc[tree["depth"] == 0, column].max()
+
+
+@settings(max_examples=25, deadline=None)
+@given(traces())
+def test_laws(trace: Trace) -> None:
+    check_call_trees(trace)
+
+
+@settings(max_examples=25, deadline=None)
+@given(traces(), st.none() | st.tuples(st.integers(0, 60), st.integers(61, 120)))
+def test_nothing_is_lost_in_a_window(trace: Trace, window: tuple[int, int] | None) -> None:
+    expected = operators(trace, window=window)[["self_ns", "device_self_ns"]].sum()
+    tree = call_tree(trace, window=window)
+    for table in (tree, call_tree(trace, window=window, only_my_code=True)):
+        assert table["self_ns"].sum() == expected["self_ns"]
+        # what was launched before the window is in no row
+        assert table["device_self_ns"].sum() == tree["device_self_ns"].sum() <= expected["device_self_ns"]
+    roots = bottom_up(trace, window=window, levels=0)
+    assert (roots["depth"] == 0).all()
+    for column in ("self_ns", "device_self_ns"):
+        assert roots[column].sum() == tree[column].sum()
+
+
+@settings(max_examples=25, deadline=None)
+@given(traces())
+def test_bottom_up_by_definition(trace: Trace) -> None:
+    slices = trace.slices
+    parent = slices["parent"].to_numpy(dtype=np.int64, na_value=-1)
+    ts, dur = slices["ts"].to_numpy(), slices["dur"].to_numpy()
+    own: Counter[tuple[object, ...]] = Counter()
+    count: Counter[tuple[object, ...]] = Counter()
+    device: Counter[tuple[object, ...]] = Counter()
+    kinds = trace.tracks.set_index("track")["kind"]
+
+    def callers(row: int) -> list[tuple[str, str]]:
+        out = []
+        while row >= 0:
+            out.append((slices["name"].iloc[row], slices["category"].iloc[row]))
+            up = parent[row]
+            while up >= 0 and ts[row] + dur[row] - ts[up] - dur[up] > dur[row] / 2:
+                up = parent[up]
+            row = up
+        return out
+
+    for row in np.flatnonzero(slices["track"].map(kinds) == "thread").tolist():
+        path = callers(row)
+        for end in range(1, len(path) + 1):
+            own[tuple(path[:end])] += int(slices["self_ns"].iloc[row])
+            count[tuple(path[:end])] += 1
+    launcher = launching_rows(trace)
+    work = on_device(trace).rows
+    for row in work[launcher[work] >= 0].tolist():
+        path = callers(int(launcher[row]))
+        for end in range(1, len(path) + 1):
+            device[tuple(path[:end])] += int(dur[row])
+    table = bottom_up(trace)
+    labels: list[tuple[object, ...]] = []
+    for name, kind, up in zip(table["name"], table["category"], table["parent"].fillna(-1), strict=True):
+        labels.append((*(labels[int(up)] if up >= 0 else ()), (name, kind)))
+    assert len(set(labels)) == len(labels)
+    assert dict(zip(labels, table["count"], strict=True)) == dict(count)
+    assert {at: ns for at, ns in zip(labels, table["self_ns"], strict=True) if ns} == {
+        at: ns for at, ns in own.items() if ns
+    }
+    assert {at: ns for at, ns in zip(labels, table["device_self_ns"], strict=True) if ns} == {
+        at: ns for at, ns in device.items() if ns
+    }
+
+
+def test_a_call_tree_is_listed_from_the_longest_down() -> None:
+    table = call_tree(draw(PICTURE, launches=[("add", "gemm")]))
+    assert dict(zip(paths(table), table["device_ns"], strict=True)) == {
+        ("train",): 12,
+        ("train", "linear"): 12,
+        ("train", "linear", "mm"): 0,
+        ("train", "linear", "add"): 12,
+        ("train", "relu"): 0,
+        ("linear",): 0,
+        ("linear", "mm"): 0,
+    }
+    threads = call_tree(draw(PICTURE), by_thread=True)
+    assert [path[0] for path in paths(threads)] == ["main"] * 6 + ["other"] * 3
+    only = call_tree(draw(PICTURE), track=1)
+    assert paths(only) == [("linear",), ("linear", "mm")]
+
+
+def test_bottom_up_begins_with_what_took_longest_itself() -> None:
+    table = bottom_up(draw(PICTURE, launches=[("add", "gemm")]))
+    of_mm = {path: ns for path, ns in zip(paths(table), table["self_ns"], strict=True) if path[0] == "mm"}
+    assert of_mm == {("mm",): 19, ("mm", "linear"): 19, ("mm", "linear", "train"): 11}
+    assert paths(table)[0] == ("mm",)
+    assert table.loc[table["name"] == "add", "device_self_ns"].tolist() == [12]
+
+
+def test_recursion_counts_once_in_the_total_of_a_name() -> None:
+    table = bottom_up(draw("main: [f        ]\nmain:  [f     ]\nmain:   [f ]"))
+    assert table.loc[0, ["name", "total_ns", "self_ns"]].tolist() == ["f", 11, 11]
+    assert table[["depth", "total_ns", "self_ns"]].values.tolist() == [[0, 11, 11], [1, 8, 8], [2, 4, 4]]
+    assert call_tree(draw("main: [f        ]\nmain:  [f     ]"))["total_ns"].tolist() == [11, 8]
+
+
+def test_the_heaviest_stack_follows_what_takes_most() -> None:
+    trace = draw(PICTURE, launches=[("add", "gemm")])
+    assert heaviest_stack(trace)["name"].tolist() == ["train", "linear", "mm"]
+    assert heaviest_stack(trace, by="device_ns")["name"].tolist() == ["train", "linear", "add"]
+    assert heaviest_stack(trace, name="relu")["name"].tolist() == ["train", "relu"]
+    assert heaviest_stack(trace, name="relu")["parent"].fillna(-1).tolist() == [-1, 0]
+    assert heaviest_stack(trace, name="tanh").empty
+    assert heaviest_stack(trace, name="relu", by="device_ns").empty
+
+
+def test_small_rows_can_be_left_without_their_callers() -> None:
+    tree = call_tree(draw(PICTURE))
+    whole, some = from_below(tree), from_below(tree, least_share=0.3)
+    assert len(some) < len(whole)
+    roots = [table[table["depth"] == 0]["self_ns"].tolist() for table in (whole, some)]
+    assert roots[0] == roots[1]
+    assert paths(some)[:3] == [("mm",), ("mm", "linear"), ("mm", "linear", "train")]
+
+
+def test_empty_and_wrong() -> None:
+    for analysis in (call_tree, bottom_up, heaviest_stack):
+        for trace in (TraceBuilder().seal(), draw("stream 7: [gemm]")):
+            table = analysis(trace)
+            assert table.empty
+            assert set(TIMES) < set(table.columns)
+        with pytest.raises(SelectionError, match="forward"):
+            analysis(draw("main: [mm ]"), phase="foward")
+    with pytest.raises(OptionError, match="negative"):
+        bottom_up(draw("main: [mm ]"), levels=-1)
+    with pytest.raises(OptionError, match="total_ns"):
+        heaviest_stack(draw("main: [mm ]"), by="total")
+
+
+def calls() -> Trace:
+    names = ["train.py(3): fit", "torch/nn/functional.py(9): linear", "aten::linear", "aten::mm", "aten::add"]
+    b = TraceBuilder()
+    main, other = b.track("main"), b.track("other")
+    b.slices(
+        ts=[0, 1, 2, 3, 20],
+        dur=[40, 15, 10, 5, 9],
+        name=names,
+        category=["python", "python", "operator", "operator", "operator"],
+        track=main,
+    )
+    waits = ["threading.py(9): run", "threading.py(3): wait"]
+    b.slices(ts=[0, 1], dur=[40, 38], name=waits, category="python", track=other)
+    return b.seal()
+
+
+def test_only_my_code_folds_what_libraries_do() -> None:
+    table = call_tree(calls(), only_my_code=True)
+    assert dict(zip(paths(table), table[["count", "total_ns", "self_ns"]].values.tolist(), strict=True)) == {
+        ("train.py(3): fit",): [1, 40, 21],
+        ("train.py(3): fit", "aten::linear"): [1, 10, 10],
+        ("train.py(3): fit", "aten::add"): [1, 9, 9],
+        ("threading.py(9): run",): [1, 40, 40],
+    }
+    turned = bottom_up(calls(), only_my_code=True)
+    assert turned.loc[turned["depth"] == 0, "self_ns"].sum() == 80
+    assert my_code(calls()).sum() == 3
+
+
+@pytest.mark.parametrize(
+    ("file", "installed"),
+    [
+        ("/home/me/train.py", False),
+        ("train.py", False),
+        ("models/net.py", False),
+        ("<stdin>", False),
+        ("<ipython-input-3-5f1c>", False),
+        ("/tmp/ipykernel_71/2201.py", False),
+        ("C:\\me\\train.py", False),
+        ("/venv/lib/python3.12/site-packages/mine/train.py", True),
+        ("C:\\venv\\Lib\\site-packages\\torch\\_ops.py", True),
+        ("/usr/lib/python3.11/threading.py", True),
+        ("threading.py", True),
+        ("torch/nn/modules/linear.py", True),
+        ("transformers/models/qwen2/modeling_qwen2.py", True),
+        ("<frozen importlib._bootstrap>", True),
+        ("<string>", True),
+    ],
+)
+def test_a_file_is_a_librarys_or_the_users(file: str, installed: bool) -> None:
+    assert is_library_file(file) == installed
+
+
+def test_the_event_log_is_in_the_order_of_starts() -> None:
+    trace = draw(PICTURE)
+    table = event_log(trace)
+    assert table["slice"].tolist() == list(range(len(trace.slices)))
+    assert table["ts"].is_monotonic_increasing
+    assert set(event_log(trace, name="mm")["name"]) == {"mm"}
+    assert event_log(trace, track=1)["track_name"].unique().tolist() == ["other"]
+    window = (int(trace.span.end) - 2, int(trace.span.end))
+    kept = Selection(window=window).mask(trace.slices)
+    assert event_log(trace, window=window)["slice"].tolist() == np.flatnonzero(kept).tolist()
+    assert event_log(calls(), only_my_code=True)["name"].tolist() == [
+        "train.py(3): fit",
+        "aten::linear",
+        "aten::add",
+    ]
+    assert event_log(TraceBuilder().seal()).empty
+
+
+@settings(max_examples=25, deadline=None)
+@given(traces(), st.tuples(st.integers(0, 60), st.integers(61, 120)), st.sampled_from(["mm", "add", None]))
+def test_the_event_log_is_what_is_selected(trace: Trace, window: tuple[int, int], name: str | None) -> None:
+    chosen = Selection(window=window, **({"name": name} if name else {}))
+    table = event_log(trace, window=window, name=name)
+    assert table["slice"].tolist() == np.flatnonzero(chosen.mask(trace.slices)).tolist()
