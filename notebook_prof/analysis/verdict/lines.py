@@ -21,7 +21,7 @@ _SMALL: Final = 0.01
 
 
 def supporting_lines(facts: Facts) -> list[Sentence]:
-    """Return at most five lines; what was not recorded is said, not left out."""
+    """Return at most six lines; what was not recorded is said, not left out."""
     lines = []
     if facts.is_cell and len(facts.account):
         lines.append(_account(facts))
@@ -29,6 +29,8 @@ def supporting_lines(facts: Facts) -> list[Sentence]:
         lines.append(_steps(facts))
     if facts.total_ns and facts.phase_ns:
         lines.append(_phases(facts))
+    if facts.path is not None:
+        lines.append(_path(facts, facts.path))
     if facts.total_ns and (line := _longest_names(facts)):
         lines.append(line)
     lines.append(_memory(facts))
@@ -137,6 +139,38 @@ def _phases(facts: Facts) -> Sentence:
                 say(f"{name} ", cite_share(spent / facts.total_ns, source, facts.total, {"phase": name}))
             )
     return say("Phases: ", joined(pieces, " · "))
+
+
+_ON_PATH: Final = {
+    "kernel": "kernels",
+    "copy": "copies",
+    "launch-latency": "launches under way",
+    "event-latency": "waits for events",
+    "device-gap": "gaps of the device",
+    "launch-call": "launch calls",
+    "host-operator": "operators of the host",
+    "python": "Python",
+    "wait-wakeup": "waking up from waits",
+    "sync": "waits",
+    "idle": "nothing recorded",
+}
+
+
+def _path(facts: Facts, path: pd.DataFrame) -> Sentence:
+    """Return what the critical path is made of, so that it is seen what a faster device would change."""
+    shown = path[path["share"] >= _SMALL].head(_SHOWN)
+    pieces = [
+        say(
+            f"{_ON_PATH.get(name, name)} ",
+            cite(
+                format_share(share),
+                share,
+                Source("critical_path", "share", {"class": name}, facts.of_path),
+            ),
+        )
+        for name, share in zip(shown.index.astype(str), shown["share"].tolist(), strict=True)
+    ]
+    return say("Critical path: ", joined(pieces, " · "))
 
 
 def _longest_names(facts: Facts) -> Sentence | None:
