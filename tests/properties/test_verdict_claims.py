@@ -139,7 +139,7 @@ def check_kind(trace: Trace, found: analysis.Verdict) -> None:
         causes = causes[causes["device"] == found.evidence["device"]]
         host = causes["cause"].isin(["host-bound", "launch-latency"])
         most_idle = causes.loc[host, "idle_ns"].sum() > causes.loc[~host, "idle_ns"].sum()
-        pieces = analysis.critical_path(trace, window=(begin, end), end="device")
+        pieces = analysis.critical_path(trace, window=(begin, end), end="last")
         on_host = pieces["class"].isin(HOST)
         if "critical path" in found.sentence:
             assert pieces.loc[on_host, "dur_ns"].sum() > pieces.loc[~on_host, "dur_ns"].sum()

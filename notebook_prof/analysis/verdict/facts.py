@@ -159,7 +159,7 @@ class Facts:
 
     @cached_property
     def path(self) -> pd.DataFrame | None:
-        """The critical path by class, up to the end of the last device work.
+        """The critical path by class, to the end of the last step, or of device work that ends later.
 
         None without device work, where it is not linked to the calls that launched it, where calls that wait
         were not recorded, and in traces of more than two million slices.
@@ -175,7 +175,7 @@ class Facts:
     @property
     def of_path(self) -> dict[str, Any]:
         """What `critical_path` is called with for `path`."""
-        return {"by": "class", "window": tuple(self.extent), "end": "device"}
+        return {"by": "class", "window": tuple(self.extent), "end": "last"}
 
     @cached_property
     def hot(self) -> HotLines:
@@ -245,6 +245,12 @@ def _top(scope: Scope) -> pd.DataFrame:
 def _thread(trace: Trace, window: WindowLike) -> Scope:
     host = on_host(trace, window)
     return host.only(host.ints("track") == stepping_track(trace))
+
+
+def judged_extent(trace: Trace) -> Window:
+    """Return what a verdict is about: from the first step to the last, or from the first work to the last."""
+    spans = step_spans(trace, None)
+    return _extent(trace, None, spans, _thread(trace, None))
 
 
 def _inside_spans(spans: pd.DataFrame, instants: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ...units import format_bytes, format_items, format_share
+from ..critical_path.classes import IN_WORDS
 from ..memory.level_growth import matters
 from ..memory.names import MAPPED, memory_names
 from ..time.host_states import waits_by_name
@@ -141,27 +142,12 @@ def _phases(facts: Facts) -> Sentence:
     return say("Phases: ", joined(pieces, " · "))
 
 
-_ON_PATH: Final = {
-    "kernel": "kernels",
-    "copy": "copies",
-    "launch-latency": "launches under way",
-    "event-latency": "waits for events",
-    "device-gap": "gaps of the device",
-    "launch-call": "launch calls",
-    "host-operator": "operators of the host",
-    "python": "Python",
-    "wait-wakeup": "waking up from waits",
-    "sync": "waits",
-    "idle": "nothing recorded",
-}
-
-
 def _path(facts: Facts, path: pd.DataFrame) -> Sentence:
     """Return what the critical path is made of, so that it is seen what a faster device would change."""
     shown = path[path["share"] >= _SMALL].head(_SHOWN)
     pieces = [
         say(
-            f"{_ON_PATH.get(name, name)} ",
+            f"{IN_WORDS.get(name, name)} ",
             cite(
                 format_share(share),
                 share,
