@@ -10,7 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from IPython import get_ipython
 from IPython.core.error import UsageError
@@ -30,6 +30,8 @@ from ..session.schedule import WholeRun
 from .cell import ResultUnknown, current_cell, watch
 from .limits import NEEDED_DESCRIPTORS, too_few_descriptors, too_little_memory
 from .options import MAGIC, MagicOptions, parse
+
+_LATE: Final = "_notebook_prof_interrupted_late"
 
 
 def begin(
@@ -148,10 +150,16 @@ def _begin(
                 session.give_up()
                 sys.stderr.write(f"{MAGIC}: the profile is lost, please report it: {_in_one_line(error)}\n")
         if interrupt.count:
+            setattr(result, _LATE, True)
             sys.stderr.write(f"{MAGIC}: the interrupt came when the code of the cell had ended\n")
 
     watch.when_done(info, done)
     session.begin_cell(file)
+
+
+def interrupted_late(result: Any) -> bool:
+    """Return whether an interrupt came when the code of a profiled cell had ended, which failed nothing."""
+    return hasattr(result, _LATE)
 
 
 def _in_one_line(error: BaseException) -> str:
@@ -189,7 +197,8 @@ def recorded(shell: Any, options: MagicOptions, source: str) -> Iterator[None]:
     except EndOfWindow:
         failed = False
     finally:
-        _deliver(shell, options, session.close(failed=failed))
+        with DelayedInterrupt():  # what the cell does next is not to run
+            _deliver(shell, options, session.close(failed=failed))
 
 
 def _session(

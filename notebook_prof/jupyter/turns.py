@@ -27,6 +27,7 @@ from ..profiles.profile import Profile
 from ..session import current
 from . import options
 from .magic import ShownAlready
+from .run import interrupted_late
 
 MAGIC: Final = "%%profile_ab"
 ROUNDS: Final = 4
@@ -240,6 +241,8 @@ class TurnsMagics(Magics):  # type: ignore[misc]
         recorded[side].append(profile)
         if not number:  # later ones are not shown, and IPython keeps what it shows
             values[side] = result.result
+        if interrupted_late(result):  # by itself the run is whole, but no other one is to begin
+            raise KeyboardInterrupt
         return True
 
     def _show(self, turns: Turns, compared: Comparison, values: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from notebook_prof import Profile, TraceBuilder
 from notebook_prof.analysis.critical_path import dependences
-from notebook_prof.analysis.critical_path.path import BY
+from notebook_prof.analysis.critical_path.path import BY, End, critical_path
 from notebook_prof.errors import OptionError, SelectionError
 from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
@@ -167,3 +167,18 @@ def test_figures_of_other_tools(shared_traces: Path) -> None:
     pieces = profile.critical_path(step=step)
     kernels = pieces[pieces["class"].isin(DEVICE) & pieces["slice"].notna()]["slice"].nunique()
     assert kernels >= 10, "HTA's longest path has 10 kernels there"
+
+
+@pytest.mark.parametrize(("kernel", "later"), [("[gemm]", "host"), ("[gemm                ]", "device")])
+def test_it_ends_with_what_ends_later(kernel: str, later: End) -> None:
+    trace = draw(
+        f"""
+        steps:    [0             ]
+        main:     [mm]    [add   ]
+        stream 7:     {kernel}
+        """,
+        launches=[("mm", "gemm")],
+    )
+    last = critical_path(trace, end="last")
+    assert last.equals(critical_path(trace, end=later))
+    assert last["end_ns"].max() == trace.span.end

@@ -28,6 +28,7 @@ from ..properties.test_verdict_claims import check_verdict
 from ..round_trip import changes
 from ..unit.test_collective_names import check_names
 from ..unit.test_labels import check_labels
+from ..unit.test_path_answer import check_path
 from ..unit.test_table_agrees import check_tables
 from .test_advice import MOST_BYTES
 from .test_advice import check as check_advice
@@ -61,6 +62,7 @@ def test_a_sample_is_read_judged_and_written(sample: str, tmp_path: Path) -> Non
     check_busy(trace)
     check_tables(trace)
     check_call_trees(trace)
+    check_path(trace)
     if path.is_dir() or path.stat().st_size <= MOST_BYTES:
         check_advice(trace)
     check_copies(sample, trace, known, tmp_path)

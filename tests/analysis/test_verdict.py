@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from notebook_prof.analysis import verdict
 from notebook_prof.testing import draw
-from notebook_prof.trace import TraceBuilder
+from notebook_prof.trace import Trace, TraceBuilder
 
 US = 1000
 
@@ -76,6 +78,60 @@ def test_launch_bound():
     assert found.kind == "launch-bound"
     assert "3 kernels" in found.sentence
     assert found.evidence["device_busy_share"] < 0.5
+
+
+def launching(operator: int, kernel: int, *, waits: bool = False, source: str = "kineto") -> Trace:
+    """Twenty steps of an operator that launches a kernel, and at the end of each a wait for it, if asked."""
+    builder = TraceBuilder(metadata={"source": source})
+    main, stream = builder.track("main"), builder.track("gpu", "stream", device=0, stream=7)
+    now = free = 0
+
+    def record(track: int, step: int, name: str, category: str, ts: int, dur: int) -> Any:
+        times = {"ts": ts * US, "dur": dur * US}
+        return builder.slices(track=track, step=step, name=name, category=category, **times)
+
+    for step in range(20):
+        begin, now = now, now + operator
+        start = max(now + 1, free)
+        free = start + kernel
+        record(main, step, "aten::mm", "operator", begin, operator)
+        call = record(main, step, "cudaLaunchKernel", "launch", now - 2, 2)
+        builder.flows("launch", call, record(stream, step, "gemm", "kernel", start, kernel))
+        if waits:
+            record(main, step, "cudaDeviceSynchronize", "sync", now, free + 1 - now)
+            now = free + 1
+        builder.steps(step, begin * US, (now - begin) * US, "loop")
+    return builder.seal()
+
+
+def test_a_busy_device_that_nobody_waits_for_is_not_what_bounds():
+    """With twice as fast kernels its steps would take as long."""
+    found = verdict(launching(20, 17))
+    assert found.kind == "launch-bound"
+    assert "but 9" in found.sentence
+    assert found.sentence.endswith("of their critical path is the host, which launches 20 kernels.")
+    assert "Critical path: operators of the host " in str(found)
+    assert found.evidence["device_busy_share"] > 0.8
+
+
+def test_a_busy_device_that_is_behind_is_what_bounds():
+    """Kernels take longer than their operators: the host runs ahead, and faster kernels help."""
+    found = verdict(launching(17, 20))
+    assert found.kind == "compute-bound"
+    assert "Critical path: kernels " in str(found)
+
+
+def test_a_device_that_is_waited_for_is_what_bounds():
+    found = verdict(launching(5, 20, waits=True))
+    assert found.kind == "compute-bound"
+    assert "Critical path: kernels " in str(found)
+
+
+def test_without_calls_that_wait_no_path_is_said():
+    """In other sources a thread that waits may look like one that works."""
+    found = verdict(launching(20, 17, source="megengine"))
+    assert found.kind == "compute-bound"
+    assert "ritical path" not in str(found)
 
 
 def test_compute_bound_on_the_device():

@@ -42,13 +42,13 @@ def wait(notebook: NotebookPage, condition: str) -> None:
 
 
 def place(notebook: NotebookPage, panel: str, x: float, y: float) -> Any:
-    """Where on the page a point of a figure is, when the page has come to rest."""
+    """Where on the page a point of a figure is, when the page has come to rest and draws nothing any more."""
     notebook.page.evaluate(TO_TOP)
-    ask, before = f"([p, x, y]) => ({PAGE}).panels[p].place(x, y)", None
-    while (found := notebook.page.evaluate(ask, [panel, x, y])) != before:
-        before = found
+    ask, before = f"([p, x, y]) => [({PAGE}).draws, ({PAGE}).panels[p].place(x, y)]", None
+    while (now := notebook.page.evaluate(ask, [panel, x, y])) != before:
+        before = now
         notebook.page.wait_for_timeout(100)
-    return found
+    return now[1]
 
 
 def test_the_page_python_and_the_timelines_share_one_selection(board: NotebookPage) -> None:

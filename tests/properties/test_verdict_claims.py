@@ -28,6 +28,10 @@ ANOTHER_WHOLE = re.compile(r" of (?:its|their|that|what|the device's) ")
 """Words that name another whole than the sentence's."""
 
 
+HOST = ("launch-call", "launch-latency", "host-operator", "python", "overhead")
+"""Classes of a critical path in which the host takes the time."""
+
+
 def tables_of(trace: Trace) -> Callable[..., pd.DataFrame]:
     """Public analyses by name and arguments, each worked out once."""
     known: dict[tuple[str, str], pd.DataFrame] = {}
@@ -129,12 +133,18 @@ def check_kind(trace: Trace, found: analysis.Verdict) -> None:
     waiting = waits[waits["kind"] == "waiting"]
     if found.kind == "launch-bound":
         assert once <= 0.5
-        assert waiting["share"].sum() < 0.25
+        assert waiting["share"].sum() < 0.25 or "critical path" in found.sentence
         begin, end = (int(side[at]) for side, at in zip(judged_span(trace), (0, -1), strict=True))
         causes = analysis.idle_causes(trace, window=(begin, end))
         causes = causes[causes["device"] == found.evidence["device"]]
         host = causes["cause"].isin(["host-bound", "launch-latency"])
-        assert causes.loc[host, "idle_ns"].sum() > causes.loc[~host, "idle_ns"].sum()
+        most_idle = causes.loc[host, "idle_ns"].sum() > causes.loc[~host, "idle_ns"].sum()
+        pieces = analysis.critical_path(trace, window=(begin, end), end="last")
+        on_host = pieces["class"].isin(HOST)
+        if "critical path" in found.sentence:
+            assert pieces.loc[on_host, "dur_ns"].sum() > pieces.loc[~on_host, "dur_ns"].sum()
+        else:
+            assert most_idle
     if found.kind == "sync-bound" and "most of it in" in found.sentence:
         assert waiting["total_ns"].iloc[0] > waiting["total_ns"].sum() / 2
     if found.kind == "communication-bound" and len(trace.steps):

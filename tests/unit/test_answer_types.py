@@ -15,7 +15,7 @@ from notebook_prof import Selection
 from notebook_prof.readers import read_trace
 from notebook_prof.service.messages import ANSWERS, Declared
 from notebook_prof.testing import draw
-from notebook_prof.trace import Trace
+from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.tabs import TABS
 
@@ -82,7 +82,7 @@ def _questions(queries: PageQueries) -> Iterator[dict[str, Any]]:
     (a, b), rows = meta["span"], [track["row"] for track in meta["tracks"]][:20]
     yield {"t": "meta", "doubts": "later"}
     yield {"t": "meta"}
-    for t in ("doubts", "names", "account", "phases"):
+    for t in ("doubts", "names", "account", "phases", "path"):
         yield {"t": t}
     for most in (4000, 3):
         lod = {"t": "lod", "a": a, "b": b, "px": 300, "rows": rows, "max_quads": most}
@@ -127,7 +127,11 @@ def check_answers(trace: Trace) -> set[type[Declared]]:
 
 @pytest.fixture(scope="module")
 def answered(data: Path) -> set[type[Declared]]:
-    return set().union(*(check_answers(read_trace(data / name)) for name in SAMPLES), check_answers(OUTSIDE))
+    return set().union(
+        *(check_answers(read_trace(data / name)) for name in SAMPLES),
+        check_answers(OUTSIDE),
+        check_answers(TraceBuilder().seal()),
+    )
 
 
 def test_every_alternative_comes(answered: set[type[Declared]]) -> None:

@@ -10,6 +10,7 @@ import {Rail} from '../tabs/rail.js';
 import {createPalettes, NO_CODE} from '../timeline/colours.js';
 import {Timeline} from '../timeline/timeline.js';
 import {Detail} from './detail.js';
+import {CriticalPath} from './critical_path.js';
 import {Why} from './why.js';
 import {Header} from './header.js';
 import {watchFocus} from './input_focus.js';
@@ -80,6 +81,7 @@ export class Dashboard {
     this.table = new Table(ctx, parts.table);
     this.details = new Detail(ctx, parts.detail, this.timeline);
     this.why = new Why(ctx, parts.root);
+    this.path = new CriticalPath(ctx, this.timeline.path, this.bar.path, (text) => this.details.say(text));
     this.panels = new Rail(ctx, parts);
     writeTicks(ctx, this.phases);
     this.listen();
@@ -156,13 +158,16 @@ export class Dashboard {
       },
       ...createNavigation({store, meta, asker, range, hint, trouble}, () => this),
       why: () => void this.why.ask(),
+      path: () => void this.path.toggle(),
+      explain: (stays) => this.path.explain(stays),
       find: () => this.bar.finder.focus(),
       clearFind: () => this.bar.finder.clear(),
       measure: () => this.ruler.toggle(),
       focusFilter: () => this.table.focusFilter(),
       help: () => this.help.toggle(),
       escape: () => {
-        if (!this.help.hide() && !this.why.hide() && !this.ruler.hide() && !this.bar.finder.clear()) store.clear('escape');
+        const {help, why, path, ruler} = this;
+        if (!help.hide() && !why.hide() && !path.hide() && !ruler.hide() && !this.bar.finder.clear()) store.clear('escape');
       },
     };
   }

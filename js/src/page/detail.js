@@ -10,6 +10,7 @@ const TIP =
 /** Shows the slice in focus, and asks for it. */
 export class Detail {
   /** @type {SliceDetail | null} */ shown = null;
+  tip = TIP;
 
   /**
    * @param {Context} ctx
@@ -28,10 +29,19 @@ export class Detail {
 
   current = () => this.shown;
 
+  /**
+   * What to say while no slice is in focus; by default how to put one there.
+   * @param {string} [text]
+   */
+  say(text = TIP) {
+    this.tip = text;
+    this.draw();
+  }
+
   draw() {
     const {shown, box} = this;
     if (!shown) {
-      box.replaceChildren(textElement('span', 'nbp-note', TIP));
+      box.replaceChildren(textElement('span', 'nbp-note', this.tip));
       return;
     }
     const name = textElement('strong', '', shown.name),

@@ -39,12 +39,9 @@ export function toolbar(ctx, box, setMode, recolour) {
     ['all', 'show the whole recording (0)', () => ctx.setView(...ctx.meta.span)],
     ['?', 'keys and gestures', () => ctx.help()],
   ];
-  for (const [text, title, act] of choices) {
-    const button = element('button', '', zooms);
-    button.textContent = text;
-    button.title = title;
-    button.addEventListener('click', act);
-  }
+  choices.forEach(([text, title, act]) => pushButton(zooms, text, title, act));
+  const path = pushButton(element('div', 'nbp-buttons', box), 'path', 'show the critical path: what decided how long it took (P)', () => ctx.path());
+  path.setAttribute('aria-pressed', 'false');
   const colours = element('label', 'nbp-colours', box);
   colours.append('colour by ');
   const select = element('select', '', colours);
@@ -62,5 +59,19 @@ export function toolbar(ctx, box, setMode, recolour) {
   box.setAttribute('role', 'toolbar');
   box.setAttribute('aria-label', 'timeline: mode, zoom, colours, search');
   new Roving(box, 'button, select, input');
-  return {hint, finder, legend};
+  return {hint, finder, legend, path};
+}
+
+/**
+ * @param {HTMLElement} box
+ * @param {string} text
+ * @param {string} title
+ * @param {() => void} act
+ */
+function pushButton(box, text, title, act) {
+  const button = element('button', '', box);
+  button.textContent = text;
+  button.title = title;
+  button.addEventListener('click', act);
+  return button;
 }

@@ -29,6 +29,7 @@ export class Why {
   hide() {
     const was = !this.box.hidden;
     this.box.hidden = true;
+    this.ctx.explain(null);
     return was;
   }
 
@@ -72,6 +73,7 @@ export class Why {
       python.append('in Python: ', textElement('code', '', answer.call));
     }
     box.hidden = false;
+    ctx.explain(answer.found ? answer.data : null);
     ctx.count('why');
   }
 }

@@ -57,6 +57,7 @@ export function createAnswers(columns, given) {
     memory: (q, state) => memory(given, q, state, matching, report.leftMatching),
     phases: (_, state) => phases(report, state),
     detail: createDetailAnswer(report),
+    path: () => reply({...given.path.content}, given.path.data),
     why: () => reply({found: false, lines: ['Why is worked out in Python: open the recording there, and ask p.why(time, track).']}),
     panel: createLocalPanel(given),
     ...finding.answers,

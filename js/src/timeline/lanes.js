@@ -209,6 +209,11 @@ export class Lanes {
   }
 
   /** @param {number} track */
+  placeOfTrack(track) {
+    return this.list.findIndex((lane) => lane.kind === 'lane' && lane.track.track === track);
+  }
+
+  /** @param {number} track */
   placeOfCounter(track) {
     return this.list.findIndex((lane) => lane.kind === 'counter' && lane.counter.track === track);
   }

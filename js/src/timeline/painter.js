@@ -39,8 +39,9 @@ export class Painter {
    * @param {BokehRange} range the time in view
    * @param {BokehRange} lanes the lanes in view
    * @param {() => number} stuck how many lanes of pinned tracks stay at the top
+   * @param {(pen: Pen, geometry: ReturnType<Painter['geometry']>) => void} over paints over everything
    */
-  constructor(view, range, lanes, stuck = () => 0) {
+  constructor(view, range, lanes, stuck = () => 0, over = () => {}) {
     this.view = view;
     this.range = range;
     this.lanes = lanes;
@@ -50,7 +51,9 @@ export class Painter {
     this.asks = Object.entries(painted).map(([source, paint]) =>
       paintSource(view, source, (pen) => {
         this.paintInParts(pen, paint.bind(this));
-        if (source === 'labels') this.paintEdge(pen);
+        if (source !== 'labels') return;
+        this.paintEdge(pen);
+        over(pen, this.geometry());
       }),
     );
   }
@@ -103,6 +106,7 @@ export class Painter {
       left,
       width,
       scale,
+      lane,
       bottom: top + height,
       edge: Math.round(top + stuck * lane),
       x: (/** @type {number} */ t) => left + (t - range.start) * scale,

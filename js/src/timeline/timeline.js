@@ -10,6 +10,7 @@ import {createHandle} from './handle.js';
 import {hitAt} from './hit.js';
 import {FEWEST_LANES, laneKeyOf, Lanes} from './lanes.js';
 import {Painter} from './painter.js';
+import {PathLayer} from './path.js';
 import {Pictures} from './pictures.js';
 
 const SETTLE_MS = 120;
@@ -49,7 +50,14 @@ export class Timeline {
     element.append(this.gutter.top, this.gutter.pins, this.gutter.box);
     this.gutter.rove(element);
     createHandle(element, {lanes: () => this.lanes.room(), lane: ctx.settings.lane, set: (lanes) => this.setHeight(lanes)});
-    this.painter = new Painter(this.view, this.range, this.laneRange, () => this.lanes.stuck());
+    this.path = new PathLayer(ctx, this);
+    this.painter = new Painter(
+      this.view,
+      this.range,
+      this.laneRange,
+      () => this.lanes.stuck(),
+      (pen, geometry) => this.path.paint(pen, geometry),
+    );
     this.counters = createCounters(ctx, this.view, this);
     this.pictures = new Pictures(this);
     this.relayout();

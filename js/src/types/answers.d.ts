@@ -424,13 +424,32 @@ interface Cause {
   row: number;
   name: string;
 }
-/** Sentences, the time that they are about, and what was waited for, the last first. */
+/** On which track a critical path stays from when to when, by time. */
+type PathColumns = {
+  track: Int32Array;
+  start: Float64Array;
+  end: Float64Array;
+};
+/** A critical path, what it is made of in a sentence, and how Python gives it. */
+interface PathAnswer {
+  found: true;
+  text: string;
+  call: string;
+  data: PathColumns;
+}
+/** There is no critical path: a sentence. */
+interface NoPath {
+  found: false;
+  text: string;
+}
+/** Sentences, the time that they are about, its path, and what was waited for, the last first. */
 interface WhyAnswer {
   found: true;
   lines: string[];
   window: [number, number];
   call: string;
   causes: Cause[];
+  data: PathColumns;
 }
 /** There is nothing to explain: a sentence. */
 interface NoWhy {
@@ -603,4 +622,5 @@ interface Answers {
   search: Match | NoMatch;
   panel: PanelAnswer | NoPanel;
   ranks: RanksAnswer;
+  path: PathAnswer | NoPath;
 }

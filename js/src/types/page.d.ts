@@ -96,6 +96,10 @@ interface Context {
   follow(): void;
   /** Tells why the track under the pointer, or the slice in focus, does what it does. */
   why(): void;
+  /** Shows the critical path, or hides it. */
+  path(): void;
+  /** Shows the path of what is explained; null: no longer. */
+  explain(stays: PathColumns | null): void;
   find(): void;
   clearFind(): void;
   measure(): void;

@@ -106,6 +106,8 @@ interface PanelRequest {
 }
 /** What the figures of many recordings show. */
 interface RanksRequest {}
+/** The critical path of the steps, or of the whole recording. */
+interface PathRequest {}
 /** What is asked with each question beside its name. */
 interface Asked {
   meta: MetaRequest;
@@ -126,4 +128,5 @@ interface Asked {
   search: SearchRequest;
   panel: PanelRequest;
   ranks: RanksRequest;
+  path: PathRequest;
 }

@@ -87,6 +87,7 @@ interface ReportData {
   groups: Partial<Record<Grouping, ReportGroup>>;
   account: {content: Omit<AccountAnswer, 'data'>; data: AccountAnswer['data']};
   phases: {content: Omit<PhasesAnswer, 'data'>; data: PhasesAnswer['data']};
+  path: {content: Omit<PathAnswer, 'data'> | NoPath; data: NumberColumns};
   memory: ReportMemory[];
   counters: Record<string, {ts: NumberArray; value: NumberArray}>;
   told: ReportArguments | null;

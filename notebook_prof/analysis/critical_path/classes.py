@@ -29,6 +29,22 @@ CLASSES: Final = (
 )
 """What time on a critical path is; see `critical_path`."""
 
+IN_WORDS: Final = {
+    "kernel": "kernels",
+    "copy": "copies",
+    "launch-latency": "launches under way",
+    "event-latency": "waits for events",
+    "device-gap": "gaps of the device",
+    "launch-call": "launch calls",
+    "host-operator": "operators of the host",
+    "python": "Python",
+    "overhead": "the profiler",
+    "wait-wakeup": "waking up from waits",
+    "sync": "waits",
+    "idle": "nothing recorded",
+}
+"""What sentences call them; the others by their name."""
+
 OF_STREAMS: Final = ("kernel", "copy", "communication", "device-gap")
 """Classes of time that the path spends on a stream, with what communicates on threads."""
 

@@ -20,8 +20,8 @@ from .segments import FAR
 from .tables import PIECES
 from .walk import Path, Runs, cut_at_owners, walk
 
-End: TypeAlias = Literal["host", "device"]
-"""Where a path ends: with the step on its thread, or with the last device work that the step launched."""
+End: TypeAlias = Literal["host", "device", "last"]
+"""With the step on its thread, with the last device work that it launched, or with the later of both."""
 
 BY: Final = ("class", "name", "category", "resource", "track", "line", "phase", "module", "step")
 """What the path can be summed by."""
@@ -95,7 +95,7 @@ def _span(graph: Dependences, span: tuple[int, int, int], row: int, end: End) ->
     number, start, until = span
     done = int(graph.resources.end[row]) if row >= 0 else until
     behind = max(done - until, 0)
-    if end == "device" and row >= 0 and done > start:
+    if row >= 0 and done > (until if end == "last" else start) and end != "host":
         track = int(graph.resources.track[row])
         return Span(number, "device", track, behind, walk(graph, start, done, track, row))
     return Span(number, "host", graph.main, behind, walk(graph, start, until))
@@ -200,10 +200,10 @@ def critical_path(
         Half-open, in ns: the path of this window; with `step`, steps are cut at its edges.
     step : int or iterable of int, optional
         The paths of these steps. Default: of all, or of the whole recording where it has no steps.
-    end : {"host", "device"}
-        Where paths end: with the step on its thread, or with the last device work that it launched. A step
-        whose device runs behind, without a wait inside, has a path of the host alone in the first case; see
-        ``behind_ns`` of `critical_path_spans`. Steps without device work end on the host.
+    end : {"host", "device", "last"}
+        Where paths end: with the step on its thread, with the last device work that it launched, or with the
+        later of both. A step whose device runs behind, without a wait inside, has a path of the host alone in
+        the first case; see ``behind_ns`` of `critical_path_spans`. Steps without device work end on the host.
 
     Returns
     -------

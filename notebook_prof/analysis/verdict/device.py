@@ -31,6 +31,8 @@ _FOR: Final = {
     "tail": "for nothing: its work is done",
     "unknown": "for what was not recorded",
 }
+HOST: Final = ("launch-latency", "launch-call", "host-operator", "python", "overhead")
+"""Classes of the critical path in which it is the host that takes the time."""
 _BOUND: Final = {
     "input": "input-bound",
     "sync": "sync-bound",
@@ -88,7 +90,8 @@ def judge_device(facts: Facts, *, costly: bool) -> Finding:
     Notes
     -----
     For the device that is busiest from the first step to the last: *compute-bound* from 70 % busy, also if it
-    is so from its first work to its last where there are no steps. Else *sync-bound* if the thread waits for
+    is so from its first work to its last where there are no steps; *launch-bound* even then if most of the
+    critical path is the host, which no faster device makes shorter. Else *sync-bound* if the thread waits for
     devices at least 25 % of the time. Else what more than half of the idle time is waited for decides:
     *launch-bound* only if that is the host and the latency of launches, and recording is not what slows it.
     """
@@ -101,13 +104,16 @@ def judge_device(facts: Facts, *, costly: bool) -> Finding:
         "sync_ns": facts.sync_ns,
         "kernels": int(facts.kernels["count"].sum()),
     }
+    host = None if costly else _host_decides(facts, busy, evidence)
     if len(facts.kernels):
         if busy >= BUSY_DEVICE:
+            if host is not None:
+                return host
             share = cite_share(busy, _device(facts, number, "busy_ns"), _device(facts, number, "window_ns"))
             return _busy(facts, busy, say(share, f" of {_span(facts)}"), evidence)
         if not len(facts.steps) and (finding := _busy_while_it_works(facts, evidence)) is not None:
-            return finding
-    return _waits(facts, busy, evidence) or _idle(facts, busy, evidence, costly=costly)
+            return host or finding
+    return _waits(facts, busy, evidence) or _idle(facts, busy, evidence, host, costly=costly)
 
 
 def _one_time_share(facts: Facts, share: float, where: dict[str, Any]) -> Claim:
@@ -137,6 +143,31 @@ def _busy(facts: Facts, busy: float, when: Sentence, evidence: dict[str, Any]) -
         " of its work.",
     )
     return Finding("compute-bound", sentence, busy, evidence, select)
+
+
+def _host_decides(facts: Facts, busy: float, evidence: dict[str, Any]) -> Finding | None:
+    """Judge a device for which nobody waits, busy or not: most of the critical path is the host."""
+    if facts.path is None:
+        return None
+    host = float(facts.path.loc[facts.path.index.isin(HOST), "share"].sum())
+    if host <= MOST:
+        return None
+    number = evidence["device"]
+    whose = "their" if len(facts.steps) else "its"
+    in_steps = {**facts.in_steps, "category": ("kernel", "collective")}
+    kernels = Source("kernels", "count", {}, in_steps)
+    sentence = say(
+        f"Launch-bound: device {number} is busy ",
+        cite_share(busy, _device(facts, number, "busy_ns"), _device(facts, number, "window_ns")),
+        f" of {_span(facts)}, {'but' if busy > MOST else 'and'} ",
+        cite(format_share(host), host, Source("critical_path", "share", {"class": HOST}, facts.of_path)),
+        f" of {whose} critical path is the host, which launches ",
+        cite(format_items(evidence["kernels"], "kernel"), evidence["kernels"], kernels),
+        ".",
+    )
+    return Finding(
+        "launch-bound", sentence, host, {**evidence, "host_path_share": host}, {"category": "launch"}
+    )
 
 
 def _busy_while_it_works(facts: Facts, evidence: dict[str, Any]) -> Finding | None:
@@ -185,8 +216,10 @@ def _waits(facts: Facts, busy: float, evidence: dict[str, Any]) -> Finding | Non
     return Finding("sync-bound", sentence, share, evidence, calls)
 
 
-def _idle(facts: Facts, busy: float, evidence: dict[str, Any], *, costly: bool) -> Finding:
-    """Return what an idle device waits for."""
+def _idle(
+    facts: Facts, busy: float, evidence: dict[str, Any], host: Finding | None, *, costly: bool
+) -> Finding:
+    """Return what an idle device waits for; `host` where that is no majority and the path is the host."""
     number = evidence["device"]
     arguments: dict[str, Any] = {"window": tuple(facts.extent)}
     table = idle_causes(facts.trace, **arguments)
@@ -213,6 +246,8 @@ def _idle(facts: Facts, busy: float, evidence: dict[str, Any], *, costly: bool) 
         kind = _BOUND[longest]
         sentence = say(f"{kind.capitalize()}: d", begin, ", ", of(longest), f" waiting {_FOR[longest]}.")
         return Finding(kind, sentence, 1 - busy, evidence)
+    if host is not None and kernels:
+        return host
     shown = table[table["share"] >= 0.01].sort_values("idle_ns", ascending=False).index[:3]
     pieces = [say(of(str(cause)), f" {_FOR[str(cause)]}") for cause in shown]
     sentence = say("D", begin, "; it waits " if pieces else "", joined(pieces, ", "), ".")

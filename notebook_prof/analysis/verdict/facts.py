@@ -12,8 +12,10 @@ import pandas as pd
 
 from ...trace import Trace, Window, length, union
 from ...trace.arrays import IntArray
+from ..critical_path.path import critical_path
 from ..device.busy import device
 from ..device.kernels import kernels
+from ..device.launches import launch_calls
 from ..grouping import group
 from ..memory.curve import memory_peak
 from ..memory.growth import memory_growth
@@ -30,6 +32,11 @@ TINY_NS: Final = SMALL_NS
 """An operator with less self time than this is mostly the framework's own overhead."""
 OPERATORS: Final = ("operator", "collective")
 _ENOUGH_STEPS: Final = 4
+_RUNTIME_CALLS: Final = ("kineto", "recording")
+"""Sources with all calls of a runtime: a wait for a device is seen as such, and not as work of the host."""
+_LINKED: Final = 0.9
+_MOST_SLICES: Final = 2_000_000
+"""Dependences of more take seconds, and the verdict is what is looked at first."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +158,26 @@ class Facts:
         return thread_time(self.trace, window=self.window).set_index("state")
 
     @cached_property
+    def path(self) -> pd.DataFrame | None:
+        """The critical path by class, to the end of the last step, or of device work that ends later.
+
+        None without device work, where it is not linked to the calls that launched it, where calls that wait
+        were not recorded, and in traces of more than two million slices.
+        """
+        trace, work = self.trace, on_device(self.trace, self.extent)
+        if trace.metadata.get("source") not in _RUNTIME_CALLS or len(trace.slices) > _MOST_SLICES:
+            return None
+        linked = launch_calls(trace)[work.rows] >= 0
+        if not len(linked) or linked.mean() < _LINKED:
+            return None
+        return critical_path(trace, **self.of_path).set_index("class")
+
+    @property
+    def of_path(self) -> dict[str, Any]:
+        """What `critical_path` is called with for `path`."""
+        return {"by": "class", "window": tuple(self.extent), "end": "last"}
+
+    @cached_property
     def hot(self) -> HotLines:
         """Lines of the whole trace, hottest first."""
         return hot_lines(self.trace, window=self.window)
@@ -218,6 +245,12 @@ def _top(scope: Scope) -> pd.DataFrame:
 def _thread(trace: Trace, window: WindowLike) -> Scope:
     host = on_host(trace, window)
     return host.only(host.ints("track") == stepping_track(trace))
+
+
+def judged_extent(trace: Trace) -> Window:
+    """Return what a verdict is about: from the first step to the last, or from the first work to the last."""
+    spans = step_spans(trace, None)
+    return _extent(trace, None, spans, _thread(trace, None))
 
 
 def _inside_spans(spans: pd.DataFrame, instants: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ...units import format_bytes, format_items, format_share
+from ..critical_path.classes import IN_WORDS
 from ..memory.level_growth import matters
 from ..memory.names import MAPPED, memory_names
 from ..time.host_states import waits_by_name
@@ -21,7 +22,7 @@ _SMALL: Final = 0.01
 
 
 def supporting_lines(facts: Facts) -> list[Sentence]:
-    """Return at most five lines; what was not recorded is said, not left out."""
+    """Return at most six lines; what was not recorded is said, not left out."""
     lines = []
     if facts.is_cell and len(facts.account):
         lines.append(_account(facts))
@@ -29,6 +30,8 @@ def supporting_lines(facts: Facts) -> list[Sentence]:
         lines.append(_steps(facts))
     if facts.total_ns and facts.phase_ns:
         lines.append(_phases(facts))
+    if facts.path is not None:
+        lines.append(_path(facts, facts.path))
     if facts.total_ns and (line := _longest_names(facts)):
         lines.append(line)
     lines.append(_memory(facts))
@@ -137,6 +140,23 @@ def _phases(facts: Facts) -> Sentence:
                 say(f"{name} ", cite_share(spent / facts.total_ns, source, facts.total, {"phase": name}))
             )
     return say("Phases: ", joined(pieces, " · "))
+
+
+def _path(facts: Facts, path: pd.DataFrame) -> Sentence:
+    """Return what the critical path is made of, so that it is seen what a faster device would change."""
+    shown = path[path["share"] >= _SMALL].head(_SHOWN)
+    pieces = [
+        say(
+            f"{IN_WORDS.get(name, name)} ",
+            cite(
+                format_share(share),
+                share,
+                Source("critical_path", "share", {"class": name}, facts.of_path),
+            ),
+        )
+        for name, share in zip(shown.index.astype(str), shown["share"].tolist(), strict=True)
+    ]
+    return say("Critical path: ", joined(pieces, " · "))
 
 
 def _longest_names(facts: Facts) -> Sentence | None:

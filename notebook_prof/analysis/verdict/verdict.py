@@ -41,7 +41,8 @@ class Verdict:
     select : mapping
         A selection that shows it: ``p.selection.update(**p.verdict.select)``.
     lines : tuple of str
-        The verdict in a few lines: sentence, account of the cell, steps, phases, what ran most, memory.
+        The verdict in a few lines: sentence, account of the cell, steps, phases, critical path, what ran
+        most, memory.
     claims : tuple of Claim
         Every number of the lines, with the public table that holds it.
     """
@@ -91,9 +92,12 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
     3. *one-time* if more than half of the steps, or of the time of a file, is set-up: see `one_time`; from
        10 % on it is told after the verdict. *communication-bound*, *input-bound*: at least 25 % of the steps
        is in that phase; the larger one.
-    4. With device work: *compute-bound* if the busiest device is busy 70 % of the time; else *sync-bound* if
-       the thread waits for devices at least 25 % of the time (see `host_waits`); else what more than half of
-       the device's idle time waits for (see `idle_causes`): *launch-bound* only if that is the host.
+    4. With device work: *launch-bound* if the busiest device is busy 70 % of the time, and yet more than half
+       of the critical path is the host; *compute-bound* if it is not. Below 70 %: *sync-bound* if the thread
+       waits for devices at least 25 % of the time (see `host_waits`); else what more than half of the idle
+       time of the device waits for (see `idle_causes`), *launch-bound* only if that is the host; else
+       *launch-bound* if more than half of the critical path is the host. The path is asked of recordings of
+       PyTorch and of cells, up to two million slices, where 90 % of the device work is linked to its launch.
     5. Without: *python-bound* if Python frames take half of the steps, with the line; *overhead-bound* if at
        least half is between operators or in operators of less than 10 µs; else *compute-bound*, or *mixed*.
 

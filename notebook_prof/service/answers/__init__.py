@@ -13,6 +13,7 @@ from .detail import detail
 from .find import find, neighbour, search
 from .legend import legend
 from .meta import doubts, meta, names
+from .path import path
 from .phases import phases
 from .table import table, table_is_slow
 from .timeline import MAX_ROWS, lod, strip
@@ -32,6 +33,7 @@ QUESTIONS: Final[Mapping[str, Ask]] = {
     "meta": meta,
     "names": names,
     "neighbour": neighbour,
+    "path": path,
     "phases": phases,
     "search": search,
     "strip": strip,
@@ -50,6 +52,7 @@ __all__ = [
     "memory",
     "meta",
     "names",
+    "path",
     "phases",
     "table",
     "table_is_slow",

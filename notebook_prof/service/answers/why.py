@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from ... import analysis
 from ...errors import SelectionError
 from ..packing import Answer, pack
 from ..store import ViewStore
 from .find import location
+from .path import stays
 
 
 def why(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
@@ -36,4 +39,6 @@ def why(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) 
         "call": f"p.why(slice={row})" if of_slice else f"p.why({at}, {track})",
         "causes": [{"name": c.names[c.name[row]], **location(store, row)} for row in causes],
     }
-    return pack(content, {})
+    pieces = why.pieces
+    on = pieces["track"].fillna(-1).to_numpy(np.int64)
+    return pack(content, stays(on, pieces["start_ns"].to_numpy(), pieces["end_ns"].to_numpy()))

@@ -138,6 +138,12 @@ class WhyRequest(Question):
     at: float | UnsetType = UNSET
 
 
+class PathRequest(Question):
+    """The critical path of the steps, or of the whole recording."""
+
+    t = "path"
+
+
 class FindRequest(Question):
     """The slice of the same name after (`by` = 1) or before (-1) that with row `id`, on its track."""
 
@@ -203,6 +209,7 @@ QUESTIONS: Final[Mapping[str, type[Question]]] = {
         SearchRequest,
         PanelRequest,
         RanksRequest,
+        PathRequest,
     )
 }
 """By name."""

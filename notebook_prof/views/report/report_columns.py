@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ...service.answers import account, legend, meta, names, phases
+from ...service.answers import account, legend, meta, names, path, phases
 from ...service.columns import coded
 from ...service.lod import StepCurve
 from ...service.packing import Answer
@@ -28,6 +28,8 @@ from .residual_aggregates import (
 
 _CELLS: Final = 0.6
 _TOTALS_SHARE: Final = 0.4
+_MOST_WITH_PATH: Final = 2_000_000
+_MOST_STAYS: Final = 5_000
 """Entries of the two grids for each slice that is in the file."""
 
 
@@ -113,6 +115,7 @@ def payload(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
         "groups": groups,
         "account": _contents(account(store, {}, {})),
         "phases": _contents(phases(store, {}, {})),
+        "path": _path(store),
         "memory": [_memory(store, part, device, events) for device in store.memory_devices],
         "counters": {str(one.track): _counter(store, one.track) for one in store.counters},
         "told": arguments_in_file(store.trace, None if part is None else part.keep),
@@ -264,6 +267,21 @@ def _all_names(store: ViewStore) -> dict[str, list[str]]:
             values += page[key]
         start = page["next"]
     return out
+
+
+def _path(store: ViewStore) -> dict[str, Any]:
+    """Return the critical path without its shortest stays, where they are too many for a file."""
+    if len(store.columns.ts) > _MOST_WITH_PATH:
+        text = "The critical path of so many slices is worked out in Python: p.critical_path()."
+        return {"content": {"found": False, "text": text}, "columns": {}}
+    answer = path(store, {}, {})
+    stays = answer.arrays()
+    if len(stays.get("end", ())) > _MOST_STAYS:
+        longest = np.sort(np.argsort(stays["start"] - stays["end"], kind="stable")[:_MOST_STAYS])
+        stays = {name: column[longest] for name, column in stays.items()}
+    content = {name: value for name, value in answer.content.items() if name != "columns"}
+    columns = {name: deflated(column.astype(np.int64)) for name, column in stays.items()}
+    return {"content": content, "columns": columns}
 
 
 def _contents(answer: Answer) -> dict[str, Any]:

@@ -24,6 +24,7 @@ export async function unpackGiven(given, panels) {
   for (const name of Object.keys(account.data))
     account.data[name] = (name === 'ts' || name === 'dur' ? Float64Array : Uint32Array).from(account.data[name]);
   for (const name of Object.keys(phases.data)) phases.data[name] = Float64Array.from(phases.data[name]);
+  given.path.data = await inflateAll(given.path.columns);
   if (given.told) given.told.columns = await inflateAll(given.told.columns);
   for (const one of given.memory) one.columns = await inflateAll(one.columns);
   for (const track of Object.keys(given.counters)) given.counters[track] = await inflateAll(given.counters[track]);

@@ -34,6 +34,7 @@ ANSWERS: Final[Mapping[str, tuple[type[Declared], ...]]] = {
     "search": (slices.Match, slices.NoMatch),
     "panel": (tabs.PanelAnswer, tabs.NoPanel),
     "ranks": (ranks.RanksAnswer,),
+    "path": (slices.PathAnswer, slices.NoPath),
 }
 """What may come back, by the name of the question."""
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from ..base import F8, U1, U4, Columns, Declared, Grouping
+from ..base import F8, I4, U1, U4, Columns, Declared, Grouping
 
 
 class TableColumns(Columns):
@@ -125,9 +125,34 @@ class Cause(FoundSlice):
     name: str
 
 
-class WhyAnswer(Declared):
-    """Sentences, the time that they are about, and what was waited for, the last first."""
+class PathColumns(Columns):
+    """On which track a critical path stays from when to when, by time."""
 
+    track: I4
+    start: F8
+    end: F8
+
+
+class PathAnswer(Declared):
+    """A critical path, what it is made of in a sentence, and how Python gives it."""
+
+    data = PathColumns
+    found: Literal[True]
+    text: str
+    call: str
+
+
+class NoPath(Declared):
+    """There is no critical path: a sentence."""
+
+    found: Literal[False]
+    text: str
+
+
+class WhyAnswer(Declared):
+    """Sentences, the time that they are about, its path, and what was waited for, the last first."""
+
+    data = PathColumns
     found: Literal[True]
     lines: list[str]
     window: tuple[int, int]
