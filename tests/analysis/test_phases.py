@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from notebook_prof.analysis import phases, steps
+from notebook_prof.analysis.time.phases import stepping_track
 from notebook_prof.testing import draw
 from notebook_prof.trace import PHASES, TraceBuilder
 
@@ -130,6 +131,16 @@ def test_steps_tell_how_busy_host_and_device_were():
     assert table["device_busy_ns"].tolist() == [11, 10]
     assert table["slices"].tolist() == [4, 0]
     assert table["dur"].tolist() == [15, 10]
+
+
+def test_a_thread_that_only_waits_does_not_run_the_steps() -> None:
+    """Where Python has no phases: the thread that was recorded, not one that reads a pipe."""
+    builder = TraceBuilder(metadata={"source": "recording"})
+    other, main = builder.track("thread 7", pid=1, tid=7), builder.track("MainThread", pid=1, tid=1)
+    for track, name in ((other, "Popen.read"), (main, "body")):
+        builder.slices(ts=0, dur=1_000, name=name, category="python", track=track)
+    builder.steps([0, 1], [0, 500], [500, 500], "mark")
+    assert stepping_track(builder.seal()) == main
 
 
 def test_without_steps_there_is_nothing_to_divide():

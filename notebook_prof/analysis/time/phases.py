@@ -97,8 +97,9 @@ def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> 
 def stepping_track(trace: Trace) -> int:
     """Return the track of the thread that runs the steps; -1 for a trace without host slices.
 
-    It is the one with the most self time in data, forward, optimizer and evaluation slices; without
-    any, the one with the most self time at all. Workers of a DataLoader are in other processes: never they.
+    It is the one with the most self time in data, forward, optimizer and evaluation slices; without any,
+    where we recorded Python, the one that was recorded, and else the one with the most self time. Workers of
+    a DataLoader are in other processes: never they.
     """
     return once(trace, "stepping track", lambda: _stepping_track(trace))
 
@@ -111,8 +112,11 @@ def _stepping_track(trace: Trace) -> int:
     if not len(host.rows):
         return -1
     own = host.among("phase", ("data", "forward", "optimizer", "evaluation"))
-    if not own.any() and ACCOUNT in (trace.metadata.get("tables") or {}):
-        return cell_track(trace, host.only(host.among("category", ("python",))))
+    if not own.any():
+        python = host.only(host.among("category", ("python",)))
+        of_cell = ACCOUNT in (trace.metadata.get("tables") or {})
+        if of_cell or (len(python.rows) and trace.metadata.get("source") == "recording"):
+            return cell_track(trace, python)
     chosen = host.only(own) if own.any() else host
     return int(np.bincount(chosen.ints("track"), chosen.self_ns).argmax())
 
