@@ -162,7 +162,8 @@ class Waitable(NamedTuple):
         Rows of the calls, in the order of rows.
     work : list of ndarray of int64, shape (calls,)
         For each stream, the row of the work that ends last of what had been launched before; -1 where the
-        call does not wait for this stream, or nothing had been launched.
+        call does not wait for this stream, or nothing had been launched. For streams that were busy when the
+        recording began, also the last work of before.
     """
 
     calls: IntArray
@@ -182,7 +183,12 @@ def waitable_work(
         which = np.maximum.accumulate(np.where(ends == highest, np.arange(len(ends)), 0))
         at = np.searchsorted(stream.when, until, side="left") - 1
         last = stream.rows[stream.order[which[np.maximum(at, 0)]]]
-        work.append(np.where((at >= 0) & ((only == -1) | (only == track)), last, -1))
+        for_it = (only == -1) | (only == track)
+        work.append(np.where((at >= 0) & for_it, last, -1))
+        launched = np.flatnonzero(stream.call >= 0)
+        if len(launched) and launched[0]:  # work of which the launch is not on record, since it was earlier
+            before = stream.rows[int(np.argmax(stream.end[: launched[0]]))]
+            work.append(np.where(for_it, before, -1))
     return Waitable(rows, work)
 
 
