@@ -148,7 +148,8 @@ def instants(edges: Constraints, one: Replay) -> Iterator[np.ndarray]:
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.booleans())
 def test_nothing_changed_is_the_recording(seed: int, told: bool) -> None:
-    edges = constraints(dependences(Run(program(seed)).trace(waits_told=told)))
+    trace = Run(program(seed)).trace(waits_told=told)
+    edges = constraints(dependences(trace))
     resources, one = edges.graph.resources, replay(edges)
     recorded = [x for rows in resources.threads.values() for x in (resources.ts[rows], resources.end[rows])]
     for replayed, was in zip(
@@ -162,7 +163,8 @@ def test_nothing_changed_is_the_recording(seed: int, told: bool) -> None:
 def test_less_work_lets_nothing_come_later_and_more_nothing_earlier(
     seed: int, other: int, told: bool
 ) -> None:
-    edges = constraints(dependences(Run(program(seed)).trace(waits_told=told)))
+    trace = Run(program(seed)).trace(waits_told=told)
+    edges = constraints(dependences(trace))
     rng = np.random.default_rng(other)
     less = rng.choice([0.0, 0.3, 0.9, 1.0], len(edges.graph.resources.ts))
     removed = rng.random(len(less)) < 0.2

@@ -75,6 +75,7 @@ class WhatIf:
     _replay: Replay | None = field(repr=False, default=None)
     _spans: tuple[tuple[int, int, int], ...] = field(repr=False, default=())
     _end: End = field(repr=False, default="host")
+    _trace: Trace | None = field(repr=False, default=None)  # what was found in it does not keep it alive
 
     @functools.cached_property
     def trace(self) -> Trace:
@@ -112,12 +113,11 @@ class WhatIf:
             ``class before_ns after_ns``, ns a step, by `after_ns`, largest first; the columns sum to the mean
             lengths of the paths. No rows where the answer is refused.
         """
-        if self._replay is None:
+        if self._replay is None or self._trace is None:
             return pd.DataFrame({"class": pd.Series(dtype="str"), "before_ns": [], "after_ns": []})
         steps = [number for number, _, _ in self._spans if number >= 0] or None
         window = None if steps else self._spans[0][1:]
-        trace = self._replay.edges.graph.resources.trace
-        before = critical_path(trace, by="class", step=steps, window=window, end=self._end)
+        before = critical_path(self._trace, by="class", step=steps, window=window, end=self._end)
         after = self.critical_path.groupby("class", observed=True)["dur_ns"].sum()
         table = pd.DataFrame({"before_ns": before.set_index("class")["path_ns"], "after_ns": after}).fillna(0)
         table = (table / len(self._spans)).round().astype("int64").rename_axis("class").reset_index()

@@ -28,7 +28,8 @@ class Clocks:
     >>> from notebook_prof.testing import draw
     >>> from notebook_prof.analysis.critical_path.dependences import dependences
     >>> from notebook_prof.analysis.critical_path.replay.constraints import constraints
-    >>> edges = constraints(dependences(draw("main: [mm ][add]")))
+    >>> trace = draw("main: [mm ][add]")
+    >>> edges = constraints(dependences(trace))
     >>> Clocks(edges, np.array([0.5, 1.0])).work(np.array([0, 0, 0]), np.array([2, 5, 9])).tolist()
     [1, 2, 6]
     """

@@ -9,19 +9,19 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ...errors import OptionError
-from ...trace import Trace
-from ...trace.arrays import IntArray
-from ...units import format_share
-from ..input.loader_bounds import schedules
-from ..scope import Numbers, WindowLike, many, sharing
-from .dependences import Dependences, dependences
-from .path import End, last_work, windows
-from .replay.answer import STEPS, WhatIf
-from .replay.changes import Question, change_of, communication
-from .replay.constraints import constraints
-from .replay.forward import Change, Replay, replay, replay_within_queues
-from .segments import FAR
+from ....errors import OptionError
+from ....trace import Trace
+from ....trace.arrays import IntArray
+from ....units import format_share
+from ...input.loader_bounds import schedules
+from ...scope import Numbers, WindowLike, many, sharing
+from ..dependences import Dependences, dependences
+from ..path import End, last_work, windows
+from ..segments import FAR
+from .answer import STEPS, WhatIf
+from .changes import Question, change_of, communication
+from .constraints import constraints
+from .forward import Change, Replay, replay, replay_within_queues
 
 MOST_ERROR: Final = 0.05
 """A replay that is off by more is no base for an answer."""
@@ -74,8 +74,9 @@ def what_if(
         Mean of these steps. Default: of all, or the whole recording where it has no steps.
     window : (int, int), optional
         Half-open, in ns: this window; with `step`, steps are cut at its edges.
-    end : {"host", "device"}
-        Whether a step ends on its thread, or with the last device work that it launched; see `critical_path`.
+    end : {"host", "device", "last"}
+        Where a step ends: on its thread, with the last device work that it launched, or with the later of
+        both; see `critical_path`.
 
     Returns
     -------
@@ -128,7 +129,7 @@ def what_if(
     spans = _Spans.of(graph, window, None if step is None else tuple(many(step)), end)
     change = change_of(graph, question, data=None if workers is None else 0.0)
     before = spans.mean(spans.recorded)
-    blank = WhatIf(str(question), before, _spans=spans.spans)
+    blank = WhatIf(str(question), before, _spans=spans.spans, _trace=trace)
     if graph.main < 0 or not spans.spans:
         return replace(blank, reason="there is no thread, or no step, with anything in it")
     work = sum(len(stream.rows) for stream in graph.streams.values())
@@ -204,16 +205,17 @@ class _Spans:
     def of(cls, graph: Dependences, window: WindowLike, step: tuple[int, ...] | None, end: End) -> _Spans:
         """Look up the spans; errors of `critical_path`."""
         spans = [one for one in windows(graph, window=window, step=step, end=end) if one[2] > one[1]]
-        rows = np.array(last_work(graph, spans), np.int64) if end == "device" else np.full(len(spans), -1)
+        rows = np.array(last_work(graph, spans), np.int64) if end != "host" else np.full(len(spans), -1)
         begin = np.array([one[1] for one in spans], np.int64)
         until = np.array([one[2] for one in spans], np.int64)
         resources = graph.resources
-        rows = np.where((rows >= 0) & (resources.end[rows] > begin), rows, -1)
+        done = np.append(resources.end, -FAR)[rows]
+        rows = np.where((rows >= 0) & (done > (until if end == "last" else begin)), rows, -1)
         every = [stream.rows for stream in graph.streams.values()]
         where = np.full(len(resources.ts) + 1, -1)
         if every:
             where[np.concatenate(every)] = np.arange(sum(map(len, every)))
-        recorded = np.where(rows >= 0, resources.end[rows] if len(resources.end) else 0, until) - begin
+        recorded = np.where(rows >= 0, done, until) - begin
         return cls(graph, tuple(spans), where[rows], recorded)
 
     def mean(self, lengths: IntArray) -> int:
