@@ -9,6 +9,8 @@ from .advice.advice import advice
 from .critical_path.doubts import critical_path_doubts
 from .critical_path.hops import critical_path_hops, critical_path_spans
 from .critical_path.path import critical_path
+from .critical_path.replay.answer import WhatIf
+from .critical_path.replay.what_if import what_if
 from .critical_path.why import why
 from .device.busy import device, device_idle, idle_causes
 from .device.copies import copies
@@ -59,6 +61,7 @@ __all__ = [
     "Claim",
     "Overview",
     "Verdict",
+    "WhatIf",
     "account",
     "advice",
     "annotated_source",
@@ -128,5 +131,6 @@ __all__ = [
     "thread_time",
     "trust",
     "verdict",
+    "what_if",
     "why",
 ]

@@ -155,6 +155,7 @@ class Profile(OldNames):
     heaviest_stack = method(analysis.heaviest_stack)
     event_log = method(analysis.event_log)
     why = method(analysis.why)
+    what_if = method(analysis.what_if)
 
     @property
     def operators(self) -> Operators:

@@ -7,7 +7,7 @@ stretch of a thread or a stream which one had to end before it could begin; its 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -29,13 +29,17 @@ _WAITS: Final = {
 
 @dataclass(frozen=True)
 class Costs:
-    """Latencies that no recorder sees, in ns: launch, stream, wait, hand-over; and a call's length."""
+    """Latencies that no recorder sees, in ns: launch, stream, wait, hand-over; and a call's length.
+
+    `queue` is how much work a stream holds before launch calls are held up; 0 for no limit.
+    """
 
     launch: int = 5_000
     spacing: int = 1_000
     wake: int = 4_000
     hand_over: int = 3_000
     call: int = 6_000
+    queue: int = 0
 
 
 def program(
@@ -53,6 +57,43 @@ def program(
         Whether work is handed over to a second thread.
     """
     return _draw(random.Random(seed), length, list(range(streams)), events, threads, iter(range(10**9)))
+
+
+def changed(
+    instructions: Sequence[Instruction], factor: Callable[[str, int], float], *, waits: bool = True
+) -> list[Instruction]:
+    """Return a program with other durations.
+
+    Parameters
+    ----------
+    instructions : sequence
+        Of `program`.
+    factor : callable
+        Of the kind of what takes time (``op``: an operator, ``aten``: the one that launches, ``kernel``,
+        ``copy``) and the number of its instruction: what its duration is multiplied by.
+    waits : bool
+        Whether calls that wait for a device stay.
+
+    Examples
+    --------
+    >>> changed([("op", 0, 100), ("device", 1, 0, 0)], lambda kind, number: 0.5, waits=False)
+    [('op', 0, 50)]
+    """
+    out: list[Instruction] = []
+    for kind, i, *arguments in instructions:
+        if kind == "op":
+            out.append((kind, i, int(arguments[0] * factor("op", i))))
+        elif kind in ("launch", "graph"):
+            stream, durations, before = arguments
+            durations = [int(dur * factor("kernel", i)) for dur in durations]
+            out.append((kind, i, stream, durations, int(before * factor("aten", i))))
+        elif kind == "copy":
+            out.append((kind, i, arguments[0], int(arguments[1] * factor("copy", i))))
+        elif kind == "hand-over":
+            out.append((kind, i, changed(arguments[0], factor, waits=waits)))
+        elif waits or kind not in _WAITS:
+            out.append((kind, i, *arguments))
+    return out
 
 
 def _draw(
@@ -157,6 +198,13 @@ class Run:
         self.stretches.setdefault(made.resource, []).append(made)
         return made
 
+    def _queue(self, stream: int, call: Stretch) -> None:
+        """Let a launch call last until the queue of its stream has room."""
+        size, own = self._costs.queue, self.stretches.get(f"s{stream}", [])
+        if size and len(own) >= size and own[-size].start > call.end:
+            call.end, call.cause = own[-size].start, (own[-size].start, own[-size])
+            self._clock[call.resource] = call.end
+
     def _block(self, call: Stretch, cause: Stretch | None) -> None:
         """Let a call last until its cause is done, if that is later."""
         if cause is None or cause.end <= call.start or cause.end + self._costs.wake <= call.end:
@@ -173,6 +221,7 @@ class Run:
             name = "cudaLaunchKernel" if kind == "launch" else "cudaGraphLaunch"
             call = self._host(thread, f"{name}#{i}", self._costs.call, "launch")
             for k, dur in enumerate(arguments[1]):
+                self._queue(arguments[0], call)
                 self._device(arguments[0], f"kernel{i}.{k}", dur, call)
         elif kind == "event":
             record = self._host(thread, f"cudaEventRecord#{i}", 900, "launch")

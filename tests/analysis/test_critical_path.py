@@ -182,3 +182,18 @@ def test_it_ends_with_what_ends_later(kernel: str, later: End) -> None:
     last = critical_path(trace, end="last")
     assert last.equals(critical_path(trace, end=later))
     assert last["end_ns"].max() == trace.span.end
+
+
+def test_a_wait_for_work_from_before_the_recording() -> None:
+    """Its launch is not on record; but streams are in order, and the call returns after it."""
+    trace = draw(
+        """
+        main:     [sync            ][mm] [sync  ]
+        stream 7: [a ][b  ][c    ]      [gemm]
+        """,
+        launches=[("mm", "gemm")],
+        categories={"sync": "sync"},
+    )
+    sums = critical_path(trace, by="class").set_index("class")["path_ns"]
+    assert sums["kernel"] > sums["wait-wakeup"] + sums["host-operator"]
+    assert {"a", "b", "c", "gemm"} <= set(critical_path(trace)["name"].astype(str))

@@ -35,7 +35,7 @@ VERBS = {
         "hotspots",
         "layers",
     ),
-    *("overview", "phases", "sandwich", "save", "summary", "why"),
+    *("overview", "phases", "sandwich", "save", "summary", "what_if", "why"),
 }
 FACTS = {"headline", "pending", "plot", "selected", "selection", "trace", "trust", "verdict"}
 

@@ -18,7 +18,7 @@ from notebook_prof.profiles.plot import VIEWS
 from notebook_prof.profiles.renamed import member
 from notebook_prof.testing import draw
 
-NOT_FRAMES = ("Claim", "Verdict", "verdict", "trust", "Overview", "overview")
+NOT_FRAMES = ("Claim", "Verdict", "verdict", "trust", "Overview", "overview", "WhatIf", "what_if")
 METHODS = [name for name in analysis.__all__ if name not in NOT_FRAMES]
 
 

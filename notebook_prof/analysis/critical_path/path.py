@@ -66,6 +66,15 @@ def paths(
     list of Span
         One for each step, by number; for a window without `step`, and where there are no steps, a single one.
     """
+    spans = windows(graph, window=window, step=step, end=end)
+    last = last_work(graph, spans)
+    return [_span(graph, one, row, end) for one, row in zip(spans, last, strict=True) if one[2] > one[1]]
+
+
+def windows(
+    graph: Dependences, *, window: WindowLike = None, step: Numbers = None, end: End = "host"
+) -> list[tuple[int, int, int]]:
+    """Return number (-1 where it is no step), begin and end of what `paths` walks; its errors."""
     if end not in get_args(End):
         raise OptionError(f"end={end!r} is not known: {nearest(str(end), get_args(End))}")
     trace = graph.resources.trace
@@ -74,15 +83,12 @@ def paths(
         raise SelectionError(f"there is no step {missing[0]}: {nearest(str(missing[0]), numbers)}")
     if window is not None and step is None:
         cut = Window.of(window)
-        spans = [(-1, cut.start, cut.end)]
-    elif step is None and not len(trace.steps):
-        spans = [(-1, 0, trace.span.end)]
-    else:
-        table = step_spans(trace, window, step)
-        columns = (table["step"], table["ts"], table["ts"] + table["dur"])
-        spans = list(zip(*(column.astype(np.int64).tolist() for column in columns), strict=True))
-    last = _last_work(graph, spans)
-    return [_span(graph, one, row, end) for one, row in zip(spans, last, strict=True) if one[2] > one[1]]
+        return [(-1, cut.start, cut.end)]
+    if step is None and not len(trace.steps):
+        return [(-1, 0, trace.span.end)]
+    table = step_spans(trace, window, step)
+    columns = (table["step"], table["ts"], table["ts"] + table["dur"])
+    return list(zip(*(column.astype(np.int64).tolist() for column in columns), strict=True))
 
 
 def _span(graph: Dependences, span: tuple[int, int, int], row: int, end: End) -> Span:
@@ -95,7 +101,7 @@ def _span(graph: Dependences, span: tuple[int, int, int], row: int, end: End) ->
     return Span(number, "host", graph.main, behind, walk(graph, start, until))
 
 
-def _last_work(graph: Dependences, spans: Sequence[tuple[int, int, int]]) -> list[int]:
+def last_work(graph: Dependences, spans: Sequence[tuple[int, int, int]]) -> list[int]:
     """Return the row of the device work of each span that ends last; -1 without any.
 
     The work of a step is what belongs to it; that of a window what was launched in it.

@@ -87,6 +87,8 @@ class Resources:
         Rows of the slices of each thread, and of the work of each stream, that are not empty.
     pid : dict of int to int
         Process of each track; -1 where it is not known.
+    parent : ndarray of int64, shape (slices,)
+        Row of the slice around each; -1 at the top.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -114,7 +116,7 @@ class Resources:
                 self.threads[track] = rows
             elif what == "stream" and len(rows := rows[work[rows]]):
                 self.streams[track] = rows
-        self._parent = ints(slices["parent"])
+        self.parent: IntArray = ints(slices["parent"])
         self._segments: dict[int, Segments] = {}
 
     @property
@@ -158,7 +160,7 @@ class Resources:
         """Return places in `rows` of the parents that the Trace has; None where one is not open there."""
         if track in self.streams:
             return None
-        parent = self._parent[rows]
+        parent = self.parent[rows]
         if (self.track[parent[parent >= 0]] != track).any():
             return None
         place_of = np.searchsorted(rows, parent)

@@ -123,8 +123,15 @@ def graph_events(resources: Resources, streams: dict[int, StreamWork]) -> int:
     return int(other.sum())
 
 
-def recorded_events(resources: Resources, streams: dict[int, StreamWork], table: pd.DataFrame) -> int:
-    """Let work wait for the events that the file tells of; return how many it tells.
+def recorded_event_pairs(
+    resources: Resources, streams: dict[int, StreamWork], table: pd.DataFrame
+) -> dict[int, tuple[IntArray, IntArray]]:
+    """Pair work with the work of other streams whose events it waits for, as the file tells.
+
+    Returns
+    -------
+    dict of int to (ndarray of int64, ndarray of int64)
+        By stream: places of the work that waits, and rows of what it waits for; one may wait for several.
 
     Notes
     -----
@@ -143,13 +150,21 @@ def recorded_events(resources: Resources, streams: dict[int, StreamWork], table:
         one, hit = streams[int(track)], np.flatnonzero(keep & (source == track))
         at = np.searchsorted(one.when, resources.ts[recorded[hit]], side="right") - 1
         row[hit] = np.where(at >= 0, one.rows[one.order[np.maximum(at, 0)]], -1)
-    total = 0
+    pairs = {}
     for track in np.unique(target[keep]):
         one, hit = streams[int(track)], np.flatnonzero(keep & (target == track) & (row >= 0))
         at = np.searchsorted(one.when, resources.ts[waiting[hit]], side="left")
         hit, at = hit[at < len(one.rows)], at[at < len(one.rows)]
-        _set_events(one, resources.end, one.order[at], row[hit], "event")
-        total += len(hit)
+        pairs[int(track)] = one.order[at], row[hit]
+    return pairs
+
+
+def recorded_events(resources: Resources, streams: dict[int, StreamWork], table: pd.DataFrame) -> int:
+    """Let work wait for the events that the file tells of; return how many it tells."""
+    total = 0
+    for track, (places, source) in recorded_event_pairs(resources, streams, table).items():
+        _set_events(streams[track], resources.end, places, source, "event")
+        total += len(places)
     return total
 
 

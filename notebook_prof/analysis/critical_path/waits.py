@@ -138,25 +138,58 @@ def device_waits(resources: Resources, streams: dict[int, StreamWork], table: pd
         Calls in which nothing that they could wait for ended waited for nothing, and are left out. Work
         that ends after a call was not what it waited for.
     """
-    rows = np.flatnonzero(waiting_calls(resources))
-    begin, end = resources.ts[rows], resources.end[rows]
-    only, until = _scopes(resources, rows, table)
+    waiting = waitable_work(resources, streams, table)
+    rows, begin, end = waiting.calls, resources.ts[waiting.calls], resources.end[waiting.calls]
     best, second = begin.copy(), begin.copy()
     cause = np.full(len(rows), -1)
+    for work in waiting.work:
+        done = np.where(work >= 0, resources.end[work], -FAR)
+        fits = (done > begin) & (done <= end)
+        later = fits & (done > best)
+        second = np.where(later, best, np.where(fits, np.maximum(second, done), second))
+        cause = np.where(later, work, cause)
+        best = np.where(later, done, best)
+    hit = cause >= 0
+    return Waits.of_calls(resources, rows[hit], best[hit], cause[hit], "wait", (best - second)[hit])
+
+
+class Waitable(NamedTuple):
+    """What each call that waits for a device could wait for.
+
+    Attributes
+    ----------
+    calls : ndarray of int64, shape (calls,)
+        Rows of the calls, in the order of rows.
+    work : list of ndarray of int64, shape (calls,)
+        For each stream, the row of the work that ends last of what had been launched before; -1 where the
+        call does not wait for this stream, or nothing had been launched. For streams that were busy when the
+        recording began, also the last work of before.
+    """
+
+    calls: IntArray
+    work: list[IntArray]
+
+
+def waitable_work(
+    resources: Resources, streams: dict[int, StreamWork], table: pd.DataFrame | None
+) -> Waitable:
+    """Find what calls that wait for a device could wait for; parameters of `device_waits`."""
+    rows = np.flatnonzero(waiting_calls(resources))
+    only, until = _scopes(resources, rows, table)
+    work = []
     for track, stream in streams.items():
         ends = stream.end[stream.order]
         highest = np.maximum.accumulate(ends)
         which = np.maximum.accumulate(np.where(ends == highest, np.arange(len(ends)), 0))
         at = np.searchsorted(stream.when, until, side="left") - 1
-        last = np.maximum(at, 0)
-        done = np.where(at >= 0, highest[last], -FAR)
-        fits = (done > begin) & (done <= end) & ((only == -1) | (only == track))
-        later = fits & (done > best)
-        second = np.where(later, best, np.where(fits, np.maximum(second, done), second))
-        cause = np.where(later, stream.rows[stream.order[which[last]]], cause)
-        best = np.where(later, done, best)
-    hit = cause >= 0
-    return Waits.of_calls(resources, rows[hit], best[hit], cause[hit], "wait", (best - second)[hit])
+        last = stream.rows[stream.order[which[np.maximum(at, 0)]]]
+        for_it = (only == -1) | (only == track)
+        work.append(np.where((at >= 0) & for_it, last, -1))
+        launched = np.flatnonzero(stream.call >= 0)
+        if len(launched) and launched[0]:  # work of which the launch is not on record, since it was earlier
+            before = stream.rows[int(np.argmax(stream.end[: launched[0]]))]
+            work.append(np.where(for_it, before, -1))
+    return Waitable(rows, work)
 
 
 def blocking_copies(resources: Resources, stream: StreamWork) -> Waits:

@@ -144,6 +144,12 @@ def loader_throughput(trace: Trace) -> pd.DataFrame:
     return THROUGHPUT.of_rows(rows)
 
 
+def schedules(trace: Trace) -> list[tuple[int, Schedule]]:
+    """Return the schedule of each loader of which enough batches were recorded, by its row of `loaders`."""
+    every = [(loader, _schedule(trace, loader, steady)) for loader, steady in _steady(trace)]
+    return [(loader, schedule) for loader, schedule in every if schedule is not None]
+
+
 def _steady(trace: Trace) -> list[tuple[int, pd.DataFrame]]:
     """Return the batches of each loader without those that were made ahead."""
     return once(trace, "loader steady", lambda: _steady_batches(trace))

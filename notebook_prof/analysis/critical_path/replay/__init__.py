@@ -1,0 +1,1 @@
+"""The recorded dependences run forwards again with changed durations."""

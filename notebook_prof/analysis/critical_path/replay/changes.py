@@ -1,0 +1,241 @@
+"""What is asked of a replay, as factors of slices and waits that are gone."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from ....errors import OptionError, SelectionError, nearest
+from ....trace import PHASES
+from ....trace.arrays import BoolArray, FloatArray, IntArray
+from ..dependences import Dependences
+from ..resources import WAITS
+from ..waits import waiting_calls
+from .forward import Change
+
+REMOVABLE: Final = ("sync", "copy")
+"""Waits that can be taken out: calls that wait for a device, and waits of copies for themselves."""
+_WITHOUT: Final = {"sync": "no call waits for a device", "copy": "no copy blocks"}
+
+
+@dataclass(frozen=True)
+class Question:
+    """The arguments of `what_if`.
+
+    Attributes
+    ----------
+    scale : mapping of str to float
+    line : mapping of int or str to float
+    phase : mapping of str to float
+    remove : tuple of str
+    data, launch : float
+    workers : int, optional
+    overlap_communication : bool
+    """
+
+    scale: Mapping[str, float] = field(default_factory=dict)
+    line: Mapping[int | str, float] = field(default_factory=dict)
+    phase: Mapping[str, float] = field(default_factory=dict)
+    remove: tuple[str, ...] = ()
+    data: float = 1.0
+    launch: float = 1.0
+    workers: int | None = None
+    overlap_communication: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the numbers and words; OptionError, SelectionError."""
+        for name, factors in (("scale", self.scale), ("line", self.line), ("phase", self.phase)):
+            if not isinstance(factors, Mapping):
+                raise OptionError(f"{name}={factors!r} is no dict of what to scale and by how much")
+            for key, value in factors.items():
+                _check_factor(f"{name}[{key!r}]", value)
+        _check_factor("data", self.data)
+        _check_factor("launch", self.launch)
+        for word in self.remove:
+            if word not in REMOVABLE:
+                raise OptionError(f"remove={word!r} is not known: {nearest(str(word), REMOVABLE)}")
+        for word in self.phase:
+            if word not in PHASES:
+                raise SelectionError(f"there is no phase {word!r}: {nearest(str(word), PHASES)}")
+        if self.workers is not None and (not isinstance(self.workers, int | np.integer) or self.workers < 0):
+            raise OptionError(f"workers={self.workers!r} is no number of workers: 0 or more")
+        if self.workers is not None and self.data != 1:
+            raise OptionError("workers= says how long steps wait for input: give workers= or data=, not both")
+
+    def __str__(self) -> str:
+        parts = [f"{key} × {value:g}" for key, value in self.scale.items()]
+        parts += [f"line {key} × {value:g}" for key, value in self.line.items()]
+        parts += [f"phase {key} × {value:g}" for key, value in self.phase.items()]
+        parts += [
+            f"{name} × {value:g}"
+            for name, value in (("data", self.data), ("launch", self.launch))
+            if value != 1
+        ]
+        both = {*self.remove} == {*REMOVABLE}
+        parts += ["nothing waits for a device"] if both else [_WITHOUT[word] for word in self.remove]
+        parts += [f"{self.workers} workers"] * (self.workers is not None)
+        parts += ["communication overlaps"] * self.overlap_communication
+        return ", ".join(parts)
+
+
+def _check_factor(name: str, value: Any) -> None:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float | np.number)
+        or not math.isfinite(value)
+        or value < 0
+    ):
+        raise OptionError(f"{name}={value!r} is no factor: 0 takes it out, 0.5 halves it, 1 leaves it")
+
+
+def change_of(graph: Dependences, question: Question, *, data: float | None = None) -> Change:
+    """Return what a question changes in a recording.
+
+    Parameters
+    ----------
+    graph : Dependences
+    question : Question
+    data : float, optional
+        In place of that of the question.
+
+    Returns
+    -------
+    Change
+
+    Raises
+    ------
+    SelectionError
+        If a name or a line does not occur.
+    """
+    resources = graph.resources
+    factor = np.ones(len(resources.ts))
+    if question.scale:
+        factor *= _by_name(graph, question.scale)
+    for key, value in question.line.items():
+        factor[_of_line(graph, key)] *= value
+    phases = resources.trace.slices["phase"].cat
+    for key, value in question.phase.items():
+        factor[_is_word(phases, key)] *= value
+    by_data = question.data if data is None else data
+    removed = np.zeros(len(factor), bool)
+    if by_data != 1:
+        factor[_is_word(phases, "data") | _on_workers(graph)] *= by_data
+    if question.launch != 1:
+        factor[resources.category("launch")] *= question.launch
+    if "sync" in question.remove:
+        removed |= waiting_calls(resources)
+    if "copy" in question.remove:
+        for waits in graph.threads.values():
+            removed[waits.slice[waits.kind == WAITS.index("copy")]] = True
+    gone = (factor == 0) & resources.on_threads()
+    if question.launch == 0:  # calls that cost nothing still wait for what they waited for
+        gone &= ~resources.category("launch")
+    removed |= gone
+    detached = None
+    if question.overlap_communication:
+        detached = communication(graph)
+        if not detached.any():
+            raise SelectionError("there is no communication on a device that something else could overlap")
+    return Change(factor, question.launch, removed, detached)
+
+
+def communication(graph: Dependences) -> BoolArray:
+    """Return which device work is communication; shape (work,), stream after stream."""
+    rows = [stream.rows for stream in graph.streams.values()]
+    if not rows:
+        return np.zeros(0, bool)
+    return graph.resources.category("collective")[np.concatenate(rows)]
+
+
+def _is_word(column: Any, word: str) -> BoolArray:
+    """Return which rows of a categorical column have a word."""
+    return np.asarray(np.append(column.categories == word, False)[column.codes.to_numpy()], dtype=bool)
+
+
+def _on_workers(graph: Dependences) -> BoolArray:
+    """Return which slices are on threads that make batches for a DataLoader."""
+    loader = WAITS.index("loader")
+    makers = {
+        int(t) for waits in graph.threads.values() for t in np.unique(waits.track[waits.kind == loader])
+    }
+    makers -= {graph.main}
+    return np.isin(graph.resources.track, sorted(makers))
+
+
+def _of_line(graph: Dependences, line: int | str) -> BoolArray:
+    column = graph.resources.trace.slices["line"].cat
+    labels = [str(label) for label in column.categories]
+    if isinstance(line, str):
+        if line not in labels:
+            raise SelectionError(
+                f"there is no line {line!r}: {nearest(line, labels) if labels else 'no lines were recorded'}"
+            )
+        return _is_word(column, line)
+    fits = [label for label in labels if label.rpartition(":")[2] == str(int(line))]
+    cells = [label for label in fits if label.startswith("cell")]
+    fits = cells if len(cells) == 1 else fits
+    if not fits:
+        numbers = sorted({label.rpartition(":")[2] for label in labels})
+        near = nearest(str(line), numbers) if numbers else "no lines were recorded"
+        raise SelectionError(f"there is no line {line}: {near}")
+    if len(fits) > 1:
+        raise SelectionError(f"several files have a line {line}: choose from {', '.join(fits)}")
+    return _is_word(column, fits[0])
+
+
+def _by_name(graph: Dependences, scale: Mapping[str, float]) -> FloatArray:
+    """Return factors by name: a slice counts for what is inside, and for the device work launched there."""
+    resources = graph.resources
+    names = resources.trace.slices["name"].cat
+    words = [str(word) for word in names.categories]
+    of_word = np.full(len(words) + 1, np.nan)
+    present = np.zeros(len(words) + 1, bool)
+    present[np.unique(names.codes.to_numpy())] = True
+    for key, value in scale.items():
+        hits = _matching(key, words)
+        hits = [number for number in hits if present[number]]
+        if not hits:
+            existing = [word for word, there in zip(words, present, strict=False) if there]
+            raise SelectionError(f"no slice is called {key!r}: {_near(key, existing)}")
+        of_word[hits] = value
+    of_word[-1] = np.nan
+    own = of_word[names.codes.to_numpy()]
+    around = _inherited(own, resources.parent)
+    host = resources.on_threads()
+    out = np.where(host, around, np.nan)
+    call = resources.call
+    launched = np.where(call >= 0, np.append(out, np.nan)[call], np.nan)
+    out = np.where(host, out, np.where(np.isnan(own), launched, own))
+    return np.where(np.isnan(out), 1.0, out)
+
+
+def _matching(key: str, words: Sequence[str]) -> list[int]:
+    exact = [number for number, word in enumerate(words) if word == key]
+    if exact or "*" not in key:
+        return exact
+    pattern = re.compile(".*".join(map(re.escape, key.split("*"))), re.DOTALL)
+    return [number for number, word in enumerate(words) if pattern.fullmatch(word)]
+
+
+def _near(key: str, words: Iterable[str]) -> str:
+    words = list(words)
+    text = nearest(key, words)
+    if text.startswith("choose"):
+        inside = [word for word in words if key.lower() in word.lower()][:3]
+        if inside:
+            return "did you mean " + " or ".join(map(repr, inside)) + "?"
+        return "`*` stands for any text, as in 'aten::conv*'"
+    return text
+
+
+def _inherited(own: FloatArray, parent: IntArray) -> FloatArray:
+    """Return the value of the nearest slice around that has one, or its own."""
+    source = np.append(np.where(np.isnan(own), parent, np.arange(len(own))), -1)
+    while (source[source] != source).any():
+        source = source[source]
+    return np.asarray(np.append(own, np.nan)[source[:-1]], dtype=np.float64)

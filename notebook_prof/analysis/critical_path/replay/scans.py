@@ -1,0 +1,137 @@
+"""Scans: how much work threads had done by each instant, and runs of work of one stream. Pure numpy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ....trace.arrays import BoolArray, FloatArray, IntArray
+from ..segments import FAR
+from .constraints import Constraints
+
+_NONE: Final = np.empty(0, np.int64)
+
+
+class Clocks:
+    """Work of threads up to instants of the recording: its own, or with the time that slices own scaled.
+
+    Parameters
+    ----------
+    edges : Constraints
+    factor : ndarray of float64, shape (slices,), optional
+        Of the time that each slice owns itself; what belongs to nobody stays.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> from notebook_prof.analysis.critical_path.dependences import dependences
+    >>> from notebook_prof.analysis.critical_path.replay.constraints import constraints
+    >>> trace = draw("main: [mm ][add]")
+    >>> edges = constraints(dependences(trace))
+    >>> Clocks(edges, np.array([0.5, 1.0])).work(np.array([0, 0, 0]), np.array([2, 5, 9])).tolist()
+    [1, 2, 6]
+    """
+
+    def __init__(self, edges: Constraints, factor: FloatArray | None = None) -> None:
+        self._edges = edges
+        self._factor = factor
+        self._sums: dict[int, tuple[IntArray, IntArray, FloatArray] | None] = {}
+
+    def work(self, thread: IntArray, instants: IntArray) -> IntArray:
+        """Return how much of its work each thread had done; the difference of two instants is what counts."""
+        out = instants.copy()
+        for number in np.unique(thread):
+            sums = self._of_thread(int(number))
+            if sums is None:
+                continue
+            at, total, scale = sums
+            here = thread == number
+            now = instants[here]
+            k = np.maximum(np.searchsorted(at, now, side="right") - 1, 0)
+            inside = np.rint((now - at[k]) * scale[k]).astype(np.int64)
+            out[here] = np.where(k > 0, total[k] + inside, now)
+        return out
+
+    def _of_thread(self, number: int) -> tuple[IntArray, IntArray, FloatArray] | None:
+        """Return segments with the scaled work before each; None where nothing is scaled."""
+        if self._factor is None or number < 0:
+            return None
+        if number not in self._sums:
+            cut = self._edges.graph.segments(int(self._edges.threads[number]))
+            scale = np.append(self._factor, 1.0)[cut.owner]
+            if (scale == 1.0).all():
+                self._sums[number] = None
+            else:
+                length = np.rint(np.diff(cut.at) * scale[:-1]).astype(np.int64)
+                length[0] = 0  # before the first slice
+                first = int(cut.at[1]) if len(cut.at) > 1 else 0
+                total = first + np.concatenate([[0], np.cumsum(length)])
+                self._sums[number] = cut.at, total, scale
+        return self._sums[number]
+
+
+@dataclass
+class Runs:
+    """Work cut where more than one thing can bind its start.
+
+    Attributes
+    ----------
+    first : ndarray of bool, shape (work,)
+        Where a run begins.
+    number : ndarray of int64, shape (work,)
+        Run of each piece of work.
+    begins : ndarray of int64, shape (runs,)
+        Place of the first work of each.
+    piece : ndarray of int64, shape (runs,)
+        Piece of a thread that launched it; -1 without.
+    """
+
+    first: BoolArray
+    number: IntArray
+    begins: IntArray
+    piece: IntArray
+
+
+def runs_of(edges: Constraints, cut: BoolArray) -> Runs:
+    """Cut work into runs: at `cut`, where another piece launched it, and where work is not one after another.
+
+    Parameters
+    ----------
+    edges : Constraints
+    cut : ndarray of bool, shape (work,)
+        Where a run has to begin in any case.
+    """
+    work = edges.work
+    count = len(work.rows)
+    piece = np.full(count, -1)
+    launched = np.flatnonzero(work.thread >= 0)
+    piece[launched] = edges.piece(work.thread[launched], work.launched[launched])
+    first = cut | (work.before != np.arange(count) - 1)
+    if count:
+        first[0] = True
+    # what has no launch belongs to the run before it
+    last = np.maximum.accumulate(np.where(piece >= 0, np.arange(count), -1)) if count else _NONE
+    stream_begin = np.maximum.accumulate(np.where(work.before < 0, np.arange(count), 0)) if count else _NONE
+    filled = np.where(last >= stream_begin, piece[np.maximum(last, 0)], -1) if count else _NONE
+    first[1:] |= filled[1:] != filled[:-1]
+    begins = np.flatnonzero(first)
+    return Runs(first, np.cumsum(first) - 1, begins, filled[begins])
+
+
+def running_maximum(value: IntArray, valid: BoolArray, run: IntArray, runs: int) -> IntArray:
+    """Return the running maximum inside of each run; `-FAR` before the first valid value."""
+    if not valid.any():
+        return np.full(len(value), -FAR)
+    low, high = int(value[valid].min()), int(value[valid].max())
+    width = high - low + 2
+    if width * max(runs, 1) < FAR:
+        shifted = np.where(valid, value - low + 1, 0) + run * width
+        best = np.maximum.accumulate(shifted) - run * width
+        return np.where(best > 0, best + low - 1, -FAR)
+    rank = np.empty(len(value), np.int64)
+    order = np.argsort(np.where(valid, value, low - 1), kind="stable")
+    rank[order] = np.arange(len(value))
+    best = np.maximum.accumulate(rank + run * len(value)) - run * len(value)
+    return np.where(valid[order[best]], value[order[best]], -FAR)

@@ -1,0 +1,252 @@
+"""What if: laws on every kind of recording, drawings, errors, and real files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from notebook_prof import Profile, TraceBuilder
+from notebook_prof.analysis.critical_path.dependences import dependences
+from notebook_prof.analysis.critical_path.replay.constraints import constraints
+from notebook_prof.analysis.critical_path.replay.forward import replay, replay_within_queues
+from notebook_prof.errors import OptionError, SelectionError
+from notebook_prof.readers import read_trace
+from notebook_prof.testing import draw
+from notebook_prof.trace import Trace
+
+from .. import samples
+
+SMALL = 3_000_000
+KINDS = sorted(
+    name
+    for name in samples.kinds()
+    if samples.path_of(name).is_file() and samples.path_of(name).stat().st_size < SMALL
+)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_of_recording(name: str) -> None:
+    """Unchanged it is the recording, to the nanosecond."""
+    profile = Profile(read_trace(samples.path_of(name)))
+    edges = constraints(dependences(profile.trace))
+    resources = edges.graph.resources
+    replays = replay_within_queues(edges, [replay(edges).change])
+    assert replays is not None
+    for one in (replay(edges), *replays):
+        assert (one.start == edges.work.start).all()
+        assert (one.end == edges.work.end).all()
+        for track, rows in resources.threads.items():
+            for instants in (resources.ts[rows], resources.end[rows]):
+                assert (one.now(np.full(len(rows), track), instants) == instants).all()
+
+
+def loop() -> Trace:
+    """Steps that read, launch, and wait for their kernel."""
+    return draw(
+        """
+        steps:    [0                      ][1                      ]
+        main:     [next/data][mm] [sync   ][next/data][mm] [sync   ]
+        stream 7:               [gemm  ]                 [gemm  ]
+        """,
+        launches=[("mm", "gemm")],
+        categories={"sync": "sync"},
+        unit_ns=1000,
+    )
+
+
+def test_kernels_and_input_that_take_less() -> None:
+    profile = Profile(loop())
+    assert profile.what_if(scale={"gemm": 0.5}).gain == 4000
+    assert profile.what_if(data=0).gain == 11_000
+    assert profile.what_if(phase={"data": 0.5}).gain == 5500
+    both = profile.what_if(scale={"gemm": 0.5}, data=0)
+    assert both.gain == 15_000
+    assert both.steps["after_ns"].tolist() == [both.after, both.after]
+    assert profile.what_if(scale={"gemm": 2}).gain == -8000
+    one = profile.what_if(data=0, step=1)
+    assert one.before == 25_000
+    assert one.steps["step"].tolist() == [1]
+
+
+def test_an_operator_scales_what_it_calls_and_launches() -> None:
+    builder = TraceBuilder()
+    main, stream = builder.track("main", tid=1), builder.track("s", "stream", device=0, stream=7)
+    host = builder.slices(
+        ts=[0, 20, 50, 100], dur=[100, 20, 20, 60], name=["conv", "mm", "add", "sync"],
+        category=["operator", "operator", "operator", "sync"], track=main,
+    )  # fmt: skip
+    work = builder.slices(ts=[50], dur=[100], name="gemm", category="kernel", track=stream)
+    builder.flows("launch", host[1:2], work)
+    profile = Profile(builder.seal())
+
+    def lengths(**scale: float) -> tuple[int, int, int]:
+        slices = profile.what_if(scale=scale).trace.slices.set_index("name")["dur"]
+        return slices["conv"], slices["mm"], slices["gemm"]
+
+    assert lengths(conv=0.5) == (50, 10, 50)
+    assert lengths(conv=0.5, mm=1) == (60, 20, 100)
+    assert lengths(conv=0.5, gemm=1) == (50, 10, 100)
+    assert lengths(**{"c*v": 0.5}) == (50, 10, 50)
+    assert lengths(**{"*m*": 0.5}) == (90, 10, 50)
+
+
+def behind() -> Trace:
+    """A host that waits for its kernel at the end of each of three steps."""
+    builder = TraceBuilder()
+    main, stream = builder.track("main", tid=1), builder.track("s", "stream", device=0, stream=7)
+    at = np.arange(3) * 100_000
+    calls = builder.slices(ts=at, dur=[10_000] * 3, name="cudaLaunchKernel", category="launch", track=main)
+    work = builder.slices(ts=at + 15_000, dur=[80_000] * 3, name="gemm", category="kernel", track=stream)
+    builder.slices(
+        ts=at + 10_000, dur=[90_000] * 3, name="cudaDeviceSynchronize", category="sync", track=main
+    )
+    builder.flows("launch", calls, work)
+    builder.steps(np.arange(3), at, np.full(3, 100_000), "mark")
+    return builder.seal()
+
+
+def test_without_waits_devices_still_need_their_time() -> None:
+    """The host would be done at once; what the device falls behind counts."""
+    answer = Profile(behind()).what_if(remove="sync")
+    assert answer.steps["after_ns"].sum() == 30_000
+    assert 80_000 <= answer.after <= 90_000
+    assert (answer.steps["after_ns"] + answer.steps["backlog_ns"]).mean() == pytest.approx(
+        answer.after, abs=1
+    )
+
+
+def test_launches_that_cost_nothing() -> None:
+    answer = Profile(behind()).what_if(launch=0)
+    assert answer.gain == 15_000
+    assert Profile(behind()).what_if(launch=0.5).gain == 7_500
+
+
+def test_communication_that_overlaps_is_an_upper_bound() -> None:
+    trace = draw(
+        """
+        main:     [mm][all]    [sync              ]
+        stream 7:     [ncclAllReduce][gemm]
+        """,
+        launches=[("mm", "ncclAllReduce"), ("all", "gemm")],
+        categories={"sync": "sync", "ncclAllReduce": "collective"},
+    )
+    answer = Profile(trace).what_if(overlap_communication=True)
+    assert answer.lower == 0
+    assert answer.gain is not None
+    assert 0 < answer.gain == answer.upper
+    with pytest.raises(SelectionError, match="no communication"):
+        Profile(behind()).what_if(overlap_communication=True)
+
+
+def test_an_answer_shows_itself() -> None:
+    answer = Profile(loop()).what_if(scale={"gemm": 0.5})
+    assert str(answer) == (
+        "What if gemm × 0.5: 25 µs → 21 µs a step, 16.0 % less; the replay is off by 0.0 %."
+    )
+    assert "critical path" in repr(answer)
+    assert "<table>" in answer._repr_html_()
+    path = answer.critical_path
+    assert path["dur_ns"].sum() == answer.steps["after_ns"].sum()
+    names = Profile(loop()).trace.slices["name"].astype(str)
+    rows = path["slice"].dropna().to_numpy(np.int64)
+    assert names.iloc[rows].tolist() == path.loc[path["slice"].notna(), "name"].astype(str).tolist()
+
+
+def test_what_cannot_be_asked_is_said() -> None:
+    ask = Profile(loop()).what_if
+    for wrong, text in (
+        ({}, "something to change"),
+        ({"data": -1}, "no factor"),
+        ({"scale": {"gemm": float("nan")}}, "no factor"),
+        ({"scale": 0.5}, "no dict"),
+        ({"remove": "syncs"}, "'sync'"),
+        ({"workers": -1}, "no number of workers"),
+        ({"workers": 2, "data": 0}, "workers= or data="),
+        ({"data": 0, "end": "devices"}, "'device'"),
+    ):
+        with pytest.raises(OptionError, match=text):
+            ask(**wrong)
+    for wrong, text in (
+        ({"scale": {"gem": 0.5}}, "'gemm'"),
+        ({"phase": {"dta": 0}}, "'data'"),
+        ({"line": {12: 0}}, "no lines were recorded"),
+        ({"data": 0, "step": 7}, "no step 7"),
+    ):
+        with pytest.raises(SelectionError, match=text):
+            ask(**wrong)
+
+
+def test_lines_by_number_or_label() -> None:
+    builder = TraceBuilder()
+    names = ["x.py:1  a", "x.py:2  b", "y.py:1  c"]
+    builder.slices(
+        ts=[0, 10, 30], dur=[10, 20, 5], name=names, category="python", track=builder.track("main")
+    )
+    profile = Profile(builder.seal())
+    assert profile.what_if(line={2: 0}).after == 15
+    assert profile.what_if(line={"y.py:1": 0, 2: 0.5}).after == 20
+    with pytest.raises(SelectionError, match=r"x\.py:1, y\.py:1"):
+        profile.what_if(line={1: 0})
+    with pytest.raises(SelectionError, match="'2'"):
+        profile.what_if(line={22: 0})
+
+
+def test_without_launches_there_is_no_answer() -> None:
+    answer = Profile(draw("main:     [mm]\nstream 7:    [gemm]")).what_if(scale={"gemm": 0.5})
+    assert answer.refused
+    assert "no launch" in answer.reason
+    assert answer.after is answer.gain is answer.lower is answer.upper is None
+    assert "refused" in str(answer)
+    assert "refused" in answer._repr_html_()
+    assert answer.critical_path.empty
+    assert answer.classes.empty
+
+
+def test_without_a_loader_workers_are_not_predicted() -> None:
+    answer = Profile(loop()).what_if(workers=4)
+    assert answer.refused
+    assert "no DataLoader" in answer.reason
+
+
+def test_nothing_at_all() -> None:
+    empty = Profile(TraceBuilder().seal())
+    assert empty.what_if(data=0).refused
+
+
+ERRORS = {
+    "hta/nccl_data.json.gz": (0.005, 0.015),
+    "hta/rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz": (0.004, 0.012),
+    "hta/trace_diff/control.json.gz": (0.05, 0.09),
+    "hta/trace_diff/test.json.gz": (0.08, 0.13),
+    "param_dlrm_8rank/worker1_step_12.1694128201556.pt.trace.json.gz": (0, 0.005),
+    "param_linear/linear_kineto.json.gz": (0, 0.005),
+    "tracelens/h100/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz": (0.002, 0.01),
+    "ascend_msprof/trace_view.json.gz": (0.02, 0.05),
+}
+"""Replay errors of real files; above 0.05 there is no answer."""
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_replay_errors_of_real_files(shared_traces: Path, name: str) -> None:
+    answer = Profile(read_trace(shared_traces / name)).what_if(launch=0.999)
+    least, most = ERRORS[name]
+    assert least <= answer.replay_error <= most
+    assert answer.refused == (answer.replay_error > 0.05)
+    assert ("off by" in answer.reason) == answer.refused
+
+
+def test_a_step_may_end_with_what_ends_later() -> None:
+    for kernel, later in (("[gemm]", "host"), ("[gemm                ]", "device")):
+        trace = draw(
+            f"""
+            steps:    [0             ]
+            main:     [mm]    [add   ]
+            stream 7:     {kernel}
+            """,
+            launches=[("mm", "gemm")],
+        )
+        last, other = (Profile(trace).what_if(scale={"*": 0.5}, end=end) for end in ("last", later))
+        assert (last.before, last.after) == (other.before, other.after)
+        assert last.before == trace.span.end

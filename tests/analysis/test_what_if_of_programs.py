@@ -1,0 +1,188 @@
+"""Replay against simulated programs: one with other durations, run again, is the truth."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from notebook_prof import Profile
+from notebook_prof.analysis.critical_path.dependences import dependences
+from notebook_prof.analysis.critical_path.replay.constraints import Constraints, constraints
+from notebook_prof.analysis.critical_path.replay.forward import Change, Replay, replay, replay_within_queues
+from notebook_prof.analysis.critical_path.resources import WAITS
+from notebook_prof.testing.programs import Costs, Instruction, Run, changed, program
+from notebook_prof.trace import Trace
+
+COUNT = 40
+WORK = re.compile(r"(op|aten|kernel|copy)(\d+)")
+Factor = Callable[[str, int], float]
+
+
+def whole(instructions: Sequence[Instruction]) -> list[Instruction]:
+    """Durations of which a half, a tenth and the like are whole ns."""
+    out: list[Instruction] = []
+    for kind, i, *arguments in instructions:
+        if kind == "op":
+            out.append((kind, i, _round(arguments[0])))
+        elif kind in ("launch", "graph"):
+            durations = [_round(dur) for dur in arguments[1]]
+            out.append((kind, i, arguments[0], durations, _round(arguments[2])))
+        elif kind == "copy":
+            out.append((kind, i, arguments[0], _round(arguments[1])))
+        elif kind == "hand-over":
+            out.append((kind, i, whole(arguments[0])))
+        else:
+            out.append((kind, i, *arguments))
+    return out
+
+
+def _round(ns: int) -> int:
+    return ns // 60 * 60 + 60
+
+
+def factors(trace: Trace, factor: Factor) -> np.ndarray:
+    """The factor of each slice."""
+    out = np.ones(len(trace))
+    for row, name in enumerate(trace.slices["name"].astype(str)):
+        if match := WORK.match(name):
+            out[row] = factor(match[1], int(match[2]))
+    return out
+
+
+def unwaited(trace: Trace, factor: np.ndarray) -> np.ndarray:
+    """The calls that wait; what records the event of one is gone with it."""
+    names = trace.slices["name"].astype(str)
+    calls = {name.split("#")[1] for name in names if name.startswith("cudaEventSynchronize")}
+    records = [name.startswith("cudaEventRecord") and name.split("#")[1] in calls for name in names]
+    factor[np.array(records)] = 0
+    return (trace.slices["category"] == "sync").to_numpy()
+
+
+def errors(
+    factor: Factor, *, waits: bool = True, told: bool = True, queue: int = 0, **options: int | bool
+) -> np.ndarray:
+    """By how much the replayed length of each program is off, as a share of the true length."""
+    out, costs = [], Costs(queue=queue)
+    for seed in range(COUNT):
+        instructions = whole(program(seed, **options))  # type: ignore[arg-type]
+        if queue:
+            instructions = [_without_graphs(one) for one in instructions]
+        run = Run(instructions, costs)
+        true = Run(changed(instructions, factor, waits=waits), costs).end
+        trace = run.trace(waits_told=told)
+        if queue and not dependences(trace).waits(WAITS.index("queue")):
+            continue  # that there is a limit is not on record
+        of_slices = factors(trace, factor)
+        change = Change(of_slices, removed=None if waits else unwaited(trace, of_slices))
+        edges = constraints(dependences(trace))
+        replays = replay_within_queues(edges, [change])
+        assert replays is not None
+        out.append(end_of(replays[0], run.end) / true - 1)
+    return np.abs(out)
+
+
+def _without_graphs(one: Instruction) -> Instruction:
+    kind, i, *arguments = one
+    return ("launch", i, arguments[0], arguments[1][:1], arguments[2]) if kind == "graph" else one
+
+
+def end_of(one: Replay, instant: int) -> int:
+    return int(one.now(np.array([one.edges.graph.main]), np.array([instant]))[0])
+
+
+CHANGES: dict[str, Factor] = {
+    "kernels × 0.5": lambda kind, number: 0.5 if kind == "kernel" else 1,
+    "kernels × 2": lambda kind, number: 2 if kind == "kernel" else 1,
+    "some kernels × 0.2": lambda kind, number: 0.2 if kind == "kernel" and number % 3 == 0 else 1,
+    "host × 0.5": lambda kind, number: 0.5 if kind in ("op", "aten") else 1,
+    "host × 0.1": lambda kind, number: 0.1 if kind in ("op", "aten") else 1,
+    "host × 3": lambda kind, number: 3 if kind in ("op", "aten") else 1,
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_replay_is_the_program_run_again(name: str) -> None:
+    """What is left: a call that finds its work just done needs no wake-up, which no maximum tells."""
+    off = errors(CHANGES[name])
+    assert (off == 0).mean() >= 0.85
+    assert off.mean() < 0.0005
+    assert off.max() < 0.01
+
+
+def test_a_replay_without_waits_is_the_program_run_again() -> None:
+    assert errors(lambda kind, number: 1, waits=False).max() == 0
+
+
+def test_where_no_wait_is_told_a_replay_is_close() -> None:
+    off = errors(CHANGES["host × 0.5"], told=False)
+    assert off.mean() < 0.02
+
+
+@pytest.mark.parametrize(("streams", "queue"), [(1, 16), (2, 9)])
+@pytest.mark.parametrize("name", ["kernels × 0.5", "kernels × 2", "host × 0.1", "no waits"])
+def test_a_full_queue_stays_full(name: str, streams: int, queue: int) -> None:
+    """A stream that holds so many launches holds up the host, also where it did not in the recording."""
+    factor = CHANGES.get(name, lambda kind, number: 1)
+    off = errors(factor, waits=name != "no waits", queue=queue, streams=streams, length=150, threads=False)
+    assert len(off) >= 5
+    assert (off == 0).mean() >= 0.7
+    assert off.max() < 0.01
+
+
+def instants(edges: Constraints, one: Replay) -> Iterator[np.ndarray]:
+    """All instants of threads and of devices in a replay, in one order."""
+    resources = edges.graph.resources
+    for track, rows in resources.threads.items():
+        tracks = np.full(len(rows), track)
+        yield one.now(tracks, resources.ts[rows])
+        yield one.now(tracks, resources.end[rows])
+    yield one.start
+    yield one.end
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.booleans())
+def test_nothing_changed_is_the_recording(seed: int, told: bool) -> None:
+    trace = Run(program(seed)).trace(waits_told=told)
+    edges = constraints(dependences(trace))
+    resources, one = edges.graph.resources, replay(edges)
+    recorded = [x for rows in resources.threads.values() for x in (resources.ts[rows], resources.end[rows])]
+    for replayed, was in zip(
+        instants(edges, one), [*recorded, edges.work.start, edges.work.end], strict=True
+    ):
+        assert (replayed == was).all()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.integers(0, 10**6), st.booleans())
+def test_less_work_lets_nothing_come_later_and_more_nothing_earlier(
+    seed: int, other: int, told: bool
+) -> None:
+    trace = Run(program(seed)).trace(waits_told=told)
+    edges = constraints(dependences(trace))
+    rng = np.random.default_rng(other)
+    less = rng.choice([0.0, 0.3, 0.9, 1.0], len(edges.graph.resources.ts))
+    removed = rng.random(len(less)) < 0.2
+    as_it_was = list(instants(edges, replay(edges)))
+    faster = instants(edges, replay(edges, Change(less, removed=removed)))
+    slower = instants(edges, replay(edges, Change(2 - less)))
+    for was, early, late in zip(as_it_was, faster, slower, strict=True):
+        assert (early <= was).all()
+        assert (late >= was).all()
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6))
+def test_the_path_of_the_answer_partitions_its_steps(seed: int) -> None:
+    answer = Profile(Run(program(seed)).trace()).what_if(scale={"kernel*": 0.5})
+    assert not answer.refused
+    assert answer.steps["after_ns"].sum() == answer.critical_path["dur_ns"].sum()
+    assert answer.before - answer.after == answer.gain
+    assert answer.lower <= answer.gain <= answer.upper
+    # a column of classes is rounded by row
+    assert abs(answer.classes["after_ns"].sum() - answer.after) <= len(answer.classes)

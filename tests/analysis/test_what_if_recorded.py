@@ -1,0 +1,103 @@
+"""What if, on real recordings: what is predicted is what a second recording measures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import notebook_prof as nbp
+from notebook_prof.profiles.profile import Profile
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.real_clock("what a real run took is chance on a machine with other jobs")
+
+ITEM, BODY = 0.004, 0.010
+TRIES = 5
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Timing on a shared machine is steadier with one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+class Slow(torch.utils.data.Dataset[Any]):
+    """Takes some time to read an item."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def __len__(self) -> int:
+        return 72
+
+    def __getitem__(self, index: int) -> Any:
+        if self.seconds:
+            time.sleep(self.seconds)
+        return torch.full((16,), float(index))
+
+
+def train(item: float, workers: int = 0, body: float = BODY) -> Profile:
+    loader = torch.utils.data.DataLoader(Slow(item), batch_size=4, num_workers=workers)
+    layer = torch.nn.Linear(16, 16)
+    with nbp.profile("torch", steps=(4, 16)) as profile:
+        for batch in nbp.steps(loader):
+            time.sleep(body)
+            layer(batch).sum().backward()
+    return profile
+
+
+def length(profile: Profile) -> float:
+    """Mean length of the steps."""
+    return float(profile.trace.steps["dur"].mean())
+
+
+def closest(predicted: float, again: Any) -> float:
+    """By how much a prediction is off, of some recordings in which other jobs took the least."""
+    return min(abs(predicted / length(again()) - 1) for _ in range(TRIES))
+
+
+def test_input_that_costs_nothing() -> None:
+    profile = train(ITEM)
+    answer = profile.what_if(data=0)
+    assert answer.gain is not None
+    assert answer.gain > 0.4 * answer.before
+    assert closest(float(answer.after or 0), lambda: train(0)) < 0.1
+
+
+def test_input_that_takes_half() -> None:
+    answer = train(ITEM).what_if(phase={"data": 0.5})
+    assert closest(float(answer.after or 0), lambda: train(ITEM / 2)) < 0.1
+
+
+@pytest.mark.parametrize(("now", "then"), [(0, 1), (2, 0), (2, 1)])
+def test_another_number_of_workers(now: int, then: int) -> None:
+    answer = next(one for _ in range(TRIES) if not (one := train(ITEM, now).what_if(workers=then)).refused)
+    assert closest(float(answer.after or 0), lambda: train(ITEM, then)) < 0.1
+
+
+def test_a_line_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slow line of a function in a file, which the sampler of Python sees."""
+    file = tmp_path / "slow_line.py"
+    text = "import time\n\n\ndef body(slow):\n    if slow:\n        time.sleep(slow)\n    time.sleep(0.04)\n"
+    file.write_text(text)
+    module = ModuleType("slow_line")
+    exec(compile(text, str(file), "exec"), module.__dict__)
+
+    def record(slow: float) -> Profile:
+        with nbp.profile("torch", "python", steps=(2, 10)) as profile:
+            for _ in nbp.steps(range(12)):
+                module.body(slow)
+        return profile
+
+    answer = record(0.06).what_if(line={"slow_line.py:6": 0})
+    assert answer.gain is not None
+    assert answer.gain > 0.4 * answer.before
+    assert closest(float(answer.after or 0), lambda: record(0)) < 0.1
