@@ -110,7 +110,7 @@ def replay(edges: Constraints, change: Change = Change()) -> Replay:
     >>> half.end.tolist(), half.now(np.array([0]), np.array([17])).tolist()
     ([9], [12])
     """
-    return Forward(edges, change).run()
+    return _Forward(edges, change).run()
 
 
 _ROUNDS: Final = 12
@@ -150,15 +150,13 @@ def replay_within_queues(edges: Constraints, changes: Sequence[Change]) -> list[
     return None
 
 
-class Forward:
-    """One run forwards, with what `slack_of` needs of it.
+class _Forward:
+    """One run forwards.
 
     Parameters
     ----------
     edges : Constraints
     change : Change
-    cuts : ndarray of bool, shape (work,), optional
-        Where runs have to begin, beside where it must be.
 
     Attributes
     ----------
@@ -169,19 +167,12 @@ class Forward:
         The piece that begins with the end of each wait.
     parts : list of (ndarray, ndarray, ndarray, ndarray) of int64
         Edges: target and source nodes, and what is added to the entry, and to the launch, of the source.
-    on_threads : list of (ndarray, ndarray, ndarray, ndarray) of int64
-        Edges to waits from instants of threads: target and source nodes, the instant, and the lag.
-    spacing, latency : ndarray of int64, shape (work,)
-        ns; from the work before, and from the launch.
-    entry, launch : ndarray of int64, shape (nodes,)
-        When a run was entered, and what its launches are later by; for a piece what is added to its work.
     """
 
-    def __init__(self, edges: Constraints, change: Change, cuts: BoolArray | None = None) -> None:
-        self.edges, self.change, self._cuts = edges, change, cuts
+    def __init__(self, edges: Constraints, change: Change) -> None:
+        self.edges, self.change = edges, change
         self.clocks = Clocks(edges, change.factor)
         self.parts: list[tuple[IntArray, IntArray, IntArray, IntArray]] = []
-        self.on_threads: list[tuple[IntArray, IntArray, IntArray, IntArray]] = []
 
     def scaled(self, rows: IntArray, spent: IntArray) -> IntArray:
         """Return times scaled by the factors of slices."""
@@ -202,14 +193,14 @@ class Forward:
             events = Edges(*(x[~free[events.source] | free[events.target]] for x in events))
         else:
             loose = _NONE
-        cut = np.zeros(count, bool) if self._cuts is None else self._cuts.copy()
+        cut = np.zeros(count, bool)
         cut[events.target] = True
         cut[loose] = True
         runs = self.runs = runs_of(edges, cut)
         # of each work, from its run's begin: by what came before the run, and by launches inside of it
         previous = np.where(work.before >= 0, work.end[work.before], 0) if count else _NONE
         gap = work.start - previous
-        self.spacing = spacing = self._of_kind(gap, work.bound == STREAM, latencies.spacing)
+        spacing = self._of_kind(gap, work.bound == STREAM, latencies.spacing)
         spacing[work.before < 0] = 0
         step = np.where(runs.first, 0, np.append(0, self.dur[:-1])[:count] + spacing)
         total = np.cumsum(step)
@@ -217,7 +208,6 @@ class Forward:
         latency = self._of_kind(work.start - work.launched, work.bound == LAUNCH, latencies.launch)
         if change.launch_latency != 1.0:
             latency = np.rint(latency * change.launch_latency).astype(np.int64)
-        self.latency = latency
         begun = work.thread >= 0
         launched = np.full(count, -FAR)
         launched[begun] = self.clocks.work(work.thread[begun], work.launched[begun]) + latency[begun]
@@ -292,10 +282,8 @@ class Forward:
         least[call] = np.minimum(length[call], latencies.call)
         least = np.where(gone, 0, self.scaled(waits.slice, least))
         self._from_piece(own, before, begin + least)
-        self.on_threads.append((own, before, waits.begin, least))
         inside = number[1:][(waits.begin[1:] < waits.end[:-1]) & (waits.thread[1:] == waits.thread[:-1])]
         self._from_piece(own[inside], own[inside] - 1, until[inside - 1])
-        self.on_threads.append((own[inside], own[inside] - 1, waits.end[inside - 1], 0 * inside))
         for one, started in ((edges.of_work, False), (edges.of_start, True)):
             keep = ~gone[one.target]
             if change.only_binding:
@@ -311,7 +299,6 @@ class Forward:
             self._wake(one),
         )
         self._from_piece(own[one.target], piece, at + lag)
-        self.on_threads.append((own[one.target], piece, one.at, lag))
         return until
 
     def _wake(self, one: Edges) -> IntArray:
