@@ -106,6 +106,11 @@ interface PanelRequest {
 }
 /** What the figures of many recordings show. */
 interface RanksRequest {}
+/** How many slices of each row are selected: before, in and after the time from `a` to `b`, ns. */
+interface SelectedRequest {
+  a: number;
+  b: number;
+}
 /** What is asked with each question beside its name. */
 interface Asked {
   meta: MetaRequest;
@@ -126,4 +131,5 @@ interface Asked {
   search: SearchRequest;
   panel: PanelRequest;
   ranks: RanksRequest;
+  selected: SelectedRequest;
 }

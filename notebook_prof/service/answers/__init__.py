@@ -14,6 +14,7 @@ from .find import find, neighbour, search
 from .legend import legend
 from .meta import doubts, meta, names
 from .phases import phases
+from .selected import selected
 from .table import table, table_is_slow
 from .timeline import MAX_ROWS, lod, strip
 from .why import why
@@ -34,6 +35,7 @@ QUESTIONS: Final[Mapping[str, Ask]] = {
     "neighbour": neighbour,
     "phases": phases,
     "search": search,
+    "selected": selected,
     "strip": strip,
     "table": table,
     "why": why,
@@ -51,6 +53,7 @@ __all__ = [
     "meta",
     "names",
     "phases",
+    "selected",
     "table",
     "table_is_slow",
 ]

@@ -182,6 +182,14 @@ class RanksRequest(Question):
     t = "ranks"
 
 
+class SelectedRequest(Question):
+    """How many slices of each row are selected: before, in and after the time from `a` to `b`, ns."""
+
+    t = "selected"
+    a: float
+    b: float
+
+
 QUESTIONS: Final[Mapping[str, type[Question]]] = {
     declared.t: declared
     for declared in (
@@ -203,6 +211,7 @@ QUESTIONS: Final[Mapping[str, type[Question]]] = {
         SearchRequest,
         PanelRequest,
         RanksRequest,
+        SelectedRequest,
     )
 }
 """By name."""

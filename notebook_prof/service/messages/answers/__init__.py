@@ -34,6 +34,7 @@ ANSWERS: Final[Mapping[str, tuple[type[Declared], ...]]] = {
     "search": (slices.Match, slices.NoMatch),
     "panel": (tabs.PanelAnswer, tabs.NoPanel),
     "ranks": (ranks.RanksAnswer,),
+    "selected": (timeline.SelectedAnswer,),
 }
 """What may come back, by the name of the question."""
 
