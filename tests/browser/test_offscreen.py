@@ -29,12 +29,12 @@ TRACKS = """(box => { const out = {above: [], seen: [], below: []}, edge = box.g
 COUNTED = """import json
 s, where = p.selected, json.loads('{where}')
 a, b = where['time']
-seen = s[s['track'].isin(where['seen'])]
-ends = seen['ts'] + seen['dur']
+shown = s[s['track'].isin(where['seen'])]
+ends = shown["ts"] + shown["dur"]
 counts = dict(above=s['track'].isin(where['above']).sum(), below=s['track'].isin(where['below']).sum(),
-    before=(ends <= a).sum(), after=(seen['ts'] >= b).sum())
-counts['inSight'] = len(seen) - counts['before'] - counts['after']
-counts['folded'] = len(s) - counts['above'] - counts['below'] - len(seen)
+    before=(ends <= a).sum(), after=(shown["ts"] >= b).sum())
+counts['inSight'] = len(shown) - counts['before'] - counts['after']
+counts['folded'] = len(s) - counts['above'] - counts['below'] - len(shown)
 print(json.dumps({{k: int(n) for k, n in counts.items() if n or k == 'inSight'}}))"""
 # sentences that leave the timeline, or lie over a name
 ASTRAY = """(() => { const edge = v.timeline.element.getBoundingClientRect();

@@ -1,4 +1,4 @@
-// Where the selected slices of a report lie: twin of service/answers/selected.py.
+// Where the selected slices of a report lie: twin of service/answers/timeline.py.
 import {reply} from '../shared/packing.js';
 
 /**

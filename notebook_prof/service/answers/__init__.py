@@ -14,9 +14,8 @@ from .find import find, neighbour, search
 from .legend import legend
 from .meta import doubts, meta, names
 from .phases import phases
-from .selected import selected
 from .table import table, table_is_slow
-from .timeline import MAX_ROWS, lod, strip
+from .timeline import MAX_ROWS, lod, selected, strip
 from .why import why
 
 Ask = Callable[[ViewStore, Mapping[str, Any], Mapping[str, Any]], Answer]
