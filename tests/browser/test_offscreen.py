@@ -147,6 +147,9 @@ def _move(shown: NotebookPage) -> None:
     shown.kernel("p.selection.clear(); p.selection.update(window=('70ms', '75ms'))")
     shown.views("v.setView(0, 10e6)")
     shown.settle()
+    assert not shown.sentence("after").is_visible(), "all of a time is marked as a whole"
+    shown.kernel("p.selection.name = [str(name) for name in p.trace.slices['name'].unique()]")
+    shown.settle()
     shown.wait_views(f"{SAID}.after > 0")
     said = shown.views(SAID)
     assert said["inSight"] == 0

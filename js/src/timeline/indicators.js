@@ -5,6 +5,8 @@ import {DIMENSIONS} from '../shared/store.js';
 import {offscreen} from './offscreen.js';
 
 const SETTLE_MS = 120;
+/** @type {Set<string>} dimensions that select no slices, or all of a time or of a rank */
+const WHOLE = new Set(['focus', 'group', 'window', 'rank']);
 /** @type {Record<import('./offscreen.js').Side, string>} */
 const ARROWS = {above: '↑', before: '←', after: '→', folded: '▸', below: '↓'};
 const SIDES = /** @type {import('./offscreen.js').Side[]} */ (Object.keys(ARROWS));
@@ -53,10 +55,10 @@ export class Indicators {
     return made;
   }
 
-  /** Whether anything is selected, by whatever slices have. */
+  /** Whether some slices are selected, and not all of a time or of some ranks: those are marked as a whole. */
   selects() {
     const now = this.ctx.store.get();
-    return DIMENSIONS.some((key) => key !== 'focus' && key !== 'group' && now[key] != null);
+    return DIMENSIONS.some((key) => !WHOLE.has(key) && now[key] != null);
   }
 
   /** Something else is selected: what was said is true no longer. */
