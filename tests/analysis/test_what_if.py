@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from notebook_prof import Profile, TraceBuilder
+from notebook_prof.analysis import WhatIf
 from notebook_prof.analysis.critical_path.dependences import dependences
 from notebook_prof.analysis.critical_path.replay.constraints import constraints
 from notebook_prof.analysis.critical_path.replay.forward import replay, replay_within_queues
@@ -15,6 +16,7 @@ from notebook_prof.errors import OptionError, SelectionError
 from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace
+from notebook_prof.units import format_ns, format_share
 
 from .. import samples
 
@@ -145,6 +147,7 @@ def test_an_answer_shows_itself() -> None:
     assert str(answer) == (
         "What if gemm × 0.5: 25 µs → 21 µs a step, 16.0 % less; the replay is off by 0.0 %."
     )
+    says_what_its_table_says(answer)
     assert "critical path" in repr(answer)
     assert "<table>" in answer._repr_html_()
     path = answer.critical_path
@@ -234,7 +237,57 @@ def test_replay_errors_of_real_files(shared_traces: Path, name: str) -> None:
     least, most = ERRORS[name]
     assert least <= answer.replay_error <= most
     assert answer.refused == (answer.replay_error > 0.05)
-    assert ("off by" in answer.reason) == answer.refused
+    says_what_its_table_says(answer)
+
+
+def says_what_its_table_says(answer: WhatIf) -> None:
+    """Each number of the sentence, or of the refusal, follows from the table of steps."""
+    steps = answer.steps
+    off = (steps["usual_ns"] - steps["before_ns"]).abs()
+    assert answer.before == round(steps["before_ns"].mean())
+    assert answer.replay_error == pytest.approx(off.sum() / steps["before_ns"].sum())
+    if answer.refused:
+        assert f"off by {format_share(answer.replay_error)} when" in answer.reason
+        fits = steps.loc[off <= 0.05 * steps["before_ns"], "step"].dropna()
+        assert ("step=" in answer.reason) == (len(fits) > 0)
+        assert all(f"in step {number}:" in answer.reason for number in fits[:1])
+        assert steps["after_ns"].isna().all()
+        return
+    assert answer.after == round((steps["after_ns"] + steps["backlog_ns"]).mean())
+    assert answer.gain == answer.before - answer.after
+    share = format_share(abs(answer.gain) / answer.before)
+    assert f"{format_ns(answer.before)} → {format_ns(answer.after)}" in str(answer)
+    assert f", {share} {'less' if answer.gain >= 0 else 'more'}" in str(answer)
+    bounds = f"(gain between {format_ns(answer.lower or 0)} and {format_ns(answer.upper or 0)})"
+    assert (bounds in str(answer)) == (format_ns(answer.lower or 0) != format_ns(answer.upper or 0))
+    assert answer.classes["before_ns"].sum() == steps["before_ns"].sum()
+    assert answer.classes["after_ns"].sum() == answer.critical_path["dur_ns"].sum() == steps["after_ns"].sum()
+    first = answer.classes.iloc[0]
+    assert format_ns(first["after_ns"] / len(steps)) in repr(answer).splitlines()[3]
+
+
+def test_what_begins_late_for_no_recorded_reason_is_refused() -> None:
+    """Two of three steps are as the latencies tell; in one a kernel begins 20 µs after its launch."""
+    builder = TraceBuilder()
+    main, stream = builder.track("main", tid=1), builder.track("s", "stream", device=0, stream=7)
+    at = np.arange(3) * 100_000
+    late = np.array([0, 0, 40_000])
+    calls = builder.slices(ts=at, dur=[10_000] * 3, name="cudaLaunchKernel", category="launch", track=main)
+    work = builder.slices(ts=at + 12_000 + late, dur=[20_000] * 3, name="k", category="kernel", track=stream)
+    builder.slices(
+        ts=at + 10_000, dur=24_000 + late, name="cudaDeviceSynchronize", category="sync", track=main
+    )
+    builder.flows("launch", calls, work)
+    builder.steps(np.arange(3), at, np.full(3, 100_000), "mark")
+    profile = Profile(builder.seal())
+    answer = profile.what_if(launch=0)
+    assert answer.refused
+    assert answer.steps["usual_ns"].tolist() == [100_000, 100_000, 60_000]
+    assert answer.reason.endswith("within 5.0 % in step 0: ask with step=")
+    says_what_its_table_says(answer)
+    answer = profile.what_if(launch=0, step=[0, 1])
+    assert answer.gain == 12_000
+    says_what_its_table_says(answer)
 
 
 def test_a_step_may_end_with_what_ends_later() -> None:

@@ -93,15 +93,13 @@ def _check_factor(name: str, value: Any) -> None:
         raise OptionError(f"{name}={value!r} is no factor: 0 takes it out, 0.5 halves it, 1 leaves it")
 
 
-def change_of(graph: Dependences, question: Question, *, data: float | None = None) -> Change:
+def change_of(graph: Dependences, question: Question) -> Change:
     """Return what a question changes in a recording.
 
     Parameters
     ----------
     graph : Dependences
     question : Question
-    data : float, optional
-        In place of that of the question.
 
     Returns
     -------
@@ -121,7 +119,7 @@ def change_of(graph: Dependences, question: Question, *, data: float | None = No
     phases = resources.trace.slices["phase"].cat
     for key, value in question.phase.items():
         factor[_is_word(phases, key)] *= value
-    by_data = question.data if data is None else data
+    by_data = question.data if question.workers is None else 0.0  # the schedule says how long steps wait
     removed = np.zeros(len(factor), bool)
     if by_data != 1:
         factor[_is_word(phases, "data") | _on_workers(graph)] *= by_data

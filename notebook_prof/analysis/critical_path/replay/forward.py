@@ -58,6 +58,8 @@ class Replay:
     clocks : Clocks
     offset : ndarray of int64, shape (pieces,)
         What is added to the work of a thread, by piece.
+    until : ndarray of int64, shape (pieces,)
+        ns; when the wait ends with which each piece ends; `FAR` for the last of a thread.
     start, end : ndarray of int64, shape (work,)
         ns; of device work.
     """
@@ -66,13 +68,16 @@ class Replay:
     change: Change
     clocks: Clocks
     offset: IntArray
+    until: IntArray
     start: IntArray
     end: IntArray
 
     def now(self, tracks: IntArray, instants: IntArray) -> IntArray:
-        """Return the new times of recorded instants of threads."""
+        """Return the new times of recorded instants of threads; those inside a wait are not after its end."""
         thread = self.edges.number(tracks)
-        return self.offset[self.edges.piece(thread, instants)] + self.clocks.work(thread, instants)
+        piece = self.edges.piece(thread, instants)
+        own = self.offset[piece] + self.clocks.work(thread, instants)
+        return as_ints(np.minimum(own, self.until[piece]))
 
 
 def replay(edges: Constraints, change: Change = Change()) -> Replay:
@@ -271,7 +276,9 @@ class Forward:
         start = np.maximum(
             entry[self.pieces :][runs.number] + self.since, launch[self.pieces :][runs.number] + self.latest
         )
-        return Replay(edges, self.change, self.clocks, entry[: self.pieces], start, start + self.dur)
+        offset, ends = entry[: self.pieces], np.full(self.pieces, FAR)
+        ends[self.own - 1] = offset[self.own] + until
+        return Replay(edges, self.change, self.clocks, offset, ends, start, start + self.dur)
 
     def _waits(self) -> IntArray:
         """Add the edges of all waits; return the work of each thread up to the end of each wait."""
