@@ -11,7 +11,7 @@ from notebook_prof import Profile, TraceBuilder
 from notebook_prof.analysis import WhatIf
 from notebook_prof.analysis.critical_path.dependences import dependences
 from notebook_prof.analysis.critical_path.replay.constraints import constraints
-from notebook_prof.analysis.critical_path.replay.forward import replay, replay_within_queues
+from notebook_prof.analysis.critical_path.replay.forward import Change, Forward, replay, replay_within_queues
 from notebook_prof.errors import OptionError, SelectionError
 from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
@@ -26,6 +26,21 @@ KINDS = sorted(
     for name in samples.kinds()
     if samples.path_of(name).is_file() and samples.path_of(name).stat().st_size < SMALL
 )
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_is_worked_out_later_needs_what_is_worked_out_before(name: str) -> None:
+    """The replay works out waits and runs of device work once each, by their recorded time."""
+    trace = read_trace(samples.path_of(name))
+    forward = Forward(constraints(dependences(trace)), Change())
+    forward.run()
+    order = forward.order()
+    place = np.full(forward.pieces + len(forward.runs.begins), -1)
+    place[order] = np.arange(len(order))
+    for target, source, *_ in forward.parts:
+        assert (place[source] < place[target]).all()
+    launched = np.flatnonzero(forward.runs.piece >= 0)
+    assert (place[forward.runs.piece[launched]] < place[forward.pieces + launched]).all()
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -92,6 +107,37 @@ def test_an_operator_scales_what_it_calls_and_launches() -> None:
     assert lengths(conv=0.5, gemm=1) == (50, 10, 100)
     assert lengths(**{"c*v": 0.5}) == (50, 10, 50)
     assert lengths(**{"*m*": 0.5}) == (90, 10, 50)
+
+
+def test_what_to_scale_by_a_filter() -> None:
+    """The same as where= reads; the innermost slice and the later factor count, as with names."""
+    builder = TraceBuilder()
+    main, stream = builder.track("main", tid=1), builder.track("s", "stream", device=0, stream=7)
+    host = builder.slices(
+        ts=[0, 20, 50, 100], dur=[100, 20, 20, 60], name=["conv", "mm", "add", "sync"],
+        category=["operator", "operator", "operator", "sync"], track=main, module=["a.b", None, None, None],
+    )  # fmt: skip
+    work = builder.slices(ts=[50], dur=[100], name="gemm", category="kernel", track=stream)
+    builder.flows("launch", host[1:2], work)
+    profile = Profile(builder.seal())
+
+    def lengths(scale: dict[str, float]) -> tuple[int, ...]:
+        slices = profile.what_if(scale=scale).trace.slices.set_index("name")["dur"]
+        return tuple(int(slices[name]) for name in ("conv", "mm", "gemm"))
+
+    assert lengths({"category=kernel": 0.5}) == (100, 20, 50)
+    assert lengths({"/^co/": 0.5}) == lengths({"conv": 0.5}) == (50, 10, 50)
+    assert lengths({"module=a.b": 0.5, "mm": 1}) == (60, 20, 50)  # modules are inherited
+    assert lengths({"self>=50ns category=operator": 0.5}) == (50, 10, 50)
+    assert lengths({"category=operator": 0.5, "mm": 1}) == (60, 20, 100)
+    for wrong, error, text in (
+        ("category=memcpy", SelectionError, "no slice passes"),
+        ("mm step", SelectionError, "no slice is called"),
+        ("self>soon", OptionError, "soon"),
+        ("count>3", OptionError, "cannot be filtered by 'count'"),
+    ):
+        with pytest.raises(error, match=text):
+            profile.what_if(scale={wrong: 0.5})
 
 
 def behind() -> Trace:
@@ -174,6 +220,7 @@ def test_what_cannot_be_asked_is_said() -> None:
     for wrong, text in (
         ({"scale": {"gem": 0.5}}, "'gemm'"),
         ({"phase": {"dta": 0}}, "'data'"),
+        ({"phase": {"optimizer": 0}}, "no slice is in phase 'optimizer'"),
         ({"line": {12: 0}}, "no lines were recorded"),
         ({"data": 0, "step": 7}, "no step 7"),
     ):
