@@ -121,8 +121,8 @@ def running_maximum(value: IntArray, valid: BoolArray, run: IntArray) -> IntArra
 
     Examples
     --------
-    >>> run = np.array([0, 0, 0, 1, 1])
-    >>> running_maximum(np.array([5, 3, 9, 1, 2]), np.array([1, 1, 1, 0, 1], bool), run)[[0, 1, 2, 4]].tolist()
+    >>> run, valid = np.array([0, 0, 0, 1, 1]), np.array([True, True, True, False, True])
+    >>> running_maximum(np.array([5, 3, 9, 1, 2]), valid, run)[valid].tolist()
     [5, 5, 9, 2]
     """
     order = np.argsort(np.where(valid, value, -FAR), kind="stable")
