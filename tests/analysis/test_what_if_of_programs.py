@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from notebook_prof import Profile
 from notebook_prof.analysis.critical_path.dependences import dependences
+from notebook_prof.analysis.critical_path.path import End
 from notebook_prof.analysis.critical_path.replay.constraints import Constraints, constraints
 from notebook_prof.analysis.critical_path.replay.forward import Change, Replay, replay, replay_within_queues
 from notebook_prof.analysis.critical_path.resources import WAITS
@@ -176,13 +177,34 @@ def test_less_work_lets_nothing_come_later_and_more_nothing_earlier(
         assert (late >= was).all()
 
 
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 10**6))
-def test_the_path_of_the_answer_partitions_its_steps(seed: int) -> None:
-    answer = Profile(Run(program(seed)).trace()).what_if(scale={"kernel*": 0.5})
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_what_came_first_on_a_thread_comes_first(seed: int, other: int) -> None:
+    """Also for instants inside of waits that get shorter."""
+    trace = Run(program(seed)).trace()
+    edges = constraints(dependences(trace))
+    rng = np.random.default_rng(other)
+    factor = rng.choice([0.0, 0.3, 1.0, 3.0], len(edges.graph.resources.ts))
+    one = replay(edges, Change(factor, removed=rng.random(len(factor)) < 0.2))
+    times = np.sort(rng.integers(0, trace.span.end + 1, 1000))
+    for track in edges.threads:
+        assert (np.diff(one.now(np.full(len(times), track), times)) >= 0).all()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from(["host", "device", "last"]), st.booleans())
+def test_the_path_of_the_answer_partitions_what_was_replayed(seed: int, end: End, cut: bool) -> None:
+    """Of the whole, and of a window that cuts it, wherever it ends."""
+    profile = Profile(Run(program(seed)).trace())
+    until = profile.trace.span.end
+    window = (until // 5, until - until // 5) if cut else None
+    answer = profile.what_if(scale={"kernel*": 0.5}, end=end, window=window)
     assert not answer.refused
+    assert answer.before == answer.steps["before_ns"].sum() == answer.classes["before_ns"].sum()
     assert answer.steps["after_ns"].sum() == answer.critical_path["dur_ns"].sum()
-    assert answer.before - answer.after == answer.gain
+    assert answer.steps["after_ns"].sum() == answer.classes["after_ns"].sum()
+    assert answer.after == (answer.steps["after_ns"] + answer.steps["backlog_ns"]).sum()
+    assert answer.gain == answer.before - answer.after
     assert answer.lower <= answer.gain <= answer.upper
-    # a column of classes is rounded by row
-    assert abs(answer.classes["after_ns"].sum() - answer.after) <= len(answer.classes)
+    error = (answer.steps["usual_ns"] - answer.steps["before_ns"]).abs().sum() / answer.before
+    assert answer.replay_error == pytest.approx(error)

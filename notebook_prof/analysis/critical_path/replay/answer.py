@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import html
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -14,8 +14,11 @@ from ....trace import Trace, nest
 from ....trace.arrays import IntArray
 from ....trace.schema import TABLES, Column, Table
 from ....units import format_ns, format_share
-from ..path import End, critical_path
+from ..dependences import dependences
+from ..path import Span, pieces_table
+from ..walk import walk
 from .forward import Replay
+from .spans import Bounds, Spans
 
 STEPS: Final = Table(
     "what_if_steps",
@@ -23,10 +26,9 @@ STEPS: Final = Table(
         Column("step", "Int32", "", "missing where a window was replayed"),
         Column("start_ns", "int64", "ns", "in the recording"),
         Column("before_ns", "int64", "ns", "length in the recording"),
-        Column("after_ns", "int64", "ns", "length in the replay"),
-        Column(
-            "backlog_ns", "int64", "ns", "by how much further behind devices are at its end, than recorded"
-        ),
+        Column("usual_ns", "int64", "ns", "length in the unchanged replay with usual lags"),
+        Column("after_ns", "Int64", "ns", "length in the replay; missing where the answer is refused"),
+        Column("backlog_ns", "Int64", "ns", "by how much more devices fall behind in it; missing likewise"),
     ),
 )
 
@@ -52,14 +54,17 @@ class WhatIf:
         is off.
     replay_error : float
         By how much the replay of the unchanged recording is off when each start and wait has the usual lag
-        and not its own: the mean of the steps' errors, as a share of their length.
+        and not its own: the sum of ``|usual_ns - before_ns|`` of `steps` by that of ``before_ns``. For
+        another number of workers what torch's schedule is off by, where that is more. NaN where nothing was
+        replayed.
     refused : bool
         Whether there is no answer, because it could not be trusted.
     reason : str
         Why; empty for an answer.
     steps : DataFrame
-        ``step start_ns before_ns after_ns backlog_ns``, a row a step: the mean of the sum of the last two is
-        `after`. No rows where the answer is refused, or does not come from a replay of each step.
+        A row a step, by number: ``step`` Int32; ``start_ns before_ns usual_ns`` int64; ``after_ns
+        backlog_ns`` Int64, missing where the answer is refused or is for another number of workers. Else the
+        mean of their sum is `after`. No rows where nothing was replayed.
     """
 
     question: str
@@ -73,9 +78,8 @@ class WhatIf:
     reason: str = ""
     steps: pd.DataFrame = field(repr=False, default_factory=STEPS.empty)
     _replay: Replay | None = field(repr=False, default=None)
-    _spans: tuple[tuple[int, int, int], ...] = field(repr=False, default=())
-    _end: End = field(repr=False, default="host")
-    _trace: Trace | None = field(repr=False, default=None)  # what was found in it does not keep it alive
+    _spans: Spans | None = field(repr=False, default=None)
+    _trace: Trace | None = field(repr=False, default=None)  # dependences do not keep it alive
 
     @functools.cached_property
     def trace(self) -> Trace:
@@ -86,20 +90,16 @@ class WhatIf:
     def critical_path(self) -> pd.DataFrame:
         """What would decide how long the steps take: the table of `critical_path`.
 
-        `slice` are rows of the recording, times are those of the replay.
-
-        No rows where the answer is refused.
+        `slice` are rows of the recording, times are those of the replay; ``dur_ns`` sums to the ``after_ns``
+        of `steps`. No rows where the answer is refused.
         """
         trace, rows = self._retimed
-        if self._replay is None:
-            return critical_path(trace, window=(0, 0))
-        steps = [number for number, _, _ in self._spans if number >= 0]
-        if steps:
-            table = critical_path(trace, step=steps, end=self._end)
-        else:
-            main = np.full(2, self._replay.edges.graph.main)
-            begin, until = self._replay.now(main, np.array(self._spans[0][1:]))
-            table = critical_path(trace, window=(int(begin), int(until)), end=self._end)
+        if self._replay is None or self._spans is None:
+            return pieces_table(dependences(trace), [])
+        bounds = self._spans.bounds(self._replay)
+        new = np.full(int(rows.max(initial=-1)) + 2, -1)
+        new[rows] = np.arange(len(rows))
+        table = _path(trace, self._spans.number, replace(bounds, last=new[bounds.last]))
         old = np.append(rows, -1)[table["slice"].to_numpy(dtype=np.int64, na_value=-1)]
         return table.assign(slice=pd.arrays.IntegerArray(old, old < 0))
 
@@ -110,30 +110,27 @@ class WhatIf:
         Returns
         -------
         DataFrame
-            ``class before_ns after_ns``, ns a step, by `after_ns`, largest first; the columns sum to the mean
-            lengths of the paths. No rows where the answer is refused.
+            ``class`` str, ``before_ns after_ns`` int64, sums over the steps, by `after_ns`, largest first.
+            The columns sum to those of `steps`. No rows where the answer is refused.
         """
-        if self._replay is None or self._trace is None:
-            return pd.DataFrame({"class": pd.Series(dtype="str"), "before_ns": [], "after_ns": []})
-        steps = [number for number, _, _ in self._spans if number >= 0] or None
-        window = None if steps else self._spans[0][1:]
-        before = critical_path(self._trace, by="class", step=steps, window=window, end=self._end)
-        after = self.critical_path.groupby("class", observed=True)["dur_ns"].sum()
-        table = pd.DataFrame({"before_ns": before.set_index("class")["path_ns"], "after_ns": after}).fillna(0)
-        table = (table / len(self._spans)).round().astype("int64").rename_axis("class").reset_index()
-        table["class"] = table["class"].astype("str")
-        return table.sort_values("after_ns", ascending=False, kind="stable").reset_index(drop=True)
+        tables = [self.critical_path] * 2
+        if self._replay is not None and self._spans is not None and self._trace is not None:
+            tables[0] = _path(self._trace, self._spans.number, self._spans.bounds())
+        sums = [table.groupby("class", observed=True)["dur_ns"].sum() for table in tables]
+        both = pd.concat(sums, axis=1, keys=["before_ns", "after_ns"]).fillna(0).astype("int64")
+        both = both.rename_axis("class").reset_index().astype({"class": "str"})
+        return both.sort_values("after_ns", ascending=False, kind="stable").reset_index(drop=True)
 
     @functools.cached_property
     def _retimed(self) -> tuple[Trace, IntArray]:
-        if self._replay is None:
+        if self._replay is None or self._trace is None:
             return Trace({table.name: table.empty() for table in TABLES}), np.empty(0, np.int64)
-        return retimed(self._replay)
+        return retimed(self._trace, self._replay)
 
     def __str__(self) -> str:
         if self.after is None or self.gain is None:
             return f"What if {self.question}: refused. {self.reason[:1].upper()}{self.reason[1:]}."
-        unit = " a step" if any(number >= 0 for number, _, _ in self._spans) else ""
+        unit = "" if self._spans is None or self._spans.steps is None else " a step"
         share = self.gain / max(self.before, 1)
         text = f"What if {self.question}: {format_ns(self.before)} → {format_ns(self.after)}{unit}, "
         text += f"{format_share(abs(share))} {'less' if self.gain >= 0 else 'more'}"
@@ -141,11 +138,18 @@ class WhatIf:
         text += f" (gain between {low} and {high})" * (low != high)
         return f"{text}; the replay is off by {format_share(self.replay_error)}."
 
+    @property
+    def _classes_a_step(self) -> list[tuple[str, float, float]]:
+        """The largest classes of the path, with means in ns."""
+        table, count = self.classes.head(_ROWS), max(len(self.steps), 1)
+        columns = (table["class"], table["before_ns"] / count, table["after_ns"] / count)
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
     def __repr__(self) -> str:
         if self._replay is None:
             return str(self)
         lines = [str(self), "", f"{'critical path':16}{'before':>10}{'after':>10}"]
-        for name, before, after in self.classes.head(_ROWS).values.tolist():
+        for name, before, after in self._classes_a_step:
             lines.append(f"{name:16}{format_ns(before):>10}{format_ns(after):>10}")
         return "\n".join(lines)
 
@@ -153,13 +157,13 @@ class WhatIf:
         head = f"<p>{html.escape(str(self))}</p>"
         if self._replay is None:
             return f'<div class="nbp-what-if"><style>{_STYLE}</style>{head}</div>'
-        table = self.classes.head(_ROWS)
-        longest = max(int(table[["before_ns", "after_ns"]].to_numpy().max(initial=1)), 1)
+        classes = self._classes_a_step
+        longest = max((time for _, *times in classes for time in times), default=0) or 1
         rows = "".join(
             f"<tr><td>{html.escape(name)}</td><td>{format_ns(before)}</td><td>{format_ns(after)}</td>"
             f'<td><i style="width:{100 * before / longest:.1f}%"></i>'
             f'<i class="after" style="width:{100 * after / longest:.1f}%"></i></td></tr>'
-            for name, before, after in table.values.tolist()
+            for name, before, after in classes
         )
         titles = "<tr><th>critical path</th><th>before</th><th>after</th><th></th></tr>"
         return f'<div class="nbp-what-if"><style>{_STYLE}</style>{head}<table>{titles}{rows}</table></div>'
@@ -182,11 +186,51 @@ _STYLE: Final = """
 """
 
 
-def retimed(replay: Replay) -> tuple[Trace, IntArray]:
+def steps_table(spans: Spans, usual: Replay, replay: Replay | None = None) -> pd.DataFrame:
+    """Return the table of `WhatIf.steps`.
+
+    Parameters
+    ----------
+    spans : Spans
+    usual : Replay
+        Of the unchanged recording, with usual lags.
+    replay : Replay, optional
+        The answer; none where it is refused.
+    """
+    count = len(spans)
+    data: dict[str, Any] = {
+        "step": pd.arrays.IntegerArray(spans.number.astype(np.int32), spans.number < 0),
+        "start_ns": spans.begin,
+        "before_ns": spans.bounds().lengths,
+        "usual_ns": spans.bounds(usual).lengths,
+        "after_ns": pd.array([pd.NA] * count, dtype="Int64"),
+        "backlog_ns": pd.array([pd.NA] * count, dtype="Int64"),
+    }
+    if replay is not None:
+        data |= {"after_ns": spans.bounds(replay).lengths, "backlog_ns": spans.more_backlog(replay)}
+    return STEPS.frame(data)
+
+
+def _path(trace: Trace, number: IntArray, bounds: Bounds) -> pd.DataFrame:
+    """Return the critical path of spans of a trace: the table of `critical_path`."""
+    graph, paths = dependences(trace), []
+    columns = (number, bounds.begin, bounds.until, bounds.last)
+    for step, begin, until, row in zip(*(column.tolist() for column in columns), strict=True):
+        if row < 0:
+            paths.append(Span(step, "host", graph.main, 0, walk(graph, begin, until)))
+        else:
+            track = int(graph.resources.track[row])
+            paths.append(Span(step, "device", track, 0, walk(graph, begin, until, track, row)))
+    return pieces_table(graph, paths)
+
+
+def retimed(trace: Trace, replay: Replay) -> tuple[Trace, IntArray]:
     """Return the slices of threads and the work of devices when they would have been.
 
     Parameters
     ----------
+    trace : Trace
+        The recording.
     replay : Replay
 
     Returns
@@ -198,7 +242,6 @@ def retimed(replay: Replay) -> tuple[Trace, IntArray]:
     """
     graph, work = replay.edges.graph, replay.edges.work
     resources = graph.resources
-    trace = resources.trace
     start, end = np.full(len(resources.ts), -1), np.full(len(resources.ts), -1)
     track = resources.track
     on_thread = np.flatnonzero(np.isin(track, replay.edges.threads))
@@ -210,7 +253,7 @@ def retimed(replay: Replay) -> tuple[Trace, IntArray]:
     new_row = np.full(len(start) + 1, -1)
     new_row[rows] = np.arange(len(rows))
     slices = trace.slices.iloc[rows].reset_index(drop=True)
-    ts, dur = start[rows], np.maximum(end[rows] - start[rows], 0)
+    ts, dur = start[rows], end[rows] - start[rows]
     nested = nest(slices["track"].to_numpy(), ts, dur)
     parent = pd.arrays.IntegerArray(nested.parent, nested.parent < 0)
     slices = slices.assign(ts=ts, dur=dur, depth=nested.depth, parent=parent, self_ns=nested.self_ns)

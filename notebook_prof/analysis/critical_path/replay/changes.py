@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
 from ....errors import OptionError, SelectionError, nearest
-from ....trace import PHASES
+from ....selection import Query, passing
+from ....trace import PHASES, Trace
 from ....trace.arrays import BoolArray, FloatArray, IntArray
 from ..dependences import Dependences
 from ..resources import WAITS
@@ -93,15 +94,13 @@ def _check_factor(name: str, value: Any) -> None:
         raise OptionError(f"{name}={value!r} is no factor: 0 takes it out, 0.5 halves it, 1 leaves it")
 
 
-def change_of(graph: Dependences, question: Question, *, data: float | None = None) -> Change:
+def change_of(graph: Dependences, question: Question) -> Change:
     """Return what a question changes in a recording.
 
     Parameters
     ----------
     graph : Dependences
     question : Question
-    data : float, optional
-        In place of that of the question.
 
     Returns
     -------
@@ -120,8 +119,12 @@ def change_of(graph: Dependences, question: Question, *, data: float | None = No
         factor[_of_line(graph, key)] *= value
     phases = resources.trace.slices["phase"].cat
     for key, value in question.phase.items():
-        factor[_is_word(phases, key)] *= value
-    by_data = question.data if data is None else data
+        in_phase = _is_word(phases, key)
+        if not in_phase.any():
+            existing = phases.remove_unused_categories().cat.categories
+            raise SelectionError(f"no slice is in phase {key!r}: {_choice(key, existing, 'phase')}")
+        factor[in_phase] *= value
+    by_data = question.data if question.workers is None else 0.0  # the schedule says how long steps wait
     removed = np.zeros(len(factor), bool)
     if by_data != 1:
         factor[_is_word(phases, "data") | _on_workers(graph)] *= by_data
@@ -167,59 +170,60 @@ def _on_workers(graph: Dependences) -> BoolArray:
     return np.isin(graph.resources.track, sorted(makers))
 
 
+def _choice(word: str, words: Iterable[Any], kind: str) -> str:
+    existing = [str(one) for one in words]
+    return nearest(word, existing) if existing else f"no {kind}s were recorded"
+
+
 def _of_line(graph: Dependences, line: int | str) -> BoolArray:
     column = graph.resources.trace.slices["line"].cat
     labels = [str(label) for label in column.categories]
     if isinstance(line, str):
         if line not in labels:
-            raise SelectionError(
-                f"there is no line {line!r}: {nearest(line, labels) if labels else 'no lines were recorded'}"
-            )
+            raise SelectionError(f"there is no line {line!r}: {_choice(line, labels, 'line')}")
         return _is_word(column, line)
     fits = [label for label in labels if label.rpartition(":")[2] == str(int(line))]
     cells = [label for label in fits if label.startswith("cell")]
     fits = cells if len(cells) == 1 else fits
     if not fits:
         numbers = sorted({label.rpartition(":")[2] for label in labels})
-        near = nearest(str(line), numbers) if numbers else "no lines were recorded"
-        raise SelectionError(f"there is no line {line}: {near}")
+        raise SelectionError(f"there is no line {line}: {_choice(str(line), numbers, 'line')}")
     if len(fits) > 1:
         raise SelectionError(f"several files have a line {line}: choose from {', '.join(fits)}")
     return _is_word(column, fits[0])
 
 
 def _by_name(graph: Dependences, scale: Mapping[str, float]) -> FloatArray:
-    """Return factors by name: a slice counts for what is inside, and for the device work launched there."""
+    """Return factors by name or filter: a slice counts for what is inside, and the work launched there."""
     resources = graph.resources
-    names = resources.trace.slices["name"].cat
-    words = [str(word) for word in names.categories]
-    of_word = np.full(len(words) + 1, np.nan)
-    present = np.zeros(len(words) + 1, bool)
-    present[np.unique(names.codes.to_numpy())] = True
+    own = np.full(len(resources.ts), np.nan)
     for key, value in scale.items():
-        hits = _matching(key, words)
-        hits = [number for number in hits if present[number]]
-        if not hits:
-            existing = [word for word, there in zip(words, present, strict=False) if there]
-            raise SelectionError(f"no slice is called {key!r}: {_near(key, existing)}")
-        of_word[hits] = value
-    of_word[-1] = np.nan
-    own = of_word[names.codes.to_numpy()]
-    around = _inherited(own, resources.parent)
-    host = resources.on_threads()
-    out = np.where(host, around, np.nan)
-    call = resources.call
-    launched = np.where(call >= 0, np.append(out, np.nan)[call], np.nan)
-    out = np.where(host, out, np.where(np.isnan(own), launched, own))
+        own[_matching(resources.trace, key)] = value
+    on_host = np.where(resources.on_threads(), _inherited(own, resources.parent), np.nan)
+    launched = np.append(on_host, np.nan)[resources.call]
+    out = np.where(resources.on_threads(), on_host, np.where(np.isnan(own), launched, own))
     return np.where(np.isnan(out), 1.0, out)
 
 
-def _matching(key: str, words: Sequence[str]) -> list[int]:
-    exact = [number for number, word in enumerate(words) if word == key]
-    if exact or "*" not in key:
-        return exact
-    pattern = re.compile(".*".join(map(re.escape, key.split("*"))), re.DOTALL)
-    return [number for number, word in enumerate(words) if pattern.fullmatch(word)]
+def _matching(trace: Trace, key: str) -> BoolArray:
+    """Return which slices have a name, a name like a pattern with ``*``, or pass a filter."""
+    names = trace.slices["name"].cat
+    words = [str(word) for word in names.categories]
+    hits = [word == key for word in words]
+    if not any(hits) and "*" in key:
+        pattern = re.compile(".*".join(map(re.escape, key.split("*"))), re.DOTALL)
+        hits = [pattern.fullmatch(word) is not None for word in words]
+    mask = np.array([*hits, False], dtype=bool)[names.codes.to_numpy()]
+    if mask.any():
+        return np.asarray(mask, dtype=bool)
+    query = Query.parse(key)
+    if not query.conditions and not query.patterns:
+        existing = names.remove_unused_categories().cat.categories
+        raise SelectionError(f"no slice is called {key!r}: {_near(key, map(str, existing))}")
+    mask = passing(trace.slices, query)
+    if not mask.any():
+        raise SelectionError(f"no slice passes the filter {key!r}: p.operators(where={key!r}) takes the same")
+    return mask
 
 
 def _near(key: str, words: Iterable[str]) -> str:

@@ -16,8 +16,6 @@ from .constraints import Constraints, constraints
 from .edges import COPY, DEVICE_WAIT, QUEUE, Edges, launch_queues
 from .scans import Clocks, running_maximum, runs_of
 
-_NONE: Final = np.empty(0, np.int64)
-
 
 @dataclass(frozen=True)
 class Change:
@@ -58,6 +56,8 @@ class Replay:
     clocks : Clocks
     offset : ndarray of int64, shape (pieces,)
         What is added to the work of a thread, by piece.
+    until : ndarray of int64, shape (pieces,)
+        ns; when the wait ends with which each piece ends; `FAR` for the last of a thread.
     start, end : ndarray of int64, shape (work,)
         ns; of device work.
     """
@@ -66,13 +66,16 @@ class Replay:
     change: Change
     clocks: Clocks
     offset: IntArray
+    until: IntArray
     start: IntArray
     end: IntArray
 
     def now(self, tracks: IntArray, instants: IntArray) -> IntArray:
-        """Return the new times of recorded instants of threads."""
+        """Return the new times of recorded instants of threads; those inside a wait are not after its end."""
         thread = self.edges.number(tracks)
-        return self.offset[self.edges.piece(thread, instants)] + self.clocks.work(thread, instants)
+        piece = self.edges.piece(thread, instants)
+        own = self.offset[piece] + self.clocks.work(thread, instants)
+        return as_ints(np.minimum(own, self.until[piece]))
 
 
 def replay(edges: Constraints, change: Change = Change()) -> Replay:
@@ -110,7 +113,7 @@ def replay(edges: Constraints, change: Change = Change()) -> Replay:
     >>> half.end.tolist(), half.now(np.array([0]), np.array([17])).tolist()
     ([9], [12])
     """
-    return _Forward(edges, change).run()
+    return Forward(edges, change).run()
 
 
 _ROUNDS: Final = 12
@@ -150,8 +153,8 @@ def replay_within_queues(edges: Constraints, changes: Sequence[Change]) -> list[
     return None
 
 
-class _Forward:
-    """One run forwards.
+class Forward:
+    """One run forwards: a graph whose nodes are pieces of threads, then runs of device work.
 
     Parameters
     ----------
@@ -162,7 +165,7 @@ class _Forward:
     ----------
     runs : Runs
     pieces : int
-        Number of pieces of threads: nodes are pieces, then runs.
+        Number of pieces of threads.
     own : ndarray of int64, shape (waits,)
         The piece that begins with the end of each wait.
     parts : list of (ndarray, ndarray, ndarray, ndarray) of int64
@@ -170,9 +173,27 @@ class _Forward:
     """
 
     def __init__(self, edges: Constraints, change: Change) -> None:
+        work, free = edges.work, change.detached
         self.edges, self.change = edges, change
         self.clocks = Clocks(edges, change.factor)
+        self.pieces = int(edges.first_piece[-1])
+        self.own = edges.piece_of_wait(np.arange(len(edges.waits.end)))
         self.parts: list[tuple[IntArray, IntArray, IntArray, IntArray]] = []
+        self._events, loose = edges.events, np.zeros(len(work.rows), bool)
+        if free is not None:
+            loose = free[work.before] & ~free & (work.before >= 0)
+            keep = ~free[edges.events.source] | free[edges.events.target]
+            self._events = Edges(*(column[keep] for column in edges.events))
+        self._loose = loose
+        cut = loose.copy()
+        cut[self._events.target] = True
+        self.runs = runs_of(edges, cut)
+
+    def run(self) -> Replay:
+        """Return when everything would have happened."""
+        self._time_runs()
+        self._edges_of_work()
+        return self._solve(self._edges_of_waits())
 
     def scaled(self, rows: IntArray, spent: IntArray) -> IntArray:
         """Return times scaled by the factors of slices."""
@@ -180,42 +201,23 @@ class _Forward:
             return spent
         return as_ints(np.rint(spent * np.append(self.change.factor, 1.0)[rows]))
 
-    def run(self) -> Replay:
-        """Return when everything would have happened."""
-        edges, work, change = self.edges, self.edges.work, self.change
-        latencies = edges.graph.latencies
-        count = len(work.rows)
-        self.dur = self.scaled(work.rows, work.end - work.start)
-        events = edges.events
-        if change.detached is not None:
-            free = change.detached
-            loose = np.flatnonzero(free[work.before] & ~free & (work.before >= 0))
-            events = Edges(*(x[~free[events.source] | free[events.target]] for x in events))
-        else:
-            loose = _NONE
-        cut = np.zeros(count, bool)
-        cut[events.target] = True
-        cut[loose] = True
-        runs = self.runs = runs_of(edges, cut)
-        # of each work, from its run's begin: by what came before the run, and by launches inside of it
-        previous = np.where(work.before >= 0, work.end[work.before], 0) if count else _NONE
-        gap = work.start - previous
-        spacing = self._of_kind(gap, work.bound == STREAM, latencies.spacing)
-        spacing[work.before < 0] = 0
-        step = np.where(runs.first, 0, np.append(0, self.dur[:-1])[:count] + spacing)
-        total = np.cumsum(step)
-        self.since = total - total[runs.begins][runs.number] if count else _NONE
+    def _time_runs(self) -> None:
+        """Work out when work begins after its run does: by what came before, and by launches inside."""
+        work, runs, latencies = self.edges.work, self.runs, self.edges.graph.latencies
+        self._dur = self.scaled(work.rows, work.end - work.start)
+        gap = np.where(work.before >= 0, work.start - np.append(work.end, 0)[work.before], 0)
+        self._spacing = self._of_kind(gap, work.bound == STREAM, latencies.spacing)
+        self._spacing[work.before < 0] = 0
+        step = np.append(0, self._dur[:-1])[: len(gap)] + self._spacing
+        total = np.cumsum(np.where(runs.first, 0, step))
+        self._since = total - total[runs.begins[runs.number]]
         latency = self._of_kind(work.start - work.launched, work.bound == LAUNCH, latencies.launch)
-        if change.launch_latency != 1.0:
-            latency = np.rint(latency * change.launch_latency).astype(np.int64)
+        latency = as_ints(np.rint(latency * self.change.launch_latency))
         begun = work.thread >= 0
-        launched = np.full(count, -FAR)
+        launched = np.full(len(gap), -FAR)
         launched[begun] = self.clocks.work(work.thread[begun], work.launched[begun]) + latency[begun]
-        self.latest = self.since + running_maximum(
-            launched - self.since, begun, runs.number, len(runs.begins)
-        )
-        self.pieces = int(edges.first_piece[-1]) if len(edges.first_piece) else 0
-        return self._solve(spacing, events, loose)
+        latest = running_maximum(launched - self._since, begun, runs.number)
+        self._latest = self._since + latest
 
     def _of_kind(self, recorded: IntArray, binds: BoolArray, least: int) -> IntArray:
         if self.change.usual_lags:
@@ -224,66 +226,34 @@ class _Forward:
 
     def _from_work(self, target: IntArray, source: IntArray, lag: IntArray, *, started: bool = False) -> None:
         """Add edges from the end of work, or from its start."""
-        more = lag if started else lag + self.dur[source]
+        more = lag if started else lag + self._dur[source]
         node = self.pieces + self.runs.number[source]
-        self.parts.append((target, node, self.since[source] + more, self.latest[source] + more))
+        self.parts.append((target, node, self._since[source] + more, self._latest[source] + more))
 
     def _from_piece(self, target: IntArray, piece: IntArray, more: IntArray) -> None:
         self.parts.append((target, piece, more, np.full(len(target), -2 * FAR)))
 
-    def _solve(self, spacing: IntArray, events: Edges, loose: IntArray) -> Replay:
-        edges, work, runs, waits = self.edges, self.edges.work, self.runs, self.edges.waits
-        begins = runs.begins
-        nodes = self.pieces + len(begins)
-        # work after work that is not just the one before in its run
-        follows = begins[(work.before[begins] >= 0) & ~np.isin(begins, loose)] if len(begins) else _NONE
-        self._from_work(self.pieces + runs.number[follows], work.before[follows], spacing[follows])
-        lag = self._of_kind(events.lag, events.binds == 1, edges.graph.latencies.spacing)
-        self._from_work(self.pieces + runs.number[events.target], events.source, lag)
-        until = self._waits()
-        offset = np.zeros(nodes, np.int64)
-        offset[: self.pieces][self.own] = waits.end - until
-        base = np.full(nodes, -FAR)
-        if len(begins):
-            alone = np.zeros(nodes, bool)
-            alone[self.pieces + np.arange(len(begins))] = True
-            for target, *_ in self.parts:
-                alone[target] = False
-            unlaunched = alone[self.pieces :] & (work.thread[begins] < 0)
-            base[self.pieces :][unlaunched] = work.start[begins][unlaunched]
-        launcher = np.full(nodes, -1)
-        launcher[self.pieces :] = runs.piece
-        less = np.zeros(nodes, np.int64)
-        less[self.own] = until
-        entry, launch = self.entry, self.launch = _loop(
-            self.order(), self.parts, offset, base, launcher, less
-        )
-        start = np.maximum(
-            entry[self.pieces :][runs.number] + self.since, launch[self.pieces :][runs.number] + self.latest
-        )
-        return Replay(edges, self.change, self.clocks, entry[: self.pieces], start, start + self.dur)
+    def _edges_of_work(self) -> None:
+        """Add edges to runs: from work before that is not just the one before, and from events."""
+        work, begins, events = self.edges.work, self.runs.begins, self._events
+        follows = begins[(work.before[begins] >= 0) & ~self._loose[begins]]
+        self._from_work(self.pieces + self.runs.number[follows], work.before[follows], self._spacing[follows])
+        lag = self._of_kind(events.lag, events.binds == 1, self.edges.graph.latencies.spacing)
+        self._from_work(self.pieces + self.runs.number[events.target], events.source, lag)
 
-    def _waits(self) -> IntArray:
-        """Add the edges of all waits; return the work of each thread up to the end of each wait."""
+    def _edges_of_waits(self) -> IntArray:
+        """Add edges to the ends of waits; return the work of each thread up to them."""
         edges, waits, change = self.edges, self.edges.waits, self.change
-        number = np.arange(len(waits.end))
-        own = self.own = edges.piece_of_wait(number)
         until = self.clocks.work(waits.thread, waits.end)
-        gone = np.zeros(len(number), bool)
+        gone = np.zeros(len(until), bool)
         if change.removed is not None:
             gone = np.append(change.removed, False)[waits.owner] & (waits.kind != QUEUE)
         begin = self.clocks.work(waits.thread, waits.begin)
-        before = np.minimum(edges.piece(waits.thread, waits.begin), own - 1)
-        length, latencies = waits.end - waits.begin, edges.graph.latencies
-        least = np.where(waits.waited == 1, 0, length)
-        device = (waits.kind == DEVICE_WAIT) & (waits.waited == 1)
-        least[device] = np.minimum(length[device], edges.usual_wait)
-        call = ((waits.kind == COPY) | (waits.kind == QUEUE)) & (waits.waited == 1)
-        least[call] = np.minimum(length[call], latencies.call)
-        least = np.where(gone, 0, self.scaled(waits.slice, least))
-        self._from_piece(own, before, begin + least)
-        inside = number[1:][(waits.begin[1:] < waits.end[:-1]) & (waits.thread[1:] == waits.thread[:-1])]
-        self._from_piece(own[inside], own[inside] - 1, until[inside - 1])
+        before = np.minimum(edges.piece(waits.thread, waits.begin), self.own - 1)
+        self._from_piece(self.own, before, begin + np.where(gone, 0, self._least_waits()))
+        overlaps = (waits.begin[1:] < waits.end[:-1]) & (waits.thread[1:] == waits.thread[:-1])
+        inside = 1 + np.flatnonzero(overlaps)
+        self._from_piece(self.own[inside], self.own[inside] - 1, until[inside - 1])
         for one, started in ((edges.of_work, False), (edges.of_start, True)):
             keep = ~gone[one.target]
             if change.only_binding:
@@ -291,15 +261,20 @@ class _Forward:
             if change.detached is not None:
                 keep &= ~change.detached[one.source]
             one = Edges(*(column[keep] for column in one))
-            self._from_work(own[one.target], one.source, self._wake(one), started=started)
+            self._from_work(self.own[one.target], one.source, self._wake(one), started=started)
         one = Edges(*(column[~gone[edges.of_thread.target]] for column in edges.of_thread))
-        at, piece, lag = (
-            self.clocks.work(one.source, one.at),
-            edges.piece(one.source, one.at),
-            self._wake(one),
-        )
-        self._from_piece(own[one.target], piece, at + lag)
+        at = self.clocks.work(one.source, one.at)
+        self._from_piece(self.own[one.target], edges.piece(one.source, one.at), at + self._wake(one))
         return until
+
+    def _least_waits(self) -> IntArray:
+        """Return how long each wait lasts at least, whatever it is for."""
+        waits = self.edges.waits
+        length, waited = waits.end - waits.begin, waits.waited == 1
+        calls = (waits.kind == COPY) | (waits.kind == QUEUE)
+        usual = np.where(waits.kind == DEVICE_WAIT, self.edges.usual_wait, 0)
+        usual[calls] = self.edges.graph.latencies.call
+        return self.scaled(waits.slice, np.where(waited, np.minimum(length, usual), length))
 
     def _wake(self, one: Edges) -> IntArray:
         """Return lags of waits: as recorded where they bound, else as usual for the kind of wait."""
@@ -312,6 +287,30 @@ class _Forward:
             out[here] = self._of_kind(one.lag[here], one.binds[here] == 1, usual)
         return out
 
+    def _solve(self, until: IntArray) -> Replay:
+        """Work out all nodes, and from them all work; `until` is the work up to the end of each wait."""
+        work, runs, pieces = self.edges.work, self.runs, self.pieces
+        nodes = pieces + len(runs.begins)
+        base, launcher, less = (np.full(nodes, value) for value in (-FAR, -1, 0))
+        target, *sources = (np.concatenate(part) for part in zip(*self.parts, strict=True))
+        alone = np.ones(nodes, bool)
+        alone[target] = False
+        unlaunched = alone[pieces:] & (work.thread[runs.begins] < 0)
+        base[pieces:][unlaunched] = work.start[runs.begins][unlaunched]
+        launcher[pieces:] = runs.piece
+        less[self.own] = until
+        by_target = np.argsort(target, kind="stable")
+        last = np.cumsum(np.bincount(target, minlength=nodes))
+        entry, launch = _loop(
+            self.order(), last, [column[by_target] for column in sources], base, launcher, less
+        )
+        start = np.maximum(
+            entry[pieces:][runs.number] + self._since, launch[pieces:][runs.number] + self._latest
+        )
+        ends = np.full(pieces, FAR)
+        ends[self.own - 1] = entry[self.own] + until
+        return Replay(self.edges, self.change, self.clocks, entry[:pieces], ends, start, start + self._dur)
+
     def order(self) -> IntArray:
         """Return all nodes but the first pieces of threads, by their recorded time."""
         waits, begins = self.edges.waits, self.runs.begins
@@ -323,28 +322,22 @@ class _Forward:
 
 def _loop(
     order: IntArray,
-    parts: list[tuple[IntArray, IntArray, IntArray, IntArray]],
-    offset: IntArray,
+    last: IntArray,
+    sources: Sequence[IntArray],
     base: IntArray,
     launcher: IntArray,
     less: IntArray,
 ) -> tuple[IntArray, IntArray]:
-    """Work out all nodes one after another: waits and runs of work, not work."""
-    target, source, plain, launched = (np.concatenate(column) for column in zip(*parts, strict=True))
-    by_target = np.argsort(target, kind="stable")
-    counts = np.bincount(target, minlength=len(base))
-    first = (np.cumsum(counts) - counts).tolist()
-    last = np.cumsum(counts).tolist()
-    sources = source[by_target].tolist()
-    plains, launches = plain[by_target].tolist(), launched[by_target].tolist()
-    entry, launch = offset.tolist(), [-FAR] * len(base)
+    """Work out nodes one after another: the sources of each end at its `last`."""
+    source, plain, launched = (column.tolist() for column in sources)
+    entry, launch = [0] * len(base), [-FAR] * len(base)
     bases, pieces, minus = base.tolist(), launcher.tolist(), less.tolist()
+    ends = [*last.tolist(), 0]  # before the first node
     for node in order.tolist():
         best = bases[node]
-        for k in range(first[node], last[node]):
-            one = sources[k]
-            time = entry[one] + plains[k]
-            other = launch[one] + launches[k]
+        for k in range(ends[node - 1], ends[node]):
+            one = source[k]
+            time, other = entry[one] + plain[k], launch[one] + launched[k]
             if other > time:
                 time = other
             if time > best:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from ....trace.arrays import BoolArray, FloatArray, IntArray
 from ..segments import FAR
 from .constraints import Constraints
-
-_NONE: Final = np.empty(0, np.int64)
 
 
 class Clocks:
@@ -109,29 +106,27 @@ def runs_of(edges: Constraints, cut: BoolArray) -> Runs:
     launched = np.flatnonzero(work.thread >= 0)
     piece[launched] = edges.piece(work.thread[launched], work.launched[launched])
     first = cut | (work.before != np.arange(count) - 1)
-    if count:
-        first[0] = True
+    first[:1] = True
     # what has no launch belongs to the run before it
-    last = np.maximum.accumulate(np.where(piece >= 0, np.arange(count), -1)) if count else _NONE
-    stream_begin = np.maximum.accumulate(np.where(work.before < 0, np.arange(count), 0)) if count else _NONE
-    filled = np.where(last >= stream_begin, piece[np.maximum(last, 0)], -1) if count else _NONE
+    last = np.maximum.accumulate(np.where(piece >= 0, np.arange(count), -1))
+    stream_begin = np.maximum.accumulate(np.where(work.before < 0, np.arange(count), 0))
+    filled = np.where(last >= stream_begin, piece[last], -1)
     first[1:] |= filled[1:] != filled[:-1]
     begins = np.flatnonzero(first)
     return Runs(first, np.cumsum(first) - 1, begins, filled[begins])
 
 
-def running_maximum(value: IntArray, valid: BoolArray, run: IntArray, runs: int) -> IntArray:
-    """Return the running maximum inside of each run; `-FAR` before the first valid value."""
-    if not valid.any():
-        return np.full(len(value), -FAR)
-    low, high = int(value[valid].min()), int(value[valid].max())
-    width = high - low + 2
-    if width * max(runs, 1) < FAR:
-        shifted = np.where(valid, value - low + 1, 0) + run * width
-        best = np.maximum.accumulate(shifted) - run * width
-        return np.where(best > 0, best + low - 1, -FAR)
+def running_maximum(value: IntArray, valid: BoolArray, run: IntArray) -> IntArray:
+    """Return the running maximum inside of each run; `-FAR` before the first valid value.
+
+    Examples
+    --------
+    >>> run, valid = np.array([0, 0, 0, 1, 1]), np.array([True, True, True, False, True])
+    >>> running_maximum(np.array([5, 3, 9, 1, 2]), valid, run)[valid].tolist()
+    [5, 5, 9, 2]
+    """
+    order = np.argsort(np.where(valid, value, -FAR), kind="stable")
     rank = np.empty(len(value), np.int64)
-    order = np.argsort(np.where(valid, value, low - 1), kind="stable")
-    rank[order] = np.arange(len(value))
-    best = np.maximum.accumulate(rank + run * len(value)) - run * len(value)
-    return np.where(valid[order[best]], value[order[best]], -FAR)
+    rank[order] = np.arange(len(value)) + run[order] * len(value)
+    best = order[np.maximum.accumulate(rank) - run * len(value)]
+    return np.where(valid[best], value[best], -FAR)

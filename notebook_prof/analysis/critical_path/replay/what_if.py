@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
-import pandas as pd
 
 from ....errors import OptionError
 from ....trace import Trace
-from ....trace.arrays import IntArray
-from ....units import format_share
+from ....units import format_ns, format_share
 from ...input.loader_bounds import schedules
+from ...input.loader_schedule import Schedule
 from ...scope import Numbers, WindowLike, many, sharing
 from ..dependences import Dependences, dependences
-from ..path import End, last_work, windows
-from ..segments import FAR
-from .answer import STEPS, WhatIf
+from ..path import End
+from .answer import WhatIf, steps_table
 from .changes import Question, change_of, communication
 from .constraints import constraints
 from .forward import Change, Replay, replay, replay_within_queues
+from .spans import Spans
 
 MOST_ERROR: Final = 0.05
 """A replay that is off by more is no base for an answer."""
-_DIFFERS: Final = 0.25
-"""Steps and batches that differ by more in length are not one another's."""
 
 
 @sharing
@@ -51,10 +48,12 @@ def what_if(
     ----------
     trace : Trace
     scale : mapping of str to float, optional
-        Factors by the name of slices, ``*`` for any text: 0.5 halves, 0 takes out. An operator or a function:
-        all time of its thread inside of it, and the device work launched there; the innermost name counts.
-        A kernel: its duration; its own name goes before that of the operator. Waits inside follow from what
-        they wait for.
+        Factors by the name of slices, ``*`` for any text, or by a filter as ``where=`` reads it, with a
+        condition or a ``/pattern/``: ``{"aten::conv*": 0.5, "category=kernel module=layers.0": 0}``. 0.5
+        halves, 0 takes out. An operator or a function: all time of its thread inside of it, and the device
+        work launched there; the innermost slice that has a factor counts, and of several factors of one slice
+        the last. A kernel: its duration; its own factor goes before that of the operator. Waits inside follow
+        from what they wait for.
     line, phase : mapping, optional
         Factors by line (``{12: 0}``, or ``{"train.py:12": 0}`` where several files have one) and by phase: of
         the time that slices with this line or phase own, and of their device work.
@@ -88,7 +87,8 @@ def what_if(
     OptionError
         If nothing is asked, or an argument cannot be understood.
     SelectionError
-        If there is no such name, line, phase or step, or no communication.
+        If no slice has such a name, line or phase, or passes such a filter; if there is no such step, or no
+        communication.
 
     Notes
     -----
@@ -98,7 +98,9 @@ def what_if(
     waits inside are gone as well. The order in which threads take turns stays.
 
     With `end` ``"host"``, by how much more devices are behind at the end of a step than they were in the
-    recording counts as time of the step: it would have to be waited for sooner or later.
+    recording counts as time of the step: it would have to be waited for sooner or later. All instants come
+    earlier where less is done, but lengths are differences of two: a step that begins earlier and has to wait
+    for the same device is longer, and time between steps is not part of them.
 
     An unchanged replay gives the recording back by construction. What tells is ``replay_error``, the error of
     a replay in which no start and no wait knows its own lag: above 5 % there is no answer. There is none
@@ -126,54 +128,72 @@ def what_if(
             "what_if needs something to change, as scale={'aten::mm': 0.5}, remove='sync' or data=0"
         )
     graph = dependences(trace)
-    spans = _Spans.of(graph, window, None if step is None else tuple(many(step)), end)
-    change = change_of(graph, question, data=None if workers is None else 0.0)
-    before = spans.mean(spans.recorded)
-    blank = WhatIf(str(question), before, _spans=spans.spans, _trace=trace)
-    if graph.main < 0 or not spans.spans:
-        return replace(blank, reason="there is no thread, or no step, with anything in it")
-    work = sum(len(stream.rows) for stream in graph.streams.values())
-    if work and not any((stream.call >= 0).any() for stream in graph.streams.values()):
-        reason = "device work was recorded, but no launch of any: what it waited for is not known"
-        return replace(blank, reason=reason)
-    changes = _variants(graph, change)
     edges = constraints(graph)
-    error = spans.error(replay(edges, Change(usual_lags=True)))
-    blank = replace(blank, replay_error=error)
-    replays = replay_within_queues(edges, changes)
+    spans = Spans.of(edges, window, None if step is None else tuple(many(step)), end)
+    change = change_of(graph, question)
+    answer = WhatIf(str(question), spans.mean(spans.bounds().lengths), _trace=trace, _spans=spans)
+    if reason := _nothing_to_replay(graph, spans):
+        return replace(answer, reason=reason)
+    usual = replay(edges, Change(usual_lags=True))
+    answer = replace(answer, replay_error=spans.error(usual), steps=steps_table(spans, usual))
+    if answer.replay_error > MOST_ERROR:
+        return replace(answer, reason=_unreliable(answer))
+    schedule = _only_schedule(trace, answer) if workers is not None else None
+    if isinstance(schedule, str):
+        return replace(answer, reason=schedule)
+    replays = replay_within_queues(edges, [Change(usual_lags=True), *_variants(graph, change)])
     if replays is None:
-        return replace(blank, reason="launch queues overflow again and again in the replay")
-    usual, *replays = replays
-    if workers is not None:
-        return _with_workers(trace, spans, replays, blank, workers)
-    if error > MOST_ERROR:
-        return replace(blank, reason=_unreliable(error))
-    first, *others = replays
-    after, steps = spans.after(first)
-    gains = [before - after] + [before - spans.after(one)[0] for one in others[:-1]]
-    gains.append(spans.mean(spans.lengths(usual)) - spans.after(others[-1], usual)[0])
+        return replace(answer, reason="launch queues overflow in the replay: ask for a smaller change")
+    queued, *replays = replays
+    if schedule is not None:
+        return _with_workers(spans, replays, answer, schedule, workers or 0)
+    after = [spans.after(one) for one in replays]
+    gains = [answer.before - time for time in after[:-1]]
+    gains.append(spans.mean(spans.bounds(queued).lengths) - spans.after(replays[-1], queued))
     return replace(
-        blank, after=after, gain=gains[0], lower=0 if overlap_communication else min(gains), upper=max(gains),
-        refused=False, steps=steps, _replay=first, _end=end,
+        answer, after=after[0], gain=gains[0], lower=0 if overlap_communication else min(gains),
+        upper=max(gains), refused=False, steps=steps_table(spans, usual, replays[0]), _replay=replays[0],
     )  # fmt: skip
 
 
-def _unreliable(error: float) -> str:
-    return (
-        f"the replay of the unchanged recording is off by {format_share(error)} when each start and wait has "
-        f"the usual lag, more than {format_share(MOST_ERROR)}: what decides when work starts is not on record"
+def _nothing_to_replay(graph: Dependences, spans: Spans) -> str:
+    """Return why nothing can be replayed; empty where something can be."""
+    if graph.main < 0:
+        return "no slice of a thread was recorded, and steps run on one: record the host too"
+    if not len(spans):
+        return "the steps, or the window, have no length: choose others with step= or window="
+    streams = graph.streams.values()
+    if graph.streams and not any((stream.call >= 0).any() for stream in streams):
+        count = sum(len(stream.rows) for stream in streams)
+        return (
+            f"{count:,} slices of device work were recorded, and no launch of any, so that it is not known "
+            "what they waited for: record the calls of the host too"
+        )
+    return ""
+
+
+def _unreliable(answer: WhatIf) -> str:
+    steps = answer.steps
+    share = (steps["usual_ns"] - steps["before_ns"]).abs() / steps["before_ns"]
+    fits = steps.loc[share <= MOST_ERROR, "step"].dropna()
+    reason = (
+        f"the replay of the unchanged recording is off by {format_share(answer.replay_error)} when each "
+        f"start and wait has the usual lag, more than {format_share(MOST_ERROR)}: what decides when work "
+        "starts is not on record; p.critical_path.doubts() lists what is missing"
     )
+    if len(fits):
+        reason += f". It is within {format_share(MOST_ERROR)} in step {int(fits.iloc[0])}: ask with step="
+    return reason
 
 
 def _variants(graph: Dependences, change: Change) -> list[Change]:
-    """Return the unchanged recording with usual lags, the change, its variants, and it with usual lags."""
-    out = [Change(usual_lags=True), change]
+    """Return the change, then what else the recording allows, last the change with usual lags."""
+    out = [change]
     if graph.streams:
         out.append(replace(change, only_binding=True))
-    rows = [stream.rows for stream in graph.streams.values()]
     shared = communication(graph)
     if change.factor is not None and shared.any():
-        ours = np.concatenate(rows)[shared]
+        ours = np.concatenate([stream.rows for stream in graph.streams.values()])[shared]
         if (change.factor[ours] != 1).any():
             factor = change.factor.copy()
             factor[ours] = 1.0
@@ -181,141 +201,44 @@ def _variants(graph: Dependences, change: Change) -> list[Change]:
     return [*out, replace(change, usual_lags=True)]
 
 
-@dataclass(frozen=True)
-class _Spans:
-    """The steps, or the window, that are asked about.
-
-    Attributes
-    ----------
-    graph : Dependences
-    spans : tuple of (int, int, int)
-        Number, or -1, begin and end.
-    last : ndarray of int64, shape (spans,)
-        Place in all work of the work of each that ends last, where it is to end there; -1 else.
-    recorded : ndarray of int64, shape (spans,)
-        ns.
-    """
-
-    graph: Dependences
-    spans: tuple[tuple[int, int, int], ...]
-    last: IntArray
-    recorded: IntArray
-
-    @classmethod
-    def of(cls, graph: Dependences, window: WindowLike, step: tuple[int, ...] | None, end: End) -> _Spans:
-        """Look up the spans; errors of `critical_path`."""
-        spans = [one for one in windows(graph, window=window, step=step, end=end) if one[2] > one[1]]
-        rows = np.array(last_work(graph, spans), np.int64) if end != "host" else np.full(len(spans), -1)
-        begin = np.array([one[1] for one in spans], np.int64)
-        until = np.array([one[2] for one in spans], np.int64)
-        resources = graph.resources
-        done = np.append(resources.end, -FAR)[rows]
-        rows = np.where((rows >= 0) & (done > (until if end == "last" else begin)), rows, -1)
-        every = [stream.rows for stream in graph.streams.values()]
-        where = np.full(len(resources.ts) + 1, -1)
-        if every:
-            where[np.concatenate(every)] = np.arange(sum(map(len, every)))
-        recorded = np.where(rows >= 0, done, until) - begin
-        return cls(graph, tuple(spans), where[rows], recorded)
-
-    def mean(self, lengths: IntArray) -> int:
-        """Return the mean length, in whole ns."""
-        return round(float(lengths.sum()) / max(len(lengths), 1))
-
-    def bounds(self, one: Replay) -> tuple[IntArray, IntArray]:
-        """Return begins and ends in a replay."""
-        main = np.full(len(self.spans), self.graph.main)
-        begin = one.now(main, np.array([span[1] for span in self.spans], np.int64))
-        until = one.now(main, np.array([span[2] for span in self.spans], np.int64))
-        if (self.last >= 0).any():
-            until = np.where(self.last >= 0, one.end[self.last], until)
-        return begin, until
-
-    def lengths(self, one: Replay) -> IntArray:
-        """Return the lengths in a replay."""
-        begin, until = self.bounds(one)
-        return until - begin
-
-    def error(self, one: Replay) -> float:
-        """Return by how much the lengths in a replay are off, as a share of the lengths."""
-        return float(np.abs(self.lengths(one) - self.recorded).sum() / max(int(self.recorded.sum()), 1))
-
-    def after(self, one: Replay, recorded: Replay | None = None) -> tuple[int, pd.DataFrame]:
-        """Return the mean length in a replay, backlog of devices included, and the table of steps."""
-        begin, until = self.bounds(one)
-        growth = self._growth(one, begin, until) - self._recorded_growth(recorded)
-        growth = np.where(self.last >= 0, 0, growth)
-        if growth.sum() < 0:
-            growth = np.zeros(len(growth), np.int64)
-        number = np.array([span[0] for span in self.spans], np.int32)
-        table = STEPS.frame(
-            {
-                "step": pd.arrays.IntegerArray(number, number < 0),
-                "start_ns": np.array([span[1] for span in self.spans], np.int64),
-                "before_ns": self.recorded,
-                "after_ns": until - begin,
-                "backlog_ns": growth,
-            }
+def _only_schedule(trace: Trace, answer: WhatIf) -> Schedule | str:
+    """Return the schedule of the only DataLoader; why there is none, or it does not fit, as text."""
+    every = schedules(trace)
+    if not every:
+        return (
+            "no DataLoader was watched for long enough, so that it is not known how long a batch takes its "
+            "worker: record more steps of a loop over one, from its begin"
         )
-        return self.mean(until - begin + growth), table
-
-    def _recorded_growth(self, one: Replay | None) -> IntArray:
-        if one is not None:
-            return self._growth(one, *self.bounds(one))
-        begin = np.array([span[1] for span in self.spans], np.int64)
-        until = np.array([span[2] for span in self.spans], np.int64)
-        rows = [stream.end for stream in self.graph.streams.values()]
-        return self._growth_of(np.concatenate(rows), begin, until) if rows else begin * 0
-
-    def _growth(self, one: Replay, begin: IntArray, until: IntArray) -> IntArray:
-        return self._growth_of(one.end, begin, until) if len(one.end) else begin * 0
-
-    def _growth_of(self, ends: IntArray, begin: IntArray, until: IntArray) -> IntArray:
-        """Return by how much further behind devices are at ends than at begins."""
-        streams = list(self.graph.streams.values())
-        when = np.concatenate([_launch_times(self.graph, stream.rows) for stream in streams])
-        order = np.argsort(when, kind="stable")
-        latest = np.concatenate([[-FAR], np.maximum.accumulate(ends[order])])
-
-        def behind(recorded: IntArray, now: IntArray) -> IntArray:
-            last = latest[np.searchsorted(when[order], recorded, side="left")]
-            return np.maximum(last - now, 0)
-
-        first = np.array([span[1] for span in self.spans], np.int64)
-        last = np.array([span[2] for span in self.spans], np.int64)
-        growth: IntArray = behind(last, until) - behind(first, begin)
-        return growth
+    if len(every) > 1:
+        return f"{len(every)} DataLoaders make batches: ask with data= for all of them"
+    schedule = every[0][1]
+    measured = schedule.batch_ns(schedule.workers)
+    if _off(measured, answer.before) > MOST_ERROR:
+        return (
+            f"torch's schedule makes a batch in {format_ns(measured)}, and a step took "
+            f"{format_ns(answer.before)}: a step is not a batch, or other work of the machine held it up; "
+            "record steps of one batch each, or ask for some with step="
+        )
+    return schedule
 
 
-def _launch_times(graph: Dependences, rows: IntArray) -> IntArray:
-    call = graph.resources.call[rows]
-    return np.where(call >= 0, graph.resources.ts[call], graph.resources.ts[rows])
+def _off(predicted: float, measured: float) -> float:
+    return abs(predicted / max(measured, 1) - 1)
 
 
 def _with_workers(
-    trace: Trace, spans: _Spans, replays: Sequence[Replay], blank: WhatIf, workers: int
+    spans: Spans, replays: Sequence[Replay], answer: WhatIf, schedule: Schedule, workers: int
 ) -> WhatIf:
     """Answer for another number of workers: torch's schedule around steps that do not wait for input."""
-    every = schedules(trace)
-    if len(every) != 1:
-        reason = (
-            "no DataLoader was watched for long enough" if not every else "several DataLoaders make batches"
-        )
-        return replace(blank, reason=f"{reason}: how long a batch takes its worker is not known")
-    schedule = every[0][1]
-    measured = schedule.batch_ns(schedule.workers)
-    error = max(blank.replay_error, abs(measured / max(blank.before, 1) - 1))
-    blank = replace(blank, replay_error=error)
-    if abs(measured / max(blank.before, 1) - 1) > _DIFFERS:
-        reason = "a step is not a batch, or the schedule of the DataLoader does not fit what was recorded"
-        return replace(blank, reason=reason)
-    if error > MOST_ERROR:
-        return replace(blank, reason=_unreliable(error))
+    off = _off(schedule.batch_ns(schedule.workers), answer.before)
+    answer = replace(answer, replay_error=max(answer.replay_error, off))
     times = []
     for one in replays:
-        loop = max(spans.after(one)[0] - schedule.receive_ns * (schedule.workers > 0), 1.0)
+        loop = max(spans.after(one) - schedule.receive_ns * (schedule.workers > 0), 1.0)
         times.append(round(replace(schedule, loop_ns=loop).batch_ns(workers)))
-    gains = [blank.before - time for time in times]
-    off = round(error * blank.before)
-    blank = replace(blank, lower=min(gains) - off, upper=max(gains) + off)
-    return replace(blank, after=times[0], gain=gains[0], refused=False)
+    gains = [answer.before - time for time in times]
+    doubt = round(answer.replay_error * answer.before)
+    return replace(
+        answer, after=times[0], gain=gains[0], lower=min(gains) - doubt, upper=max(gains) + doubt,
+        refused=False,
+    )  # fmt: skip

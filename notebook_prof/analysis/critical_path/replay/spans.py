@@ -1,0 +1,165 @@
+"""The steps, or the window, that a what-if question is about, and how long they are in a replay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....trace.arrays import IntArray
+from ...scope import Numbers, WindowLike, ints
+from ..path import End, windows
+from ..segments import FAR
+from .constraints import Constraints
+from .forward import Replay
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Where spans begin and end, in the recording or in a replay.
+
+    Attributes
+    ----------
+    begin, until : ndarray of int64, shape (spans,)
+        ns.
+    last : ndarray of int64, shape (spans,)
+        Row, in the recording, of the device work with which each ends; -1 for those that end on the thread.
+    """
+
+    begin: IntArray
+    until: IntArray
+    last: IntArray
+
+    @property
+    def lengths(self) -> IntArray:
+        """Lengths, in ns."""
+        return self.until - self.begin
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """The steps, or the window, that are asked about.
+
+    Attributes
+    ----------
+    edges : Constraints
+    number : ndarray of int64, shape (spans,)
+        Of the step; -1 for a window.
+    begin, until : ndarray of int64, shape (spans,)
+        ns; on the main thread, in the recording.
+    end : {"host", "device", "last"}
+    span_of_work : ndarray of int64, shape (work,)
+        Which of the spans device work belongs to; -1 for none.
+    """
+
+    edges: Constraints
+    number: IntArray
+    begin: IntArray
+    until: IntArray
+    end: End
+    span_of_work: IntArray
+
+    @classmethod
+    def of(cls, edges: Constraints, window: WindowLike, step: Numbers, end: End) -> Spans:
+        """Look up the spans that are not empty; errors of `critical_path`."""
+        spans = [
+            span for span in windows(edges.graph, window=window, step=step, end=end) if span[2] > span[1]
+        ]
+        number, begin, until = np.array(spans, np.int64).reshape(-1, 3).T
+        return cls(edges, number, begin, until, end, _span_of_work(edges, number, begin, until))
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    @property
+    def steps(self) -> list[int] | None:
+        """Numbers of the steps; None for a window."""
+        return self.number.tolist() if (self.number >= 0).any() else None
+
+    def bounds(self, one: Replay | None = None) -> Bounds:
+        """Return begins and ends in a replay; without one in the recording."""
+        begin, until = self._on_thread(one)
+        if self.end == "host":
+            return Bounds(begin, until, np.full(len(begin), -1))
+        ends, work = self._work_ends(one), np.flatnonzero(self.span_of_work >= 0)
+        work = work[np.argsort(ends[work], kind="stable")]
+        last = np.full(len(begin), -1)
+        last[self.span_of_work[work]] = work  # of several, the last is kept
+        done = np.append(ends, -FAR)[last]
+        on_device = done > (until if self.end == "last" else begin)
+        rows = np.append(self.edges.work.rows, -1)[np.where(on_device, last, -1)]
+        return Bounds(begin, np.where(on_device, done, until), rows)
+
+    def backlog(self, one: Replay | None = None) -> IntArray:
+        """Return by how much further behind devices are at the end of each span than at its begin.
+
+        Parameters
+        ----------
+        one : Replay, optional
+            By default the recording.
+
+        Returns
+        -------
+        ndarray of int64, shape (spans,)
+            ns; 0 for spans that end with device work.
+        """
+        bounds = self.bounds(one)
+        work, resources = self.edges.work, self.edges.graph.resources
+        when = np.where(work.call >= 0, resources.ts[work.call], work.start)
+        order = np.argsort(when, kind="stable")
+        done = np.concatenate([[-FAR], np.maximum.accumulate(self._work_ends(one)[order])])
+
+        def behind(launched_before: IntArray, now: IntArray) -> IntArray:
+            last = done[np.searchsorted(when[order], launched_before, side="left")]
+            return np.maximum(last - now, 0)
+
+        growth = behind(self.until, bounds.until) - behind(self.begin, bounds.begin)
+        return np.where(bounds.last >= 0, 0, growth)
+
+    def error(self, one: Replay) -> float:
+        """Return by how much the lengths in a replay are off, as a share of the lengths."""
+        recorded = self.bounds().lengths
+        return float(np.abs(self.bounds(one).lengths - recorded).sum() / max(int(recorded.sum()), 1))
+
+    def more_backlog(self, one: Replay, reference: Replay | None = None) -> IntArray:
+        """Return by how much more devices fall behind than in a reference, by default the recording.
+
+        Returns
+        -------
+        ndarray of int64, shape (spans,)
+            ns; all 0 where they fall behind less, over all spans.
+        """
+        growth = self.backlog(one) - self.backlog(reference)
+        return growth if growth.sum() > 0 else np.zeros(len(self), np.int64)
+
+    def mean(self, lengths: IntArray) -> int:
+        """Return the mean length, in whole ns."""
+        return round(float(lengths.sum()) / max(len(lengths), 1))
+
+    def after(self, one: Replay, reference: Replay | None = None) -> int:
+        """Return the mean length in a replay, what devices fall behind included."""
+        return self.mean(self.bounds(one).lengths + self.more_backlog(one, reference))
+
+    def _on_thread(self, one: Replay | None) -> tuple[IntArray, IntArray]:
+        if one is None:
+            return self.begin, self.until
+        main = np.full(len(self), self.edges.graph.main)
+        return one.now(main, self.begin), one.now(main, self.until)
+
+    def _work_ends(self, one: Replay | None) -> IntArray:
+        return self.edges.work.end if one is None else one.end
+
+
+def _span_of_work(edges: Constraints, number: IntArray, begin: IntArray, until: IntArray) -> IntArray:
+    """Return the span that device work belongs to: that of its step, or the window that launched it."""
+    work, resources = edges.work, edges.graph.resources
+    out = np.full(len(work.rows), -1)
+    if not len(number):
+        return out
+    if number[0] < 0:
+        launched = np.where(work.call >= 0, resources.ts[work.call], work.start)
+        return np.where((launched >= begin[0]) & (launched < until[0]), 0, -1)
+    order = np.argsort(number, kind="stable")
+    step = ints(resources.trace.slices["step"])[work.rows]
+    at = np.minimum(np.searchsorted(number[order], step), len(number) - 1)
+    return np.where(number[order][at] == step, order[at], -1)
