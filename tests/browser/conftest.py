@@ -79,6 +79,7 @@ def shown(_opened: NotebookPage) -> Iterator[NotebookPage]:
 
 def start_over(shown: NotebookPage) -> None:
     """Select nothing, show the whole recording and the table, and put the pointer away."""
+    shown.settle()  # what was clicked last is on its way: it may not arrive after this
     shown.kernel("p.selection.clear()")
     shown.wait_views("v.store.isEmpty() && v.store.get().focus == null")
     shown.views("(v.panels.show('operators'), v.setView(...v.meta.span))")
