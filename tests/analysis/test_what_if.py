@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import re
 from pathlib import Path
 
 import numpy as np
@@ -368,3 +370,12 @@ def test_a_step_may_end_with_what_ends_later() -> None:
         last, other = (Profile(trace).what_if(scale={"*": 0.5}, end=end) for end in ("last", later))
         assert (last.before, last.after) == (other.before, other.after)
         assert last.before == trace.span.end
+
+
+def test_the_worked_question_in_the_docs(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = Path(__file__).parents[2]
+    monkeypatch.chdir(root)
+    text = re.sub(r"^```.*$", "", (root / "docs" / "why.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    worked = doctest.DocTestParser().get_doctest(text, {}, "docs/why.md", "docs/why.md", 0)
+    assert len(worked.examples) == 10
+    assert doctest.DocTestRunner().run(worked).failed == 0
