@@ -90,7 +90,7 @@ class LatestTaskExecutor(Generic[T]):
 LONG: Final = 1_000_000
 """Slices from which on indexes are made in a thread of their own."""
 
-SLOW: Final = ("account", "table", "phases", "doubts")
+SLOW: Final = ("account", "table", "phases", "doubts", "selected")
 """Questions that wait for it."""
 
 COMES_S: Final = 3.0

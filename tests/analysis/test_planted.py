@@ -150,8 +150,9 @@ def test_a_sound_step_gets_no_advice_on_what_it_does_not_do():
 def test_resnet50_with_four_workers(shared_traces: Path):
     name = "resnet50_num_workers_4_worker0.1623212756351.pt.trace.json.gz"
     profile = Profile(read_trace(shared_traces / "kineto_2021" / name))
-    assert profile.verdict.kind == "compute-bound"
-    assert profile.verdict.share == pytest.approx(0.724, abs=0.001)
+    # busy for 72 % of the time, as the plugin says, but nobody waits for it: see test_what_would_help
+    assert profile.verdict.kind == "launch-bound"
+    assert profile.verdict.evidence["device_busy_share"] == pytest.approx(0.724, abs=0.001)
     found = profile.advice().set_index("rule")
     # what the TensorBoard plugin recommends for this run, and more
     assert {"tensor-cores-unused", "pageable-copies"} <= set(found.index)

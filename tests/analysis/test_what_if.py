@@ -379,3 +379,25 @@ def test_the_worked_question_in_the_docs(monkeypatch: pytest.MonkeyPatch) -> Non
     worked = doctest.DocTestParser().get_doctest(text, {}, "docs/why.md", "docs/why.md", 0)
     assert len(worked.examples) == 10
     assert doctest.DocTestRunner().run(worked).failed == 0
+
+
+HELPS = {
+    "kineto_2021/resnet50_num_workers_4_worker0.1623212756351.pt.trace.json.gz": (0.001, 0.18),
+    "hta/rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz": (0.478, 0.003),
+    "tracelens/h100/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz": (0.146, 0.01),
+}
+"""By how much steps are shorter with kernels, and with operators of the host, twice as fast."""
+
+
+@pytest.mark.parametrize("name", HELPS)
+def test_what_would_help(shared_traces: Path, name: str) -> None:
+    """The verdict names what makes steps shorter, and not what is busy most of the time."""
+    profile = Profile(read_trace(shared_traces / name))
+    slices = profile.trace.slices
+    kernels = slices.loc[slices["category"].isin(["kernel", "memcpy", "memset"]), "name"].astype(str).unique()
+    faster = profile.what_if(scale=dict.fromkeys(kernels, 0.5))
+    ahead = profile.what_if(scale={"aten::*": 0.5, **dict.fromkeys(kernels, 1.0)})
+    of_kernels, of_host = (one.gain / one.before for one in (faster, ahead))
+    assert (of_kernels, of_host) == pytest.approx(HELPS[name], abs=0.005)
+    assert profile.verdict.kind == ("compute-bound" if of_kernels > of_host else "launch-bound")
+    assert profile.verdict.evidence["device_busy_share"] > 0.7

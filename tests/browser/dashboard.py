@@ -211,6 +211,15 @@ class Dashboard:
         """What the box has found."""
         return self.part(".nbp-find-status")
 
+    @property
+    def sentences(self) -> Locator:
+        """What the timeline says of selected slices that are out of sight."""
+        return self.part(".nbp-offscreen > button:not([hidden])")
+
+    def sentence(self, side: str) -> Locator:
+        """That of one side: above, below, before, after or folded."""
+        return self.part(f".nbp-offscreen-{side}:not([hidden])")
+
     def track(self, name: str) -> Locator:
         """The head of a track."""
         return self.part(f".nbp-track-lane[aria-label*=': track {name}']")

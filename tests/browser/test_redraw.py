@@ -67,6 +67,32 @@ def go_elsewhere(shown: NotebookPage) -> None:
     shown.wait_ready(DISPLAYS)
 
 
+def split_right(shown: NotebookPage) -> None:
+    """A second view of the notebook beside it, in which all of its displays are drawn once more."""
+    shown.command("docmanager:clone")
+    shown.wait_ready(2 * DISPLAYS)
+    seen = "[...document.querySelectorAll('.nbp-host')].filter((h) => h.getBoundingClientRect().width > 100)"
+    drawn = f"{seen}.length > {DISPLAYS} && {seen}.some((h) => h.nbp.timeline.snapshot().quads > 0)"
+    shown.page.wait_for_function(f"() => {drawn}")
+    shown.command("application:close")
+    shown.wait_ready(DISPLAYS)
+
+
+def new_view_of_output(shown: NotebookPage) -> None:
+    """One display in a panel of its own below."""
+    shown.page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1; }")
+    shown.command("notebook:create-output-view")
+    shown.wait_ready(DISPLAYS + 1)
+    view = "document.querySelector('.jp-LinkedOutputView .nbp-host')"
+    shown.page.wait_for_function(f"() => {view}?.nbp?.timeline.snapshot().quads > 0")
+    assert shown.page.evaluate(f"() => {view}.nbp.timeline.snapshot().labels.length") > 0
+    shown.page.evaluate("""() => {
+        const {shell} = window.jupyterapp, widgets = [...shell.widgets('main')];
+        widgets.find(({node}) => node.querySelector('.jp-LinkedOutputView')).close();
+        shell.activateById(widgets.find(({node}) => node.querySelector('.jp-Notebook')).id); }""")
+    shown.wait_ready(DISPLAYS)
+
+
 @pytest.mark.timeout(900)
 def test_displays_are_alike_whatever_happened(notebook: Callable[..., NotebookPage]) -> None:
     shown = notebook("redraw.ipynb", SETUP, *["p"] * DISPLAYS)
@@ -74,6 +100,9 @@ def test_displays_are_alike_whatever_happened(notebook: Callable[..., NotebookPa
     begun = all_alike(shown)
     assert min(map(len, begun)) > 1000, "something is drawn"
     for number in range(ROUNDS):
-        for event in (collapse_and_expand, scroll_far, go_elsewhere, reload_page):
+        for event in (
+            *(collapse_and_expand, scroll_far, split_right, new_view_of_output, go_elsewhere),
+            reload_page,
+        ):
             event(shown)
             assert all_alike(shown) == begun, f"round {number}, after {event.__name__}"

@@ -91,6 +91,7 @@ def _questions(queries: PageQueries) -> Iterator[dict[str, Any]]:
         yield {**lod, "find": "a"}
     for tint in meta["tints"]:
         yield {"t": "legend", "tint": tint}
+    yield {"t": "selected", "a": a, "b": (a + b) / 2}
     yield {"t": "strip"}
     yield {"t": "strip", "picture": queries.answer({"t": "strip"})[0]["picture"]}
     yield {"t": "memory", "a": a, "b": b}

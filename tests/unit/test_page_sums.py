@@ -106,3 +106,22 @@ def test_a_part_is_estimated_and_says_so(
     assert theirs["estimate"]
     assert theirs["count"] == pytest.approx(ours["count"], rel=within)
     assert theirs["self_ns"] == pytest.approx(ours["self_ns"], rel=within)
+
+
+def test_selected_slices_that_the_file_has_are_where_the_kernel_has_them(
+    sums: tuple[Path, Profile], tmp_path: Path
+) -> None:
+    """They are said to be a part, and on no row are there more than the recording has."""
+    path, profile = sums
+    name = str(profile.trace.slices["name"][profile.trace.slices["dur"].idxmax()])
+    profile.selection.update(name=name)
+    state = profile.selection.to_state()
+    request = {"t": "selected", "a": 0, "b": profile.trace.span.end / 2}
+    content, columns = PageQueries(profile.trace, profile.selection).answer(request)
+    profile.selection.clear()
+    ((theirs, data),) = ask_report(path, [(state, request)], tmp_path)
+    assert theirs["estimate"] is True
+    assert "estimate" not in content
+    assert 0 < theirs["count"] <= content["count"]
+    rows = np.frombuffer(columns[0], np.uint32)
+    assert set(data["row"]) <= set(rows.tolist())

@@ -82,6 +82,8 @@ REQUESTS: list[dict[str, Any]] = [
     {"t": "search", "text": "/add_$/", "px": 200, "id": 40, "by": -1},
     {"t": "search", "text": "count>3", "px": 20},
     {"t": "lod", "a": -1e8, "b": 3e8, "px": 400, "rows": [0, 1, 2, 5], "max_quads": 10, "tint": "module"},
+    {"t": "selected", "a": -1e8, "b": 3e8},
+    {"t": "selected", "a": 31_000_000.5, "b": 50_000_000.25},
 ]
 SELECTIONS: list[dict[str, Any]] = [
     {},
@@ -89,6 +91,7 @@ SELECTIONS: list[dict[str, Any]] = [
     {"name": "aten::conv2d"},
     {"step": [4, 5], "phase": "forward", "window": ("20ms", "90ms")},
     {"category": "kernel"},
+    {"category": "kernel", "track": [0, 1, 2]},
     {"name": ["ProfilerStep#1", "aten::conv2d"]},
 ]
 PATTERNS = (
@@ -226,6 +229,7 @@ def _requests_of(trace: Trace, rng: random.Random) -> list[dict[str, Any]]:
         {"t": "phases"},
         {"t": "account"},
         {"t": "memory", **window},
+        {"t": "selected", "a": window["a"], "b": window["b"]},
         *({"t": "detail", "id": i} for i in slices),
         *({"t": "find", "id": i, "by": by} for i in slices for by in (1, -1)),
         *neighbours,

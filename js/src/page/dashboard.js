@@ -262,6 +262,7 @@ export class Dashboard {
       if (filtered) overview.refresh();
       phases.refresh();
       memory.refresh();
+      timeline.indicators.changed();
     }
     if (has('focus')) details.update();
     this.page.transport.flush?.();

@@ -45,6 +45,8 @@ export class Header {
   totalsText = textElement('span', 'nbp-totals', '');
   clear = textElement('button', 'nbp-clear', 'Clear');
   /** @type {Roving | null} */ roving = null;
+  line = textElement('div', 'nbp-selection', '');
+  clauses = new Roving(this.line, '.nbp-chip > button, .nbp-clear');
   close = () => {};
 
   /**
@@ -81,7 +83,7 @@ export class Header {
   }
 
   selectionLine() {
-    const line = textElement('div', 'nbp-selection', '');
+    const {line} = this;
     line.setAttribute('role', 'status');
     line.setAttribute('aria-live', 'polite');
     this.clear.title = 'clear the selection (Esc)';
@@ -117,6 +119,7 @@ export class Header {
       chips = clausesOf(state, meta.tracks).map(([dimension, text]) => this.chip(dimension, text));
     this.chips.replaceChildren(textElement('span', 'nbp-selection-label', chips.length ? 'Selected' : 'Everything'), ...chips);
     this.clear.disabled = store.isEmpty() && state.focus == null;
+    this.clauses.settle();
   }
 
   /**

@@ -91,6 +91,7 @@ export function attachKeyboard(ctx, root) {
       return;
     }
     if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (key === ' ' && target?.closest('button, summary, a')) return; // it is pressed by it
     if ('wasd'.includes(key) && key.length === 1) {
       if (ctx.inTimeline()) {
         if (!held.has(key)) step(key);

@@ -7,6 +7,7 @@ import {createDetailAnswer} from './detail.js';
 import {createLocalFind} from './find.js';
 import {createResidualAggregates} from './residual/aggregates.js';
 import {phases} from './phases.js';
+import {createLocalSelected} from './selected.js';
 import {createLocalTable} from './table.js';
 import {createLocalPanel} from './tabs.js';
 import {createTimelineAnswers} from './timeline.js';
@@ -56,6 +57,7 @@ export function createAnswers(columns, given) {
     table: createLocalTable(report),
     memory: (q, state) => memory(given, q, state, matching, report.leftMatching),
     phases: (_, state) => phases(report, state),
+    selected: createLocalSelected(report),
     detail: createDetailAnswer(report),
     path: () => reply({...given.path.content}, given.path.data),
     why: () => reply({found: false, lines: ['Why is worked out in Python: open the recording there, and ask p.why(time, track).']}),
@@ -66,7 +68,7 @@ export function createAnswers(columns, given) {
 
 // All is worked out on the page's own thread: the hand first. What can wait comes one a frame, after the frame in which what
 // was clicked shows; also the timeline's marks, where its picture stays (`picture`).
-const CAN_WAIT = ['table', 'strip', 'phases', 'memory', 'counters'];
+const CAN_WAIT = ['table', 'strip', 'phases', 'memory', 'counters', 'selected'];
 
 /** @returns {Promise<void>} */
 const painted = () => new Promise((done) => (document.hidden ? done() : requestAnimationFrame(() => setTimeout(done, 0))));

@@ -16,6 +16,8 @@ const MOST_QUIET = 2; // quiet threads of a process that need no heading of thei
  * @typedef {{kind: 'lane', row: number, track: Track, first: boolean, depths: number}} TrackLane
  * @typedef {{kind: 'counter', counter: Counter, first: boolean, depths: number}} CounterLane
  * @typedef {StepsLane | GroupLane | TrackLane | CounterLane} Lane
+ *
+ * @typedef {'group' | 'track' | 'hidden'} Hiding why a row has no lane: its group or its track is folded, or its track is hidden
  */
 
 /**
@@ -44,6 +46,8 @@ export class Lanes {
   constructor(meta) {
     this.meta = meta;
     this.order = [...meta.tracks];
+    /** @type {Map<number, Track>} */
+    this.tracks = new Map(meta.tracks.flatMap((t) => Array.from({length: t.depths}, (_, d) => [t.row + d, t])));
     for (const t of meta.tracks) if (meta.hidden?.includes(t.rank)) this.hidden.add(t.track);
     const ranks = new Set(meta.tracks.filter((t) => !this.hidden.has(t.track)).map((t) => t.rank));
     // ranks above one another: a line for each thread, so that all of them are in sight
@@ -203,6 +207,35 @@ export class Lanes {
     return this.list.findIndex((lane) => lane.kind === 'steps');
   }
 
+  /** Places by row, of the rows that have a lane. */
+  placesOfRows() {
+    /** @type {Map<number, number>} */
+    const places = new Map();
+    this.list.forEach((lane, place) => {
+      if (lane.kind === 'lane') places.set(lane.row, place);
+    });
+    return places;
+  }
+
+  /**
+   * The track of a row.
+   * @param {number} row
+   */
+  trackOf(row) {
+    return this.tracks.get(row);
+  }
+
+  /**
+   * Why a row of a track that has no lane has none.
+   * @param {Track} track
+   * @returns {Hiding}
+   */
+  hidingOf(track) {
+    if (this.isPinned(track)) return 'track';
+    if (!this.isShown(track)) return 'hidden';
+    return this.several && this.closed.has(this.groupOf(track)) ? 'group' : 'track';
+  }
+
   /** @param {number} row */
   placeOfRow(row) {
     return this.list.findIndex((lane) => lane.kind === 'lane' && lane.row === row);
@@ -318,7 +351,7 @@ export class Lanes {
    * @param {number} row
    */
   reveal(row) {
-    const track = this.meta.tracks.find((t) => row >= t.row && row < t.row + t.depths);
+    const track = this.trackOf(row);
     if (!track || this.placeOfRow(row) >= 0) return false;
     this.folded.delete(track.track);
     this.hidden.delete(track.track);

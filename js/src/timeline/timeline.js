@@ -8,6 +8,7 @@ import {drawFocus} from './focus.js';
 import {Gutter} from './gutter.js';
 import {createHandle} from './handle.js';
 import {hitAt} from './hit.js';
+import {Indicators} from './indicators.js';
 import {FEWEST_LANES, laneKeyOf, Lanes} from './lanes.js';
 import {Painter} from './painter.js';
 import {PathLayer} from './path.js';
@@ -60,6 +61,7 @@ export class Timeline {
     );
     this.counters = createCounters(ctx, this.view, this);
     this.pictures = new Pictures(this);
+    this.indicators = new Indicators(this);
     this.relayout();
   }
 
@@ -95,6 +97,7 @@ export class Timeline {
     if (laneRange.start !== top + shown || laneRange.end !== top) laneRange.setv({start: top + shown, end: top});
     this.drawRules();
     this.counters.scrolled();
+    this.indicators.draw();
     if (pictures.have && pictures.have.lanes !== this.laneKey()) pictures.refresh();
     else if (pictures.have) this.draw();
   }
@@ -146,6 +149,7 @@ export class Timeline {
   refresh() {
     this.pictures.refresh();
     this.counters.refresh();
+    this.indicators.ask();
   }
 
   /** On every change of the range, once a frame. */
@@ -154,6 +158,7 @@ export class Timeline {
     this.settleTimer = setTimeout(this.ctx.settled, SETTLE_MS);
     this.pictures.moved();
     this.counters.moved();
+    this.indicators.moved();
   }
 
   /** Show what has been clicked before the kernel answers. */
@@ -270,6 +275,7 @@ export class Timeline {
     clearTimeout(this.settleTimer);
     this.pictures.close();
     this.counters.close();
+    this.indicators.close();
   }
 
   repaint() {
@@ -284,6 +290,7 @@ export class Timeline {
   /** @param {number} row */
   showRow(row) {
     if (this.lanes.reveal(row)) {
+      if (!this.lanes.filter) this.gutter.filter.value = '';
       this.gutter.render();
       this.relayout();
     }

@@ -317,6 +317,21 @@ interface PhasesAnswer {
   estimate?: boolean;
   data: PhaseColumns;
 }
+/** Drawn rows that hold selected slices, and how many lie before, in and after a stretch of time. `end_before` is where the last one before it ends, `start_after` where the first one after it begins; -1 for none. */
+type SelectedColumns = {
+  row: Uint32Array;
+  before: Uint32Array;
+  inside: Uint32Array;
+  after: Uint32Array;
+  end_before: Float64Array;
+  start_after: Float64Array;
+};
+/** How many slices are selected, and where; with `estimate` a report has more, of which it holds sums. */
+interface SelectedAnswer {
+  count: number;
+  estimate?: boolean;
+  data: SelectedColumns;
+}
 /** Rows of the table; `side` is 1 on a device, `waits` for a call that only waits. */
 type TableColumns = {
   name: Uint32Array;
@@ -623,4 +638,5 @@ interface Answers {
   panel: PanelAnswer | NoPanel;
   ranks: RanksAnswer;
   path: PathAnswer | NoPath;
+  selected: SelectedAnswer;
 }

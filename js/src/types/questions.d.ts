@@ -108,6 +108,11 @@ interface PanelRequest {
 interface RanksRequest {}
 /** The critical path of the steps, or of the whole recording. */
 interface PathRequest {}
+/** How many slices of each row are selected: before, in and after the time from `a` to `b`, ns. */
+interface SelectedRequest {
+  a: number;
+  b: number;
+}
 /** What is asked with each question beside its name. */
 interface Asked {
   meta: MetaRequest;
@@ -129,4 +134,5 @@ interface Asked {
   panel: PanelRequest;
   ranks: RanksRequest;
   path: PathRequest;
+  selected: SelectedRequest;
 }

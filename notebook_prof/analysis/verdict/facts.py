@@ -161,14 +161,18 @@ class Facts:
     def path(self) -> pd.DataFrame | None:
         """The critical path by class, to the end of the last step, or of device work that ends later.
 
-        None without device work, where it is not linked to the calls that launched it, where calls that wait
-        were not recorded, and in traces of more than two million slices.
+        None without device work, where it is not linked to the calls that launched it (but for what streams
+        had to do when the recording began), where calls that wait were not recorded, and in traces of more
+        than two million slices.
         """
         trace, work = self.trace, on_device(self.trace, self.extent)
         if trace.metadata.get("source") not in _RUNTIME_CALLS or len(trace.slices) > _MOST_SLICES:
             return None
-        linked = launch_calls(trace)[work.rows] >= 0
-        if not len(linked) or linked.mean() < _LINKED:
+        linked, track = launch_calls(trace)[work.rows] >= 0, work.ints("track")
+        first = np.full(int(track.max(initial=0)) + 1, np.iinfo(np.int64).max)
+        np.minimum.at(first, track[linked], work.ts[linked])
+        earlier = np.isin(track, track[linked]) & (work.ts < first[track])
+        if not len(linked) or (linked | earlier).mean() < _LINKED:
             return None
         return critical_path(trace, **self.of_path).set_index("class")
 

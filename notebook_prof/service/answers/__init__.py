@@ -16,7 +16,7 @@ from .meta import doubts, meta, names
 from .path import path
 from .phases import phases
 from .table import table, table_is_slow
-from .timeline import MAX_ROWS, lod, strip
+from .timeline import MAX_ROWS, lod, selected, strip
 from .why import why
 
 Ask = Callable[[ViewStore, Mapping[str, Any], Mapping[str, Any]], Answer]
@@ -36,6 +36,7 @@ QUESTIONS: Final[Mapping[str, Ask]] = {
     "path": path,
     "phases": phases,
     "search": search,
+    "selected": selected,
     "strip": strip,
     "table": table,
     "why": why,
@@ -54,6 +55,7 @@ __all__ = [
     "names",
     "path",
     "phases",
+    "selected",
     "table",
     "table_is_slow",
 ]

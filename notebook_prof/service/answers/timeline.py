@@ -1,4 +1,4 @@
-"""The timeline's picture: wide slices one by one, all others as density."""
+"""The timeline's picture: wide slices one by one, all others as density; and what it does not show."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ...errors import OptionError
 from ...trace.arrays import IntArray
 from ..columns import DrawnTrack
 from ..lod import Density, DrawnIndex, Picture, density
+from ..lod.chosen import Chosen
 from ..lod.rows import RowIndex, spread
 from ..packing import Answer, pack
 from ..palette import HUES
@@ -125,6 +126,52 @@ def strip(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     cells = _cells(store, picture.index, d, tint)
     del cells["count"]
     return pack({**content, **_bins(d)}, {**cells, **marks})
+
+
+def selected(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
+    """Count the selected slices of every drawn row before, in and after a stretch of time.
+
+    They are those of ``Profile.selected``: of every clause, also of the window and of tracks.
+
+    Parameters
+    ----------
+    request : mapping
+        ``a b`` (ns).
+
+    Returns
+    -------
+    Answer
+        ``count``: the selected slices. One entry a row that has some: ``row``; ``before inside after``, which
+        sum to `count`; ``end_before`` and ``start_after`` (ns, -1 for none) of the nearest ones outside.
+    """
+    index, rows = store.rows, np.arange(store.columns.n_rows)
+    chosen, window = store.chosen(matching_key(state)), state.get("window")
+    first, stop = index.pointer[:-1], index.pointer[1:]
+    if window is not None:
+        first, stop = index.stretch(rows, int(window[0]), int(window[1]))
+    in_view = index.stretch(rows, int(np.floor(request["a"])), int(np.ceil(request["b"])))
+    left, right = (np.clip(edge, first, stop) for edge in in_view)
+    edges = np.stack([first, left, right, stop])
+    numbers = edges if chosen is None else chosen.before(edges)
+    before, inside, after = np.diff(numbers, axis=0)
+    columns = {
+        "row": rows.astype(np.uint32),
+        "before": before.astype(np.uint32),
+        "inside": inside.astype(np.uint32),
+        "after": after.astype(np.uint32),
+        "end_before": np.full(len(rows), -1.0),
+        "start_after": np.full(len(rows), -1.0),
+    }
+    columns["end_before"][before > 0] = index.ends(_positions(chosen, numbers[1][before > 0] - 1))
+    columns["start_after"][after > 0] = index.starts(_positions(chosen, numbers[2][after > 0]))
+    some = numbers[3] > numbers[0]
+    count = int((numbers[3] - numbers[0]).sum())
+    return pack({"count": count}, {name: values[some] for name, values in columns.items()})
+
+
+def _positions(chosen: Chosen | None, numbers: IntArray) -> IntArray:
+    """Return the positions of some of the selected slices by number."""
+    return numbers if chosen is None else chosen.nth(numbers)
 
 
 def _rows_of_busy_time(track: DrawnTrack) -> range:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -49,8 +50,33 @@ class Chosen:
 
     @property
     def nbytes(self) -> int:
-        """Memory in bytes."""
-        return int(self.first.nbytes + self.stop.nbytes)
+        """Memory in bytes, with the running sums that `before` makes."""
+        return int(self.first.nbytes + self.stop.nbytes) + 8 * (len(self) + 1)
+
+    @cached_property
+    def _counts(self) -> IntArray:
+        """Selected slices before each stretch, and of all."""
+        return running_sum(self.stop.astype(np.int64) - self.first)
+
+    def before(self, at: IntArray) -> IntArray:
+        """Return how many slices before some positions are selected.
+
+        Examples
+        --------
+        >>> index = RowIndex(np.array([0, 10, 20]), np.array([5, 5, 5]), np.array([0, 0, 0]), 1)
+        >>> Chosen(index, np.array([1]), np.array([3])).before(np.array([0, 1, 2, 3])).tolist()
+        [0, 0, 1, 2]
+        """
+        if not len(self):
+            return np.zeros(at.shape, np.int64)
+        k = np.searchsorted(self.first, at.astype(self.first.dtype), "left")
+        over = np.where(k > 0, np.maximum(self.stop[np.maximum(k - 1, 0)] - at, 0), 0)
+        return np.asarray(self._counts[k] - over, np.int64)
+
+    def nth(self, numbers: IntArray) -> IntArray:
+        """Return the position of the first (0), second (1) … selected slice."""
+        k = np.searchsorted(self._counts, numbers, "right") - 1
+        return np.asarray(self.first[k] + (numbers - self._counts[k]), np.int64)
 
     def positions(self) -> IntArray:
         """Return every selected position, ascending."""

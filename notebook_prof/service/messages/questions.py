@@ -188,6 +188,14 @@ class RanksRequest(Question):
     t = "ranks"
 
 
+class SelectedRequest(Question):
+    """How many slices of each row are selected: before, in and after the time from `a` to `b`, ns."""
+
+    t = "selected"
+    a: float
+    b: float
+
+
 QUESTIONS: Final[Mapping[str, type[Question]]] = {
     declared.t: declared
     for declared in (
@@ -210,6 +218,7 @@ QUESTIONS: Final[Mapping[str, type[Question]]] = {
         PanelRequest,
         RanksRequest,
         PathRequest,
+        SelectedRequest,
     )
 }
 """By name."""

@@ -35,6 +35,7 @@ ANSWERS: Final[Mapping[str, tuple[type[Declared], ...]]] = {
     "panel": (tabs.PanelAnswer, tabs.NoPanel),
     "ranks": (ranks.RanksAnswer,),
     "path": (slices.PathAnswer, slices.NoPath),
+    "selected": (timeline.SelectedAnswer,),
 }
 """What may come back, by the name of the question."""
 

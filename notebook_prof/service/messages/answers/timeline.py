@@ -218,3 +218,26 @@ class PhasesAnswer(Declared):
     phases: list[str]
     filtered: bool
     estimate: bool | UnsetType = UNSET
+
+
+class SelectedColumns(Columns):
+    """Drawn rows that hold selected slices, and how many lie before, in and after a stretch of time.
+
+    `end_before` is where the last one before it ends, `start_after` where the first one after it begins; -1
+    for none.
+    """
+
+    row: U4
+    before: U4
+    inside: U4
+    after: U4
+    end_before: F8
+    start_after: F8
+
+
+class SelectedAnswer(Declared):
+    """How many slices are selected, and where; with `estimate` a report has more, of which it holds sums."""
+
+    data = SelectedColumns
+    count: int
+    estimate: bool | UnsetType = UNSET
