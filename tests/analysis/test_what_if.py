@@ -37,12 +37,12 @@ def test_what_is_worked_out_later_needs_what_is_worked_out_before(name: str) -> 
     forward = Forward(constraints(dependences(trace)), Change())
     forward.run()
     order = forward.order()
-    place = np.full(forward.pieces + len(forward.runs.begins), -1)
-    place[order] = np.arange(len(order))
+    position = np.full(forward.pieces + len(forward.runs.begins), -1)
+    position[order] = np.arange(len(order))
     for target, source, *_ in forward.parts:
-        assert (place[source] < place[target]).all()
+        assert (position[source] < position[target]).all()
     launched = np.flatnonzero(forward.runs.piece >= 0)
-    assert (place[forward.runs.piece[launched]] < place[forward.pieces + launched]).all()
+    assert (position[forward.runs.piece[launched]] < position[forward.pieces + launched]).all()
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -183,9 +183,9 @@ def _all_waits(
     since = np.concatenate([recorded.done, ts[done], end[launch]])
     order = np.lexsort((waits.added, since, waits.kind == QUEUE, waits.end, waits.thread))
     waits = ThreadWaits(*(column[order] for column in waits))
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    places = _Places(*np.split(place, np.cumsum(counts[:2])))
+    number = np.empty(len(order), np.int64)
+    number[order] = np.arange(len(order))
+    places = _Places(*np.split(number, np.cumsum(counts[:2])))
     return waits._replace(owner=_owners(graph, threads, waits)), places
 
 
