@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import re
 from pathlib import Path
 
 import numpy as np
@@ -35,12 +37,12 @@ def test_what_is_worked_out_later_needs_what_is_worked_out_before(name: str) -> 
     forward = Forward(constraints(dependences(trace)), Change())
     forward.run()
     order = forward.order()
-    place = np.full(forward.pieces + len(forward.runs.begins), -1)
-    place[order] = np.arange(len(order))
+    position = np.full(forward.pieces + len(forward.runs.begins), -1)
+    position[order] = np.arange(len(order))
     for target, source, *_ in forward.parts:
-        assert (place[source] < place[target]).all()
+        assert (position[source] < position[target]).all()
     launched = np.flatnonzero(forward.runs.piece >= 0)
-    assert (place[forward.runs.piece[launched]] < place[forward.pieces + launched]).all()
+    assert (position[forward.runs.piece[launched]] < position[forward.pieces + launched]).all()
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -206,6 +208,17 @@ def test_an_answer_shows_itself() -> None:
     assert names.iloc[rows].tolist() == path.loc[path["slice"].notna(), "name"].astype(str).tolist()
 
 
+def test_an_answer_leaves_the_dependences_of_the_recording() -> None:
+    """So that the next question does not look for them again, and an answer outlives its Profile."""
+    trace = loop()
+    graph = dependences(trace)
+    answer = Profile(trace).what_if(scale={"gemm": 0.5})
+    assert len(answer.critical_path)
+    assert dependences(trace) is graph
+    del trace, graph
+    assert answer.classes["after_ns"].sum() == answer.steps["after_ns"].sum()
+
+
 def test_what_cannot_be_asked_is_said() -> None:
     ask = Profile(loop()).what_if
     for wrong, text in (
@@ -368,6 +381,15 @@ def test_a_step_may_end_with_what_ends_later() -> None:
         last, other = (Profile(trace).what_if(scale={"*": 0.5}, end=end) for end in ("last", later))
         assert (last.before, last.after) == (other.before, other.after)
         assert last.before == trace.span.end
+
+
+def test_the_worked_question_in_the_docs(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = Path(__file__).parents[2]
+    monkeypatch.chdir(root)
+    text = re.sub(r"^```.*$", "", (root / "docs" / "why.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    worked = doctest.DocTestParser().get_doctest(text, {}, "docs/why.md", "docs/why.md", 0)
+    assert len(worked.examples) == 10
+    assert doctest.DocTestRunner().run(worked).failed == 0
 
 
 HELPS = {

@@ -14,6 +14,7 @@ from notebook_prof import Profile
 from notebook_prof.analysis.critical_path.dependences import dependences
 from notebook_prof.analysis.critical_path.path import End
 from notebook_prof.analysis.critical_path.replay.constraints import Constraints, constraints
+from notebook_prof.analysis.critical_path.replay.edges import DEVICE_WAIT
 from notebook_prof.analysis.critical_path.replay.forward import Change, Replay, replay, replay_within_queues
 from notebook_prof.analysis.critical_path.resources import WAITS
 from notebook_prof.testing.programs import Costs, Instruction, Run, changed, program
@@ -115,6 +116,24 @@ def test_a_replay_is_the_program_run_again(name: str) -> None:
     assert off.max() < 0.01
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_with_any_durations_a_replay_is_the_program_run_again(seed: int, other: int) -> None:
+    """But for the wake-up of each call that waits: there is none where it finds its work just done."""
+    rng, drawn = np.random.default_rng(other), dict[tuple[str, int], float]()
+
+    def factor(kind: str, number: int) -> float:
+        return drawn.setdefault((kind, number), float(rng.choice([0.1, 0.5, 1, 2, 3])))
+
+    instructions = whole(program(seed))
+    run, costs = Run(instructions), Costs()
+    true = Run(changed(instructions, factor)).end
+    trace = run.trace()
+    edges = constraints(dependences(trace))
+    one = replay(edges, Change(factors(trace, factor)))
+    assert abs(end_of(one, run.end) - true) <= costs.wake * (edges.waits.kind == DEVICE_WAIT).sum()
+
+
 def test_a_replay_without_waits_is_the_program_run_again() -> None:
     assert errors(lambda kind, number: 1, waits=False).max() == 0
 
@@ -122,6 +141,26 @@ def test_a_replay_without_waits_is_the_program_run_again() -> None:
 def test_where_no_wait_is_told_a_replay_is_close() -> None:
     off = errors(CHANGES["host × 0.5"], told=False)
     assert off.mean() < 0.02
+
+
+@pytest.mark.parametrize(
+    ("name", "scale", "least"),
+    [
+        ("kernels × 0.5", {"/^kernel/": 0.5}, 36),
+        ("host × 0.5", {"/^(op|aten)/": 0.5, "/^cuda|^kernel|^copy/": 1}, 31),
+    ],
+)
+def test_bounds_where_no_wait_is_told(name: str, scale: dict[str, float], least: int) -> None:
+    """By how much the true gain is outside of the bounds of the answer, as a share of the step."""
+    outside = []
+    for seed in range(COUNT):
+        instructions = whole(program(seed))
+        run = Run(instructions)
+        gain = run.end - Run(changed(instructions, CHANGES[name])).end
+        answer = Profile(run.trace(waits_told=False)).what_if(scale=scale, window=(0, run.end))
+        outside.append(max(answer.lower - gain, gain - answer.upper, 0) / answer.before)
+    assert (np.array(outside) == 0).sum() >= least
+    assert (np.array(outside) < 0.01).sum() >= 38
 
 
 @pytest.mark.parametrize(("streams", "queue"), [(1, 16), (2, 9)])

@@ -14,7 +14,7 @@ from ....trace import Trace, nest
 from ....trace.arrays import IntArray
 from ....trace.schema import TABLES, Column, Table
 from ....units import format_ns, format_share
-from ..dependences import dependences
+from ..dependences import Dependences, dependences
 from ..path import Span, pieces_table
 from ..walk import walk
 from .forward import Replay
@@ -95,11 +95,14 @@ class WhatIf:
         """
         trace, rows = self._retimed
         if self._replay is None or self._spans is None:
-            return pieces_table(dependences(trace), [])
+            return pieces_table(dependences(trace, latency=0, spacing=0), [])
+        # with the latencies of the recording, and not those that the replay seems to have
+        least, factor = self._replay.edges.graph.latencies, self._replay.change.launch_latency
+        graph = dependences(trace, latency=round(least.launch * factor), spacing=least.spacing)
         bounds = self._spans.bounds(self._replay)
         new = np.full(int(rows.max(initial=-1)) + 2, -1)
         new[rows] = np.arange(len(rows))
-        table = _path(trace, self._spans.number, replace(bounds, last=new[bounds.last]))
+        table = _path(graph, self._spans.number, replace(bounds, last=new[bounds.last]))
         old = np.append(rows, -1)[table["slice"].to_numpy(dtype=np.int64, na_value=-1)]
         return table.assign(slice=pd.arrays.IntegerArray(old, old < 0))
 
@@ -114,8 +117,8 @@ class WhatIf:
             The columns sum to those of `steps`. No rows where the answer is refused.
         """
         tables = [self.critical_path] * 2
-        if self._replay is not None and self._spans is not None and self._trace is not None:
-            tables[0] = _path(self._trace, self._spans.number, self._spans.bounds())
+        if self._replay is not None and self._spans is not None:
+            tables[0] = _path(self._replay.edges.graph, self._spans.number, self._spans.bounds())
         sums = [table.groupby("class", observed=True)["dur_ns"].sum() for table in tables]
         both = pd.concat(sums, axis=1, keys=["before_ns", "after_ns"]).fillna(0).astype("int64")
         both = both.rename_axis("class").reset_index().astype({"class": "str"})
@@ -211,9 +214,9 @@ def steps_table(spans: Spans, usual: Replay, replay: Replay | None = None) -> pd
     return STEPS.frame(data)
 
 
-def _path(trace: Trace, number: IntArray, bounds: Bounds) -> pd.DataFrame:
-    """Return the critical path of spans of a trace: the table of `critical_path`."""
-    graph, paths = dependences(trace), []
+def _path(graph: Dependences, number: IntArray, bounds: Bounds) -> pd.DataFrame:
+    """Return the critical path of spans: the table of `critical_path`."""
+    paths = []
     columns = (number, bounds.begin, bounds.until, bounds.last)
     for step, begin, until, row in zip(*(column.tolist() for column in columns), strict=True):
         if row < 0:

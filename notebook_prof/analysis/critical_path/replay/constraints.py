@@ -8,7 +8,7 @@ each wait.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from ..dependences import Dependences
 from ..resources import EVENT, NOTHING, sync_table
 from ..segments import FAR
 from ..streams import recorded_event_pairs
-from ..waits import waitable_work, waiting_calls
+from ..waits import Waits, waitable_work, waiting_calls
 from .edges import DEVICE_WAIT, QUEUE, Edges, ThreadWaits, Work, launch_queues
 
 _NONE: Final = np.empty(0, np.int64)
@@ -105,13 +105,15 @@ def constraints(graph: Dependences, queued: BoolArray | None = None) -> Constrai
     work, position = _all_work(graph, threads)
     queues = launch_queues(graph)
     queues = Edges(*(column[queues.binds == 1 if queued is None else queued] for column in queues))
-    waits, old = _all_waits(graph, threads, queues)
+    recorded = _recorded_waits(graph)
+    waits, places = _all_waits(graph, threads, recorded, queues)
     counts = np.bincount(waits.thread, minlength=len(threads))
     first_piece = np.concatenate([[0], np.cumsum(counts + 1)]).astype(np.int64)
-    of_work, of_start, of_thread = _edges_of_waits(graph, threads, position, waits, old, queues)
-    ready = waits.end[(waits.kind == DEVICE_WAIT) & (waits.waited == 0)]
-    begun = waits.begin[(waits.kind == DEVICE_WAIT) & (waits.waited == 0)]
-    usual = int(np.median(ready - begun)) if len(ready) else graph.latencies.call
+    lengths = (waits.end - waits.begin)[(waits.kind == DEVICE_WAIT) & (waits.waited == 0)]
+    usual = int(np.median(lengths)) if len(lengths) else graph.latencies.call
+    of_work = _of_work(graph, position, waits, recorded, places)
+    of_start = _of_start(position, recorded, places, queues)
+    of_thread = _of_thread(threads, recorded, places)
     events = _events(graph, work, position)
     return Constraints(graph, threads, work, waits, first_piece, of_work, of_start, of_thread, events, usual)
 
@@ -141,105 +143,121 @@ def _all_work(graph: Dependences, threads: IntArray) -> tuple[Work, IntArray]:
     return Work(*(np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True))), position
 
 
+class _Places(NamedTuple):
+    """Where waits stand among all: recorded ones, calls that found the device done, and launches."""
+
+    recorded: IntArray
+    done: IntArray
+    queues: IntArray
+
+
+def _recorded_waits(graph: Dependences) -> Waits:
+    """Return the waits of all threads together."""
+    every = list(graph.threads.values())
+    if not every:
+        return Waits(*[_NONE] * len(Waits._fields))
+    return Waits(*(np.concatenate(column) for column in zip(*every, strict=True)))
+
+
 def _all_waits(
-    graph: Dependences, threads: IntArray, queues: Edges
-) -> tuple[ThreadWaits, dict[str, IntArray]]:
+    graph: Dependences, threads: IntArray, recorded: Waits, queues: Edges
+) -> tuple[ThreadWaits, _Places]:
     """Return all waits in order, and where those of each source stand among them."""
     resources = graph.resources
-    recorded = list(graph.threads.values())
-
-    def column(name: str) -> IntArray:
-        return np.concatenate([getattr(one, name) for one in recorded]) if recorded else _NONE
-
-    kind, calls = column("kind"), column("slice")
-    every = np.flatnonzero(waiting_calls(resources))
-    idle = np.setdiff1d(every, calls[kind == DEVICE_WAIT])
-    number = np.searchsorted(threads, column("thread"))
-    one, zero = np.ones(len(kind), np.int64), np.zeros(len(kind), np.int64)
-    parts = [(number, column("begin"), column("end"), kind, calls, one, zero, column("done"))]
-    begin, end, own = resources.ts[idle], resources.end[idle], np.searchsorted(threads, resources.track[idle])
-    zero = np.zeros(len(idle), np.int64)
-    parts.append((own, begin, end, zero + DEVICE_WAIT, idle, zero, zero, begin))
-    if len(queues.target):
-        calls, waited = queues.target, queues.binds
-        begin, end = np.where(waited == 1, resources.ts[calls], resources.end[calls]), resources.end[calls]
-        own, kind_of = np.searchsorted(threads, resources.track[calls]), np.full(len(calls), QUEUE)
-        parts.append((own, begin, end, kind_of, calls, waited, 1 - waited, end))
-    columns = [np.concatenate([np.asarray(p, np.int64) for p in c]) for c in zip(*parts, strict=True)]
-    thread, done = columns[0], columns[-1]
-    order = np.lexsort((columns[6], done, columns[3] == QUEUE, columns[2], thread))
-    where = np.empty(len(order), np.int64)
-    where[order] = np.arange(len(order))
-    cuts = np.cumsum([len(kind), len(idle)])
-    old = dict(zip(("recorded", "idle", "queues"), np.split(where, cuts), strict=True))
-    thread, begin, end, kind, calls, waited, added = (column[order] for column in columns[:-1])
-    owner = calls.copy()
-    for one in np.unique(thread[owner < 0]):
-        cut = graph.segments(int(threads[one]))
-        here = (thread == one) & (owner < 0)
-        owner[here] = cut.owner[np.searchsorted(cut.at, begin[here], side="right") - 1]
-    return ThreadWaits(thread, begin, end, kind, calls, waited, added, owner), old
-
-
-def _edges_of_waits(
-    graph: Dependences,
-    threads: IntArray,
-    position: IntArray,
-    waits: ThreadWaits,
-    old: dict[str, IntArray],
-    queues: Edges,
-) -> tuple[Edges, Edges, Edges]:
-    """Return waits for the end of work, the start of work, and an instant of a thread."""
-    recorded = list(graph.threads.values())
-
-    def column(name: str) -> IntArray:
-        return np.concatenate([getattr(one, name) for one in recorded]) if recorded else _NONE
-
-    number, row, done, kind = old["recorded"], column("row"), column("done"), column("kind")
-    lag = column("end") - done
-    one = np.ones(len(row), np.int64)
-    on_work = (row >= 0) & (kind != QUEUE)
-    parts = [[x[on_work] for x in (number, position[row], done, lag, one)]]
-    parts += _possible(
-        graph, position, waits, number[kind == DEVICE_WAIT], old["idle"], row[kind == DEVICE_WAIT]
+    ts, end, track = resources.ts, resources.end, resources.track
+    done = np.flatnonzero(waiting_calls(resources))
+    done = np.setdiff1d(done, recorded.slice[recorded.kind == DEVICE_WAIT])
+    launch, full = queues.target, queues.binds
+    counts = (len(recorded.slice), len(done), len(launch))
+    call = np.concatenate([recorded.slice, done, launch])
+    waits = ThreadWaits(
+        thread=np.searchsorted(threads, np.concatenate([recorded.thread, track[done], track[launch]])),
+        begin=np.concatenate([recorded.begin, ts[done], np.where(full == 1, ts[launch], end[launch])]),
+        end=np.concatenate([recorded.end, end[done], end[launch]]),
+        kind=np.concatenate([recorded.kind, np.repeat([DEVICE_WAIT, QUEUE], counts[1:])]),
+        slice=call,
+        waited=np.concatenate([np.repeat([1, 0], counts[:2]), full]),
+        added=np.concatenate([np.repeat([0, 0], counts[:2]), 1 - full]),
+        owner=call,
     )
-    starts = [[x[(kind == QUEUE) & (row >= 0)] for x in (number, position[row], done, lag, one)]]
-    if len(queues.target):
-        # where nobody waited, there is room as soon as the work begins
-        least = np.where(queues.binds == 1, queues.lag, 0)
-        starts.append([old["queues"], queues.source, queues.at, least, queues.binds])
-    on_thread = row < 0
-    source = np.searchsorted(threads, column("track"))
-    others = [x[on_thread] for x in (number, source, done, lag, one)]
-    return (
-        Edges(*(np.concatenate(c) for c in zip(*parts, strict=True))),
-        Edges(*(np.concatenate(c) for c in zip(*starts, strict=True))),
-        Edges(*others),
-    )
+    since = np.concatenate([recorded.done, ts[done], end[launch]])
+    order = np.lexsort((waits.added, since, waits.kind == QUEUE, waits.end, waits.thread))
+    waits = ThreadWaits(*(column[order] for column in waits))
+    number = np.empty(len(order), np.int64)
+    number[order] = np.arange(len(order))
+    places = _Places(*np.split(number, np.cumsum(counts[:2])))
+    return waits._replace(owner=_owners(graph, threads, waits)), places
+
+
+def _owners(graph: Dependences, threads: IntArray, waits: ThreadWaits) -> IntArray:
+    """Return the call of each wait or, without one, the slice that owns its begin; -1 for nobody."""
+    owner = waits.slice.copy()
+    for number in np.unique(waits.thread[owner < 0]):
+        cut = graph.segments(int(threads[number]))
+        here = (waits.thread == number) & (owner < 0)
+        owner[here] = cut.owner[np.searchsorted(cut.at, waits.begin[here], side="right") - 1]
+    return owner
+
+
+def _bound(recorded: Waits, places: _Places, keep: BoolArray, source: IntArray) -> Edges:
+    """Return the edges that bound the recorded waits, where `keep`."""
+    lag = recorded.end - recorded.done
+    binds = np.ones(len(keep), np.int64)
+    return Edges(*(column[keep] for column in (places.recorded, source, recorded.done, lag, binds)))
+
+
+def _of_work(
+    graph: Dependences, position: IntArray, waits: ThreadWaits, recorded: Waits, places: _Places
+) -> Edges:
+    """Return edges to waits from the end of work: what they waited for, and what they could have."""
+    bound = _bound(recorded, places, (recorded.row >= 0) & (recorded.kind != QUEUE), position[recorded.row])
+    device = recorded.kind == DEVICE_WAIT
+    number = np.concatenate([places.recorded[device], places.done])
+    cause = np.concatenate([recorded.row[device], np.full(len(places.done), -1)])
+    return _joined([bound, *_possible(graph, position, waits, number, cause)])
+
+
+def _of_start(position: IntArray, recorded: Waits, places: _Places, queues: Edges) -> Edges:
+    """Return edges to waits for room in a launch queue from the start of work."""
+    bound = _bound(recorded, places, (recorded.row >= 0) & (recorded.kind == QUEUE), position[recorded.row])
+    # where nobody waited, there is room as soon as the work begins
+    lag = np.where(queues.binds == 1, queues.lag, 0)
+    return _joined([bound, queues._replace(target=places.queues, lag=lag)])
+
+
+def _of_thread(threads: IntArray, recorded: Waits, places: _Places) -> Edges:
+    """Return edges to waits from instants of threads."""
+    return _bound(recorded, places, recorded.row < 0, np.searchsorted(threads, recorded.track))
+
+
+def _joined(parts: list[Edges]) -> Edges:
+    return Edges(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def _possible(
-    graph: Dependences,
-    position: IntArray,
-    waits: ThreadWaits,
-    bound: IntArray,
-    idle: IntArray,
-    cause: IntArray,
-) -> list[list[IntArray]]:
-    """Return edges from work that a call could have waited for and did not, because it was done earlier."""
+    graph: Dependences, position: IntArray, waits: ThreadWaits, number: IntArray, cause: IntArray
+) -> list[Edges]:
+    """Return edges from work that a call could have waited for and did not, because it was done earlier.
+
+    Parameters
+    ----------
+    graph : Dependences
+    position : ndarray of int64, shape (slices + 1,)
+    waits : ThreadWaits
+    number, cause : ndarray of int64
+        Numbers of the waits for a device, and the row of the work that bound each; -1 without one.
+    """
     resources = graph.resources
     calls, work = waitable_work(resources, graph.streams, sync_table(resources.trace))
-    number = np.concatenate([bound, idle])
-    causes = np.concatenate([cause, np.full(len(idle), -1)])
     order = np.argsort(waits.slice[number], kind="stable")
-    at = np.searchsorted(waits.slice[number][order], calls)
-    wait, cause_of = number[order][at], causes[order][at]
+    at = order[np.searchsorted(waits.slice[number][order], calls)]
+    wait, bound = number[at], cause[at]
     parts = []
     for row in work:
         done = np.where(row >= 0, resources.end[row], FAR)
-        keep = (row >= 0) & (done <= resources.end[calls]) & (row != cause_of)
-        lag = resources.end[calls] - done
-        parts.append([x[keep] for x in (wait, position[row], done, lag, np.zeros(len(row), np.int64))])
+        keep = (row >= 0) & (done <= resources.end[calls]) & (row != bound)
+        columns = (wait, position[row], done, resources.end[calls] - done, np.zeros(len(row), np.int64))
+        parts.append(Edges(*(column[keep] for column in columns)))
     return parts
 
 
