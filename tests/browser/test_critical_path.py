@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from notebook_prof import Profile
 
 from .dashboard import Dashboard, Report
 from .drawn import drawn_profile
+from .drawn_gpu import drawn_training
 from .jupyter_page import NotebookPage
 
 DRAWN = (
@@ -74,3 +81,20 @@ def test_a_report_draws_it_without_a_kernel(report: Callable[..., Report]) -> No
     shown.wait_views(f"{BARS} > 0")
     assert "in Python: p.critical_path(window=(" in shown.detail.inner_text()
     toggle(shown)
+
+
+@pytest.mark.skipif(not os.environ.get("NBP_UPDATE_IMAGES"), reason="only to take docs/images anew")
+def test_take_a_picture(report: Callable[..., Report]) -> None:
+    shown = report(Profile(drawn_training()))
+    shown.page.set_viewport_size({"width": 1200, "height": 900})
+    shown.views("v.setView(...v.meta.stepColumns.ts.slice(2, 4))")
+    shown.settle()
+    toggle(shown)
+    shown.wait_views(f"{BARS} > 0")
+    shown.page.mouse.move(2, 2)
+    path = Path(__file__).parents[2] / "docs" / "images" / "critical-path.png"
+    head, foot = shown.host.bounding_box(), shown.detail.bounding_box()
+    assert head is not None
+    assert foot is not None
+    height = foot["y"] + foot["height"] - head["y"]
+    shown.page.screenshot(path=path, clip={**head, "height": height})
