@@ -11,6 +11,7 @@ import pytest
 
 from ..ranks.drawn import write_run
 from ..ranks.piped import write_gpipe
+from .conftest import SIZE
 from .jupyter_page import Browser, NotebookPage, Server, write_notebook
 
 PAGE = "[...document.querySelectorAll('.nbp-host')].find((host) => host.nbpRanks)?.nbpRanks"
@@ -26,6 +27,7 @@ def board(browser: Browser, lab: Server, root: Path) -> Iterator[NotebookPage]:
     cell = "import notebook_prof as nbp\nranks = nbp.read_ranks('run', progress=False)\nranks.dashboard()"
     write_notebook(root / "ranks.ipynb", [cell])
     opened = NotebookPage(browser, lab, "ranks.ipynb")
+    browser.page.set_viewport_size(SIZE)  # a test before may have left another
     browser.blank()
     opened.open()
     opened.run_all()
