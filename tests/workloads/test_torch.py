@@ -168,9 +168,7 @@ def test_a_backward_written_by_hand_is_backward(play: Play) -> None:
     check_statements(run)
 
 
-@pytest.mark.real_clock(
-    "32 sleeps of 2 ms are seen by looks 2.5 ms apart: one in five falls between two"
-)
+@pytest.mark.real_clock("32 sleeps of 2 ms are seen by looks 2.5 ms apart: one in five falls between two")
 def test_python_inside_of_an_operator_has_its_line(play: Play) -> None:
     run = play("checkpoint_customfn")
     # backward of Sq sleeps for 2 ms a step, of which looks, which stand for 2.5, see four of five
