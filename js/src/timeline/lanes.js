@@ -241,9 +241,14 @@ export class Lanes {
     return this.list.findIndex((lane) => lane.kind === 'lane' && lane.row === row);
   }
 
-  /** @param {number} track */
-  placeOfTrack(track) {
-    return this.list.findIndex((lane) => lane.kind === 'lane' && lane.track.track === track);
+  /** The first place of each track that has lanes. */
+  placesOfTracks() {
+    /** @type {Map<number, number>} */
+    const places = new Map();
+    this.list.forEach((lane, place) => {
+      if (lane.kind === 'lane' && lane.first) places.set(lane.track.track, place);
+    });
+    return places;
   }
 
   /** @param {number} track */

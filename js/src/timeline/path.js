@@ -101,17 +101,6 @@ export class PathLayer {
   }
 
   /**
-   * Where the path leaves the view towards a track that has been scrolled away; null where that is hidden.
-   * @param {number} track
-   * @param {Geometry} geometry
-   */
-  beyond(track, {edge, bottom, y}) {
-    const place = this.timeline.lanes.placeOfTrack(track);
-    if (place < 0) return null;
-    return y(place) < edge ? edge : bottom;
-  }
-
-  /**
    * @param {CanvasRenderingContext2D} pen
    * @param {Geometry} geometry
    */
@@ -120,6 +109,7 @@ export class PathLayer {
     if (!stays) return;
     const {left, width, bottom, edge, lane, x, y} = geometry,
       places = this.places(),
+      everywhere = timeline.lanes.placesOfTracks(),
       stuck = timeline.lanes.stuck();
     /**
      * Top and bottom of a track, where it is in sight.
@@ -131,6 +121,14 @@ export class PathLayer {
         top = Math.max(y(first), least),
         low = Math.min(y(last - 1) + lane, bottom);
       return last && low > top ? [Math.round(top), Math.round(low)] : null;
+    };
+    /**
+     * Where the path leaves the view towards a track that has been scrolled away; null where that is hidden.
+     * @param {number} track
+     */
+    const beyond = (track) => {
+      const place = everywhere.get(track);
+      return place === undefined ? null : y(place) < edge ? edge : bottom - BAR_PX;
     };
     this.picture = pictureOf(stays, ctx.range, x);
     pen.save();
@@ -153,26 +151,26 @@ export class PathLayer {
     pen.globalAlpha = 1;
     pen.fillStyle = pen.strokeStyle = ctx.theme.accent;
     for (const {track, from, to} of this.picture.bars) {
-      const top = sides(track)?.[0] ?? this.beyond(track, geometry);
-      if (top !== null) pen.fillRect(from, Math.min(top, bottom - BAR_PX), to - from, BAR_PX);
+      const top = sides(track)?.[0] ?? beyond(track);
+      if (top !== null) pen.fillRect(from, top, to - from, BAR_PX);
     }
-    this.paintArrows(pen, sides, geometry);
+    this.paintArrows(pen, sides, beyond);
     pen.restore();
   }
 
   /**
    * @param {CanvasRenderingContext2D} pen
    * @param {Sides} sides
-   * @param {Geometry} geometry
+   * @param {(track: number) => number | null} beyond
    */
-  paintArrows(pen, sides, geometry) {
+  paintArrows(pen, sides, beyond) {
     pen.lineWidth = LINE_PX;
     for (const {x, from, to} of this.picture.arrows) {
       const a = sides(from),
         b = sides(to);
       if (!a && !b) continue;
-      const start = a ? a[0] + BAR_PX / 2 : this.beyond(from, geometry),
-        end = b ? b[0] : this.beyond(to, geometry);
+      const start = a ? a[0] + BAR_PX / 2 : beyond(from),
+        end = b ? b[0] : beyond(to);
       if (start === null || end === null) continue;
       const down = end > start,
         tip = down ? end : end + BAR_PX,

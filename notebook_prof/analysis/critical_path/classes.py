@@ -32,18 +32,20 @@ CLASSES: Final = (
 IN_WORDS: Final = {
     "kernel": "kernels",
     "copy": "copies",
+    "communication": "communication",
     "launch-latency": "launches under way",
     "event-latency": "waits for events",
     "device-gap": "gaps of the device",
     "launch-call": "launch calls",
     "host-operator": "operators of the host",
     "python": "Python",
+    "data": "data",
     "overhead": "the profiler",
     "wait-wakeup": "waking up from waits",
     "sync": "waits",
     "idle": "nothing recorded",
 }
-"""What sentences call them; the others by their name."""
+"""What sentences call them."""
 
 OF_STREAMS: Final = ("kernel", "copy", "communication", "device-gap")
 """Classes of time that the path spends on a stream, with what communicates on threads."""

@@ -67,7 +67,7 @@ def paths(
         One for each step, by number; for a window without `step`, and where there are no steps, a single one.
     """
     spans = windows(graph, window=window, step=step, end=end)
-    last = last_work(graph, spans)
+    last = _last_work(graph, spans)
     return [_span(graph, one, row, end) for one, row in zip(spans, last, strict=True) if one[2] > one[1]]
 
 
@@ -101,7 +101,7 @@ def _span(graph: Dependences, span: tuple[int, int, int], row: int, end: End) ->
     return Span(number, "host", graph.main, behind, walk(graph, start, until))
 
 
-def last_work(graph: Dependences, spans: Sequence[tuple[int, int, int]]) -> list[int]:
+def _last_work(graph: Dependences, spans: Sequence[tuple[int, int, int]]) -> list[int]:
     """Return the row of the device work of each span that ends last; -1 without any.
 
     The work of a step is what belongs to it; that of a window what was launched in it.

@@ -147,7 +147,7 @@ def _path(facts: Facts, path: pd.DataFrame) -> Sentence:
     shown = path[path["share"] >= _SMALL].head(_SHOWN)
     pieces = [
         say(
-            f"{IN_WORDS.get(name, name)} ",
+            f"{IN_WORDS[name]} ",
             cite(
                 format_share(share),
                 share,

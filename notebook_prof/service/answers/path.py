@@ -46,7 +46,7 @@ def _path(store: ViewStore) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]
     classes = critical_path(trace, by="class", window=extent, end="last")
     shown = classes[classes["share"] >= _LEAST].head(_SHOWN)
     words = [
-        f"{IN_WORDS.get(str(name), str(name))} {format_share(share)}"
+        f"{IN_WORDS[str(name)]} {format_share(share)}"
         for name, share in zip(shown["class"], shown["share"].tolist(), strict=True)
     ]
     length = format_ns(int(classes["path_ns"].sum()))

@@ -133,7 +133,7 @@ class WhatIf:
     def __str__(self) -> str:
         if self.after is None or self.gain is None:
             return f"What if {self.question}: refused. {self.reason[:1].upper()}{self.reason[1:]}."
-        unit = "" if self._spans is None or self._spans.steps is None else " a step"
+        unit = " a step" if self._spans is not None and self._spans.are_steps else ""
         share = self.gain / max(self.before, 1)
         text = f"What if {self.question}: {format_ns(self.before)} → {format_ns(self.after)}{unit}, "
         text += f"{format_share(abs(share))} {'less' if self.gain >= 0 else 'more'}"

@@ -72,9 +72,9 @@ class Spans:
         return len(self.number)
 
     @property
-    def steps(self) -> list[int] | None:
-        """Numbers of the steps; None for a window."""
-        return self.number.tolist() if (self.number >= 0).any() else None
+    def are_steps(self) -> bool:
+        """Whether they are steps, and not a window."""
+        return bool((self.number >= 0).any())
 
     def bounds(self, one: Replay | None = None) -> Bounds:
         """Return begins and ends in a replay; without one in the recording."""
