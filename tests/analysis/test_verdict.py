@@ -127,6 +127,32 @@ def test_a_device_that_is_waited_for_is_what_bounds():
     assert "Critical path: kernels " in str(found)
 
 
+def test_a_device_that_does_next_to_nothing_lacks_no_launches():
+    """What takes the time is the host; that it launches too slowly is not true."""
+    builder = TraceBuilder(metadata={"source": "kineto"})
+    main, stream = builder.track("main"), builder.track("gpu", "stream", device=0, stream=7)
+    calls = builder.slices(ts=0, dur=2 * US, name="cudaLaunchKernel", category="launch", track=main)
+    work = builder.slices(ts=3 * US, dur=US, name="add", category="kernel", track=stream)
+    builder.slices(ts=10 * US, dur=990 * US, name="aten::sort", category="operator", track=main)
+    builder.flows("launch", calls, work)
+    builder.steps(0, 0, 1000 * US, "loop")
+    found = verdict(builder.seal())
+    assert found.kind == "mixed"
+    assert found.sentence.startswith("Device 0 is busy 0.1 % of the steps, and 99.")
+    assert found.sentence.endswith(" of their critical path is the host, which launches 1 kernel.")
+
+
+def test_a_path_through_time_without_a_record_is_not_said():
+    """Most of it is a thread on which nothing was recorded: nobody knows what it waited for."""
+    builder = TraceBuilder(metadata={"source": "kineto"})
+    main, stream = builder.track("main"), builder.track("gpu", "stream", device=0, stream=7)
+    calls = builder.slices(ts=0, dur=2 * US, name="cudaLaunchKernel", category="launch", track=main)
+    work = builder.slices(ts=3 * US, dur=60 * US, name="add", category="kernel", track=stream)
+    builder.slices(ts=95 * US, dur=5 * US, name="aten::item", category="operator", track=main)
+    builder.flows("launch", calls, work)
+    assert "ritical path" not in str(verdict(builder.seal()))
+
+
 def test_without_calls_that_wait_no_path_is_said():
     """In other sources a thread that waits may look like one that works."""
     found = verdict(launching(20, 17, source="megengine"))

@@ -38,7 +38,7 @@ IN_WORDS: Final = {
     "device-gap": "gaps of the device",
     "launch-call": "launch calls",
     "host-operator": "operators of the host",
-    "python": "Python",
+    "python": "between operators",
     "data": "data",
     "overhead": "the profiler",
     "wait-wakeup": "waking up from waits",

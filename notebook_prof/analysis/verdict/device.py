@@ -146,7 +146,10 @@ def _busy(facts: Facts, busy: float, when: Sentence, evidence: dict[str, Any]) -
 
 
 def _host_decides(facts: Facts, busy: float, evidence: dict[str, Any]) -> Finding | None:
-    """Judge a device for which nobody waits, busy or not: most of the critical path is the host."""
+    """Judge a device for which nobody waits: most of the critical path is the host.
+
+    It lacks launches only if it is busy most of the time; else the host does other things.
+    """
     if facts.path is None:
         return None
     host = float(facts.path.loc[facts.path.index.isin(HOST), "share"].sum())
@@ -156,18 +159,19 @@ def _host_decides(facts: Facts, busy: float, evidence: dict[str, Any]) -> Findin
     whose = "their" if len(facts.steps) else "its"
     in_steps = {**facts.in_steps, "category": ("kernel", "collective")}
     kernels = Source("kernels", "count", {}, in_steps)
+    lacking = busy > MOST
     sentence = say(
-        f"Launch-bound: device {number} is busy ",
+        f"{'Launch-bound: d' if lacking else 'D'}evice {number} is busy ",
         cite_share(busy, _device(facts, number, "busy_ns"), _device(facts, number, "window_ns")),
-        f" of {_span(facts)}, {'but' if busy > MOST else 'and'} ",
+        f" of {_span(facts)}, {'but' if lacking else 'and'} ",
         cite(format_share(host), host, Source("critical_path", "share", {"class": HOST}, facts.of_path)),
         f" of {whose} critical path is the host, which launches ",
         cite(format_items(evidence["kernels"], "kernel"), evidence["kernels"], kernels),
         ".",
     )
-    return Finding(
-        "launch-bound", sentence, host, {**evidence, "host_path_share": host}, {"category": "launch"}
-    )
+    evidence = {**evidence, "host_path_share": host}
+    select = {"category": "launch"} if lacking else {}
+    return Finding("launch-bound" if lacking else "mixed", sentence, host, evidence, select)
 
 
 def _busy_while_it_works(facts: Facts, evidence: dict[str, Any]) -> Finding | None:

@@ -35,6 +35,7 @@ _ENOUGH_STEPS: Final = 4
 _RUNTIME_CALLS: Final = ("kineto", "recording")
 """Sources with all calls of a runtime: a wait for a device is seen as such, and not as work of the host."""
 _LINKED: Final = 0.9
+_MOST_UNKNOWN: Final = 0.5
 _MOST_SLICES: Final = 2_000_000
 """Dependences of more take seconds, and the verdict is what is looked at first."""
 
@@ -162,8 +163,8 @@ class Facts:
         """The critical path by class, to the end of the last step, or of device work that ends later.
 
         None without device work, where it is not linked to the calls that launched it (but for what streams
-        had to do when the recording began), where calls that wait were not recorded, and in traces of more
-        than two million slices.
+        had to do when the recording began), where calls that wait were not recorded, where nothing was
+        recorded on its thread for most of it, and in traces of more than two million slices.
         """
         trace, work = self.trace, on_device(self.trace, self.extent)
         if trace.metadata.get("source") not in _RUNTIME_CALLS or len(trace.slices) > _MOST_SLICES:
@@ -174,7 +175,8 @@ class Facts:
         earlier = np.isin(track, track[linked]) & (work.ts < first[track])
         if not len(linked) or (linked | earlier).mean() < _LINKED:
             return None
-        return critical_path(trace, **self.of_path).set_index("class")
+        path = critical_path(trace, **self.of_path).set_index("class")
+        return path if path["share"].get("idle", 0.0) <= _MOST_UNKNOWN else None
 
     @property
     def of_path(self) -> dict[str, Any]:

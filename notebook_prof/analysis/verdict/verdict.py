@@ -96,8 +96,9 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
        of the critical path is the host; *compute-bound* if it is not. Below 70 %: *sync-bound* if the thread
        waits for devices at least 25 % of the time (see `host_waits`); else what more than half of the idle
        time of the device waits for (see `idle_causes`), *launch-bound* only if that is the host; else
-       *launch-bound* if more than half of the critical path is the host. The path is asked of recordings of
-       PyTorch and of cells, up to two million slices, where 90 % of the device work is linked to its launch.
+       *mixed*, with the host's share of the critical path if that is more than half. The path is asked of
+       recordings of PyTorch and of cells, up to two million slices, where 90 % of the device work is linked
+       to its launch and something was recorded for half of the path.
     5. Without: *python-bound* if Python frames take half of the steps, with the line; *overhead-bound* if at
        least half is between operators or in operators of less than 10 µs; else *compute-bound*, or *mixed*.
 
