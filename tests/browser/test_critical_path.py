@@ -15,9 +15,8 @@ from .drawn import drawn_profile
 from .drawn_gpu import drawn_training
 from .jupyter_page import NotebookPage
 
-DRAWN = (
-    "(s => s && {tracks: [...new Set(s.track)], from: s.start[0], to: s.end.at(-1)})(v.timeline.path.stays)"
-)
+DRAWN = """(s => s && {tracks: [...new Set(s.track)], from: s.start[0], to: s.end.at(-1)})(
+    v.timeline.path.segments)"""
 BARS = "v.timeline.path.picture.bars.length"
 
 
@@ -26,7 +25,7 @@ def toggle(shown: Dashboard) -> None:
     button = shown.part(".nbp-bar button", has_text="path")
     before = button.get_attribute("aria-pressed")
     button.click()
-    shown.wait_views(f"(v.timeline.path.stays !== null) === {str(before == 'false').lower()}")
+    shown.wait_views(f"(v.timeline.path.segments !== null) === {str(before == 'false').lower()}")
     assert button.get_attribute("aria-pressed") != before
 
 
@@ -47,12 +46,12 @@ def test_it_is_drawn_as_python_lists_it_and_goes_with_esc(shown: NotebookPage) -
     assert [drawn["from"], drawn["to"]] == [int(word) for word in window]
     assert shown.timeline.screenshot() != plain
     shown.page.keyboard.press("Escape")
-    shown.wait_views("v.timeline.path.stays === null")
+    shown.wait_views("v.timeline.path.segments === null")
     assert "Click a slice" in shown.detail.inner_text()
     shown.page.keyboard.press("p")
-    shown.wait_views(f"v.timeline.path.stays !== null && {BARS} > 0")
+    shown.wait_views(f"v.timeline.path.segments !== null && {BARS} > 0")
     shown.page.keyboard.press("p")
-    shown.wait_views("v.timeline.path.stays === null")
+    shown.wait_views("v.timeline.path.segments === null")
     shown.page.mouse.move(5, 5)
     shown.settle()
     assert shown.timeline.screenshot() == plain
@@ -70,7 +69,7 @@ def test_why_draws_the_path_of_what_it_explains(shown: NotebookPage) -> None:
         str(explained["to"]),
     ]
     shown.page.keyboard.press("Escape")
-    shown.wait_views(f"v.timeline.path.stays.start[0] === {whole['from']}")
+    shown.wait_views(f"v.timeline.path.segments.start[0] === {whole['from']}")
     assert shown.views(DRAWN) == whole
     toggle(shown)
 

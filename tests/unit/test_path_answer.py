@@ -41,19 +41,19 @@ def ask(trace: Trace) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def check_path(trace: Trace) -> None:
-    """Its stays partition what is judged; by track they sum to the table, and its sentence stands there."""
-    content, stays = ask(trace)
+    """Its segments partition what is judged and sum by track to the table; its sentence stands there."""
+    content, segments = ask(trace)
     if not content["found"]:
-        assert stays == {}
+        assert segments == {}
         assert "no critical path" in content["text"]
         return
     extent = tuple(judged_extent(trace))
     assert content["call"] == f"p.critical_path(window={extent}, end='last')"
     pieces = analysis.critical_path(trace, window=extent, end="last")
-    assert (stays["start"][1:] == stays["end"][:-1]).all()
-    assert (np.diff(stays["track"]) != 0).all()
-    assert [stays["start"][0], stays["end"][-1]] == [pieces["start_ns"].min(), pieces["end_ns"].max()]
-    drawn = pd.Series(stays["end"] - stays["start"]).groupby(stays["track"]).sum()
+    assert (segments["start"][1:] == segments["end"][:-1]).all()
+    assert (np.diff(segments["track"]) != 0).all()
+    assert [segments["start"][0], segments["end"][-1]] == [pieces["start_ns"].min(), pieces["end_ns"].max()]
+    drawn = pd.Series(segments["end"] - segments["start"]).groupby(segments["track"]).sum()
     listed = pieces["dur_ns"].groupby(pieces["track"].fillna(-1).astype("int64")).sum()
     assert drawn[drawn.index >= 0].astype("int64").to_dict() == listed[listed.index >= 0].to_dict()
     classes = pieces.groupby("class", observed=True)["dur_ns"].sum()
@@ -63,8 +63,8 @@ def check_path(trace: Trace) -> None:
 
 
 def test_what_a_step_waited_for() -> None:
-    content, stays = ask(LAUNCHED)
-    assert {name: column.tolist() for name, column in stays.items()} == {
+    content, segments = ask(LAUNCHED)
+    assert {name: column.tolist() for name, column in segments.items()} == {
         "track": [0, 1, 0],
         "start": [0, 4, 14],
         "end": [4, 14, 18],
@@ -78,13 +78,13 @@ def test_why_draws_the_path_of_its_stretch() -> None:
     assert [start[0], end[-1]] == content["window"]
 
 
-def test_a_report_keeps_the_longest_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_keeps_the_longest_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     store = QueryService(LAUNCHED, Selection()).store
     kept = report_columns._path(store)
     assert kept["content"] == {
         name: value for name, value in ask(LAUNCHED)[0].items() if name in ("found", "text", "call")
     }
-    monkeypatch.setattr(report_columns, "_MOST_STAYS", 2)
+    monkeypatch.setattr(report_columns, "_MOST_SEGMENTS", 2)
     monkeypatch.setattr(report_columns, "deflated", lambda column: column.tolist())
     assert report_columns._path(store)["columns"]["start"] == [0, 4]
     monkeypatch.setattr(report_columns, "_MOST_WITH_PATH", 1)

@@ -52,11 +52,11 @@ export class CriticalPath {
 
   /**
    * Show the path of what is explained in place of that of the steps; null: no longer.
-   * @param {PathColumns | null} stays
+   * @param {PathColumns | null} segments
    */
-  explain(stays) {
-    if (stays === this.explained) return;
-    this.explained = stays;
+  explain(segments) {
+    if (segments === this.explained) return;
+    this.explained = segments;
     this.draw();
   }
 

@@ -159,7 +159,7 @@ export class Dashboard {
       ...createNavigation({store, meta, asker, range, hint, trouble}, () => this),
       why: () => void this.why.ask(),
       path: () => void this.path.toggle(),
-      explain: (stays) => this.path.explain(stays),
+      explain: (segments) => this.path.explain(segments),
       find: () => this.bar.finder.focus(),
       clearFind: () => this.bar.finder.clear(),
       measure: () => this.ruler.toggle(),

@@ -7,8 +7,8 @@ const BAR_PX = 3,
   PALE = 0.62;
 
 /**
- * Where a path stays from when to when; a stay begins where the one before ends, unless short ones were left out.
- * @typedef {{track: NumberArray, start: NumberArray, end: NumberArray}} Stays
+ * Where a path stays from when to when; a segment begins where the one before ends, unless short ones were left out.
+ * @typedef {{track: NumberArray, start: NumberArray, end: NumberArray}} Segments
  *
  * What is seen of a path, in pixels: where it stays, and where it changes track.
  * @typedef {object} PathPicture
@@ -22,7 +22,7 @@ const BAR_PX = 3,
 /**
  * What is seen of a path between two times; what is narrower than a pixel and on a pixel of its track that is drawn already is
  * left out.
- * @param {Stays} stays
+ * @param {Segments} segments
  * @param {{start: number, end: number}} range
  * @param {(t: number) => number} x
  * @returns {PathPicture}
@@ -67,7 +67,7 @@ function firstAfter(values, value) {
 
 /** Draws a path into the timeline. */
 export class PathLayer {
-  /** @type {Stays | null} */ stays = null;
+  /** @type {Segments | null} */ segments = null;
   /** @type {PathPicture} */ picture = {bars: [], arrows: []};
 
   /**
@@ -79,9 +79,9 @@ export class PathLayer {
     this.timeline = timeline;
   }
 
-  /** @param {Stays | null} stays */
-  show(stays) {
-    this.stays = stays;
+  /** @param {Segments | null} segments */
+  show(segments) {
+    this.segments = segments;
     this.picture = {bars: [], arrows: []};
     this.timeline.repaint();
   }
@@ -105,8 +105,8 @@ export class PathLayer {
    * @param {Geometry} geometry
    */
   paint(pen, geometry) {
-    const {stays, ctx, timeline} = this;
-    if (!stays) return;
+    const {segments, ctx, timeline} = this;
+    if (!segments) return;
     const {left, width, bottom, edge, lane, x, y} = geometry,
       places = this.places(),
       everywhere = timeline.lanes.placesOfTracks(),
@@ -130,7 +130,7 @@ export class PathLayer {
       const place = everywhere.get(track);
       return place === undefined ? null : y(place) < edge ? edge : bottom - BAR_PX;
     };
-    this.picture = pictureOf(stays, ctx.range, x);
+    this.picture = pictureOf(segments, ctx.range, x);
     pen.save();
     pen.translate(-0.5, -0.5); // BokehJS moves everything by half a pixel, for lines
     pen.beginPath();

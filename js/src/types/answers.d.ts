@@ -439,7 +439,7 @@ interface Cause {
   row: number;
   name: string;
 }
-/** On which track a critical path stays from when to when, by time. */
+/** Segments of a critical path: on which track it runs from when to when, by time. */
 type PathColumns = {
   track: Int32Array;
   start: Float64Array;

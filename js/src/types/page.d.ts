@@ -99,7 +99,7 @@ interface Context {
   /** Shows the critical path, or hides it. */
   path(): void;
   /** Shows the path of what is explained; null: no longer. */
-  explain(stays: PathColumns | null): void;
+  explain(segments: PathColumns | null): void;
   find(): void;
   clearFind(): void;
   measure(): void;

@@ -164,7 +164,9 @@ def _host_decides(facts: Facts, busy: float, evidence: dict[str, Any]) -> Findin
         f"{'Launch-bound: d' if lacking else 'D'}evice {number} is busy ",
         cite_share(busy, _device(facts, number, "busy_ns"), _device(facts, number, "window_ns")),
         f" of {_span(facts)}, {'but' if lacking else 'and'} ",
-        cite(format_share(host), host, Source("critical_path", "share", {"class": HOST}, facts.of_path)),
+        cite(
+            format_share(host), host, Source("critical_path", "share", {"class": HOST}, facts.path_arguments)
+        ),
         f" of {whose} critical path is the host, which launches ",
         cite(format_items(evidence["kernels"], "kernel"), evidence["kernels"], kernels),
         ".",

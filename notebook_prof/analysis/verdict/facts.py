@@ -175,11 +175,11 @@ class Facts:
         earlier = np.isin(track, track[linked]) & (work.ts < first[track])
         if not len(linked) or (linked | earlier).mean() < _LINKED:
             return None
-        path = critical_path(trace, **self.of_path).set_index("class")
+        path = critical_path(trace, **self.path_arguments).set_index("class")
         return path if path["share"].get("idle", 0.0) <= _MOST_UNKNOWN else None
 
     @property
-    def of_path(self) -> dict[str, Any]:
+    def path_arguments(self) -> dict[str, Any]:
         """What `critical_path` is called with for `path`."""
         return {"by": "class", "window": tuple(self.extent), "end": "last"}
 

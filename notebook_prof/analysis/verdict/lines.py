@@ -151,7 +151,7 @@ def _path(facts: Facts, path: pd.DataFrame) -> Sentence:
             cite(
                 format_share(share),
                 share,
-                Source("critical_path", "share", {"class": name}, facts.of_path),
+                Source("critical_path", "share", {"class": name}, facts.path_arguments),
             ),
         )
         for name, share in zip(shown.index.astype(str), shown["share"].tolist(), strict=True)

@@ -28,9 +28,9 @@ def path(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
     -------
     Answer
         ``content["found"]``; then ``text``, the sum of `critical_path` by class in a sentence, and ``call``,
-        which gives that table. Columns ``track start end`` (ns), by time: a stay begins where the one before
-        ends. It is the path from the first step to the end of the last, or of device work that ends later;
-        without steps that of the whole recording.
+        which gives that table. Columns ``track start end`` (ns), by time: a segment begins where the one
+        before ends. It is the path from the first step to the end of the last, or of device work that ends
+        later; without steps that of the whole recording.
     """
     content, columns = store.keep(("path",), lambda: _path(store))
     return pack(content, columns)
@@ -56,15 +56,15 @@ def _path(store: ViewStore) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]
         "call": f"p.critical_path(window={extent}, end='last')",
     }
     runs = spans[0].path.runs
-    return content, stays(runs.track[::-1], runs.start[::-1], runs.end[::-1])
+    return content, path_segments(runs.track[::-1], runs.start[::-1], runs.end[::-1])
 
 
-def stays(track: IntArray, start: IntArray, end: IntArray) -> dict[str, npt.NDArray[Any]]:
+def path_segments(track: IntArray, start: IntArray, end: IntArray) -> dict[str, npt.NDArray[Any]]:
     """Join neighbours of one track among pieces of a path, by time; as columns of an answer.
 
     Examples
     --------
-    >>> columns = stays(np.array([0, 0, 4, 0]), np.array([0, 2, 5, 9]), np.array([2, 5, 9, 10]))
+    >>> columns = path_segments(np.array([0, 0, 4, 0]), np.array([0, 2, 5, 9]), np.array([2, 5, 9, 10]))
     >>> [column.tolist() for column in columns.values()]
     [[0, 4, 0], [0.0, 5.0, 9.0], [5.0, 9.0, 10.0]]
     """

@@ -12,7 +12,7 @@ from ...errors import SelectionError
 from ..packing import Answer, pack
 from ..store import ViewStore
 from .find import location
-from .path import stays
+from .path import path_segments
 
 
 def why(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
@@ -41,4 +41,4 @@ def why(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) 
     }
     pieces = why.pieces
     on = pieces["track"].fillna(-1).to_numpy(np.int64)
-    return pack(content, stays(on, pieces["start_ns"].to_numpy(), pieces["end_ns"].to_numpy()))
+    return pack(content, path_segments(on, pieces["start_ns"].to_numpy(), pieces["end_ns"].to_numpy()))

@@ -29,7 +29,7 @@ from .residual_aggregates import (
 _CELLS: Final = 0.6
 _TOTALS_SHARE: Final = 0.4
 _MOST_WITH_PATH: Final = 2_000_000
-_MOST_STAYS: Final = 5_000
+_MOST_SEGMENTS: Final = 5_000
 """Entries of the two grids for each slice that is in the file."""
 
 
@@ -270,17 +270,17 @@ def _all_names(store: ViewStore) -> dict[str, list[str]]:
 
 
 def _path(store: ViewStore) -> dict[str, Any]:
-    """Return the critical path without its shortest stays, where they are too many for a file."""
+    """Return the critical path without its shortest segments, where they are too many for a file."""
     if len(store.columns.ts) > _MOST_WITH_PATH:
         text = "The critical path of so many slices is worked out in Python: p.critical_path()."
         return {"content": {"found": False, "text": text}, "columns": {}}
     answer = path(store, {}, {})
-    stays = answer.arrays()
-    if len(stays.get("end", ())) > _MOST_STAYS:
-        longest = np.sort(np.argsort(stays["start"] - stays["end"], kind="stable")[:_MOST_STAYS])
-        stays = {name: column[longest] for name, column in stays.items()}
+    segments = answer.arrays()
+    if len(segments.get("end", ())) > _MOST_SEGMENTS:
+        longest = np.sort(np.argsort(segments["start"] - segments["end"], kind="stable")[:_MOST_SEGMENTS])
+        segments = {name: column[longest] for name, column in segments.items()}
     content = {name: value for name, value in answer.content.items() if name != "columns"}
-    columns = {name: deflated(column.astype(np.int64)) for name, column in stays.items()}
+    columns = {name: deflated(column.astype(np.int64)) for name, column in segments.items()}
     return {"content": content, "columns": columns}
 
 

@@ -126,7 +126,7 @@ class Cause(FoundSlice):
 
 
 class PathColumns(Columns):
-    """On which track a critical path stays from when to when, by time."""
+    """Segments of a critical path: on which track it runs from when to when, by time."""
 
     track: I4
     start: F8
