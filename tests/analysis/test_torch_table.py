@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -14,6 +15,14 @@ from notebook_prof.testing import draw
 from notebook_prof.trace import TraceBuilder
 
 torch = pytest.importorskip("torch")
+
+
+def column(table: str, header: str) -> list[str]:
+    """Read the cells below a header: names hold spaces, so the line of dashes says where a column lies."""
+    lines = table.splitlines()
+    spans = [match.span() for match in re.finditer("-+", lines[0])]
+    start, end = next((start, end) for start, end in spans if lines[1][start:end].strip() == header)
+    return [line[start:end].strip() for line in lines[3:-2]]
 
 
 @pytest.mark.parametrize("unit", [None, "ms"])
@@ -37,12 +46,16 @@ def test_the_same_lines(tmp_path: Path, sort_by: str, limit: int, unit: str | No
     )
     assert ours.splitlines()[:3] == told.splitlines()[:3]
     assert ours.splitlines()[-2:] == told.splitlines()[-2:]
-    keys = {"self_cpu_time_total": 2, "cpu_time_total": 4, "cpu_time": 5, "count": -1}
+    headers = {
+        "self_cpu_time_total": "Self CPU",
+        "cpu_time_total": "CPU total",
+        "cpu_time": "CPU time avg",
+        "count": "# of Calls",
+    }
     if limit < 0:
         lines = [sorted(line[:-40] for line in text.splitlines()) for text in (ours, told)]
         assert lines[0] == lines[1]  # all but the averages, which torch rounds after float sums
-    column = keys[sort_by]
-    ranked = [[row.split()[column] for row in text.splitlines()[3:-2]] for text in (ours, told)]
+    ranked = [column(text, headers[sort_by]) for text in (ours, told)]  # rows of equal time in any order
     if sort_by == "cpu_time":
         ranked = [[float(cell.rstrip("mus")) for cell in cells] for cells in ranked]
         assert ranked[0] == pytest.approx(ranked[1], abs=0.0011)
