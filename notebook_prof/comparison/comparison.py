@@ -86,6 +86,7 @@ class Comparison:
 
     def __init__(self, a: Side, b: Side, paired: bool = False) -> None:
         self._a, self._b, self.paired = a, b, paired
+        self._attributions: dict[tuple[tuple[str, ...], str], pd.DataFrame] = {}
         if paired and self.runs[0] != self.runs[1]:
             raise OptionError(
                 f"pairs need as many runs of {b.name} as of {a.name}: "
@@ -337,11 +338,12 @@ class Comparison:
     def _factor(self) -> float:
         return self.shift.factor if min(self.shift.n) >= min(LEAST, LEAST_RUNS) else 1.0
 
-    @functools.cache  # noqa: B019 (a Comparison is looked at and dropped)
     def _attribution(self, by: tuple[str, ...], view: str) -> pd.DataFrame:
-        labels = labels_of_b(self.source, self._b.traces[0]) if "line" in by else {}
-        a, b = self._a.parts(by, view), self._b.parts(by, view, labels)
-        return attribution(a, b, by, self._factor)
+        if (by, view) not in self._attributions:
+            labels = labels_of_b(self.source, self._b.traces[0]) if "line" in by else {}
+            a, b = self._a.parts(by, view), self._b.parts(by, view, labels)
+            self._attributions[by, view] = attribution(a, b, by, self._factor)
+        return self._attributions[by, view]
 
     def _text_of(self, file: str, a_line: int | None, b_line: int | None) -> str:
         table = self.source[self.source["file"] == file]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..analysis.critical_path.segments import segments
-from ..analysis.scope import Scope, on_device, on_host
+from ..analysis.scope import Scope, on_device, on_host, sharing
 from ..analysis.time.phases import stepping_track
 from ..trace import Trace
 from ..trace.arrays import IntArray
@@ -62,15 +62,49 @@ class Parts:
         return int(self.block_steps.sum())
 
 
-def parts(
-    trace: Trace,
-    spans: pd.DataFrame,
-    blocks: IntArray,
-    by: Sequence[str],
-    view: str,
-    lines: Mapping[str, str] | None = None,
-) -> Parts:
-    """Divide steps among what ran in them; each instant belongs to one key.
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """What ran in the steps of one run, before it is told apart by keys.
+
+    Attributes
+    ----------
+    trace : Trace
+    view : {"host", "device"}
+    rows : ndarray of int64
+        Slices that own an instant or begin in a step, each once; -1 is nobody.
+    pieces, begun : ndarray of int64
+        Places in `rows`: the owner of each piece of time, and the slices that begin, both in order of time.
+    block, length : ndarray of int64
+        Of each piece: the block of steps that it is in, and its ns.
+    block_steps : ndarray of int64, shape (blocks,)
+        How many steps each block has.
+    """
+
+    trace: Trace
+    view: str
+    rows: IntArray
+    pieces: IntArray
+    begun: IntArray
+    block: IntArray
+    length: IntArray
+    block_steps: IntArray
+
+    def parts(self, by: Sequence[str], lines: Mapping[str, str] | None = None) -> Parts:
+        """Tell the time apart by columns out of `KEYS`; `lines` has other names for lines."""
+        code, keys = _keys(self.trace, self.rows, by, self.view, lines or {})
+        sums = np.zeros((len(self.block_steps), len(keys)), np.int64)
+        np.add.at(sums, (self.block, code[self.pieces]), self.length)
+        calls = np.bincount(code[self.begun], minlength=len(keys)).astype(np.int64)
+        places = np.concatenate([self.pieces, self.begun])
+        first = np.full(len(keys), len(places))
+        np.minimum.at(first, code[places], np.arange(len(places)))
+        order = np.argsort(first, kind="stable")
+        return Parts([keys[i] for i in order], sums[:, order], calls[order], self.block_steps)
+
+
+@sharing
+def owned(trace: Trace, spans: pd.DataFrame, blocks: IntArray, view: str) -> Owned:
+    """Find what ran in steps; each instant belongs to one slice.
 
     Parameters
     ----------
@@ -79,12 +113,8 @@ def parts(
         ``ts dur`` of the steps, ascending and disjoint.
     blocks : ndarray of int64
         Where blocks of steps begin.
-    by : sequence of str
-        Out of `KEYS`.
     view : {"host", "device"}
         The thread that runs the steps, or all streams of all devices as one.
-    lines : mapping, optional
-        Other names for lines.
 
     Notes
     -----
@@ -99,18 +129,10 @@ def parts(
     step = np.searchsorted(start, at, side="right") - 1
     inside = (step >= 0) & (at < end[np.maximum(step, 0)])
     step, row, length = step[inside], row[inside], (until - at)[inside]
-    begun = _begun(trace, view, start, end)
-    rows, inverse = np.unique(np.concatenate([row, begun]), return_inverse=True)
-    code, keys = _keys(trace, rows, by, view, lines or {})
+    rows, inverse = np.unique(np.concatenate([row, _begun(trace, view, start, end)]), return_inverse=True)
     block = np.searchsorted(blocks, step, side="right") - 1
-    sums = np.zeros((len(blocks), len(keys)), np.int64)
-    np.add.at(sums, (block, code[inverse[: len(row)]]), length)
-    calls = np.bincount(code[inverse[len(row) :]], minlength=len(keys)).astype(np.int64)
-    first = np.full(len(keys), len(row) + len(begun))
-    np.minimum.at(first, code[inverse], np.arange(len(inverse)))
-    order = np.argsort(first, kind="stable")
     sizes = np.diff(np.append(blocks, len(start)))
-    return Parts([keys[i] for i in order], sums[:, order], calls[order], sizes)
+    return Owned(trace, view, rows, inverse[: len(row)], inverse[len(row) :], block, length, sizes)
 
 
 def joined(runs: Sequence[Parts]) -> Parts:

@@ -15,7 +15,7 @@ from ..profiles.files import open_profile
 from ..profiles.profile import Profile
 from ..trace import PHASES, Trace
 from ..trace.arrays import IntArray
-from .parts import Parts, joined, parts
+from .parts import Owned, Parts, joined, owned
 from .statistics import LEAST_RUNS, FloatArray, block_starts, slow_steps, warm_up
 
 Recording: TypeAlias = "Profile | Trace | str | os.PathLike[str]"
@@ -46,6 +46,7 @@ class Side:
         if not self.profiles:
             raise OptionError(f"there is nothing to compare: {name} has no recording")
         self.name = name
+        self._owned_by_view: dict[str, list[Owned]] = {}
         self.steps = pd.concat(
             [_steps(profile.trace).assign(run=run) for run, profile in enumerate(self.profiles)],
             ignore_index=True,
@@ -69,17 +70,15 @@ class Side:
 
     def parts(self, by: Sequence[str], view: str, lines: Mapping[str, str] | None = None) -> Parts:
         """Divide the steps that count; blocks are runs where there are at least three."""
-        return self._blocks(
-            [parts(trace, spans, blocks, by, view, lines) for trace, spans, blocks in self._spans()]
-        )
+        return self._blocks([run.parts(by, lines) for run in self._owned(view)])
 
     def phases(self) -> Parts:
         """Divide the steps that count among their phases, by the rule of `analysis.phases`."""
         runs = []
-        for trace, spans, blocks in self._spans():
+        for (trace, spans, blocks), run in zip(self._spans(), self._owned("host"), strict=True):
             table = phases(trace, step=spans["step"].tolist()) if len(trace.steps) else None
             if table is None or not len(table):
-                runs.append(parts(trace, spans, blocks, ("phase",), "host"))
+                runs.append(run.parts(("phase",)))
                 continue
             of_step = {step: i for i, step in enumerate(table["step"].unique().tolist())}
             every = table["host_ns"].to_numpy(np.int64).reshape(-1, len(PHASES))
@@ -88,6 +87,11 @@ class Side:
             keys: list[tuple[str, ...]] = [(name,) for name in PHASES]
             runs.append(Parts(keys, sums, np.full(len(keys), len(spans), np.int64), sizes))
         return self._blocks(runs)
+
+    def _owned(self, view: str) -> list[Owned]:
+        if view not in self._owned_by_view:
+            self._owned_by_view[view] = [owned(*span, view) for span in self._spans()]
+        return self._owned_by_view[view]
 
     def _blocks(self, runs: list[Parts]) -> Parts:
         return runs[0] if len(runs) == 1 else joined(runs)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 import html.parser
 import json
 import math
 import re
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -99,14 +102,30 @@ def test_differences_add_up(data: Path, a: str, b: str) -> None:
         assert not c.attribution(KEYS)["significant"].any()
 
 
+def test_a_comparison_that_nobody_holds_is_freed(data: Path) -> None:
+    c = nbp.compare(recorded(data, "cnn_sgd"), recorded(data, "cnn_adam"))
+    assert len(c.operators)
+    assert len(c.lines)
+    trace = weakref.ref(c._a.traces[0])
+    del c
+    gc.collect()
+    assert trace() is None
+
+
+@functools.cache
+def control(data: Path) -> nbp.Profile:
+    """A recording of another program than any sample."""
+    return nbp.open_profile(recorded(data, "cnn_sgd"))
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_every_kind_of_recording_adds_up(name: str, data: Path) -> None:
     """Against itself, where all is zero, and against a program that it is not."""
     own = nbp.open_profile(samples.path_of(name))
     itself = nbp.compare(own, own)
     assert itself.delta_ns == 0
-    check_sums(itself)
-    other = nbp.compare(own, recorded(data, "cnn_sgd"))
+    assert not itself.attribution(KEYS)["delta_ns"].any()
+    other = nbp.compare(own, control(data))
     check_sums(other)
     check_sentences(other)
     assert repr(other)
