@@ -43,7 +43,7 @@ a system call takes microseconds, and less elsewhere."""
 PATIENCE_S: Final = 0.15
 """The most that a recording waits for it before it begins without."""
 
-IDLE_S: Final = 15.0
+IDLE_S: Final = 5.0
 """A warm one that is not used for so long is stopped: it reads all the time, and starting one takes 40 ms."""
 
 THREAD: Final = "notebook_prof py-spy"
