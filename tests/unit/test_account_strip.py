@@ -229,5 +229,5 @@ def test_a_report_embeds_what_its_links_select(trace: Trace) -> None:
     )
     assert settings["headline"][0][1] == ("69.2 %", {"window": [560 * MS, 1910 * MS]})
     profile = Profile(trace)
-    told = dashboard_settings(trace, profile.headline)["headline"]
-    assert ["".join(text for text, _ in line) for line in told] == profile.headline.split("\n")
+    headline = dashboard_settings(trace, profile.headline)["headline"]
+    assert ["".join(text for text, _ in line) for line in headline] == profile.headline.split("\n")

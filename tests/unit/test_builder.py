@@ -83,8 +83,8 @@ def test_an_allocation_knows_its_innermost_slice_and_keeps_64_bit_addresses(trac
 
 
 def test_a_table_added_to_is_not_the_trace(trace):
-    mine = trace.slices
-    mine["mine"] = 1
+    frame = trace.slices
+    frame["mine"] = 1
     assert "mine" not in trace.slices
 
 

@@ -154,12 +154,12 @@ def test_tables_of_every_kind_come_back(tmp_path):
     trace = b.seal()
     write_chrome(trace, tmp_path / "t.json")
     again = read_trace(tmp_path / "t.json")
-    mine = again.metadata["tables"]
+    read = again.metadata["tables"]
     assert changes(trace, again) == []
-    assert mine["aliases"] == tables["aliases"]
-    assert mine["odd"]["any"].tolist() == [[1, 2], {"a": (3,)}, None]
+    assert read["aliases"] == tables["aliases"]
+    assert read["odd"]["any"].tolist() == [[1, 2], {"a": (3,)}, None]
     assert again.report["row-not-used"].count == 7
-    assert mine["odd"]["words"].cat.categories.tolist() == ["a", "b", "never"]
+    assert read["odd"]["words"].cat.categories.tolist() == ["a", "b", "never"]
 
 
 def test_a_table_that_is_damaged_is_told(trace, tmp_path):

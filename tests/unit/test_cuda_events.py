@@ -69,10 +69,10 @@ def test_ranges_are_timed_on_their_stream(device: Device) -> None:
         with nbp.annotate("alone"):
             pass
     assert p.trace.metadata["cuda_route"] == "counters"
-    found = on_device(p.trace).set_index("name")
-    assert found["dur"].to_dict() == {"outer": 750_000, "inner": 250_000, "alone": 250_000}
-    assert (found["category"] == "annotation").all()
-    assert set(found["device"]) == {1}
+    ranges = on_device(p.trace).set_index("name")
+    assert ranges["dur"].to_dict() == {"outer": 750_000, "inner": 250_000, "alone": 250_000}
+    assert (ranges["category"] == "annotation").all()
+    assert set(ranges["device"]) == {1}
     assert p.kernels().empty  # a range is no kernel
     assert p.trace.metadata["cuda_events"]["ranges"] == 3
     assert p.trace.metadata["cuda_events"]["clock_residual_ns"] >= 0

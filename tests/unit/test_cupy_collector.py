@@ -58,14 +58,14 @@ class Pool:
         rounded = -(-size // 512) * 512
         self.next += rounded
         hooks = list(MemoryHook.hooks.values()) if hooked else []
-        told = {"device_id": 0, "mem_size": rounded, "mem_ptr": self.next}
+        arguments = {"device_id": 0, "mem_size": rounded, "mem_ptr": self.next}
         if self.used + rounded > self.total:
             self.total += rounded
             for hook in hooks:
-                hook.alloc_postprocess(**told)
+                hook.alloc_postprocess(**arguments)
         self.used += rounded
         for hook in hooks:
-            hook.malloc_postprocess(size=size, pmem_id=1, **told)
+            hook.malloc_postprocess(size=size, pmem_id=1, **arguments)
         return self.next, rounded
 
     def free(self, block: tuple[int, int]) -> None:

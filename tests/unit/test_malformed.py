@@ -251,8 +251,8 @@ def test_texts_of_megabytes_are_cut_and_stay_distinct(tmp_path: Path) -> None:
         {"ph": "X", "ts": k, "dur": 1, "pid": 1, "tid": 1, "name": name} for k, name in enumerate(names)
     ]
     trace = read(tmp_path, json.dumps(events).encode())
-    found = trace.slices["name"].astype(str).tolist()
-    assert [len(name) for name in found] == [2**20, 2**20, 5]
-    assert len(set(found)) == 3
-    assert found[0].endswith("… (3,000,001 characters, number 0)")
+    texts = trace.slices["name"].astype(str).tolist()
+    assert [len(name) for name in texts] == [2**20, 2**20, 5]
+    assert len(set(texts)) == 3
+    assert texts[0].endswith("… (3,000,001 characters, number 0)")
     assert issues(trace) == {"long-text-cut": 2}

@@ -233,11 +233,11 @@ class Buffering(Driver):
 
     NVML_GPU_UTILIZATION_SAMPLES = 1
     NVML_ERROR_NOT_FOUND = 6
-    asked: list[int]
+    since: list[int]
 
     def nvmlDeviceGetSamples(self, gpu: int, kind: int, since_us: int) -> Any:
-        self.asked.append(since_us)
-        if len(self.asked) > 4:
+        self.since.append(since_us)
+        if len(self.since) > 4:
             error = NVMLError("Not Found")
             error.value = 6  # type: ignore[attr-defined]
             raise error
@@ -247,19 +247,19 @@ class Buffering(Driver):
 def test_the_drivers_buffers_are_read_with_their_own_times(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    buffering = Buffering(asked=[])
+    buffering = Buffering(since=[])
     monkeypatch.setattr(nvml.importlib, "import_module", lambda name: buffering)
     trace = recorded(NvmlCollector())
     values = trace.counters.merge(trace.tracks, on="track")
     use = values[values["name"] == "GPU 0 utilisation"]
     assert use["value"].tolist()[:2] == [0.2, 0.3]  # in order of time, and none from before
     assert np.diff(use["ts"]).tolist()[:1] == [100_000]
-    assert buffering.asked[0] > 1_600_000_000_000_000  # Unix microseconds
+    assert buffering.since[0] > 1_600_000_000_000_000  # Unix microseconds
     assert (values["name"] == "GPU 0 SM clock").any()  # asked for, as there is no such buffer
 
 
 def test_buffers_on_another_clock_are_not_used(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    strange = Buffering(asked=[], nvmlDeviceGetSamples=lambda *_: (1, [sample(9 * 10**15, 99)]))
+    strange = Buffering(since=[], nvmlDeviceGetSamples=lambda *_: (1, [sample(9 * 10**15, 99)]))
     monkeypatch.setattr(nvml.importlib, "import_module", lambda name: strange)
     trace = recorded(NvmlCollector())
     values = trace.counters.merge(trace.tracks, on="track")
@@ -270,18 +270,18 @@ def test_nvlink_is_told_a_second(driver: Driver, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Driver, "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX", 138, raising=False)
     monkeypatch.setattr(nvml, "SLOW_EVERY", 1)
     total = iter(range(0, 1_000_000, 1000))
-    asked: list[int] = []
+    queries: list[int] = []
 
     def fields(self: Driver, gpu: int, ids: list[tuple[int, int]]) -> Any:
         assert ids == [(138, 0xFFFFFFFF)]
-        asked.extend([gpu] if gpu == 0 else [])
+        queries.extend([gpu] if gpu == 0 else [])
         return [SimpleNamespace(nvmlReturn=gpu, value=SimpleNamespace(ullVal=next(total)))]
 
     monkeypatch.setattr(Driver, "nvmlDeviceGetFieldValues", fields, raising=False)
     collector = NvmlCollector()
     collector.start(Clock())
     until = time.monotonic() + 60
-    while len(asked) < 3 and time.monotonic() < until:
+    while len(queries) < 3 and time.monotonic() < until:
         time.sleep(0.01)
     collector.stop()
     collector.result(builder := TraceBuilder())

@@ -22,12 +22,12 @@ class Loops:
         self.clock = itertools.count(10, 10)
         self.ticks: list[tuple[Run, int | None]] = []
         self.optimizers: dict[str, Optimizer] = {}
-        self.loops = OptimizerLoops(self.tick, self.place, self.clock.__next__)
+        self.loops = OptimizerLoops(self.tick, self.location, self.clock.__next__)
 
     def tick(self, run: Run, at_ns: int | None) -> None:
         self.ticks.append((run, at_ns))
 
-    def place(self) -> tuple[int, str, int]:
+    def location(self) -> tuple[int, str, int]:
         return self.line, f"line {self.line}", self.since
 
     def run(self, program: str) -> list[int]:

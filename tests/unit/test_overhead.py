@@ -162,13 +162,13 @@ def test_too_few_steps_are_said() -> None:
 
 
 def test_stop_after_waits_for_the_measurement() -> None:
-    seen = 0
+    count = 0
     with nbp.profile(Costly(), steps=(1, 3), measure_overhead=True, stop_after=True) as p:
         for _ in range(1000):
             busy(0.0003)
-            seen += 1
+            count += 1
             p.step()
-    assert seen == 3 + 12 * PAIR
+    assert count == 3 + 12 * PAIR
     assert p.trace.metadata["overhead"]["pairs"] == 12
 
 

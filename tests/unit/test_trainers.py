@@ -24,14 +24,14 @@ def fastai(monkeypatch: pytest.MonkeyPatch) -> type[Optimizer]:
 
 
 def test_a_step_is_told_with_its_optimizer(fastai: type[Optimizer]) -> None:
-    seen: list[object] = []
+    optimizers: list[object] = []
     original, optimizer = fastai.__dict__["step"], fastai()
-    remove = trainer_ticks(seen.append)
+    remove = trainer_ticks(optimizers.append)
     assert optimizer.step(by=3) == 3
     remove()
     remove()
     optimizer.step()
-    assert (seen, fastai.__dict__["step"]) == ([optimizer], original)
+    assert (optimizers, fastai.__dict__["step"]) == ([optimizer], original)
 
 
 def test_what_was_replaced_since_stays(fastai: type[Optimizer], monkeypatch: pytest.MonkeyPatch) -> None:
