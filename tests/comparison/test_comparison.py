@@ -265,15 +265,15 @@ class Tags(html.parser.HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.open: list[str] = []
-        self.seen: set[str] = set()
+        self.names: set[str] = set()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.add(tag)
+        self.names.add(tag)
         if tag not in self.VOID:
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.add(tag)
+        self.names.add(tag)
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
@@ -290,7 +290,7 @@ def test_the_page_is_whole_and_asks_for_nothing(data: Path, tmp_path: Path, pair
     tags = Tags()
     tags.feed(text)
     assert tags.open == []
-    assert not {"script", "link", "img", "iframe"} & tags.seen
+    assert not {"script", "link", "img", "iframe"} & tags.names
     assert "http" not in text
     assert "<before>" not in text
     assert c._repr_html_() in text
@@ -305,8 +305,8 @@ def test_the_command(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "more" in text
     assert (tmp_path / "d.html").exists()
     assert main(["diff", a, f"{b},{b}", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert sum(row["delta_ns"] for row in told["operators"]) == told["delta_ns"]
+    printed = json.loads(capsys.readouterr().out)
+    assert sum(row["delta_ns"] for row in printed["operators"]) == printed["delta_ns"]
     assert main(["diff", a, "no-such-file"]) == 2
     assert "no-such-file" in capsys.readouterr().err
 
