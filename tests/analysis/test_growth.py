@@ -41,7 +41,7 @@ def test_arrays_that_a_list_collects() -> None:
     assert "outside of the blocks that were recorded" in table["finding"].str.cat()
 
 
-def test_torchs_blocks_are_not_told_twice() -> None:
+def test_torchs_blocks_are_not_reported_twice() -> None:
     level = 200 * MB + np.arange(40) * 3 * MB
     table = memory_growth(resident(level, blocks=3 * MB))
     assert table["source"].tolist() == ["allocator"]
@@ -158,7 +158,7 @@ def test_a_queue_of_batches_that_fills_up_is_no_leak() -> None:
 
 
 @pytest.mark.parametrize(("growth", "significant"), [(8, False), (4096, True)])
-def test_growth_is_told_where_it_matters(growth: int, significant: bool) -> None:
+def test_growth_is_reported_where_it_matters(growth: int, significant: bool) -> None:
     """Eight bytes a step beside a peak of 16 MB are true, and not worth a word."""
     builder, n = TraceBuilder(), np.arange(20)
     main = builder.track("main")

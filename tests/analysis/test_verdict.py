@@ -339,7 +339,7 @@ def grows(sizes):
     return verdict(b.seal()).lines[-1]
 
 
-def test_memory_that_grows_every_step_is_told():
+def test_memory_that_grows_every_step_is_reported():
     line = grows([100, *(2**20 * np.arange(6) + 5000)])
     assert line.startswith("Memory: peak 5 MiB (device 0)")
     assert line.endswith("growing 1 MiB every step")

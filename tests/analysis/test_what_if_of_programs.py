@@ -138,7 +138,7 @@ def test_a_replay_without_waits_is_the_program_run_again() -> None:
     assert errors(lambda kind, number: 1, waits=False).max() == 0
 
 
-def test_where_no_wait_is_told_a_replay_is_close() -> None:
+def test_where_no_wait_is_reported_a_replay_is_close() -> None:
     off = errors(CHANGES["host × 0.5"], waits_recorded=False)
     assert off.mean() < 0.02
 
@@ -150,7 +150,7 @@ def test_where_no_wait_is_told_a_replay_is_close() -> None:
         ("host × 0.5", {"/^(op|aten)/": 0.5, "/^cuda|^kernel|^copy/": 1}, 31),
     ],
 )
-def test_bounds_where_no_wait_is_told(name: str, scale: dict[str, float], least: int) -> None:
+def test_bounds_where_no_wait_is_reported(name: str, scale: dict[str, float], least: int) -> None:
     """By how much the true gain is outside of the bounds of the answer, as a share of the step."""
     outside = []
     for seed in range(COUNT):

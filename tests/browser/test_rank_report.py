@@ -90,7 +90,7 @@ def test_a_click_selects_a_group_and_nothing_strange_runs(report: Browser) -> No
     assert "unsafe" not in next(part for part in policy.split(";") if "script-src" in part)
 
 
-def test_timelines_in_the_file_are_opened_and_others_are_told(report: Browser, ranks: Ranks) -> None:
+def test_timelines_in_the_file_are_opened_and_others_are_reported(report: Browser, ranks: Ranks) -> None:
     page, button = report.page, report.page.locator(".nbp-rank-bar > button")
     sentence = "This file holds the timelines of ranks 1, 4: those asked for."
     assert page.locator(".nbp-notice").inner_text().startswith(sentence)

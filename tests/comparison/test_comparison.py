@@ -181,7 +181,7 @@ def test_few_steps_are_refused_in_words(data: Path) -> None:
     assert c.operators.loc[0, "delta_ns"] == c.delta_ns
 
 
-def test_two_runs_are_widened_and_told() -> None:
+def test_two_runs_are_widened_and_reported() -> None:
     a, b = training({}, 1), training({}, 2)
     c = nbp.compare(a, b)
     assert c.shift.factor == pytest.approx(3 * math.sqrt(29 / 12))

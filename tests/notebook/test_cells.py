@@ -197,7 +197,7 @@ def test_a_cell_of_a_subshell_neither_ends_it_nor_counts(kernel: Kernel) -> None
     assert kernel.value("['ran_aside' in globals(), aside]") == [False, 49]
 
 
-def test_torch_that_is_imported_while_recording_is_told(kernel: Kernel) -> None:
+def test_torch_that_is_imported_while_recording_is_reported(kernel: Kernel) -> None:
     pytest.importorskip("torch")
     kernel.must("%%profile p --quiet\nimport torch\ntorch.ones(3).sum()")
     assert "torch-imported-late" in kernel.value(FACTS)["issues"]

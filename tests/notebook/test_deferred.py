@@ -76,7 +76,7 @@ def test_two_profiled_cells_in_a_row(paused_kernel: Kernel) -> None:
     assert paused_kernel.value("'aten::addmm' in third.operators()['name'].tolist()")
 
 
-def test_what_cannot_be_put_together_is_told(torch_kernel: Kernel) -> None:
+def test_what_cannot_be_put_together_is_reported(torch_kernel: Kernel) -> None:
     torch_kernel.must(
         """
         from notebook_prof.session import engine

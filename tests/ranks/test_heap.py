@@ -57,7 +57,7 @@ def test_arrays_are_not_given_back_inside_and_are_again_after() -> None:
     assert inside < min(before, after) / 4, done.stdout
 
 
-def test_nothing_is_told_where_nobody_asked(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_set_where_nobody_asked(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     for threshold in (None, "", "-1", "many"):
         monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
         if threshold is not None:

@@ -252,7 +252,7 @@ def test_some_ranks(tmp_path: Path):
         ranks.chosen([9])
 
 
-def test_progress_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_progress_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     steps: list[tuple[int, int]] = []
     nbp.read_ranks(write_run(tmp_path), progress=lambda *at: steps.append(at)).map(busy)
     assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]

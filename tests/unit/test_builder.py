@@ -193,7 +193,7 @@ def test_sel_by_window_step_track_and_phase(trace):
         trace.sel(phase="foward")
 
 
-def test_mistakes_are_told_with_the_nearest_name():
+def test_mistakes_are_reported_with_the_nearest_name():
     b = TraceBuilder()
     with pytest.raises(OptionError, match="did you mean 'thread'"):
         b.track("x", "thraed")

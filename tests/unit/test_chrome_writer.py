@@ -162,7 +162,7 @@ def test_tables_of_every_kind_come_back(tmp_path):
     assert read["odd"]["words"].cat.categories.tolist() == ["a", "b", "never"]
 
 
-def test_a_table_that_is_damaged_is_told(trace, tmp_path):
+def test_a_table_that_is_damaged_is_reported(trace, tmp_path):
     tables = {"a": pd.DataFrame({"n": [1]}), "b": pd.DataFrame({"n": [2]})}
     part = TraceBuilder(metadata={"tables": tables}).seal()
     text = json.dumps(written(part, tmp_path / "t.json"))

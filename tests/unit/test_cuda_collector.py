@@ -104,7 +104,7 @@ def test_looking_around_loads_nothing() -> None:
     assert done.stderr == ""
 
 
-def test_without_a_gpu_every_route_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_gpu_every_route_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collector, "survey", lambda: Facts(NO_DRIVER))
     assert CudaCollector.availability() == NO_DRIVER
     with nbp.profile("cuda") as p:

@@ -112,7 +112,7 @@ def test_a_device_lost_in_the_middle_leaves_the_cell_alone(device: Device, when:
     assert on_device(recording.trace).empty
 
 
-def test_without_cupy_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_cupy_it_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
     monkeypatch.setattr(collector, "survey", lambda: Facts(Availability(True)))
     assert CudaCollector.availability().ok

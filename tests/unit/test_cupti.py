@@ -120,7 +120,7 @@ def test_the_trace_of_a_buffer(version: int) -> None:
     assert report["records-without-times"].count == 1
 
 
-def test_how_kernels_were_launched_is_told() -> None:
+def test_how_kernels_were_launched_is_reported() -> None:
     trace, _ = trace_of(28)
     from notebook_prof.analysis import kernels, trust
 
@@ -337,7 +337,7 @@ def test_many_threads_get_different_buffers(fake: str) -> None:
     assert len({int(part[0]) for part in buffers}) == 56
 
 
-def test_where_it_cannot_be_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_it_cannot_be_it_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
     assert not possible()
     with pytest.raises(RecordingError, match="Linux on x86-64"):
@@ -410,7 +410,7 @@ def test_dropped_records_are_counted(fake: str, playing: Any) -> None:
     assert builder.metadata["cupti"]["buffers"] == 3
 
 
-def test_buffers_that_are_kept_are_told(fake: str, playing: Any) -> None:
+def test_buffers_that_are_kept_are_reported(fake: str, playing: Any) -> None:
     playing.setenv("FAKE_CUPTI_KEEP", "1")
     session, builder = record(fake)
     assert session.report["buffers-kept"].count == 1

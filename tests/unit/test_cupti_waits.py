@@ -79,7 +79,7 @@ def test_a_warm_recording_that_never_starts_gives_everything_back(fake: str, jou
     ]
 
 
-def test_a_card_that_cannot_be_waited_for_is_told(fake: str, playing: Any) -> None:  # noqa: F811
+def test_a_card_that_cannot_be_waited_for_is_reported(fake: str, playing: Any) -> None:  # noqa: F811
     session = CuptiSession(lambda: Cupti(fake), wait=lambda devices: "GPU 0: CUDA_ERROR_LAUNCH_FAILED (719)")
     session.start(Clock())
     session.stop()

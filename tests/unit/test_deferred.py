@@ -203,7 +203,7 @@ def test_what_nobody_can_ask_for_any_more_is_not_made(building: Building) -> Non
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_a_forked_child_is_told_and_the_parent_goes_on() -> None:
+def test_a_forked_child_is_reported_and_the_parent_goes_on() -> None:
     done = _run(
         """
         import os, threading

@@ -213,7 +213,9 @@ def test_nothing_comes_late_where_nobody_waits(
     assert widget.settings["late"] is False
 
 
-def test_a_verdict_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]) -> None:
+def test_a_verdict_that_fails_is_reported(
+    monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
+) -> None:
     monkeypatch.setattr(Profile, "headline", property(lambda self: 1 // 0))
     started = _threads(monkeypatch)
     _use(monkeypatch, _Shell())
@@ -253,7 +255,7 @@ def test_running_a_cell_again_closes_what_it_showed(
     assert len(_widgets()) == 2, "one of each cell"
 
 
-def test_nothing_recorded_is_told_without_views(
+def test_nothing_recorded_is_reported_without_views(
     monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
 ) -> None:
     _use(monkeypatch, _Shell())
@@ -262,7 +264,7 @@ def test_nothing_recorded_is_told_without_views(
     assert "Nothing was recorded" in shown[0]["text/html"]
 
 
-def test_a_view_that_fails_is_told_in_words(
+def test_a_view_that_fails_is_reported_in_words(
     monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
 ) -> None:
     _use(monkeypatch, _Shell())

@@ -102,7 +102,7 @@ def test_a_picture_says_how_many_rows_it_leaves_out() -> None:
     assert "the first 120 of 130 rows are drawn" in [p.text for p in drawn.parts if isinstance(p, Text)]
 
 
-def test_what_cannot_be_drawn_is_told() -> None:
+def test_what_cannot_be_drawn_is_reported() -> None:
     with pytest.raises(OptionError, match="did you mean 'memory'"):
         scene(EMPTY, Selection(), "memroy")
     with pytest.raises(OptionError, match="too narrow"):

@@ -158,7 +158,7 @@ def test_every_scene_and_every_test_is_a_job(monkeypatch: pytest.MonkeyPatch) ->
     assert tests[0].command[3].startswith("tests/gpu/test_gpu.py::")
 
 
-def test_what_is_told_inside(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_reported_inside(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ncu.shutil, "which", lambda name: None)
     assert program.inside("ncu/product", None) == 0
     assert capsys.readouterr().out == "LACKS ncu is not on the PATH\n"

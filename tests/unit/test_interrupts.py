@@ -295,7 +295,7 @@ print("well")
 """
 
 
-def test_a_cell_whose_end_is_not_told_ends_with_the_next() -> None:
+def test_a_cell_whose_end_is_not_reported_ends_with_the_next() -> None:
     """An interrupt may come after the cell's code and before IPython tells its end."""
     ran = subprocess.run([sys.executable, "-c", UNTOLD], capture_output=True, text=True, timeout=120)
     assert ran.stdout.splitlines()[-1] == "well", ran.stderr[-2000:]

@@ -174,7 +174,7 @@ def test_an_external_id_that_repeats_the_correlation_names_no_operator(tmp_path:
         (None, "rank-1.json", None),
     ],
 )
-def test_the_rank_is_told_or_named(tmp_path: Path, info: Any, file: str, rank: int | None) -> None:
+def test_the_rank_is_reported_or_named(tmp_path: Path, info: Any, file: str, rank: int | None) -> None:
     path = write(
         tmp_path, op("a", "1", "1"), head=f'"schemaVersion": 1, "distributedInfo": {json.dumps(info)}'
     )

@@ -122,7 +122,7 @@ def test_bad_rows_are_counted_and_good_ones_kept(tmp_path: Path) -> None:
     assert trace.report["row-not-used"].count == 2
 
 
-def test_a_new_category_is_kept_and_told(tmp_path: Path) -> None:
+def test_a_new_category_is_kept_and_reported(tmp_path: Path) -> None:
     trace = read_trace(write(tmp_path, op("a", "1", "1", cat="xpu_dreams")))
     assert trace.slices["category"].tolist() == ["operator"]
     assert "xpu_dreams" in trace.report["unknown-category"].example

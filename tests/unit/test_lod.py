@@ -47,7 +47,7 @@ def _touches(ts: Any, dur: Any, a: int, b: int) -> Any:
 
 
 @given(rows_of_slices(), windows)
-def test_stretch_holds_exactly_the_slices_that_touch(drawn: Drawn, window: tuple[int, int]) -> None:
+def test_range_holds_exactly_the_slices_that_touch(drawn: Drawn, window: tuple[int, int]) -> None:
     ts, dur, row, n_rows = drawn
     index = RowIndex(ts, dur, row, n_rows)
     first, stop = index.stretch(np.arange(n_rows), *window)

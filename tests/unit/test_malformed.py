@@ -236,7 +236,7 @@ def test_a_row_that_is_nested_too_deep_is_called_that(tmp_path: Path, head: str,
     assert len(trace.slices) == 2
 
 
-def test_slices_in_very_many_others_are_told(tmp_path: Path) -> None:
+def test_slices_in_very_many_others_are_reported(tmp_path: Path) -> None:
     n = 40_000
     events = [{"ph": "B", "ts": k, "pid": 1, "tid": 1, "name": "f"} for k in range(n)]
     events += [{"ph": "E", "ts": n + k, "pid": 1, "tid": 1} for k in range(n)]

@@ -90,7 +90,7 @@ def test_a_page_without_buffers_gets_them_as_text(widget: Heard) -> None:
         {"t": "select", "patch": {"name": ["aten::mm"]}, "revision": [1]},
     ],
 )
-def test_a_malformed_selection_is_told_and_changes_nothing(widget: Heard, message: Any) -> None:
+def test_a_malformed_selection_is_reported_and_changes_nothing(widget: Heard, message: Any) -> None:
     before = {**widget._profile.selection.to_state(), "revision": 0}
     [answer] = ask(widget, {**message, "rid": 7})
     assert answer["failed"]

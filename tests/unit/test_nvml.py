@@ -128,7 +128,7 @@ def test_availability_is_said_once_and_silently(driver: Driver, capfd: pytest.Ca
     assert capfd.readouterr() == ("", "")
 
 
-def test_without_a_driver_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_driver_the_reason_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise NVMLError("library not found")
 
@@ -195,7 +195,7 @@ def test_a_slice_of_a_gpu_gives_what_it_has(driver: Driver, monkeypatch: pytest.
     assert not collector.report
 
 
-def test_no_permission_is_told_as_availability(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_permission_is_reported_as_availability(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = Driver(nvmlDeviceGetCount=lambda: (_ for _ in ()).throw(NVMLError("Insufficient Permissions")))
     monkeypatch.setattr(nvml.importlib, "import_module", lambda name: driver)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -266,7 +266,7 @@ def test_buffers_on_another_clock_are_not_used(driver: Driver, monkeypatch: pyte
     assert set(values.loc[values["name"] == "GPU 0 utilisation", "value"]) == {0.4}
 
 
-def test_nvlink_is_told_a_second(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nvlink_is_reported_a_second(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Driver, "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX", 138, raising=False)
     monkeypatch.setattr(nvml, "SLOW_EVERY", 1)
     total = iter(range(0, 1_000_000, 1000))
@@ -313,7 +313,7 @@ def test_an_old_driver_and_an_old_pynvml(driver: Driver, monkeypatch: pytest.Mon
     assert not collector.report
 
 
-def test_the_pcie_link_is_told_for_copies(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pcie_link_is_reported_for_copies(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     def width(self: Driver, gpu: int) -> int:
         if gpu == 1:
             raise NVMLError("Not Supported")

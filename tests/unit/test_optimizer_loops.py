@@ -59,7 +59,7 @@ def test_loops_of_optimizers(program: str, loops: list[int]) -> None:
     assert Loops().run(program) == loops
 
 
-def test_the_first_step_of_the_next_loop_is_told_afterwards() -> None:
+def test_the_first_step_of_the_next_loop_is_reported_afterwards() -> None:
     made = Loops()
     made.run("AABB")
     assert [at is not None for _, at in made.ticks] == [False, False, True, False]

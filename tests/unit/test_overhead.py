@@ -148,7 +148,7 @@ def test_no_cost_is_not_called_one(played: None) -> None:
     assert "costly-recording" not in set(p.trust["code"])
 
 
-def test_a_high_cost_is_told_in_the_trust_report_and_the_verdict(played: None) -> None:
+def test_a_high_cost_is_reported_in_the_trust_report_and_the_verdict(played: None) -> None:
     p = recorded(3 + 6 * PAIR, step_s=0.002, cost_s=0.006)
     assert "costly-recording" in set(p.trust["code"])
     assert "times as long" in str(p.verdict)

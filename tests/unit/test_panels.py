@@ -138,7 +138,7 @@ def test_the_evidence_of_advice_is_what_its_card_selects(trace: Trace) -> None:
             assert profile.selection.focus == int(rows[0])
 
 
-def test_units_come_from_names_and_missing_numbers_are_told() -> None:
+def test_units_come_from_names_and_missing_numbers_are_reported() -> None:
     frame = pd.DataFrame(
         {
             "name": ["a", None],

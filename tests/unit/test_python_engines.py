@@ -130,7 +130,7 @@ def test_a_thread_that_got_anothers_identifier_is_told_from_it() -> None:
     assert threads_of(rows, [old, new], looks) == [("old", 42, 0, 31), ("new", 43, 31, 100)]
 
 
-def test_a_thread_that_py_spy_told_right_keeps_its_time() -> None:
+def test_a_thread_that_py_spy_reported_right_keeps_its_time() -> None:
     """Also where another, too short for a look, had the identifier just before it."""
     rows = [(0, 42), (31, 44), (40, 43), (70, 43)]
     new = observed_thread(1, 43, "new", 50, 60)

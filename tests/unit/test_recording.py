@@ -143,7 +143,7 @@ def test_options_are_checked() -> None:
         (0.1, 0.005, ""),
     ],
 )
-def test_a_clock_that_was_set_meanwhile_is_told(passed_s: float, slew_s: float, example: str) -> None:
+def test_a_clock_that_was_set_meanwhile_is_reported(passed_s: float, slew_s: float, example: str) -> None:
     clock = FakeClock()
     recording, builder = Recording([Fake([])], clock), TraceBuilder()
     recording.start()

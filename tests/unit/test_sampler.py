@@ -306,7 +306,7 @@ def test_a_look_keeps_nothing_alive() -> None:
     assert len(looks.threads) >= 2, "it saw both threads"
 
 
-def test_a_failure_while_ticking_is_told_and_not_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_while_ticking_is_reported_and_not_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     look, looks = ThreadStacks.look, []
 
     def fail(self: ThreadStacks) -> None:

@@ -136,7 +136,7 @@ def test_unknown_attribute_names_the_nearest():
     assert {"window", "focus", "step"} <= set(dir(selection))
 
 
-def test_watchers_are_told_once_per_change():
+def test_watchers_are_called_once_per_change():
     selection, changes = Selection(), []
     unwatch = selection.watch(lambda s, patch, source: changes.append((patch, source, s.revision)))
     assert selection.update("table", name="mm", step=[2, 1, 2])
@@ -184,7 +184,7 @@ def test_a_watcher_may_write_and_all_see_the_changes_in_order():
     assert first == second == [{"step": [3]}, {"name": ["mm"]}]
 
 
-def test_watchers_are_told_outside_the_lock():
+def test_watchers_are_called_outside_the_lock():
     selection, done = Selection(), threading.Event()
 
     def other_thread_reads(s, patch, source):

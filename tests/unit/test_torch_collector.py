@@ -172,7 +172,7 @@ def test_a_running_profiler_is_respected() -> None:
     assert len(theirs.key_averages()) > 10
 
 
-def test_a_profiler_inside_the_cell_wins_and_is_told() -> None:
+def test_a_profiler_inside_the_cell_wins_and_is_reported() -> None:
     theirs = []
 
     def cell() -> None:
@@ -194,7 +194,7 @@ def test_a_profiler_left_running_by_the_cell_keeps_running() -> None:
     assert len(profiler.key_averages()) > 10
 
 
-def test_stopped_by_another_thread_it_is_told_and_the_next_recording_works() -> None:
+def test_stopped_by_another_thread_it_is_reported_and_the_next_recording_works() -> None:
     recording = Recording([TorchCollector()])
     recording.start()
     train(Net())

@@ -15,7 +15,7 @@ def make_optimizer() -> torch.optim.Optimizer:
     return torch.optim.SGD([weight], lr=0.1)
 
 
-def test_every_step_of_every_optimizer_is_told() -> None:
+def test_every_step_of_every_optimizer_is_reported() -> None:
     optimizers: list[object] = []
     remove = optimizer_ticks(optimizers.append)
     first, second = make_optimizer(), make_optimizer()

@@ -109,7 +109,7 @@ def test_a_failing_snapshot_turns_the_history_off(card: Card) -> None:
     assert not card.history
 
 
-def test_without_a_gpu_the_reason_is_told(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_gpu_the_reason_is_reported(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
     card.cuda.is_available = lambda: False
     monkeypatch.setattr(home_routes, "_torch_build", lambda: "12.8")
     assert "cannot use a GPU" in TorchMemoryCollector.availability().reason

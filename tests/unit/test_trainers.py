@@ -23,7 +23,7 @@ def fastai(monkeypatch: pytest.MonkeyPatch) -> type[Optimizer]:
     return Optimizer
 
 
-def test_a_step_is_told_with_its_optimizer(fastai: type[Optimizer]) -> None:
+def test_a_step_is_reported_with_its_optimizer(fastai: type[Optimizer]) -> None:
     optimizers: list[object] = []
     original, optimizer = fastai.__dict__["step"], fastai()
     remove = trainer_ticks(optimizers.append)

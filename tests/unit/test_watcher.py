@@ -87,7 +87,7 @@ def of(table: object, pid: int, tid: int = -1) -> list[list[int]]:
     return rows[["ts", "cpu_ns", "wait_ns"]].values.tolist()  # type: ignore[no-any-return]
 
 
-def test_only_what_changed_is_told_and_idle_time_stays_idle(proc: Proc) -> None:
+def test_only_what_changed_is_reported_and_idle_time_stays_idle(proc: Proc) -> None:
     records = watched(proc, None, None, lambda: proc.thread(MAIN, MAIN, 1090, 12), None)
     assert (records["kind"] == watcher.THREAD).sum() == 2
     table = cpu_table(records, process_facts())

@@ -114,7 +114,7 @@ def test_steps_that_are_asked_for_are_recorded_in_any_loop(play: Play) -> None:
     assert abs(share - 29 / 40) <= 0.18
 
 
-def test_work_of_a_child_is_told(play: Play) -> None:
+def test_work_of_a_child_is_reported(play: Play) -> None:
     run = play("subproc")
     check_cpu(run)
     assert account_cpu_s(run) >= 0.7 * (run.used["children_s"] - run.used["helpers_s"])

@@ -130,7 +130,7 @@ def test_micro_batches_and_updates_are_told_apart(play: Play) -> None:
     assert re.search(r"\b8\b", text), text
 
 
-def test_training_in_children_is_told(play: Play) -> None:
+def test_training_in_children_is_reported(play: Play) -> None:
     run = play("ddp")
     assert "Nothing was recorded" not in run.verdict
     check_cpu(run)
